@@ -56,7 +56,7 @@ const syncAlways = "always"
 func (s *Server) aboutMe() about {
 	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
 		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
-	a.Short = s.short()
+	a.Short = shortOf(s)
 	if m := s.member; m != nil {
 		p := m.now.Load()
 		a.Cluster, a.Passing = m.note.Cluster, p.text(m)

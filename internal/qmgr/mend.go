@@ -30,7 +30,7 @@ const (
 
 // makeRoom gives the reserve up where the disk is full, and takes it again where there is space for it and
 // for more. Degraded says while the disk is full that it is.
-func (s *Server) makeRoom() {
+func makeRoom(s *Server) {
 	dir := filepath.Join(s.cfg.Dir, reserveDir)
 	switch {
 	case !space.Has(s.cfg.Dir, fullBytes, fullInodes):
@@ -46,16 +46,16 @@ func (s *Server) makeRoom() {
 	}
 }
 
-// short says what the disk is short of at present; "" for nothing.
-func (s *Server) short() string {
+// shortOf says what the disk is short of at present; "" for nothing.
+func shortOf(s *Server) string {
 	if why := s.full.Load(); why != nil {
 		return *why
 	}
 	return ""
 }
 
-// standing is short and Degraded.
-func (s *Server) standing() string { return strings.Trim(s.short()+"; "+s.Degraded(), "; ") }
+// standingOf is shortOf and Degraded.
+func standingOf(s *Server) string { return strings.Trim(shortOf(s)+"; "+s.Degraded(), "; ") }
 
 // failures are what the server says of messages that it could not store.
 type failures struct{ last atomic.Pointer[string] }
@@ -81,7 +81,7 @@ func (s *Server) mend(log *serverLog) {
 		case <-s.ending:
 			return
 		}
-		s.makeRoom()
+		makeRoom(s)
 		line := log.unstored.last.Load()
 		if line == nil {
 			continue
