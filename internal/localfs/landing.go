@@ -355,7 +355,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 
 func doubtful(l *Landing, p location, why error) error {
 	if err := obstructed(l, transfer.Path(p.path), why); err != nil {
-		return err // nothing is wrong with what is there
+		return err // the temporary is sound
 	}
 	if err := passingError(transfer.Path(p.path), "opened", why); err != nil {
 		return err // nothing is wrong with what is there

@@ -72,7 +72,7 @@ func obstructed(l *Landing, p transfer.Path, err error) error {
 	return &e
 }
 
-// landError is targetError, or a reason to wait for what may pass.
+// landError is targetError, or the wait for an obstacle.
 func landError(l *Landing, p transfer.Path, err error) error {
 	var e *transfer.Error
 	if wait := obstructed(l, p, err); wait != nil && !errors.As(err, &e) {

@@ -176,7 +176,7 @@ func (s *Server) admit(c roles.Claims) error {
 		if number(r.account) > number(before.account) {
 			s.account.Store(now)
 		}
-		// An update makes JetStream of the account anew, for a moment in which nobody answers.
+		// An update makes JetStream of the account anew, for a moment without answers.
 		if s.unkept {
 			return keepClaims(s, c)
 		}

@@ -20,10 +20,10 @@ const (
 	mendInodes = 32
 
 	// With less than that a disk is full. The store needs space to remove a message, too: the reserve is
-	// given up then, so that what waits can be consumed.
+	// given up then, so that messages can be consumed.
 	fullBytes  = 256 << 10
 	fullInodes = 4
-	reserveDir = "reserve" // of files, each of which takes an inode
+	reserveDir = "reserve" // of files, for inodes as well
 	reserved   = 64
 	partBytes  = 128 << 10
 )
@@ -46,7 +46,7 @@ func makeRoom(s *Server) {
 	}
 }
 
-// shortOf says what the disk is short of at present; "" for nothing.
+// shortOf names the shortage of the disk at present; "" for none.
 func shortOf(s *Server) string {
 	if why := s.full.Load(); why != nil {
 		return *why
