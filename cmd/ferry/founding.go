@@ -76,7 +76,7 @@ func openHome(ctx context.Context, dir string, log logT) (*home, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Founded() {
+	if authority.Founded(a) {
 		log.Warn("founded a new network, which has no agents and no users yet; keep a backup of its directory", "network", a.Network(), "dir", filepath.Join(dir, authorityDir))
 	}
 	h := &home{Authority: a, log: log, dir: dir, wake: make(chan struct{}, 1), again: make(chan struct{}, 1)}
@@ -293,7 +293,7 @@ func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
 	}
 	if h.store != nil {
 		for _, at := range qmgr.Addresses(server.URL()) {
-			if was, err := h.store.Network(at); err == nil && was != h.Network() && h.Founded() {
+			if was, err := h.store.Network(at); err == nil && was != h.Network() && authority.Founded(h.Authority) {
 				h.log.Warn("the address belonged to another network: its agents and users are not let in. Where its directory was lost, stop, and restore it from its backup", "at", at, "network", h.Network(), "was", was)
 			}
 		}

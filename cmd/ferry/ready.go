@@ -120,7 +120,7 @@ const (
 )
 
 // missingAgents says how many agents that coordination or the authority knows are not ready now, beside those
-// that run in the queue manager's process. A user who may not ask, or gets no answer, hears of none.
+// that run in the queue manager's process. A user without the right to ask, or without an answer, hears of none.
 func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, network string, own map[string]bool) {
 	known := map[string]bool{} // whether it is ready
 	maps.Copy(known, own)

@@ -135,7 +135,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 	return err
 }
 
-// An output is standard output, whose reader may close it.
+// An output is standard output. Its reader may close it.
 type output struct {
 	io.Writer
 	closed atomic.Bool // by its reader

@@ -486,7 +486,7 @@ func (b *services) run(name, dir string, start func() (run, stop func(), err err
 	return nil
 }
 
-// stop ends what runs, the last one first.
+// stop ends the services, the last one first.
 func (b *services) stop() {
 	b.end(nil)
 	b.all.Wait()

@@ -239,8 +239,8 @@ func (a *Authority) Trust() ([]byte, error) {
 	return trust.Sign(a.trust.Signer, d)
 }
 
-// Founded reports whether Open has made the network.
-func (a *Authority) Founded() bool { return a.founded }
+// Founded reports whether Open has made the authority's network.
+func Founded(a *Authority) bool { return a.founded }
 
 // Network is the network's ID.
 func (a *Authority) Network() string { return a.about.Network }

@@ -119,7 +119,7 @@ func Replace(path string, data []byte) error {
 		return err
 	}
 	if err := replace(f, path, data); err != nil {
-		os.Remove(f.Name()) // what it has of the new content takes space
+		os.Remove(f.Name()) // a part of the new content takes space
 		return err
 	}
 	return nil

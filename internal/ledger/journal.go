@@ -114,14 +114,14 @@ func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 		return err
 	})
 	if err != nil {
-		return nil, l.journalError("opened", err)
+		return nil, journalError(l, "opened", err)
 	}
 	return j, nil
 }
 
 // journalError is the error of a journal that cannot be opened, written or
 // synced.
-func (l *Ledger) journalError(be string, err error) error {
+func journalError(l *Ledger, be string, err error) error {
 	var known *transfer.Error
 	switch {
 	case transfer.KindOf(err) == transfer.KindNoSpace:
@@ -330,11 +330,11 @@ func (j *Journal) Restart() error {
 		return err
 	}
 	if err := j.f.Truncate(j.tail); err != nil {
-		return j.l.journalError("written", err)
+		return journalError(j.l, "written", err)
 	}
 	j.behind = false
 	if err := j.f.Sync(); err != nil {
-		return j.l.journalError("synced", err)
+		return journalError(j.l, "synced", err)
 	}
 	return nil
 }
@@ -361,7 +361,7 @@ func (j *Journal) flush() (err error) {
 	})
 	if err != nil {
 		j.takeBack()
-		return j.l.journalError("written", err)
+		return journalError(j.l, "written", err)
 	}
 
 	j.tail += int64(len(j.buf))
@@ -391,7 +391,7 @@ func (j *Journal) Sync() error {
 		if transfer.KindOf(err) == transfer.KindNoSpace {
 			j.l.reserve.drop() // what is written again has that
 		}
-		return j.l.journalError("synced", err)
+		return journalError(j.l, "synced", err)
 	}
 
 	failpoint.Hit("journal.after_sync")

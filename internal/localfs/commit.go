@@ -507,7 +507,7 @@ func (c *commit) makeOne(w *work) error {
 }
 
 func (c *commit) dirError(w *work, err error) {
-	e := w.l.landError(w.in.Outcome.Path, err)
+	e := landError(w.l, w.in.Outcome.Path, err)
 	var already *transfer.Error
 	if transfer.KindOf(e).Waits() {
 		w.wait = e

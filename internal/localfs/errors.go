@@ -114,7 +114,7 @@ func targetError(p transfer.Path, err error) error {
 	case isReadOnly(err):
 		return wrap(transfer.KindUnwritable, err, "mount it to be written, or choose another destination", "%s cannot be written: the file system is read-only", p)
 	case isBusy(err):
-		return wrap(transfer.KindUnwritable, err, "unmount what is mounted there, or choose another destination", "%s cannot be replaced: it is a mount point, or in use", p)
+		return wrap(transfer.KindUnwritable, err, "unmount it, or choose another destination", "%s cannot be replaced: it is a mount point, or in use", p)
 	case errors.Is(err, syscall.ENAMETOOLONG):
 		return wrap(transfer.KindUnwritable, err, "", "%s cannot be written: its name is too long for the file system", p)
 	case errors.Is(err, syscall.EPERM): // a right would not help

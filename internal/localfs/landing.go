@@ -245,17 +245,17 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 	for again := false; ; again = true {
 		d, err := l.dir(p.parent(), &p)
 		if err != nil {
-			return nil, l.landError(transfer.Path(p.path), err)
+			return nil, landError(l, transfer.Path(p.path), err)
 		}
 		part, err := l.createIn(d, p, item, size, allocated)
 		if err == nil {
-			l.writable()
+			writable(l)
 			return part, nil
 		}
 		l.dirs.forget(d) // its path may lead elsewhere by now
 		l.dirs.release(d)
 		if again || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) {
-			return nil, l.landError(transfer.Path(p.path), err)
+			return nil, landError(l, transfer.Path(p.path), err)
 		}
 	}
 }
@@ -362,7 +362,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 
 	at, err := parsePoint(point)
 	if err != nil {
-		return nil, l.doubtful(p, err)
+		return nil, doubtful(l, p, err)
 	}
 
 	d, err := l.dir(p.parent(), nil)
@@ -370,7 +370,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 		return nil, err
 	}
 	if err != nil {
-		return nil, l.doubtful(p, err)
+		return nil, doubtful(l, p, err)
 	}
 
 	part, err := l.reopenIn(d, p, item, at, size, allocated)
@@ -381,9 +381,9 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 	return part, nil
 }
 
-func (l *Landing) doubtful(p location, why error) error {
-	if err := l.obstructed(transfer.Path(p.path), why); err != nil {
-		return err // nothing is wrong with what is there
+func doubtful(l *Landing, p location, why error) error {
+	if err := obstructed(l, transfer.Path(p.path), why); err != nil {
+		return err // the temporary is sound
 	}
 	if err := passingError(transfer.Path(p.path), "opened", why); err != nil {
 		return err // nothing is wrong with what is there
@@ -404,7 +404,7 @@ func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, all
 	if part, err := h.succeed(); transfer.KindOf(err).Waits() {
 		return nil, err
 	} else if err != nil {
-		return nil, l.doubtful(p, err)
+		return nil, doubtful(l, p, err)
 	} else if part != nil {
 		if err := part.reserve(size); err != nil {
 			l.disk.Close(part.f)
@@ -416,7 +416,7 @@ func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, all
 	temp := l.temp(item)
 	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR, 0)
 	if err != nil {
-		return nil, l.doubtful(p, err)
+		return nil, doubtful(l, p, err)
 	}
 
 	part, err := l.newPartial(f, d, p, temp, item, size, allocated)
@@ -425,7 +425,7 @@ func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, all
 	}
 	if err != nil {
 		l.disk.Close(f)
-		return nil, l.doubtful(p, err)
+		return nil, doubtful(l, p, err)
 	}
 	if err := part.reserve(size); err != nil {
 		l.disk.Close(f)

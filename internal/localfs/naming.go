@@ -59,8 +59,8 @@ func (c *commit) rename(w *work) {
 		w.fail(w.l.taken(w.dir.Dir, w.place))
 	case errors.Is(err, fs.ErrNotExist):
 		w.again = meddled(w.in.Outcome.Path)
-	case w.l.obstructed(w.in.Outcome.Path, err) != nil:
-		w.wait = w.l.obstructed(w.in.Outcome.Path, err)
+	case obstructed(w.l, w.in.Outcome.Path, err) != nil:
+		w.wait = obstructed(w.l, w.in.Outcome.Path, err)
 	case refused(err), isBusy(err):
 		w.fail(targetError(w.in.Outcome.Path, err))
 	default:

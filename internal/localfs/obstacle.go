@@ -59,7 +59,7 @@ func isBusy(err error) bool { return errors.Is(err, syscall.EBUSY) }
 
 // obstructed is the reason to wait where an error is that of an obstacle that has not lasted for too long; nil
 // where it is another error, or a verdict by now.
-func (l *Landing) obstructed(p transfer.Path, err error) error {
+func obstructed(l *Landing, p transfer.Path, err error) error {
 	if !isReadOnly(err) && !isBusy(err) {
 		return nil
 	}
@@ -72,14 +72,14 @@ func (l *Landing) obstructed(p transfer.Path, err error) error {
 	return &e
 }
 
-// landError is targetError, or a reason to wait for what may pass.
-func (l *Landing) landError(p transfer.Path, err error) error {
+// landError is targetError, or the wait for an obstacle.
+func landError(l *Landing, p transfer.Path, err error) error {
 	var e *transfer.Error
-	if wait := l.obstructed(p, err); wait != nil && !errors.As(err, &e) {
+	if wait := obstructed(l, p, err); wait != nil && !errors.As(err, &e) {
 		return wait
 	}
 	return targetError(p, err)
 }
 
 // writable notes that a file system of the destination takes files.
-func (l *Landing) writable() { l.fs.obstacles.gone(obstacle{l.cfg.Transfer, true}) }
+func writable(l *Landing) { l.fs.obstacles.gone(obstacle{l.cfg.Transfer, true}) }

@@ -21,8 +21,8 @@ type setClock struct {
 
 func (c *setClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
 
-// What keeps a file from its place and may go is a wait until the patience of the transfer is over, and a
-// verdict from then on: for its other files at once. Where it has gone, nothing of it is left.
+// An obstacle is a wait until the patience of the transfer is over, and a verdict from then on: for its other
+// files at once. When it has gone, files land, and no temporary is left.
 func TestObstacles(t *testing.T) {
 	for _, tt := range []struct {
 		name, call string

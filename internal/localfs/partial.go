@@ -212,7 +212,7 @@ func (p *Partial) writeAt(b []byte, off int64) error {
 		case err != nil && isNoSpace(err):
 			return p.noSpace(int64(len(b)-done), err)
 		case err != nil:
-			return p.poisoned(p.l.landError(p.path(), err))
+			return p.poisoned(landError(p.l, p.path(), err))
 		case n <= 0:
 			return p.poisoned(wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
 		}

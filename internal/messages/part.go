@@ -22,7 +22,7 @@ func (l *landing) stage(item uint64) string {
 // unstaged puts an error of the agent's own directory in Ferry's terms.
 func unstaged(err error) error {
 	if pe := (*os.PathError)(nil); errors.Is(err, syscall.ENOSPC) && errors.As(err, &pe) && space.NoInodes(filepath.Dir(pe.Path)) {
-		return transfer.Errorf(transfer.KindNoSpace, "no inodes are left for what arrives for queues: %w", err)
+		return transfer.Errorf(transfer.KindNoSpace, "no inodes are left for files that arrive for queues: %w", err)
 	}
 	if errors.Is(err, syscall.ENOSPC) {
 		return transfer.Errorf(transfer.KindNoSpace, "there is no space for what arrives for queues: %w", err)

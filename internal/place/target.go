@@ -40,8 +40,8 @@ type LandConfig struct {
 	// made it may live; Tidy removes it.
 	Older   []uint64
 	Durable bool // data and names survive a power cut, not only the process
-	// Patience is how long an item waits for what keeps it from its place and may pass, such as a file system
-	// that is read-only; 0: as long as the place says.
+	// Patience is how long an item waits for an obstacle that may go, such as a file system that is read-only;
+	// 0: as long as the place says.
 	Patience time.Duration
 	Journal  Journal
 	May      Permit // what whoever has submitted the transfer may do here

@@ -99,7 +99,7 @@ func (a *announcer) announce() {
 func (a *announcer) about() announcement {
 	s := a.f.s
 	x := announcement{V: 1, Name: s.cfg.Name, Domain: a.f.self, Instance: a.instance, Time: time.Now(), MaxPayload: serverMaxPayload, Coordination: a.here.Load(),
-		Version: server.VERSION, URL: s.URL(), Degraded: shortened(s.standing(), maxDegraded)}
+		Version: server.VERSION, URL: s.URL(), Degraded: shortened(standingOf(s), maxDegraded)}
 	x.Links = s.channels.ups()
 	x.Clients = s.ns.NumClients()
 	if v, err := s.ns.Jsz(nil); err == nil {

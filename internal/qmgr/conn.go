@@ -92,7 +92,7 @@ type Conn struct {
 	findings findings
 	unstored atomic.Pointer[string]         // why the last message was not stored
 	passing  atomic.Pointer[string]         // what is wrong with the cluster at present
-	stray    atomic.Pointer[transfer.Error] // what answers at present is of another network; nil: it is not
+	stray    atomic.Pointer[transfer.Error] // the queue manager at the address is of another network; nil: it is not
 	doubting atomic.Bool
 
 	mu    sync.Mutex

@@ -40,12 +40,12 @@ type about struct {
 	// Of a member of a cluster:
 	Cluster  string        `json:"cluster,omitempty"`
 	Passing  string        `json:"passing,omitempty"`   // what is wrong with the cluster at present
-	Short    string        `json:"short,omitempty"`     // what its disk is short of at present
+	Short    string        `json:"short,omitempty"`     // the shortage of its disk at present
 	NoQuorum bool          `json:"no_quorum,omitempty"` // nothing can be stored at present
 	Alone    time.Duration `json:"alone,omitempty"`     // for how long it has been without most of the others, in nanoseconds; 0: it is not
 }
 
-// present is what is wrong with a queue manager at present; "" for nothing.
+// present names the faults of a queue manager at present; "" for none.
 func (a *about) present() *string {
 	text := strings.Trim(a.Passing+"; "+a.Short, "; ")
 	return &text
@@ -56,7 +56,7 @@ const syncAlways = "always"
 func (s *Server) aboutMe() about {
 	a := about{V: 1, Name: s.cfg.Name, Sync: syncAlways, MaxPayload: serverMaxPayload,
 		MaxPending: serverMaxPending, Version: server.VERSION, Degraded: s.Degraded(), Linked: len(s.channels.List()) > 0}
-	a.Short = s.short()
+	a.Short = shortOf(s)
 	if m := s.member; m != nil {
 		p := m.now.Load()
 		a.Cluster, a.Passing = m.note.Cluster, p.text(m)

@@ -176,17 +176,17 @@ func (s *Server) admit(c roles.Claims) error {
 		if number(r.account) > number(before.account) {
 			s.account.Store(now)
 		}
-		// An update makes JetStream of the account anew, for a moment in which nobody answers.
+		// An update makes JetStream of the account anew, for a moment without answers.
 		if s.unkept {
-			return s.keep(c)
+			return keepClaims(s, c)
 		}
 		return nil
 	}
-	return errors.Join(s.keep(c), s.takeEffect(now))
+	return errors.Join(keepClaims(s, c), takeEffect(s, now))
 }
 
-// keep keeps claims for the next start. s.admitting is held.
-func (s *Server) keep(c roles.Claims) error {
+// keepClaims keeps claims for the next start. s.admitting is held.
+func keepClaims(s *Server, c roles.Claims) error {
 	if s.cfg.Guard.Keep == nil {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (s *Server) keep(c roles.Claims) error {
 }
 
 // takeEffect has the server let in as claims say. s.admitting is held.
-func (s *Server) takeEffect(now *admission) error {
+func takeEffect(s *Server, now *admission) error {
 	s.account.Store(now)
 	for _, a := range []struct {
 		claims *jwt.AccountClaims

@@ -113,7 +113,7 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 		cons, err = l.js().CreateOrUpdateConsumer(ctx, string(q.Stream), cfg)
 		return err
 	})
-	if noRoom(err) { // to write what is there already
+	if noRoom(err) { // to write the same durable again
 		if there, lerr := l.js().Consumer(ctx, string(q.Stream), q.Durable); lerr == nil && there.CachedInfo().Config.FilterSubject == q.Filter {
 			cons, err = there, nil
 		}

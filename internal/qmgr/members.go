@@ -151,7 +151,7 @@ func urlOf(s *Server) string {
 
 // figuresOf are what a queue manager says of itself.
 func figuresOf(s *Server) figure {
-	f := figure{Member: Member{Name: s.cfg.Name, URL: urlOf(s), Version: server.VERSION, Up: true, Degraded: s.standing()}, Lags: map[string]map[string]lag{}}
+	f := figure{Member: Member{Name: s.cfg.Name, URL: urlOf(s), Version: server.VERSION, Up: true, Degraded: standingOf(s)}, Lags: map[string]map[string]lag{}}
 	if v, err := s.ns.Varz(nil); err == nil {
 		f.Started, f.Connections = v.Start, v.Connections
 	}

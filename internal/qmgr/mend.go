@@ -20,17 +20,17 @@ const (
 	mendInodes = 32
 
 	// With less than that a disk is full. The store needs space to remove a message, too: the reserve is
-	// given up then, so that what waits can be consumed.
+	// given up then, so that messages can be consumed.
 	fullBytes  = 256 << 10
 	fullInodes = 4
-	reserveDir = "reserve" // of files, each of which takes an inode
+	reserveDir = "reserve" // of files, for inodes as well
 	reserved   = 64
 	partBytes  = 128 << 10
 )
 
 // makeRoom gives the reserve up where the disk is full, and takes it again where there is space for it and
 // for more. Degraded says while the disk is full that it is.
-func (s *Server) makeRoom() {
+func makeRoom(s *Server) {
 	dir := filepath.Join(s.cfg.Dir, reserveDir)
 	switch {
 	case !space.Has(s.cfg.Dir, fullBytes, fullInodes):
@@ -46,16 +46,16 @@ func (s *Server) makeRoom() {
 	}
 }
 
-// short says what the disk is short of at present; "" for nothing.
-func (s *Server) short() string {
+// shortOf names the shortage of the disk at present; "" for none.
+func shortOf(s *Server) string {
 	if why := s.full.Load(); why != nil {
 		return *why
 	}
 	return ""
 }
 
-// standing is short and Degraded.
-func (s *Server) standing() string { return strings.Trim(s.short()+"; "+s.Degraded(), "; ") }
+// standingOf is shortOf and Degraded.
+func standingOf(s *Server) string { return strings.Trim(shortOf(s)+"; "+s.Degraded(), "; ") }
 
 // failures are what the server says of messages that it could not store.
 type failures struct{ last atomic.Pointer[string] }
@@ -81,7 +81,7 @@ func (s *Server) mend(log *serverLog) {
 		case <-s.ending:
 			return
 		}
-		s.makeRoom()
+		makeRoom(s)
 		line := log.unstored.last.Load()
 		if line == nil {
 			continue

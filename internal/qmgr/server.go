@@ -285,7 +285,7 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 	if s.cfg.Listen != "" {
-		s.makeRoom()
+		makeRoom(s)
 	}
 	if s.cfg.Cluster != nil {
 		if err := join(s); err != nil {

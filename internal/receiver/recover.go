@@ -86,7 +86,7 @@ func landingOf(in *ledger.Incoming) place.LandConfig {
 	return place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Older: in.Older, Patience: patience(&in.Request)}
 }
 
-// mostPatience is how long an item waits at most for what may pass at its destination.
+// mostPatience is how long an item waits at most for an obstacle at its destination.
 const mostPatience = 10 * time.Minute
 
 // patience ends two tries of the source before its recovery time-out does: the item fails with its reason then,

@@ -15,7 +15,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A hub whose disk is full starts. What waits in its queues and in its store is consumed, it says that it is
+// A hub whose disk is full starts. The messages in its queues and in its store are consumed, it says that it is
 // degraded and why, and it takes new work when there is space again.
 func TestCampaignHubFull(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "hub-full", What: "hubs that are stopped or killed, and start on a disk that is full of blocks or of inodes, with work that waits",

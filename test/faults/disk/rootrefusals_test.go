@@ -32,7 +32,7 @@ var rootRefusals = []refusal{
 		prepare: func(c *refused) { c.immutable(c.src + "/f") }, verdict: notDeleted},
 	{name: "a read-only file system", flags: soon, code: 40, whole: true, kind: transfer.KindUnwritable, text: "DST/out/f cannot be written: the file system is read-only; mount it to be written, or choose another destination",
 		prepare: func(c *refused) { c.readOnly(c.dst + "/out") }},
-	{name: "a mount point at the name, to be replaced", flags: slices.Concat(overwrite, soon), code: 40, kind: transfer.KindUnwritable, text: "DST/out/f cannot be replaced: it is a mount point, or in use; unmount what is mounted there, or choose another destination",
+	{name: "a mount point at the name, to be replaced", flags: slices.Concat(overwrite, soon), code: 40, kind: transfer.KindUnwritable, text: "DST/out/f cannot be replaced: it is a mount point, or in use; unmount it, or choose another destination",
 		prepare: func(c *refused) {
 			c.file(c.dst+"/out/f", 10)
 			c.file(c.dst+"/mounted", 20)
