@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/lane/direct"
 	"ferry/internal/lane/queue"
+	"ferry/internal/qmgr"
 	"ferry/internal/sender"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
@@ -217,12 +218,18 @@ func (l *lanes) Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (nam
 	return transfer.LaneQueue, reason, nil, nil
 }
 
+// A dataConn is the data connection, which says how far its line has got.
+type dataConn struct{ *qmgr.Conn }
+
+// DataCarried is qmgr.DataCarried of the connection.
+func (c dataConn) DataCarried() (bytes uint64, waiting bool) { return qmgr.DataCarried(c.Conn) }
+
 // came is how many bytes lanes have brought that may be a source's: all that came on the data
 // connection, and on direct paths from it.
 func (l *lanes) came(from transfer.AgentName) int64 {
-	n := l.conn.DataCame()
+	n := qmgr.DataCame(l.conn)
 	if l.hub != nil {
-		n += l.hub.Came(from)
+		n += direct.Came(l.hub, from)
 	}
 	return n
 }
@@ -242,5 +249,5 @@ func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID,
 	} else if want == transfer.LaneDirect {
 		return nil, "", "", transfer.Errorf(transfer.KindUnreachable, "%s offers no direct lane", to)
 	}
-	return queue.New(l.conn, l.mem, l.cfg.Name, to, id), transfer.LaneQueue, reason, nil
+	return queue.New(dataConn{l.conn}, l.mem, l.cfg.Name, to, id), transfer.LaneQueue, reason, nil
 }

@@ -398,12 +398,12 @@ func (c *Conn) PublishData(subject string, data []byte) error {
 
 // DataCarried is how many bytes of the data connection the queue manager's host has acknowledged, and whether
 // more wait behind those that are on the line; 0 and false where the system does not say.
-func (c *Conn) DataCarried() (acked uint64, waiting bool) {
+func DataCarried(c *Conn) (acked uint64, waiting bool) {
 	return tcp.Carried(c.data.socket.Load().Conn)
 }
 
 // DataCame is how many bytes have come on the data connection.
-func (c *Conn) DataCame() int64 { return c.data.socket.Load().in.Load() }
+func DataCame(c *Conn) int64 { return c.data.socket.Load().in.Load() }
 
 // Subscribe has h called for every message on the subject (wildcards as in
 // NATS) that arrives on the control connection: in order, one at a time. It

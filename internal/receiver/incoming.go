@@ -163,7 +163,7 @@ func (i *incoming) control(m *wire.Message) {
 			i.ep.again = "the address of the destination has changed"
 		}
 	case wire.KindAlive:
-		i.lives(m.Alive.Epoch)
+		lives(i, m.Alive.Epoch)
 	case strayChunk:
 		i.strayed(m.Busy.Epoch)
 	case dropPartials:

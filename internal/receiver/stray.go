@@ -15,7 +15,7 @@ func stray(h wire.Header) *wire.Message {
 }
 
 // lives takes in that the source sends in an epoch, of which a message may take long to come.
-func (i *incoming) lives(epoch uint32) {
+func lives(i *incoming, epoch uint32) {
 	if !i.ep.live {
 		i.strayed(epoch)
 		return

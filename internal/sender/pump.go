@@ -48,9 +48,6 @@ type pump struct {
 
 	credit credit
 	out    atomic.Pointer[flow.Flight] // way.flight, once the lane is open
-
-	carried uint64    // bytes that the lane had carried at the last look
-	said    time.Time // when the destination was last told beside the data that this side lives
 }
 
 // signs go with the next message.
@@ -67,6 +64,7 @@ type way struct {
 	shelf  Shelf         // with stored delivery: lane
 	head   []byte        // and the OPEN with which the epoch begins there
 	opened chan struct{} // closed once that is stored
+	vitals vitals
 }
 
 // A laneError says that messages may have been lost.
@@ -146,37 +144,6 @@ func (p *pump) silent(heard time.Time) bool {
 	f := p.out.Load()
 	// Without one the lane is being opened, which has time-outs of its own.
 	return f != nil && f.Overdue(heard, p.cfg.Clock.Now())
-}
-
-// carries looks whether the line has carried something since the last look, and has more to carry. Then
-// a message is under way, however long it takes.
-func (p *pump) carries() {
-	f := p.out.Load()
-	if f == nil {
-		return
-	}
-	l, ok := p.lane.(interface {
-		Carried() (bytes uint64, waiting bool)
-	})
-	if !ok {
-		return
-	}
-	now, waiting := l.Carried()
-	if waiting && now > p.carried {
-		f.Line().Carries(p.cfg.Clock.Now())
-	}
-	p.carried = now
-}
-
-// lives tells the destination beside the data that this side lives, where a message takes long on
-// the line.
-func (p *pump) lives() {
-	f, now := p.out.Load(), p.cfg.Clock.Now()
-	if f == nil || p.shelf != nil || now.Sub(p.said) < f.Line().Beat() || !f.Lingers(now) {
-		return
-	}
-	p.said = now
-	p.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: p.epoch}})
 }
 
 // run sends every item that the destination has not decided. The first message

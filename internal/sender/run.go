@@ -92,7 +92,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			if o.live.recordedSince(heard) {
 				heard = o.cfg.Clock.Now()
 			}
-			if p.carries(); p.silent(heard) {
+			if p.vitals.look(p); p.silent(heard) {
 				o.log.Info("destination silent; reopening the transfer")
 				return nil, o.rec.renegotiate()
 			}
@@ -103,7 +103,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
 			}
-			p.lives()
+			p.vitals.say(p)
 			o.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():

@@ -50,6 +50,7 @@
 //	                                        ←  ACCEPT(nonce, epoch, settings, credit, resume)
 //	                                           or BUSY(nonce, place, reason, program) or REFUSE(nonce, error)
 //	chunk messages of the epoch, on the lane →
+//	ALIVE(epoch), while one is on the line for more than 2 s  →
 //	                                        ←  ACK(epoch, sequence, credit, safe point)
 //	                                        ←  RESYNC(new epoch, credit, resume, direct)  at a gap, or when this host's address has changed
 //	                                        ←  BUSY(epoch, reason)                   no space: the epoch is over
@@ -60,9 +61,9 @@
 //
 // Who repeats what: OPEN and CANCEL are repeated by the source until they are
 // answered, OUTCOMES by the destination until acknowledged, ACK every second
-// while messages wait to be taken in, RESYNC every second until the epoch's first
+// while messages wait to be taken in, or bytes come and no message is through, RESYNC every second until the epoch's first
 // message, and ACCEPT where a message of an earlier epoch comes instead. Only
-// chunk messages, ACK and RESYNC carry the epoch and are dropped when it is old.
+// chunk messages, ALIVE, ACK and RESYNC carry the epoch and are dropped when it is old.
 //
 // The request of OPEN has the programs that the destination is to run, and neither those of the
 // source nor its triggers. BUSY with program says that one of them runs: before the

@@ -310,7 +310,7 @@ func (h *Hub) remove(p *path) {
 }
 
 // Came is how many bytes have come on the paths from a peer that are there.
-func (h *Hub) Came(peer transfer.AgentName) (n int64) {
+func Came(h *Hub, peer transfer.AgentName) (n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range h.paths[peer] {

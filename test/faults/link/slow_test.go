@@ -75,7 +75,7 @@ func TestCampaignSlowLines(t *testing.T) {
 			if c.Short {
 				c.Beside(t, cellsBeside, func(t *testing.T, seed uint64, r *rand.Rand) {
 					all := slowCells(true)
-					overCell(t, seed, r, all[int(seed-1)%len(all)])
+					overCell(t, seed, r, all[int(seed-1)%len(all)], shortForm)
 				})
 				return
 			}

@@ -27,6 +27,7 @@ type slowCase struct {
 	*wires
 	seed uint64
 	r    *rand.Rand
+	form string // the short form has one line: that of the source, which carries 32 KiB at once
 }
 
 // slowKinds lists the kinds of load. Each function gives the cells of one kind.
@@ -44,23 +45,40 @@ func slowCells(short bool) (all []slowCell) {
 }
 
 // overCell runs one cell.
-func overCell(t *testing.T, seed uint64, r *rand.Rand, c slowCell) {
-	c.run(&slowCase{slowCell: c, wires: lay(t), seed: seed, r: r})
+func overCell(t *testing.T, seed uint64, r *rand.Rand, c slowCell, form string) {
+	c.run(&slowCase{slowCell: c, wires: lay(t), seed: seed, r: r, form: form})
 }
 
-// buckets are lines that carry some bytes at once before their rate holds, and that hold some packets.
-var buckets = []struct{ burst, latency string }{{"4kb", "1500ms"}, {"32kb", "1500ms"}, {"32kb", "300ms"}, {"128kb", "1500ms"}}
+const shortForm = "short"
+
+// A bucket says how many bytes a line carries at once before its rate holds, and for how long it holds packets.
+type bucket struct{ burst, latency string }
+
+var buckets = []bucket{{"4kb", "1500ms"}, {"32kb", "1500ms"}, {"32kb", "300ms"}, {"128kb", "1500ms"}}
 
 // narrow makes the line of a process slow; the seed of the case decides the burst.
 func (x *slowCase) narrow(who string) {
 	x.t.Helper()
-	b := buckets[x.r.IntN(len(buckets))]
+	b := x.bucket()
 	x.shape(who, x.kbits, b.burst, b.latency)
 	x.t.Logf("%s: %d kbit/s of %s, burst %s, latency %s", x.what, x.kbits, who, b.burst, b.latency)
 }
 
 // either gives source or destination by the seed.
-func (x *slowCase) either() string { return []string{source, destination}[x.r.IntN(2)] }
+func (x *slowCase) either() string {
+	if x.form == shortForm {
+		return source
+	}
+	return []string{source, destination}[x.r.IntN(2)]
+}
+
+// bucket gives how much the line carries at once, by the seed.
+func (x *slowCase) bucket() bucket {
+	if x.form == shortForm {
+		return buckets[1]
+	}
+	return buckets[x.r.IntN(len(buckets))]
+}
 
 // slack is how many times the ideal time a load may take.
 func (x *slowCase) slack() float64 {
@@ -145,7 +163,7 @@ func (x *slowCase) steady(lane string, files int, worth time.Duration, setup net
 func oneFileCells() (all []slowCell) {
 	for _, lane := range slowLanes {
 		for _, kbits := range []int{64, 128, 256, 512, 1000, 2000} {
-			all = append(all, slowCell{what: "one file, lane " + lane, kbits: kbits, short: lane == "queue" && kbits == 256, run: func(x *slowCase) {
+			all = append(all, slowCell{what: "one file, lane " + lane, kbits: kbits, short: lane == "queue" && kbits >= 64 && kbits <= 256, run: func(x *slowCase) {
 				x.steady(lane, 1, 20*time.Second, network.Setup{}, x.either())
 			}})
 		}
@@ -157,7 +175,7 @@ func oneFileCells() (all []slowCell) {
 func smallFilesCells() (all []slowCell) {
 	for _, lane := range slowLanes {
 		for _, kbits := range []int{64, 256} {
-			all = append(all, slowCell{what: "100 small files, lane " + lane, kbits: kbits, short: lane == "queue" && kbits == 64, run: func(x *slowCase) {
+			all = append(all, slowCell{what: "100 small files, lane " + lane, kbits: kbits, short: lane == "queue", run: func(x *slowCase) {
 				x.steady(lane, 100, 20*time.Second, network.Setup{}, x.either())
 			}})
 		}
@@ -197,7 +215,7 @@ func fallingCells() (all []slowCell) {
 }
 
 func (x *slowCase) falls(lane string, rises bool) {
-	who, b := x.either(), buckets[x.r.IntN(len(buckets))]
+	who, b := x.either(), x.bucket()
 	high := int64(beforeFall.Seconds() * highRate * 1000 / 8)
 	x.shape(who, highRate, b.burst, b.latency)
 	s := x.start(network.Setup{})
@@ -236,11 +254,11 @@ func (w *wires) shape(who string, kbits int, burst, latency string) {
 // Cells run beside each other: they mostly wait.
 const cellsBeside = 12
 
-// slowCase of the campaign by its seed: the grid of loads and lines first, then the cells.
+// overSlow runs a case of the campaign by its seed: the grid of loads and lines first, then the cells.
 func overSlow(t *testing.T, seed uint64, r *rand.Rand) {
 	all := slowCells(false)
 	if n := int(seed-1) % (gridCells + len(all)); n >= gridCells {
-		overCell(t, seed, r, all[n-gridCells])
+		overCell(t, seed, r, all[n-gridCells], "")
 		return
 	}
 	overSlowLine(t, seed, r)

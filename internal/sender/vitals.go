@@ -1,0 +1,44 @@
+package sender
+
+import (
+	"time"
+
+	"ferry/internal/wire"
+)
+
+// Vitals are the signs of life of an epoch that do not travel with the data. The goroutine that drives the
+// transfer has them.
+type vitals struct {
+	carried uint64    // bytes that the lane had carried at the last look
+	said    time.Time // when the destination was last told that this side lives
+}
+
+// look looks whether the line has carried something since the last look, and has more to carry. Then a
+// message is under way, however long it takes.
+func (v *vitals) look(p *pump) {
+	f := p.out.Load()
+	if f == nil {
+		return
+	}
+	l, ok := p.lane.(interface {
+		Carried() (bytes uint64, waiting bool)
+	})
+	if !ok {
+		return
+	}
+	now, waiting := l.Carried()
+	if waiting && now > v.carried {
+		f.Line().Carries(p.cfg.Clock.Now())
+	}
+	v.carried = now
+}
+
+// say tells the destination beside the data that this side lives, where a message takes long on the line.
+func (v *vitals) say(p *pump) {
+	f, now := p.out.Load(), p.cfg.Clock.Now()
+	if f == nil || p.shelf != nil || now.Sub(v.said) < f.Line().Beat() || !f.Lingers(now) {
+		return
+	}
+	v.said = now
+	p.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: p.epoch}})
+}
