@@ -80,7 +80,7 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 	}
 	net := &client.Client{Conn: s.connect("ann"), Clock: clock.System, Who: transfer.Originator{User: "ann", Host: "box"}}
 	request := func(to transfer.AgentName) *transfer.Request {
-		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now(), Originator: net.Who, Source: "ALPHA", Destination: to, Items: transfer.ItemsOf("a"), Dest: "b"}
+		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now(), Originator: net.Who, Source: "ALPHA", Destination: to, Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	}
 	lost := func(p *transfer.Progress, err error, want transfer.State) {
 		t.Helper()

@@ -29,7 +29,7 @@ func TestShareOfALine(t *testing.T) {
 			portion := s.Portion(int64(own), int64(beside), now)
 			// Each has so much under way as it got, times its portion; the line serves them in proportion.
 			mine := part * portion
-			other := min((1-part)*1.0+0.02, c.wants)
+			other := min(max(1-part, 0.02), c.wants)
 			if full := mine + other; full > 1 {
 				mine, other = mine/full, other/full
 			}

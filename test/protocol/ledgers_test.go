@@ -17,7 +17,7 @@ func TestSourceLedgerGone(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
 				w.slow(10 * time.Millisecond)
 				w.write(map[string][]byte{"in/a": content(1, 300<<10), "in/b": content(2, 300<<10)})
-				q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Recursive: true}}
+				q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Recursive: true}}
 				id := w.submit(q)
 				want := transfer.Failed
 				if arrive {
@@ -74,7 +74,7 @@ func TestOlderLedger(t *testing.T) {
 					if !known {
 						keep()
 					}
-					id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Recursive: true, IfExists: transfer.IfExistsOverwrite}})
+					id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Recursive: true, IfExists: transfer.IfExistsOverwrite}})
 					if known {
 						w.arrived(id, 1)
 						w.until(time.Minute, "no outcome is recorded", func() bool { return w.source(id).Decided.Count() > 0 })

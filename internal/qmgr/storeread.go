@@ -1,0 +1,188 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// A Stored message is one of a Shelf.
+type Stored struct {
+	Number uint64 // in the stream
+	Data   []byte
+}
+
+// A storeCursor is where the reader of an agent stands. The zero value is none.
+type storeCursor struct {
+	shelf   Shelf
+	next    uint64 // number in the stream where it reads on
+	got     uint64 // messages that it was handed
+	session int64  // of the link
+}
+
+// A Reading asks for Most bytes of a shelf, from the byte Begin of the message From on, in answers of Piece bytes at
+// most.
+type Reading struct {
+	Shelf
+	From        uint64 // number in the stream; 0: the first message
+	Begin       int
+	Rest        int // bytes that the message From has behind Begin, where that is not 0
+	Most, Piece int
+}
+
+// A Part is bytes of a message of a Shelf.
+type Part struct {
+	Number uint64 // of the message in the stream
+	Size   int    // of the message
+	Begin  int    // where the bytes belong
+	Data   []byte
+}
+
+// Read reads a shelf and gives each part to take, in order. spent says that nothing is stored behind the last part. An error means that
+// some parts did not come. The parts that take has got stand, and the caller reads on behind them.
+func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent bool, err error) {
+	l, err := s.c.bulk.ready(ctx)
+	if err != nil {
+		return false, err
+	}
+	if r.Most >= wholeFrom && r.Begin == 0 {
+		spent, err = s.pull(ctx, l, r, take)
+		return spent, s.c.explain(err, "ferry.store", 0)
+	}
+	if r.Most >= wholeFrom {
+		r.Most = max(r.Rest, 1) // the next reading is one of whole messages
+	}
+	t := storeTask{Do: storeRead, Peer: r.Shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From, Begin: r.Begin, Most: r.Most, Piece: r.Piece}
+	got := func(res storeResult, data []byte) error {
+		for _, p := range res.Parts {
+			if p.Len < 0 || p.Len > len(data) || p.Begin < 0 || p.Size < p.Begin+p.Len || p.Size > MaxStoredMessage+storedOverhead {
+				return transfer.Errorf(transfer.KindVersion, "the queue manager's answer does not have the bytes of its parts")
+			}
+			take(Part{p.Number, p.Size, p.Begin, data[:p.Len:p.Len]})
+			data = data[p.Len:]
+		}
+		spent = spent || res.Spent
+		return nil
+	}
+	err = l.storeErrand(ctx, s.of.Token(), t, r.Most/max(r.Piece, 1)+2, int64(r.Piece), got)
+	if errors.Is(err, nats.ErrNoResponders) && s.c.cfg.Identity == nil { // the server is not Ferry's, and every client has all rights there
+		var res storeResult
+		own := library{js: l.js, ackWait: s.c.cfg.times.ackWait}
+		if res, err = own.store(ctx, s.of.Token(), t); err == nil {
+			err = res.read(ctx, func(res storeResult, data []byte) { got(res, data) })
+		}
+	}
+	return spent, s.c.explain(err, "ferry.store", 0)
+}
+
+// wholeFrom is how many bytes must be wanted for the reader to give whole messages: one is a quarter of a second on such a line at most.
+// The server gives them itself then, without a copy.
+const wholeFrom = 4 * MaxStoredMessage
+
+// Limits of a pull.
+const (
+	pullMost = 512                    // messages
+	pullWait = 300 * time.Millisecond // for messages that are on their way from the source
+)
+
+// pull is Read for whole messages.
+func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part)) (spent bool, err error) {
+	cur := &s.reader
+	session, shelf := l.session(), r.Shelf
+	shelf.To, shelf.Messages = s.of, 0
+	if cur.shelf != shelf || cur.next != max(r.From, 1) || cur.session != session {
+		*cur = storeCursor{}
+		if _, err := s.task(ctx, storeTask{Do: storeReader, Peer: shelf.From.Token(), ID: r.ID, Epoch: r.Epoch, From: r.From}); err != nil {
+			return false, err
+		}
+		*cur = storeCursor{shelf, max(r.From, 1), 0, session}
+	}
+	body, err := json.Marshal(map[string]any{"batch": pullMost, "max_bytes": min(r.Most, maxPull), "expires": pullWait})
+	if err != nil {
+		return false, err
+	}
+	q := conversation{"$JS.API.CONSUMER.MSG.NEXT." + string(StreamStore) + "." + roles.DurableStore + s.of.Token(), s.of.Token(), body, pullMost, MaxStoredMessage}
+	n := 0
+	err = l.converse(ctx, q, func(m *nats.Msg) (last bool, err error) {
+		if status := m.Header.Get("Status"); status != "" {
+			spent = status == "408" && n == 0
+			if status != "408" && status != "409" {
+				return true, fmt.Errorf("the reader of the store says %s %s", status, m.Header.Get("Description"))
+			}
+			return true, nil
+		}
+		meta, err := m.Metadata()
+		if err != nil {
+			return true, err
+		}
+		if meta.Sequence.Consumer != cur.got+1 {
+			return true, errMissed
+		}
+		cur.got, cur.next = cur.got+1, meta.Sequence.Stream+1
+		take(Part{meta.Sequence.Stream, len(m.Data), 0, m.Data})
+		n++
+		return n == pullMost, nil
+	})
+	if err != nil {
+		*cur = storeCursor{}
+	}
+	return spent, err
+}
+
+// errMissed is found by a reader that the server has sent a message that did not come.
+var errMissed = errors.New("a stored message did not come; it is read again")
+
+// An Assembly puts the messages of a shelf together of their parts. The zero value is ready.
+type Assembly struct {
+	of   uint64 // number of the message that the last part belongs to; 0: there was none
+	part []byte // bytes of it that have come; nil: all
+	size int
+}
+
+// Behind is where the next reading begins; began is false where nothing was read.
+func (a *Assembly) Behind() (number uint64, begin int, began bool) {
+	if a.part == nil {
+		return a.of + 1, 0, a.of > 0
+	}
+	return a.of, len(a.part), true
+}
+
+// Rest is how many bytes the message lacks that is not complete.
+func (a *Assembly) Rest() int {
+	if a.part == nil {
+		return 0
+	}
+	return a.size - len(a.part)
+}
+
+// Holds is how much memory the message takes that is not complete.
+func (a *Assembly) Holds() int { return cap(a.part) }
+
+// Add takes a part in, and gives the message that is complete with it.
+func (a *Assembly) Add(p Part) (m Stored, whole bool) {
+	if p.Number != a.of || p.Size != a.size || p.Begin != len(a.part) {
+		*a = Assembly{of: p.Number, size: p.Size}
+		if p.Begin > 0 { // another message has its number: it is read from its beginning
+			a.part = []byte{}
+			return m, false
+		}
+	}
+	switch {
+	case a.part == nil && len(p.Data) == p.Size: // nothing is to be put together
+		return Stored{p.Number, p.Data}, true
+	case a.part == nil:
+		a.part = make([]byte, 0, p.Size)
+	}
+	if a.part = append(a.part, p.Data...); len(a.part) < a.size {
+		return m, false
+	}
+	m, a.part = Stored{a.of, a.part}, nil
+	return m, true
+}
