@@ -3,14 +3,25 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// AskQueue has coordination do something with an application queue.
+// busyPause is between two tries where coordination does as much for others as it may.
+const busyPause = 200 * time.Millisecond
+
+// AskQueue has coordination do something with an application queue. A coordination that is busy is asked again.
 func AskQueue(ctx context.Context, c *Client, what wire.QueueAsk) (*wire.QueueAnswer, error) {
-	ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskQueue, Body: wire.Marshal(what)})
+	ask := wire.Ask{Kind: wire.AskQueue, Body: wire.Marshal(what)}
+	ans, err := c.coordination(ctx, ask)
+	for end := c.Clock.Now().Add(c.timeout()); transfer.KindOf(err) == transfer.KindBusy && c.Clock.Now().Before(end); {
+		if err := c.sleep(ctx, busyPause); err != nil {
+			return nil, err
+		}
+		ans, err = c.coordination(ctx, ask)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -238,17 +238,17 @@ var errNoHeartbeat = errors.New("the queue manager gives no sign of life for a p
 
 // status takes the word of the queue manager about a pull. An error ends the pulls.
 func (p *pulls) status(m *nats.Msg) error {
-	switch code := m.Header.Get("Status"); code {
-	case "100": // a sign of life
-		return nil
-	case "404", "408": // it is over
-		if m.Subject != p.inbox+"."+strconv.Itoa(p.n) {
-			return nil // one before it is
-		}
-		return p.pull()
-	default:
-		return fmt.Errorf("%s %s", code, m.Header.Get("Description"))
+	if m.Subject != p.inbox+"."+strconv.Itoa(p.n) {
+		return nil // of one before it, which is over
 	}
+	code, text := m.Header.Get("Status"), m.Header.Get("Description")
+	switch {
+	case code == "100": // a sign of life
+		return nil
+	case code == "404", code == "408", text == "Batch Completed": // it is over
+		return p.pull()
+	}
+	return fmt.Errorf("%s %s", code, text)
 }
 
 func (r *queueReader) deliver(m *nats.Msg) {

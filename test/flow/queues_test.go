@@ -155,6 +155,7 @@ func TestGetsAtOnce(t *testing.T) {
 			given[r.Stdout]++
 		} else {
 			none++
+			t.Log(r.Stderr)
 		}
 	}
 	for k := range messages {
