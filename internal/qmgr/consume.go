@@ -2,16 +2,13 @@ package qmgr
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
@@ -20,6 +17,7 @@ import (
 
 const (
 	maxPull       = 8 << 20 // bytes that one pull may bring
+	pullPlaces    = 64      // for what comes for one pull: a message, a sign of life every 2 s
 	pullExpiry    = 30 * time.Second
 	pullHeartbeat = 2 * time.Second
 
@@ -136,9 +134,9 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	})
-	err := r.consumer(ctx)
+	cons, err := r.consumer(ctx)
 	if err == nil {
-		err = r.read(ctx)
+		err = r.read(ctx, cons)
 	}
 
 	if errors.Is(err, context.Canceled) {
@@ -147,14 +145,9 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 	return err
 }
 
-func (r *queueReader) read(ctx context.Context) error {
-	p, err := r.pulls()
-	if err != nil {
-		return err
-	}
-	defer p.sub.Unsubscribe()
+func (r *queueReader) read(ctx context.Context, cons jetstream.Consumer) error {
 	for {
-		m, err := p.next(ctx)
+		m, err := next(ctx, cons)
 		if err != nil {
 			return err
 		}
@@ -162,98 +155,27 @@ func (r *queueReader) read(ctx context.Context) error {
 	}
 }
 
-// pulls fetches messages of a durable, each when the one before it has been handled: a message that is fetched and not handled
-// would be held back for a while when the connection is lost.
-type pulls struct {
-	r     *queueReader
-	nc    *nats.Conn
-	inbox string
-	sub   *nats.Subscription
-	n     int // pulls
-}
-
-func (r *queueReader) pulls() (*pulls, error) {
-	p := &pulls{r: r, nc: r.c.control.conn()}
-	p.inbox = p.nc.NewInbox()
-	var err error
-	p.sub, err = p.nc.SubscribeSync(p.inbox + ".*")
-	return p, err
-}
-
-// pull asks for one message.
-func (p *pulls) pull() error {
-	p.n++
-	ask, err := json.Marshal(map[string]any{"batch": 1, "max_bytes": maxPull, "expires": pullExpiry, "idle_heartbeat": pullHeartbeat})
+// next waits for one message. No more are asked for: what is fetched and not
+// handled would be held back for a while when the connection is lost.
+//
+// An iterator of the library is good for one message here. It puts what comes
+// for a pull, signs of life and words about the pull among it, into a channel of
+// as many places as it may fetch messages, and drops what finds none; with one
+// place for all messages, one in some thousands was lost on a busy host, and came
+// again after ackWait. Hence pullPlaces, and StopAfter.
+func next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg, error) {
+	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(pullPlaces, maxPull), jetstream.StopAfter(1),
+		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
 	if err != nil {
-		return err
-	}
-	q := p.r.q
-	return p.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT."+string(q.Stream)+"."+q.Durable, p.inbox+"."+strconv.Itoa(p.n), ask)
-}
-
-// next waits for one message. A message that takes longer to arrive than ackWait is not sent again meanwhile: the
-// queue manager is told that it is being dealt with. Without a sign of life the pull is given up, but not while
-// the sign of life may be behind other messages.
-func (p *pulls) next(ctx context.Context) (*nats.Msg, error) {
-	if err := p.pull(); err != nil {
 		return nil, err
 	}
-	l := p.r.c.control
-	step := min(pullHeartbeat, p.r.c.cfg.times.ackWait/3)
-	for heard, asked := time.Now(), false; ; {
-		wait, cancel := context.WithTimeout(ctx, step)
-		m, err := p.sub.NextMsgWithContext(wait)
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case err == nil && m.Header.Get("Status") == "":
-			return m, nil
-		case err == nil:
-			if err := p.status(m); err != nil {
-				return nil, err
-			}
-			heard, asked = time.Now(), false
-			continue
-		case !errors.Is(err, context.DeadlineExceeded):
-			return nil, err
-		}
-		if a := l.tapped.Load().Arriving(); a != nil && strings.HasPrefix(a.Subject, p.inbox+".") {
-			p.nc.Publish(a.Reply, []byte("+WPI"))
-			heard = time.Now()
-			continue
-		}
-		if time.Since(heard) < 2*pullHeartbeat {
-			continue
-		}
-		if asked || !l.passes(ctx) {
-			return nil, errNoHeartbeat
-		}
-		asked = true // all that the queue manager had sent before is here now
-	}
+	defer it.Stop()
+	return it.Next(jetstream.NextContext(ctx))
 }
 
-// errNoHeartbeat is why a pull is made anew.
-var errNoHeartbeat = errors.New("the queue manager gives no sign of life for a pull")
-
-// status takes the word of the queue manager about a pull. An error ends the pulls.
-func (p *pulls) status(m *nats.Msg) error {
-	if m.Subject != p.inbox+"."+strconv.Itoa(p.n) {
-		return nil // of one before it, which is over
-	}
-	code, text := m.Header.Get("Status"), m.Header.Get("Description")
-	switch {
-	case code == "100": // a sign of life
-		return nil
-	case code == "404", code == "408", text == "Batch Completed": // it is over
-		return p.pull()
-	}
-	return fmt.Errorf("%s %s", code, text)
-}
-
-func (r *queueReader) deliver(m *nats.Msg) {
+func (r *queueReader) deliver(m jetstream.Msg) {
 	c, q := r.c, r.q
-	d := Delivery{Subject: m.Subject, Data: unpacked(m.Data), Ack: func() error { return m.Ack() }, Nak: func(d time.Duration) error { return m.NakWithDelay(d) }, Term: func() error { return m.Term() }}
+	d := Delivery{Subject: m.Subject(), Data: unpacked(m.Data()), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp
 		c.noticed(c.witness.delivered(string(q.Stream), q.Durable, meta.Sequence.Stream, meta.Sequence.Consumer))
@@ -324,21 +246,21 @@ func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 }
 
 // consumer makes the durable, or finds it.
-func (r *queueReader) consumer(ctx context.Context) error {
+func (r *queueReader) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	c, q := r.c, r.q
 	if !c.control.up.Load() {
-		return c.away()
+		return nil, c.away()
 	}
 
 	before := c.witness.before(string(q.Stream))
 	d, err := c.keeper.durable(ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c.noticed(c.witness.look(string(q.Stream), before, d.Stream))
 	c.noticed(c.witness.attach(string(q.Stream), q.Durable, d.Delivered))
 	for _, f := range d.Findings {
 		c.noticed(f)
 	}
-	return nil
+	return c.control.js().Consumer(ctx, string(q.Stream), q.Durable)
 }

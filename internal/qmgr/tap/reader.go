@@ -40,9 +40,6 @@ type reader struct {
 	line  bool // the library's line goes on until its end
 	blind bool // what comes is not understood: all of it is the library's
 
-	// arriving is the large message of the library's that is on its way; nil: none is.
-	arriving atomic.Pointer[Arriving]
-
 	// let: the queue manager has answered the first PING, and so let this connection in,
 	// by lines that are understood.
 	let atomic.Bool
@@ -64,7 +61,7 @@ func (t *reader) Read(p []byte) (int, error) {
 			return t.in(p)
 		case t.pass > len(t.buf):
 			n, err := t.in(p[:min(len(p), t.pass)])
-			t.passed(n)
+			t.pass -= n
 			return n, err
 		default:
 			if err := t.more(); err != nil {
@@ -74,19 +71,12 @@ func (t *reader) Read(p []byte) (int, error) {
 		if n := t.library(); n > 0 {
 			n = copy(p, t.buf[t.r:t.r+n])
 			t.r += n
-			t.passed(n)
+			t.pass = max(0, t.pass-n)
 			return n, nil
 		}
 		if err := t.next(); err != nil {
 			return 0, err
 		}
-	}
-}
-
-// passed notes that the library has so many bytes more.
-func (t *reader) passed(n int) {
-	if t.pass = max(0, t.pass-n); t.pass == 0 {
-		t.arriving.Store(nil)
 	}
 }
 
@@ -173,13 +163,7 @@ func (t *reader) decide(line []byte) error {
 				return t.take(to, subject, reply, size)
 			}
 		}
-		if t.pass = len(line) + size + 2; size > len(t.buf) {
-			a := &Arriving{Subject: string(words[1])}
-			if len(words) == least+1 {
-				a.Reply = string(words[3])
-			}
-			t.arriving.Store(a)
-		}
+		t.pass = len(line) + size + 2
 	case "PONG":
 		t.let.Store(true)
 		t.pass = len(line)

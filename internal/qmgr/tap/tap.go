@@ -28,9 +28,6 @@ type Target struct {
 	Take func(subject, reply string, data []byte) // must not block
 }
 
-// An Arriving is a message that is here in part.
-type Arriving struct{ Subject, Reply string }
-
 // A BuffersWriter is a connection that writes several pieces at once.
 type BuffersWriter interface {
 	WriteBuffers(net.Buffers) (int64, error)
@@ -53,9 +50,6 @@ func New(conn net.Conn, find func(subject []byte) *Target) *Conn {
 	c.in.in, c.in.find = conn.Read, find
 	return c
 }
-
-// Arriving is the large message of the library's that is on its way; nil: none is.
-func (c *Conn) Arriving() *Arriving { return c.in.arriving.Load() }
 
 // Read is the library's.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
