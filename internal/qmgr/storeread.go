@@ -130,8 +130,17 @@ func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part))
 		n++
 		return n == pullMost, nil
 	})
+	if err == nil && spent { // on a busy host it may just take long
+		cons, failed := l.js().Consumer(ctx, string(StreamStore), roles.DurableStore+s.of.Token())
+		if err = failed; err == nil {
+			info := cons.CachedInfo()
+			if spent = info.NumPending == 0; info.Delivered.Consumer != cur.got {
+				err = errMissed
+			}
+		}
+	}
 	if err != nil {
-		*cur = storeCursor{}
+		spent, *cur = false, storeCursor{}
 	}
 	return spent, err
 }
