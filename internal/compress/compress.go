@@ -57,8 +57,7 @@ const Slack = 128<<10 + 64
 // several goroutines at once. What zstd needs for a decoder is kept for the next
 // chunk and given up when memory is collected.
 type Decoder struct {
-	zstd       sync.Pool
-	dictionary *Dictionary // that the frames of zstd must have; nil: none
+	zstd sync.Pool
 }
 
 // Decode restores the n plain bytes of a chunk from src, in the memory of dst
@@ -97,16 +96,11 @@ func unpackS2(dst, src []byte, n int) ([]byte, error) {
 
 func (d *Decoder) unpackZstd(dst, src []byte, n int) ([]byte, error) {
 	var h zstd.Header
-	id := uint32(0)
-	if d.dictionary != nil {
-		id = d.dictionary.id
-	}
-
 	switch err := h.Decode(src); {
 	case err != nil:
 		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes cannot be restored: %w", n, err)
-	case h.Skippable || !h.HasFCS || h.FrameContentSize != uint64(n) || h.DictionaryID != id:
-		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes with dictionary %d is due, and there is another", n, id)
+	case h.Skippable || !h.HasFCS || h.FrameContentSize != uint64(n) || h.DictionaryID != 0:
+		return nil, transfer.Errorf(transfer.KindDigest, "a zstd frame of %d bytes without a dictionary is due, and there is another", n)
 	}
 
 	z := d.take()
@@ -127,17 +121,17 @@ func (d *Decoder) take() *zstd.Decoder {
 		return z
 	}
 
-	options := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxMemory(transfer.MaxChunk), zstd.WithDecoderMaxWindow(transfer.MaxChunk), zstd.WithDecodeAllCapLimit(true)}
-	if d.dictionary != nil {
-		options = append(options, zstd.WithDecoderDictRaw(d.dictionary.id, d.dictionary.text))
-	}
-
-	z, err := zstd.NewReader(nil, options...)
+	z, err := zstd.NewReader(nil, decoderOptions(1)...)
 	if err != nil {
 		panic("internal error: the settings of the zstd decoder: " + err.Error())
 	}
 	return z
+}
+
+// decoderOptions bound the memory of a decoder for so many goroutines.
+func decoderOptions(users int) []zstd.DOption {
+	return []zstd.DOption{zstd.WithDecoderConcurrency(users), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(transfer.MaxChunk), zstd.WithDecoderMaxWindow(transfer.MaxChunk), zstd.WithDecodeAllCapLimit(true)}
 }
 
 // room is dst, emptied, or new memory where dst is too small for n bytes.

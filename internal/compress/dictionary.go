@@ -24,26 +24,30 @@ const zstdMagic = 0xFD2FB528
 type Dictionary struct {
 	id      uint32
 	text    []byte
-	encoder func() *zstd.Encoder
-	decoder Decoder
+	encoder *zstd.Encoder
+	decoder *zstd.Decoder
 	room    sync.Pool // *[]byte: a decoder needs more room than the text has in the end
 }
+
+// dictionaryUsers is how many goroutines pack, or unpack, at once. The others wait.
+const dictionaryUsers = 2
 
 // NewDictionary returns the Dictionary with this text, the most frequent phrases last.
 // The ID is made of the text and lies in the range that RFC 8878 leaves to private
 // use. A Dictionary with another text refuses the frames of this one.
 func NewDictionary(text []byte) *Dictionary {
 	d := &Dictionary{id: 1<<15 + crc32.ChecksumIEEE(text)>>2, text: text}
-	d.decoder.dictionary = d
-	d.encoder = sync.OnceValue(func() *zstd.Encoder {
-		z, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2),
-			zstd.WithEncoderCRC(false), zstd.WithWindowSize(transfer.MaxChunk), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true),
-			zstd.WithEncoderDictRaw(d.id, d.text))
-		if err != nil {
-			panic("internal error: the settings of the zstd encoder: " + err.Error())
-		}
-		return z
-	})
+	var err error
+	d.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(dictionaryUsers),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(transfer.MaxChunk), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true),
+		zstd.WithEncoderDictRaw(d.id, d.text))
+	if err == nil {
+		d.decoder, err = zstd.NewReader(nil, append(decoderOptions(dictionaryUsers), zstd.WithDecoderDictRaw(d.id, d.text))...)
+	}
+	if err != nil {
+		panic("internal error: the settings of zstd: " + err.Error())
+	}
+	d.encoder.EncodeAll(text[:1], nil) // it is made ready at the first use, which a test may have in a bubble
 	return d
 }
 
@@ -64,7 +68,7 @@ func (d *Dictionary) Pack(text []byte) []byte {
 	if len(text) < packFrom || len(text) > transfer.MaxChunk {
 		return text
 	}
-	packed := d.encoder().EncodeAll(text, make([]byte, 0, len(text)/2))
+	packed := d.encoder.EncodeAll(text, make([]byte, 0, len(text)/2))
 	if len(packed) >= len(text) {
 		return text
 	}
@@ -80,21 +84,28 @@ func (d *Dictionary) Unpack(text []byte) ([]byte, error) {
 	}
 
 	var h zstd.Header
-	if err := h.Decode(text); err != nil || !h.HasFCS || h.FrameContentSize > transfer.MaxChunk {
-		return nil, transfer.Errorf(transfer.KindDigest, "a compressed text of %d bytes does not state a size of at most %d", len(text), transfer.MaxChunk)
+	switch err := h.Decode(text); {
+	case err != nil || !h.HasFCS || h.FrameContentSize < 1 || h.FrameContentSize > transfer.MaxChunk:
+		return nil, transfer.Errorf(transfer.KindDigest, "a compressed text of %d bytes does not state a size of 1 to %d", len(text), transfer.MaxChunk)
+	case h.Skippable || h.DictionaryID != d.id || uint64(len(text)) >= h.FrameContentSize:
+		return nil, transfer.Errorf(transfer.KindDigest, "a compressed text of %d bytes is not a frame with the dictionary %d", len(text), d.id)
 	}
 
-	room, _ := d.room.Get().(*[]byte)
-	if room == nil {
-		room = new([]byte)
+	n := int(h.FrameContentSize)
+	kept, _ := d.room.Get().(*[]byte)
+	if kept == nil {
+		kept = new([]byte)
 	}
-	defer d.room.Put(room)
+	defer d.room.Put(kept)
 
-	plain, err := d.decoder.Decode(*room, Zstd, text, int(h.FrameContentSize))
+	plain, err := d.decoder.DecodeAll(text, room(*kept, n))
+	if err == nil && len(plain) != n {
+		err = zstd.ErrFrameSizeMismatch // of several frames together
+	}
 	if err != nil {
-		return nil, err
+		return nil, transfer.Errorf(transfer.KindDigest, "a compressed text of %d bytes cannot be restored: %w", len(text), err)
 	}
 
-	*room = plain
+	*kept = plain
 	return bytes.Clone(plain), nil
 }

@@ -74,7 +74,7 @@ func BenchmarkPack(b *testing.B) {
 // What is no frame of Pack's is refused without memory for what it says.
 func TestUnpackRefuses(t *testing.T) {
 	whole := Messages.Pack(records(1000))
-	large := Messages.encoder().EncodeAll(make([]byte, transfer.MaxChunk+1), nil)
+	large := Messages.encoder.EncodeAll(make([]byte, transfer.MaxChunk+1), nil)
 	for what, m := range map[string][]byte{"cut": whole[:len(whole)-3], "more than 1 MiB": large, "twice": append(bytes.Clone(whole), whole...),
 		"a magic number alone": whole[:4]} {
 		if got, err := Messages.Unpack(m); transfer.KindOf(err) != transfer.KindDigest {
