@@ -57,7 +57,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 		return l.c.away()
 	}
 	nc, lost := l.conn(), l.comesUp()
-	came := make(chan *nats.Msg, q.answers+1)
+	came := make(chan *nats.Msg, q.answers*(int(q.bytes/partSize)+2)) // room for all parts of all answers
 	inbox := wire.InboxSubject(q.self, wire.Manager, l.c.secret, l.c.inboxes.Add(1))
 	sub, err := nc.ChanSubscribe(inbox, came)
 	if err != nil {
@@ -70,6 +70,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 
 	sock := l.socket.Load()
 	p := newAnswerWait(q.bytes, sock.pulse(), time.Now())
+	var parts gathering
 	look := time.NewTicker(quietLook)
 	defer look.Stop()
 	for {
@@ -78,6 +79,10 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 			if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
 				return nats.ErrNoResponders
 			}
+			if !parts.add(m) {
+				continue
+			}
+			m.Data = parts.data
 			last, err := take(m)
 			if last || err != nil {
 				return err
