@@ -51,7 +51,7 @@ func Dest(text string) (transfer.Location, error) {
 func OnHost(text string) (transfer.Location, error) {
 	plain, variables := variable.Mask(text)
 	if record.IsDataset(plain) {
-		return Dataset(text)
+		return dataset(text, record.ParsePattern)
 	}
 	if !strings.ContainsAny(plain, "*?") {
 		return transfer.File(transfer.Path(text)), nil
@@ -59,12 +59,13 @@ func OnHost(text string) (transfer.Location, error) {
 	return transfer.Match(transfer.Path(variable.Unmask(strings.ReplaceAll(plain, "%", "%25"), variables))), nil
 }
 
-// Dataset reads the name of a data set with its attributes. Only a source may have wildcards, which transfer.Request.Check
-// says.
-func Dataset(text string) (transfer.Location, error) {
+// Dataset reads the data set of a destination: its name and its attributes.
+func Dataset(text string) (transfer.Location, error) { return dataset(text, record.ParseDataset) }
+
+func dataset(text string, parse func(string) (record.Dataset, error)) (transfer.Location, error) {
 	plain, variables := variable.Mask(text)
 	if len(variables) == 0 {
-		d, err := record.ParsePattern(text)
+		d, err := parse(text)
 		return d.Location(), err
 	}
 	d, err := record.SplitDataset(plain)

@@ -244,7 +244,7 @@ func (r *Request) CheckItems(items []RequestItem) error {
 			return err
 		}
 		if of, l := r.From(), items[n].Source; of != l.Place {
-			return Errorf(KindUsage, "%s is in %s, and the first source of the request is in %s; one request sends from one place", l, l.Place, of).
+			return Errorf(KindUsage, "%s is in %s and the first source is in %s; they cannot be sent by one request", l, l.Place, of).
 				WithHint("send them one after the other")
 		}
 		if items[n].Dest.Place == Queues && r.Together {
