@@ -19,23 +19,24 @@ import (
 	"ferry/internal/wire"
 )
 
-// A lossyLine is between a submitter and a queue manager. Once a message for a command queue has
-// passed, the answers of the queue manager stay away until the line is open again.
+// A lossyLine is between a submitter and a queue manager. It loses the acknowledgement of the first
+// message for a command queue: that alone, or all answers until the line is open again.
 type lossyLine struct {
 	net.Listener
 	to   string
+	one  bool // the acknowledgement alone is lost
 	held atomic.Bool
 	open chan struct{}
 }
 
-func newLossyLine(t *testing.T, to string) *lossyLine {
+func newLossyLine(t *testing.T, to string, one bool) *lossyLine {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	s := &lossyLine{Listener: l, to: to, open: make(chan struct{})}
+	s := &lossyLine{Listener: l, to: to, one: one, open: make(chan struct{})}
 	go func() {
 		for {
 			in, err := l.Accept()
@@ -47,27 +48,34 @@ func newLossyLine(t *testing.T, to string) *lossyLine {
 				in.Close()
 				return
 			}
-			go s.pass(out, in, func(b []byte) {
+			go s.pass(out, in, func(b []byte) (lost bool) {
 				if bytes.Contains(b, []byte("PUB ferry.command.ALPHA.")) {
 					s.held.Store(true)
 				}
+				return false
 			})
-			go s.pass(in, out, func([]byte) {
-				if s.held.Load() {
+			go s.pass(in, out, func(b []byte) (lost bool) {
+				switch {
+				case s.one:
+					return bytes.Contains(b, []byte(`{"stream":"FERRY_COMMAND"`)) && s.held.CompareAndSwap(true, false)
+				case s.held.Load():
 					<-s.open
 				}
+				return false
 			})
 		}
 	}()
 	return s
 }
 
-func (s *lossyLine) pass(to, from net.Conn, seen func([]byte)) {
+func (s *lossyLine) pass(to, from net.Conn, seen func([]byte) (lost bool)) {
 	defer to.Close()
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		seen(buf[:n])
+		if seen(buf[:n]) {
+			continue
+		}
 		if _, e := to.Write(buf[:n]); err != nil || e != nil {
 			return
 		}
@@ -168,6 +176,11 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 			})
 		}
 		all.Wait()
+		until(t, "the queue manager has dealt with all messages", func() bool {
+			try, cancel := brief(ctx)
+			defer cancel()
+			return transfer.KindOf(d.sub.Conn.Enqueue(try, subject, "", []byte("x"))) == transfer.KindNoSpace
+		})
 		ctx, cancel := brief(ctx)
 		defer cancel()
 		d.submit(ctx, client.Refused, transfer.CodeNoManager, "has not stored transfer")
@@ -189,11 +202,11 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 		t.Run(map[bool]string{false: "the acknowledgement is lost", true: "the acknowledgement is lost, the request is withdrawn"}[opens], func(t *testing.T) {
 			t.Parallel()
 			var line *lossyLine
-			d := newDesk(t, ctx, func(addr string) string { line = newLossyLine(t, addr); return line.Addr().String() })
+			d := newDesk(t, ctx, func(addr string) string { line = newLossyLine(t, addr, opens); return line.Addr().String() })
 			agent := d.connect(ctx, "agent")
 			during, stop := context.WithCancel(ctx)
 			defer stop()
-			got := make(chan struct{}, 8)
+			got, controlled := make(chan struct{}, 8), make(chan struct{}, 1)
 			go agent.Consume(ctx, qmgr.Commands("ALPHA"), func(m qmgr.Delivery) { m.Ack(); got <- struct{}{} })
 			if _, err := agent.Subscribe(wire.AllAsks("ALPHA"), func(m qmgr.Message) {
 				agent.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version}))
@@ -205,13 +218,18 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 					agent.Publish(c.Reply, wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID}))
 				}
 				m.Ack()
+				select {
+				case controlled <- struct{}{}:
+				default:
+				}
 			})
+			if err := agent.Enqueue(ctx, wire.ControlSubject("ALPHA", agent.Self()), "", []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			<-controlled // the consumer is there
 			go func() {
 				<-got
 				stop()
-				if opens {
-					close(line.open)
-				}
 			}()
 			if !opens {
 				d.submit(during, client.Unacknowledged, transfer.CodeNoManager, "may have been stored")
