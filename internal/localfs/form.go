@@ -37,9 +37,6 @@ func (s *Source) Form() (known *transfer.Form, dataset bool, err error) {
 	return known, s.dataset, err
 }
 
-// intoDataset reports whether DEST names a data set.
-func (l *Landing) intoDataset() bool { return l.cfg.Dest.Place == transfer.Datasets }
-
 // datasetAt is where a DEST that names a data set lies.
 func (f *FS) datasetAt(dest transfer.Location, several bool) (transfer.Path, error) {
 	d, err := record.At(dest)
@@ -55,7 +52,7 @@ func (f *FS) datasetAt(dest transfer.Location, several bool) (transfer.Path, err
 
 // library reports whether items land in a library, or are members of one.
 func (l *Landing) library() bool {
-	if !l.intoDataset() {
+	if l.cfg.Dest.Place != transfer.Datasets {
 		return false
 	}
 	d, err := record.At(l.cfg.Dest)
@@ -65,7 +62,7 @@ func (l *Landing) library() bool {
 // Named is the name under which an item lands: its own, or in a library that of a
 // member, in capitals. source is for the error, of KindUsage.
 func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
-	if !l.intoDataset() || !l.cfg.Resolution.Into {
+	if l.cfg.Dest.Place != transfer.Datasets || !l.cfg.Resolution.Into {
 		return name, nil
 	}
 	lib := path.Base(string(l.cfg.Resolution.Base))
@@ -80,7 +77,7 @@ func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
 // Known is what holds for the content of whatever lands under a name: of the data set
 // that is there, or of its library; nil: nothing. dataset says that it will be one.
 func (l *Landing) Known(name transfer.Path) (known *transfer.Form, dataset bool, err error) {
-	if !l.intoDataset() {
+	if l.cfg.Dest.Place != transfer.Datasets {
 		return nil, false, nil
 	}
 	at := l.Target(name)

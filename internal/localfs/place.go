@@ -126,7 +126,7 @@ func (l landing) At(to place.Destination) place.Landing {
 func (l landing) Path(name transfer.Path) transfer.Path { return l.Target(name) }
 
 func (l landing) Locate(name, source transfer.Path) (s place.Location, err error) {
-	s.Dataset = l.intoDataset()
+	s.Dataset = l.cfg.Dest.Place == transfer.Datasets
 	if s.Name = name; name != "." {
 		s.Name, err = l.Named(name, source)
 	}

@@ -97,10 +97,14 @@ type Conn struct {
 
 	mu    sync.Mutex
 	facts Facts
-	ups   int   // how often a link has come up
-	downs int   // how often one was lost
-	why   error // the last loss
+	links changes
 	wake  chan struct{}
+}
+
+// changes count how often the control and the data connection came up, and were lost.
+type changes struct {
+	ups, downs int
+	why        error // of the last loss
 }
 
 // Connect connects to a queue manager and makes the streams that are missing.

@@ -528,7 +528,7 @@ func strayed(c *Conn, err error) {
 	} else if errors.As(err, &e) && errors.As(err, new(*identity.OtherNetwork)) {
 		before := c.stray.Swap(e)
 		c.mu.Lock()
-		known := c.ups > 0
+		known := c.links.ups > 0
 		c.mu.Unlock()
 		if known && (before == nil || before.Text != e.Text) {
 			c.cfg.Log.Error("the queue manager connection does not come back", slog.String("at", c.where), slog.Any("error", err))

@@ -178,28 +178,3 @@ func TestQueueOverSlowLine(t *testing.T) {
 		t.Errorf("the line has carried %d bytes for %d", carried, len(want))
 	}
 }
-
-// A message that takes longer to arrive than the queue manager waits for its acknowledgement comes once.
-func TestLargeMessageOverSlowLine(t *testing.T) {
-	s := start(t, t.TempDir(), "127.0.0.1:0")
-	line := layLine(t, s)
-	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "ALPHA"})
-	want := noise(3 * lineRate)
-	if err := near.Enqueue(testContext(t), wire.CommandSubject("ALPHA", "alice"), "", want); err != nil {
-		t.Fatal(err)
-	}
-	before := line.carried.Load()
-	ctx, end := context.WithCancel(testContext(t))
-	got := make(chan Delivery, 10)
-	done := make(chan error, 1)
-	go func() { done <- far.Consume(ctx, Commands("ALPHA"), func(d Delivery) { d.Ack(); got <- d }) }()
-	d := receive(t, "the message", got)
-	end()
-	receive(t, "the end of the reader", done)
-	if d.Attempts != 1 || !bytes.Equal(d.Data, want) {
-		t.Errorf("the message has %d of %d bytes, in attempt %d", len(d.Data), len(want), d.Attempts)
-	}
-	if carried := line.carried.Load() - before; carried > int64(len(want))*13/10 {
-		t.Errorf("the line has carried %d bytes for %d", carried, len(want))
-	}
-}

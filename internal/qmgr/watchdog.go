@@ -170,16 +170,16 @@ func (c *Conn) Lag() time.Duration {
 func (c *Conn) Lost() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.downs
+	return c.links.downs
 }
 
 // changed tells the notifier that the control or the data link came up or was lost.
 func (c *Conn) changed(up bool, why error) {
 	c.mu.Lock()
 	if up {
-		c.ups++
+		c.links.ups++
 	} else {
-		c.downs, c.why = c.downs+1, why
+		c.links.downs, c.links.why = c.links.downs+1, why
 	}
 	c.mu.Unlock()
 	select {
@@ -195,7 +195,7 @@ func (c *Conn) notify() {
 	told, seenUps, seenDowns := false, 0, 0
 	for first := true; ; first = false {
 		c.mu.Lock()
-		ups, downs, why := c.ups, c.downs, c.why
+		ups, downs, why := c.links.ups, c.links.downs, c.links.why
 		c.mu.Unlock()
 		if downs != seenDowns && told {
 			told = false
