@@ -52,7 +52,7 @@ var courses = []course{
 			files := mixed()
 			w.write(files)
 			for _, dest := range []string{"one", "two"} {
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.Path(dest + "/"), Options: transfer.Options{Recursive: true}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File(transfer.Path(dest + "/")), Options: transfer.Options{Recursive: true}})
 				w.want(id, transfer.Successful, dest, files)
 			}
 			w.finish(5 * time.Minute)
@@ -60,7 +60,7 @@ var courses = []course{
 	{"refused", inMemory, []wire.Kind{wire.KindOpen, wire.KindRefuse},
 		func(w *world) {
 			w.write(map[string][]byte{"a": content(1, 100)})
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "/elsewhere/"})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("/elsewhere/")})
 			w.want(id, transfer.Failed, "out", nil).lax = true
 			w.finish(5 * time.Minute)
 		}},
@@ -137,7 +137,7 @@ func (w *world) arrived(id transfer.ID, items uint64) {
 func cancelInTheMiddle(w *world) {
 	w.write(map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 300<<10)})
 	w.slow(20 * time.Millisecond)
-	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a", "in/b"), Dest: "out/"})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a", "in/b"), Dest: transfer.File("out/")})
 	w.want(id, transfer.Cancelled, "out", map[string][]byte{"a": content(1, 100)}).lax = true
 	w.arrived(id, 1)
 	if err := w.cancel(id); err != nil {
@@ -295,7 +295,7 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 			must(t, w.net.Send(faulty.Parcel{From: srcName, To: dstName, Kind: m.Kind, Transfer: id, Data: data}))
 		}
 		say(&wire.Message{Kind: wire.KindOpen, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20,
-			Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: "out/", Options: transfer.Options{Checksum: "none"}}}})
+			Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "none"}}}})
 		epoch := hear("ACCEPT", func(m *wire.Message) bool { return m.Kind == wire.KindAccept }).Accept.Epoch
 		seq := uint64(0)
 		chunk := func(add func(*wire.Builder)) {
@@ -405,9 +405,9 @@ func brokenLaneEnds(t *testing.T, rate int64) {
 		})
 		files := map[string][]byte{"a": content(1, 30_000), "b": content(2, 30_000)}
 		w.write(files)
-		broken = w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "one/", Recovery: transfer.Duration(time.Minute), Scope: transfer.Scope{Terms: transfer.Terms{Rate: rate}}})
+		broken = w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("one/"), Recovery: transfer.Duration(time.Minute), Scope: transfer.Scope{Terms: transfer.Terms{Rate: rate}}})
 		pass(5 * time.Second)
-		other := w.submit(transfer.Request{Items: transfer.ItemsOf("b"), Dest: "two/"})
+		other := w.submit(transfer.Request{Items: transfer.ItemsOf("b"), Dest: transfer.File("two/")})
 		w.until(30*time.Second, "the other one has no slot", func() bool { return w.over(other) })
 		w.until(10*time.Minute, "it is not given up", func() bool { return w.source(broken).State.Final() })
 		if p := w.source(broken).Progress; p.Code != transfer.CodeRecovery {

@@ -17,7 +17,7 @@ func TestASourceFollowsAMovedDestination(t *testing.T) {
 			w.slow(50 * time.Millisecond)
 			data := map[string][]byte{"in/a": content(1, 30<<20), "in/b": content(2, 1000)}
 			w.write(data)
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 			w.want(id, transfer.Successful, "out", data)
 			w.until(time.Minute, "the transfer is accepted", func() bool { return w.incoming(id) != nil })
 			if begun {
@@ -50,7 +50,7 @@ func TestASourceAsksAMovedDestinationToDial(t *testing.T) {
 		w.slow(50 * time.Millisecond)
 		data := map[string][]byte{"in/a": content(1, 30<<20)}
 		w.write(data)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 		w.want(id, transfer.Successful, "out", data)
 		w.until(time.Minute, "the transfer is accepted", func() bool { return w.incoming(id) != nil })
 		pass(time.Second)

@@ -53,7 +53,7 @@ func besetObjects(t *testing.T, _ uint64, r *rand.Rand) {
 			v.replace(name, content(uint64(n), []int{0, s.n(300), s.n(60 << 10)}[s.n(3)]))
 		}
 		exists := []string{"", transfer.IfExistsOverwrite, transfer.IfExistsSkip}[s.n(3)]
-		id := w.submitAnyhow(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute), Options: transfer.Options{Recursive: true, Disposition: disposition(s.one(2)), IfExists: exists, Checksum: []string{"", "md5", "none"}[s.n(3)]}})
+		id := w.submitAnyhow(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(10 * time.Minute), Options: transfer.Options{Recursive: true, Disposition: disposition(s.one(2)), IfExists: exists, Checksum: []string{"", "md5", "none"}[s.n(3)]}})
 		visited := s.one(2)
 		if visited {
 			v.hurries(s)

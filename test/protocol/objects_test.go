@@ -133,7 +133,7 @@ func TestObjects(t *testing.T) {
 				files := map[string][]byte{"in/a": content(1, 100<<10), "in/b": nil, "in/d/c": content(2, 5<<10), "in/d/e": content(3, 1)}
 				w.write(files)
 				w.expect("out", files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true, Checksum: checksum, Disposition: transfer.DispositionDelete}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true, Checksum: checksum, Disposition: transfer.DispositionDelete}})
 				w.want(id, transfer.Successful, "out", maps.Clone(files))
 				w.finish(time.Minute)
 			})
@@ -195,7 +195,7 @@ func oneCall(t *testing.T, side transfer.AgentName, fault string, nth int) bool 
 		files := map[string][]byte{"in/a": content(1, 40<<10), "in/b": nil, "in/c": content(2, 5<<10), "in/d/e": content(3, 1)}
 		w.write(files)
 		w.expect("out", files)
-		id := w.submitAnyhow(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete}})
+		id := w.submitAnyhow(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete}})
 		w.want(id, transfer.Successful, "out", files)
 		w.finish(5 * time.Minute)
 		if objects, _ := w.src.store.All(); len(objects) > 0 {

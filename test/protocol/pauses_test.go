@@ -81,7 +81,7 @@ func (w *world) pausable(s *script, recovery time.Duration) (all map[transfer.ID
 		files := map[string][]byte{dir + "/a": content(uint64(k), 100), dir + "/big": content(uint64(k+7), 20<<10+s.n(60<<10)), dir + "/z": content(uint64(k+9), s.n(5000))}
 		w.write(files)
 		w.expect("out", files)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: "out/", Recovery: transfer.Duration(recovery), Durability: []string{"", transfer.DurabilityProcess}[s.n(2)], Options: transfer.Options{Recursive: true, Disposition: disposition(s.one(2))}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: transfer.File("out/"), Recovery: transfer.Duration(recovery), Durability: []string{"", transfer.DurabilityProcess}[s.n(2)], Options: transfer.Options{Recursive: true, Disposition: disposition(s.one(2))}})
 		all[id] = files
 		ids = append(ids, id)
 	}
