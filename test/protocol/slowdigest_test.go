@@ -122,7 +122,7 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 						}
 						return nil
 					}
-					id := w.submit(transfer.Request{Items: transfer.ItemsOf("*"), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: checksum}})
+					id := w.submit(transfer.Request{Items: transfer.ItemsAt(transfer.Match("*")), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: checksum}})
 					state := transfer.Successful
 					if bad > 1 {
 						state = transfer.Partial
@@ -161,7 +161,7 @@ func TestDigestsLeaveAPlace(t *testing.T) {
 					}
 					return faulty.Handling{Damage: func(m []byte) []byte { return withoutSums(w, m, &dropped) }}
 				}
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("*"), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "md5"}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsAt(transfer.Match("*")), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "md5"}})
 				w.want(id, transfer.Successful, "out", files)
 				w.finish(time.Minute)
 				if n := w.source(id).Progress.Resumes; late != (n > 0) || late != (dropped.Load() > 0) {
@@ -210,7 +210,7 @@ func TestCheckpointsLeaveAPlace(t *testing.T) {
 				}
 				return 0
 			}
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("*"), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "md5"}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsAt(transfer.Match("*")), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "md5"}})
 			w.want(id, transfer.Successful, "out", files)
 			w.finish(10 * time.Minute)
 		})
