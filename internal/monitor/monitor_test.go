@@ -123,7 +123,7 @@ func TestNoMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/ready", "x")
 		b.create(files(func(d *Definition) {
-			d.Condition.Kind, d.Match, d.Request.Items = ConditionNoMatch, "ready", transfer.ItemsOf("all/*")
+			d.Condition.Kind, d.Match, d.Request.Items = ConditionNoMatch, "ready", transfer.ItemsAt(transfer.Match("all/*"))
 		}), false)
 		pass(3 * time.Second)
 		b.expect("[]")

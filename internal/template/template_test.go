@@ -18,7 +18,7 @@ import (
 
 func request() *transfer.Request {
 	return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Unix(1_700_000_000, 0)), Originator: transfer.Originator{User: "ann", Host: "box"},
-		Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("out/${day}/*.csv", "fixed\xff"), Dest: transfer.File("in/${customer}/"), Job: "for ${customer}", Meta: map[string]string{"day": "${day}$${day}"}}
+		Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsAt(transfer.Match("out/${day}/*.csv"), transfer.File("fixed\xff")), Dest: transfer.File("in/${customer}/"), Job: "for ${customer}", Meta: map[string]string{"day": "${day}$${day}"}}
 }
 
 func made(t testing.TB) *Template {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/pipe"
 	"ferry/internal/transfer"
 )
 
@@ -40,7 +41,7 @@ func pipedSource(t *testing.T, seed uint64, r *rand.Rand) {
 		w.messages(s)
 		safe := watchSafety(w)
 		w.expect("out", map[string][]byte{"stdin": data})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("-"), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: []string{"", "md5", "none"}[s.n(3)]}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsAt(pipe.Stdio), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: []string{"", "md5", "none"}[s.n(3)]}})
 		w.want(id, transfer.Successful, "out", map[string][]byte{"stdin": data})
 		for range s.n(maxCrashes) { // one more sets the transfer aside, and an operator cannot resume a stream
 			pass(s.time(10 * time.Second))
@@ -65,7 +66,7 @@ func pipedTarget(t *testing.T, seed uint64, r *rand.Rand) {
 		w.messages(s)
 		w.slow(s.time(20 * time.Millisecond))
 		w.write(map[string][]byte{"f": data})
-		id := w.submit(transfer.Request{ID: set.id, Items: transfer.ItemsOf("f"), Dest: transfer.File("-"), Options: transfer.Options{Checksum: []string{"", "md5", "none"}[s.n(3)]}})
+		id := w.submit(transfer.Request{ID: set.id, Items: transfer.ItemsOf("f"), Dest: pipe.Stdio, Options: transfer.Options{Checksum: []string{"", "md5", "none"}[s.n(3)]}})
 		for range s.n(4) {
 			pass(s.time(time.Second))
 			w.src.kill()

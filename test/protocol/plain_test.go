@@ -21,7 +21,7 @@ func (w *world) sendMixed(change func(*transfer.Request)) transfer.ID {
 	w.t.Helper()
 	files := mixed()
 	w.write(files)
-	q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}}
+	q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}}
 	if change != nil {
 		change(&q)
 	}

@@ -111,7 +111,7 @@ func TestProgramsAreAroundATransfer(t *testing.T) {
 		files := map[string][]byte{"a": content(1, 30<<10)}
 		w.write(files)
 		s.takes[string(transfer.PreSource)] = 7 * time.Minute
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Recovery: transfer.Duration(time.Second), Programs: programsAt(transfer.CallPoints()...)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Recovery: transfer.Duration(time.Second), Programs: programsAt(transfer.CallPoints()...)})
 		w.want(id, transfer.Successful, "out", files)
 		w.until(time.Minute, "the first does not begin", func() bool { return s.count(&s.begun, "pre-source") == 1 })
 		pass(5 * time.Minute)
@@ -147,7 +147,7 @@ func TestProgramsFail(t *testing.T) {
 			files := map[string][]byte{"a": content(1, 30<<10)}
 			w.write(files)
 			w.fates = loseOnce()
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Programs: programsAt(transfer.CallPoints()...)})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Programs: programsAt(transfer.CallPoints()...)})
 			w.until(5*time.Minute, "it does not end", func() bool { return w.over(id) })
 			rec := w.source(id)
 			_, err := os.Stat(w.dst.files("out/a"))
@@ -222,7 +222,7 @@ func TestProgramsOutliveACrash(t *testing.T) {
 						return die
 					}
 				}
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: "out/", Recovery: transfer.Duration(time.Minute), Programs: programsAt(transfer.CallPoints()...)})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: transfer.File("out/"), Recovery: transfer.Duration(time.Minute), Programs: programsAt(transfer.CallPoints()...)})
 				w.want(id, transfer.Successful, "out", files)
 				switch when {
 				case "while it runs":
@@ -262,7 +262,7 @@ func TestTriggers(t *testing.T) {
 		files := map[string][]byte{"a": content(1, 100)}
 		w.write(files)
 		w.write(map[string][]byte{"ready": nil})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Triggers: exist, Programs: programsAt(transfer.PreSource)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Triggers: exist, Programs: programsAt(transfer.PreSource)})
 		w.want(id, transfer.Successful, "out", files)
 		w.until(time.Minute, "the program does not begin", func() bool { return s.count(&s.begun, "pre-source") == 1 })
 		must(t, os.Remove(w.src.files("ready")))
@@ -271,7 +271,7 @@ func TestTriggers(t *testing.T) {
 	})
 	bubble(t, setup{stage: s}, func(w *world) {
 		w.write(map[string][]byte{"a": content(1, 100)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Triggers: exist, Programs: programsAt(transfer.PostSource)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Triggers: exist, Programs: programsAt(transfer.PostSource)})
 		w.until(time.Minute, "it does not end", func() bool { return w.over(id) })
 		if p := w.source(id).Progress; p.State != transfer.Failed || p.Code != transfer.CodeTrigger || p.Reason.Kind != transfer.KindTrigger {
 			t.Errorf("%s, %d, %v", p.State, p.Code, p.Reason)
@@ -289,7 +289,7 @@ func TestCancelWhileAProgramRuns(t *testing.T) {
 		bubble(t, setup{stage: s}, func(w *world) {
 			files := map[string][]byte{"a": content(1, 100)}
 			w.write(files)
-			q := transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Programs: &transfer.Programs{}}
+			q := transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Programs: &transfer.Programs{}}
 			q.Programs.Set(at, &transfer.Program{Name: string(at), Timeout: transfer.Duration(time.Hour)})
 			id := w.submit(q)
 			w.until(time.Minute, "it does not begin", func() bool { return s.count(&s.begun, string(at)) == 1 })
@@ -344,7 +344,7 @@ func TestHostileProgramsInOpen(t *testing.T) {
 			}
 			id := transfer.NewID(time.Now())
 			w.say(srcName, dstName, &wire.Message{Kind: wire.KindOpen, Transfer: id, Open: &wire.Open{Nonce: 1, Source: "00000000000000aa", MaxChunk: 1 << 20, Principal: "user",
-				Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: "out/", Programs: c.programs}}})
+				Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: transfer.File("out/"), Programs: c.programs}}})
 			pass(time.Second)
 			refused := answer.Load()
 			if refused == nil || refused.Kind != c.kind || w.incoming(id) != nil || len(s.begun) > 0 {
@@ -356,12 +356,12 @@ func TestHostileProgramsInOpen(t *testing.T) {
 	bubble(t, setup{stage: s}, func(w *world) {
 		files := map[string][]byte{"a": content(1, 100)}
 		w.write(files)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Programs: programsAt(transfer.PostDest)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Programs: programsAt(transfer.PostDest)})
 		w.want(id, transfer.Successful, "out", files)
 		w.until(time.Minute, "it does not begin", func() bool { return s.count(&s.begun, "post-destination") == 1 })
 		for nonce := range uint64(3) {
 			w.say(srcName, dstName, &wire.Message{Kind: wire.KindOpen, Transfer: id, Open: &wire.Open{Nonce: nonce + 1, Source: w.src.living().ledger.IncarnationText(), MaxChunk: 1 << 20,
-				Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: "out/"}}})
+				Request: transfer.Request{Version: transfer.RequestVersion, ID: id, Source: srcName, Destination: dstName, Dest: transfer.File("out/")}}})
 		}
 		w.finish(time.Hour)
 		if n := s.count(&s.begun, "post-destination"); n != 1 {
@@ -387,7 +387,7 @@ func TestProgramsWithFaults(t *testing.T) {
 			w.fates = func(*faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: x.n(4) == 0} }
 			files := map[string][]byte{"a": content(1, 30<<10), "b": content(2, 10)}
 			w.write(files)
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: "out/", Programs: programsAt(transfer.CallPoints()...)})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: transfer.File("out/"), Programs: programsAt(transfer.CallPoints()...)})
 			w.want(id, transfer.Successful, "out", files)
 			kills := 0
 			for ; kills < 4 && !w.over(id); kills++ {

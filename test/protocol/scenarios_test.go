@@ -34,7 +34,7 @@ func TestWalkGoesOn(t *testing.T) {
 			files := many(60)
 			w.write(files)
 			w.fates = func(p *faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: p.Kind == faulty.Chunk} }
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in", "in/f00003"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in", "in/f00003"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 			w.until(time.Minute, "no epoch", func() bool { return w.net.Count(faulty.Chunk) > 0 })
 			left := w.src.killed()
 			journal := filepath.Join(left, "items", id.String())
@@ -92,7 +92,7 @@ func TestManyItems(t *testing.T) {
 			return faulty.Handling{}
 		}
 		w.net.Set(func(r *faulty.Rules) { r.Latency = 20 * time.Millisecond })
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Durability: transfer.DurabilityProcess, Options: transfer.Options{Recursive: true}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Durability: transfer.DurabilityProcess, Options: transfer.Options{Recursive: true}})
 		w.want(id, transfer.Successful, "out", files)
 		decided := func(n uint64) {
 			w.until(time.Minute, "nothing moves", func() bool {
@@ -151,7 +151,7 @@ func TestSharedPool(t *testing.T) {
 			dir := fmt.Sprintf("in%d", k)
 			files := map[string][]byte{dir + "/a": content(uint64(k), 20<<10), dir + "/b": nil}
 			w.write(files)
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: "out/", Options: transfer.Options{Recursive: true}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 			w.want(id, transfer.Successful, "out", files)
 		}
 		w.finish(2 * time.Minute)
@@ -167,7 +167,7 @@ func TestSourceGoneForEver(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/"), Recovery: transfer.Duration(10 * time.Minute)})
 		w.point(id, 40<<10)
 		left := w.src.killed()
 		pass(30 * time.Second)
@@ -197,7 +197,7 @@ func TestDestinationGoneForEver(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
 		w.write(map[string][]byte{"big": content(1, 200<<10)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/"), Recovery: transfer.Duration(10 * time.Minute)})
 		w.want(id, transfer.Failed, "out", nil).lax = true
 		w.point(id, 40<<10)
 		left := w.dst.killed()
@@ -218,7 +218,7 @@ func TestNeverAccepted(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.dst.stop()
 		w.write(map[string][]byte{"a": nil})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Recovery: transfer.Duration(time.Minute)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Recovery: transfer.Duration(time.Minute)})
 		took := w.until(time.Hour, "the source does not give up", func() bool { return w.source(id).State.Final() })
 		if s := w.source(id); s.State != transfer.Failed || s.Progress.Code != transfer.CodeRecovery || took > 2*time.Minute {
 			t.Errorf("after %v: %s, code %d", took, s.State, s.Progress.Code)
@@ -232,7 +232,7 @@ func TestSlowFileOutlivesDeadline(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"big": content(1, 10<<20)}
 		w.write(files)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: "out/", Recovery: transfer.Duration(10 * time.Second)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("big"), Dest: transfer.File("out/"), Recovery: transfer.Duration(10 * time.Second)})
 		w.want(id, transfer.Successful, "out", files)
 		w.point(id, 20<<10)
 		w.slow(8 * time.Second)
@@ -255,7 +255,7 @@ func TestSourceThatKeepsChanging(t *testing.T) {
 			}
 			return faulty.Handling{}
 		}
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("log", "ok"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("log", "ok"), Dest: transfer.File("out/")})
 		w.want(id, transfer.Partial, "out", map[string][]byte{"ok": content(2, 10)}).failed = 1
 		w.finish(time.Minute)
 		p := w.source(id).Progress
@@ -270,7 +270,7 @@ func TestSourceThatKeepsChanging(t *testing.T) {
 func TestOneNameTwice(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.write(map[string][]byte{"x/a": content(1, 100), "y/a": content(2, 100)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("x/a", "y/a"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("x/a", "y/a"), Dest: transfer.File("out/")})
 		w.want(id, transfer.Partial, "out", map[string][]byte{"a": content(1, 100)}).failed = 1
 		w.finish(time.Minute)
 	})
@@ -282,7 +282,7 @@ func TestFailures(t *testing.T) {
 		w.write(map[string][]byte{"ok": content(1, 100), "there": content(2, 100)})
 		must(t, os.MkdirAll(w.dst.files("out"), 0o755))
 		must(t, os.WriteFile(w.dst.files("out/there"), []byte("old"), 0o644))
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("ok", "missing", "there"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("ok", "missing", "there"), Dest: transfer.File("out/")})
 		x := w.want(id, transfer.Partial, "out", map[string][]byte{"ok": content(1, 100)})
 		x.failed = 2
 		w.until(time.Minute, "it does not end", func() bool { return w.over(id) })
@@ -386,7 +386,7 @@ func TestCheckpointCannotBeRecorded(t *testing.T) {
 		})
 		big := map[string][]byte{"in/big": bytes.Repeat([]byte("0123456789abcdef"), 200_000)}
 		w.write(big)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 		w.want(id, transfer.Successful, "out", big)
 		w.finish(5 * time.Minute)
 		if !failed.Load() {
@@ -430,7 +430,7 @@ func notMoreUnsafe(t *testing.T, settings transfer.Settings, size int, checksum 
 			files[fmt.Sprintf("in/%d", n)] = content(uint64(n), size)
 		}
 		w.write(files)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true, Checksum: checksum}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true, Checksum: checksum}})
 		w.want(id, transfer.Successful, "out", files)
 		pass(10 * time.Second)
 		w.dst.kill()
@@ -464,7 +464,7 @@ func TestNoSpace(t *testing.T) {
 					dir := fmt.Sprintf("in%d", k)
 					files := map[string][]byte{dir + "/a": content(uint64(k), 80<<10), dir + "/b": nil}
 					w.write(files)
-					id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: "out/", Options: transfer.Options{Recursive: true}})
+					id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(dir)), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 					w.want(id, transfer.Successful, "out", files)
 					ids = append(ids, id)
 				}
@@ -513,7 +513,7 @@ func TestLedgerLost(t *testing.T) {
 				w.slow(10 * time.Millisecond)
 				files := map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 200<<10)}
 				w.write(files)
-				q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Recovery: transfer.Duration(time.Minute), Options: transfer.Options{Recursive: true}}
+				q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(time.Minute), Options: transfer.Options{Recursive: true}}
 				id := w.submit(q)
 				w.point(id, 40<<10)
 				n := map[transfer.AgentName]*node{srcName: w.src, dstName: w.dst}[side]
@@ -564,7 +564,7 @@ func TestTemporaryLostWhileCommitting(t *testing.T) {
 				return die
 			}
 		})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Options: transfer.Options{IfExists: transfer.IfExistsOverwrite}})
 		w.want(id, transfer.Successful, "out", files)
 		w.finish(time.Minute)
 	})
@@ -581,7 +581,7 @@ func TestEverythingDamaged(t *testing.T) {
 			return faulty.Handling{}
 		}
 		w.write(map[string][]byte{"a": content(1, 40<<10)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/", Recovery: transfer.Duration(time.Minute)})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/"), Recovery: transfer.Duration(time.Minute)})
 		w.until(10*time.Minute, "it does not end", func() bool { return w.source(id).State.Final() })
 		if s := w.source(id); s.State != transfer.Failed {
 			t.Errorf("it ended %s", s.State)
@@ -609,7 +609,7 @@ func TestTailDamaged(t *testing.T) {
 			return faulty.Handling{}
 		}
 		w.write(map[string][]byte{"a": content(1, 100), "b": content(2, 60<<10), "c": content(3, 100)})
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b", "c"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b", "c"), Dest: transfer.File("out/")})
 		w.want(id, transfer.Partial, "out", map[string][]byte{"a": content(1, 100), "c": content(3, 100)}).failed = 1
 		w.finish(5 * time.Minute)
 		if f := w.source(id).Progress.Failures; len(f) != 1 || f[0].Err.Kind != transfer.KindDigest {

@@ -447,7 +447,7 @@ func (w *world) submitRandom(s *script, k work) (ids []transfer.ID) {
 		p, converted := k.convert(files)
 		w.write(files)
 		w.expect("out", converted.come(files))
-		q := transfer.Request{Items: transfer.ItemsOf(transfer.Path(under)), Dest: "out/", Recovery: transfer.Duration(10 * time.Minute),
+		q := transfer.Request{Items: transfer.ItemsOf(transfer.Path(under)), Dest: transfer.File("out/"), Recovery: transfer.Duration(10 * time.Minute),
 			Durability: []string{"", transfer.DurabilityProcess}[s.n(2)], Compress: k.compress(),
 			Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "sha256", "none"}[s.n(4)], Disposition: disposition(s.one(4))}}
 		if k.durable {

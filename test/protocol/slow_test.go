@@ -192,7 +192,7 @@ func (w *world) oneOf(s *script, a *auditor, owners map[string]transfer.ID, dir 
 		a.slow = id
 		a.mu.Unlock()
 	}
-	w.submit(transfer.Request{ID: id, Items: transfer.ItemsOf(transfer.Path(dir)), Dest: "out/", Options: transfer.Options{Recursive: true}})
+	w.submit(transfer.Request{ID: id, Items: transfer.ItemsOf(transfer.Path(dir)), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 	w.want(id, transfer.Successful, "out", files)
 	return id
 }

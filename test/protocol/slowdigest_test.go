@@ -56,7 +56,7 @@ func TestDigestOutlivesItsEpoch(t *testing.T) {
 					}
 					return faulty.Handling{Drop: has(all, wire.FrameSum, 0) && lost.Add(1) <= 3}
 				}
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: "out/", Options: transfer.Options{Checksum: checksum}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("a", "b"), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: checksum}})
 				w.want(id, transfer.Successful, "out", files)
 				w.finish(time.Minute)
 				rec := w.source(id)
@@ -97,7 +97,7 @@ func TestDigestBeforeTheEnd(t *testing.T) {
 				return b.Seal(h)
 			}}
 		}
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: "out/"})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("a"), Dest: transfer.File("out/")})
 		w.want(id, transfer.Successful, "out", files)
 		w.finish(time.Minute)
 		if rec := w.source(id); early.Load() != 1 || rec.Progress.Resumes == 0 {
@@ -122,7 +122,7 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 						}
 						return nil
 					}
-					id := w.submit(transfer.Request{Items: transfer.ItemsOf("*"), Dest: "out/", Options: transfer.Options{Checksum: checksum}})
+					id := w.submit(transfer.Request{Items: transfer.ItemsAt(transfer.Match("*")), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: checksum}})
 					state := transfer.Successful
 					if bad > 1 {
 						state = transfer.Partial
@@ -161,7 +161,7 @@ func TestDigestsLeaveAPlace(t *testing.T) {
 					}
 					return faulty.Handling{Damage: func(m []byte) []byte { return withoutSums(w, m, &dropped) }}
 				}
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("*"), Dest: "out/", Options: transfer.Options{Checksum: "md5"}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsAt(transfer.Match("*")), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "md5"}})
 				w.want(id, transfer.Successful, "out", files)
 				w.finish(time.Minute)
 				if n := w.source(id).Progress.Resumes; late != (n > 0) || late != (dropped.Load() > 0) {
@@ -210,7 +210,7 @@ func TestCheckpointsLeaveAPlace(t *testing.T) {
 				}
 				return 0
 			}
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("*"), Dest: "out/", Options: transfer.Options{Checksum: "md5"}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsAt(transfer.Match("*")), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: "md5"}})
 			w.want(id, transfer.Successful, "out", files)
 			w.finish(10 * time.Minute)
 		})

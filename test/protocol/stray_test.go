@@ -16,7 +16,7 @@ func TestASourceHearsThatNoEpochIsOpen(t *testing.T) {
 			bubble(t, setup{}, func(w *world) {
 				w.write(map[string][]byte{"in/large": content(1, 300<<10)})
 				w.slow(300 * time.Millisecond) // for each message
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 				w.want(id, transfer.Successful, "out", map[string][]byte{"in/large": content(1, 300<<10)})
 				if held > 0 {
 					w.point(id, held)

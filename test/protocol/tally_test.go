@@ -14,7 +14,7 @@ import (
 // sendSummed sends the files of few to a directory, with a tally.
 func (w *world) sendSummed(under, tally, disposition string) transfer.ID {
 	w.t.Helper()
-	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.Path(under + "/"), Scope: transfer.Scope{Tally: tally},
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File(transfer.Path(under + "/")), Scope: transfer.Scope{Tally: tally},
 		Options: transfer.Options{Recursive: true, Disposition: disposition}})
 	w.want(id, transfer.Successful, under, few())
 	return id

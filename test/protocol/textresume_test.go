@@ -58,9 +58,9 @@ func passages() map[string]*passage {
 // sendPassed submits files of a passage, and says how it must end.
 func (w *world) sendPassed(p *passage, all passedFiles) transfer.ID {
 	w.t.Helper()
-	files, q := map[string][]byte{}, transfer.Request{Dest: "out/", Compress: p.q.Compress, Options: transfer.Options{Mode: p.q.Mode, Content: p.q.Content}}
+	files, q := map[string][]byte{}, transfer.Request{Dest: transfer.File("out/"), Compress: p.q.Compress, Options: transfer.Options{Mode: p.q.Mode, Content: p.q.Content}}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.Path(name)})
+		q.Items = append(q.Items, transfer.RequestItem{Source: transfer.File(transfer.Path(name))})
 		if files[name] = all[name].sent; all[name].side != nil {
 			files[sideOf(name)] = all[name].side
 		}

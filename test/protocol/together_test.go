@@ -25,7 +25,7 @@ func TestSetsOfTheGreatestSizeEnd(t *testing.T) {
 				files[fmt.Sprintf("%s/%04d", name, k)] = fmt.Appendf(nil, "%s, file %d", name, k)
 			}
 			w.write(files)
-			return w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(name)), Dest: "out/", Options: transfer.Options{Recursive: true},
+			return w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(name)), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true},
 				Scope: transfer.Scope{Terms: transfer.Terms{Together: together}}}), files
 		}
 		for n := range 10 {
@@ -52,7 +52,7 @@ func TestASetIsTooLargeForItsDestination(t *testing.T) {
 				files[fmt.Sprintf("%s/%d", name, k)] = content(uint64(k), 100)
 			}
 			w.write(files)
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(name)), Dest: "out/", Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf(transfer.Path(name)), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
 			if count < 4 {
 				w.want(id, transfer.Successful, "out", files)
 			} else {
@@ -88,7 +88,7 @@ func TestASetGoesOnAfterARestart(t *testing.T) {
 					return faulty.Handling{Drop: p.Kind == faulty.Chunk && written.Load() > held.Load()-12<<10}
 				}
 				w.write(files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
 				w.want(id, transfer.Successful, "out", files)
 				w.until(5*time.Minute, "the epoch does not end", func() bool {
 					in := w.incoming(id)
@@ -126,7 +126,7 @@ func TestASetFailsAsAWhole(t *testing.T) {
 					return n == w.dst && count == at && !met.Swap(true)
 				}
 				w.write(files)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a", "in/b", "in/c", "in/z"), Dest: "out/in/", Options: transfer.Options{IfExists: exists}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in/a", "in/b", "in/c", "in/z"), Dest: transfer.File("out/in/"), Options: transfer.Options{IfExists: exists}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
 				w.want(id, transfer.Failed, "out", nil).failed = int64(len(files))
 				w.finish(5 * time.Minute)
 				own := 0
@@ -214,7 +214,7 @@ func TestASetGoesForwardWithoutOne(t *testing.T) {
 			}
 			files := few()
 			w.write(files)
-			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
+			id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
 			want := transfer.Successful
 			if gone {
 				want = transfer.Partial
@@ -247,7 +247,7 @@ func TestSmallFilesOfASetAreKept(t *testing.T) {
 			return faulty.Handling{Drop: p.Kind == faulty.Chunk && written.Load() >= 6000}
 		}
 		w.write(files)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}, Scope: transfer.Scope{Terms: transfer.Terms{Together: true}}})
 		w.want(id, transfer.Successful, "out", files)
 		w.until(time.Minute, "the small files do not come", func() bool { return written.Load() >= 6000 })
 		pass(100 * time.Millisecond)

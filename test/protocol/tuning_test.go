@@ -31,7 +31,7 @@ func TestRunAheadFindsItsSize(t *testing.T) {
 				w.net.Set(func(r *faulty.Rules) { r.Latency = c.latency })
 				data := map[string][]byte{"in/big": content(1, c.size)}
 				w.write(data)
-				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+				id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 				w.want(id, transfer.Successful, "out", data)
 				w.finish(time.Hour)
 				got := w.source(id).Progress.RunAhead
@@ -54,7 +54,7 @@ func TestRunAheadWithoutAcknowledgement(t *testing.T) {
 		w.alsoLose(func(p *faulty.Parcel) bool { return p.Kind == wire.KindAck })
 		data := map[string][]byte{"in/a": content(1, 1000)}
 		w.write(data)
-		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: transfer.Options{Recursive: true}})
+		id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: transfer.Options{Recursive: true}})
 		w.want(id, transfer.Successful, "out", data)
 		w.finish(time.Minute)
 		if got := w.source(id).Progress.RunAhead; got != 512<<10 {

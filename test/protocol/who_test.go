@@ -139,7 +139,7 @@ func (n *network) submit(who string, change func(*transfer.Request)) (*client.Cl
 	n.t.Helper()
 	s := n.as(who)
 	q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now(), Source: srcName, Destination: dstName,
-		Originator: s.Who, Items: transfer.ItemsOf("a"), Dest: "in/"}
+		Originator: s.Who, Items: transfer.ItemsOf("a"), Dest: transfer.File("in/")}
 	if change != nil {
 		change(q)
 	}
@@ -248,7 +248,9 @@ func TestEveryEventIsWritten(t *testing.T) {
 	n.forgetUpTo(transfer.NewID(time.Now().Add(-time.Second)))
 	n.start(srcName)
 	must(t, os.WriteFile(filepath.Join(n.root(srcName), "a"), []byte("data"), 0o644))
-	s, q = n.submit("ann", func(q *transfer.Request) { q.ID, q.Dest = transfer.NewID(time.Now().Add(-time.Minute)), "again/" })
+	s, q = n.submit("ann", func(q *transfer.Request) {
+		q.ID, q.Dest = transfer.NewID(time.Now().Add(-time.Minute)), transfer.File("again/")
+	})
 	n.ends(s, q, transfer.Parked)
 	_, err = n.as("dave").Control(n.ctx, srcName, wire.ControlResume, q.ID)
 	must(t, err)
@@ -259,7 +261,7 @@ func TestEveryEventIsWritten(t *testing.T) {
 	n.ask("erin", string(srcName), wire.AskSet, wire.SetRates{Rates: map[transfer.AgentName]string{"": "10M"}})
 	caused("erin", audit.Changed)
 	_, err = n.as("mallory").Submit(n.ctx, &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now(),
-		Source: srcName, Destination: dstName, Items: transfer.ItemsOf("a"), Dest: "in/"}, nil)
+		Source: srcName, Destination: dstName, Items: transfer.ItemsOf("a"), Dest: transfer.File("in/")}, nil)
 	if transfer.KindOf(err) != transfer.KindDenied {
 		t.Fatalf("what mallory may not: %v", err)
 	}

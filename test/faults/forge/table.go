@@ -134,7 +134,7 @@ func Asks() []Form {
 	var forms []Form
 	for _, kind := range []wire.Kind{wire.AskPing, wire.AskStatus, wire.AskPreview} {
 		a := Fill(&wire.Ask{})
-		a.Kind, a.Request.Items, a.Request.Recursive = kind, transfer.ItemsOf("/", "**"), true
+		a.Kind, a.Request.Items, a.Request.Recursive = kind, transfer.ItemsAt(transfer.File("/"), transfer.Match("**")), true
 		a.Request.Settings = settings
 		forms = append(forms, Form{Name: "ask " + string(kind), Sample: a, Asks: true,
 			Subject: func(to, from string) string { return "ferry.ask." + to + "." + from }})
