@@ -14,7 +14,7 @@ import (
 // sendVersion submits a transfer of the version that a file has now, and of another file.
 func (w *world) sendVersion(name string, change func(*transfer.Request)) transfer.ID {
 	w.t.Helper()
-	q := transfer.Request{Items: transfer.ItemsOf(transfer.Path(name), "ok"), Dest: "out/"}
+	q := transfer.Request{Items: transfer.ItemsOf(transfer.Path(name), "ok"), Dest: transfer.File("out/")}
 	q.Items[0].Expected = localfstest.VersionOf(w.t, w.src.files(name))
 	if change != nil {
 		change(&q)

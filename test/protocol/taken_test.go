@@ -82,7 +82,7 @@ func (w *world) removes(o transfer.Options, s transfer.Scope) transfer.ID {
 	if o.Disposition == transfer.DispositionArchive {
 		o.Archive = "done"
 	}
-	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: "out/", Options: o, Scope: s})
+	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Options: o, Scope: s})
 	w.until(2*time.Minute, "it does not end", func() bool { return w.over(id) })
 	return id
 }
