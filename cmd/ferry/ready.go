@@ -135,7 +135,8 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 		all, _ := enrol.Asker{Conn: conn}.Identities(ctx)
 		for _, i := range all {
 			if n := i.Name; n.Role == identity.Agent && !transfer.AgentName(n.Name).Stream() && identityState(&i) == "good" {
-				known[n.Name] = known[n.Name] // false where coordination does not know it
+				ready := known[n.Name] // false where coordination does not know the agent
+				known[n.Name] = ready
 			}
 		}
 	}

@@ -237,7 +237,7 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 		case failures == stores:
 			return 0, o, s.failed
 		}
-		now := have
+		var now wire.QueueReceipt
 		now, err = s.store(have)
 		switch {
 		case err == nil:

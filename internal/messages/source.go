@@ -319,7 +319,6 @@ type file struct {
 	began  time.Time
 
 	out      []byte // the rest of the piece that is being read, with its delimiter
-	ended    bool   // its message ends with it
 	messages uint64 // that were begun
 	bytes    uint64
 }
