@@ -379,3 +379,15 @@ func waitForTick(t *testing.T, dir string) {
 	for was := at(); at() == was; {
 	}
 }
+
+// args are arguments as they are typed.
+func args(recursive bool, sources ...transfer.Path) (all []place.Argument) {
+	for _, p := range sources {
+		src := transfer.File(p)
+		if strings.ContainsAny(string(p), "*?") {
+			src = transfer.Match(transfer.Path(strings.ReplaceAll(string(p), "%", "%25")))
+		}
+		all = append(all, place.Argument{Source: src, Recursive: recursive})
+	}
+	return all
+}

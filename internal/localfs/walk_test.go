@@ -32,18 +32,6 @@ func (w walked) String() string {
 	return s
 }
 
-// args are arguments as they are typed.
-func args(recursive bool, sources ...transfer.Path) (all []place.Argument) {
-	for _, p := range sources {
-		src := transfer.File(p)
-		if strings.ContainsAny(string(p), "*?") {
-			src = transfer.Match(transfer.Path(strings.ReplaceAll(string(p), "%", "%25")))
-		}
-		all = append(all, place.Argument{Source: src, Recursive: recursive})
-	}
-	return all
-}
-
 func walk(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
 	t.Helper()
 	req := place.WalkRequest{Args: args(recursive, sources...)}
