@@ -107,6 +107,14 @@ func (l library) queueHold(ctx context.Context, s jetstream.Stream, self string,
 	if t.Span.Last == 0 || t.ID.IsZero() {
 		return transfer.Errorf(transfer.KindUsage, "which messages of the queue %s are held is not said", t.Span.Queue)
 	}
+	// Messages that are gone are not held: a hold that outlives its transfer is in the way of no later one.
+	some, err := getMessages(ctx, s, t.Span.Filter(), max(t.Span.First, 1), 1)
+	if err != nil {
+		return err
+	}
+	if len(some) > 0 {
+		t.Span.First = max(t.Span.First, some[0].Sequence)
+	}
 	data, err := json.Marshal(t.Span)
 	if err != nil {
 		return err

@@ -122,14 +122,8 @@ func (o *Outgoing) Dispose() {
 
 // release ends that sources are kept for the transfer.
 func release(o *Outgoing) error {
-	rec := o.rec.read()
-	to, ok := o.cfg.Place.(place.Releaser)
-	if !ok || !rec.Request.Removes() {
+	if len(o.held) == 0 {
 		return nil
 	}
-	var sources []transfer.Path
-	for n := range rec.Request.Items {
-		sources = append(sources, rec.Request.Items[n].Source.Path)
-	}
-	return to.Release(o.ID, sources)
+	return o.cfg.Place.(place.Releaser).Release(o.ID, o.held)
 }

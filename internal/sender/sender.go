@@ -111,6 +111,8 @@ type Outgoing struct {
 	accept    *wire.Accept // the last one: how the destination can be met
 	kept      carryover
 	shelving  shelving // with stored delivery
+
+	held []transfer.Path // sources that the place keeps for the transfer until its end
 }
 
 // NewRecord is the ledger record of a request, which is yet to be moved to the state in
@@ -157,6 +159,11 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	o.rec.know(rec)
 	o.kept = carryover{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
 	o.outcomes = recorder{parts: o.parts, moved: func() { cfg.Changed(o) }}
+	if _, ok := cfg.Place.(place.Releaser); ok && rec.Request.Removes() {
+		for n := range rec.Request.Items { // the record of a transfer that has ended has no items
+			o.held = append(o.held, rec.Request.Items[n].Source.Path)
+		}
+	}
 	return o
 }
 
