@@ -225,7 +225,7 @@ func (t *Template) variables(q *transfer.Request) ([]string, error) {
 			return "", transfer.Errorf(transfer.KindUsage, "${%s{%s}} is no parameter of a template", name, forms[0]).WithHint("write it as ${" + name + "}")
 		}
 		found[name] = true
-		return "", nil
+		return "x", nil // a value that fits everywhere
 	}
 	once := *q
 	once.Programs = nil

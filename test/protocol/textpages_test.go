@@ -124,9 +124,9 @@ func (p *codePage) lineEnd(kind string) []byte {
 }
 
 // pack makes records: each line's bytes are the data of one. What is too long for
-// that goes on in the next, or is left out where it is to be cut. It says how
-// many records there are and how many lines were too long.
-func pack(a transfer.Records, blank byte, cut bool, lines [][]byte) (b []byte, records, long int64) {
+// that goes on in the next, or is left out where it is to be cut. split gives the data of
+// one record and the rest. It says how many records there are and how many lines were too long.
+func pack(a transfer.Records, blank byte, cut bool, split func(data []byte, most int) (one, rest []byte), lines [][]byte) (b []byte, records, long int64) {
 	b = []byte{} // never nil
 	var block []byte
 	flush := func() {
@@ -141,12 +141,12 @@ func pack(a transfer.Records, blank byte, cut bool, lines [][]byte) (b []byte, r
 		if len(data) > most {
 			long++
 			if cut {
-				data = data[:most]
+				data, _ = split(data, most)
 			}
 		}
 		for first := true; first || len(data) > 0; first = false {
-			d := data[:min(len(data), most)]
-			data = data[len(d):]
+			var d []byte
+			d, data = split(data, most)
 			records++
 			word := append(binary.BigEndian.AppendUint16(nil, uint16(4+len(d))), 0, 0)
 			switch a.RECFM {
@@ -172,6 +172,52 @@ func pack(a transfer.Records, blank byte, cut bool, lines [][]byte) (b []byte, r
 	}
 	flush()
 	return b, records, long
+}
+
+// splitBytes fills a record.
+func splitBytes(data []byte, most int) (one, rest []byte) {
+	n := min(len(data), most)
+	return data[:n], data[n:]
+}
+
+// splitShifted gives a record whole characters of a page that shifts. The record and the rest each
+// begin and end shifted in.
+func splitShifted(data []byte, most int) (one, rest []byte) {
+	var all [][]byte // characters
+	out := false
+	for at := 0; at < len(data); {
+		switch n := map[bool]int{false: 1, true: 2}[out]; {
+		case data[at] == 0x0E, data[at] == 0x0F:
+			out = data[at] == 0x0E
+			at++
+		default:
+			all = append(all, data[at:at+n])
+			at += n
+		}
+	}
+	shifted := func(all [][]byte) (b []byte) {
+		out := false
+		for _, c := range append(all[:len(all):len(all)], nil) {
+			if two := len(c) == 2; two != out {
+				b = append(b, map[bool]byte{true: 0x0E, false: 0x0F}[two])
+				out = two
+			}
+			b = append(b, c...)
+		}
+		return b
+	}
+	n, size := 0, 0
+	for in := false; n < len(all); n++ {
+		two := len(all[n]) == 2
+		if two != in {
+			size++
+		}
+		if size += len(all[n]); size > most || two && size == most {
+			break
+		}
+		in = two
+	}
+	return shifted(all[:n]), shifted(all[n:])
 }
 
 // maxData is how much a record holds.

@@ -203,7 +203,7 @@ func (p *passage) source(r *rand.Rand, lines []string, final bool) (b []byte) {
 		for _, s := range lines {
 			data = append(data, p.from.encode(s))
 		}
-		b, _, _ = pack(p.fromRec, p.from.encode(" ")[0], false, data)
+		b, _, _ = pack(p.fromRec, p.from.encode(" ")[0], false, splitBytes, data)
 		return b
 	}
 	b = []byte{}
@@ -238,7 +238,11 @@ func (p *passage) arrive(f *passed, lines []string, final bool) {
 		}
 	}
 	if !p.toRec.IsZero() {
-		f.come, f.records, f.long = pack(p.toRec, p.to.encode(" ")[0], p.q.LongLines == "truncate", data)
+		split := splitBytes
+		if p.to.name == "IBM-939" {
+			split = splitShifted
+		}
+		f.come, f.records, f.long = pack(p.toRec, p.to.encode(" ")[0], p.q.LongLines == "truncate", split, data)
 	}
 }
 
@@ -258,7 +262,7 @@ func (p *passage) bytes(r *rand.Rand, size int) (f passed) {
 		data, rest = append(data, rest[:n]), rest[n:]
 	}
 	if f.sent = plain; !p.fromRec.IsZero() {
-		f.sent, _, _ = pack(p.fromRec, 0, false, data)
+		f.sent, _, _ = pack(p.fromRec, 0, false, splitBytes, data)
 		if fixed := p.fromRec.RECFM[0] == 'F'; fixed {
 			data = slices.Collect(slices.Chunk(f.sent, p.fromRec.LRECL))
 		}
@@ -268,7 +272,7 @@ func (p *passage) bytes(r *rand.Rand, size int) (f passed) {
 	case p.fromRec.IsZero() && p.toRec.RECFM[0] == 'F':
 		f.records = int64(len(data)) // the last one is not filled up
 	default:
-		f.come, f.records, f.long = pack(p.toRec, 0, p.q.LongLines == "truncate", data)
+		f.come, f.records, f.long = pack(p.toRec, 0, p.q.LongLines == "truncate", splitBytes, data)
 	}
 	f.sent, f.come = append([]byte{}, f.sent...), append([]byte{}, f.come...)
 	return f
