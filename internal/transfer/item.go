@@ -61,6 +61,9 @@ const (
 	TakenPresumed Taken = "presumed"
 )
 
+// Known reports whether the word is one of this version.
+func (t Taken) Known() bool { return t == NotTaken || t == TakenProved || t == TakenPresumed }
+
 // Certain reports whether it is known that the file had its final name.
 func (t Taken) Certain() bool { return t == NotTaken || t == TakenProved }
 

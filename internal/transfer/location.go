@@ -32,6 +32,11 @@ func (p Place) String() string {
 	return string(p)
 }
 
+// Known reports whether the place is one of this version.
+func (p Place) Known() bool {
+	return p == Files || p == Datasets || p == Queues || p == Streams
+}
+
 // A Location says where files are, or where they go, at one agent. It is made once: of the words of
 // a person by package location, or of the bytes of a name by File. No other code finds out from the bytes of Path
 // which Place or kind of path is meant.

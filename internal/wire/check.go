@@ -144,7 +144,7 @@ func resolved(all []transfer.Resolved) bool {
 	last := uint64(0)
 	for n := range all {
 		r := &all[n]
-		if r.N <= last || r.N > MaxItems || !plainPath(r.Base, transfer.MaxPath) || (r.Base == "") != (r.Error != nil) || !sentence(r.Error) {
+		if r.N <= last || r.N > MaxItems || !plainPath(r.Base, transfer.MaxPath) || !r.Place.Known() || (r.Base == "") != (r.Error != nil) || !sentence(r.Error) {
 			return false
 		}
 		last = r.N
@@ -162,7 +162,7 @@ func (a *Accept) check() string {
 		rule{"a lane that is none", a.Lane == transfer.LaneQueue || a.Lane == transfer.LaneDirect},
 		rule{"a credit out of its range", within(a.Credit, 0, MaxAhead)},
 		rule{"a number of missing digests out of its range", within(a.Sums, 0, transfer.MaxUndecided)},
-		rule{"a destination that is none", plainPath(a.Resolution.Base, transfer.MaxPath) && resolved(a.Resolved)},
+		rule{"a destination that is none", plainPath(a.Resolution.Base, transfer.MaxPath) && a.Resolution.Place.Known() && resolved(a.Resolved)},
 		rule{"a reason that is too long", len(a.LaneReason) <= MaxText},
 		rule{"an instance that is none", mark(a.Instance)},
 		rule{"a way to the direct lane that is none", a.Direct.check()},
@@ -226,6 +226,7 @@ func outcome(o *transfer.Outcome) string {
 		rule{"a size out of its range", within(o.Size, 0, MaxSize)},
 		rule{"a digest that is none", len(o.Digest) <= maxSum && len(o.SrcSum) <= maxSum && len(w.Digest) <= maxSum},
 		rule{"figures out of their range", within(w.Size, 0, MaxSize) && within(w.Base, 0, w.Size) && within(w.Records, 0, MaxSize) && within(w.Long, 0, MaxSize)},
+		rule{"a word for a taken file that is none", o.Taken.Known()},
 		rule{"a note that is too long", len(o.Note) <= MaxText},
 		rule{"an error that is too long", sentence(o.Err)})
 }

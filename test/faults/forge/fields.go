@@ -26,6 +26,8 @@ func Fill[T any](m *T) *T {
 
 // fixed are values of types that say on their own how they are written.
 var fixed = map[reflect.Type]any{
+	reflect.TypeFor[transfer.Place]():     transfer.Queues,
+	reflect.TypeFor[transfer.Taken]():     transfer.TakenProved,
 	reflect.TypeFor[transfer.ID]():        transfer.NewID(time.Unix(1_700_000_000, 0)),
 	reflect.TypeFor[transfer.AgentName](): transfer.AgentName("ALPHA"),
 	reflect.TypeFor[transfer.Path]():      transfer.Path("in/a"),

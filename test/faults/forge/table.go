@@ -69,7 +69,7 @@ func said(kind wire.Kind, body any) Form {
 			`\.n$`:                                {0, 1<<40 + 1},
 			`\.list$`:                             {[]any{}},
 			`^body\.resolution\.base$`:            {"a\x00", "\x00%00", "\x00%zz", strings.Repeat("a", 4097)},
-			`\.(path|source)$`:                    {"a\x00", "\x00%", "\x00%0", "\x00%zz", "\x00%00"},
+			`\]\.(path|source)$`:                  {"a\x00", "\x00%", "\x00%0", "\x00%zz", "\x00%00"},
 			`\.prefix$`:                           {[]any{}, []any{map[string]any{"end": 5, "sum": ""}, map[string]any{"end": 5, "sum": ""}}},
 			`\.prefix\[0\]\.end$`:                 {0, 2},
 			`\.type$`:                             {0, 4, 255, 256},
