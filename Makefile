@@ -73,7 +73,7 @@ race: cc ## run all tests under the race detector (needs a C compiler)
 RACED        := ./internal/sender ./internal/receiver ./internal/ledger ./internal/localfs ./internal/agent ./internal/lane/... ./internal/qmgr ./internal/coordination
 RACE_SKIPPED :=
 
-race-short: cc ## the race detector on the packages in which goroutines meet, as .ci/run does (needs a C compiler)
+race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)
 	@echo "== race detector: $(RACED)"; echo "== left to make race: $(or $(RACE_SKIPPED),nothing)"
 	CGO_ENABLED=1 $(GO) test -race -count=1 -vet=off -timeout 15m $(if $(RACE_SKIPPED),-skip '$(RACE_SKIPPED)') $(RACED)
 

@@ -47,7 +47,7 @@ const (
 // of its bytes (INV-10).
 func TestCampaignSlowQueues(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-queues", What: "an agent, or a person, is at a line of 64 kbit/s to 2 Mbit/s: files become messages of queues and messages files, messages are put, taken and listed, and the rate falls from 2 Mbit/s to 64 kbit/s in the middle",
-		Unit: "loads", Full: len(queueRates)*len(queueCases) + 2, Short: 4, Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
+		Unit: "loads", Full: len(queueRates)*len(queueCases) + 2, Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
 		func(t *testing.T, c *campaign.C) { c.Beside(t, 4, overSlowQueue) })
 }
 
