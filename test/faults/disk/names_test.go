@@ -127,7 +127,7 @@ func (z *zoo) visit(t *testing.T, seed uint64, row *shape, kind string) {
 	if row.fold != nil && kind == kinds[2] {
 		lacks, said = row.fold.lacks, row.fold.said
 	}
-	args := append(slices.Clone(row.flags), "-r", "ALPHA:"+b.at+"/d")
+	args := append(slices.Clone(row.flags), "-r", "--permissions", "preserve", "ALPHA:"+b.at+"/d")
 	var named []*network.Sending
 	if !row.whole && len(lacks) == 0 {
 		n.FileK("ALPHA", b.at+"/plain", seed, 0, 700)
@@ -143,7 +143,7 @@ func (z *zoo) visit(t *testing.T, seed uint64, row *shape, kind string) {
 		network.SameTree(t, b.dir+"/"+row.names[k], n.Path("BETA", b.at+"/out/"+row.names[k]))
 		network.SameTree(t, n.Path("ALPHA", b.at+"/plain"), n.Path("BETA", b.at+"/named/"+row.names[k]))
 	}
-	n.Send("-r", "BETA:"+b.at+"/out/d", "ALPHA:"+b.at+"/back/").Ends("successful", 0)
+	n.Send("-r", "--permissions", "preserve", "BETA:"+b.at+"/out/d", "ALPHA:"+b.at+"/back/").Ends("successful", 0)
 	b.arrived(row, &shaped{t, n.Path("ALPHA", b.at+"/back/d")}, lacks)
 	must(t, os.RemoveAll(n.Path("ALPHA", b.at)))
 	must(t, os.RemoveAll(n.Path("BETA", b.at)))
