@@ -23,6 +23,15 @@ func forget(n *network.Network, agent string) error {
 	return err
 }
 
+// onRecord waits until the audit log has the request of a transfer. The source hands it over after it has accepted
+// the transfer: a ledger that is removed earlier takes the only copy with it, and `retry` needs that copy.
+func onRecord(n *network.Network, id string) {
+	n.Until("the audit log has the request of "+id, func() bool {
+		r := n.Ferry("audit", "show", "--json", id)
+		return r.Code == 0 && strings.Contains(r.Stdout, `"event":"submitted"`)
+	})
+}
+
 // over expects a transfer to have ended because a ledger was lost, and each command to say so.
 func over(t *testing.T, n *network.Network, id, state string) {
 	t.Helper()
@@ -64,6 +73,7 @@ func TestTheLedgerOfASourceIsRemoved(t *testing.T) {
 		n.Stop("BETA")
 		id := n.Detach("ALPHA:a", "BETA:out/")
 		n.WaitState(id, "waiting")
+		onRecord(n, id)
 		n.Kill("ALPHA")
 		must(t, forget(n, "ALPHA"))
 		n.Start("ALPHA", "BETA")
@@ -85,6 +95,7 @@ func TestTheLedgerOfASourceIsPutBack(t *testing.T) {
 	n.Stop("BETA")
 	id := n.Detach("ALPHA:a", "BETA:out/second")
 	n.WaitState(id, "waiting")
+	onRecord(n, id)
 	n.Kill("ALPHA")
 	must(t, os.RemoveAll(n.State("ALPHA")))
 	must(t, os.MkdirAll(n.State("ALPHA"), 0o700))
