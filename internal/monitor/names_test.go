@@ -73,7 +73,7 @@ func TestNamesThatReachFurther(t *testing.T) {
 	}
 }
 
-// A file for which nothing can be submitted does not keep back the others of its batch.
+// A file without a request that can be submitted does not keep back the others of its batch.
 func TestBatchWithANameThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(files(func(d *Definition) {

@@ -19,7 +19,7 @@ type pause struct {
 
 func (c *pause) Now() time.Time { return c.now }
 
-// A told is a Link that keeps what is said.
+// A told is a Link that keeps each message.
 type told struct{ all []*wire.Message }
 
 func (l *told) Send(_ transfer.AgentName, m *wire.Message) error {
