@@ -100,7 +100,7 @@ func sendInBox(ctx context.Context, cmd *cobra.Command, c *client.Client, q *tra
 // cancels it: nothing is left running behind.
 func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view) error {
 	p, err := c.Submit(ctx, q, nil)
-	if err == nil && !p.State.Final() {
+	if err == nil && (p == nil || !p.State.Final()) {
 		p, err = c.Watch(ctx, client.Of(q), v.show, nil)
 	}
 

@@ -220,7 +220,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	if a.witness, err = newWitnessing(a.core); err != nil {
 		return err
 	}
-	a.outbox.witness, a.older.resend = a.witness, a.witness.lost
+	a.outbox.witness = a.witness
 	if err := a.openLanes(); err != nil {
 		return err
 	}

@@ -55,13 +55,7 @@ func (w *sides) begun(b *wire.Begun, asker string) (*transfer.Progress, error) {
 	if b.Destination == "" || b.Transfer.Time().Sub(w.cfg.Clock.Now()) > farFuture {
 		return nil, err
 	}
-	w.disowned.mu.Lock()
-	n := w.disowned.of[asker]
-	if len(w.disowned.of) < maxDisowned {
-		w.disowned.of[asker] = n + 1
-	}
-	w.disowned.mu.Unlock()
-	if n >= maxDisowned {
+	if !w.disowned.count(asker) {
 		return nil, err
 	}
 	if p, err = sender.Disown(&w.sendCfg, &sender.Begun{ID: b.Transfer, Destination: b.Destination, Principal: b.Principal, Counts: b.Counts}); err != nil {
@@ -70,4 +64,17 @@ func (w *sides) begun(b *wire.Begun, asker string) (*transfer.Progress, error) {
 	w.log.Warn("transfer ended that the ledger does not know", "transfer", b.Transfer, "destination", b.Destination, "state", p.State, "asker", asker)
 	w.progress(p)
 	return p, nil
+}
+
+// count counts one more transfer of an asker, or reports false where there are too many of that asker, or too
+// many askers.
+func (d *disowned) count(asker string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, known := d.of[asker]
+	if n >= maxDisowned || !known && len(d.of) >= maxDisowned {
+		return false
+	}
+	d.of[asker] = n + 1
+	return true
 }

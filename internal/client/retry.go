@@ -119,12 +119,15 @@ func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Req
 }
 
 // itemsAgain are the items of a request that is repeated. A DEST stays what it turned out to be
-// the first time.
+// the first time. No version of a file is expected: a repeated request sends the file as it is now.
 func itemsAgain(a *audit.RequestFacts, resolved []transfer.Resolved) []transfer.RequestItem {
 	if len(a.Items) == 0 {
 		return transfer.ItemsAt(a.Sources...)
 	}
 	items := slices.Clone(a.Items)
+	for n := range items {
+		items[n].Expected = ""
+	}
 	for _, r := range resolved {
 		if r.Error == nil && r.N >= 1 && r.N <= uint64(len(items)) {
 			items[r.N-1].Resolved = &r.Resolution

@@ -25,7 +25,8 @@ const (
 // gives the receipt. A refusal is an error with its kind. notice, if not nil,
 // is told why it takes long. When ctx ends first the error is a HandoverError: it says whether
 // the queue manager has stored the request, which is then queued and may be accepted whenever
-// the agent comes. One that may have been stored is withdrawn where that can be done.
+// the agent comes. One that may have been stored is withdrawn where that can be done; where it turns out
+// that the agent has the transfer, the receipt is its picture, or nil where that must be asked for.
 //
 // A request that the queue manager has is stored again where the connection was lost
 // meanwhile, as the queue manager may have lost it, and otherwise only now and then:

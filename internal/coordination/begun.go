@@ -22,7 +22,11 @@ const (
 // has lost its ledger, or runs on an older copy of it, ends those that it does not know; its
 // audit records of that are the proof for coordination (R35).
 func askBegun(ctx context.Context, s *Service) {
+	silent := map[transfer.AgentName]bool{} // sources that have not answered at this look
 	for _, b := range s.picture.Unconfirmed(begunGrace, begunAtOnce) {
+		if silent[b.Source] {
+			continue
+		}
 		counts, err := arrived(s, &b)
 		if err != nil {
 			s.quiet.Warn("the audit records of a transfer cannot be read", "transfer", b.ID, "error", err)
@@ -30,14 +34,14 @@ func askBegun(ctx context.Context, s *Service) {
 		}
 		ask := wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.ID, Body: wire.Marshal(wire.Begun{Transfer: b.ID, Destination: b.Destination, Principal: b.Principal, Counts: counts})}
 		data, err := s.conn.Request(ctx, wire.AskAgent(b.Source, wire.Coordination), wire.Marshal(ask), begunTimeout)
-		if err != nil {
+		if ctx.Err() != nil {
+			return
+		}
+		if silent[b.Source] = err != nil; err != nil {
 			continue // it is asked again
 		}
 		if ans, err := wire.DecodeAnswer(data); err == nil && ans.Progress != nil && ans.Progress.ID == b.ID {
 			s.picture.Confirmed(&b)
-		}
-		if ctx.Err() != nil {
-			return
 		}
 	}
 }

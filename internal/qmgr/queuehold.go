@@ -42,15 +42,15 @@ type heldSpan struct {
 	number uint64 // of the hold
 }
 
-// holdsOf looks at the holds of a queue, but for one subject.
-func holdsOf(ctx context.Context, s jetstream.Stream, queue transfer.QueueName, but string) (h holds, err error) {
+// holdsOf looks at the holds of a queue, except those that a filter of subjects matches.
+func holdsOf(ctx context.Context, s jetstream.Stream, queue transfer.QueueName, except string) (h holds, err error) {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(wire.HoldsOf(queue)))
 	if err != nil {
 		return h, err
 	}
 	h.single = map[uint64]uint64{}
 	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
-		if subject == but {
+		if matches(except, subject) {
 			continue
 		}
 		m, err := s.GetLastMsgForSubject(ctx, subject)
@@ -79,7 +79,7 @@ func (h *holds) covers(m *jetstream.RawStreamMsg) bool {
 	})
 }
 
-// matches reports whether a subject is one of a span's filter.
+// matches reports whether a subject is one of a filter.
 func matches(filter, subject string) bool {
 	f, t := strings.Split(filter, "."), strings.Split(subject, ".")
 	return slices.EqualFunc(f, t, func(f, t string) bool { return f == "*" || f == t })
@@ -125,7 +125,8 @@ func (l library) queueHold(ctx context.Context, s jetstream.Stream, self string,
 	if err != nil {
 		return err
 	}
-	all, err := holdsOf(ctx, s, t.Span.Queue, m.Subject)
+	// A transfer that walks again picks other messages: its own earlier hold is not in its way.
+	all, err := holdsOf(ctx, s, t.Span.Queue, wire.HoldsOfTransfer(t.Span.Queue, self, t.ID))
 	if err == nil {
 		err = all.meets(&t.Span, number)
 	}

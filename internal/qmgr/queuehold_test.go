@@ -114,3 +114,33 @@ func TestHolds(t *testing.T) {
 		t.Errorf("there are %d messages, %v", v.Messages, err)
 	}
 }
+
+// A transfer that begins anew holds other messages as well: its own earlier hold is not in its way, and is
+// in the way of others until the transfer ends.
+func TestHoldsOfOneTransfer(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	put(t, q, 3)
+	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
+	all := func() wire.QueueSpan {
+		w, err := q.Show(ctx, "ORDERS")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, First: 1, Last: w.Last}
+	}
+	if err := q.Hold(ctx, all(), one); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, 2)
+	if err := q.Hold(ctx, all(), one); err != nil {
+		t.Errorf("a transfer that begins anew with more messages: %v", err)
+	}
+	wantKind(t, q.Hold(ctx, all(), two), transfer.KindBusy, "another transfer")
+	if err := q.Release(ctx, "ORDERS", one); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Hold(ctx, all(), two); err != nil {
+		t.Errorf("after the transfer: %v", err)
+	}
+}

@@ -3,6 +3,9 @@ package receiver
 import (
 	"testing"
 	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // Silence is counted from the last contact, or where there was none in this run, from
@@ -16,5 +19,16 @@ func TestSilence(t *testing.T) {
 	c.at = now.Add(-time.Second)
 	if s := c.silence(now); s != time.Second {
 		t.Errorf("it has been silent for %s", s)
+	}
+}
+
+// A source may say that it lives in a transfer of which this side has no record, such as behind an OPEN that was refused.
+func TestASignOfLifeWithoutARecord(t *testing.T) {
+	r, _, said := resting(t)
+	i := r.newActor(transfer.NewID(time.Now()), "ALPHA")
+	i.control(&wire.Message{Kind: wire.KindAlive, From: "ALPHA", Transfer: i.id, Alive: &wire.Alive{Epoch: 1}})
+	i.control(stray(wire.Header{Transfer: i.id, Epoch: 1}))
+	if len(said.all) > 0 {
+		t.Errorf("the answer is %v", said.all[0].Kind)
 	}
 }

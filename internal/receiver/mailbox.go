@@ -23,8 +23,8 @@ type mailbox struct {
 	stored   *shelved // nil: none waits
 	notify   chan struct{}
 
-	epoch uint32 // of the newest chunk message that was kept
-	here  uint64 // its sequence
+	epoch uint32 // the newest of the chunk messages that were kept
+	here  uint64 // the greatest sequence in that epoch
 }
 
 // A parcel is a chunk message, and what was found out about it when it came.
@@ -73,10 +73,12 @@ func (b *mailbox) chunk(p parcel, maxChunk int) {
 		p.first = len(b.chunks) == 0
 		b.chunks = append(b.chunks, p)
 		b.bytes += p.size()
-		if p.head.Epoch > b.epoch {
-			b.epoch, b.here = p.head.Epoch, 0
+		switch {
+		case p.head.Epoch > b.epoch:
+			b.epoch, b.here = p.head.Epoch, p.head.Seq
+		case p.head.Epoch == b.epoch:
+			b.here = max(b.here, p.head.Seq)
 		}
-		b.here = max(b.here, p.head.Seq)
 	}
 	b.mu.Unlock()
 	b.poke()

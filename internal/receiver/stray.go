@@ -30,7 +30,7 @@ func lives(i *incoming, epoch uint32) {
 // find out by the silence, which on a slow line is long.
 func (i *incoming) strayed(epoch uint32) {
 	now := i.r.cfg.Clock.Now()
-	if i.ep.live || i.withdrawn || i.rec.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
+	if i.rec == nil || i.ep.live || i.withdrawn || i.rec.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
 		return
 	}
 	i.answered = now

@@ -18,7 +18,8 @@ type Begun struct {
 // Disown gives the picture of a transfer that others say this agent has accepted. One that the
 // ledger does not know was accepted in an earlier ledger, or is younger than the copy that was put
 // back (R35). It ends here: as FAILED, or PARTIAL where files have arrived, with undecided items
-// unknown. The record of that keeps its request from running, should it come again.
+// unknown. The record of that keeps its request from running, should it come again. The end of an older
+// transfer may have been forgotten with its time (R2): then the error is of KindNotFound, and the end is not put on record again.
 func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 	var p *transfer.Progress
 	err := c.Ledger.Update(func(t *ledger.Tx) error {
@@ -34,6 +35,9 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 			if tomb.As != "" {
 				p = &transfer.Progress{ID: b.ID, State: tomb.As, Source: c.Agent, Code: tomb.As.Code()}
 				return nil
+			}
+			if floor := t.Floor(); string(b.ID[:]) <= string(floor[:]) {
+				return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s, or no longer", c.Agent, b.ID)
 			}
 			if rec, err = disowned(c, b); err == nil {
 				err = t.PutSource(rec)

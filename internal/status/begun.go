@@ -1,8 +1,9 @@
 package status
 
 import (
+	"bytes"
+	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"ferry/internal/transfer"
@@ -16,11 +17,12 @@ type Begun struct {
 	Source, Destination transfer.AgentName
 	Principal           string
 	instance            string
+	entry               *entry
 }
 
 // Unconfirmed lists transfers that are not over and that the present run of their source has not
-// spoken of, most at most, the oldest first. A transfer that its destination has accepted is listed once the
-// run is as old as grace.
+// spoken of, most at most: first those that were listed least often, the oldest first, so that transfers without an
+// answer delay no others. A transfer that its destination has accepted is listed once the run is as old as grace.
 func (p *Picture) Unconfirmed(grace time.Duration, most int) (all []Begun) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -34,10 +36,16 @@ func (p *Picture) Unconfirmed(grace time.Duration, most int) (all []Begun) {
 		if s.beat.Status == wire.AgentStopped || s.beat.Status == wire.AgentStopping || !e.Started.IsZero() && now.Sub(s.since) < grace {
 			continue
 		}
-		all = append(all, Begun{ID: e.ID, Source: e.Source, Destination: e.Destination, Principal: e.Principal, instance: s.beat.Instance})
+		all = append(all, Begun{ID: e.ID, Source: e.Source, Destination: e.Destination, Principal: e.Principal, instance: s.beat.Instance, entry: e})
 	}
-	slices.SortFunc(all, func(a, b Begun) int { return strings.Compare(a.ID.String(), b.ID.String()) })
-	return all[:min(len(all), most)]
+	slices.SortFunc(all, func(a, b Begun) int {
+		return cmp.Or(cmp.Compare(a.entry.listed, b.entry.listed), bytes.Compare(a.ID[:], b.ID[:]))
+	})
+	all = all[:min(len(all), most)]
+	for _, b := range all {
+		b.entry.listed++
+	}
+	return all
 }
 
 // confirm notes that the present run of its source has spoken of a transfer.

@@ -58,11 +58,11 @@ func TestASourceThatHasStartedAgainIsAsked(t *testing.T) {
 			wait(5 * time.Second)
 			beat("2")
 		}
-		asked(0, 1)
+		asked(1, 0) // one was asked about before, without an answer
 		b := p.Unconfirmed(grace, 1)[0]
 		p.Confirmed(&b)
-		asked(1)
-		note(1, audit.Failed, transfer.Failed)
+		asked(0)
+		note(0, audit.Failed, transfer.Failed)
 		asked()
 
 		wait(wire.UnreachableAfter + time.Second)

@@ -61,6 +61,7 @@ type entry struct {
 	bytes int
 
 	confirmed string // the run of its source that has answered for it
+	listed    int    // how often Unconfirmed has listed it
 }
 
 // New makes an empty picture that begins to listen now.

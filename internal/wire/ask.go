@@ -251,10 +251,11 @@ type OfTransfer struct {
 }
 
 func (b *OfTransfer) check() string {
-	if b.Begun != nil {
-		return b.Begun.check()
+	what := broken(rule{"no transfer ID", !b.Transfer.IsZero()})
+	if what == "" && b.Begun != nil {
+		what = b.Begun.check()
 	}
-	return broken(rule{"no transfer ID", !b.Transfer.IsZero()})
+	return what
 }
 
 // Begun is the body of AskBegun: the asker's record of a transfer.

@@ -289,6 +289,10 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s: nothing is taken", kind)
 		}
 	}
+	unnamed := `{"begun":{"transfer":"01890a5d-ac96-774b-bcce-b302099a8057"}}`
+	if v, err := bodies[wire.ControlCancel](json.RawMessage(unnamed)); transfer.KindOf(err) != transfer.KindMalformed {
+		t.Errorf("a command about no transfer is read as %+v, %v", v, err)
+	}
 }
 
 // FuzzDecode: what is taken can be written and read again as the same message.
