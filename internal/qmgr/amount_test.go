@@ -10,8 +10,15 @@ import (
 func TestAmount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := amount{worth: time.Second}
-		if n := a.bytes(1 << 20); n != amountFirst {
+		if n := a.bytes(1 << 20); n != 8<<10 { // a second of 64 kbit/s
 			t.Errorf("without a rate it is %d bytes", n)
+		}
+		for n := a.bytes(1 << 20); n < 1<<20; { // each answer is there at once
+			before := n
+			a.took(n, time.Now())
+			if n = a.bytes(1 << 20); n != min(4*before, 1<<20) {
+				t.Fatalf("after %d bytes that came at once it is %d", before, n)
+			}
 		}
 		for _, rate := range []int{8_000, 250_000, 100_000_000, 250_000, 8_000} { // bytes a second
 			for range 12 {

@@ -134,7 +134,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	_, err = near.Request(testContext(t), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
+	_, err = near.Request(t.Context(), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
 	wantKind(t, err, transfer.KindTimeout)
 }
 
