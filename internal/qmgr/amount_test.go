@@ -39,3 +39,20 @@ func TestAmount(t *testing.T) {
 		}
 	})
 }
+
+// Of two answers that are on the line together, the second one took the time since the first one was there.
+func TestAmountsThatOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := amount{worth: time.Second}
+		began := time.Now()
+		for range 8 {
+			n := a.bytes(1 << 20)
+			//house:sleep because it runs in a bubble
+			time.Sleep(time.Duration(n) * time.Second / 10_000)
+			a.took(n, began) // all were asked for at the beginning
+		}
+		if n := a.bytes(1 << 20); n < 9_000 || n > 10_000 {
+			t.Errorf("at 10000 bytes a second it is %d", n)
+		}
+	})
+}
