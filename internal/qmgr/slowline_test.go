@@ -180,6 +180,9 @@ func TestQueueOverSlowLine(t *testing.T) {
 	if messages != 4 || !bytes.Equal(got, want) {
 		t.Errorf("%d messages with %d bytes of %d came, or others", messages, len(got), len(want))
 	}
+	if n := far.control.socket.Load().in.Load() + far.data.socket.Load().in.Load(); n > lineRate/2 {
+		t.Errorf("%d bytes came on the connections that are not for messages of queues", n)
+	}
 	// Two answers may have been on their way when the line was cut.
 	if carried, most := line.carried.Load()-before, int64(len(want))*13/10+2*lineRate; carried > most {
 		t.Errorf("the line has carried %d bytes for %d", carried, len(want))
