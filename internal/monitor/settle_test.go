@@ -31,9 +31,11 @@ func inNoticedBubble(t *testing.T, do func(t *testing.T, b *bench)) {
 	})
 }
 
-// put writes a file under its name, and appends where it is there.
+// put writes a file under its name, and appends where it is there. It waits until no look is under way:
+// a look between the creation and the write would find an empty file.
 func (b *bench) put(name, content string) {
 	b.t.Helper()
+	synctest.Wait()
 	f, err := os.OpenFile(b.path(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	b.must(err)
 	_, err = f.WriteString(content)
