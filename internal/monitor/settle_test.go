@@ -125,6 +125,7 @@ func TestMovedAndWrittenTo(t *testing.T) {
 		inNoticedBubble(t, func(t *testing.T, b *bench) {
 			b.create(settling(rarely), false)
 			pass(time.Second)
+			b.looked()
 			b.write("in/x", "moved")
 			b.put("in/x", " and written to")
 			if late {
@@ -147,6 +148,7 @@ func TestMovedAndLost(t *testing.T) {
 	inNoticedBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(rarely), false)
 		pass(time.Second)
+		b.looked()
 		b.write("in/x", "moved")
 		b.tell("x", noticeMoved)
 		b.tell("", noticeLost)
@@ -162,8 +164,9 @@ func TestMovedAndPaused(t *testing.T) {
 	inNoticedBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(rarely), false)
 		pass(time.Second)
+		b.looked()
 		b.write("in/x", "moved")
-		b.tell("x", noticeMoved) // within the least gap between two polls
+		b.tell("x", noticeMoved)
 		b.must(b.as("ann", CommandPause, Named{"m"}))
 		pass(time.Second)
 		b.put("in/x", "more")
