@@ -41,7 +41,7 @@ DISK        ?=
 BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go internal/monitor/*_test.go))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-bench demo test race race-short cc check fmt vet lint vuln vet-cross house test-large test-shapes test-faults test-attacks test-mutants test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
+.PHONY: help build build-bench demo test race race-short cc check fmt vet lint vuln vet-cross house test-large test-shapes test-faults test-attacks test-mutants test-bench test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -71,7 +71,7 @@ race: cc ## run all tests under the race detector (needs a C compiler)
 # RACED are the packages in which goroutines meet. RACE_SKIPPED are their tests that take longest under the
 # detector and are left to make race: -skip has go test leave them out, and the first line names them.
 RACED        := ./internal/sender ./internal/receiver ./internal/ledger ./internal/localfs ./internal/agent ./internal/lane/... ./internal/qmgr ./internal/coordination
-RACE_SKIPPED :=
+RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeBack|TestAMemberIsRemoved|TestThreeAreOne|TestAMemberOpensItsStoreAnew|TestOneAnswerInACluster|TestRevokedEverywhere|TestPartsThatNobodyClaims|TestDamageIsFound|TestCommitEveryCallFails|TestAskedInAnyOrder|TestMalformedCommandsCostLittle)$$
 
 race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)
 	@echo "== race detector: $(RACED)"; echo "== left to make race: $(or $(RACE_SKIPPED),nothing)"
@@ -169,6 +169,9 @@ bench: build build-bench ## ferry-bench into build/bench: SCENARIOS="matrix peer
 
 bench-short: build build-bench ## the short form of the scenarios that need nothing but Ferry
 	bin/ferry-bench --short --out build/bench-short --disk build $(ALONE)
+
+test-bench: ## each scenario of ferry-bench that needs nothing but Ferry, at the smallest size, and its report; make test runs three
+	SCENARIOS=all $(GO) test ./internal/bench -run TestScenariosRun -count=1 -timeout 30m -v
 
 bench-peers: ## install the programs that the scenarios peers and link run beside Ferry (root, apt-get)
 	bash scripts/bench-peers.sh
