@@ -31,9 +31,11 @@ func inNoticedBubble(t *testing.T, do func(t *testing.T, b *bench)) {
 	})
 }
 
-// put writes a file under its name, and appends where it is there.
+// put writes a file under its name, and appends where it is there. It waits until no look is under way:
+// a look between the creation and the write would find an empty file.
 func (b *bench) put(name, content string) {
 	b.t.Helper()
+	synctest.Wait()
 	f, err := os.OpenFile(b.path(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	b.must(err)
 	_, err = f.WriteString(content)
@@ -123,6 +125,7 @@ func TestMovedAndWrittenTo(t *testing.T) {
 		inNoticedBubble(t, func(t *testing.T, b *bench) {
 			b.create(settling(rarely), false)
 			pass(time.Second)
+			b.looked()
 			b.write("in/x", "moved")
 			b.put("in/x", " and written to")
 			if late {
@@ -145,6 +148,7 @@ func TestMovedAndLost(t *testing.T) {
 	inNoticedBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(rarely), false)
 		pass(time.Second)
+		b.looked()
 		b.write("in/x", "moved")
 		b.tell("x", noticeMoved)
 		b.tell("", noticeLost)
@@ -160,8 +164,9 @@ func TestMovedAndPaused(t *testing.T) {
 	inNoticedBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(rarely), false)
 		pass(time.Second)
+		b.looked()
 		b.write("in/x", "moved")
-		b.tell("x", noticeMoved) // within the least gap between two polls
+		b.tell("x", noticeMoved)
 		b.must(b.as("ann", CommandPause, Named{"m"}))
 		pass(time.Second)
 		b.put("in/x", "more")
