@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
 )
@@ -172,6 +173,9 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 				return
 			}
 			number, begin, _ = h.Behind()
+			if failpoint.Planted("stored-part-dropped") {
+				begin = 0
+			}
 		}
 	}()
 

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"ferry/internal/failpoint"
 )
 
 // Limits of a Line.
@@ -304,7 +306,12 @@ func (l *Line) worth(rate float64) int64 {
 }
 
 // window is how many bytes may be under way. l.mu is held.
-func (l *Line) window() int64 { return min(max(lineLeast, l.proven), l.worth(l.rate)) }
+func (l *Line) window() int64 {
+	if failpoint.Planted("line-unmeasured") {
+		return max(256<<10, l.worth(l.rate))
+	}
+	return min(max(lineLeast, l.proven), l.worth(l.rate))
+}
 
 // pace is how large a message may be. l.mu is held.
 func (l *Line) pace() int64 { return max(paceLeast, l.window()/paceShare) }
@@ -412,6 +419,9 @@ func (f *Flight) Overdue(heard, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	limit := min(l.patience()+answerLeast, patienceMost)
+	if failpoint.Planted("line-unmeasured") {
+		return f.owes(now) > 4*time.Second && now.Sub(heard) > 4*time.Second
+	}
 	if now.Sub(l.heard) < limit {
 		if len(f.sent) == 0 || !f.sent[0].at.Before(l.passed) {
 			return false

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -65,7 +66,7 @@ func (f *FS) argument(of transfer.Location) *argument {
 	// The path beneath the root has as many components in the pattern as in the literal name.
 	parts := strings.Split(a.place.rel, "/")
 	all := strings.Split(path.Clean(string(slashed(of.Path))), "/")
-	if a.err != nil || !of.Pattern || len(all) < len(parts) {
+	if a.err != nil || !of.Pattern && !failpoint.Planted("name-is-pattern") || len(all) < len(parts) {
 		return a
 	}
 	pat := newPattern(all[len(all)-len(parts):])

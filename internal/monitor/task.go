@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/localfs"
 	"ferry/internal/textfile"
 	"ferry/internal/transfer"
@@ -104,7 +105,7 @@ func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
 	for _, it := range d.Request.Items {
 		if it.Source == transfer.File(theFile) && s.at < len(s.files) {
 			it.Source = s.files[s.at].source()
-			if s.files[s.at].isFile() {
+			if s.files[s.at].isFile() && !failpoint.Planted("trigger-unbound") {
 				it.Expected = s.files[s.at].Version()
 			}
 		} else if it.Source, err = variable.InLocation(it.Source, s.path); err != nil {

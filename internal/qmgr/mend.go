@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/space"
 )
 
@@ -35,7 +36,9 @@ func makeRoom(s *Server) {
 	switch {
 	case !space.Has(s.cfg.Dir, fullBytes, fullInodes):
 		why := "the disk of its directory " + s.cfg.Dir + " " + space.Shortage(s.cfg.Dir)
-		space.GiveUpDir(dir)
+		if !failpoint.Planted("reserve-kept") {
+			space.GiveUpDir(dir)
+		}
 		if s.full.Swap(&why) == nil {
 			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/tcp"
 )
 
@@ -75,6 +76,10 @@ func (p *question) end(why error) {
 // over ends the question, unless it or its answer may still be on the line.
 func (p *question) over() {
 	began := time.Now()
+	if failpoint.Planted("question-by-time") {
+		p.end(context.DeadlineExceeded)
+		return
+	}
 	if p.link.passes(p) && time.Since(began) > p.timeout/prompt && !sleep(p, p.timeout, nil) {
 		p.link.passes(p)
 	}

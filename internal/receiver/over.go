@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -61,7 +62,7 @@ func (r *Receiver) ask(i *incoming) {
 		defer func() { <-r.asking }()
 		p := r.cfg.Over(r.ctx, i.from, begun)
 		switch {
-		case p == nil:
+		case p == nil, failpoint.Planted("lost-ledger-unasked"):
 		case p.State.Final() && p.Reason != nil && p.Reason.Kind == transfer.KindLost:
 			i.box.control(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: p.Reason}})
 		case !p.State.Final() && p.Items < acked:

@@ -3,6 +3,7 @@
 package flow_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -118,5 +119,56 @@ func TestQueueManagersAreRestartedInTurn(t *testing.T) {
 	n.Same("ALPHA", "big", "BETA", "again/big")
 	n.Whole()
 	once(t, n, c.ID, 1)
+	n.Sound()
+}
+
+// With two of three queue managers gone nothing is stored. A request is then not queued: the command says that it was not stored, or
+// that it may have been, and ends with 75. What was not stored is in no list and does not run when the others are back; what may have been
+// is withdrawn where that can be done.
+func TestNothingIsQueuedWithoutALeader(t *testing.T) {
+	t.Parallel()
+	n := trio(t, "off", "ALPHA", "BETA")
+	n.File("ALPHA", "a", 1, 1000)
+	n.Kill(n.Members()[1:]...)
+	var all []*network.Sending
+	for k := range 6 {
+		all = append(all, n.Async("send", "--detach", "--recovery-timeout", "-1", "ALPHA:a", fmt.Sprintf("BETA:out/%d", k)))
+	}
+	all = append(all, n.Async("send", "--detach", "ALPHA:a", "BETA:out/6", "--also-to", "BETA:out/7"), n.Async("call", "run", "--detach", "ALPHA", "note.sh"))
+	perhaps := map[string]bool{} // files of requests that may have been stored
+	for k, s := range all {
+		r := s.Wait()
+		switch id := strings.TrimSpace(r.Stdout); {
+		case r.Code != 75:
+			t.Errorf("without a leader request %d ends with %d: %s%s", k, r.Code, r.Stdout, r.Stderr)
+		case strings.Contains(r.Stderr, "may have been stored") && len(id) == 36:
+			perhaps[fmt.Sprint("out/", k)] = true
+			if k == 6 {
+				perhaps["out/7"] = true
+			}
+		case strings.Contains(r.Stderr, "may have been stored") || id != "":
+			t.Errorf("request %d is said to be %q: %s", k, id, r.Stderr)
+		}
+	}
+	n.Launch(n.Members()[1:]...)
+	n.Ready(n.Members()...)
+	n.Whole()
+	n.File("ALPHA", "b", 2, 1000)
+	n.Send("ALPHA:b", "BETA:out/later").Ends("successful", 0) // behind all that is in the queue
+	taken(n)
+	for _, p := range n.Transfers() {
+		if p.State == "queued" {
+			t.Errorf("transfer %s is queued", p.ID)
+		}
+	}
+	for k := range 8 {
+		if name := fmt.Sprint("out/", k); n.Exists("BETA", name) && !perhaps[name] {
+			t.Errorf("%s has arrived, of a request that was said not to be stored", name)
+		}
+	}
+	if got := len(n.Transfers()); got > 1+len(perhaps) {
+		t.Errorf("%d transfers are listed; %d of them may have been stored", got, len(perhaps))
+	}
+	t.Logf("%d of 8 may have been stored", len(perhaps))
 	n.Sound()
 }

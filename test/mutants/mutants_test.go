@@ -38,6 +38,8 @@ const (
 	inSpeakers = "./test/faults/speakers"
 	inPaths    = "./test/faults/paths"
 	inKill     = "./test/faults/kill"
+	inLink     = "./test/faults/link"
+	inMonitors = "./test/faults/monitored"
 
 	inAuthority = "./internal/authority"
 	inTrust     = "./internal/trust"
@@ -119,6 +121,13 @@ var mutants = []mutant{
 	{"call-started-twice", "a program that ran when its agent ended is started again unasked", inCall, "TestNotAgainAfterACrash"},
 	{"tally-unchecked", "what has arrived is not compared with what arrived at the job's other destinations", inProtocol, "TestDeletedForTheRightSum"},
 	{"replaced-unseen", "a file is sent that is another version than the request expects", inProtocol, "TestReplacedBeforeItIsRead"},
+	{"line-unmeasured", "a line is believed before its rate is known, and is silent after 4 s", inLink, "slow-lines"},
+	{"stored-part-dropped", "the part of a stored message that has come is read again", inLink, "slow-stored"},
+	{"question-by-time", "a question is given up at its time, though bytes of it move", inManager, "TestQuestionsOverSlowLines"},
+	{"lost-ledger-unasked", "a destination does not end a transfer that its source has lost", inQueue, "rollback"},
+	{"trigger-unbound", "a transfer of a monitor sends another version than the one that triggered", inMonitors, "monitor-versions"},
+	{"reserve-kept", "a queue manager keeps its reserve on a full disk", inDisk, "hub-full"},
+	{"name-is-pattern", "a literal path with a wildcard in it matches other files", inLocalfs, "TestNamesAreLiteral"},
 	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }
 
