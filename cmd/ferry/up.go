@@ -385,7 +385,6 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	}
 
 	beside := &services{ctx: ctx, end: end, log: log}
-	defer beside.stop()
 	if u.coordination == "here" {
 		own, err := h.caller(server, wire.Coordination, identity.Coordination, "ferry coordination", log)
 		if err != nil {
@@ -408,6 +407,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 			return err
 		}
 	}
+	defer beside.stop() // before the connection of coordination is closed
 
 	out := cmd.OutOrStdout()
 	fmt.Fprintf(out, "queue manager %s ready at %s%s\n", server.Name(), server.URL(), u.remark())

@@ -29,7 +29,7 @@ type Event string
 
 // The events.
 const (
-	Submitted Event = "submitted" // a request was handed over, as coordination saw it
+	Submitted Event = "submitted" // the source accepted a request; the record has all of it
 	Accepted  Event = "accepted"  // the source's ledger has the request
 	Started   Event = "started"   // the destination accepted; lane and settings are known
 	Items     Event = "item"      // outcomes of a batch of items

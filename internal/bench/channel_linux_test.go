@@ -41,9 +41,9 @@ func TestRoundsSample(t *testing.T) {
 	}
 }
 
-func TestChannelRuns(t *testing.T) {
-	t.Parallel()
-	r := measured(t, newEnv(t), "channel")
+// channelRan looks at a report of the scenario channel.
+func channelRan(t *testing.T, r *Report) {
+	t.Helper()
 	if rows := len(r.Tables[0].Rows); rows != 11 || len(r.Bars) != 6 || len(r.Notes) == 0 {
 		t.Errorf("%d rows, %d bars, %d notes", rows, len(r.Bars), len(r.Notes))
 	}

@@ -25,10 +25,18 @@ func measured(t *testing.T, e *Env, name string) *Report {
 	return got
 }
 
-// TestScenariosRun runs what needs nothing but Ferry, at the smallest sizes,
-// and looks at what is reported, never at how long it took.
+// TestScenariosRun runs scenarios that need nothing but Ferry, at the smallest sizes, and looks at their reports, never at
+// the time that they took. SCENARIOS=all runs all of them, and .ci/run has a step for that; without it those run that take least.
 func TestScenariosRun(t *testing.T) {
-	for _, name := range []string{"latency", "matrix", "agents", "resume", "tuning", "text", "record"} {
+	list := []string{"resume", "text", "record"}
+	switch of := os.Getenv("SCENARIOS"); of {
+	case "":
+	case "all":
+		list = append(list, "latency", "matrix", "agents", "tuning", "channel")
+	default:
+		t.Fatalf("SCENARIOS=%s is unknown; it is all or nothing", of)
+	}
+	for _, name := range list {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
@@ -36,6 +44,10 @@ func TestScenariosRun(t *testing.T) {
 				e.Disk = t.TempDir()
 			}
 			r := measured(t, e, name)
+			if name == "channel" {
+				channelRan(t, r)
+				return
+			}
 			if len(r.Tables) < 2 && name != "resume" || len(r.Charts) == 0 || len(r.Bars) == 0 || len(r.Notes) == 0 {
 				t.Errorf("%d tables, %d charts, %d bars, %d notes", len(r.Tables), len(r.Charts), len(r.Bars), len(r.Notes))
 			}

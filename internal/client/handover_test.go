@@ -148,6 +148,27 @@ func brief(ctx context.Context) (context.Context, func()) {
 	return context.WithTimeout(ctx, time.Second)
 }
 
+// tried gives a context that ends when the submitter has tried once to store its request and waits for the receipt:
+// it makes a timer then. A request that is to be stored has also come to coordination by then.
+func (d *desk) tried(ctx context.Context, stored bool) (context.Context, func()) {
+	timers := &handTimers{}
+	d.sub.Clock = timers
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		for timers.made() == 0 || stored && d.told.Load() == 0 {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
+}
+
 // A request is queued only if the queue manager has said that it has stored it.
 func TestWhatIsQueuedIsStored(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -155,7 +176,7 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 	t.Run("stored", func(t *testing.T) {
 		t.Parallel()
 		d := newDesk(t, ctx, nil)
-		ctx, cancel := brief(ctx)
+		ctx, cancel := d.tried(ctx, true)
 		defer cancel()
 		d.submit(ctx, client.Stored, transfer.CodeTimeout, "gets transfer")
 	})
@@ -181,7 +202,7 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 			defer cancel()
 			return transfer.KindOf(d.sub.Conn.Enqueue(try, subject, "", []byte("x"))) == transfer.KindNoSpace
 		})
-		ctx, cancel := brief(ctx)
+		ctx, cancel := d.tried(ctx, false)
 		defer cancel()
 		d.submit(ctx, client.Refused, transfer.CodeNoManager, "has not stored transfer")
 	})
@@ -190,7 +211,7 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 		d := newDesk(t, ctx, nil)
 		d.server.Shutdown()
 		until(t, "the connection is lost", func() bool { return d.sub.Conn.Lost() > 0 })
-		ctx, cancel := brief(ctx)
+		ctx, cancel := d.tried(ctx, false)
 		defer cancel()
 		d.submit(ctx, client.NotSent, transfer.CodeNoManager, "was not sent")
 		_, err := client.AtAgent{Client: d.sub, Agent: "ALPHA"}.Command(ctx, wire.ControlCancel, wire.OfTransfer{Transfer: d.q.ID})

@@ -157,6 +157,13 @@ func (h *handTimers) NewTimer(time.Duration) clock.Timer {
 func (t *handTimer) C() <-chan time.Time { return t.c }
 func (t *handTimer) Stop() bool          { return true }
 
+// made is how many timers there are.
+func (h *handTimers) made() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return len(h.all)
+}
+
 func (h *handTimers) ring() {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -49,6 +49,8 @@ func Flip(b []byte) []byte {
 type Rules struct {
 	Latency time.Duration
 	Slow    time.Duration // what Lane.Send takes, for each chunk message
+	Rate    int           // bytes of chunk messages that go from one to another in a second, one message after the other; 0: no bound
+	Burst   int           // bytes of them that go at once after a pause, before the Rate holds
 	Decide  func(*Parcel) Handling
 	Cut     bool // nothing gets through
 	Strict  bool // while cut, senders are told
@@ -80,10 +82,13 @@ type pipeKey struct {
 
 // A pipe keeps the order of one sender's messages of one class.
 type pipe struct {
-	c      *Courier
-	queue  []due // under c.mu, as swap
-	swap   *Parcel
-	notify chan struct{}
+	c       *Courier
+	queue   []due // under c.mu, as swap and carried
+	swap    *Parcel
+	carried uint64  // bytes, under a Rate
+	spare   float64 // what is left of the Burst, at a time
+	at      time.Time
+	notify  chan struct{}
 }
 
 type due struct {
@@ -269,10 +274,72 @@ func (q *pipe) run() {
 		case <-q.c.quit:
 			return
 		}
+		if !q.carry(timer) {
+			return
+		}
 		if p, ok := q.take(); ok {
 			q.c.deliver(p)
 		}
 	}
+}
+
+// carryStep is between two looks at the rate.
+const carryStep = 50 * time.Millisecond
+
+// carry takes the time that the next parcel needs under the Rate of the moment. It is false at the end.
+func (q *pipe) carry(timer *time.Timer) bool {
+	for at := q.atOnce(); ; {
+		q.c.mu.Lock()
+		left, rate := 0, q.c.rules.Rate
+		if len(q.queue) > 0 && q.queue[0].Kind == Chunk {
+			left = len(q.queue[0].Data) - at
+		}
+		q.at = time.Now()
+		q.c.mu.Unlock()
+		if rate == 0 || left <= 0 {
+			return true
+		}
+		n := min(left, max(1, int(float64(rate)*carryStep.Seconds())))
+		timer.Reset(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
+		select {
+		case <-timer.C:
+		case <-q.c.quit:
+			return false
+		}
+		at += n
+		q.c.mu.Lock()
+		q.carried += uint64(n)
+		q.c.mu.Unlock()
+	}
+}
+
+// atOnce is how many bytes of the next parcel go at once. It counts them as carried.
+func (q *pipe) atOnce() int {
+	q.c.mu.Lock()
+	defer q.c.mu.Unlock()
+	r, now := q.c.rules, time.Now()
+	if r.Rate == 0 || len(q.queue) == 0 || q.queue[0].Kind != Chunk {
+		return 0
+	}
+	if q.at.IsZero() {
+		q.spare = float64(r.Burst)
+	}
+	q.spare = min(float64(r.Burst), q.spare+now.Sub(q.at).Seconds()*float64(r.Rate))
+	n := min(len(q.queue[0].Data), int(q.spare))
+	q.spare -= float64(n)
+	q.carried += uint64(n)
+	return n
+}
+
+// Carried is how many bytes of chunk messages have gone from one to another under a Rate, and whether more wait.
+func (c *Courier) Carried(from, to transfer.AgentName) (bytes uint64, waiting bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	q := c.pipes[pipeKey{from, to, true}]
+	if q == nil || c.rules.Rate == 0 {
+		return 0, false
+	}
+	return q.carried, len(q.queue) > 0
 }
 
 func (q *pipe) next() (at time.Time, any bool) {

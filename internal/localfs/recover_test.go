@@ -87,7 +87,7 @@ func TestRecoverWaitsForTheSync(t *testing.T) {
 	}
 }
 
-// A takingDisk is a disk on which another program takes each file as soon as it has its name.
+// A takingDisk is a disk with another program, which takes each file as soon as it has its name.
 type takingDisk struct {
 	*faultDisk
 	dir string

@@ -50,6 +50,42 @@ func TestNamesOfFilesThatTrigger(t *testing.T) {
 	}
 }
 
+// A line of a trigger file that names a source and a destination gives exactly these paths, however they look.
+func TestNamesInATriggerFile(t *testing.T) {
+	all := 0
+	for _, how := range []TriggerFile{{Regex: `(.*)`}, {Regex: `(.*)>to>(.*)`, To: ToFile}} {
+		f, err := how.form()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range transfertest.Hostile() {
+			if strings.Contains(name, "\n") || strings.HasSuffix(name, "\r") || strings.TrimSpace(name) == "" {
+				continue // no line of a text says it
+			}
+			all++
+			text, want := name, transfer.RequestItem{Source: transfer.File(transfer.Path(name))}
+			if how.To == ToFile {
+				text, want.Dest = name+">to>"+name, want.Source
+			}
+			d := files(func(d *Definition) { d.TriggerFile, d.Request.Dest = &how, transfer.File("out/") })
+			lines, err := f.lines([]byte("\r\n" + text + "\r\n"))
+			if err != nil || len(lines) != 1 {
+				t.Errorf("%q: %v, %v", name, lines, err)
+				continue
+			}
+			s := sample()
+			s.transfer = transfer.NewID(time.Now())
+			q, err := d.request(s, lines)
+			if err != nil || len(q.Items) != 1 || q.Items[0] != want {
+				t.Errorf("%q became %+v, %v", name, q, err)
+			}
+		}
+	}
+	if all < 500 {
+		t.Errorf("only %d lines were read", all)
+	}
+}
+
 // A name cannot select other files than its own, nor lead out of the directory of the destination.
 func TestNamesThatReachFurther(t *testing.T) {
 	all, err := on(files(func(d *Definition) {
@@ -73,7 +109,7 @@ func TestNamesThatReachFurther(t *testing.T) {
 	}
 }
 
-// A file for which nothing can be submitted does not keep back the others of its batch.
+// A file without a request that can be submitted does not keep back the others of its batch.
 func TestBatchWithANameThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(files(func(d *Definition) {

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"testing/synctest"
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
@@ -43,6 +44,13 @@ func (n *notices) CatchUp() {
 	for _, tell := range late {
 		tell()
 	}
+}
+
+// looked has a look begin and end. The next one is the least gap away: notices that follow at once come before it.
+func (b *bench) looked() {
+	b.t.Helper()
+	b.tell("none", noticeClosed)
+	synctest.Wait()
 }
 
 // tell has the system tell of a name in the directory in.

@@ -33,9 +33,11 @@ func inNoticedBubble(t *testing.T, d *Definition, do func(t *testing.T, b *bench
 	})
 }
 
-// put writes a file under its name, and appends where it is there.
+// put writes a file under its name, and appends where it is there. It waits until no look is under way:
+// a look between the creation and the write would find an empty file.
 func (b *bench) put(name, content string) {
 	b.t.Helper()
+	synctest.Wait()
 	f, err := os.OpenFile(b.path(name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	b.must(err)
 	_, err = f.WriteString(content)
@@ -119,6 +121,7 @@ func TestMovedIsTakenAtOnce(t *testing.T) {
 func TestMovedAndWrittenTo(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
+			b.looked()
 			b.write("in/x", "moved")
 			b.put("in/x", " and written to")
 			if late {
@@ -139,6 +142,7 @@ func TestMovedAndWrittenTo(t *testing.T) {
 // Where notifications were lost a file that was moved waits as any other.
 func TestMovedAndLost(t *testing.T) {
 	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
+		b.looked()
 		b.write("in/x", "moved")
 		b.tell("x", noticeMoved)
 		b.tell("", noticeLost)
@@ -152,8 +156,9 @@ func TestMovedAndLost(t *testing.T) {
 // A name that was moved while the monitor did not listen is not remembered when it listens again and the file was written to.
 func TestMovedAndPaused(t *testing.T) {
 	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
+		b.looked()
 		b.write("in/x", "moved")
-		b.tell("x", noticeMoved) // within the least gap between two polls
+		b.tell("x", noticeMoved)
 		b.must(b.as("ann", CommandPause, Named{"m"}))
 		pass(time.Second)
 		b.put("in/x", "more")

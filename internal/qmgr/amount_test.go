@@ -10,8 +10,15 @@ import (
 func TestAmount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := amount{worth: time.Second}
-		if n := a.bytes(1 << 20); n != amountFirst {
+		if n := a.bytes(1 << 20); n != 8<<10 { // a second of 64 kbit/s
 			t.Errorf("without a rate it is %d bytes", n)
+		}
+		for n := a.bytes(1 << 20); n < 1<<20; { // each answer is there at once
+			before := n
+			a.took(n, time.Now())
+			if n = a.bytes(1 << 20); n != min(4*before, 1<<20) {
+				t.Fatalf("after %d bytes that came at once it is %d", before, n)
+			}
 		}
 		for _, rate := range []int{8_000, 250_000, 100_000_000, 250_000, 8_000} { // bytes a second
 			for range 12 {
@@ -29,6 +36,23 @@ func TestAmount(t *testing.T) {
 		time.Sleep(time.Minute)
 		if a.took(10, began); a.bytes(1<<20) != before {
 			t.Error("a few bytes have lowered it")
+		}
+	})
+}
+
+// Of two answers that are on the line together, the second one took the time since the first one was there.
+func TestAmountsThatOverlap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := amount{worth: time.Second}
+		began := time.Now()
+		for range 8 {
+			n := a.bytes(1 << 20)
+			//house:sleep because it runs in a bubble
+			time.Sleep(time.Duration(n) * time.Second / 10_000)
+			a.took(n, began) // all were asked for at the beginning
+		}
+		if n := a.bytes(1 << 20); n < 9_000 || n > 10_000 {
+			t.Errorf("at 10000 bytes a second it is %d", n)
 		}
 	})
 }

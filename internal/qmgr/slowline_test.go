@@ -111,15 +111,22 @@ func answering(t *testing.T, c *Conn, data []byte) {
 func TestQuestionsOverSlowLines(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	line := layLine(t, s)
-	data := noise(2 * lineRate)
+	data := noise(lineRate)
 	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
 	answering(t, near, data)
 	answering(t, far, data)
-	const limit = 700 * time.Millisecond // less than the answer takes
-	for _, c := range []struct{ asker, of *Conn }{{far, near}, {near, far}} {
-		answer, err := c.asker.Request(testContext(t), wire.AskSubject(c.of.Self(), c.asker.Self()), noise(10), limit)
+	const (
+		limit = 700 * time.Millisecond // less than the answer takes
+		short = 50 * time.Millisecond  // less than a part of it takes on the asker's line
+	)
+	for _, c := range []struct {
+		asker, of *Conn
+		question  int
+		limit     time.Duration
+	}{{far, near, 10, limit}, {near, far, 10, limit}, {far, near, 10, short}, {far, near, lineRate / 2, short}} {
+		answer, err := c.asker.Request(testContext(t), wire.AskSubject(c.of.Self(), c.asker.Self()), noise(c.question), c.limit)
 		if err != nil || !bytes.Equal(answer, data) {
-			t.Errorf("%s asks %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), len(answer), len(data), err)
+			t.Errorf("%s asks %s, which has %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), c.limit, len(answer), len(data), err)
 		}
 	}
 	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})
@@ -127,7 +134,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	_, err = near.Request(testContext(t), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
+	_, err = near.Request(t.Context(), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
 	wantKind(t, err, transfer.KindTimeout)
 }
 
@@ -172,6 +179,9 @@ func TestQueueOverSlowLine(t *testing.T) {
 	}
 	if messages != 4 || !bytes.Equal(got, want) {
 		t.Errorf("%d messages with %d bytes of %d came, or others", messages, len(got), len(want))
+	}
+	if n := far.control.socket.Load().in.Load() + far.data.socket.Load().in.Load(); n > lineRate/2 {
+		t.Errorf("%d bytes came on the connections that are not for messages of queues", n)
 	}
 	// Two answers may have been on their way when the line was cut.
 	if carried, most := line.carried.Load()-before, int64(len(want))*13/10+2*lineRate; carried > most {

@@ -3,7 +3,10 @@ package qmgr
 import (
 	"bytes"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/transfer"
 )
@@ -237,4 +240,35 @@ func TestAReadingOfWholeMessages(t *testing.T) {
 	if must(t, err); n != 70_000 {
 		t.Errorf("%d bytes came of the rest", n)
 	}
+}
+
+// A silentReceipt is one that never comes.
+type silentReceipt struct{ jetstream.PubAckFuture }
+
+func (silentReceipt) Ok() <-chan *jetstream.PubAck { return nil }
+func (silentReceipt) Err() <-chan error            { return nil }
+
+// A receipt is waited for as long as the line has not carried the message, and 10 s longer.
+func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Conn{}
+		r := &Receipt{c: c, link: &link{c: c}, sent: time.Now(), ack: silentReceipt{}}
+		over := make(chan error, 1)
+		go func() { over <- r.Wait(t.Context()) }()
+		//house:sleep because it runs in a bubble
+		time.Sleep(time.Minute)
+		select {
+		case err := <-over:
+			t.Fatalf("while the message is on the line its receipt is given up: %v", err)
+		default:
+		}
+		there := time.Now()
+		r.link.trip.end(r.link.trip.begin(), true)
+		if err := <-over; err == nil {
+			t.Error("a receipt came from nowhere")
+		}
+		if d := time.Since(there); d < storeAckWait || d > storeAckWait+2*quietLook {
+			t.Errorf("the receipt is given up %s after the message was there", d)
+		}
+	})
 }

@@ -19,7 +19,7 @@ type pause struct {
 
 func (c *pause) Now() time.Time { return c.now }
 
-// A told is a Link that keeps what is said.
+// A told is a Link that keeps each message.
 type told struct{ all []*wire.Message }
 
 func (l *told) Send(_ transfer.AgentName, m *wire.Message) error {
@@ -76,5 +76,75 @@ func TestALongMessageIsNoSilence(t *testing.T) {
 	}
 	if !silent {
 		t.Error("after 9 s in which the line carried nothing the destination is not taken for silent")
+	}
+}
+
+// The source says that it lives where a message is on the line, and nothing else says so: neither at once, nor where there is a
+// store in between, nor without a message.
+func TestSignsOfLifeAreFew(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		sent  bool
+		shelf Shelf
+		after time.Duration
+		told  int
+	}{
+		{"a message was sent a second ago", true, nil, time.Second, 0},
+		{"a message takes long", true, nil, 3 * time.Second, 1},
+		{"nothing is on the line", false, nil, time.Minute, 0},
+		{"the messages go into the store", true, standingShelf{}, time.Minute, 0},
+	} {
+		start := time.Unix(1e9, 0)
+		now, link := &pause{now: start}, &told{}
+		p := &pump{epoch: 4}
+		p.cfg = &Config{Agent: "A", Clock: now, Link: link}
+		p.to, p.log, p.line, p.shelf = "B", slog.New(slog.DiscardHandler), &flow.Line{}, c.shelf
+		f := p.line.Join(func() {})
+		p.out.Store(f)
+		if c.sent {
+			f.Send(1, 1000, start)
+			f.Out(start)
+		}
+		now.now = start.Add(c.after)
+		p.vitals.say(p)
+		p.vitals.say(p)
+		if len(link.all) != c.told {
+			t.Errorf("%s: the destination was told %d times that the source lives", c.name, len(link.all))
+		}
+	}
+}
+
+// A standingShelf is a store that is not used.
+type standingShelf struct{ Shelf }
+
+// What the destination says has arrived is no longer on the line, though it is not acknowledged. What was not sent cannot have arrived.
+func TestArrivedIsNotOnTheLine(t *testing.T) {
+	start := time.Unix(1e9, 0)
+	p := &pump{}
+	p.cfg, p.line, p.feeder = &Config{Clock: &pause{now: start}}, &flow.Line{}, make(wakeup, 1)
+	f := p.line.Join(func() {})
+	p.out.Store(f)
+	for seq := uint64(1); seq <= 4; seq++ {
+		f.Send(seq, 4<<10, start)
+		p.sealed.Store(seq)
+	}
+	if f.May(start) {
+		t.Fatal("there is room beside four messages")
+	}
+	ack := &wire.Ack{Epoch: 1, Here: 3}
+	p.acked(ack)
+	if !f.May(start) {
+		t.Error("messages that have arrived are still counted as on the line")
+	}
+
+	o := &Outgoing{}
+	o.live = &figures{high: map[uint64]int64{}}
+	if why := o.impossible(p, ack); why != "" {
+		t.Error(why)
+	}
+	for _, a := range []*wire.Ack{{Here: 5}, {Seq: 5}} {
+		if o.impossible(p, a) == "" {
+			t.Errorf("an ACK of messages that were not sent is believed: %+v", a)
+		}
 	}
 }

@@ -97,23 +97,6 @@ func results(name string) ([]Result, error) {
 	return all, nil
 }
 
-// nextSeed is the first that no recorded run on the same code has tried.
-func nextSeed(s Spec) (uint64, error) {
-	root, err := moduleRoot()
-	if err != nil {
-		return 0, err
-	}
-	all, err := results(filepath.Join(root, resultsDir, s.Name+".jsonl"))
-	if err != nil {
-		return 0, err
-	}
-	next := uint64(1)
-	for _, r := range all {
-		next = max(next, r.Seed+uint64(r.Count))
-	}
-	return next, nil
-}
-
 // Code is a digest of the sources, tests apart, of packages; of all of the
 // product where there are none.
 func Code(root string, packages []string) (string, error) {

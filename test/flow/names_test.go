@@ -4,6 +4,8 @@ package flow_test
 
 import (
 	"bytes"
+	"encoding/base64"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,10 +13,12 @@ import (
 	"time"
 
 	"ferry/internal/transfer/transfertest"
+	"ferry/test/flow/network"
 )
 
 // Files with names that look like locations, patterns, queues, data sets, variables and options arrive under exactly these names:
-// by a walk, by a list, by a wildcard, by a monitor, and by a monitor that names each destination with a variable.
+// by a walk, by a list, by a wildcard, by a monitor, by a monitor that names each destination with a variable, and when a transfer is
+// retried. A preview names them so.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -45,8 +49,11 @@ func TestHostileNames(t *testing.T) {
 
 	list := filepath.Join(t.TempDir(), "list")
 	must(t, os.WriteFile(list, []byte(strings.Join(all, "\x00")+"\x00"), 0o644))
-	n.Send("--files-from", list, "ALPHA:src", "BETA:list/").OK()
+	listed := n.Send("--files-from", list, "ALPHA:src", "BETA:list/").OK().Summary.ID
 	arrived("list", all)
+
+	previewed(t, n.Ferry("send", "--dry-run", "--json", "-r", "ALPHA:src/.", "BETA:walk/"), n.Path("BETA", "walk"), all)
+	retried(t, n, listed, func(dir string) { arrived(dir, all) })
 
 	var visible []string
 	for _, name := range all {
@@ -86,4 +93,47 @@ func TestHostileNames(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// previewed expects a preview to name each file, at its source and in the directory of the destination, where it exists already.
+func previewed(t *testing.T, r network.Result, dir string, names []string) {
+	t.Helper()
+	var p struct{ List []map[string]any }
+	must(t, json.Unmarshal([]byte(r.Stdout), &p))
+	exact := func(it map[string]any, key string) string {
+		text, _ := it[key].(string)
+		if b, ok := it[key+"_bytes"].(string); ok {
+			raw, err := base64.StdEncoding.DecodeString(b)
+			must(t, err)
+			text = string(raw)
+		}
+		return text
+	}
+	seen := map[string]bool{}
+	for _, it := range p.List {
+		name := exact(it, "name")
+		if target := exact(it, "target"); target != dir+"/"+name || it["error"] == nil {
+			t.Errorf("%q would go to %q, with %v", name, target, it["error"])
+		}
+		seen[name] = true
+	}
+	for _, name := range names {
+		if !seen[name] {
+			t.Errorf("the preview does not name %q", name)
+		}
+	}
+	if r.Code != 40 || len(p.List) != len(names) {
+		t.Errorf("the preview has %d files, and ends with %d", len(p.List), r.Code)
+	}
+}
+
+// retried expects the retry of a transfer to send exactly the files that failed, and the retry of one with a list all files of it.
+func retried(t *testing.T, n *network.Network, list string, again func(dir string)) {
+	t.Helper()
+	failed := n.Send("-r", "ALPHA:src/.", "BETA:walk/").Ends("failed", 40).Summary.ID
+	for dir, retry := range map[string][]string{"walk": {failed, "--failed"}, "list": {list, "--if-exists", "overwrite"}} {
+		must(t, os.RemoveAll(n.Path("BETA", dir)))
+		n.Ferry(append([]string{"transfer", "retry"}, retry...)...).OK()
+		again(dir)
+	}
 }

@@ -194,7 +194,7 @@ func TestGetBesideTransfer(t *testing.T) {
 	}
 }
 
-// A queue manager whose directory was removed is degraded, and the audit log says which queue is lost.
+// A queue manager is degraded after its directory was removed, and the audit log names the lost queue.
 func TestQueueLostWithItsManager(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA"}, Shape: network.ShapeHub})

@@ -1,4 +1,4 @@
-// Package ports reserves the ports on which tests have queue managers listen. A queue manager
+// Package ports reserves ports for the queue managers of tests. A queue manager
 // takes two: its own, and by default the one after it, where others join the network.
 package ports
 
@@ -10,7 +10,7 @@ import (
 	"net"
 )
 
-// Ports lie below the range from which systems take ports for outgoing connections: an agent
+// Ports lie below the range of ports that systems take for outgoing connections: an agent
 // that dials a dead queue manager there could otherwise end up connected to itself.
 const (
 	first = 12_000

@@ -30,8 +30,8 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// TestReserve refuses a port of which the one after it is reserved, or is listened on, and takes it
-// when that has ended.
+// TestReserve refuses a port while the one after it is reserved or is listened on, and takes it
+// afterwards.
 func TestReserve(t *testing.T) {
 	n, release, err := Take()
 	if err != nil {

@@ -75,6 +75,15 @@ func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ s
 
 func (l lane) Done() <-chan struct{} { return nil }
 
+// Carried is how far the line has come.
+func (l lane) Carried() (bytes uint64, waiting bool) {
+	w := l.r.node.w
+	if w.now().blind {
+		return 0, false
+	}
+	return w.net.Carried(l.r.node.name, l.to)
+}
+
 func (l lane) Send(message []byte) error {
 	n := l.r.node
 	if slow := n.w.net.Rules().Slow; slow > 0 {

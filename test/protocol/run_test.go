@@ -72,13 +72,13 @@ func (n *node) newRun(dir string) (*run, error) {
 	keeper := r.calls(log)
 	r.recv = receiver.New(receiver.Config{Programs: keeper, Agent: n.name, Ledger: r.ledger, Place: target, Link: line{r}, Note: r.note,
 		Clock: n.clockOf(), Log: log, Slots: w.set.slots, Places: w.set.places, Pool: r.pool, MaxChunk: transfer.MaxChunk, Boot: boot,
-		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}})
+		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}, Came: r.came})
 	r.cfg = sender.Config{Programs: keeper, Agent: n.name, Ledger: r.ledger, Place: source, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
 			if !r.mortal.doomed() { // what it has in its ledger since then is nowhere
 				w.said(p)
 			}
-		}, Changed: r.changed, Clock: n.clockOf(), Log: log,
+		}, Changed: r.changed, Clock: n.clockOf(), Log: log, Lines: new(flow.Lines),
 		Settings: w.set.settings, MaxChunk: transfer.MaxChunk, MaxTargets: cmp.Or(w.set.targets, 200), Throttle: sender.NewThrottle(n.clockOf())}
 	err = r.ledger.DropOrphans()
 	if err == nil {
@@ -114,6 +114,12 @@ func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) 
 	must(n.w.t, err)
 	local := r.fs.Place()
 	return local, local
+}
+
+// came counts the bytes of chunk messages that have come from an agent over a slow line, parts of them included.
+func (r *run) came(from transfer.AgentName) int64 {
+	n, _ := r.node.w.net.Carried(from, r.node.name)
+	return int64(n)
 }
 
 // overAt asks the source's run whether a transfer is over, as the agent does by

@@ -74,7 +74,7 @@ func (c *consumer) has(names ...string) {
 	}
 }
 
-// removes is a transfer of few whose sources are deleted or archived.
+// removes runs a transfer of few sources that are deleted or archived.
 func (w *world) removes(o transfer.Options, s transfer.Scope) transfer.ID {
 	w.t.Helper()
 	w.write(few())

@@ -56,3 +56,17 @@ func TestSendSaysWhatWentWrong(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A counting connection says how far its line has come.
+type counting struct{ recorder }
+
+func (*counting) DataCarried() (uint64, bool) { return 7, true }
+
+func TestCarriedIsThatOfTheDataConnection(t *testing.T) {
+	if n, waits := queue.New(&counting{}, nil, "ALPHA", "BETA", transfer.ID{}).Carried(); n != 7 || !waits {
+		t.Errorf("%d bytes are carried, more wait: %v", n, waits)
+	}
+	if n, waits := queue.New(&recorder{}, nil, "ALPHA", "BETA", transfer.ID{}).Carried(); n != 0 || waits {
+		t.Errorf("a connection that does not say has carried %d bytes, more wait: %v", n, waits)
+	}
+}

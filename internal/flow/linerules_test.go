@@ -1,0 +1,230 @@
+package flow
+
+import (
+	"testing"
+	"time"
+)
+
+// lineStart is when the tests of single rules of a Line begin.
+var lineStart = time.Unix(1e9, 0)
+
+func at(after time.Duration) time.Time { return lineStart.Add(after) }
+
+// leaves sends a message that the lane has at once.
+func leaves(f *Flight, seq uint64, size int64, now time.Time) (ask bool) {
+	ask = f.Send(seq, size, now)
+	f.Out(now)
+	return ask
+}
+
+// fill sends the largest messages until the line has no room, and returns the sequence of the last one.
+func fill(f *Flight, seq uint64, now time.Time) uint64 {
+	for f.May(now) {
+		seq++
+		leaves(f, seq, f.line.Pace(), now)
+	}
+	return seq
+}
+
+// Small messages that are acknowledged quickly prove a rate, and not that the line carries more at once. What is under
+// way may grow by the bytes that were acknowledged while it was bounded, and not beyond a second of the rate.
+func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
+	l := &Line{}
+	f := l.Join(func() {})
+	seq, now := uint64(0), lineStart
+	for range 1000 {
+		seq++
+		leaves(f, seq, 1000, now)
+		now = now.Add(time.Millisecond)
+		f.Acked(seq, now)
+	}
+	if n := l.window(); n != lineLeast {
+		t.Errorf("after small messages %d bytes may be under way, not %d", n, lineLeast)
+	}
+
+	for n := int64(lineLeast); n < 256<<10; {
+		seq = fill(f, seq, now)
+		under := l.under
+		now = now.Add(time.Millisecond)
+		f.Acked(seq, now)
+		if w := l.window(); w <= n || w > n+under {
+			t.Fatalf("%d bytes were acknowledged, and %d may be under way instead of %d", under, w, n)
+		}
+		n = l.window()
+	}
+
+	w := newWireline(t, 64e3, 10*time.Millisecond)
+	w.run(time.Hour, w.join(640e3))
+	if most := w.line.worth(w.line.rate); w.line.proven > most+most/paceShare {
+		t.Errorf("on a line of 64 kB/s %d bytes are taken for proven", w.line.proven)
+	}
+}
+
+// A message that others have passed long ago proves nothing when it is acknowledged at last.
+func TestLineLearnsNothingFromALateMessage(t *testing.T) {
+	l := &Line{}
+	f, other := l.Join(func() {}), l.Join(func() {})
+	leaves(f, 1, paceLeast, lineStart)
+	for n := range 8 {
+		sent := at(time.Duration(n+1) * time.Millisecond)
+		leaves(other, uint64(n+1), 100, sent)
+		other.Acked(uint64(n+1), sent.Add(time.Millisecond))
+	}
+	f.May(at(3 * time.Second))
+	f.Acked(1, at(3*time.Second))
+	if l.proven != 0 {
+		t.Errorf("%d bytes are taken for proven", l.proven)
+	}
+}
+
+// A full line that acknowledges at a lower rate has two seconds of that rate under way from then on.
+func TestLineIsBoundedBySlowSample(t *testing.T) {
+	w := newWireline(t, 1e6, 10*time.Millisecond)
+	w.run(time.Hour, w.join(20e6))
+	f := w.line.Join(func() {})
+	seq := fill(f, 0, w.now)
+	bytes := w.line.under
+	f.Acked(seq, w.now.Add(time.Duration(float64(bytes)/50e3*float64(time.Second))))
+	if n := w.line.window(); n < 99e3 || n > 101e3 {
+		t.Errorf("after a sample of 50 kB/s %d bytes may be under way", n)
+	}
+}
+
+// A message counts as under way until it has arrived, until others have passed it 2 s ago, or until the line is silent for
+// as long as an acknowledgement may take.
+func TestLineCountsWhatIsOnIt(t *testing.T) {
+	const size = 1000
+	for _, c := range []struct {
+		name   string
+		deed   func(f, other *Flight)
+		now    time.Duration
+		counts bool
+	}{
+		{"it was sent", func(f, _ *Flight) {}, time.Second, true},
+		{"an earlier one has arrived", func(f, _ *Flight) { f.Arrived(6, at(time.Second)) }, time.Second, true},
+		{"it has arrived", func(f, _ *Flight) { f.Arrived(7, at(time.Second)) }, time.Second, false},
+		{"another transfer has passed it a second ago", passes, time.Second, true},
+		{"another transfer has passed it 2 s ago", passes, 2200 * time.Millisecond, false},
+		{"an earlier one of another transfer is acknowledged, and the line carries", func(f, other *Flight) { f.line.Carries(at(59 * time.Second)) }, time.Minute, true},
+		{"the line is silent for less than an acknowledgement may take", func(f, _ *Flight) {}, 6900 * time.Millisecond, true},
+		{"the line is silent for longer", func(f, _ *Flight) {}, 7100 * time.Millisecond, false},
+	} {
+		l := &Line{}
+		f, other := l.Join(func() {}), l.Join(func() {})
+		l.heard = lineStart
+		leaves(f, 7, size, lineStart)
+		c.deed(f, other)
+		l.mu.Lock()
+		l.age(at(c.now))
+		l.mu.Unlock()
+		if counts := l.under >= size; counts != c.counts {
+			t.Errorf("%s: after %s it counts as under way: %v", c.name, c.now, counts)
+		}
+	}
+}
+
+// passes lets a message of another transfer leave later and be acknowledged.
+func passes(_, other *Flight) {
+	leaves(other, 1, 100, at(10*time.Millisecond))
+	other.Acked(1, at(20*time.Millisecond))
+}
+
+// An acknowledgement may take 3 s and two round trips until it is asked for, and 3 s more until the other side is taken
+// for silent; 8 s in all. A round trip that is not known is taken for 2 s.
+func TestLinePatience(t *testing.T) {
+	for _, c := range []struct{ trip, question, silent time.Duration }{
+		{0, 7 * time.Second, 8 * time.Second},
+		{10 * time.Millisecond, 3020 * time.Millisecond, 6020 * time.Millisecond},
+		{500 * time.Millisecond, 4 * time.Second, 7 * time.Second},
+		{5 * time.Second, 8 * time.Second, 8 * time.Second},
+	} {
+		l := &Line{trip: c.trip, rate: lineSlowest}
+		f := l.Join(func() {})
+		for range 24 { // signs of life are rare
+			l.Join(func() {})
+		}
+		leaves(f, 1, 1000, lineStart)
+		if d := f.Quiet(lineStart, lineStart); d != min(c.question+1, beatMost) {
+			t.Errorf("round trip %s: the question comes after %s, not %s", c.trip, d, c.question)
+		}
+		if f.Overdue(lineStart, at(c.silent)) || !f.Overdue(lineStart, at(c.silent+1)) {
+			t.Errorf("round trip %s: the other side is not taken for silent after %s", c.trip, c.silent)
+		}
+	}
+}
+
+// The other side is not silent while it says anything to this transfer, acknowledges a message of another one, or has
+// a message that it has not dealt with; nor where the lane has yet to take the message.
+func TestLineIsNotSilent(t *testing.T) {
+	const late = 20 * time.Second
+	for _, c := range []struct {
+		name   string
+		heard  time.Duration // by the transfer
+		deed   func(f, other *Flight)
+		silent bool
+	}{
+		{"nothing was heard", 0, func(f, _ *Flight) { f.Out(at(time.Second)) }, true},
+		{"the transfer has heard something", late - time.Second, func(f, _ *Flight) { f.Out(at(time.Second)) }, false},
+		{"another transfer was acknowledged", 0, func(f, other *Flight) { f.Out(at(time.Second)); other.Acked(1, at(late-time.Second)) }, false},
+		{"a message has arrived", 0, func(f, _ *Flight) { f.Out(at(time.Second)); f.Arrived(1, at(late-time.Second)) }, false},
+		{"the lane has not taken the message", 0, func(f, _ *Flight) {}, false},
+	} {
+		l := &Line{trip: time.Millisecond}
+		f, other := l.Join(func() {}), l.Join(func() {})
+		leaves(other, 1, 100, lineStart)
+		f.Send(1, 100, at(time.Second))
+		c.deed(f, other)
+		if silent := f.Overdue(at(c.heard), at(late)); silent != c.silent {
+			t.Errorf("%s: the other side is taken for silent: %v", c.name, silent)
+		}
+	}
+}
+
+// What was measured holds for 10 s without a word. After that the line is of unknown speed.
+func TestLineForgetsWhatIsOld(t *testing.T) {
+	for pause, kept := range map[time.Duration]bool{lineStale - time.Second: true, lineStale + time.Second: false} {
+		w := newWireline(t, 1e6, 10*time.Millisecond)
+		w.run(time.Hour, w.join(20e6))
+		f := w.line.Join(func() {})
+		now := w.now.Add(pause)
+		leaves(f, 1, 1000, now)
+		f.Acked(1, now.Add(time.Microsecond))
+		if is := w.line.window() > lineLeast; is != kept {
+			t.Errorf("after a pause of %s %d bytes may be under way", pause, w.line.window())
+		}
+	}
+}
+
+// A message asks for an acknowledgement once a message of the largest size was sent without one, and when the line has
+// no room for another message. A message that does not fit waits.
+func TestLineAsksInTime(t *testing.T) {
+	l := &Line{}
+	f := l.Join(func() {})
+	for n, c := range []struct {
+		size int64
+		ask  bool
+	}{{1000, false}, {3096, true}, {4000, false}, {96, true}, {4095, false}, {4, true}} {
+		if !f.May(lineStart) {
+			t.Fatalf("message %d has no room, and %d bytes are under way", n+1, l.under)
+		}
+		if ask := leaves(f, uint64(n+1), c.size, lineStart); ask != c.ask {
+			t.Errorf("message %d, of %d bytes, asks for an acknowledgement: %v", n+1, c.size, ask)
+		}
+	}
+	if ask := leaves(f, 7, 50, lineStart); !ask {
+		t.Error("a message after which the line is full does not ask for an acknowledgement")
+	}
+	if f.May(lineStart) {
+		t.Errorf("with %d bytes under way there is room for %d more", l.under, l.pace())
+	}
+}
+
+// A line with a long round trip is used in full.
+func TestLineOfALongPath(t *testing.T) {
+	w := newWireline(t, 125e3, 2*time.Second)
+	start := w.now
+	w.run(time.Hour, w.join(100*125e3))
+	if took := w.now.Sub(start); took > 130*time.Second {
+		t.Errorf("100 s of bytes take %s", took)
+	}
+}

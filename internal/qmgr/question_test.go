@@ -1,0 +1,71 @@
+package qmgr
+
+import (
+	"bytes"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A question is waited for as long as bytes come on its connection, and 3 s longer.
+func TestAQuestionLastsWhileBytesMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer near.Close()
+		defer far.Close()
+		s := &socket{Conn: near}
+		began := time.Now()
+		ctx, cancel := s.moving(t.Context(), still)
+		defer cancel()
+		for range 20 {
+			//house:sleep because it runs in a bubble
+			time.Sleep(time.Second)
+			s.in.Add(1)
+			if ctx.Err() != nil {
+				t.Fatalf("after %s, in which bytes came all the time, the question is given up", time.Since(began))
+			}
+		}
+		last := time.Now()
+		<-ctx.Done()
+		if d := time.Since(last); d < still || d > still+2*lookEvery {
+			t.Errorf("the question is given up %s after the last byte", d)
+		}
+	})
+}
+
+// An answer is whole with its last part. One that lacks a part is none, and the next answer is read from its first part on.
+func TestPartsOfAnAnswer(t *testing.T) {
+	data, other := noise(3*partSize+100), noise(2*partSize)
+	first, second := inParts("S", data), inParts("S", other)
+	if len(first) != 4 || len(second) != 2 {
+		t.Fatalf("%d and %d parts", len(first), len(second))
+	}
+	for _, c := range []struct {
+		name  string
+		parts []*nats.Msg
+		want  []byte // nil: it is not whole
+	}{
+		{"all", first, data},
+		{"one part is lost", []*nats.Msg{first[0], first[2], first[3]}, nil},
+		{"the first is lost", first[1:], nil},
+		{"the last two have changed places", []*nats.Msg{first[0], first[1], first[3], first[2]}, nil},
+		{"one came twice", []*nats.Msg{first[0], first[1], first[1], first[2], first[3]}, data},
+		{"a part of another one is between", []*nats.Msg{first[0], first[1], second[1], first[2], first[3]}, data},
+		{"another one follows a loss", []*nats.Msg{first[0], first[2], second[0], second[1]}, other},
+	} {
+		var g gathering
+		whole := false
+		for _, m := range c.parts {
+			whole = g.add(m)
+		}
+		if whole != (c.want != nil) || whole && !bytes.Equal(g.data, c.want) {
+			t.Errorf("%s: it is whole: %v, with %d bytes", c.name, whole, len(g.data))
+		}
+	}
+	if all := inParts("S", make([]byte, maxAnswer)); len(all) > partsMost {
+		t.Errorf("the largest answer has %d parts", len(all))
+	}
+}

@@ -1,0 +1,136 @@
+package qmgr
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A crawlingKeeper has one message of a queue, which the line carries at a rate. It breaks an answer once, in the middle.
+type crawlingKeeper struct {
+	keeper
+	data   []byte
+	rate   int // bytes a second
+	broken bool
+	taken  bool // the message has gone when its rest is asked for
+	rooms  []int
+	given  int // bytes, of all answers
+}
+
+func (k *crawlingKeeper) queue(_ context.Context, _ string, t queueTask, some func(*queueResult)) (queueResult, error) {
+	if t.Do == queuePublish {
+		k.rooms = append(k.rooms, len(t.behind))
+		//house:sleep because it runs in a bubble
+		time.Sleep(time.Duration(len(t.behind)) * time.Second / time.Duration(k.rate))
+		return queueResult{Receipt: &wire.QueueReceipt{Messages: t.Before + len(t.Sizes)}}, nil
+	}
+	k.rooms = append(k.rooms, t.Room)
+	n := min(t.Room, len(k.data)-t.Offset)
+	res := queueResult{Pieces: [][2]uint64{{1, uint64(n)}}}
+	if k.taken && t.Offset > 0 {
+		res.Pieces[0][0] = 2
+	}
+	if t.Offset+n < len(k.data) {
+		res.Next, res.Offset = 1, t.Offset+n
+	}
+	carry := func(bytes int) []byte {
+		//house:sleep because it runs in a bubble
+		time.Sleep(time.Duration(bytes) * time.Second / time.Duration(k.rate))
+		k.given += bytes
+		return k.data[t.Offset : t.Offset+bytes]
+	}
+	if t.Offset > len(k.data)/2 && !k.broken {
+		k.broken = true
+		res.behind, res.Next = carry(n*3/4), 0
+		if some != nil {
+			some(&res)
+		}
+		return queueResult{}, transfer.Errorf(transfer.KindNoManager, "the connection is lost")
+	}
+	res.behind = carry(n)
+	return res, nil
+}
+
+// queues are the application queues that it keeps.
+func (k *crawlingKeeper) queues(t *testing.T) *Queues {
+	c := &Conn{control: &link{again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
+	c.ctx, c.end = context.WithCancel(t.Context())
+	t.Cleanup(c.end)
+	c.control.up.Store(true)
+	return QueuesOf(c)
+}
+
+// A reader of a queue asks for as much as the line carries in 0.8 s, first for 8 KiB. It keeps the part of an answer that has arrived
+// when the answer breaks, and asks for the rest alone.
+func TestAReaderKeepsThePartThatArrived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate = 20_000
+		k := &crawlingKeeper{data: noise(200_000), rate: rate}
+		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"})
+		defer r.Close()
+		var got []byte
+		for {
+			p, err := r.Next()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, p.Data...)
+		}
+		if !bytes.Equal(got, k.data) || !k.broken {
+			t.Errorf("%d bytes of %d came, or others; broken: %v", len(got), len(k.data), k.broken)
+		}
+		if k.given != len(k.data) {
+			t.Errorf("%d bytes were carried for %d", k.given, len(k.data))
+		}
+		for n, room := range k.rooms {
+			if n == 0 && room != 8<<10 || room > rate*82/100 || n > 4 && room < rate*7/10 {
+				t.Errorf("answer %d may have %d bytes", n+1, room)
+			}
+		}
+	})
+}
+
+// Messages are stored in batches of 1.5 s of the line, of 8 KiB at first, with one message at least.
+func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, messages, size = 20_000, 400, 1000
+		k := &crawlingKeeper{rate: rate}
+		q := k.queues(t)
+		var have wire.QueueReceipt
+		var err error
+		for have.Messages < messages && err == nil {
+			have, err = q.Publish(t.Context(), wire.QueueItem{Queue: "Q"}, nil, have, messages, func(most int) ([]byte, bool, error) { return make([]byte, size), size <= most, nil })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, bytes := range k.rooms {
+			if n == 0 && bytes > 8<<10 || bytes > rate*15/10 || n > 3 && n < len(k.rooms)-1 && bytes < rate {
+				t.Errorf("batch %d has %d bytes", n+1, bytes)
+			}
+		}
+	})
+}
+
+// A message of which a part was read, and which another reader has taken by then, is not put together with the next one.
+func TestAMessageThatIsTakenMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &crawlingKeeper{data: noise(20_000), rate: 1e6, broken: true, taken: true}
+		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"})
+		defer r.Close()
+		_, err := r.Next()
+		for err == nil {
+			_, err = r.Next()
+		}
+		wantKind(t, err, transfer.KindConflict)
+	})
+}

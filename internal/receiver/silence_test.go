@@ -1,0 +1,94 @@
+package receiver
+
+import (
+	"testing"
+	"time"
+
+	"ferry/internal/clock"
+	"ferry/internal/wire"
+)
+
+// A stopped clock says what it is told.
+type stopped struct {
+	clock.Clock
+	now time.Time
+}
+
+func (c *stopped) Now() time.Time { return c.now }
+
+// A source is silent after 10 s without a message or a word that it lives. While other transfers of it send, one of them
+// that does not may take 45 s, which is looked at every 10 s.
+func TestWhenASourceIsSilent(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		deed    func(i *incoming, now time.Time) // 5 s after the last message
+		now     time.Duration
+		silent  bool
+		another bool // of its transfers sends all the time
+	}{
+		{name: "9 s without a word", now: 9 * time.Second},
+		{name: "11 s without a word", now: 11 * time.Second, silent: true},
+		{name: "it lives, 9 s ago", now: 14 * time.Second, deed: alive(1)},
+		{name: "it lives, 11 s ago", now: 16 * time.Second, deed: alive(1), silent: true},
+		{name: "it lives in an epoch that is over", now: 11 * time.Second, deed: alive(7), silent: true},
+		{name: "another transfer sends, for 44 s", now: 44 * time.Second, another: true},
+		{name: "another transfer sends, for 51 s", now: 51 * time.Second, another: true, silent: true},
+	} {
+		r, id, _ := resting(t)
+		now := &stopped{Clock: r.cfg.Clock, now: r.cfg.Clock.Now()}
+		r.cfg.Clock = now
+		began := now.now
+		i := live(t, r, id)
+		i.ep.silentAt = began.Add(sourceSilent)
+		i.contact.at, i.contact.noted = began, began
+		for after := time.Second; after <= c.now; after += time.Second {
+			now.now = began.Add(after)
+			if after == 5*time.Second && c.deed != nil {
+				c.deed(i, now.now)
+			}
+			if c.another {
+				r.spoke["ALPHA"] = now.now
+			}
+			i.due(now.now)
+		}
+		if i.ep.live == c.silent {
+			t.Errorf("%s: the transfer keeps its slot: %v", c.name, i.ep.live)
+		}
+	}
+}
+
+// alive has the source say that it lives in an epoch.
+func alive(epoch uint32) func(*incoming, time.Time) {
+	return func(i *incoming, _ time.Time) {
+		i.control(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: epoch}})
+	}
+}
+
+// A source that says that it lives, to a destination that has no epoch open, hears that at once.
+func TestASourceThatLivesHearsThatNoEpochIsOpen(t *testing.T) {
+	r, id, said := resting(t)
+	i := live(t, r, id)
+	i.ep.live = false
+	alive(1)(i, time.Now())
+	if len(said.all) != 1 || said.all[0].Kind != wire.KindBusy || said.all[0].Busy.Epoch != 1 {
+		t.Errorf("the source was told %+v", said.all)
+	}
+}
+
+// What has arrived of an epoch says nothing of another one.
+func TestArrivedIsOfAnEpoch(t *testing.T) {
+	b := newMailbox()
+	b.open()
+	b.allow(1 << 20)
+	b.chunk(parcel{m: make([]byte, 10), head: wire.Header{Epoch: 3, Seq: 9}}, 4096)
+	if n := b.arrived(3); n != 9 {
+		t.Errorf("message %d of the epoch has arrived", n)
+	}
+	if n := b.arrived(4); n != 0 {
+		t.Errorf("message %d of another epoch has arrived", n)
+	}
+	b.chunk(parcel{m: make([]byte, 10), head: wire.Header{Epoch: 4, Seq: 2}}, 4096)
+	if n := b.arrived(4); n != 2 {
+		t.Errorf("message %d of the next epoch has arrived", n)
+	}
+}
