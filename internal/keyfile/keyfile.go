@@ -109,10 +109,13 @@ func (d *Dir) Write(name string, data []byte) error {
 
 // Replace replaces a file, or makes it, with mode 0600, in a directory in which nobody else writes
 // it. When it returns nil the new content is on the disk; after a crash there is the old or the new,
-// whole, and there may be a file of the same name with .new behind it. A file that has this content stays.
+// whole, and there may be a file of the same name with .new behind it. A file that has this content, and that only its
+// owner can read, stays.
 func Replace(path string, data []byte) error {
-	if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
-		return dirsync.Sync(filepath.Dir(path))
+	if fi, err := os.Lstat(path); err == nil && fi.Mode().IsRegular() && private(fi, 0o077) == nil && fi.Size() == int64(len(data)) {
+		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
+			return dirsync.Sync(filepath.Dir(path))
+		}
 	}
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

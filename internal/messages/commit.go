@@ -59,6 +59,10 @@ func (p *part) finish(name transfer.Path) (intent, error) {
 	if err != nil {
 		return intent{}, err
 	}
+	if v.MaxBytes > 0 && p.at > v.MaxBytes { // it would wait for ever, and other files of its group with it
+		return intent{}, transfer.Errorf(transfer.KindUnwritable, "the queue %s may have %s, and the file has %s", p.l.to.Queue, transfer.FormatBytes(v.MaxBytes), transfer.FormatBytes(p.at)).
+			WithHint("make the queue anew with a larger --max-bytes, or send the file to another one")
+	}
 	if left := v.MaxBytes - int64(v.Bytes); v.MaxBytes > 0 && p.at > left { // half of it would be stored, and wait
 		return intent{}, transfer.Errorf(transfer.KindNoSpace, "the queue %s has room for %s, and the file has %s", p.l.to.Queue, transfer.FormatBytes(max(left, 0)), transfer.FormatBytes(p.at)).
 			WithHint("it goes on as messages are taken out of it; `ferry queue show` has its limit")

@@ -21,7 +21,8 @@ import (
 type queues struct {
 	mu       sync.Mutex
 	mark     string
-	room     int // messages that it may have
+	room     int   // messages that it may have
+	bytes    int64 // that it may have
 	all      []wire.QueueMessage
 	numbers  uint64
 	receipts map[string]wire.QueueReceipt
@@ -31,7 +32,7 @@ type queues struct {
 }
 
 func newQueues() *queues {
-	return &queues{mark: "first", room: 1 << 20, receipts: map[string]wire.QueueReceipt{}}
+	return &queues{mark: "first", room: 1 << 20, bytes: 1 << 30, receipts: map[string]wire.QueueReceipt{}}
 }
 
 func (q *queues) check(queue transfer.QueueName, mark string) error {
@@ -80,7 +81,7 @@ func (q *queues) in(s *wire.QueueSpan) (all []wire.QueueMessage) {
 func (q *queues) Show(_ context.Context, queue transfer.QueueName) (wire.QueueView, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	v := wire.QueueView{Queue: queue, Mark: q.mark, Messages: uint64(len(q.all)), MaxBytes: 1 << 30}
+	v := wire.QueueView{Queue: queue, Mark: q.mark, Messages: uint64(len(q.all)), MaxBytes: q.bytes}
 	if len(q.all) > 0 {
 		v.First, v.Last = q.all[0].Number, q.numbers
 	}

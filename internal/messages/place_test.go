@@ -175,6 +175,20 @@ func TestFullQueueOfNothing(t *testing.T) {
 	}
 }
 
+// A file that is larger than its queue may be fails, and keeps no others of its group waiting.
+func TestLargerThanTheQueue(t *testing.T) {
+	q, j := newQueues(), &journal{}
+	q.bytes = 4
+	l := land(t, q, t.TempDir(), j, "queue:ORDERS?split-size=1")
+	done, err := l.Commit(t.Context(), []place.Pending{arrives(t, l, "abcde")})
+	if err != nil || len(done) != 1 || transfer.KindOf(done[0].Err) != transfer.KindUnwritable {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if len(q.texts()) > 0 {
+		t.Errorf("%q is stored", q.texts())
+	}
+}
+
 func TestReopen(t *testing.T) {
 	q, dir, j := newQueues(), t.TempDir(), &journal{}
 	p := arrives(t, land(t, q, dir, j, "queue:ORDERS"), "abc")

@@ -37,13 +37,19 @@ func (b *bench) rewrite(name, content string) {
 	b.must(os.Chtimes(b.path(name), time.Time{}, st.ModTime()))
 }
 
-// sentOnce has a file x sent and arrive.
-func sentOnce(b *bench, change ...func(*Definition)) {
+// sends has a file x sent. Its transfer is under way.
+func sends(b *bench, change ...func(*Definition)) {
 	b.t.Helper()
 	b.write("in/x", "one")
 	b.create(files(change...), false)
 	pass(2 * time.Second)
 	b.expect("[x:1]")
+}
+
+// sentOnce has a file x sent and arrive.
+func sentOnce(b *bench, change ...func(*Definition)) {
+	b.t.Helper()
+	sends(b, change...)
 	b.ended("x", transfer.KindNone)
 }
 
@@ -117,9 +123,7 @@ func TestTimeOfChangeOfNoArrival(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bench) {
-				b.write("in/x", "one")
-				b.create(files(), false)
-				pass(2 * time.Second)
+				sends(b)
 				c.ends(b)
 				pass(2 * time.Second)
 				b.expect("[x:1]")
@@ -134,9 +138,7 @@ func TestTimeOfChangeOfNoArrival(t *testing.T) {
 // While the transfer of a file is under way another time of change decides nothing.
 func TestTimeOfChangeMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.write("in/x", "one")
-		b.create(files(), false)
-		pass(2 * time.Second)
+		sends(b)
 		b.must(os.Chmod(b.path("in/x"), 0o600))
 		pass(time.Minute)
 		b.expect("[x:1]")
@@ -150,9 +152,7 @@ func TestTimeOfChangeMeanwhile(t *testing.T) {
 func TestDeletedByFerryIsForgotten(t *testing.T) {
 	for _, event := range []audit.Event{audit.Deleted, audit.Archived} {
 		inBubble(t, func(t *testing.T, b *bench) {
-			b.write("in/x", "one")
-			b.create(files(), false)
-			pass(2 * time.Second)
+			sends(b)
 			id := b.last().ID
 			b.record(id, audit.Items, b.outcome("x", b.sumOf("in/x"), transfer.KindNone))
 			b.must(os.Rename(b.path("in/x"), b.path("aside")))
@@ -172,9 +172,7 @@ func TestDeletedByFerryIsForgotten(t *testing.T) {
 // A file that has triggered again is not forgotten when the transfer of its earlier version deletes that.
 func TestEarlierVersionIsDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.write("in/x", "one")
-		b.create(files(), false)
-		pass(2 * time.Second)
+		sends(b)
 		id := b.last().ID
 		b.write("in/x", "other")
 		pass(2 * time.Second)
@@ -235,9 +233,7 @@ func TestTriggersNameVersions(t *testing.T) {
 // to a file that looks the same it is refused, on record.
 func TestReplacedTriggersAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.write("in/x", "one")
-		b.create(files(), false)
-		pass(2 * time.Second)
+		sends(b)
 		b.expect("[x:1]")
 		b.ended("x", transfer.KindReplaced)
 		pass(2 * time.Second)
@@ -267,9 +263,7 @@ func TestReplacedTriggersAgain(t *testing.T) {
 // directory.
 func TestGoneAndBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.write("in/x", "one")
-		b.create(files(), false)
-		pass(2 * time.Second)
+		sends(b)
 		b.must(os.Rename(b.path("in"), b.path("away")))
 		id := b.last().ID
 		oc := transfer.Outcome{Type: transfer.ItemBad, Source: "x", Err: transfer.Errorf(transfer.KindReplaced, "gone")}

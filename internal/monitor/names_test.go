@@ -112,12 +112,12 @@ func TestNamesThatReachFurther(t *testing.T) {
 // A file without a request that can be submitted does not keep back the others of its batch.
 func TestBatchWithANameThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.create(files(func(d *Definition) {
-			d.Batch, d.Request.Dest = 10, transfer.File("out/${FileName{token=2}{separator=_}}/${FileName}")
-		}), false)
 		for _, name := range []string{"a_b_c", "a_.._x", "d_e_f"} {
 			b.write("in/"+name, "content")
 		}
+		b.create(files(func(d *Definition) {
+			d.Batch, d.Request.Dest = 10, transfer.File("out/${FileName{token=2}{separator=_}}/${FileName}")
+		}), false)
 		pass(3 * time.Second)
 		sent := b.sent()
 		if len(sent) != 2 || sent[b.path("in/a_b_c")] != 1 || sent[b.path("in/d_e_f")] != 1 {

@@ -19,14 +19,16 @@ func settling(change ...func(*Definition)) *Definition {
 // rarely has polls an hour apart.
 func rarely(d *Definition) { d.Poll = transfer.Duration(time.Hour) }
 
-// inNoticedBubble is inBubble with a system that tells of files.
-func inNoticedBubble(t *testing.T, do func(t *testing.T, b *bench)) {
+// inNoticedBubble is inBubble with a monitor whose first poll is over, and a system that tells of files.
+func inNoticedBubble(t *testing.T, d *Definition, do func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.notices = &notices{}
 		b.start()
 		defer func() { b.end() }()
+		b.create(d, false)
+		pass(time.Second)
 		do(t, b)
 	})
 }
@@ -78,9 +80,7 @@ func TestSettleOff(t *testing.T) {
 // A notification that a file was closed brings a look forward, and does not shorten the wait after it; the look that ends
 // the wait comes when the wait is over, also where the poll interval is long.
 func TestNoticeDoesNotShortenSettle(t *testing.T) {
-	inNoticedBubble(t, func(t *testing.T, b *bench) {
-		b.create(settling(rarely), false)
-		pass(time.Second)
+	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.put("in/x", "part1")
 		b.tell("x", noticeClosed)
 		pass(4900 * time.Millisecond)
@@ -98,9 +98,7 @@ func TestNoticeDoesNotShortenSettle(t *testing.T) {
 // A file that a notification shows to be moved to its name is sent at once; a file that was moved without a
 // notification waits.
 func TestMovedIsTakenAtOnce(t *testing.T) {
-	inNoticedBubble(t, func(t *testing.T, b *bench) {
-		b.create(settling(rarely), false)
-		pass(time.Second)
+	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.write("in/told", "x")
 		b.tell("told", noticeMoved)
 		pass(100 * time.Millisecond)
@@ -122,9 +120,7 @@ func TestMovedIsTakenAtOnce(t *testing.T) {
 // read before the look.
 func TestMovedAndWrittenTo(t *testing.T) {
 	for _, late := range []bool{false, true} {
-		inNoticedBubble(t, func(t *testing.T, b *bench) {
-			b.create(settling(rarely), false)
-			pass(time.Second)
+		inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 			b.looked()
 			b.write("in/x", "moved")
 			b.put("in/x", " and written to")
@@ -145,9 +141,7 @@ func TestMovedAndWrittenTo(t *testing.T) {
 
 // Where notifications were lost a file that was moved waits as any other.
 func TestMovedAndLost(t *testing.T) {
-	inNoticedBubble(t, func(t *testing.T, b *bench) {
-		b.create(settling(rarely), false)
-		pass(time.Second)
+	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.looked()
 		b.write("in/x", "moved")
 		b.tell("x", noticeMoved)
@@ -161,9 +155,7 @@ func TestMovedAndLost(t *testing.T) {
 
 // A name that was moved while the monitor did not listen is not remembered when it listens again and the file was written to.
 func TestMovedAndPaused(t *testing.T) {
-	inNoticedBubble(t, func(t *testing.T, b *bench) {
-		b.create(settling(rarely), false)
-		pass(time.Second)
+	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.looked()
 		b.write("in/x", "moved")
 		b.tell("x", noticeMoved)
@@ -235,9 +227,7 @@ func TestSettleIsChecked(t *testing.T) {
 // A monitor with exact polls looks when its interval has passed, and at no other time: neither a notification, nor another
 // monitor that is made, brings a look forward.
 func TestExactPolls(t *testing.T) {
-	inNoticedBubble(t, func(t *testing.T, b *bench) {
-		b.create(files(func(d *Definition) { d.Exact, d.Poll = true, transfer.Duration(10*time.Second) }), false)
-		pass(time.Second)
+	inNoticedBubble(t, files(func(d *Definition) { d.Exact, d.Poll = true, transfer.Duration(10*time.Second) }), func(t *testing.T, b *bench) {
 		began := b.shown().Polled
 		b.put("in/x", "x")
 		b.tell("x", noticeClosed)

@@ -29,7 +29,19 @@ const (
 	holdRate = 4 << 10
 	// holdSpan is how long a span is held at most: twice the time that a transfer has by default.
 	holdSpan = 48 * time.Hour
+	// holdRoom is the part of a queue's stream, in bytes, that messages do not get: a hold takes some of it, and so
+	// messages of a full queue can be taken.
+	holdRoom = 4 << 20
 )
+
+// roomFor refuses messages of so many bytes that a queue has no room for, as the server says of it just now.
+func roomFor(s jetstream.Stream, size int) error {
+	info := s.CachedInfo()
+	if most := info.Config.MaxBytes - holdRoom; most >= 0 && info.State.Bytes+uint64(size) > uint64(most) {
+		return transfer.Errorf(transfer.KindNoSpace, "the stream %s has %d bytes, and messages may have %d", info.Config.Name, info.State.Bytes, most)
+	}
+	return nil
+}
 
 // holds are the holds of a queue that are not those of one transfer, or of one message.
 type holds struct {

@@ -144,3 +144,39 @@ func TestHoldsOfOneTransfer(t *testing.T) {
 		t.Errorf("after the transfer: %v", err)
 	}
 }
+
+// Messages of a full queue can be taken, by hand and by a transfer.
+func TestAFullQueueIsTakenFrom(t *testing.T) {
+	q, _ := queued(t)
+	ctx := testContext(t)
+	v, err := q.Create(ctx, "SMALL", 64<<10, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size := 4 << 10; size > 0; {
+		_, err := q.Put(ctx, wire.QueueSpan{Queue: "SMALL"}, false, make([]byte, size))
+		switch {
+		case transfer.KindOf(err) == transfer.KindNoSpace:
+			size /= 2
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	if v, err = q.Show(ctx, "SMALL"); err != nil || v.MaxBytes != 64<<10 || v.Bytes > 66<<10 { // the last message may be a little too large, with its subject
+		t.Errorf("%+v, %v", v, err)
+	}
+	one := transfer.ID{1, 6: 0x70, 8: 0x80}
+	if err := q.Hold(ctx, wire.QueueSpan{Queue: "SMALL", Mark: v.Mark, Last: v.Last}, one); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Release(ctx, "SMALL", one); err != nil {
+		t.Fatal(err)
+	}
+	m, hold, err := q.Claim(ctx, wire.QueueSpan{Queue: "SMALL", Mark: v.Mark})
+	if err != nil || m == nil {
+		t.Fatalf("%+v is given, %v", m, err)
+	}
+	if err := q.Got(ctx, "SMALL", v.Mark, m.Number, hold); err != nil {
+		t.Error(err)
+	}
+}

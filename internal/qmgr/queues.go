@@ -133,7 +133,7 @@ func queueConfig(t *queueTask) jetstream.StreamConfig {
 		Replicas:     max(t.Replicas, 1),
 		MaxConsumers: maxConsumers,
 		MaxMsgs:      -1,
-		MaxBytes:     cmp.Or(t.MaxBytes, DefaultQueueBytes),
+		MaxBytes:     cmp.Or(t.MaxBytes, DefaultQueueBytes) + holdRoom,
 		MaxMsgSize:   serverMaxPayload,
 		Discard:      jetstream.DiscardNew,
 		Duplicates:   duplicateWindow,
@@ -174,7 +174,7 @@ func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*qu
 	case queuePut:
 		res.Number, err = l.queuePut(ctx, s, self, &t)
 	case queuePublish:
-		res.Receipt, err = l.queuePublish(ctx, self, &t)
+		res.Receipt, err = l.queuePublish(ctx, s, self, &t)
 	case queueHold:
 		err = l.queueHold(ctx, s, self, &t)
 	case queueRelease:
@@ -299,7 +299,7 @@ func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err e
 	if err != nil {
 		return v, err
 	}
-	v.Mark, v.MaxBytes, v.Replicas = queueMark(info), info.Config.MaxBytes, info.Config.Replicas
+	v.Mark, v.MaxBytes, v.Replicas = queueMark(info), max(info.Config.MaxBytes-holdRoom, 0), info.Config.Replicas
 	v.Bytes = with.State.Bytes
 	for _, n := range with.State.Subjects {
 		v.Messages += n
@@ -342,6 +342,9 @@ func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, 
 			m.Header.Set(wire.HeaderLast, "true")
 		}
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(at))
+	}
+	if err := roomFor(s, len(t.Data)); err != nil {
+		return 0, err
 	}
 	ack, err := l.js().PublishMsg(ctx, m, opts...)
 	if err != nil {

@@ -32,7 +32,8 @@ func (i *incoming) askOver(now time.Time) {
 	case i.r.cfg.Over == nil:
 	case i.ep.live || i.rec.State.Final() || i.withdrawn:
 		i.overDue = time.Time{}
-	case i.overDue.IsZero():
+	case i.overDue.IsZero(), !now.Before(i.overDue) && i.com.grp.running != nil:
+		// The record may have the outcomes of a group that is being committed, and they are not offered yet.
 		i.overDue = now.Add(askOverFirst)
 	case !now.Before(i.overDue):
 		i.overDue = now.Add(askOverAfter)

@@ -1,0 +1,35 @@
+package receiver
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A source is not asked how many outcomes it has while a group is committed: those of the group would count as
+// acknowledged, and the source would seem to have lost them.
+func TestNoQuestionWhileAGroupIsCommitted(t *testing.T) {
+	r, id, _ := resting(t)
+	asked := make(chan wire.Begun, 1)
+	r.cfg.Over = func(_ context.Context, _ transfer.AgentName, b wire.Begun) *transfer.Progress {
+		asked <- b
+		return nil
+	}
+	i := live(t, r, id)
+	i.closeEpoch()
+	now := time.Now()
+	i.askOver(now)
+	i.com.grp.running = make(chan committed, 1)
+	i.askOver(now.Add(time.Minute))
+	i.com.grp.running = nil
+	if len(r.asking) > 0 {
+		t.Error("a question is under way")
+	}
+	i.askOver(now.Add(2 * time.Minute))
+	if b := <-asked; b.Transfer != id {
+		t.Errorf("the question is %+v", b)
+	}
+}
