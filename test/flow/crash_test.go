@@ -29,15 +29,15 @@ func TestKilledInTheMiddleOfAFile(t *testing.T) {
 	for _, who := range victims {
 		t.Run(strings.Join(who, "+"), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
-			n.File("ALPHA", "big", 2, 256*mib)
+			n.File("ALPHA", "big", 2, 144*mib)
 
 			carried := n.Wire().Carried("BETA")
 			s := n.SendAsync("ALPHA:big", "BETA:out/")
-			n.Growing("BETA", 100*mib)
+			n.Growing("BETA", 60*mib)
 			n.Kill(who...)
 			n.Start(who...)
 			sum := s.Wait().Ends("successful", 0).Summary
-			again := max(sum.BytesResent, carried.Load()-256*(mib+4096))
+			again := max(sum.BytesResent, carried.Load()-144*(mib+4096))
 
 			n.Same("ALPHA", "big", "BETA", "out/big")
 			once(t, n, sum.ID, 1)
@@ -84,14 +84,14 @@ func TestKilledThreeTimesInARow(t *testing.T) {
 	for _, who := range []string{"BETA", "ALPHA", network.QM} {
 		t.Run(who, func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
-			n.File("ALPHA", "big", 4, 320*mib)
+			n.File("ALPHA", "big", 4, 200*mib)
 
 			args := []string{"ALPHA:big", "BETA:out/"}
 			if who == network.QM && n.Clustered() {
 				args = append(args, "--limit", "24M") // the transfer does not wait for the member that is killed
 			}
 			s := n.SendAsync(args...)
-			for _, size := range []int64{60, 140, 220} {
+			for _, size := range []int64{40, 80, 120} {
 				n.Growing("BETA", size*mib)
 				n.Kill(who)
 				n.Start(who)
@@ -159,10 +159,10 @@ func TestQueueManagersStoreIsDeleted(t *testing.T) {
 	})
 	t.Run("in mid-transfer", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
-		n.File("ALPHA", "big", 7, 256*mib)
+		n.File("ALPHA", "big", 7, 144*mib)
 
 		s := n.SendAsync("ALPHA:big", "BETA:out/")
-		n.Growing("BETA", 60*mib)
+		n.Growing("BETA", 40*mib)
 		n.Kill(network.QM)
 		n.DeleteQueueManagerStore()
 		n.Start(network.QM)

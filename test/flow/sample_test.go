@@ -28,6 +28,14 @@ var alphabet = []struct {
 	{"A", 0xC1}, {"I", 0xC9}, {"J", 0xD1}, {"R", 0xD9}, {"S", 0xE2}, {"Z", 0xE9}, {"0", 0xF0}, {"1", 0xF1}, {"9", 0xF9},
 }
 
+// places has a place in the alphabet for each byte.
+var places = func() (p [256]byte) {
+	for b := range p {
+		p[b] = byte(b % len(alphabet))
+	}
+	return p
+}()
+
 // A sample is a text that follows from its figures alone.
 type sample struct {
 	seed    uint64
@@ -57,7 +65,7 @@ func (s sample) each(piece func(chars []byte, end bool)) {
 		chars := buf[:n]
 		dice.Read(chars)
 		for i, c := range chars {
-			chars[i] = c % byte(len(alphabet))
+			chars[i] = places[c]
 		}
 		if k := len(chars); k > 0 && s.longest > 0 && chars[k-1] == 0 {
 			chars[k-1] = 1 // no blank at the end of a line: fixed records would not keep it
@@ -76,11 +84,13 @@ func inUTF8(end string, from int64, other string) form {
 	return func(w io.Writer, s sample) {
 		b := bufio.NewWriterSize(w, 1<<20)
 		defer b.Flush()
-		at := int64(0)
+		at, text := int64(0), []byte(nil)
 		s.each(func(chars []byte, ends bool) {
+			text = text[:0]
 			for _, c := range chars {
-				b.WriteString(alphabet[c].char)
+				text = append(text, alphabet[c].char...)
 			}
+			b.Write(text)
 			if at += int64(len(chars)); ends && from > 0 && at >= from {
 				b.WriteString(other)
 			} else if ends {
@@ -104,9 +114,10 @@ func inEBCDIC(odd bool) form {
 		}
 		n := 0
 		s.each(func(chars []byte, end bool) {
-			for _, c := range chars {
-				b.WriteByte(alphabet[c].code)
+			for i, c := range chars {
+				chars[i] = alphabet[c].code
 			}
+			b.Write(chars)
 			if end {
 				b.Write(ends[n%len(ends)])
 				n++
@@ -269,6 +280,9 @@ func (c *comparing) Write(b []byte) (int, error) {
 	n, _ := io.ReadFull(c.file, c.buf[:len(b)])
 	got := c.buf[:n]
 	same := 0
+	if bytes.Equal(got, b) {
+		same = n
+	}
 	for same < n && got[same] == b[same] {
 		same++
 	}

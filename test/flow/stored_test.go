@@ -97,13 +97,13 @@ func TestStoredKilled(t *testing.T) {
 	for _, who := range victims {
 		t.Run(strings.Join(who, "+"), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
-			n.File("ALPHA", "in/big", 4, 200*mib)
+			n.File("ALPHA", "in/big", 4, 112*mib)
 			n.Files("ALPHA", "in/many", 5, 500, 3000)
 			n.Stop("BETA")
 			s := n.SendAsync(stored, "-r", "ALPHA:in", "BETA:out/")
 			isSent(t, n, s.ID())
 			n.Start("BETA")
-			n.Growing("BETA", 70*mib)
+			n.Growing("BETA", 40*mib)
 			n.Kill(withStore(n, who)...)
 			n.Start(withStore(n, who)...)
 			sum := s.Wait().Ends("successful", 0).Summary
@@ -124,9 +124,9 @@ func TestStoredKilledWhileSending(t *testing.T) {
 	for _, who := range victims {
 		t.Run(strings.Join(who, "+"), func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
-			n.File("ALPHA", "big", 6, 256*mib)
-			s := n.SendAsync(stored, "--limit", "60M", "ALPHA:big", "BETA:out/")
-			n.Growing("BETA", 60*mib)
+			n.File("ALPHA", "big", 6, 128*mib)
+			s := n.SendAsync(stored, "--limit", "40M", "ALPHA:big", "BETA:out/")
+			n.Growing("BETA", 40*mib)
 			n.Kill(withStore(n, who)...)
 			n.Start(withStore(n, who)...)
 			sum := s.Wait().Ends("successful", 0).Summary
