@@ -148,7 +148,7 @@ func TestQueueOverSlowLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := QueuesOf(far).Reader(span)
+	r := QueuesOf(far).Reader(span, 0)
 	defer r.Close()
 	before := line.carried.Load()
 	var got []byte

@@ -106,7 +106,8 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		return nil, 0, err
 	}
 
-	resumed = resumed && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && seek(src, pt.Source)
+	back, reads := src.(place.Seeker)
+	resumed = resumed && reads && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && back.SeekTo(pt.Source)
 	sum, known := p.sent.digestOf(n, r.facts.Version)
 	if known = known && !(resumed && pt.NoReadBack); known {
 		r.known = sum
@@ -120,7 +121,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		return r, pt.Source, nil
 	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, src.(place.Seeker))
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, back)
 		return r, pt.Source, nil
 	}
 
@@ -157,7 +158,7 @@ func (p *pump) mayGoOn(r *reading) error {
 
 // seek goes to an offset of a file, where that is possible.
 func seek(f place.File, at int64) bool {
-	s, ok := f.(place.Seeker)
+	s, ok := f.(place.Rewinder)
 	return ok && s.SeekTo(at)
 }
 
