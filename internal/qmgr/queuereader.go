@@ -75,6 +75,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 		r.stop()
 		r.now = nil
 		if r.bad++; r.ctx.Err() != nil || r.bad >= readTries || !transient(err) {
+			r.bad = 0
 			return p, err
 		}
 		sleep(r.ctx, consumeWait, r.q.c.control.comesUp())

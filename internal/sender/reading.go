@@ -56,7 +56,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 			r.src.Close()
 		}
 		return p.putSums()
-	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits():
+	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits() && !r.streams():
 		r.close() // where it waits, too: the handle may be what is wrong
 	default:
 		p.left.files[n] = r // the epoch is over; the next one may go on here
@@ -70,8 +70,13 @@ const lastingFrom = 1 << 20
 
 // lasting reports whether a reading is of use to a later epoch once the file was sent.
 func (r *reading) lasting() bool {
-	_, stream := r.src.(place.Waiter) // which cannot be opened again
-	return stream || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
+	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
+}
+
+// streams reports whether the source cannot be opened again where it was.
+func (r *reading) streams() bool {
+	_, ok := r.src.(place.Waiter)
+	return ok
 }
 
 // openReading opens the file, or takes up the one that was being read.
