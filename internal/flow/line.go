@@ -69,7 +69,8 @@ const (
 // Acknowledgements can be late because other data fill the way back. The time that a message
 // waited on the way there is measured alone, as LEDBAT does (RFC 6817): by how much more than
 // the least the clocks of both sides differ. The rest of a round trip, up to backMost, comes on top of
-// the time for which bytes may be under way, and where it is the larger part the sample cannot lower the rate.
+// the time for which bytes may be under way, and where it is the larger part the sample cannot lower the rate. A message that
+// waited for longer than lineWorth shows that the line is full, however little was under way.
 //
 // All methods may be called from any goroutine.
 type Line struct {
@@ -295,9 +296,10 @@ func (l *Line) measure(s *sent, late bool, there, now time.Time) {
 		l.least = trip
 	}
 
-	waited := trip
+	waited, behind := trip, false
 	if !there.IsZero() {
 		waited = l.waited(s.at, there, trip)
+		behind = waited > lineWorth
 	}
 
 	took := max(now.Sub(s.then), s.at.Sub(s.first), time.Microsecond)
@@ -305,7 +307,7 @@ func (l *Line) measure(s *sent, late bool, there, now time.Time) {
 	switch {
 	case rate >= l.rate && !late:
 		l.rate = rate
-	case rate < l.rate && s.full && 2*waited >= trip:
+	case rate < l.rate && (s.full && 2*waited >= trip || behind):
 		l.proven = min(l.proven, l.worth(2*rate))
 		if now.Sub(l.lowered) >= max(l.trip/2, lineWorth/4) {
 			l.rate, l.lowered = (l.rate+3*rate)/4, now

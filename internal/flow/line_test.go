@@ -159,6 +159,28 @@ func TestLineWithLateAcknowledgements(t *testing.T) {
 	}
 }
 
+// A line that was measured fast is found to be slow also where a transfer has much less to send than the line allowed: its
+// messages wait on the way.
+func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
+	w := newWireline(t, 100e6, time.Millisecond)
+	w.run(time.Hour, w.join(400e6))
+	w.rate = 125e3
+	f, most := w.join(0), int64(0)
+	for end := w.now.Add(30 * time.Second); w.now.Before(end); w.now = w.now.Add(25 * time.Millisecond) {
+		f.left = min(f.left+5000, 20_000) // 200 kB/s, of which little can wait
+		w.push(f)
+		for len(w.acks) > 0 && w.acks[0].at.Before(w.now) {
+			a := w.acks[0]
+			w.acks = w.acks[1:]
+			a.f.Acked(a.seq, a.there.Add(clockApart), a.at)
+		}
+		most = max(most, w.line.under)
+	}
+	if limit := int64(4 * w.rate); most > limit {
+		t.Errorf("%d bytes were under way; %d may be", most, limit)
+	}
+}
+
 // Transfers on one line get the same share of it, and all together have no more under
 // way than one.
 func TestLineIsShared(t *testing.T) {
