@@ -22,6 +22,8 @@ type times struct {
 	probeEvery   time.Duration // between two looks of the watchdog
 	probeTimeout time.Duration
 	ackWait      time.Duration // see defaultTimes
+	// pullHeartbeat is between two signs of life of the queue manager for a pull, on a line without delay.
+	pullHeartbeat time.Duration
 }
 
 var defaultTimes = times{
@@ -30,7 +32,8 @@ var defaultTimes = times{
 	// How long a message that was lost on its way, or whose handler died, is
 	// held back before it is delivered again. A handler that runs holds its
 	// message for as long as it runs.
-	ackWait: 6 * time.Second,
+	ackWait:       6 * time.Second,
+	pullHeartbeat: 2 * time.Second,
 }
 
 // watch cuts a link that no longer carries anything. TCP alone would go on
