@@ -235,7 +235,7 @@ func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, 
 		now := r.cfg.Clock.Now()
 		got += int64(len(p.Data))
 		r.got += int64(len(p.Data))
-		flight.Acked(uint64(got/piece), now)
+		flight.Acked(uint64(got/piece), time.Time{}, now)
 		if now.Sub(x.alive) >= aliveLook {
 			x.alive = now
 			r.recv.Comes(x.turn)

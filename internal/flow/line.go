@@ -15,6 +15,8 @@ const (
 	// rate. A path whose round trip is longer than half of it gets twice its
 	// round trip.
 	lineWorth = time.Second
+	// backMost is how much of the time of acknowledgements on their way back comes on top of it.
+	backMost = 2 * time.Second
 	// lineLeast is the least that may be under way: two seconds of the slowest line.
 	// A line of unknown speed begins with it.
 	lineLeast = 16 << 10
@@ -66,6 +68,12 @@ const (
 // the times in which they were sent and in which they were acknowledged. Where less
 // was under way than the line allows, the sample can only raise the rate.
 //
+// Acknowledgements can be late because other data fill the way back. The time that a message
+// waited on the way there is measured alone, as LEDBAT does (RFC 6817): by how much more than
+// the least the clocks of both sides differ. The rest of a round trip, up to backMost, comes on top of
+// the time for which bytes may be under way, and where it is the larger part the sample cannot lower the rate. A message that
+// waited for longer than lineWorth shows that the line is full, however little was under way.
+//
 // All methods may be called from any goroutine.
 type Line struct {
 	mu      sync.Mutex
@@ -73,6 +81,9 @@ type Line struct {
 	trip    time.Duration // smoothed round trip; 0: unknown
 	least   time.Duration // shortest round trip
 	lowered time.Time     // when the rate was lowered last
+	apart   time.Duration // least difference of an arrival, by the clock of the other side, and its departure
+	timed   bool          // apart is known
+	back    time.Duration // smoothed part of round trips in which no message waited on the way there
 
 	under     int64     // bytes under way
 	delivered int64     // bytes acknowledged, ever
@@ -181,7 +192,7 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 	l.age(now)
 	if l.under == 0 {
 		if !l.at.IsZero() && now.Sub(l.at) > lineStale {
-			l.rate, l.trip, l.least, l.proven = 0, 0, 0, 0
+			l.rate, l.trip, l.least, l.proven, l.timed, l.back = 0, 0, 0, 0, false, 0
 		}
 		l.at, l.first = now, now
 	}
@@ -214,8 +225,9 @@ func (f *Flight) Out(now time.Time) {
 	}
 }
 
-// Acked takes in that the other side has every message up to seq.
-func (f *Flight) Acked(seq uint64, now time.Time) {
+// Acked takes in that the other side has every message up to seq, and when it said so by its own clock; zero: it
+// does not say.
+func (f *Flight) Acked(seq uint64, there, now time.Time) {
 	l := f.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +250,7 @@ func (f *Flight) Acked(seq uint64, now time.Time) {
 
 	if newest != nil {
 		l.at, l.first = now, newest.at
-		l.measure(newest, late, now)
+		l.measure(newest, late, there, now)
 	}
 
 	l.age(now)
@@ -270,7 +282,7 @@ func (l *Line) Carries(now time.Time) {
 // measure takes a sample of rate and round trip. A message that comes late, because
 // the line has become slower or its destination has, cannot raise the rate. l.mu is
 // held.
-func (l *Line) measure(s *sent, late bool, now time.Time) {
+func (l *Line) measure(s *sent, late bool, there, now time.Time) {
 	trip := min(max(now.Sub(s.at), time.Microsecond), tripMost)
 	if l.trip == 0 {
 		l.trip = trip
@@ -286,12 +298,18 @@ func (l *Line) measure(s *sent, late bool, now time.Time) {
 		l.least = trip
 	}
 
+	waited, behind := trip, false
+	if !there.IsZero() {
+		waited = l.waited(s.at, there, trip)
+		behind = waited > lineWorth
+	}
+
 	took := max(now.Sub(s.then), s.at.Sub(s.first), time.Microsecond)
 	rate := float64(l.delivered-s.delivered) / took.Seconds()
 	switch {
 	case rate >= l.rate && !late:
 		l.rate = rate
-	case rate < l.rate && s.full:
+	case rate < l.rate && (s.full && 2*waited >= trip || behind):
 		l.proven = min(l.proven, l.worth(2*rate))
 		if now.Sub(l.lowered) >= max(l.trip/2, lineWorth/4) {
 			l.rate, l.lowered = (l.rate+3*rate)/4, now
@@ -299,10 +317,23 @@ func (l *Line) measure(s *sent, late bool, now time.Time) {
 	}
 }
 
+// waited is for how long a message waited on the way there, of a round trip. The rest of the trip goes into back. l.mu is
+// held.
+func (l *Line) waited(left, there time.Time, trip time.Duration) time.Duration {
+	apart := there.Sub(left)
+	if !l.timed || apart < l.apart {
+		l.apart, l.timed = apart, true
+	}
+	waited := min(max(apart-l.apart, 0), trip)
+	l.back += (trip - waited - l.back) / 4
+	return waited
+}
+
 // worth is how many bytes a rate is worth in the time for which they may be under way, and at
 // least lineLeast. l.mu is held.
 func (l *Line) worth(rate float64) int64 {
-	return max(lineLeast, int64(rate*max(lineWorth, 2*l.least).Seconds()))
+	back := min(max(l.back-l.least, 0), backMost)
+	return max(lineLeast, int64(rate*(max(lineWorth, 2*l.least)+back).Seconds()))
 }
 
 // window is how many bytes may be under way. l.mu is held.

@@ -18,6 +18,7 @@ type wireline struct {
 	most  int64     // under way at any time, once the rate is known
 	known bool
 
+	back    time.Duration // for which acknowledgements wait behind other data on their way
 	burst   int64         // bytes that the wire carries at once before its rate holds
 	heard   time.Time     // of the last acknowledgement
 	silence time.Duration // the longest between two
@@ -25,6 +26,7 @@ type wireline struct {
 
 type ack struct {
 	at      time.Time
+	there   time.Time // when the message arrived
 	f       *flight
 	seq     uint64
 	arrived bool // the message is there and is not dealt with
@@ -40,6 +42,9 @@ type flight struct {
 	hangs bool // what it sends is there, and is not acknowledged
 	done  time.Time
 }
+
+// clockApart is the difference between the clocks of both sides.
+const clockApart = -7 * time.Hour
 
 func newWireline(t *testing.T, rate float64, trip time.Duration) *wireline {
 	return &wireline{t: t, line: &Line{}, rate: rate, trip: trip, now: time.Unix(1e9, 0)}
@@ -84,7 +89,7 @@ func (w *wireline) run(limit time.Duration, flights ...*flight) {
 			a.f.Arrived(a.seq, w.now)
 			continue
 		}
-		a.f.Acked(a.seq, w.now)
+		a.f.Acked(a.seq, a.there.Add(clockApart), w.now)
 		if a.f.left == 0 && a.seq == a.f.seq {
 			a.f.done = w.now
 		}
@@ -106,7 +111,7 @@ func (w *wireline) push(f *flight) {
 		w.burst -= n - slow
 		w.free = w.free.Add(time.Duration(float64(slow) / w.rate * float64(time.Second)))
 		if !f.deaf {
-			w.acks = append(w.acks, ack{w.free.Add(w.trip), f, f.seq, f.hangs})
+			w.acks = append(w.acks, ack{w.free.Add(w.trip + w.back), w.free.Add(w.trip / 2), f, f.seq, f.hangs})
 		}
 		if w.known {
 			w.most = max(w.most, w.line.under)
@@ -132,6 +137,47 @@ func TestLineFollowsTheRate(t *testing.T) {
 				t.Errorf("%.0f B/s, %s: %d bytes were under way", rate, trip, w.most)
 			}
 		}
+	}
+}
+
+// Where other data fill the way back, acknowledgements come late. The line forward is as fast as before, and is used.
+func TestLineWithLateAcknowledgements(t *testing.T) {
+	for _, rate := range []float64{8e3, 16e3, 125e3, 1.25e6} {
+		for _, back := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
+			w := newWireline(t, rate, 20*time.Millisecond)
+			w.run(time.Hour, w.join(int64(10*rate)))
+			w.back = back
+			start := w.now
+			w.run(time.Hour, w.join(int64(30*rate)))
+			if took := w.now.Sub(start); took > 33*time.Second+back {
+				t.Errorf("%.0f B/s, acknowledgements %s late: 30 s of bytes take %s", rate, back, took)
+			}
+			if most := max(3*rate, lineLeast+paceLeast); float64(w.most) > most {
+				t.Errorf("%.0f B/s, acknowledgements %s late: %d bytes were under way", rate, back, w.most)
+			}
+		}
+	}
+}
+
+// A line that was measured fast is found to be slow also where a transfer has much less to send than the line allowed: its
+// messages wait on the way.
+func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
+	w := newWireline(t, 100e6, time.Millisecond)
+	w.run(time.Hour, w.join(400e6))
+	w.rate = 125e3
+	f, most := w.join(0), int64(0)
+	for end := w.now.Add(30 * time.Second); w.now.Before(end); w.now = w.now.Add(25 * time.Millisecond) {
+		f.left = min(f.left+5000, 20_000) // 200 kB/s, of which little can wait
+		w.push(f)
+		for len(w.acks) > 0 && w.acks[0].at.Before(w.now) {
+			a := w.acks[0]
+			w.acks = w.acks[1:]
+			a.f.Acked(a.seq, a.there.Add(clockApart), a.at)
+		}
+		most = max(most, w.line.under)
+	}
+	if limit := int64(4 * w.rate); most > limit {
+		t.Errorf("%d bytes were under way; %d may be", most, limit)
 	}
 }
 
@@ -218,12 +264,12 @@ func TestLineOverdue(t *testing.T) {
 		start := time.Unix(1e9, 0)
 		lost, other := l.Join(func() {}), l.Join(func() {})
 		other.Send(1, 100, start)
-		other.Acked(1, start.Add(time.Millisecond))
+		other.Acked(1, time.Time{}, start.Add(time.Millisecond))
 		lost.Send(1, 100, start)
 		lost.Out(start)
 		for after := time.Duration(0); c.others && after < c.then; after += 100 * time.Millisecond {
 			other.Send(2, 100, start.Add(after))
-			other.Acked(2, start.Add(after+time.Millisecond))
+			other.Acked(2, time.Time{}, start.Add(after+time.Millisecond))
 		}
 		if lost.Overdue(start, start.Add(c.before)) || !lost.Overdue(start, start.Add(c.then)) {
 			t.Errorf("others are acknowledged: %v; after %s overdue: %v, after %s: %v", c.others,

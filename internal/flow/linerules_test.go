@@ -36,7 +36,7 @@ func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
 		seq++
 		leaves(f, seq, 1000, now)
 		now = now.Add(time.Millisecond)
-		f.Acked(seq, now)
+		f.Acked(seq, time.Time{}, now)
 	}
 	if n := l.window(); n != lineLeast {
 		t.Errorf("after small messages %d bytes may be under way, not %d", n, lineLeast)
@@ -46,7 +46,7 @@ func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
 		seq = fill(f, seq, now)
 		under := l.under
 		now = now.Add(time.Millisecond)
-		f.Acked(seq, now)
+		f.Acked(seq, time.Time{}, now)
 		if w := l.window(); w <= n || w > n+under {
 			t.Fatalf("%d bytes were acknowledged, and %d may be under way instead of %d", under, w, n)
 		}
@@ -68,10 +68,10 @@ func TestLineLearnsNothingFromALateMessage(t *testing.T) {
 	for n := range 8 {
 		sent := at(time.Duration(n+1) * time.Millisecond)
 		leaves(other, uint64(n+1), 100, sent)
-		other.Acked(uint64(n+1), sent.Add(time.Millisecond))
+		other.Acked(uint64(n+1), time.Time{}, sent.Add(time.Millisecond))
 	}
 	f.May(at(3 * time.Second))
-	f.Acked(1, at(3*time.Second))
+	f.Acked(1, time.Time{}, at(3*time.Second))
 	if l.proven != 0 {
 		t.Errorf("%d bytes are taken for proven", l.proven)
 	}
@@ -84,7 +84,7 @@ func TestLineIsBoundedBySlowSample(t *testing.T) {
 	f := w.line.Join(func() {})
 	seq := fill(f, 0, w.now)
 	bytes := w.line.under
-	f.Acked(seq, w.now.Add(time.Duration(float64(bytes)/50e3*float64(time.Second))))
+	f.Acked(seq, time.Time{}, w.now.Add(time.Duration(float64(bytes)/50e3*float64(time.Second))))
 	if n := w.line.window(); n < 99e3 || n > 101e3 {
 		t.Errorf("after a sample of 50 kB/s %d bytes may be under way", n)
 	}
@@ -126,7 +126,7 @@ func TestLineCountsWhatIsOnIt(t *testing.T) {
 // passes lets a message of another transfer leave later and be acknowledged.
 func passes(_, other *Flight) {
 	leaves(other, 1, 100, at(10*time.Millisecond))
-	other.Acked(1, at(20*time.Millisecond))
+	other.Acked(1, time.Time{}, at(20*time.Millisecond))
 }
 
 // An acknowledgement may take 3 s and two round trips until it is asked for, and 3 s more until the other side is taken
@@ -165,7 +165,7 @@ func TestLineIsNotSilent(t *testing.T) {
 	}{
 		{"nothing was heard", 0, func(f, _ *Flight) { f.Out(at(time.Second)) }, true},
 		{"the transfer has heard something", late - time.Second, func(f, _ *Flight) { f.Out(at(time.Second)) }, false},
-		{"another transfer was acknowledged", 0, func(f, other *Flight) { f.Out(at(time.Second)); other.Acked(1, at(late-time.Second)) }, false},
+		{"another transfer was acknowledged", 0, func(f, other *Flight) { f.Out(at(time.Second)); other.Acked(1, time.Time{}, at(late-time.Second)) }, false},
 		{"a message has arrived", 0, func(f, _ *Flight) { f.Out(at(time.Second)); f.Arrived(1, at(late-time.Second)) }, false},
 		{"the lane has not taken the message", 0, func(f, _ *Flight) {}, false},
 	} {
@@ -188,7 +188,7 @@ func TestLineForgetsWhatIsOld(t *testing.T) {
 		f := w.line.Join(func() {})
 		now := w.now.Add(pause)
 		leaves(f, 1, 1000, now)
-		f.Acked(1, now.Add(time.Microsecond))
+		f.Acked(1, time.Time{}, now.Add(time.Microsecond))
 		if is := w.line.window() > lineLeast; is != kept {
 			t.Errorf("after a pause of %s %d bytes may be under way", pause, w.line.window())
 		}

@@ -27,6 +27,7 @@ type queues struct {
 	numbers  uint64
 	receipts map[string]wire.QueueReceipt
 	held     *wire.QueueSpan
+	read     int // bytes that readers were given
 	// lost, if any, says of a Publish whether it is done, and whether its answer comes.
 	lost func(to wire.QueueItem, before wire.QueueReceipt) (done, answered bool)
 }
@@ -69,8 +70,15 @@ func (q *queues) texts() (all []string) {
 	return all
 }
 
-func (q *queues) in(s *wire.QueueSpan) (all []wire.QueueMessage) {
-	for _, m := range q.all {
+func (q *queues) in(s *wire.QueueSpan) (all []wire.QueueMessage) { return q.some(s, len(q.all)) }
+
+// some is so many of them at most.
+func (q *queues) some(s *wire.QueueSpan, most int) (all []wire.QueueMessage) {
+	from, _ := slices.BinarySearchFunc(q.all, s.First, func(m wire.QueueMessage, first uint64) int { return cmp.Compare(m.Number, first) })
+	for _, m := range q.all[from:] {
+		if len(all) == most {
+			break
+		}
 		if ok, _ := path.Match(s.Filter(), wire.QueueSubject(s.Queue, m.Writer, cmp.Or(m.Group, wire.NoGroup))); ok && m.Number >= s.First && (s.Last == 0 || m.Number <= s.Last) {
 			all = append(all, m)
 		}
@@ -121,7 +129,9 @@ func (q *queues) Count(_ context.Context, of wire.QueueSpan) (messages, bytes ui
 }
 
 // Reader gives each message in two pieces, where it has as many bytes.
-func (q *queues) Reader(of wire.QueueSpan) wire.QueuePieces { return &reading{q: q, of: of} }
+func (q *queues) Reader(of wire.QueueSpan, offset int) wire.QueuePieces {
+	return &reading{q: q, of: of, at: offset}
+}
 
 type reading struct {
 	q  *queues
@@ -135,15 +145,17 @@ func (p *reading) Next() (wire.QueuePiece, error) {
 	if err := p.q.check(p.of.Queue, p.of.Mark); err != nil {
 		return wire.QueuePiece{}, err
 	}
-	all := p.q.in(&p.of)
+	all := p.q.some(&p.of, 1)
 	if len(all) == 0 {
 		return wire.QueuePiece{}, io.EOF
 	}
 	m, from := all[0], p.at
+	p.q.read += len(m.Data) - from
 	if p.at = (len(m.Data) + 1) / 2; from > 0 || p.at == len(m.Data) {
 		p.of.First, p.at = m.Number+1, 0
 		return wire.QueuePiece{Number: m.Number, Offset: from, Data: m.Data[from:], Last: true}, nil
 	}
+	p.q.read -= len(m.Data) - p.at
 	return wire.QueuePiece{Number: m.Number, Data: m.Data[:p.at]}, nil
 }
 

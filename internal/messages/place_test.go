@@ -402,3 +402,40 @@ func TestFirstCompleteGroup(t *testing.T) {
 		t.Errorf("%+v", it)
 	}
 }
+
+// An epoch that ends does not have the messages read from their beginning again: a file goes back to any offset that was
+// read, and asks for what is behind it.
+func TestGoesBack(t *testing.T) {
+	for _, path := range []transfer.Path{"queue:ORDERS", "queue:ORDERS?delimiter=%3B%0A", "queue:ORDERS?delimiter=%3B&delimiter-at=before", "queue:ORDERS?delimiter=%3B&delimiter-at=after"} {
+		q := newQueues()
+		for n := range 2 * marksMost {
+			q.put("", strings.Repeat(string(rune('a'+n%26)), n%9), 0, false)
+		}
+		f, err := NewSource(q).Files(transfer.Location{}).Open(path, false)
+		must(t, err)
+		want, err := io.ReadAll(f)
+		must(t, err)
+		if back := f.(place.Rewinder); back.SeekTo(int64(len(want))+1) || len(f.(*file).marks) > marksMost {
+			t.Errorf("%s: the file goes to an offset that was not read, or keeps %d marks", path, len(f.(*file).marks))
+		}
+		for k := range 20 {
+			at := (k*k*37 + k) % len(want)
+			before := q.read
+			if !f.(place.Rewinder).SeekTo(int64(at)) {
+				t.Fatalf("%s: the file does not go back to %d", path, at)
+			}
+			some := make([]byte, min(500, len(want)-at))
+			if _, err := io.ReadFull(f, some); err != nil || string(some) != string(want[at:at+len(some)]) {
+				t.Fatalf("%s: other bytes than before are read at %d: %v", path, at, err)
+			}
+			if again := q.read - before; again > len(some)+100 {
+				t.Errorf("%s: %d bytes are asked for at %d, of which %d are read", path, again, at, len(some))
+			}
+			if rest, err := io.ReadAll(f); err != nil || string(rest) != string(want[at+len(some):]) {
+				t.Fatalf("%s: other bytes than before follow: %v", path, err)
+			}
+			must(t, f.Unchanged())
+		}
+		must(t, f.Close())
+	}
+}

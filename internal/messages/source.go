@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sort"
 	"time"
 
 	"ferry/internal/failpoint"
@@ -23,8 +24,8 @@ type Reader interface {
 	// Groups are the groups of a span, in the order of their last messages.
 	Groups(ctx context.Context, of wire.QueueSpan) ([]wire.QueueGroup, error)
 	Count(ctx context.Context, of wire.QueueSpan) (messages, bytes uint64, err error)
-	// Reader reads the data of the messages of a span.
-	Reader(of wire.QueueSpan) wire.QueuePieces
+	// Reader reads the data of the messages of a span, from an offset in the first one on.
+	Reader(of wire.QueueSpan, offset int) wire.QueuePieces
 	// Hold keeps the messages of a span for a transfer that removes them at its end, and Release ends that. Hold is of
 	// KindBusy where some are kept for another one.
 	Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) error
@@ -47,6 +48,7 @@ var (
 	_ place.Deleter = (*Source)(nil)
 	_ place.Waiter  = (*file)(nil)
 
+	_ place.Rewinder = (*file)(nil)
 	_ place.Releaser = (*Source)(nil)
 )
 
@@ -309,19 +311,40 @@ func (f files) Open(p transfer.Path, _ bool) (place.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &file{of: a, pieces: f.s.queues.Reader(a.span()), began: time.Now()}, nil
+	return &file{of: a, queues: f.s.queues, pieces: f.s.queues.Reader(a.span(), 0), began: time.Now()}, nil
 }
 
-// A file is picked messages, read one after the other.
+// A file is picked messages, read one after the other. An epoch that ends does not have it read from its beginning
+// again: it remembers where pieces began.
 type file struct {
 	of     Address
+	queues Reader
 	pieces wire.QueuePieces
 	began  time.Time
 
-	out      []byte // the rest of the piece that is being read, with its delimiter
-	messages uint64 // that were begun
-	bytes    uint64
+	out   []byte // the rest of the piece that is being read, with its delimiter
+	stand        // behind out
+	skip  int64  // bytes behind out that were read before
+	marks []mark
+	apart int64 // bytes between two marks, at least
 }
+
+// A stand is how far a file was read.
+type stand struct {
+	at       int64  // in the file
+	messages uint64 // that were begun
+	bytes    uint64 // of them
+}
+
+// A mark is where a piece began.
+type mark struct {
+	stand
+	number uint64
+	offset int // in the message
+}
+
+// marksMost bounds the marks of a file. Where there would be more, they lie farther apart.
+const marksMost = 1024
 
 func (f *file) Facts() place.Facts {
 	return place.Facts{Version: f.of.version(), Size: f.of.size(), Mode: 0o644, Mtime: f.began.UnixNano(), Allocated: f.of.size(), Lies: f.of.lies()}
@@ -364,11 +387,46 @@ func (f *file) advance() error {
 	case err != nil:
 		return waiting(err)
 	}
+	f.mark(&p)
 	if p.Offset == 0 {
 		f.messages++
 	}
-	f.out, f.bytes = f.of.delimited(&p, f.messages == 1), f.bytes+uint64(len(p.Data))
+	f.out = f.of.delimited(&p, f.messages == 1)
+	f.at, f.bytes = f.at+int64(len(f.out)), f.bytes+uint64(len(p.Data))
+	n := min(f.skip, int64(len(f.out)))
+	f.skip, f.out = f.skip-n, f.out[n:]
 	return nil
+}
+
+// mark remembers where a piece begins.
+func (f *file) mark(p *wire.QueuePiece) {
+	near := func(m, before mark) bool { return m.at < before.at+f.apart }
+	if len(f.marks) == marksMost {
+		f.apart = 2 * f.at / marksMost
+		f.marks = slices.CompactFunc(f.marks, func(before, m mark) bool { return near(m, before) })
+	}
+	m := mark{f.stand, p.Number, p.Offset}
+	if n := len(f.marks); n == 0 || !near(m, f.marks[n-1]) {
+		f.marks = append(f.marks, m)
+	}
+}
+
+// SeekTo goes back to an offset that was read, and asks the queue manager for the rest from there on.
+func (f *file) SeekTo(at int64) bool {
+	read := f.at - int64(len(f.out)) + f.skip
+	if at == read {
+		return true
+	}
+	n := sort.Search(len(f.marks), func(n int) bool { return f.marks[n].at > at }) - 1
+	if at > read || n < 0 {
+		return false
+	}
+	m := f.marks[n]
+	f.pieces.Close()
+	span := f.of.span()
+	span.First = m.number
+	f.pieces, f.stand, f.skip, f.marks, f.out = f.queues.Reader(span, m.offset), m.stand, at-m.at, f.marks[:n+1], nil
+	return true
 }
 
 // whole is io.EOF where all messages that were picked have been read.

@@ -109,7 +109,7 @@ func (q *queue) Count(_ context.Context, of wire.QueueSpan) (n, bytes uint64, er
 }
 
 // A monitor itself neither reads messages nor holds them.
-func (q *queue) Reader(wire.QueueSpan) wire.QueuePieces { panic("a monitor reads no message") }
+func (q *queue) Reader(wire.QueueSpan, int) wire.QueuePieces { panic("a monitor reads no message") }
 
 func (q *queue) Hold(context.Context, wire.QueueSpan, transfer.ID) error {
 	return transfer.Errorf(transfer.KindInternal, "a monitor holds no message")

@@ -3,7 +3,7 @@
 // or written to.
 //
 // A place is a Source, a Target, or both. What only some places can do is an interface
-// of its own, which a place or one of its files may have: Seeker, Deleter,
+// of its own, which a place or one of its files may have: Rewinder, Seeker, Deleter,
 // Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter.
 //
 // What a place has to remember is bytes to all others: a transfer.Version tells one
@@ -81,12 +81,17 @@ type Facts struct {
 // changed meanwhile.
 var ErrUnsized = errors.New("the size of the file is not that of its content")
 
-// A Seeker is a File that can be read from anywhere. A resume needs it.
-type Seeker interface {
-	io.ReaderAt
+// A Rewinder is a File that can go back while it is open.
+type Rewinder interface {
 	// SeekTo has Read go on at an offset. It reports false where the file cannot be
 	// relied on to be the same when it is read again.
 	SeekTo(at int64) bool
+}
+
+// A Seeker is a File that can be read from anywhere. A resume in another process needs it.
+type Seeker interface {
+	io.ReaderAt
+	Rewinder
 }
 
 // A Waiter is a File whose next bytes may not be there yet, and that stays open until its

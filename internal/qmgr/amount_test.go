@@ -56,3 +56,27 @@ func TestAmountsThatOverlap(t *testing.T) {
 		}
 	})
 }
+
+// A connection that does not answer is cut at once where no other one to the same host carries bytes, and otherwise after
+// half a minute.
+func TestUnanswered(t *testing.T) {
+	var s unanswered
+	now := time.Unix(1e9, 0)
+	if s.over(true, false, now) || !s.over(false, false, now) {
+		t.Fatal("a connection is cut that answers, or one is left that does not")
+	}
+	for ; now.Before(time.Unix(1e9+25, 0)); now = now.Add(6 * time.Second) {
+		if s.over(false, true, now) {
+			t.Fatalf("a connection beside others that carry bytes is cut after %s", now.Sub(time.Unix(1e9, 0)))
+		}
+	}
+	if s.over(true, true, now) || s.over(false, true, now.Add(29*time.Second)) {
+		t.Error("a connection is cut that has answered meanwhile")
+	}
+	if !s.over(false, true, now.Add(60*time.Second)) {
+		t.Error("a connection that does not answer is never cut beside others that carry bytes")
+	}
+	if !s.over(false, false, now.Add(61*time.Second)) {
+		t.Error("a connection is left when the others have become silent, too")
+	}
+}

@@ -392,7 +392,7 @@ func TestBlackHole(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	p := newProxy(t, s.URL()[len("nats://"):])
 	ons, offs := make(chan bool, 100), make(chan error, 100)
-	c := connect(t, ConnConfig{URL: "nats://" + p.Addr().String(), times: times{100 * time.Millisecond, 200 * time.Millisecond, time.Second},
+	c := connect(t, ConnConfig{URL: "nats://" + p.Addr().String(), times: times{100 * time.Millisecond, 200 * time.Millisecond, time.Second, defaultTimes.pullHeartbeat},
 		OnConnect: func() { ons <- true }, OnDisconnect: func(err error) { offs <- err }})
 	receive(t, "the first OnConnect", ons)
 	p.set(true)

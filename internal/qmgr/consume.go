@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
@@ -16,10 +16,8 @@ import (
 )
 
 const (
-	maxPull       = 8 << 20 // bytes that one pull may bring
-	pullPlaces    = 64      // for what comes for one pull: a message, a sign of life every 2 s
-	pullExpiry    = 30 * time.Second
-	pullHeartbeat = 2 * time.Second
+	maxPull    = 8 << 20 // bytes that one pull may bring
+	pullExpiry = 30 * time.Second
 
 	// A durable that nobody has pulled from for so long is removed. Nothing is
 	// lost with it: a command stays in its stream until it is acknowledged.
@@ -134,9 +132,9 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 		case <-ctx.Done():
 		}
 	})
-	cons, err := r.consumer(ctx)
+	err := r.durable(ctx)
 	if err == nil {
-		err = r.read(ctx, cons)
+		err = r.read(ctx)
 	}
 
 	if errors.Is(err, context.Canceled) {
@@ -145,37 +143,68 @@ func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 	return err
 }
 
-func (r *queueReader) read(ctx context.Context, cons jetstream.Consumer) error {
+// read reads from the durable with one subscription for all pulls: a message that comes late is there for the next one.
+func (r *queueReader) read(ctx context.Context) error {
+	js, err := r.c.control.conn().JetStream()
+	if err != nil {
+		return err
+	}
+	sub, err := js.PullSubscribe(r.q.Filter, r.q.Durable, nats.Bind(string(r.q.Stream), r.q.Durable))
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
 	for {
-		m, err := next(ctx, cons)
+		began := time.Now()
+		m, err := r.next(ctx, sub)
 		if err != nil {
 			return err
 		}
+		late := time.Since(began) > r.c.cfg.times.ackWait
 		r.deliver(m)
+		if late { // it is due again: the next pull must not come before its acknowledgement is dealt with
+			r.c.control.passes(ctx)
+		}
 	}
 }
 
-// next waits for one message. No more are asked for: what is fetched and not
-// handled would be held back for a while when the connection is lost.
+// next waits for one message. No more are asked for: what is fetched and not handled would be held back for a while when the
+// connection is lost.
 //
-// An iterator of the library is good for one message here. It puts what comes
-// for a pull, signs of life and words about the pull among it, into a channel of
-// as many places as it may fetch messages, and drops what finds none; with one
-// place for all messages, one in some thousands was lost on a busy host, and came
-// again after ackWait. Hence pullPlaces, and StopAfter.
-func next(ctx context.Context, cons jetstream.Consumer) (jetstream.Msg, error) {
-	it, err := cons.Messages(jetstream.PullMaxMessagesWithBytesLimit(pullPlaces, maxPull), jetstream.StopAfter(1),
-		jetstream.PullExpiry(pullExpiry), jetstream.PullHeartbeat(pullHeartbeat))
-	if err != nil {
-		return nil, err
+// A large message, or others before it, may take longer on the line than a sign of life of the queue manager may. Then next
+// waits for an answer behind all that is on its way, and asks for the message again only where it has not come with that.
+func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
+	l, beat := r.c.control, r.c.cfg.times.pullHeartbeat
+	for {
+		last, _ := l.trip.times()
+		wait, cancel := context.WithTimeout(ctx, pullExpiry)
+		some, err := sub.Fetch(1, nats.Context(wait), nats.PullHeartbeat(beat+min(last, delayMost)))
+		cancel()
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err == nil && len(some) > 0:
+			return some[0], nil
+		case errors.Is(err, nats.ErrNoHeartbeat):
+			if _, bytes, bad := sub.Pending(); bad == nil && bytes > 0 {
+				continue
+			}
+			if !l.passes(ctx) {
+				return nil, err
+			}
+			if _, bytes, bad := sub.Pending(); bad != nil || bytes == 0 { // signs of life have none
+				return nil, err
+			}
+		case err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, nats.ErrTimeout):
+			return nil, err
+		}
 	}
-	defer it.Stop()
-	return it.Next(jetstream.NextContext(ctx))
 }
 
-func (r *queueReader) deliver(m jetstream.Msg) {
+func (r *queueReader) deliver(m *nats.Msg) {
 	c, q := r.c, r.q
-	d := Delivery{Subject: m.Subject(), Data: unpacked(m.Data()), Ack: m.Ack, Nak: m.NakWithDelay, Term: m.Term}
+	d := Delivery{Subject: m.Subject, Data: unpacked(m.Data), Ack: func() error { return m.Ack() }, Nak: func(delay time.Duration) error { return m.NakWithDelay(delay) },
+		Term: func() error { return m.Term() }}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp
 		c.noticed(c.witness.delivered(string(q.Stream), q.Durable, meta.Sequence.Stream, meta.Sequence.Consumer))
@@ -245,22 +274,22 @@ func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 	return c.explain(c.keeper.forget(ctx, name, queues), name, 0)
 }
 
-// consumer makes the durable, or finds it.
-func (r *queueReader) consumer(ctx context.Context) (jetstream.Consumer, error) {
+// durable makes the durable, or finds it.
+func (r *queueReader) durable(ctx context.Context) error {
 	c, q := r.c, r.q
 	if !c.control.up.Load() {
-		return nil, c.away()
+		return c.away()
 	}
 
 	before := c.witness.before(string(q.Stream))
 	d, err := c.keeper.durable(ctx, q)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.noticed(c.witness.look(string(q.Stream), before, d.Stream))
 	c.noticed(c.witness.attach(string(q.Stream), q.Durable, d.Delivered))
 	for _, f := range d.Findings {
 		c.noticed(f)
 	}
-	return c.control.js().Consumer(ctx, string(q.Stream), q.Durable)
+	return nil
 }

@@ -109,7 +109,7 @@ func TestNakTermAndSilence(t *testing.T) {
 
 // A handler may take longer than a message is otherwise held back.
 func TestSlowHandlerKeepsItsMessage(t *testing.T) {
-	short := times{time.Second, time.Second, 1500 * time.Millisecond}
+	short := times{time.Second, time.Second, 1500 * time.Millisecond, defaultTimes.pullHeartbeat}
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), ""), times: short})
 	got := make(chan int, 10)
 	consumeWith(t, c, commands, func(d Delivery) {
@@ -347,7 +347,7 @@ func TestConsumerAheadIsReplaced(t *testing.T) {
 	answer("$JS.API.STREAM.INFO.*", `{"config":{"name":"S"},"state":{"last_seq":3}}`, nil)
 	answer("$JS.API.CONSUMER.CREATE.>", `{"stream_name":"FERRY_COMMAND","name":"command-A","delivered":{"stream_seq":%d}}`, &delivered)
 	answer("$JS.API.CONSUMER.DELETE.>", `{"success":true}`, nil)
-	answer("$JS.API.CONSUMER.INFO.>", `{"stream_name":"FERRY_COMMAND","name":"command-A"}`, nil)
+	answer("$JS.API.CONSUMER.INFO.>", `{"stream_name":"FERRY_COMMAND","name":"command-A","config":{"durable_name":"command-A","filter_subject":"ferry.command.A.>"}}`, nil)
 	answer("$JS.API.CONSUMER.MSG.NEXT.>", "", nil) // there is none: an answer would have it ask again at once
 	if err := nc.Flush(); err != nil {
 		t.Fatal(err)

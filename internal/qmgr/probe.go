@@ -82,12 +82,13 @@ var errProbed = errors.New("the certificate has been seen")
 // is shown to it.
 func Probe(ctx context.Context, address string) (p Probed, err error) {
 	d := net.Dialer{Timeout: dialTimeout}
-	conn, err := d.DialContext(ctx, "tcp", address)
+	made, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return p, err
 	}
-	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer made.Close()
+	conn := &socket{Conn: made}
+	ctx, cancel := conn.moving(ctx, dialTimeout)
 	defer cancel()
 
 	// Who speaks first, speaks plainly, and would log a handshake as an error.

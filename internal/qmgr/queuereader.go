@@ -34,10 +34,10 @@ type queueReading struct {
 	bad  int                // tries without a piece
 }
 
-// Reader makes a reader of a span.
-func (q *Queues) Reader(of wire.QueueSpan) wire.QueuePieces {
+// Reader makes a reader of a span, from an offset in its first message on.
+func (q *Queues) Reader(of wire.QueueSpan, offset int) wire.QueuePieces {
 	ctx, end := context.WithCancel(q.c.ctx)
-	return &queueReading{q: q, ctx: ctx, end: end, left: of}
+	return &queueReading{q: q, ctx: ctx, end: end, left: of, at: offset}
 }
 
 // Close ends the questions.
@@ -75,6 +75,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 		r.stop()
 		r.now = nil
 		if r.bad++; r.ctx.Err() != nil || r.bad >= readTries || !transient(err) {
+			r.bad = 0
 			return p, err
 		}
 		sleep(r.ctx, consumeWait, r.q.c.control.comesUp())

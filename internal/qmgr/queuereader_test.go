@@ -72,7 +72,7 @@ func TestAReaderKeepsThePartThatArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 20_000
 		k := &crawlingKeeper{data: noise(200_000), rate: rate}
-		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"})
+		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		var got []byte
 		for {
@@ -125,7 +125,7 @@ func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
 func TestAMessageThatIsTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &crawlingKeeper{data: noise(20_000), rate: 1e6, broken: true, taken: true}
-		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"})
+		r := k.queues(t).Reader(wire.QueueSpan{Queue: "Q"}, 0)
 		defer r.Close()
 		_, err := r.Next()
 		for err == nil {

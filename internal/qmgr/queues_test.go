@@ -102,15 +102,22 @@ func TestQueuePublishOnce(t *testing.T) {
 	}
 
 	all := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark}
-	n := 0
-	for r := q.Reader(all); ; {
+	n, text := 0, ""
+	for r := q.Reader(all, 0); ; {
 		p, err := r.Next()
 		if err == io.EOF {
 			break
 		}
-		if n++; err != nil || !p.Last || p.Offset != 0 || string(p.Data) != fmt.Sprint("message ", n) {
-			t.Fatalf("message %d is %+v, %v", n, p, err)
+		if err != nil || p.Offset != len(text) {
+			t.Fatalf("behind %q of message %d is %+v, %v", text, n+1, p, err)
 		}
+		if text += string(p.Data); !p.Last {
+			continue
+		}
+		if n++; text != fmt.Sprint("message ", n) {
+			t.Fatalf("message %d is %q", n, text)
+		}
+		text = ""
 	}
 	for _, m := range []*wire.QueueMessage{oldest(t, q, wire.QueueSpan{}), oldest(t, q, wire.QueueSpan{First: v.First + 1200})} {
 		if m == nil {

@@ -27,7 +27,10 @@ type slowLine struct {
 	conns []net.Conn
 }
 
-const lineRate = 64 << 10
+const (
+	lineRate    = 64 << 10
+	slowCommand = 96 << 10
+)
 
 func layLine(t *testing.T, s *Server) *slowLine {
 	t.Helper()
@@ -138,6 +141,29 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	wantKind(t, err, transfer.KindTimeout)
 }
 
+// A command that takes longer on its way than a sign of life may, and than its acknowledgement, comes once.
+func TestCommandOverSlowLine(t *testing.T) {
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	line := layLine(t, s)
+	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR", times: times{defaultTimes.probeEvery, probeTimeout, 200 * time.Millisecond, 100 * time.Millisecond}})
+	large := string(noise(slowCommand))
+	for _, data := range []string{large, "small", large} {
+		enqueue(t, near, "ferry.command.FAR.bob", data)
+	}
+	before := line.carried.Load()
+	got := make(chan Delivery, 10)
+	stop := consumeWith(t, far, Commands("FAR"), func(d Delivery) { got <- d; d.Ack() })
+	defer stop()
+	for _, want := range []string{large, "small", large} {
+		if d := receive(t, "a command", got); string(d.Data) != want || d.Attempts != 1 {
+			t.Errorf("a command of %d bytes came at attempt %d; one of %d was due", len(d.Data), d.Attempts, len(want))
+		}
+	}
+	if carried := line.carried.Load() - before; carried > 2*slowCommand*12/10 {
+		t.Errorf("the line has carried %d bytes for %d", carried, 2*slowCommand)
+	}
+}
+
 // Messages of a queue come over a slow line once, also where the connection is lost: the part of an answer that has
 // arrived is kept.
 func TestQueueOverSlowLine(t *testing.T) {
@@ -155,7 +181,7 @@ func TestQueueOverSlowLine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := QueuesOf(far).Reader(span)
+	r := QueuesOf(far).Reader(span, 0)
 	defer r.Close()
 	before := line.carried.Load()
 	var got []byte

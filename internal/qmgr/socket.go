@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -27,6 +28,8 @@ type socket struct {
 	opt  tcp.Options
 	in   atomic.Int64 // bytes read
 	held atomic.Int64 // writes that had to wait and then went on
+
+	greeting context.CancelFunc // ends the watch over the library's greeting; nil: there is none
 }
 
 // Read counts what comes.
@@ -75,6 +78,22 @@ func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 // SetWriteDeadline does nothing: Write has deadlines of its own. A caller's
 // would end a slow write in the middle of a message.
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
+
+// SetDeadline is how the library bounds its greeting: each message of it once, whatever the line needs for them. Here the time
+// bounds how long nothing may move. The zero time ends that. One goroutine calls it.
+func (s *socket) SetDeadline(t time.Time) error {
+	if s.greeting != nil {
+		s.greeting()
+		s.greeting = nil
+	}
+	if t.IsZero() {
+		return s.Conn.SetReadDeadline(t)
+	}
+	still, end := s.moving(context.Background(), time.Until(t))
+	stop := context.AfterFunc(still, func() { s.Conn.SetReadDeadline(time.Unix(1, 0)) })
+	s.greeting = func() { stop(); end() }
+	return nil
+}
 
 // A pulse is proof of life: it changes when the peer has been heard, or when it
 // has taken bytes that had filled the send buffer. Bytes that merely vanish

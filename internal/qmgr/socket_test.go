@@ -1,8 +1,10 @@
 package qmgr
 
 import (
+	"errors"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -70,6 +72,45 @@ func TestStuckWriteEnds(t *testing.T) {
 		}
 		if _, err := near.Read(nil); err != io.ErrClosedPipe {
 			t.Errorf("the socket is still open: %v", err)
+		}
+	})
+}
+
+// The time in which the library greets a queue manager bounds how long nothing moves, and not how long the line needs for the
+// greeting.
+func TestGreetingOverSlowLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		s := &socket{Conn: near}
+		defer s.Close()
+		greet := func() (n int, took time.Duration, err error) {
+			began := time.Now()
+			s.SetDeadline(began.Add(dialTimeout))
+			defer s.SetDeadline(time.Time{})
+			for buf := make([]byte, 1); err == nil; n++ {
+				if _, err = s.Read(buf); err == nil && buf[0] == '\n' {
+					break
+				}
+			}
+			return n, time.Since(began), err
+		}
+		const text = "INFO {}\r\n"
+		go func() {
+			for k := range text {
+				<-time.After(dialTimeout - time.Second) // in the bubble's time
+				far.Write([]byte{text[k]})
+			}
+		}()
+		if n, took, err := greet(); err != nil || n != len(text)-1 || took < 2*dialTimeout {
+			t.Errorf("%d bytes of %d came in %s: %v", n+1, len(text), took, err)
+		}
+		if _, took, err := greet(); !errors.Is(err, os.ErrDeadlineExceeded) || took > dialTimeout+time.Second {
+			t.Errorf("a silent queue manager is given up after %s: %v", took, err)
+		}
+		go far.Write([]byte("\n"))
+		if _, _, err := greet(); err != nil {
+			t.Errorf("the end of a greeting does not end its bound: %v", err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package qmgr
 import (
 	"context"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -12,6 +13,8 @@ import (
 const (
 	probeTimeout = 3 * time.Second
 	quickly      = 5 // looks in the time between two probes
+	// besideMost is how long a connection need not answer while another one to the same host carries bytes.
+	besideMost = 30 * time.Second
 )
 
 // times are what tests make short.
@@ -19,6 +22,8 @@ type times struct {
 	probeEvery   time.Duration // between two looks of the watchdog
 	probeTimeout time.Duration
 	ackWait      time.Duration // see defaultTimes
+	// pullHeartbeat is between two signs of life of the queue manager for a pull, on a line without delay.
+	pullHeartbeat time.Duration
 }
 
 var defaultTimes = times{
@@ -27,7 +32,8 @@ var defaultTimes = times{
 	// How long a message that was lost on its way, or whose handler died, is
 	// held back before it is delivered again. A handler that runs holds its
 	// message for as long as it runs.
-	ackWait: 6 * time.Second,
+	ackWait:       6 * time.Second,
+	pullHeartbeat: 2 * time.Second,
 }
 
 // watch cuts a link that no longer carries anything. TCP alone would go on
@@ -39,6 +45,7 @@ var defaultTimes = times{
 func (c *Conn) watch(l *link) {
 	before := l.socket.Load().pulse()
 	var cut *socket // the last one that was; another takes its place when there is a connection again
+	var s unanswered
 	for n := 1; !sleep(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
 		sock := l.socket.Load()
 		if sock == cut {
@@ -55,11 +62,12 @@ func (c *Conn) watch(l *link) {
 		} else {
 			before = now
 		}
+		beside := c.beside(sock)
 		alive := l.alive(sock, c.cfg.times.probeTimeout)
 		if !alive { // once more: one lost probe proves nothing
 			alive = l.alive(sock, c.cfg.times.probeTimeout)
 		}
-		if alive || c.ctx.Err() != nil {
+		if !s.over(alive, c.beside(sock) != beside, time.Now()) || c.ctx.Err() != nil {
 			continue
 		}
 		c.cfg.Log.Warn("the queue manager connection carries nothing; connecting anew", slog.String("connection", l.role))
@@ -67,6 +75,42 @@ func (c *Conn) watch(l *link) {
 		cut = sock
 		sock.Close()
 	}
+}
+
+// An unanswered decides whether a connection that does not answer is cut. Where others to the same host carry bytes, the
+// line is full, and the system sends lost packets of this one again, later each time. A new connection would have to wait
+// as well.
+type unanswered struct{ since time.Time } // zero: the connection answers
+
+// over takes in whether the connection was alive at a look, and whether others carried bytes meanwhile.
+func (s *unanswered) over(alive, beside bool, now time.Time) bool {
+	switch {
+	case alive:
+		s.since = time.Time{}
+		return false
+	case s.since.IsZero():
+		s.since = now
+	}
+	if beside && now.Sub(s.since) < besideMost {
+		return false
+	}
+	s.since = time.Time{}
+	return true
+}
+
+// beside changes when another connection to the host of a socket shows a sign of life.
+func (c *Conn) beside(of *socket) (sum pulse) {
+	host := func(s *socket) string {
+		host, _, _ := net.SplitHostPort(s.RemoteAddr().String())
+		return host
+	}
+	for _, l := range []*link{c.control, c.data, c.bulk.link} {
+		if s := l.socket.Load(); s != nil && s != of && host(s) == host(of) {
+			p := s.pulse()
+			sum.in, sum.held = sum.in+p.in, sum.held+p.held
+		}
+	}
+	return sum
 }
 
 // alive reports whether there is a reason to leave the link's socket alone: it

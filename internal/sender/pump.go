@@ -130,7 +130,7 @@ func (p *pump) acked(a *wire.Ack) {
 	p.credit.raise(a.Credit)
 	if f := p.out.Load(); f != nil {
 		now := p.cfg.Clock.Now()
-		f.Acked(a.Seq, now)
+		f.Acked(a.Seq, a.Time(), now)
 		if a.Here > a.Seq {
 			f.Arrived(a.Here, now)
 		}

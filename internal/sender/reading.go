@@ -56,7 +56,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 			r.src.Close()
 		}
 		return p.putSums()
-	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits():
+	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits() && !r.streams():
 		r.close() // where it waits, too: the handle may be what is wrong
 	default:
 		p.left.files[n] = r // the epoch is over; the next one may go on here
@@ -70,8 +70,13 @@ const lastingFrom = 1 << 20
 
 // lasting reports whether a reading is of use to a later epoch once the file was sent.
 func (r *reading) lasting() bool {
-	_, stream := r.src.(place.Waiter) // which cannot be opened again
-	return stream || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
+	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
+}
+
+// streams reports whether the source cannot be opened again where it was.
+func (r *reading) streams() bool {
+	_, ok := r.src.(place.Waiter)
+	return ok
 }
 
 // openReading opens the file, or takes up the one that was being read.
@@ -106,7 +111,8 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		return nil, 0, err
 	}
 
-	resumed = resumed && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && seek(src, pt.Source)
+	back, reads := src.(place.Seeker)
+	resumed = resumed && reads && pt.Version == r.facts.Version && 0 < pt.Source && (r.facts.Size < 0 || pt.Source <= r.facts.Size) && back.SeekTo(pt.Source)
 	sum, known := p.sent.digestOf(n, r.facts.Version)
 	if known = known && !(resumed && pt.NoReadBack); known {
 		r.known = sum
@@ -120,7 +126,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		return r, pt.Source, nil
 	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, src.(place.Seeker))
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, back)
 		return r, pt.Source, nil
 	}
 
@@ -157,7 +163,7 @@ func (p *pump) mayGoOn(r *reading) error {
 
 // seek goes to an offset of a file, where that is possible.
 func seek(f place.File, at int64) bool {
-	s, ok := f.(place.Seeker)
+	s, ok := f.(place.Rewinder)
 	return ok && s.SeekTo(at)
 }
 

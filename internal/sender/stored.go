@@ -419,7 +419,7 @@ func openShelf(p *pump) error {
 		if n == 1 {
 			close(p.opened)
 		}
-		p.flight.Acked(n-1, p.cfg.Clock.Now()) // the first one is OPEN, which has no number
+		p.flight.Acked(n-1, time.Time{}, p.cfg.Clock.Now()) // the first one is OPEN, which has no number
 		p.feeder.wake()
 	})
 	p.lane = p.shelf

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"encoding/json"
+	"time"
 
 	"ferry/internal/transfer"
 )
@@ -183,6 +184,15 @@ type Ack struct {
 	Bytes  int64  `json:"bytes"`           // data bytes taken in, in this epoch
 	Ahead  int64  `json:"ahead,omitempty"` // how far the source may run ahead by now, in bytes
 	Here   uint64 `json:"here,omitempty"`  // the newest message that has arrived, where more have than were taken in
+	At     int64  `json:"at,omitempty"`    // when this was said, by the destination's clock, in milliseconds since 1970
+}
+
+// Time is At; zero where that is not said.
+func (a *Ack) Time() (at time.Time) {
+	if a.At != 0 {
+		at = time.UnixMilli(a.At)
+	}
+	return at
 }
 
 // Alive says that the source sends in an epoch. It goes beside the data, which may take long on

@@ -82,7 +82,7 @@ func samples() map[string]*wire.Message {
 			Resolution: transfer.Resolution{Base: "/srv/" + oddName, Into: true}, Resolved: sampleResolved()}}),
 		"busy":   of(wire.Message{Kind: wire.KindBusy, Busy: &wire.Busy{Nonce: 3, Epoch: 7, Place: 2, Reason: sampleErr, Program: true}}),
 		"refuse": of(wire.Message{Kind: wire.KindRefuse, Refuse: &wire.Refuse{Nonce: 3, Error: sampleErr}}),
-		"ack": of(wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 7, Seq: 1 << 50, Credit: 99, Bytes: 98, Here: 1<<50 + 3,
+		"ack": of(wire.Message{Kind: wire.KindAck, Ack: &wire.Ack{Epoch: 7, Seq: 1 << 50, Credit: 99, Bytes: 98, Here: 1<<50 + 3, At: 1 << 40,
 			Safe: &wire.Safe{Item: 4, Offset: 1000}}}),
 		"resync": of(wire.Message{Kind: wire.KindResync, Resync: &wire.Resync{Epoch: 8, Credit: 99, Resume: sampleResume(), Reason: "a gap",
 			Direct: &wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"h:1"}, Pin: strings.Repeat("ab", 32), Token: strings.Repeat("cd", 32)}}}),

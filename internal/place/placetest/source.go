@@ -101,7 +101,7 @@ func testRead(t *testing.T, p *Fixture) {
 		if n := len(facts.Version); n == 0 || n > transfer.MaxVersion {
 			t.Errorf("the version has %d bytes", n)
 		}
-		if s, ok := f.(place.Seeker); ok && size > 0 && s.SeekTo(int64(size)/2) {
+		if s, ok := f.(place.Rewinder); ok && size > 0 && s.SeekTo(int64(size)/2) {
 			if rest, err := io.ReadAll(f); err != nil || string(rest) != string(content[size/2:]) {
 				t.Errorf("%d bytes are read from the middle: %v", len(rest), err)
 			}
