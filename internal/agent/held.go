@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A heldBook is the ledger's list of the transfers that messages may be held for, with their queues. What a transfer does
-// not release at its end, since its queue manager is away or its agent stops, is released later.
+// A heldBook is the ledger's list of the transfers that messages may be held for, with their queues. Messages
+// that a transfer does not release at its end, since its queue manager is away or its agent stops, are released later.
 type heldBook struct {
 	ledger *ledger.Ledger
 	from   *messages.Source
@@ -58,7 +58,7 @@ func (h *heldBook) note(w *place.WalkRequest) error {
 	return h.ledger.Update(func(t *ledger.Tx) error { return h.drawer(t).Put(w.Taker.String(), b) })
 }
 
-// release ends what is held for a transfer. After an error that does not wait it is not tried again: holds end by themselves.
+// release ends that messages are held for a transfer. After an error that does not wait it is not tried again: holds end by themselves.
 func (h *heldBook) release(id transfer.ID) error {
 	all, err := h.queues(id)
 	if len(all) == 0 && err == nil {
@@ -73,7 +73,7 @@ func (h *heldBook) release(id transfer.ID) error {
 	return errors.Join(err, h.ledger.Update(func(t *ledger.Tx) error { return h.drawer(t).Delete(id.String()) }))
 }
 
-// releaseEnded releases what is still held for transfers that have ended, until one must wait.
+// releaseEnded releases messages that are still held for transfers that have ended, until one must wait.
 func (h *heldBook) releaseEnded() error {
 	var ended []transfer.ID
 	err := h.ledger.View(func(t *ledger.Tx) error {
@@ -102,7 +102,7 @@ func (h *heldBook) releaseEnded() error {
 	return err
 }
 
-// Walk is that of the queues; what it holds is written down before.
+// Walk is that of the queues. Their names are written down before messages are held.
 func (q queueSource) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	if !w.Taker.IsZero() {
 		if err := q.held.note(&w); err != nil {

@@ -35,8 +35,8 @@ func (r *releases) Release(_ context.Context, queue transfer.QueueName, id trans
 	return r.away
 }
 
-// What a transfer that has ended could not release is released once the queue manager is there; what a transfer that has
-// not ended holds stays held.
+// Messages that a transfer could not release at its end are released once the queue manager is there; those of a transfer
+// that has not ended stay held.
 func TestHeldIsReleasedLater(t *testing.T) {
 	l, err := ledger.Open(t.TempDir(), ledger.Options{Clock: clock.System, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -59,7 +59,7 @@ func TestHeldIsReleasedLater(t *testing.T) {
 	for _, id := range []transfer.ID{lives, ended} {
 		put(id, transfer.Negotiating)
 		w := place.WalkRequest{Taker: id, Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS"}, transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS?group=g"})}
-		_, _ = q.Walk(t.Context(), w, func(transfer.Item) error { return nil }) // which the manager that is away ends
+		_, _ = q.Walk(t.Context(), w, func(transfer.Item) error { return nil }) // it ends, for the manager is away
 	}
 	put(ended, transfer.Failed)
 	if err := q.Release(ended, nil); !transfer.KindOf(err).Waits() {
