@@ -495,6 +495,11 @@ func (a *Agent) ageLoop() {
 			if err != nil {
 				a.log.Error("cannot write the ledger", "error", err)
 			}
+			if a.held != nil {
+				if err := a.held.releaseEnded(); err != nil {
+					a.log.Warn("cannot release messages", "error", err)
+				}
+			}
 			t.Reset(time.Minute)
 		case <-a.ctx.Done():
 			return

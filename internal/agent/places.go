@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/messages"
 	"ferry/internal/place"
@@ -16,15 +17,17 @@ import (
 const queuesDir = "queues"
 
 // newPlaces are the local files of an agent, and the application queues of its queue manager.
-func newPlaces(fs *localfs.FS, conn *qmgr.Conn, dir string) bothPlaces {
+func newPlaces(fs *localfs.FS, conn *qmgr.Conn, l *ledger.Ledger, dir string) bothPlaces {
 	queues := qmgr.QueuesOf(conn)
-	return bothPlaces{fs.Place(), messages.NewSource(queues), messages.NewTarget(queues, filepath.Join(dir, queuesDir))}
+	from := messages.NewSource(queues)
+	return bothPlaces{fs.Place(), from, &heldBook{l, from}, messages.NewTarget(queues, filepath.Join(dir, queuesDir))}
 }
 
 // bothPlaces are local files and queues. A request, and each DEST, says which of them it means.
 type bothPlaces struct {
 	localfs.Local
 	from *messages.Source
+	held *heldBook
 	to   *messages.Target
 }
 
@@ -42,12 +45,13 @@ func (b bothPlaces) For(of transfer.Place, may place.Permit) place.Source {
 	if of != transfer.Queues {
 		return files
 	}
-	return queueSource{b.from.For(of, may).(*messages.Source), files, files}
+	return queueSource{b.from.For(of, may).(*messages.Source), b.held, files, files}
 }
 
 // queueSource is the queues for one request. Its triggers look at files.
 type queueSource struct {
 	*messages.Source
+	held *heldBook
 	place.Examiner
 	place.FileBudget
 }

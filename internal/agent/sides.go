@@ -25,7 +25,8 @@ type sides struct {
 	sendCfg  sender.Config
 	sched    *scheduler
 	lanes    *lanes
-	storing  *storing // nil where Config.Streams are there
+	storing  *storing  // nil where Config.Streams are there
+	held     *heldBook // nil where Config.Streams are there
 	gate     *gatekeeper
 	witness  *witnessing
 	older    *older

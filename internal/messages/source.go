@@ -128,7 +128,7 @@ func (s *Source) Release(id transfer.ID, sources []transfer.Path) (err error) {
 	}
 	for _, q := range queues {
 		if of := s.queues.Release(context.Background(), q, id); transfer.KindOf(of) != transfer.KindMissing {
-			err = errors.Join(err, of)
+			err = errors.Join(err, waiting(of))
 		}
 	}
 	return err
