@@ -267,9 +267,11 @@ func (b *bench) as(who string, kind wire.Kind, body any) error {
 	return err
 }
 
+// create has a monitor made, and waits until its first look is over: files that a test makes then are found together.
 func (b *bench) create(d *Definition, replace bool) {
 	b.t.Helper()
 	b.must(b.as("ann", CommandCreate, Create{*d, replace}))
+	synctest.Wait()
 }
 
 func (b *bench) shown() Shown {

@@ -251,10 +251,10 @@ func TestDefinedAnew(t *testing.T) {
 		b.must(b.as("ann", CommandRemove, Named{"m"}))
 		b.create(files(), false)
 		pass(2 * time.Second)
-		b.expect("[a:2 b:2]")
+		b.expect("[a:3 b:3]") // once for each monitor
 		b.must(b.as("ann", CommandClear, Named{"m"}))
 		pass(2 * time.Second)
-		b.expect("[a:3 b:3]")
+		b.expect("[a:4 b:4]")
 	})
 }
 

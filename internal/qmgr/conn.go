@@ -41,7 +41,7 @@ type ConnConfig struct {
 	// Identity is who connects, where the queue manager has a Guard: it takes the place of
 	// TLS, and of Self where it is not a queue manager's.
 	Identity *identity.Identity
-	Timeout  time.Duration // how long Connect tries; default 5 s, negative for ever
+	Timeout  time.Duration // how long Connect tries; default 5 s, and a minute to Server; negative for ever
 	Log      *slog.Logger  // default: nothing is logged
 
 	// Asks is of who carries no data, as is an Identity that has no part in it: messages of both
@@ -118,6 +118,9 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 		cfg.TLS = i.Client(identity.OneOf(i.Name().Network, identity.Manager))
 	}
 	cfg.Self = cmp.Or(cfg.Self, transfer.Token(cfg.Name))
+	if cfg.Server != nil {
+		cfg.Timeout = cmp.Or(cfg.Timeout, ownTimeout)
+	}
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultConnectTimeout)
 	cfg.times = cmp.Or(cfg.times, defaultTimes)
 	if cfg.Log == nil {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,6 +14,10 @@ import (
 )
 
 const responderName = "ferry queue manager"
+
+// ownTimeout is how long a queue manager waits for itself to answer when it connects. Silence within one process says
+// only that the host is busy.
+const ownTimeout = time.Minute
 
 // An ownConn is a queue manager's connection to itself, with which it answers and does all that it does of its
 // own. It comes back: the server ends each connection when the JWT ends with which it was made, and
@@ -61,7 +66,7 @@ func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
 
 // dial makes the connection, with the subscriptions that there are.
 func (o *ownConn) dial() error {
-	nc, err := nats.Connect("", nats.InProcessServer(o.s.ns), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+	nc, err := nats.Connect("", nats.InProcessServer(o.s.ns), nats.Timeout(ownTimeout), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.s.cfg.identity(), o.data))
 	if err != nil {
 		return err

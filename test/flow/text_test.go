@@ -52,7 +52,7 @@ func dice(t *testing.T) *rand.Rand {
 
 // Whoever is killed, at whatever moments, text becomes what it would have
 // become, the digests of both sides are right, and little is sent again.
-// Each conversion is there on one lane; neither side knows on which it is.
+// One conversion goes over both lanes and the others over one: neither side knows its lane.
 func TestTextKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	for k, c := range conversions() {

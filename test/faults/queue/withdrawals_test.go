@@ -239,7 +239,7 @@ func (w *withdrawing) judge(k int, state map[string]string) {
 		case a.cancel:
 			said["cancelled"]++
 			if arrived || s != "cancelled" {
-				w.t.Errorf("round %d: what was cancelled while it was queued is %s, its file has arrived: %v", k, s, arrived)
+				w.t.Errorf("round %d: what was cancelled while it was queued is %s, its file has arrived: %v\n%s", k, s, arrived, r.Stderr)
 			}
 		case withdrawn(r):
 			said["withdrawn"]++

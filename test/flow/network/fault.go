@@ -23,7 +23,12 @@ func (n *Network) Comes(who string) (ready bool) {
 	case <-p.ready:
 		return true
 	case <-p.ended:
-		return false
+		select {
+		case <-p.ready:
+			return true
+		default:
+			return false
+		}
 	case <-time.After(patience):
 		n.t.Fatalf("%s is neither ready nor gone after %s", who, patience)
 		return false
