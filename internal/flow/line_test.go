@@ -167,7 +167,7 @@ func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
 	w.rate = 125e3
 	f, most := w.join(0), int64(0)
 	for end := w.now.Add(30 * time.Second); w.now.Before(end); w.now = w.now.Add(25 * time.Millisecond) {
-		f.left = min(f.left+5000, 20_000) // 200 kB/s, of which little can wait
+		f.left = min(f.left+5000, 20_000) // 200 kB/s; little can wait
 		w.push(f)
 		for len(w.acks) > 0 && w.acks[0].at.Before(w.now) {
 			a := w.acks[0]

@@ -404,7 +404,7 @@ func TestFirstCompleteGroup(t *testing.T) {
 }
 
 // An epoch that ends does not have the messages read from their beginning again: a file goes back to any offset that was
-// read, and asks for what is behind it.
+// read, and asks for the bytes behind it.
 func TestGoesBack(t *testing.T) {
 	for _, path := range []transfer.Path{"queue:ORDERS", "queue:ORDERS?delimiter=%3B%0A", "queue:ORDERS?delimiter=%3B&delimiter-at=before", "queue:ORDERS?delimiter=%3B&delimiter-at=after"} {
 		q := newQueues()
@@ -429,7 +429,7 @@ func TestGoesBack(t *testing.T) {
 				t.Fatalf("%s: other bytes than before are read at %d: %v", path, at, err)
 			}
 			if again := q.read - before; again > len(some)+100 {
-				t.Errorf("%s: %d bytes are asked for at %d, of which %d are read", path, again, at, len(some))
+				t.Errorf("%s: %d bytes are asked for at %d; %d are read", path, again, at, len(some))
 			}
 			if rest, err := io.ReadAll(f); err != nil || string(rest) != string(want[at+len(some):]) {
 				t.Fatalf("%s: other bytes than before follow: %v", path, err)

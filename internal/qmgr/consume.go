@@ -168,7 +168,7 @@ func (r *queueReader) read(ctx context.Context) error {
 	}
 }
 
-// next waits for one message. No more are asked for: what is fetched and not handled would be held back for a while when the
+// next waits for one message. No more are asked for: a message that is fetched and not handled would be held back for a while when the
 // connection is lost.
 //
 // A large message, or others before it, may take longer on the line than a sign of life of the queue manager may. Then next

@@ -79,7 +79,7 @@ func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 // would end a slow write in the middle of a message.
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
-// SetDeadline is how the library bounds its greeting: each message of it once, whatever the line needs for them. Here the time
+// SetDeadline is how the library bounds its greeting, however long the line needs for it. Here the time
 // bounds how long nothing may move. The zero time ends that. One goroutine calls it.
 func (s *socket) SetDeadline(t time.Time) error {
 	if s.greeting != nil {

@@ -62,12 +62,12 @@ func (c *Conn) watch(l *link) {
 		} else {
 			before = now
 		}
-		beside := c.beside(sock)
+		others := beside(c, sock)
 		alive := l.alive(sock, c.cfg.times.probeTimeout)
 		if !alive { // once more: one lost probe proves nothing
 			alive = l.alive(sock, c.cfg.times.probeTimeout)
 		}
-		if !s.over(alive, c.beside(sock) != beside, time.Now()) || c.ctx.Err() != nil {
+		if !s.over(alive, beside(c, sock) != others, time.Now()) || c.ctx.Err() != nil {
 			continue
 		}
 		c.cfg.Log.Warn("the queue manager connection carries nothing; connecting anew", slog.String("connection", l.role))
@@ -99,7 +99,7 @@ func (s *unanswered) over(alive, beside bool, now time.Time) bool {
 }
 
 // beside changes when another connection to the host of a socket shows a sign of life.
-func (c *Conn) beside(of *socket) (sum pulse) {
+func beside(c *Conn, of *socket) (sum pulse) {
 	host := func(s *socket) string {
 		host, _, _ := net.SplitHostPort(s.RemoteAddr().String())
 		return host

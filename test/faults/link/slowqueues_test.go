@@ -18,7 +18,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A queueCase is something done with application queues while a line is slow. The bytes are worth 30 s of the line.
+// A queueCase is something done with application queues while a line is slow. The bytes are worth 30 s of the line, in the
+// short form 6 s.
 type queueCase struct {
 	name string
 	run  func(*queueStory)
@@ -36,8 +37,15 @@ var queueCases = []queueCase{
 
 var queueRates = []int{64, 128, 256, 512, 1000, 2000} // kbit/s
 
+// shortQueues are the cases and rates of the short form.
+var shortQueues = []struct{ rate, of int }{{256, 0}, {512, 1}, {512, 2}, {256, 4}, {2000, 5}, {256, 6}}
+
 const (
 	queueWorth = 30 * time.Second
+	queueShort = 6 * time.Second
+	// queueLoose is how many times the ideal time a case of the short form may take: it runs beside other work, and its
+	// bytes decide.
+	queueLoose = 5
 	// chatter is how many bytes a second the line carries beside a transfer, in each direction: signs of life, progress,
 	// acknowledgements and audit records. On 64 kbit/s that is a fifth of it.
 	chatter = 2 << 10
@@ -47,16 +55,33 @@ const (
 // of its bytes (INV-10).
 func TestCampaignSlowQueues(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-queues", What: "an agent, or a person, is at a line of 64 kbit/s to 2 Mbit/s: files become messages of queues and messages files, messages are put, taken and listed, and the rate falls from 2 Mbit/s to 64 kbit/s in the middle",
-		Unit: "loads", Full: len(queueRates)*len(queueCases) + 2, Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
-		func(t *testing.T, c *campaign.C) { c.Beside(t, 4, overSlowQueue) })
+		Unit: "loads", Full: len(queueRates)*len(queueCases) + 2, Short: len(shortQueues), Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
+		func(t *testing.T, c *campaign.C) {
+			if c.Short {
+				c.Beside(t, len(shortQueues), func(t *testing.T, seed uint64, r *rand.Rand) {
+					k := shortQueues[int(seed-1)%len(shortQueues)]
+					s := newQueueStory(t, seed, r)
+					s.rate, s.worth, s.loose = k.rate, queueShort, queueLoose
+					queueCases[k.of].run(s)
+				})
+				return
+			}
+			c.Beside(t, 4, overSlowQueue)
+		})
+}
+
+// newQueueStory brings a network up for a case.
+func newQueueStory(t *testing.T, seed uint64, r *rand.Rand) *queueStory {
+	w := lay(t)
+	s := &queueStory{story: &story{t: t, r: r, w: w}, seed: seed, rate: 2000, worth: queueWorth, loose: 1.3}
+	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Listen: w.listen(), Direct: "tls", Wrap: w.wrap(), Shape: network.ShapeHub})
+	s.n.Ferry("queue", "create", "Q").OK()
+	return s
 }
 
 func overSlowQueue(t *testing.T, seed uint64, r *rand.Rand) {
 	n := int(seed-1) % (len(queueRates)*len(queueCases) + 2)
-	w := lay(t)
-	s := &queueStory{story: &story{t: t, r: r, w: w}, seed: seed, rate: 2000}
-	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Listen: w.listen(), Direct: "tls", Wrap: w.wrap(), Shape: network.ShapeHub})
-	s.n.Ferry("queue", "create", "Q").OK()
+	s := newQueueStory(t, seed, r)
 	switch fall := n - len(queueRates)*len(queueCases); fall {
 	case 0:
 		s.falls = true
@@ -77,6 +102,8 @@ type queueStory struct {
 	seed  uint64
 	rate  int  // kbit/s
 	falls bool // to 64 kbit/s in the middle
+	worth time.Duration
+	loose float64 // times the ideal time that the case may take
 }
 
 // bytes is how much the line carries in a time.
@@ -86,7 +113,7 @@ func (s *queueStory) bytes(d time.Duration) int64 {
 
 // read sends the messages of a queue at a slow line as one file.
 func (s *queueStory) read(size int, group bool) {
-	all := s.bytes(queueWorth)
+	all := s.bytes(s.worth)
 	if s.falls {
 		all /= 4
 	}
@@ -111,7 +138,7 @@ func (s *queueStory) read(size int, group bool) {
 
 // write makes messages of a file that comes over the same slow line as the messages leave.
 func (s *queueStory) write(size int) {
-	all := s.bytes(queueWorth / 2)
+	all := s.bytes(s.worth / 2)
 	if s.falls {
 		all /= 2
 	}
@@ -160,14 +187,14 @@ func (s *queueStory) measure(agent string, all int64, times int, args ...string)
 	in, out = s.w.sentTo(agent)-in, s.w.sentBy(agent)-out
 	s.t.Logf("%d kbit/s of %s, %s, %d bytes: %.1f s, worth %.1f s (%.2f); resumes %d, again %d bytes; the line carried %.2f and %.2f of them", s.rate, agent, strings.Join(args, " "), all,
 		took.Seconds(), worth.Seconds(), took.Seconds()/worth.Seconds(), r.Summary.Resumes, r.Summary.BytesResent, float64(in)/float64(all), float64(out)/float64(all))
-	again, most := all/50, 1.3*worth.Seconds()
+	again, most := all/50, s.loose*worth.Seconds()
 	if s.falls {
 		again = all * 15 / 100
 	} else if r.Summary.Resumes > 0 {
 		s.t.Errorf("%d resumes on a line of a constant rate", r.Summary.Resumes)
 	}
 	if s.rate == 64 {
-		most = 1.5 * worth.Seconds()
+		most = max(s.loose, 1.5) * worth.Seconds()
 	}
 	most += float64(2*each*8) / float64(s.rate*1000)
 	if r.Summary.BytesResent > again {
@@ -216,7 +243,8 @@ func (s *queueStory) noise(n int) []byte {
 
 // lists asks for long answers at a slow line.
 func (s *queueStory) lists() {
-	const transfers, files = 12, 150
+	const files = 150
+	transfers := 2 + int(s.worth/(3*time.Second))
 	for k := range transfers {
 		dir := fmt.Sprintf("in/%d", k)
 		s.n.Files(source, dir, s.seed*100+uint64(k), files, 10)

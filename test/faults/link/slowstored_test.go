@@ -39,6 +39,10 @@ const (
 	storedSlack  = 1.3 // times the ideal time
 	slowestSlack = 1.5 // the same on 64 kbit/s
 	lineSlack    = 1.3 // times the payload, that the line carries
+	// storedChatter is how many bytes a second the line carries beside the payload: questions and answers of the control
+	// connection (750), and headers of their packets. On 64 kbit/s, 160,000 bytes had 166,700 bytes of stored data, 7,000 of a
+	// third connection, 21,000 of the control connection, and 27,000 of packet headers, in 28 s; nothing was sent again.
+	storedChatter = 1 << 10
 
 	// starts is how many bytes an agent's line carries when the agent starts: three handshakes, its questions and their answers.
 	starts = 20 << 10
@@ -180,7 +184,7 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 	if limit := time.Duration(slack*float64(ideal)) + fixed; took > limit {
 		t.Errorf("it took %.1f s, and may take %.1f s", took.Seconds(), limit.Seconds())
 	}
-	if limit := lineSlack*float64(all) + float64(once); float64(bytes) > limit {
+	if limit := lineSlack*float64(all) + float64(once) + storedChatter*took.Seconds(); float64(bytes) > limit {
 		t.Errorf("the line carried %d bytes, and may carry %.0f", bytes, limit)
 	}
 	if limit := 3*besideWorth + fixed; besideTook > limit {
