@@ -70,12 +70,17 @@ func TestALongMessageIsNoSilence(t *testing.T) {
 		}
 	}
 
-	silent := false
-	for range 9 {
-		silent = tick(0)
-	}
-	if !silent {
-		t.Error("after 9 s in which the line carried nothing the destination is not taken for silent")
+	for what, bytes := range map[string]uint64{"the line carried nothing": 0, "other data alone were carried, and nothing waited": 100} {
+		silent := false
+		lane.waiting = bytes == 0
+		for range 9 {
+			silent = tick(bytes)
+		}
+		if !silent {
+			t.Errorf("after 9 s in which %s the destination is not taken for silent", what)
+		}
+		start = now.now
+		f.Line().Carries(start)
 	}
 }
 
