@@ -70,14 +70,14 @@ func TestALongMessageIsNoSilence(t *testing.T) {
 		}
 	}
 
-	for what, bytes := range map[string]uint64{"the line carried nothing": 0, "other data alone were carried, and nothing waited": 100} {
+	for deed, bytes := range map[string]uint64{"the line carried nothing": 0, "other data alone were carried, and nothing waited": 100} {
 		silent := false
 		lane.waiting = bytes == 0
 		for range 9 {
 			silent = tick(bytes)
 		}
 		if !silent {
-			t.Errorf("after 9 s in which %s the destination is not taken for silent", what)
+			t.Errorf("%s for 9 s, and the destination is not taken for silent", deed)
 		}
 		start = now.now
 		f.Line().Carries(start)
@@ -122,7 +122,7 @@ func TestSignsOfLifeAreFew(t *testing.T) {
 // A standingShelf is a store that is not used.
 type standingShelf struct{ Shelf }
 
-// What the destination says has arrived is no longer on the line, though it is not acknowledged. What was not sent cannot have arrived.
+// A message that has arrived is no longer on the line, though it is not acknowledged. A message that was not sent cannot have arrived.
 func TestArrivedIsNotOnTheLine(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := &pump{}
