@@ -56,7 +56,14 @@ func TestTextsOfWindows(t *testing.T) {
 	if b, err := readText(c, "template", name, 1000); err != nil || string(b) != "version: 1\r\n" {
 		t.Errorf("readText gave %q, %v", b, err)
 	}
-	if b, err := readRules(c, name); strings.ContainsRune(fmt.Sprint(string(b), err), 0) {
+	if b, err := readRules(c, name); b != nil || strings.Contains(fmt.Sprint(err), "UTF") || strings.ContainsRune(fmt.Sprint(err), 0xfffd) {
+		t.Errorf("readRules gave %q, %v", b, err)
+	}
+	const rules = `{"v": 1}`
+	if err := os.WriteFile(name, []byte("\xff\xfe"+strings.Join(strings.Split(rules, ""), "\x00")+"\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := readRules(c, name); err != nil || string(b) != rules {
 		t.Errorf("readRules gave %q, %v", b, err)
 	}
 	want := enrol.Token{Network: strings.Repeat("a", 8), Root: strings.Repeat("0", 64), Secret: strings.Repeat("A", 43), Addresses: []string{"hub:4223"}}

@@ -14,13 +14,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// said is what a command has printed, and its exit code.
+// said is the output of a command, and its exit code.
 type said struct {
 	out, err string
 	code     int
 }
 
-// hand runs f with a request on its way, and gives what the command says.
+// hand runs f with a request on its way, and gives the output of the command.
 func hand(f func(h *handing) error) said {
 	var out, notes bytes.Buffer
 	cmd := &cobra.Command{}

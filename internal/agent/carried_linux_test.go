@@ -12,8 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The source sees what its connection to the queue manager has carried, and the destination what has come by its own: the lanes
-// of an agent say so.
+// The lanes of an agent say how many bytes its connection to the queue manager has carried, and how many have come by it.
 func TestLanesSayWhatTheyCarry(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -51,7 +50,7 @@ func TestLanesSayWhatTheyCarry(t *testing.T) {
 	if n := target.came("ALPHA") - before; n < size {
 		t.Errorf("%d bytes have come of a message of %d", n, size)
 	}
-	if n := carried(source) - was; n < size { // what has come is acknowledged on this host
+	if n := carried(source) - was; n < size { // bytes that came are acknowledged on this host
 		t.Errorf("%d bytes are carried of a message of %d", n, size)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/client"
 	"ferry/internal/clock"
+	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -48,9 +49,29 @@ func TestAnOlderLedgerIsNoticed(t *testing.T) {
 	}
 	run(false, func() { cancel(); cancel() })
 	run(false, func() {})
+	had := numbered(t, dir)
 	dir = older
 	run(true, cancel)
+	if n := numbered(t, dir); n <= had+1 { // the warning and the cancel
+		t.Errorf("the last audit record of the copy has the number %d, and the others know %d of the ledger", n, had)
+	}
 	run(true, func() {})
+}
+
+// numbered is the number of the last audit record of the ledger in a directory.
+func numbered(t *testing.T, dir string) (n uint64) {
+	t.Helper()
+	l, err := ledger.Open(dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = l.View(func(tx *ledger.Tx) error { n = ledger.Numbered(tx); return nil })
+	}
+	if err == nil {
+		err = l.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // A transfer that the destination, or coordination, has on record and that the ledger does not know
@@ -96,6 +117,9 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 	for range 2 {
 		p, err := ask("BETA", wire.Begun{Transfer: q.ID, Counts: transfer.Counts{Items: 2, Files: 1, Bytes: 5}})
 		lost(p, err, transfer.Partial)
+	}
+	if p, err := ask("GAMMA", wire.Begun{Transfer: q.ID}); transfer.KindOf(err) != transfer.KindNotFound {
+		t.Errorf("another agent hears of it %+v, %v", p, err)
 	}
 	p, err := net.Submit(s.ctx, q, nil)
 	lost(p, err, transfer.Partial)

@@ -7,7 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The handover of a request moves forward alone: what was stored stays stored, and a doubt stays a doubt until the store is
+// The handover of a request moves forward alone: a stored request stays stored, and a doubt stays a doubt until the store is
 // acknowledged.
 func TestHandoverAfterATry(t *testing.T) {
 	full, large, away := transfer.Errorf(transfer.KindNoSpace, "full"), transfer.Errorf(transfer.KindTooLarge, "too large"), transfer.Errorf(transfer.KindNoManager, "away")

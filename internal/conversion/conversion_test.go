@@ -216,6 +216,25 @@ func TestWhatBecomesOfText(t *testing.T) {
 	}
 }
 
+// A line of characters of two bytes that is wrapped into records of a page that shifts begins and ends shifted in, in each of them.
+func TestEachRecordIsShiftedIn(t *testing.T) {
+	const lrecl, text = 10, "日本語の長い行は切られる\nab日本cd\n"
+	got, err := run(t, plan(t, request(true, transfer.Content{ToEncoding: "IBM-939", ToRecords: fb(lrecl)})), []byte(text), false)
+	if err != nil || len(got) == 0 || len(got)%lrecl != 0 {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	for n := 0; n < len(got); n += lrecl {
+		rec := got[n : n+lrecl]
+		if out, in := bytes.Count(rec, []byte{0x0e}), bytes.Count(rec, []byte{0x0f}); out == 0 || out != in || bytes.LastIndexByte(rec, 0x0f) < bytes.LastIndexByte(rec, 0x0e) {
+			t.Errorf("record %d is % x", n/lrecl+1, rec)
+		}
+	}
+	back, err := run(t, plan(t, request(true, transfer.Content{FromEncoding: "IBM-939", FromRecords: fb(lrecl)})), got, false)
+	if want := strings.ReplaceAll(text, "\n", ""); err != nil || strings.ReplaceAll(string(back), "\n", "") != want {
+		t.Errorf("it is read as %q, %v", back, err)
+	}
+}
+
 // The line ends of one page are found by bytes; the converter, which knows
 // characters, must agree.
 func TestLineEndsAreThoseOfTheConverter(t *testing.T) {
@@ -435,6 +454,7 @@ func TestRefused(t *testing.T) {
 		{request(true, transfer.Content{ToEncoding: "IBM-1074"}), "IBM-1047"},
 		{request(true, transfer.Content{FromEncoding: "UTF-9"}), "UTF-8"},
 		{request(true, transfer.Content{ToEncoding: "UTF-16", ToRecords: fb(80)}), "records cannot be kept in code page UTF-16"},
+		{request(true, transfer.Content{ToEncoding: "ISO-2022-JP", ToRecords: fb(80)}), "records cannot be written in code page"},
 		{request(true, transfer.Content{EOL: "cr"}), "cr"},
 		{request(true, transfer.Content{EOL: "lf", ToRecords: fb(80)}), "--eol"},
 		{request(true, transfer.Content{ToEncoding: "IBM-1047", Replace: "€"}), "€"},

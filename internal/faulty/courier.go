@@ -86,7 +86,7 @@ type pipe struct {
 	queue   []due // under c.mu, as swap and carried
 	swap    *Parcel
 	carried uint64  // bytes, under a Rate
-	spare   float64 // what is left of the Burst, at a time
+	spare   float64 // bytes that are left of the Burst, at a time
 	at      time.Time
 	notify  chan struct{}
 }

@@ -26,7 +26,7 @@ func fill(f *Flight, seq uint64, now time.Time) uint64 {
 	return seq
 }
 
-// Small messages that are acknowledged quickly prove a rate, and not that the line carries more at once. What is under
+// Small messages that are acknowledged quickly prove a rate, and not that the line carries more at once. The bytes under
 // way may grow by the bytes that were acknowledged while it was bounded, and not beyond a second of the rate.
 func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
 	l := &Line{}
@@ -180,7 +180,7 @@ func TestLineIsNotSilent(t *testing.T) {
 	}
 }
 
-// What was measured holds for 10 s without a word. After that the line is of unknown speed.
+// A measured rate holds for 10 s without a word. After that the line is of unknown speed.
 func TestLineForgetsWhatIsOld(t *testing.T) {
 	for pause, kept := range map[time.Duration]bool{lineStale - time.Second: true, lineStale + time.Second: false} {
 		w := newWireline(t, 1e6, 10*time.Millisecond)

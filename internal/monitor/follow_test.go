@@ -328,6 +328,15 @@ func TestOrdered(t *testing.T) {
 		b.ended("c", transfer.KindNone)
 		pass(1500 * time.Millisecond)
 		b.expect("[a:1 b:1 c:2 d:1]")
+		b.write("in/e", "e")
+		pass(30 * time.Second)
+		b.expect("[a:1 b:1 c:2 d:1]")
+		last := b.last().ID
+		b.set(func() { delete(b.accepted, last); delete(b.states, last) }) // the agent has forgotten the transfer, which is over
+		pass(1500 * time.Millisecond)
+		if m := b.shown(); m.Waiting > 0 || m.Triggers != 6 {
+			t.Errorf("after a transfer that the agent has forgotten %d of %d triggers wait", m.Waiting, m.Triggers)
+		}
 	})
 }
 

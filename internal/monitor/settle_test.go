@@ -70,8 +70,8 @@ func TestSettle(t *testing.T) {
 // Without a settle time a file is sent at the first poll.
 func TestSettleOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
-		b.create(files(), false)
 		b.put("in/x", "part1")
+		b.create(files(), false)
 		pass(1100 * time.Millisecond)
 		b.expect("[x:1]")
 	})

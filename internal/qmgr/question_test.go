@@ -25,7 +25,7 @@ func TestAQuestionLastsWhileBytesMove(t *testing.T) {
 			time.Sleep(time.Second)
 			s.in.Add(1)
 			if ctx.Err() != nil {
-				t.Fatalf("after %s, in which bytes came all the time, the question is given up", time.Since(began))
+				t.Fatalf("bytes came for %s without a pause, and the question is given up", time.Since(began))
 			}
 		}
 		last := time.Now()

@@ -121,7 +121,7 @@ func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
 	})
 }
 
-// A message of which a part was read, and which another reader has taken by then, is not put together with the next one.
+// A message that another reader takes after its first part was read is not put together with the next one.
 func TestAMessageThatIsTakenMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &crawlingKeeper{data: noise(20_000), rate: 1e6, broken: true, taken: true}

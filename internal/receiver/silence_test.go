@@ -8,7 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A stopped clock says what it is told.
+// A stopped clock gives the time that the test has set.
 type stopped struct {
 	clock.Clock
 	now time.Time
@@ -75,7 +75,7 @@ func TestASourceThatLivesHearsThatNoEpochIsOpen(t *testing.T) {
 	}
 }
 
-// What has arrived of an epoch says nothing of another one.
+// The messages that have arrived are counted for each epoch.
 func TestArrivedIsOfAnEpoch(t *testing.T) {
 	b := newMailbox()
 	b.open()

@@ -70,12 +70,17 @@ func TestALongMessageIsNoSilence(t *testing.T) {
 		}
 	}
 
-	silent := false
-	for range 9 {
-		silent = tick(0)
-	}
-	if !silent {
-		t.Error("after 9 s in which the line carried nothing the destination is not taken for silent")
+	for deed, bytes := range map[string]uint64{"the line carried nothing": 0, "other data alone were carried, and nothing waited": 100} {
+		silent := false
+		lane.waiting = bytes == 0
+		for range 9 {
+			silent = tick(bytes)
+		}
+		if !silent {
+			t.Errorf("%s for 9 s, and the destination is not taken for silent", deed)
+		}
+		start = now.now
+		f.Line().Carries(start)
 	}
 }
 
@@ -117,7 +122,7 @@ func TestSignsOfLifeAreFew(t *testing.T) {
 // A standingShelf is a store that is not used.
 type standingShelf struct{ Shelf }
 
-// What the destination says has arrived is no longer on the line, though it is not acknowledged. What was not sent cannot have arrived.
+// A message that has arrived is no longer on the line, though it is not acknowledged. A message that was not sent cannot have arrived.
 func TestArrivedIsNotOnTheLine(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := &pump{}

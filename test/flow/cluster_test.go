@@ -123,8 +123,8 @@ func TestQueueManagersAreRestartedInTurn(t *testing.T) {
 }
 
 // With two of three queue managers gone nothing is stored. A request is then not queued: the command says that it was not stored, or
-// that it may have been, and ends with 75. What was not stored is in no list and does not run when the others are back; what may have been
-// is withdrawn where that can be done.
+// that it may have been, and ends with 75. A request that was not stored is in no list and does not run when the others are back; one that may have
+// been is withdrawn where that can be done.
 func TestNothingIsQueuedWithoutALeader(t *testing.T) {
 	t.Parallel()
 	n := trio(t, "off", "ALPHA", "BETA")

@@ -39,6 +39,7 @@ const (
 	inPaths    = "./test/faults/paths"
 	inKill     = "./test/faults/kill"
 	inLink     = "./test/faults/link"
+	inFlow     = "./internal/flow"
 	inMonitors = "./test/faults/monitored"
 
 	inAuthority = "./internal/authority"
@@ -121,10 +122,10 @@ var mutants = []mutant{
 	{"call-started-twice", "a program that ran when its agent ended is started again unasked", inCall, "TestNotAgainAfterACrash"},
 	{"tally-unchecked", "what has arrived is not compared with what arrived at the job's other destinations", inProtocol, "TestDeletedForTheRightSum"},
 	{"replaced-unseen", "a file is sent that is another version than the request expects", inProtocol, "TestReplacedBeforeItIsRead"},
-	{"line-unmeasured", "a line is believed before its rate is known, and is silent after 4 s", inLink, "slow-lines"},
+	{"line-unmeasured", "a line is believed before its rate is known, and is silent after 4 s", inFlow, "TestLineDoesNotBelieveABurst"},
 	{"stored-part-dropped", "the part of a stored message that has come is read again", inLink, "slow-stored"},
 	{"question-by-time", "a question is given up at its time, though bytes of it move", inManager, "TestQuestionsOverSlowLines"},
-	{"lost-ledger-unasked", "a destination does not end a transfer that its source has lost", inQueue, "rollback"},
+	{"lost-ledger-unasked", "a destination does not end a transfer that its source has lost", inProtocol, "TestSourceLedgerGone"},
 	{"trigger-unbound", "a transfer of a monitor sends another version than the one that triggered", inMonitors, "monitor-versions"},
 	{"reserve-kept", "a queue manager keeps its reserve on a full disk", inDisk, "hub-full"},
 	{"name-is-pattern", "a literal path with a wildcard in it matches other files", inLocalfs, "TestNamesAreLiteral"},

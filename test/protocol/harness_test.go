@@ -93,7 +93,7 @@ type hooks struct {
 	noted  func(r *run, rec *audit.Record) bool         // true: dies in this transaction
 	power  func(n *node) *rand.Rand                     // a crash is a power cut, with these losses; nil: of the process
 	remote func(said *wire.Accept) bool                 // the source cannot dial the destination
-	blind  bool                                         // the source does not see what its line carries
+	blind  bool                                         // the source does not see that its line carries bytes
 	place  string                                       // HOST:PORT where the destination is met on the direct lane; "": there is none
 }
 

@@ -48,6 +48,24 @@ func (w *world) isLost(id transfer.ID, want transfer.State) {
 	if s := w.source(id); s.State != want || s.Progress.Code != transfer.CodeNothing || s.Progress.Reason.Kind != transfer.KindLost {
 		w.t.Errorf("it ended %s with %d: %v", s.State, s.Progress.Code, s.Progress.Reason)
 	}
+	for _, n := range []*node{w.src, w.dst} {
+		ends := 0
+		for _, r := range records(w, n) {
+			if r.Transfer != id || r.State == "" || !r.State.Final() {
+				continue
+			}
+			ends++
+			if r.State != want || r.Code != transfer.CodeNothing || r.Error == nil || r.Error.Kind != transfer.KindLost {
+				w.t.Errorf("the audit record of %s says %s with %d: %v", n.name, r.State, r.Code, r.Error)
+			}
+			if n == w.dst && want == transfer.Failed && (len(r.Items) != 1 || r.Items[0].Err == nil || r.Items[0].Err.Kind != transfer.KindLost || r.Items[0].Path == "") {
+				w.t.Errorf("the audit record of %s names the items %+v, and one is unknown", n.name, r.Items)
+			}
+		}
+		if ends != 1 {
+			w.t.Errorf("%s has %d audit records of the end", n.name, ends)
+		}
+	}
 	if _, err := os.Stat(w.dst.files("out/in/b")); err == nil {
 		w.t.Error("the unfinished file has arrived all the same")
 	}
