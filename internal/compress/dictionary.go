@@ -31,6 +31,9 @@ type Dictionary struct {
 	room    sync.Pool // *[]byte: a decoder needs more room than the text has in the end
 }
 
+// matchesIn is the distance in bytes within which the encoder looks for a repetition. It allocates as much.
+const matchesIn = 128 << 10
+
 // dictionaryUsers is how many goroutines pack, or unpack, at once. The others wait.
 const dictionaryUsers = 2
 
@@ -38,7 +41,7 @@ const dictionaryUsers = 2
 // The ID is made of the text and lies in the range that RFC 8878 leaves to private
 // use. A Dictionary with another text refuses the frames of this one.
 //
-// The tables take 2 MiB and a millisecond, so they are made at the first use. A goroutine that begins
+// The tables take more than 1 MiB, so they are made at the first use. A goroutine that begins
 // here makes them: the library's channels then belong to no test's bubble that happens to be the first user.
 func NewDictionary(text []byte) *Dictionary {
 	first := make(chan struct{})
@@ -61,7 +64,7 @@ func (d *Dictionary) ready() {
 func (d *Dictionary) make() {
 	var err error
 	d.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(dictionaryUsers),
-		zstd.WithEncoderCRC(false), zstd.WithWindowSize(transfer.MaxChunk), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(matchesIn), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true),
 		zstd.WithEncoderDictRaw(d.id, d.text))
 	if err == nil {
 		d.decoder, err = zstd.NewReader(nil, append(decoderOptions(dictionaryUsers), zstd.WithDecoderDictRaw(d.id, d.text))...)
