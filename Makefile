@@ -32,9 +32,11 @@ COUNT       ?=
 SEED        ?=
 
 # Scenarios of ferry-bench that need nothing but Ferry, and those that make
-# bench runs; "link" needs root, so it is not among them.
+# bench runs; "link" needs root, so it is not among them. "before" compares with
+# the program of the commit BEFORE.
 ALONE       := latency matrix tuning agents resume cost channel text record
-SCENARIOS   ?= $(ALONE) peers
+SCENARIOS   ?= $(ALONE) before peers
+BEFORE      ?= 4a8a1e33724e83a50a67ac9fc306b0420451fabb
 ROUNDS      ?=
 TOTAL       ?=
 DISK        ?=
@@ -164,8 +166,19 @@ fuzz: ## run each fuzz target beneath FUZZIN="cmd internal test" for FUZZTIME=10
 	grep -rlE --include='*_test.go' '^func Fuzz' $(FUZZIN) | xargs -n1 dirname | sort -u | \
 		GO='$(GO)' xargs -P "$$(getconf _NPROCESSORS_ONLN)" -I{} scripts/fuzz.sh {} $(FUZZTIME) "$$tmp"
 
-bench: build build-bench ## ferry-bench into build/bench: SCENARIOS="matrix peers" ROUNDS=3 TOTAL=1G DISK=DIR; COUNT=short is its short form
-	bin/ferry-bench --out build/bench $(if $(filter short,$(COUNT)),--short) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOTAL),--total $(TOTAL)) $(if $(DISK),--disk $(DISK)) $(SCENARIOS)
+# The program of an earlier commit, built once from its sources beneath build.
+BEFORE_FERRY := build/before/$(BEFORE)/ferry
+
+$(BEFORE_FERRY):
+	@git cat-file -e '$(BEFORE)^{commit}' 2>/dev/null || { \
+		echo "the commit $(BEFORE) is not in this clone: fetch it (git fetch --unshallow), set BEFORE to another commit, or leave \"before\" out of SCENARIOS" >&2; exit 1; }
+	@rm -rf build/before/$(BEFORE) && mkdir -p build/before/$(BEFORE)/src
+	git archive '$(BEFORE)' | tar -x -C build/before/$(BEFORE)/src
+	cd build/before/$(BEFORE)/src && $(GO) build -ldflags '-X main.version=$(BEFORE)' -o ../ferry.new ./cmd/ferry
+	@rm -rf build/before/$(BEFORE)/src && mv build/before/$(BEFORE)/ferry.new $@
+
+bench: build build-bench $(if $(filter before all,$(SCENARIOS)),$(BEFORE_FERRY)) ## ferry-bench into build/bench: SCENARIOS="matrix peers" ROUNDS=3 TOTAL=1G DISK=DIR BEFORE=COMMIT; COUNT=short is its short form
+	bin/ferry-bench --out build/bench $(if $(filter before all,$(SCENARIOS)),--before $(BEFORE_FERRY)) $(if $(filter short,$(COUNT)),--short) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(TOTAL),--total $(TOTAL)) $(if $(DISK),--disk $(DISK)) $(SCENARIOS)
 
 bench-short: build build-bench ## the short form of the scenarios that need nothing but Ferry
 	bin/ferry-bench --short --out build/bench-short --disk build $(ALONE)

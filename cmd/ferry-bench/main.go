@@ -44,7 +44,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 // flags are the flags of a run as they were given.
 type flags struct {
-	ferry          string
+	ferry, before  string
 	short, json    bool
 	rounds         int
 	total          string
@@ -72,6 +72,7 @@ report.html, which is one page with charts. ` + "`ferry-bench ls`" + ` lists the
 	})
 	fl := c.Flags()
 	fl.StringVar(&f.ferry, "ferry", "", "the ferry program to measure (default: that beside ferry-bench, else the one in PATH)")
+	fl.StringVar(&f.before, "before", "", "the ferry program of an earlier commit, for the scenario before")
 	fl.BoolVar(&f.short, "short", false, "the short form: a check that everything works, not a measurement")
 	fl.IntVar(&f.rounds, "rounds", 3, "measured rounds of each case, after one of warm-up")
 	fl.StringVar(&f.total, "total", "200M", "bytes that one measurement of a matrix moves")
@@ -225,7 +226,17 @@ func (f *flags) env(cmd *cobra.Command) (*bench.Env, func(), error) {
 		return nil, nil, err
 	}
 
-	e := &bench.Env{Ferry: program, Version: of, Out: f.out, Rounds: f.rounds, Warmups: 1, Total: int64(total), Short: f.short,
+	before := f.before
+	if before != "" {
+		if before, err = filepath.Abs(before); err == nil {
+			_, err = os.Stat(before)
+		}
+		if err != nil {
+			return nil, nil, transfer.Errorf(transfer.KindUsage, "the program of --before is not there: %w", err).WithHint("`make bench SCENARIOS=before` builds one")
+		}
+	}
+
+	e := &bench.Env{Ferry: program, Before: before, Version: of, Out: f.out, Rounds: f.rounds, Warmups: 1, Total: int64(total), Short: f.short,
 		Log: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level})), Notices: cmd.ErrOrStderr()}
 	if f.short && !cmd.Flags().Changed("rounds") {
 		e.Rounds, e.Warmups = 1, 0

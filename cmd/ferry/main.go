@@ -26,6 +26,7 @@ func main() { os.Exit(run(asFTE(os.Args[0], os.Args[1:]), os.Stdout, os.Stderr))
 // run is the whole program; its result is the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	noCores()
+	collectLater()
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"math"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 
 	"ferry/internal/agent"
@@ -54,5 +56,23 @@ func TestSlackIsBesideTheLimit(t *testing.T) {
 		if got := debug.SetMemoryLimit(-1); got != c.want || (slack.Load() == nil) != (c.env != "") {
 			t.Errorf("%s: the limit is %d, not %d, and the slack %v", name, got, c.want, slack.Load() != nil)
 		}
+	}
+}
+
+// A process that has collected once collects as often as usual from then on.
+func TestTheFirstCollectionIsLater(t *testing.T) {
+	percent := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	t.Setenv("GOGC", "")
+	collectLater()
+	if percent() != firstPercent {
+		t.Errorf("the percentage is %d, not %d, before the first collection", percent(), firstPercent)
+	}
+	for runtime.GC(); percent() != 100; { // a goroutine of the runtime's calls the cleanup
+		runtime.Gosched()
 	}
 }

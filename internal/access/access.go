@@ -96,10 +96,11 @@ func (j *Judge) Ask(q Question) (rule string, err error) {
 	return j.decide(who, q)
 }
 
-// For is Ask for one principal at one agent: who he is is found out once for each document.
+// For is Ask for one principal at one agent: the principal is looked up once for each document.
+// It is nil where nothing is ever refused, so that the caller need not find out where a file lies.
 func (j *Judge) For(principal string, agent transfer.AgentName) func(right transfer.Authority, path string) error {
-	if j == nil {
-		return func(transfer.Authority, string) error { return nil }
+	if j == nil || j.network == "" && j.sandbox == nil {
+		return nil
 	}
 	var last atomic.Pointer[known]
 	return func(right transfer.Authority, path string) (err error) {

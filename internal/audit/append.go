@@ -27,6 +27,7 @@ type stage struct {
 	cells   []byte
 	hashes  []byte
 	streams streams // those that they concern
+	records []*Record
 }
 
 // add stages a record that takes so many bytes as a frame.
@@ -97,6 +98,9 @@ func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
 		return Receipt{}, err
 	}
 
+	if b.Added != nil {
+		b.Added(s.records)
+	}
 	for i := range fresh {
 		l.recent.repeats.add(key, fresh[i].rec.N, fresh[i].body)
 		l.recent.places.add(key, fresh[i].rec.N, at+int64(i))
@@ -230,6 +234,7 @@ func (s *stage) put(body []byte, r *Record) error {
 	if err := s.add(body, int64(len(s.frames)-before), r); err != nil {
 		return transfer.Errorf(transfer.KindInternal, "audit log: %w", err)
 	}
+	s.records = append(s.records, r)
 	return nil
 }
 

@@ -36,6 +36,10 @@ type Batch struct {
 	Seal    []byte            `json:"seal,omitempty"`
 	Records []json.RawMessage `json:"records"`
 
+	// Added, where it is not nil, gets the records that the log has appended because of the batch: records of the
+	// batch that were new to the log, and records of the log about the batch. They are durable.
+	Added func([]*Record) `json:"-"`
+
 	size int // of the records and their commas, as far as Add has added them
 }
 

@@ -14,7 +14,7 @@ import (
 // consent has the network's policy consent to a plain direct lane, where an agent is to have one.
 func (n *Network) consent(ctx context.Context) error {
 	plain := slices.ContainsFunc(n.cfg.Agents, func(a AgentConfig) bool { return slices.Contains(a.Flags, "plain") })
-	if !plain || slices.Contains(n.cfg.Manager, "--insecure") {
+	if n.cfg.Commands || !plain || slices.Contains(n.cfg.Manager, "--insecure") {
 		return nil
 	}
 	var rules policy.Policy

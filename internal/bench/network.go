@@ -41,6 +41,7 @@ type NetworkConfig struct {
 	Nice       int                 // how much nicer than this process they are
 	Listen     string              // HOST:PORT of the queue manager; default a free port of the loopback interface
 	Manager    []string            // more flags of `ferry up`
+	Commands   bool                // this process does not connect: the network has no identities, and may be that of an earlier version
 	Wrap       map[Role][]string   // what processes of a role are started through, such as ip netns exec NAME; it must exec
 	Via        map[Role]string     // HOST:PORT by which a role reaches the queue manager, where that is not Listen
 	Env        map[string][]string // more environment of a process, by its name
@@ -116,6 +117,9 @@ func (n *Network) up(ctx context.Context) error {
 	}
 	if err := up(ctx); err != nil {
 		return err
+	}
+	if n.cfg.Commands {
+		return nil
 	}
 	var err error
 	n.conn, err = n.Connect(ctx, n.url(RoleSubmitter), "bench")

@@ -34,6 +34,8 @@ type PairConfig struct {
 	Lane       Lane
 	Processors int
 	Flags      []string // more flags of both agents
+	Manager    []string // more flags of the queue manager
+	Commands   bool     // see NetworkConfig
 	Bindings   bool     // each agent in the process of a queue manager of its own
 	Cluster    bool     // three queue managers are one
 	Listen     string
@@ -51,7 +53,7 @@ func (e *Env) StartPair(ctx context.Context, cfg PairConfig) (*Pair, error) {
 	}
 
 	flags := append(cfg.Lane.Flags(), cfg.Flags...)
-	n, err := e.StartNetwork(ctx, NetworkConfig{Dir: cfg.Dir, Bindings: cfg.Bindings, Cluster: cfg.Cluster, Processors: cfg.Processors, Listen: cfg.Listen, Wrap: cfg.Wrap, Via: cfg.Via,
+	n, err := e.StartNetwork(ctx, NetworkConfig{Dir: cfg.Dir, Bindings: cfg.Bindings, Cluster: cfg.Cluster, Processors: cfg.Processors, Manager: cfg.Manager, Commands: cfg.Commands, Listen: cfg.Listen, Wrap: cfg.Wrap, Via: cfg.Via,
 		Agents: []AgentConfig{
 			{Role: RoleSource, Names: []string{string(SourceAgent)}, Root: cfg.SourceRoot, Flags: slices.Clone(flags)},
 			{Role: RoleDestination, Names: []string{string(DestAgent)}, Root: cfg.DestRoot, Flags: slices.Clone(flags)},

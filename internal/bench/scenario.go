@@ -33,6 +33,7 @@ type Scenario struct {
 // An Env is what a scenario runs in.
 type Env struct {
 	Ferry   string // the binary under measurement
+	Before  string // the ferry program of an earlier commit; empty where none was given
 	Version string // its version
 	Dir     string // working directory, on memory where the host has that
 	Disk    string // working directory on disk; empty where none was given

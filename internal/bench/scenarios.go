@@ -23,6 +23,7 @@ func Scenarios() []Scenario {
 		peersScenario(),
 		linkScenario(),
 		shapesScenario(),
+		beforeScenario(),
 	}
 }
 

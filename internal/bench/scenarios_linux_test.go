@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"ferry/internal/transfer"
 )
 
 // measured runs the short form of a scenario and gives its report.
@@ -66,6 +68,30 @@ func TestScenariosRun(t *testing.T) {
 			}
 			written(t, r)
 		})
+	}
+}
+
+// TestBeforeRuns runs the scenario before with one program in both places.
+func TestBeforeRuns(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.Before = e.Ferry
+	r := measured(t, e, "before")
+	if len(r.Tables) != 1 || len(r.Tables[0].Rows) != 8 || figures(r.Tables[0]) == 0 || len(r.Bars) != 4 {
+		t.Errorf("%d tables and %d bars: %+v", len(r.Tables), len(r.Bars), r.Tables)
+	}
+	written(t, r)
+}
+
+// TestBeforeNeedsAProgram: without --before the error says how to have one.
+func TestBeforeNeedsAProgram(t *testing.T) {
+	e := newEnv(t)
+	if _, err := runBefore(t.Context(), e); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("%v", err)
+	}
+	e.Before = filepath.Join(t.TempDir(), "none")
+	if _, err := runBefore(t.Context(), e); err == nil {
+		t.Error("a program that is not there was measured")
 	}
 }
 

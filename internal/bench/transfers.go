@@ -191,10 +191,15 @@ type Summary = transfer.Summary
 // Send runs `ferry send --json` as a process of its own, from its start to its
 // exit. Anything but success is an error.
 func (n *Network) Send(ctx context.Context, args ...string) (Summary, time.Duration, error) {
+	return runSend(n.sending(ctx, args...))
+}
+
+// sending is a `ferry send --json` that has not begun.
+func (n *Network) sending(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, n.env.Ferry, append([]string{"send", "--json", "--network", n.url(RoleSubmitter)}, args...)...)
 	c.Env = n.environment()
 	c.Dir = n.cfg.Dir
-	return runSend(c)
+	return c
 }
 
 // runSend runs a send and reads its summary.

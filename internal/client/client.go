@@ -240,7 +240,7 @@ func otherItems(by transfer.AgentName) error {
 	return transfer.Errorf(transfer.KindVersion, "agent %s has answered for other items than it was asked about", by)
 }
 
-// askAgain is how long the source is left alone after a question.
+// askAgain is the least time between two questions to the source that a report of the end causes.
 const askAgain = 20 * time.Millisecond
 
 // Watch follows a transfer until it has ended or is parked, through restarts of
@@ -264,7 +264,7 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 	}
 	defer stop()
 
-	var asked time.Time
+	var caused time.Time // when the last question is, or was, asked because of a report
 	pause := time.Duration(0)
 	// Ask once at the start: it may be over already. Where the line is slow the receipt
 	// has only just come over it.
@@ -275,11 +275,14 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 		select {
 		case p = <-reports:
 			if over(p) && !failpoint.Planted("outcome-believed") {
-				t.Reset(askAgain - min(c.Clock.Now().Sub(asked), askAgain))
+				if now := c.Clock.Now(); !now.Before(caused) { // else it is about to be asked
+					caused = now.Add(max(askAgain-now.Sub(caused), 0))
+					t.Reset(caused.Sub(now))
+				}
 				continue
 			}
 		case <-t.C():
-			asked = c.Clock.Now()
+			asked := c.Clock.Now()
 			p, err = c.Status(ctx, of)
 			// Where the answer takes long it is the line that is full, and questions
 			// take their part of it.

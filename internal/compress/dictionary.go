@@ -24,10 +24,15 @@ const zstdMagic = 0xFD2FB528
 type Dictionary struct {
 	id      uint32
 	text    []byte
+	wanted  func()        // has make begin
+	made    chan struct{} // closed once there are encoder and decoder
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
 	room    sync.Pool // *[]byte: a decoder needs more room than the text has in the end
 }
+
+// matchesIn is the distance in bytes within which the encoder looks for a repetition. It allocates as much.
+const matchesIn = 128 << 10
 
 // dictionaryUsers is how many goroutines pack, or unpack, at once. The others wait.
 const dictionaryUsers = 2
@@ -35,11 +40,31 @@ const dictionaryUsers = 2
 // NewDictionary returns the Dictionary with this text, the most frequent phrases last.
 // The ID is made of the text and lies in the range that RFC 8878 leaves to private
 // use. A Dictionary with another text refuses the frames of this one.
+//
+// The tables take more than 1 MiB, so they are made at the first use. A goroutine that begins
+// here makes them: the library's channels then belong to no test's bubble that happens to be the first user.
 func NewDictionary(text []byte) *Dictionary {
-	d := &Dictionary{id: 1<<15 + crc32.ChecksumIEEE(text)>>2, text: text}
+	first := make(chan struct{})
+	d := &Dictionary{id: 1<<15 + crc32.ChecksumIEEE(text)>>2, text: text, made: make(chan struct{}),
+		wanted: sync.OnceFunc(func() { close(first) })}
+	go func() {
+		<-first
+		d.make()
+		close(d.made)
+	}()
+	return d
+}
+
+// ready waits until the tables are there.
+func (d *Dictionary) ready() {
+	d.wanted()
+	<-d.made
+}
+
+func (d *Dictionary) make() {
 	var err error
 	d.encoder, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(dictionaryUsers),
-		zstd.WithEncoderCRC(false), zstd.WithWindowSize(transfer.MaxChunk), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(matchesIn), zstd.WithLowerEncoderMem(true), zstd.WithSingleSegment(true),
 		zstd.WithEncoderDictRaw(d.id, d.text))
 	if err == nil {
 		d.decoder, err = zstd.NewReader(nil, append(decoderOptions(dictionaryUsers), zstd.WithDecoderDictRaw(d.id, d.text))...)
@@ -47,8 +72,7 @@ func NewDictionary(text []byte) *Dictionary {
 	if err != nil {
 		panic("internal error: the settings of zstd: " + err.Error())
 	}
-	d.encoder.EncodeAll(text[:1], nil) // it is made ready at the first use, which a test may have in a bubble
-	return d
+	d.encoder.EncodeAll(d.text[:1], nil) // the library makes more at the first use
 }
 
 // messagesText has one control message of each kind.
@@ -68,6 +92,7 @@ func (d *Dictionary) Pack(text []byte) []byte {
 	if len(text) < packFrom || len(text) > transfer.MaxChunk {
 		return text
 	}
+	d.ready()
 	packed := d.encoder.EncodeAll(text, make([]byte, 0, len(text)/2))
 	if len(packed) >= len(text) {
 		return text
@@ -91,6 +116,7 @@ func (d *Dictionary) Unpack(text []byte) ([]byte, error) {
 		return nil, transfer.Errorf(transfer.KindDigest, "a compressed text of %d bytes is not a frame with the dictionary %d", len(text), d.id)
 	}
 
+	d.ready()
 	n := int(h.FrameContentSize)
 	kept, _ := d.room.Get().(*[]byte)
 	if kept == nil {

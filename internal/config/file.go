@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/lexer"
@@ -46,7 +47,7 @@ type setting struct {
 // asked for by name with FERRY_CONFIG.
 func Load(root *cobra.Command, paths []string) (*File, error) {
 	f := &File{settings: map[place]setting{}}
-	known := keysOf(root)
+	known := sync.OnceValue(func() keys { return keysOf(root) }) // not asked for where there is no file
 	for _, path := range paths {
 		data, err := read(path)
 		if errors.Is(err, fs.ErrNotExist) && path != os.Getenv(EnvFile) {
@@ -55,7 +56,7 @@ func Load(root *cobra.Command, paths []string) (*File, error) {
 		if err != nil {
 			return nil, err
 		}
-		one, err := parse(path, data, known)
+		one, err := parse(path, data, known())
 		if err != nil {
 			return nil, err
 		}

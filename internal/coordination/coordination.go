@@ -323,7 +323,8 @@ func (s *Service) batch(d qmgr.Delivery) {
 		return
 	}
 
-	before := s.log.Size()
+	var added []*audit.Record
+	b.Added = func(r []*audit.Record) { added = r }
 	r, refused, err := s.notary.append(s.log, b)
 	if refused != "" {
 		if err != nil {
@@ -352,15 +353,12 @@ func (s *Service) batch(d qmgr.Delivery) {
 	d.Ack()
 	s.keepNotes()
 	foreign := false
-	if err := s.log.Scan(before, func(_ int64, _ []byte, r *audit.Record) error {
+	for _, r := range added {
 		if !s.fold(r) {
 			foreign = true
 		} else if s.cfg.XML {
 			publish(s, r)
 		}
-		return nil
-	}); err != nil {
-		s.cfg.Log.Error("new audit records could not be read back", "error", err)
 	}
 
 	if foreign {

@@ -167,6 +167,10 @@ func (l *shared) done(d *Dir) {
 
 // missingDirs are the directories that will be made so that a file can lie in dir, the topmost first.
 func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
+	if h := l.dirs.get(string(dir)); h != nil { // so most often
+		l.dirs.release(h)
+		return nil
+	}
 	p, err := l.fs.locate(dir)
 	for ; err == nil && !p.isRoot(); p = p.parent() {
 		if h := l.dirs.get(p.path); h != nil {

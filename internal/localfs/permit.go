@@ -77,6 +77,9 @@ func (l Local) For(_ transfer.Place, may place.Permit) place.Source {
 // read, an error of KindDenied for what may not, or gone for what nobody is to hear of, because
 // the directory may not be read either.
 func (w *walker) hidden(d *Dir, name string) (err error, gone bool) {
+	if w.may == nil {
+		return nil, false
+	}
 	// Where it lay when it was opened will do for names: the file is asked for again when it is opened.
 	if err = w.may.Check(transfer.AuthSource, path.Join(d.real, name)); transfer.KindOf(err) != transfer.KindDenied {
 		return err, false

@@ -224,12 +224,13 @@ func (f *rooted) locate(p transfer.Path) (location, error) {
 	}
 
 	abs := HostRules.clean(string(p))
-	spellings := make([][]string, len(f.roots))
-	for n, r := range f.roots {
-		spellings[n] = []string{r.path, r.lies()}
-	}
-
-	n, rel, ok := HostRules.find(abs, spellings)
+	n, rel, ok := HostRules.find(abs, func(yield func(int, string) bool) {
+		for n, r := range f.roots {
+			if !yield(n, r.path) || !yield(n, r.lies()) {
+				return
+			}
+		}
+	})
 	if !ok {
 		return location{}, f.outside(p)
 	}

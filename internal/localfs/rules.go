@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"iter"
 	"path"
 	"runtime"
 	"strings"
@@ -126,13 +127,11 @@ func (r Rules) below(p, dir string) string {
 
 // find gives the root beneath which a clean absolute path lies, by its text alone,
 // and where in it. Each root has several spellings; the longest that fits wins.
-func (r Rules) find(abs string, roots [][]string) (root int, rel string, ok bool) {
+func (r Rules) find(abs string, roots iter.Seq2[int, string]) (root int, rel string, ok bool) {
 	best := ""
-	for n, spellings := range roots {
-		for _, s := range spellings {
-			if r.beneath(abs, s) && (!ok || len(s) > len(best)) {
-				root, best, ok = n, s, true
-			}
+	for n, s := range roots {
+		if r.beneath(abs, s) && (!ok || len(s) > len(best)) {
+			root, best, ok = n, s, true
 		}
 	}
 	return root, r.below(abs, best), ok

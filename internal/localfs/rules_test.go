@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,12 +51,12 @@ func TestRulesFind(t *testing.T) {
 		{unixRules, "/|/srv", "/srv/a", "1 a"},
 		{unixRules, "/", `/C:\a`, `0 C:\a`},
 	} {
-		var roots [][]string
+		var roots []string
 		for r := range strings.SplitSeq(c.roots, "|") {
-			roots = append(roots, []string{c.rules.clean(r)})
+			roots = append(roots, c.rules.clean(r))
 		}
 		got := ""
-		if n, rel, ok := c.rules.find(c.rules.clean(c.path), roots); ok {
+		if n, rel, ok := c.rules.find(c.rules.clean(c.path), slices.All(roots)); ok {
 			got = string(rune('0'+n)) + " " + rel
 		}
 		if got != c.want {
@@ -159,7 +160,7 @@ func FuzzRules(f *testing.F) {
 			r.refuses(p)
 			_, _ = r.Absolute(transfer.Path(p), root)
 			abs, dir := r.clean(p), r.clean(root)
-			_, rel, ok := r.find(abs, [][]string{{dir}})
+			_, rel, ok := r.find(abs, slices.All([]string{dir}))
 			if ok && rel != "." && !strings.HasSuffix(abs, rel) {
 				t.Errorf("%q beneath %q: %q", p, root, rel)
 			}

@@ -132,11 +132,9 @@ func (c *Condition) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-var monitorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-
 // ParseName checks the name of a monitor and puts it in capitals: case does not tell monitors apart.
 func ParseName(s string) (string, error) {
-	if !monitorName.MatchString(s) {
+	if !transfer.IsName(s, 64, "_.-") {
 		return "", transfer.Errorf(transfer.KindUsage, "monitor name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", s)
 	}
 	return strings.ToUpper(s), nil
@@ -239,15 +237,13 @@ func (d *Definition) checkDefaults() error {
 	seen := map[string]bool{}
 	for name := range d.Defaults {
 		low := strings.ToLower(name)
-		if !variableName.MatchString(name) || seen[low] {
+		if !transfer.IsWord(name, 64, "_") || seen[low] {
 			return transfer.Errorf(transfer.KindUsage, "the variable %.80q, which has a default, is no name of one, or is there twice: letters, digits or _, in either case", name)
 		}
 		seen[low] = true
 	}
 	return nil
 }
-
-var variableName = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
 
 // A matcher tells which names are watched.
 type matcher struct{ match, exclude func(name string) bool }

@@ -11,7 +11,7 @@ import (
 // routeLine makes of what the library says of routes what an operator can act on. Ok is false for
 // other lines; text is empty where there is nothing to be said.
 func routeLine(line string) (text string, level slog.Level, ok bool) {
-	for _, r := range routeLines {
+	for _, r := range routeLines() {
 		m := r.said.FindStringSubmatch(line)
 		if m == nil {
 			continue
@@ -28,28 +28,33 @@ func routeLine(line string) (text string, level slog.Level, ok bool) {
 	return "", 0, false
 }
 
-var routeLines = []struct {
+// A routeMeaning is a line of the library about routes, and its meaning for an operator.
+type routeMeaning struct {
 	said  *regexp.Regexp
 	level slog.Level
 	means string // with the groups of said; "": nothing
-}{
-	// Our own check of names takes its place (identity.Equal).
-	{regexp.MustCompile(`TLS certificate chain and hostname of solicited routes will not be verified`), 0, ""},
-	{regexp.MustCompile(`Remote server has a duplicate name: "(.*)"`), slog.LevelError,
-		"another queue manager of the cluster has the name %s, too: it is not let in. Each member needs a --name of its own"},
-	{regexp.MustCompile(`Rejecting connection, cluster name "(.*)" does not match "(.*)"`), slog.LevelError,
-		"a queue manager of cluster %s has come by a route to this one of cluster %s: it is not let in. Give the same --cluster to all members, or take its --route away"},
-	{regexp.MustCompile(`TLS route handshake error: (?:remote error: )?(.*)`), slog.LevelError,
-		"a route to another queue manager is refused: %s. Only queue managers of this network may be there, with certificates that are good"},
-	{regexp.MustCompile(`(?:Client connected to Route port|attempted to connect to route port)`), slog.LevelError,
-		"somebody who is no queue manager has connected to the port for routes: it is --cluster-listen, and --listen is for everybody else"},
-	{regexp.MustCompile(`Error trying to connect to route \(attempt \d+\): (.*)`), slog.LevelInfo,
-		"another queue manager of the cluster is not reached yet: %s"},
-	{regexp.MustCompile(`JetStream has not established contact with a meta leader|Waiting for routing to be established|JetStream cluster no metadata leader`), slog.LevelDebug,
-		"the cluster has not agreed on one that leads yet"},
-	// What it says while it shuts down, and of its own housekeeping.
-	{regexp.MustCompile(`Metalayer (?:blocking|async) snapshot|Failed to install snapshot for .*: store is closed`), 0, ""},
 }
+
+var routeLines = sync.OnceValue(func() []routeMeaning {
+	return []routeMeaning{
+		// Our own check of names takes its place (identity.Equal).
+		{regexp.MustCompile(`TLS certificate chain and hostname of solicited routes will not be verified`), 0, ""},
+		{regexp.MustCompile(`Remote server has a duplicate name: "(.*)"`), slog.LevelError,
+			"another queue manager of the cluster has the name %s, too: it is not let in. Each member needs a --name of its own"},
+		{regexp.MustCompile(`Rejecting connection, cluster name "(.*)" does not match "(.*)"`), slog.LevelError,
+			"a queue manager of cluster %s has come by a route to this one of cluster %s: it is not let in. Give the same --cluster to all members, or take its --route away"},
+		{regexp.MustCompile(`TLS route handshake error: (?:remote error: )?(.*)`), slog.LevelError,
+			"a route to another queue manager is refused: %s. Only queue managers of this network may be there, with certificates that are good"},
+		{regexp.MustCompile(`(?:Client connected to Route port|attempted to connect to route port)`), slog.LevelError,
+			"a program that is not a queue manager has connected to the port for routes: it is --cluster-listen, and --listen is for everybody else"},
+		{regexp.MustCompile(`Error trying to connect to route \(attempt \d+\): (.*)`), slog.LevelInfo,
+			"another queue manager of the cluster is not reached yet: %s"},
+		{regexp.MustCompile(`JetStream has not established contact with a meta leader|Waiting for routing to be established|JetStream cluster no metadata leader`), slog.LevelDebug,
+			"the cluster has not agreed on one that leads yet"},
+		// Lines of the library's shutdown and housekeeping.
+		{regexp.MustCompile(`Metalayer (?:blocking|async) snapshot|Failed to install snapshot for .*: store is closed`), 0, ""},
+	}
+})
 
 // repeats keeps a log from saying the same thing again and again.
 type repeats struct {

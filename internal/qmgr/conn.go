@@ -364,7 +364,7 @@ func (c *Conn) noticed(finding string) {
 type packer struct{ bytes *rate.Limiter }
 
 func (p packer) pack(message []byte) []byte {
-	if !p.bytes.AllowN(time.Now(), len(message)) {
+	if !p.bytes.AllowN(time.Now(), min(len(message), packRate)) {
 		return message
 	}
 	return compress.Messages.Pack(message)
@@ -381,10 +381,10 @@ func PublishPlain(c *Conn, subject string, data []byte) error {
 	return c.control.publish(subject, data)
 }
 
-// packRate is how many bytes of messages are compressed in a second. Compressing is
-// for slow lines; a line that carries more than this beside its data is none, and
-// the processor has better to do.
-const packRate = 256 << 10
+// packRate is the number of bytes of messages that a Conn compresses in a second; a message counts as a second's worth
+// at most. Compressing is for slow lines, and takes 40 µs for an acknowledgement. A line that carries more messages
+// than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
+const packRate = 32 << 10
 
 // unpacked is a message as its sender handed it over. One that cannot be restored
 // is given as it came, for its reader to refuse.

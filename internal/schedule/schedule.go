@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"iter"
-	"regexp"
 	"time"
 
 	"ferry/internal/duty"
@@ -124,11 +123,9 @@ type Claim struct {
 
 const version = 1
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-
 // CheckName refuses what is no name of a schedule.
 func CheckName(name string) error {
-	if !validName.MatchString(name) {
+	if !transfer.IsName(name, 64, "_.-") {
 		return transfer.Errorf(transfer.KindUsage, "schedule name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
 	}
 	return nil

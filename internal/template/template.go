@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -75,14 +74,9 @@ type Param struct {
 	Default *string `json:"default,omitempty"`
 }
 
-var (
-	validName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-	validParam = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
-)
-
 // CheckName refuses what is no name of a template.
 func CheckName(name string) error {
-	if !validName.MatchString(name) {
+	if !transfer.IsName(name, 64, "_.-") {
 		return transfer.Errorf(transfer.KindUsage, "template name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
 	}
 	return nil
@@ -147,7 +141,7 @@ func (t *Template) Check() error {
 	}
 	for n, p := range t.Params {
 		switch {
-		case !validParam.MatchString(p.Name):
+		case !transfer.IsWord(p.Name, 64, "_"):
 			return transfer.Errorf(transfer.KindUsage, "parameter %.80q is not valid: 1 to 64 letters, digits or _", p.Name).WithHint("write it as --param K=DEFAULT, or --param K")
 		case t.param(p.Name) != &t.Params[n]:
 			return transfer.Errorf(transfer.KindUsage, "template %s has the parameter %s twice", t.Name, p.Name)

@@ -3,7 +3,6 @@ package transfer
 import (
 	"crypto/sha256"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -13,18 +12,14 @@ import (
 // be compared as they are.
 type AgentName string
 
-var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.%-]{1,27}$`)
-
 // ParseAgentName checks a name: 2 to 28 characters, letters, digits and
 // "_ . % -", the first a letter or digit. The result is in capitals.
 func ParseAgentName(s string) (AgentName, error) {
-	if !agentName.MatchString(s) {
+	if len(s) < 2 || !IsName(s, 28, "_.%-") {
 		return "", Errorf(KindUsage, "agent name %q is not valid: 2 to 28 letters, digits or _ . %% -, beginning with a letter or digit", s)
 	}
 	return AgentName(strings.ToUpper(s)), nil
 }
-
-var streamAgent = regexp.MustCompile(`^PIPE-[0-9A-F]{12}$`)
 
 // StreamAgent is the name of the agent that one command runs for its standard input or
 // output, which is a side of the transfer id: PIPE- and the last 12 digits of the ID.
@@ -52,7 +47,10 @@ func (n AgentName) StreamOf(user string) bool {
 
 // Stream reports whether n is a name that StreamAgent or StreamAgentOf gives: the agent ends
 // with its transfer, and what it was to do then nobody does.
-func (n AgentName) Stream() bool { return streamAgent.MatchString(string(n)) }
+func (n AgentName) Stream() bool {
+	digits, ok := strings.CutPrefix(string(n), "PIPE-")
+	return ok && len(digits) == 12 && strings.Trim(digits, "0123456789ABCDEF") == ""
+}
 
 // UnmarshalText reads a name as ParseAgentName does; no text is no name.
 func (a *AgentName) UnmarshalText(b []byte) (err error) {

@@ -1,20 +1,15 @@
 package transfer
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // A QueueName names an application queue: messages at a queue manager that files become, and
 // that become files. It is in capitals wherever it was read, as an AgentName is.
 type QueueName string
 
-var queueName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.%-]{0,47}$`)
-
 // ParseQueueName checks a name: 1 to 48 characters, letters, digits and "_ . % -", the first a
 // letter or digit. The result is in capitals.
 func ParseQueueName(s string) (QueueName, error) {
-	if !queueName.MatchString(s) {
+	if !IsName(s, 48, "_.%-") {
 		return "", Errorf(KindUsage, "queue name %q is not valid: 1 to 48 letters, digits or _ . %% -, beginning with a letter or digit", s)
 	}
 	return QueueName(strings.ToUpper(s)), nil
@@ -32,12 +27,10 @@ func (q *QueueName) UnmarshalText(b []byte) (err error) {
 // Token is the name as one token of a subject.
 func (q QueueName) Token() string { return Token(string(q)) }
 
-var messageGroup = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,79}$`)
-
 // CheckGroup refuses what cannot be the ID of a group of messages: 1 to 80 letters, digits or
 // "_ -", not beginning with "-".
 func CheckGroup(id string) error {
-	if !messageGroup.MatchString(id) {
+	if !IsWord(id, 80, "_-") || id[0] == '-' {
 		return Errorf(KindUsage, "the group %q of messages is not valid: 1 to 80 letters, digits or _ -, not beginning with -", id)
 	}
 	return nil
