@@ -123,3 +123,25 @@ func TestRulesThatCannotBeRead(t *testing.T) {
 		t.Error("a plain direct lane is allowed by rules that do not say so")
 	}
 }
+
+// TestWithoutRulesThereIsNoPermit holds that a place need not ask where a file lies when nothing is ever refused.
+func TestWithoutRulesThereIsNoPermit(t *testing.T) {
+	sandbox, err := policy.Parse(policy.Default)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name  string
+		judge *access.Judge
+		none  bool
+	}{
+		{"no judge", nil, true},
+		{"no identities", access.NewJudge("", nil, false), true},
+		{"a sandbox", access.NewJudge("", sandbox, false), false},
+		{"identities", access.NewJudge(network, nil, false), false},
+	} {
+		if got := c.judge.For("ann", "ALPHA") == nil; got != c.none {
+			t.Errorf("%s: without a permit: %t, not %t", c.name, got, c.none)
+		}
+	}
+}
