@@ -26,7 +26,7 @@ const (
 	// way: it waits at a destination that is slow to write, or it is lost. One transfer
 	// whose disk hangs does not take the line from the others.
 	lineLost = 2 * time.Second
-	// paceShare is the part of what may be under way that one message may have: so
+	// paceShare is the part of the window that one message may have: so
 	// many acknowledgements come while it is carried.
 	paceShare = 8
 	// paceLeast is the least that a message may be bounded to.

@@ -200,7 +200,7 @@ const (
 	lowFor     = 20 * time.Second
 )
 
-// fallingCells are lines whose rate falls in the middle of a file. In one half of them the rate rises again.
+// fallingCells are lines with a rate that falls in the middle of a file. In one half of them the rate rises again.
 func fallingCells() (all []slowCell) {
 	for _, lane := range slowLanes {
 		for _, rises := range []bool{false, true} {
@@ -241,7 +241,7 @@ func (x *slowCase) falls(lane string, rises bool) {
 // sentTo is how many bytes a process has been sent over its link.
 func (w *wires) sentTo(who string) int64 { return w.counted(who, "tx_bytes") }
 
-// shape bounds what a process sends and what it is sent: the rate, what may pass at once, and for how long
+// shape bounds the data that a process sends and receives: the rate, what may pass at once, and for how long
 // a packet may wait.
 func (w *wires) shape(who string, kbits int, burst, latency string) {
 	w.t.Helper()
