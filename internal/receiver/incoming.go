@@ -302,7 +302,7 @@ func (i *incoming) ack() {
 	i.box.allow(i.ep.account.Ahead())
 	i.ep.unacked, i.ep.ask = 0, false
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
-		Epoch: i.rec.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.cp.safe, Bytes: i.ep.taken, Ahead: i.ep.account.Want(), At: i.r.cfg.Clock.Now().UnixMilli()}}
+		Epoch: i.rec.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.cp.safe, Bytes: i.ep.taken, Ahead: i.ep.account.Want(), At: wire.Stamp(i.r.cfg.Clock.Now())}}
 	i.lastAck.Store(m)
 	i.r.send(i.from, m)
 }

@@ -26,11 +26,12 @@ const (
 	MaxOutcomes  = 512     // outcomes of a batch
 	MaxSegments  = 4096    // segments of a point's prefix
 	MaxText      = 64 << 10
-	maxPlace     = 1 << 20  // places in a queue
-	maxMark      = 64       // bytes of what names a ledger or a run
-	maxPrincipal = 1024     // bytes of a principal's token
-	maxSum       = 160      // bytes of a digest as METHOD:HEX
-	maxJoined    = 64 << 10 // bytes of a path that cannot be sent, which may be longer than those that can
+	maxPlace     = 1 << 20         // places in a queue
+	maxStamp     = 253402300799999 // milliseconds: the end of the year 9999
+	maxMark      = 64              // bytes of what names a ledger or a run
+	maxPrincipal = 1024            // bytes of a principal's token
+	maxSum       = 160             // bytes of a digest as METHOD:HEX
+	maxJoined    = 64 << 10        // bytes of a path that cannot be sent, which may be longer than those that can
 	maxMode      = 0o777
 )
 
@@ -184,6 +185,7 @@ func (a *Ack) check() string {
 		rule{"bytes out of their range", within(a.Bytes, 0, MaxCredit)},
 		rule{"a run-ahead out of its range", within(a.Ahead, 0, MaxCredit)},
 		rule{"an arrived sequence out of its range", within(a.Here, 0, MaxSeq)},
+		rule{"a time out of its range", within(a.At, 0, maxStamp)},
 		rule{"a safe point that cannot be", a.Safe == nil || a.Safe.Item < MaxItems && within(a.Safe.Offset, 0, MaxSize)})
 }
 

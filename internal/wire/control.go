@@ -187,6 +187,14 @@ type Ack struct {
 	At     int64  `json:"at,omitempty"`    // when this was said, by the destination's clock, in milliseconds since 1970
 }
 
+// Stamp returns a time for At: 0, which says nothing, for a clock that stands before 1970 or after the year 9999.
+func Stamp(now time.Time) int64 {
+	if ms := now.UnixMilli(); within(ms, 0, maxStamp) {
+		return ms
+	}
+	return 0
+}
+
 // Time is At; zero where that is not said.
 func (a *Ack) Time() (at time.Time) {
 	if a.At != 0 {
