@@ -368,13 +368,25 @@ func (n *Network) MonitorOf(agent, name string) Monitor {
 	return all[0]
 }
 
+// unknownTransfer is the code of a command about a transfer that is not on record.
+const unknownTransfer = 26
+
 // WaitState waits until a transfer is in one of the states. Another final
-// state ends the test.
+// state ends the test. A coordination that was killed and started again learns of the newest
+// transfers from their sources: until then it does not know them.
 func (n *Network) WaitState(id string, states ...string) Progress {
 	n.t.Helper()
 	var p Progress
 	n.UntilEvery(fmt.Sprintf("transfer %s is %s", id, strings.Join(states, " or ")), 50*time.Millisecond, func() bool {
-		p = n.Status(id)
+		r := n.Ferry("transfer", "show", "--json", id)
+		if r.Code == unknownTransfer {
+			return false
+		}
+		all := each[Progress](n, r)
+		if len(all) != 1 {
+			n.t.Fatalf("ferry transfer show %s showed %d transfers", id, len(all))
+		}
+		p = all[0]
 		for _, s := range states {
 			if p.State == s {
 				return true
