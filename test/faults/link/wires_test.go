@@ -62,6 +62,7 @@ func lay(t *testing.T) *wires {
 		p := &port{name: fmt.Sprintf("ferry-%d-%s", number, who), outside: fmt.Sprintf("fyo%d%c", number, 'a'+k),
 			inside: fmt.Sprintf("fyi%d%c", number, 'a'+k), addr: fmt.Sprintf("10.201.%d.%d", number, 2+k)}
 		w.ports[who] = p
+		command("ip link del " + p.outside) // a name space takes its links away only after it has gone
 		command("ip netns del " + p.name)
 		run(t, "ip netns add "+p.name)
 		t.Cleanup(func() { command("ip netns del " + p.name) })
