@@ -110,7 +110,11 @@ func network(ctx context.Context, t *testing.T) (connect func(name string) *qmgr
 	}
 	t.Cleanup(server.Shutdown)
 	return func(name string) *qmgr.Conn {
-		c, err := qmgr.Connect(ctx, qmgr.ConnConfig{Server: server, Name: name, Log: log})
+		cfg := qmgr.ConnConfig{Server: server, Name: name, Log: log}
+		if name == wire.Coordination {
+			cfg.Self = name
+		}
+		c, err := qmgr.Connect(ctx, cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

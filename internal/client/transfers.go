@@ -71,7 +71,9 @@ func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.Raw
 				return err
 			}
 		}
-		ask.Limit -= len(ans.Records)
+		if limited {
+			ask.Limit -= len(ans.Records)
+		}
 		if ask.Index = ans.Next; !ans.More || ans.Next == 0 || limited && ask.Limit <= 0 {
 			return nil
 		}
