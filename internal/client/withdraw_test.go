@@ -51,6 +51,11 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 					}
 				}
 				take(c.before)
+				// The age of the agent's reader is compared with that of the request, less the time of the answer.
+				until(t, "the reader is much older than the request will be", func() bool {
+					at, err := conn.Standing(ctx, qmgr.Commands("ALPHA"))
+					return err == nil && at.Age > 2*time.Second
+				})
 			}
 			taken := make(chan struct{})
 			go func() {
