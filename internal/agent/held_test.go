@@ -17,7 +17,7 @@ import (
 
 type broker interface{ messages.Reader }
 
-// releases are queues whose manager may be away.
+// releases are the queues of a manager that may be away.
 type releases struct {
 	broker
 	away error

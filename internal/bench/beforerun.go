@@ -98,7 +98,7 @@ func runBefore(ctx context.Context, e *Env) (*Report, error) {
 	return r, nil
 }
 
-// hasInsecure is the flag by which a program starts a network without identities; none where the program has no identities.
+// hasInsecure returns the flag that starts a network without identities, or none for a program without identities.
 func hasInsecure(ctx context.Context, program string) ([]string, error) {
 	help, err := exec.CommandContext(ctx, program, "up", "--help").Output()
 	if err != nil {

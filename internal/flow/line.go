@@ -71,7 +71,7 @@ const (
 // Acknowledgements can be late because other data fill the way back. The time that a message
 // waited on the way there is measured alone, as LEDBAT does (RFC 6817): by how much more than
 // the least the clocks of both sides differ. The rest of a round trip, up to backMost, comes on top of
-// the time for which bytes may be under way, and where it is the larger part the sample cannot lower the rate. A message that
+// the time that bytes may be under way. Where it is the larger part, the sample cannot lower the rate. A message that
 // waited for longer than lineWorth shows that the line is full, however little was under way.
 //
 // All methods may be called from any goroutine.
@@ -83,7 +83,7 @@ type Line struct {
 	lowered time.Time     // when the rate was lowered last
 	apart   time.Duration // least difference of an arrival, by the clock of the other side, and its departure
 	timed   bool          // apart is known
-	back    time.Duration // smoothed part of round trips in which no message waited on the way there
+	back    time.Duration // smoothed part of round trips, less the wait of messages on the way there
 
 	under     int64     // bytes under way
 	delivered int64     // bytes acknowledged, ever

@@ -18,7 +18,7 @@ type wireline struct {
 	most  int64     // under way at any time, once the rate is known
 	known bool
 
-	back    time.Duration // for which acknowledgements wait behind other data on their way
+	back    time.Duration // wait of acknowledgements behind other data
 	burst   int64         // bytes that the wire carries at once before its rate holds
 	heard   time.Time     // of the last acknowledgement
 	silence time.Duration // the longest between two

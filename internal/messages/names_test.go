@@ -9,7 +9,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The property of a message that names its file is one line of text, from which the name can be read exactly.
+// The property of a message that names its file is one line of text, and a reader gets the exact name back from it.
 func TestNamesInProperties(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range transfertest.Hostile() {

@@ -46,7 +46,7 @@ var routeLines = sync.OnceValue(func() []routeMeaning {
 		{regexp.MustCompile(`TLS route handshake error: (?:remote error: )?(.*)`), slog.LevelError,
 			"a route to another queue manager is refused: %s. Only queue managers of this network may be there, with certificates that are good"},
 		{regexp.MustCompile(`(?:Client connected to Route port|attempted to connect to route port)`), slog.LevelError,
-			"a program that is not a queue manager has connected to the port for routes: it is --cluster-listen, and --listen is for everybody else"},
+			"a program that is not a queue manager has connected to the port for routes: it is --cluster-listen, and --listen is for agents and users"},
 		{regexp.MustCompile(`Error trying to connect to route \(attempt \d+\): (.*)`), slog.LevelInfo,
 			"another queue manager of the cluster is not reached yet: %s"},
 		{regexp.MustCompile(`JetStream has not established contact with a meta leader|Waiting for routing to be established|JetStream cluster no metadata leader`), slog.LevelDebug,

@@ -76,7 +76,7 @@ func TestStuckWriteEnds(t *testing.T) {
 	})
 }
 
-// The time in which the library greets a queue manager bounds how long nothing moves, and not how long the line needs for the
+// The library's time for greeting a queue manager bounds how long nothing moves, and not how long the line needs for the
 // greeting.
 func TestGreetingOverSlowLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

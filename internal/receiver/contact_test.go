@@ -22,7 +22,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A source may say that it lives in a transfer of which this side has no record, such as behind an OPEN that was refused.
+// A source may send a sign of life for a transfer without a record on this side, such as behind an OPEN that was refused.
 func TestASignOfLifeWithoutARecord(t *testing.T) {
 	r, _, said := resting(t)
 	i := r.newActor(transfer.NewID(time.Now()), "ALPHA")

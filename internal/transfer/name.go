@@ -2,7 +2,7 @@ package transfer
 
 import "strings"
 
-// IsWord reports whether s has 1 to most bytes, each of which is an ASCII letter, a digit or one of also.
+// IsWord reports whether s has 1 to most bytes, all of them ASCII letters, digits or bytes of also.
 func IsWord(s string, most int, also string) bool {
 	for n := range len(s) {
 		if c := s[n]; !alphanumeric(c) && strings.IndexByte(also, c) < 0 {

@@ -28,7 +28,7 @@ const (
 	MaxText      = 64 << 10
 	maxPlace     = 1 << 20         // places in a queue
 	maxStamp     = 253402300799999 // milliseconds: the end of the year 9999
-	maxMark      = 64              // bytes of what names a ledger or a run
+	maxMark      = 64              // bytes of the name of a ledger or of a run
 	maxPrincipal = 1024            // bytes of a principal's token
 	maxSum       = 160             // bytes of a digest as METHOD:HEX
 	maxJoined    = 64 << 10        // bytes of a path that cannot be sent, which may be longer than those that can

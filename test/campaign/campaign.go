@@ -176,7 +176,7 @@ func begin(t *testing.T, s Spec) (*C, bool) {
 	return c, true
 }
 
-// drawnSeeds is the number of seeds from which a run draws its first. Campaigns shift a seed left by up to 20 bits.
+// drawnSeeds is the number of seeds that a run may begin with. Campaigns shift a seed left by up to 20 bits.
 const drawnSeeds = 1 << 32
 
 // firstSeed returns SEED, or 1 in the short form, or else a seed that it draws: each full run tries new cases.

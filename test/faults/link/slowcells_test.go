@@ -241,7 +241,7 @@ func (x *slowCase) falls(lane string, rises bool) {
 // sentTo is how many bytes a process has been sent over its link.
 func (w *wires) sentTo(who string) int64 { return w.counted(who, "tx_bytes") }
 
-// shape bounds the data that a process sends and receives: the rate, what may pass at once, and for how long
+// shape bounds the data that a process sends and receives: the rate, the bytes that may pass at once, and for how long
 // a packet may wait.
 func (w *wires) shape(who string, kbits int, burst, latency string) {
 	w.t.Helper()
