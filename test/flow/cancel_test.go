@@ -15,9 +15,9 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	t.Run("running", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
-		n.File("ALPHA", "big", 1, 256*mib)
-		s := n.SendAsync("ALPHA:big", "BETA:out/")
-		n.Growing("BETA", 40*mib)
+		n.File("ALPHA", "big", 1, 96*mib)
+		s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
+		n.Growing("BETA", 20*mib)
 
 		n.Ferry("transfer", "cancel", s.ID()).OK()
 
@@ -54,9 +54,9 @@ func TestCancel(t *testing.T) {
 	})
 	t.Run("interrupted half-way by its destination's end", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
-		n.File("ALPHA", "big", 3, 256*mib)
-		s := n.SendAsync("ALPHA:big", "BETA:out/")
-		n.Growing("BETA", 40*mib)
+		n.File("ALPHA", "big", 3, 96*mib)
+		s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
+		n.Growing("BETA", 20*mib)
 		n.Kill("BETA")
 		n.Ferry("transfer", "cancel", s.ID()).OK()
 		n.Start("BETA")
@@ -98,10 +98,10 @@ func TestDeleteSource(t *testing.T) {
 	})
 	t.Run("not before", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
-		n.File("ALPHA", "in/big", 2, 256*mib)
-		n.File("ALPHA", "copy/big", 2, 256*mib)
-		s := n.SendAsync("--delete-source", "ALPHA:in/big", "BETA:out/")
-		n.Growing("BETA", 40*mib)
+		n.File("ALPHA", "in/big", 2, 96*mib)
+		n.File("ALPHA", "copy/big", 2, 96*mib)
+		s := n.SendAsync(paced, "--delete-source", "ALPHA:in/big", "BETA:out/")
+		n.Growing("BETA", 30*mib)
 		n.Kill("BETA", "ALPHA")
 		n.Same("ALPHA", "copy/big", "ALPHA", "in/big")
 		n.Start("BETA", "ALPHA")
@@ -114,9 +114,9 @@ func TestDeleteSource(t *testing.T) {
 	t.Run("replaced", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
 		n.File("ALPHA", "in/a", 3, 1000)
-		n.File("ALPHA", "in/b", 4, 256*mib)
+		n.File("ALPHA", "in/b", 4, 72*mib)
 		n.File("ALPHA", "copy", 3, 1000)
-		s := n.SendAsync("--delete-source", "ALPHA:in/a", "ALPHA:in/b", "BETA:out/")
+		s := n.SendAsync(paced, "--delete-source", "ALPHA:in/a", "ALPHA:in/b", "BETA:out/")
 		n.Arrived("BETA", "out", 1)
 		must(t, os.WriteFile(n.Path("ALPHA", "new"), []byte("the next one"), 0o644))
 		must(t, os.Rename(n.Path("ALPHA", "new"), n.Path("ALPHA", "in/a")))
@@ -163,10 +163,10 @@ func TestDestinationExists(t *testing.T) {
 func TestDurabilityProcess(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
-	n.File("ALPHA", "big", 1, 256*mib)
+	n.File("ALPHA", "big", 1, 112*mib)
 
-	s := n.SendAsync("--durability", "process", "ALPHA:big", "BETA:out/")
-	n.Growing("BETA", 100*mib)
+	s := n.SendAsync(paced, "--durability", "process", "ALPHA:big", "BETA:out/")
+	n.Growing("BETA", 50*mib)
 	n.Kill("BETA")
 	n.Start("BETA")
 	sum := s.Wait().Ends("successful", 0).Summary

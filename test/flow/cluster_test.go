@@ -29,9 +29,9 @@ func TestAQueueManagerOfThreeGoes(t *testing.T) {
 	for lane, direct := range map[string]string{"queue": "off", "direct": "tls"} {
 		t.Run(lane, func(t *testing.T) {
 			n := trio(t, direct, "ALPHA", "BETA")
-			n.File("ALPHA", "big", 3, 256*mib)
-			s := n.SendAsync("--lane", lane, "ALPHA:big", "BETA:out/")
-			n.Growing("BETA", 60*mib)
+			n.File("ALPHA", "big", 3, 128*mib)
+			s := n.SendAsync(paced, "--lane", lane, "ALPHA:big", "BETA:out/")
+			n.Growing("BETA", 40*mib)
 			victim := n.Leads("FERRY_COMMAND")
 			n.Kill(victim)
 			began := time.Now()

@@ -32,7 +32,7 @@ func TestKilledInTheMiddleOfAFile(t *testing.T) {
 			n.File("ALPHA", "big", 2, 144*mib)
 
 			carried := n.Wire().Carried("BETA")
-			s := n.SendAsync("ALPHA:big", "BETA:out/")
+			s := n.SendAsync("--limit", "40M", "ALPHA:big", "BETA:out/")
 			n.Growing("BETA", 60*mib)
 			n.Kill(who...)
 			n.Start(who...)
@@ -84,14 +84,10 @@ func TestKilledThreeTimesInARow(t *testing.T) {
 	for _, who := range []string{"BETA", "ALPHA", network.QM} {
 		t.Run(who, func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
-			n.File("ALPHA", "big", 4, 200*mib)
+			n.File("ALPHA", "big", 4, 144*mib)
 
-			args := []string{"ALPHA:big", "BETA:out/"}
-			if who == network.QM && n.Clustered() {
-				args = append(args, "--limit", "24M") // the transfer does not wait for the member that is killed
-			}
-			s := n.SendAsync(args...)
-			for _, size := range []int64{40, 80, 120} {
+			s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
+			for _, size := range []int64{24, 48, 72} {
 				n.Growing("BETA", size*mib)
 				n.Kill(who)
 				n.Start(who)
@@ -115,10 +111,10 @@ func TestStoppedInTheMiddleOfAFile(t *testing.T) {
 	for _, who := range []string{"BETA", "ALPHA", network.QM} {
 		t.Run(who, func(t *testing.T) {
 			n := up(t, "ALPHA", "BETA")
-			n.File("ALPHA", "big", 5, 256*mib)
+			n.File("ALPHA", "big", 5, 112*mib)
 
-			s := n.SendAsync("ALPHA:big", "BETA:out/")
-			n.Growing("BETA", 60*mib)
+			s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
+			n.Growing("BETA", 40*mib)
 			n.Stop(who)
 			if n.Exists("BETA", "out/big") {
 				t.Error("the file has its final name before it is whole")
@@ -159,10 +155,10 @@ func TestQueueManagersStoreIsDeleted(t *testing.T) {
 	})
 	t.Run("in mid-transfer", func(t *testing.T) {
 		n := up(t, "ALPHA", "BETA")
-		n.File("ALPHA", "big", 7, 144*mib)
+		n.File("ALPHA", "big", 7, 96*mib)
 
-		s := n.SendAsync("ALPHA:big", "BETA:out/")
-		n.Growing("BETA", 40*mib)
+		s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
+		n.Growing("BETA", 30*mib)
 		n.Kill(network.QM)
 		n.DeleteQueueManagerStore()
 		n.Start(network.QM)

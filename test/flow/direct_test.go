@@ -117,8 +117,8 @@ func TestDirectLaneBreaksInMidFile(t *testing.T) {
 	relay := newRelay(t)
 	n := direct(t, "tls", map[string][]string{"ALPHA": {"--direct-listen", "none"},
 		"BETA": {"--direct-listen", relay.target, "--direct-advertise", relay.address}}, "ALPHA", "BETA")
-	n.File("ALPHA", "big", 1, 200*mib)
-	s := n.SendAsync("ALPHA:big", "BETA:out/")
+	n.File("ALPHA", "big", 1, 144*mib)
+	s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
 	n.Growing("BETA", 20*mib)
 	relay.cut(true)
 	n.Growing("BETA", 60*mib)
@@ -205,8 +205,8 @@ func (r *relay) swallow(on bool) {
 // frame chunks on the queue manager: 50, the figure of the reports.
 func TestAStoppedReceiverBoundsWhatIsUnderWay(t *testing.T) {
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
-	n.File("ALPHA", "big", 1, 300*mib)
-	s := n.SendAsync("--chunk-size", "256K", "--window", "10", "--frame", "5", "ALPHA:big", "BETA:out/")
+	n.File("ALPHA", "big", 1, 200*mib)
+	s := n.SendAsync("--limit", "64M", "--chunk-size", "256K", "--window", "10", "--frame", "5", "ALPHA:big", "BETA:out/")
 	n.Growing("BETA", 30*mib)
 	n.Signal("BETA", syscall.SIGSTOP)
 	seen := n.Wire().Samples("ferry.data.BETA.ALPHA.>", 1000)

@@ -36,6 +36,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
+// paced limits the rate of a transfer that a story interrupts in the middle of a file. The rest of
+// the file takes more than 2 s then, so that the story is in time on a busy host.
+const paced = "--limit=24M"
+
 // up starts a queue manager and agents.
 func up(t *testing.T, agents ...string) *network.Network {
 	t.Helper()

@@ -25,10 +25,10 @@ func TestAgentInTheQueueManagersProcess(t *testing.T) {
 	if a := n.AgentOf("INSIDE"); a.Mode != "bindings" {
 		t.Errorf("the agent inside is in %s mode", a.Mode)
 	}
-	n.File("ALPHA", "big", 1, 256*mib)
+	n.File("ALPHA", "big", 1, 96*mib)
 
-	s := n.SendAsync("ALPHA:big", "INSIDE:out/")
-	n.Growing("INSIDE", 60*mib)
+	s := n.SendAsync(paced, "ALPHA:big", "INSIDE:out/")
+	n.Growing("INSIDE", 30*mib)
 	n.Kill(network.QM)
 	n.Start(network.QM)
 	sum := s.Wait().Ends("successful", 0).Summary
@@ -99,10 +99,10 @@ func TestOutcomeOutlivesEverything(t *testing.T) {
 func TestDestinationLosesItsLedger(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
-	n.File("ALPHA", "big", 1, 256*mib)
+	n.File("ALPHA", "big", 1, 96*mib)
 
-	s := n.SendAsync("ALPHA:big", "BETA:out/")
-	n.Growing("BETA", 40*mib)
+	s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
+	n.Growing("BETA", 30*mib)
 	n.Kill("BETA")
 	must(t, os.RemoveAll(n.State("BETA")))
 	n.Start("BETA")

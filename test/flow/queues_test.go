@@ -92,7 +92,7 @@ func TestQueuesOfACluster(t *testing.T) {
 		}
 	}
 
-	s := n.SendAsync("--delete-source", "--lane", "direct", "ALPHA:queue:Q", "BETA:back")
+	s := n.SendAsync("--limit", "2M", "--delete-source", "--lane", "direct", "ALPHA:queue:Q", "BETA:back")
 	n.Growing("BETA", mib)
 	victim := n.Leads("FERRY_COMMAND")
 	n.Kill(victim)

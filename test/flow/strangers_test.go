@@ -58,11 +58,11 @@ func TestPoisonousRequestStopsNobody(t *testing.T) {
 func TestDamagedMessagesAreDropped(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
-	n.File("ALPHA", "big", 2, 128*mib)
+	n.File("ALPHA", "big", 2, 72*mib)
 	w := n.Wire()
 	chunks := w.Samples("ferry.data.BETA.ALPHA.>", 3)
 
-	s := n.SendAsync("ALPHA:big", "BETA:out/")
+	s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
 	n.Growing("BETA", 10*mib)
 	id := s.ID()
 	n.Until("a chunk message has passed", func() bool { return len(chunks()) == 3 })
@@ -103,10 +103,10 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 func TestStrangersAreNotHeard(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
-	n.File("ALPHA", "big", 3, 128*mib)
+	n.File("ALPHA", "big", 3, 72*mib)
 	w := n.Wire()
 
-	s := n.SendAsync("ALPHA:big", "BETA:out/")
+	s := n.SendAsync(paced, "ALPHA:big", "BETA:out/")
 	n.Growing("BETA", 10*mib)
 	id, err := transfer.ParseID(s.ID())
 	must(t, err)

@@ -12,9 +12,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// soon is how long two agents of one name may both live, once both reach the
-// queue manager.
-const soon = 5 * time.Second
+// late is when a test says that two agents of one name do not find each other, once both reach the queue manager. They have 5 s;
+// the rest is for a host that is busy. The log of each test has the time that it took.
+const late = 12 * time.Second
 
 // Of agents of one name that are started at the same instant one stays. The
 // others say who has the name, before they have taken anything.
@@ -120,7 +120,9 @@ func alone(t *testing.T, n *network.Network, all ...string) (owner string) {
 	if left != 1 {
 		t.Fatal("no agent of the name is left")
 	}
-	if took := time.Since(from); took > soon {
+	took := time.Since(from)
+	t.Logf("one agent of the name is left after %.1f s", took.Seconds())
+	if took > late {
 		t.Errorf("two agents of one name have lived for %s", took)
 	}
 	return owner

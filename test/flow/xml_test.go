@@ -12,11 +12,11 @@ import (
 	"ferry/test/flow/network"
 )
 
-// request is a transfer in the XML of MQ MFT, from what is at ALPHA to a directory at BETA.
+// request is a transfer in the XML of MQ MFT, from a path at ALPHA to a directory at BETA. It is limited as paced is.
 func request(attrs, source, to string) []byte {
 	return fmt.Appendf(nil, "\ufeff<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<request version=\"6.00\" xmlns:f=\"urn:ferry\"%s><managedTransfer>"+
 		`<originator><hostName>desk</hostName><userID>ann</userID></originator><sourceAgent agent="ALPHA" QMgr="QM"/><destinationAgent agent="BETA" QMgr="QM"/>`+
-		`<transferSet><item><source recursive="true"><file>%s</file></source><destination type="directory" exist="error"><file>%s</file></destination></item></transferSet><job><name>%s</name></job></managedTransfer></request>`, attrs, source, to, to)
+		`<transferSet f:limit="24M"><item><source recursive="true"><file>%s</file></source><destination type="directory" exist="error"><file>%s</file></destination></item></transferSet><job><name>%s</name></job></managedTransfer></request>`, attrs, source, to, to)
 }
 
 // XML that somebody puts on an agent's COMMAND queue while the agent is away is one transfer,
@@ -25,7 +25,7 @@ func TestXMLOnTheQueue(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.Files("ALPHA", "many", 3, 300, 2000)
-	n.File("ALPHA", "big", 2, 64<<20)
+	n.File("ALPHA", "big", 2, 72<<20)
 
 	n.Kill("ALPHA")
 	w := n.Wire()

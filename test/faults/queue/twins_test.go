@@ -15,9 +15,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// soon is how long two agents of one name may both live, once both reach the
-// queue manager.
-const soon = 5 * time.Second
+// late is when a test says that two agents of one name do not find each other, once both reach the queue manager. They have 5 s;
+// the rest is for a host that is busy. The log of each test has the time that it took.
+const late = 12 * time.Second
 
 // TestCampaignTwins starts agents of one name beside each other, with kills of
 // everybody: one of them has the name, and its transfers do not notice.
@@ -111,7 +111,7 @@ func (w *twins) manager(lost bool) {
 	w.Start(network.QM)
 }
 
-// one waits until one of the agents is left, and expects it soon. The others have
+// one waits until one of the agents is left. The others have
 // said why they ended.
 func (w *twins) one(all ...string) {
 	w.t.Helper()
@@ -128,7 +128,9 @@ func (w *twins) one(all ...string) {
 	if left == 0 {
 		w.t.Fatal("no agent of the name is left")
 	}
-	if took := time.Since(from); took > soon {
+	took := time.Since(from)
+	w.t.Logf("one agent of the name is left after %.1f s", took.Seconds())
+	if took > late {
 		w.t.Errorf("two agents of one name have lived for %s", took)
 	}
 	for _, who := range all {

@@ -226,6 +226,15 @@ func (n *Network) Growing(agent string, size int64) {
 	n.UntilEvery(fmt.Sprintf("a file grows to %d bytes at %s", size, agent), time.Millisecond, func() bool { return n.Grown(agent) >= size })
 }
 
+// GrowingOrThere is Growing, but the file may have its final name already, as it has where nothing slows the transfer down
+// and the test is late.
+func (n *Network) GrowingOrThere(agent string, size int64, file string) {
+	n.t.Helper()
+	n.UntilEvery(fmt.Sprintf("%s grows to %d bytes at %s, or is there", file, size, agent), time.Millisecond, func() bool {
+		return n.Grown(agent) >= size || n.Exists(agent, file)
+	})
+}
+
 // Grown is how many bytes the largest temporary at an agent has.
 func (n *Network) Grown(agent string) (size int64) {
 	for _, s := range n.Temporaries(agent) {

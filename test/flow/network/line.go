@@ -5,6 +5,7 @@ package network
 import (
 	"io"
 	"net"
+	"strings"
 	"sync"
 )
 
@@ -17,15 +18,26 @@ type Line struct {
 	mu    sync.Mutex
 	cut   bool
 	held  chan struct{} // closed when what is held goes on; nil: nothing is
+	most  int64         // bytes that pass before the line is held; 0: no limit
 	conns map[net.Conn]bool
 }
 
 // Line makes a line, which is whole.
-func (n *Network) Line() *Line {
+func (n *Network) Line() *Line { return n.line(n.first()) }
+
+// LineOf makes a line to the queue manager of an agent that is not running, which connects through it from its next start on.
+func (n *Network) LineOf(agent string) *Line {
+	to, _, _ := strings.Cut(n.URLOf(agent), ",")
+	l := n.line(strings.TrimPrefix(to, "nats://"))
+	n.connect(agent, l.URL())
+	return l
+}
+
+func (n *Network) line(to string) *Line {
 	n.t.Helper()
 	ln, err := net.Listen("tcp", freePort(n.t))
 	n.must(err)
-	l := &Line{l: ln, to: n.first(), conns: map[net.Conn]bool{}}
+	l := &Line{l: ln, to: to, conns: map[net.Conn]bool{}}
 	go l.run()
 	n.t.Cleanup(func() { ln.Close(); l.Cut(); l.Heal() })
 	return l
@@ -48,7 +60,7 @@ func (l *Line) Cut() {
 func (l *Line) Heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = false
+	l.cut, l.most = false, 0
 	if l.held != nil {
 		close(l.held)
 		l.held = nil
@@ -60,15 +72,31 @@ func (l *Line) Heal() {
 func (l *Line) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.hold()
+}
+
+func (l *Line) hold() {
 	if l.held == nil {
 		l.held = make(chan struct{})
 	}
 }
 
-// pass waits while the line is held.
-func (l *Line) pass() {
+// HoldAfter is Hold when so many more bytes have passed, in both directions together.
+func (l *Line) HoldAfter(bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most = bytes
+}
+
+// pass waits while the line is held, and counts bytes that are about to pass.
+func (l *Line) pass(bytes int) {
 	l.mu.Lock()
 	held := l.held
+	if l.most > 0 && held == nil {
+		if l.most -= int64(bytes); l.most <= 0 {
+			l.hold()
+		}
+	}
 	l.mu.Unlock()
 	if held != nil {
 		<-held
@@ -82,7 +110,7 @@ type heldWriter struct {
 }
 
 func (w heldWriter) Write(b []byte) (int, error) {
-	w.l.pass()
+	w.l.pass(len(b))
 	return w.to.Write(b)
 }
 

@@ -190,8 +190,14 @@ func (n *Network) Add(agent string) {
 // Move has an agent that is not running connect to the queue manager of another one from its next start on.
 func (n *Network) Move(agent, to string) {
 	n.t.Helper()
+	n.connect(agent, n.URLOf(to))
+}
+
+// connect has an agent that is not running connect to a URL from its next start on.
+func (n *Network) connect(agent, url string) {
+	n.t.Helper()
 	args := slices.Clone(n.process(agent).args)
-	args[slices.Index(args, "--network")+1] = n.URLOf(to)
+	args[slices.Index(args, "--network")+1] = url
 	n.process(agent).args = args
 }
 
