@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A busyServer answers those who connect within its process, after a time.
+// A busyServer answers a connection within its process after a time.
 type busyServer time.Duration
 
 func (b busyServer) InProcessConn() (net.Conn, error) {

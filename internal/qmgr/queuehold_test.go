@@ -1,9 +1,13 @@
 package qmgr
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -145,6 +149,67 @@ func TestHoldsOfOneTransfer(t *testing.T) {
 	}
 }
 
+// A renewed hold lasts for another span and stays older than one that was made before its renewal. A hold that has
+// ended is not renewed.
+func TestHoldsAreRenewed(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	put(t, q, 1)
+	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
+	span := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, Last: 1}
+	h, err := q.c.control.js().Stream(ctx, string(StreamHold))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() *jetstream.RawStreamMsg {
+		t.Helper()
+		m, err := h.GetLastMsgForSubject(ctx, span.HoldOf("ALPHA", one))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if err := q.Hold(ctx, span, one); err != nil {
+		t.Fatal(err)
+	}
+	first := look()
+	other, err := q.c.control.js().Publish(ctx, span.HoldOf("BETA", two), first.Data) // has not looked at the others yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := q.Renew(ctx, "ORDERS", one); err != nil {
+			t.Fatal(err)
+		}
+		if m := look(); m.Sequence <= other.Sequence || m.Header.Get(jetstream.MsgTTLHeader) != fmt.Sprintf("%.0fs", HoldSpan.Seconds()) {
+			t.Errorf("the renewed hold is message %d with %v", m.Sequence, m.Header)
+		}
+		all, err := holdsOf(ctx, h, &span, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, all.meets(&span, other.Sequence), transfer.KindBusy, "another transfer")
+		if err := all.meets(&span, first.Sequence); err != nil {
+			t.Errorf("the hold that was there first gives way: %v", err)
+		}
+	}
+	last := look()
+	if err := q.Release(ctx, "ORDERS", one); err != nil {
+		t.Fatal(err)
+	}
+	late := nats.NewMsg(span.HoldOf("ALPHA", one))
+	l := library{js: q.c.control.js}
+	if _, err := l.hold(ctx, late, HoldSpan, jetstream.WithExpectLastSequencePerSubject(last.Sequence)); !wrongSequence(err) {
+		t.Errorf("a renewal that began before the release is stored: %v", err)
+	}
+	if err := q.Renew(ctx, "ORDERS", one); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := h.GetLastMsgForSubject(ctx, span.HoldOf("ALPHA", one)); !errors.Is(err, jetstream.ErrMsgNotFound) {
+		t.Errorf("a hold that was released is there again: %v, %v", m, err)
+	}
+}
+
 // Messages of a full queue can be taken, by hand and by a transfer.
 func TestAFullQueueIsTakenFrom(t *testing.T) {
 	q, _ := queued(t)
@@ -178,5 +243,42 @@ func TestAFullQueueIsTakenFrom(t *testing.T) {
 	}
 	if err := q.Got(ctx, "SMALL", v.Mark, m.Number, hold); err != nil {
 		t.Error(err)
+	}
+}
+
+// A program of NATS that fills a queue past Ferry takes no room from holds: messages can be taken, by hand and by a
+// transfer.
+func TestProgramsTakeNoRoomOfHolds(t *testing.T) {
+	q, _ := queued(t)
+	ctx := testContext(t)
+	v, err := q.Create(ctx, "SMALL", 64<<10, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js := q.c.control.js()
+	for size := 1 << 20; size > 0; {
+		_, err := js.Publish(ctx, wire.QueueSubject("SMALL", "PROGRAM", wire.NoGroup), make([]byte, size))
+		api := (*jetstream.APIError)(nil)
+		switch {
+		case errors.As(err, &api) && isFull(api):
+			size /= 2
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	m, hold, err := q.Claim(ctx, wire.QueueSpan{Queue: "SMALL", Mark: v.Mark})
+	if err != nil || m == nil {
+		t.Fatalf("%+v is given, %v", m, err)
+	}
+	one := transfer.ID{1, 6: 0x70, 8: 0x80}
+	rest := wire.QueueSpan{Queue: "SMALL", Mark: v.Mark, First: m.Number + 1, Last: m.Number + 1}
+	if err := q.Hold(ctx, rest, one); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Got(ctx, "SMALL", v.Mark, m.Number, hold); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Take(ctx, rest); err != nil {
+		t.Fatal(err)
 	}
 }
