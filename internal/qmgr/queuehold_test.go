@@ -210,6 +210,48 @@ func TestHoldsAreRenewed(t *testing.T) {
 	}
 }
 
+// Holds outlive a restart of the queue manager, those that were renewed as well. They do not keep messages of a queue
+// that was made anew under the same name.
+func TestHoldsOutliveAQueueManager(t *testing.T) {
+	dir, ctx := t.TempDir(), testContext(t)
+	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
+	all := wire.QueueSpan{Queue: "ORDERS", Last: 2}
+	up := func() (*Queues, func()) {
+		s := start(t, dir, "")
+		c := connect(t, ConnConfig{Server: s, Name: "ALPHA"})
+		return QueuesOf(c), func() { c.Close(); s.Shutdown() }
+	}
+	q, down := up()
+	if _, err := q.Create(ctx, "ORDERS", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, 2)
+	if err := q.Hold(ctx, all, one); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		down()
+		q, down = up()
+		if m, _, err := q.Claim(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || m != nil {
+			t.Errorf("after a restart %+v is given, %v", m, err)
+		}
+		wantKind(t, q.Hold(ctx, all, two), transfer.KindBusy, "another transfer")
+		if err := q.Renew(ctx, "ORDERS", one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Remove(ctx, "ORDERS"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Create(ctx, "ORDERS", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, 2)
+	if err := q.Hold(ctx, all, two); err != nil {
+		t.Errorf("in a queue that was made anew: %v", err)
+	}
+}
+
 // Messages of a full queue can be taken, by hand and by a transfer.
 func TestAFullQueueIsTakenFrom(t *testing.T) {
 	q, _ := queued(t)
