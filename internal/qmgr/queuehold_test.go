@@ -288,6 +288,34 @@ func TestAFullQueueIsTakenFrom(t *testing.T) {
 	}
 }
 
+// A part of a file that does not fit into a queue is refused as a whole, also where some of its messages would fit.
+func TestAFullQueueTakesNoHalfOfAPart(t *testing.T) {
+	q, _ := queued(t)
+	ctx := testContext(t)
+	if _, err := q.Create(ctx, "SMALL", 64<<10, 0); err != nil {
+		t.Fatal(err)
+	}
+	to := wire.QueueItem{Queue: "SMALL", Transfer: transfer.ID{1, 6: 0x70, 8: 0x80}, Item: 1}
+	have, parts := wire.QueueReceipt{}, 0
+	var err error
+	for ; err == nil; parts++ {
+		of, left := have.Messages+8, 7
+		var now wire.QueueReceipt
+		if now, err = q.Publish(ctx, to, nil, have, of, func(int) ([]byte, bool, error) {
+			left--
+			return make([]byte, 1000), left >= 0, nil
+		}); err == nil {
+			have = now
+		}
+	}
+	wantKind(t, err, transfer.KindNoSpace, "SMALL", "full")
+	n, _, err := q.Count(ctx, wire.QueueSpan{Queue: "SMALL"})
+	now, rerr := q.Receipt(ctx, to, "")
+	if err != nil || rerr != nil || parts < 3 || n != uint64(have.Messages) || now != have {
+		t.Errorf("after %d parts there are %d messages and a receipt of %+v; want %+v; %v, %v", parts, n, now, have, err, rerr)
+	}
+}
+
 // A program of NATS that fills a queue past Ferry takes no room from holds: messages can be taken, by hand and by a
 // transfer.
 func TestProgramsTakeNoRoomOfHolds(t *testing.T) {
