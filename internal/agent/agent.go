@@ -496,8 +496,8 @@ func (a *Agent) ageLoop() {
 				a.log.Error("cannot write the ledger", "error", err)
 			}
 			if a.held != nil {
-				if err := a.held.releaseEnded(); err != nil {
-					a.log.Warn("cannot release messages", "error", err)
+				if err := a.held.pass(); err != nil {
+					a.log.Warn("cannot renew or release holds of messages", "error", err)
 				}
 			}
 			t.Reset(time.Minute)

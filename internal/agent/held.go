@@ -4,30 +4,81 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"iter"
 	"slices"
+	"time"
 
+	"ferry/internal/clock"
 	"ferry/internal/ledger"
 	"ferry/internal/messages"
 	"ferry/internal/place"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
 
-// A heldBook is the ledger's list of the transfers that messages may be held for, with their queues. Messages
-// that a transfer does not release at its end, since its queue manager is away or its agent stops, are released later.
+// A heldBook is the ledger's list of the transfers that messages may be held for, with their queues. The holds of a
+// transfer that lives are renewed before they end. Messages that a transfer does not release at its end, since its
+// queue manager is away or its agent stops, are released later.
 type heldBook struct {
 	ledger *ledger.Ledger
 	from   *messages.Source
+	clock  clock.Clock
+	at     string // key of the transfer where the last pass ended; only pass uses it
+}
+
+// Limits of one pass.
+const (
+	heldLooked = 1000 // transfers that it looks at
+	heldAsked  = 100  // of them, that it asks the queue manager for
+)
+
+// heldVersion is the version of a heldRecord.
+const heldVersion = 1
+
+// A heldRecord says where messages may be held for a transfer.
+type heldRecord struct {
+	V      int             `json:"v"`
+	Queues []transfer.Path `json:"queues"`
+	Held   time.Time       `json:"held"` // all holds were made, or renewed, at this time or later
+}
+
+// due reports whether half of the span of a hold has passed, or the clock was put back.
+func (r *heldRecord) due(now time.Time) bool {
+	since := now.Sub(r.Held)
+	return since < 0 || since >= qmgr.HoldSpan/2
 }
 
 func (h *heldBook) drawer(t *ledger.Tx) ledger.Drawer { return ledger.DrawerOf(t, "held") }
 
+func (h *heldBook) get(t *ledger.Tx, id transfer.ID) (r heldRecord, err error) {
+	if b := h.drawer(t).Get(id.String()); b != nil {
+		return readHeld(b)
+	}
+	return r, nil
+}
+
+func readHeld(b []byte) (r heldRecord, err error) {
+	if json.Unmarshal(b, &r) != nil || r.V != heldVersion {
+		return r, transfer.Errorf(transfer.KindVersion, "the ledger's record of held messages is in a format that is not known")
+	}
+	return r, nil
+}
+
+func (h *heldBook) put(t *ledger.Tx, id transfer.ID, r heldRecord) error {
+	r.V = heldVersion
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return h.drawer(t).Put(id.String(), b)
+}
+
 // queues are the paths of the queues that messages may be held in for a transfer.
 func (h *heldBook) queues(id transfer.ID) (all []transfer.Path, err error) {
 	err = h.ledger.View(func(t *ledger.Tx) error {
-		if b := h.drawer(t).Get(id.String()); b != nil {
-			return json.Unmarshal(b, &all)
-		}
-		return nil
+		r, err := h.get(t, id)
+		all = r.Queues
+		return err
 	})
 	return all, err
 }
@@ -51,11 +102,17 @@ func (h *heldBook) note(w *place.WalkRequest) error {
 	if len(all) == known {
 		return nil
 	}
-	b, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	return h.ledger.Update(func(t *ledger.Tx) error { return h.drawer(t).Put(w.Taker.String(), b) })
+	return h.ledger.Update(func(t *ledger.Tx) error {
+		r, err := h.get(t, w.Taker)
+		if err != nil {
+			return err
+		}
+		if r.Held.IsZero() {
+			r.Held = h.clock.Now()
+		}
+		r.Queues = all
+		return h.put(t, w.Taker, r)
+	})
 }
 
 // release ends that messages are held for a transfer. After an error that does not wait it is not tried again: holds end by themselves.
@@ -73,33 +130,93 @@ func (h *heldBook) release(id transfer.ID) error {
 	return errors.Join(err, h.ledger.Update(func(t *ledger.Tx) error { return h.drawer(t).Delete(id.String()) }))
 }
 
-// releaseEnded releases messages that are still held for transfers that have ended, until one must wait.
-func (h *heldBook) releaseEnded() error {
-	var ended []transfer.ID
+// renew has the holds of a transfer last for another span.
+func (h *heldBook) renew(id transfer.ID) error {
+	all, err := h.queues(id)
+	now := h.clock.Now()
+	if err == nil {
+		err = h.from.Renew(id, all)
+	}
+	if err != nil {
+		return err
+	}
+	return h.ledger.Update(func(t *ledger.Tx) error {
+		r, err := h.get(t, id)
+		if err != nil || len(r.Queues) == 0 { // released meanwhile
+			return err
+		}
+		r.Held = now
+		return h.put(t, id, r)
+	})
+}
+
+// pass renews the holds of transfers that live, and releases messages that are still held for transfers that have
+// ended, until one must wait. Its work is bounded, and the next pass goes on behind the transfer where it ends.
+func (h *heldBook) pass() error {
+	type task struct {
+		id transfer.ID
+		do func(transfer.ID) error
+	}
+	var tasks []task
+	var wrong error
+	at, now := h.at, h.clock.Now()
 	err := h.ledger.View(func(t *ledger.Tx) error {
-		for key := range h.drawer(t).All("", "") {
+		looked := 0
+		for key, value := range h.round(t) {
+			if looked == heldLooked || len(tasks) == heldAsked {
+				return nil
+			}
+			looked++
+			at = key
 			id, err := transfer.ParseID(key)
 			if err != nil {
-				return err
+				wrong = errors.Join(wrong, err)
+				continue
 			}
 			rec, err := t.Source(id)
 			if err != nil {
 				return err
 			}
 			if rec == nil || rec.State.Final() {
-				ended = append(ended, id)
+				tasks = append(tasks, task{id, h.release})
+				continue
+			}
+			r, err := readHeld(value)
+			if err != nil {
+				wrong = errors.Join(wrong, err)
+			} else if r.due(now) {
+				tasks = append(tasks, task{id, h.renew})
 			}
 		}
 		return nil
 	})
-	for _, id := range ended {
-		of := h.release(id)
+	err = errors.Join(err, wrong)
+	for _, k := range tasks {
+		of := k.do(k.id)
 		if transfer.KindOf(of).Waits() {
+			at = k.id.String()
 			break
 		}
 		err = errors.Join(err, of)
 	}
+	h.at = at
 	return err
+}
+
+// round gives all records, from the one behind the last pass on.
+func (h *heldBook) round(t *ledger.Tx) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for key, value := range h.drawer(t).All("", h.at) {
+			if !yield(key, value) {
+				return
+			}
+		}
+		for key, value := range h.drawer(t).All("", "") {
+			if key > h.at || !yield(key, value) {
+				return
+			}
+		}
+	}
 }
 
 // Walk is that of the queues. Their names are written down before messages are held.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"ferry/internal/clock"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/messages"
@@ -17,10 +18,10 @@ import (
 const queuesDir = "queues"
 
 // newPlaces are the local files of an agent, and the application queues of its queue manager.
-func newPlaces(fs *localfs.FS, conn *qmgr.Conn, l *ledger.Ledger, dir string) bothPlaces {
+func newPlaces(fs *localfs.FS, conn *qmgr.Conn, l *ledger.Ledger, clk clock.Clock, dir string) bothPlaces {
 	queues := qmgr.QueuesOf(conn)
 	from := messages.NewSource(queues)
-	return bothPlaces{fs.Place(), from, &heldBook{l, from}, messages.NewTarget(queues, filepath.Join(dir, queuesDir))}
+	return bothPlaces{fs.Place(), from, &heldBook{ledger: l, from: from, clock: clk}, messages.NewTarget(queues, filepath.Join(dir, queuesDir))}
 }
 
 // bothPlaces are local files and queues. A request, and each DEST, says which of them it means.

@@ -30,7 +30,7 @@ func (a *Agent) places() (s Streams, err error) {
 	if err != nil {
 		return s, err
 	}
-	both := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Dir)
+	both := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
 	a.held = both.held
 	return Streams{Source: both, Target: both, Limits: localfs.Limits()}, nil
 }

@@ -183,6 +183,10 @@ func (q *queues) Hold(_ context.Context, of wire.QueueSpan, id transfer.ID) erro
 	return q.check(of.Queue, of.Mark)
 }
 
+func (q *queues) Renew(_ context.Context, queue transfer.QueueName, _ transfer.ID) error {
+	return q.check(queue, "")
+}
+
 func (q *queues) Release(_ context.Context, queue transfer.QueueName, id transfer.ID) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -26,9 +26,10 @@ type Reader interface {
 	Count(ctx context.Context, of wire.QueueSpan) (messages, bytes uint64, err error)
 	// Reader reads the data of the messages of a span, from an offset in the first one on.
 	Reader(of wire.QueueSpan, offset int) wire.QueuePieces
-	// Hold keeps the messages of a span for a transfer that removes them at its end, and Release ends that. Hold is of
-	// KindBusy where some are kept for another one.
+	// Hold keeps the messages of a span for a transfer that removes them at its end. It is of KindBusy where some are
+	// kept for another transfer. They are kept for a limited time. Renew begins it anew, and Release ends it.
 	Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) error
+	Renew(ctx context.Context, queue transfer.QueueName, id transfer.ID) error
 	Release(ctx context.Context, queue transfer.QueueName, id transfer.ID) error
 	// Take removes the messages of a span: all at once, unless there are others before its first one.
 	Take(ctx context.Context, of wire.QueueSpan) error
@@ -118,8 +119,18 @@ func (s *Source) hold(ctx context.Context, a *Address, id transfer.ID) error {
 	return nil
 }
 
+// Renew keeps messages for a transfer with these sources for longer, if they are still kept.
+func (s *Source) Renew(id transfer.ID, sources []transfer.Path) error {
+	return each(sources, id, s.queues.Renew)
+}
+
 // Release ends that messages are held for a transfer with these sources.
-func (s *Source) Release(id transfer.ID, sources []transfer.Path) (err error) {
+func (s *Source) Release(id transfer.ID, sources []transfer.Path) error {
+	return each(sources, id, s.queues.Release)
+}
+
+// each calls a function for each queue of a transfer. It is no error that a queue is not there.
+func each(sources []transfer.Path, id transfer.ID, do func(context.Context, transfer.QueueName, transfer.ID) error) (err error) {
 	var queues []transfer.QueueName
 	for _, p := range sources {
 		if a, bad := Parse(p); bad == nil && !slices.Contains(queues, a.Queue) {
@@ -127,7 +138,7 @@ func (s *Source) Release(id transfer.ID, sources []transfer.Path) (err error) {
 		}
 	}
 	for _, q := range queues {
-		if of := s.queues.Release(context.Background(), q, id); transfer.KindOf(of) != transfer.KindMissing {
+		if of := do(context.Background(), q, id); transfer.KindOf(of) != transfer.KindMissing {
 			err = errors.Join(err, waiting(of))
 		}
 	}

@@ -398,7 +398,7 @@ func TestRightsAtAChannel(t *testing.T) {
 	must(t, err)
 	must(t, hear.Healthy(testContext(t)))
 	var said strings.Builder // at once: a leafnode that says what it may not is cut off
-	for _, subject := range []string{"ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.event.ALPHA", "ferry.owner.ALPHA", "ferry.store.A.B.c.1", "ferry.ask.qmgr.coordination", "ferry.ask.up.bob",
+	for _, subject := range []string{"ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.event.ALPHA", "ferry.owner.ALPHA", "ferry.hold.Q.m.1", "ferry.store.A.B.c.1", "ferry.ask.qmgr.coordination", "ferry.ask.up.bob",
 		"$JS.API.STREAM.PURGE.FERRY_COMMAND", "$JS.ACK.FERRY_COMMAND.command-ALPHA.1.2.3.4.5", "_INBOX.x", "ferry.data.A.B.c", "other", "ferry.beat.LAST"} {
 		fmt.Fprintf(&said, "LMSG %s 7\r\nMALLORY\r\n", subject)
 	}
@@ -410,7 +410,7 @@ func TestRightsAtAChannel(t *testing.T) {
 			t.Errorf("%s passes a channel", got)
 		}
 	}
-	if n := stored(t, s, StreamCommand) + stored(t, s, StreamEvent) + stored(t, s, StreamOwner); n > 0 {
+	if n := stored(t, s, StreamCommand) + stored(t, s, StreamEvent) + stored(t, s, StreamOwner) + stored(t, s, StreamHold); n > 0 {
 		t.Errorf("%d messages of a channel's are stored", n)
 	}
 }

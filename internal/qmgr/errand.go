@@ -314,7 +314,11 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		if e.Queue != nil {
 			of = Stream(queueStream(e.Queue.Span.Queue))
 		}
-		if err := r.leads(of); err != nil { // the library would say nothing, for long
+		err := r.leads(of)
+		if err == nil && e.Queue != nil && e.Queue.ofHolds() {
+			err = r.leads(StreamHold)
+		}
+		if err != nil { // the library would say nothing, for long
 			return res, err
 		}
 	}

@@ -229,7 +229,7 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 		}
 	}
 
-	if x.nc, err = nats.Connect("", nats.InProcessServer(ns), nats.Timeout(ownTimeout), nats.NoReconnect(), credentials(s.cfg.identity(), false)); err == nil {
+	if x.nc, err = connectOwn(ns, nats.NoReconnect(), credentials(s.cfg.identity(), false)); err == nil {
 		x.js, err = jetstream.New(x.nc, jetstream.WithDefaultTimeout(apiTimeout))
 	}
 	if err != nil {

@@ -19,6 +19,11 @@ const responderName = "ferry queue manager"
 // only that the host is busy.
 const ownTimeout = time.Minute
 
+// connectOwn connects a queue manager to the library's server within its process.
+func connectOwn(to nats.InProcessConnProvider, opts ...nats.Option) (*nats.Conn, error) {
+	return nats.Connect("", append(opts, nats.InProcessServer(to), nats.Timeout(ownTimeout))...)
+}
+
 // An ownConn is a queue manager's connection to itself, with which it answers and does all that it does of its
 // own. It comes back: the server ends each connection when the JWT ends with which it was made, and
 // the library gives one up for good on errors that it does not know. Then it is made anew, with its subscriptions.
@@ -66,7 +71,7 @@ func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
 
 // dial makes the connection, with the subscriptions that there are.
 func (o *ownConn) dial() error {
-	nc, err := nats.Connect("", nats.InProcessServer(o.s.ns), nats.Timeout(ownTimeout), nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+	nc, err := connectOwn(o.s.ns, nats.Name(responderName), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.ClosedHandler(o.lost), credentials(o.s.cfg.identity(), o.data))
 	if err != nil {
 		return err

@@ -16,14 +16,11 @@ import (
 )
 
 // queuePublish stores the next messages of an item, with the receipt that they are there, or nothing.
-func (l library) queuePublish(ctx context.Context, s jetstream.Stream, self string, t *queueTask) (*wire.QueueReceipt, error) {
+func (l library) queuePublish(ctx context.Context, self string, t *queueTask) (*wire.QueueReceipt, error) {
 	if len(t.Items) != 1 || len(t.Sizes) > QueueBatch || t.Before < 0 || !printable(t.Header) {
 		return nil, transfer.Errorf(transfer.KindUsage, "messages for the queue %s are malformed", t.Span.Queue)
 	}
 	item := wire.QueueItem{Queue: t.Span.Queue, Transfer: t.ID, Item: t.Items[0]}
-	if err := roomFor(s, len(t.behind)); err != nil {
-		return nil, err
-	}
 	b, err := newBatching(l.js().Conn())
 	if err != nil {
 		return nil, err

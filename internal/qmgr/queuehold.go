@@ -21,27 +21,15 @@ import (
 
 // A hold keeps messages of a queue for one reader, so that no two are handed the same message: one message for
 // `ferry queue get`, or the messages of a span for a transfer that removes them at its end. It is a
-// message of the queue's own stream, on a subject without readers, and so outlives the reader. The maker
+// message of StreamHold, and so outlives the reader and takes no room of the queue. The maker
 // of a hold looks at the others after that, and of two that meet the older one holds.
 const (
 	// holdOne is how long one message is held beside the time that it needs on a line of holdRate bytes a second.
 	holdOne  = time.Minute
 	holdRate = 4 << 10
-	// holdSpan is how long a span is held at most: twice the time that a transfer has by default.
-	holdSpan = 48 * time.Hour
-	// holdRoom is the part of a queue's stream, in bytes, that messages do not get: a hold takes some of it, and so
-	// messages of a full queue can be taken.
-	holdRoom = 4 << 20
+	// HoldSpan is how long the messages of a transfer are held without a renewal.
+	HoldSpan = 48 * time.Hour
 )
-
-// roomFor refuses messages of so many bytes that a queue has no room for, as the server says of it just now.
-func roomFor(s jetstream.Stream, size int) error {
-	info := s.CachedInfo()
-	if most := info.Config.MaxBytes - holdRoom; most >= 0 && info.State.Bytes+uint64(size) > uint64(most) {
-		return transfer.Errorf(transfer.KindNoSpace, "the stream %s has %d bytes, and messages may have %d", info.Config.Name, info.State.Bytes, most)
-	}
-	return nil
-}
 
 // holds are the holds of a queue that are not those of one transfer, or of one message.
 type holds struct {
@@ -51,12 +39,12 @@ type holds struct {
 
 type heldSpan struct {
 	wire.QueueSpan
-	number uint64 // of the hold
+	Number uint64 `json:"number,omitempty"` // of the hold, as it was before its first renewal; 0: it was not renewed
 }
 
-// holdsOf looks at the holds of a queue, except those that a filter of subjects matches.
-func holdsOf(ctx context.Context, s jetstream.Stream, queue transfer.QueueName, except string) (h holds, err error) {
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(wire.HoldsOf(queue)))
+// holdsOf looks at the holds of the queue of a span, except those that a filter of subjects matches.
+func holdsOf(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, except string) (h holds, err error) {
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(of.Holds()))
 	if err != nil {
 		return h, err
 	}
@@ -72,12 +60,13 @@ func holdsOf(ctx context.Context, s jetstream.Stream, queue transfer.QueueName, 
 		if err != nil {
 			return h, err
 		}
-		if n, err := strconv.ParseUint(wire.LastToken(subject), 10, 64); err == nil && subject == wire.HoldSubject(queue, n) {
+		if n, err := strconv.ParseUint(wire.LastToken(subject), 10, 64); err == nil && subject == of.HoldSubject(n) {
 			h.single[n] = m.Sequence
 			continue
 		}
-		span := heldSpan{number: m.Sequence}
-		if json.Unmarshal(m.Data, &span.QueueSpan) == nil {
+		span := heldSpan{}
+		if json.Unmarshal(m.Data, &span) == nil {
+			span.Number = cmp.Or(span.Number, m.Sequence)
 			h.spans = append(h.spans, span)
 		}
 	}
@@ -101,7 +90,7 @@ func matches(filter, subject string) bool {
 func (h *holds) meets(of *wire.QueueSpan, number uint64) error {
 	for _, s := range h.spans {
 		apart := s.Group != "" && of.Group != "" && (s.Group != of.Group || s.Writer != "" && of.Writer != "" && s.Writer != of.Writer)
-		if s.number < number && s.First <= of.Last && of.First <= s.Last && !apart {
+		if s.Number < number && s.First <= of.Last && of.First <= s.Last && !apart {
 			return transfer.Errorf(transfer.KindBusy, "another transfer takes messages %d to %d of the queue %s", s.First, s.Last, of.Queue).
 				WithHint("it goes on when that one has ended")
 		}
@@ -115,7 +104,7 @@ func (h *holds) meets(of *wire.QueueSpan, number uint64) error {
 }
 
 // queueHold holds the messages of a span for a transfer of the task's ID.
-func (l library) queueHold(ctx context.Context, s jetstream.Stream, self string, t *queueTask) error {
+func (l library) queueHold(ctx context.Context, s, h jetstream.Stream, self string, t *queueTask) error {
 	if t.Span.Last == 0 || t.ID.IsZero() {
 		return transfer.Errorf(transfer.KindUsage, "which messages of the queue %s are held is not said", t.Span.Queue)
 	}
@@ -131,27 +120,69 @@ func (l library) queueHold(ctx context.Context, s jetstream.Stream, self string,
 	if err != nil {
 		return err
 	}
-	m := nats.NewMsg(wire.HoldOf(t.Span.Queue, self, t.ID, t.Span.Last))
+	m := nats.NewMsg(t.Span.HoldOf(self, t.ID))
 	m.Data = data
-	number, err := l.hold(ctx, m, holdSpan)
+	number, err := l.hold(ctx, m, HoldSpan)
 	if err != nil {
 		return err
 	}
 	// A transfer that walks again picks other messages: its own earlier hold is not in its way.
-	all, err := holdsOf(ctx, s, t.Span.Queue, wire.HoldsOfTransfer(t.Span.Queue, self, t.ID))
+	all, err := holdsOf(ctx, h, &t.Span, t.Span.HoldsOfTransfer(self, t.ID))
 	if err == nil {
 		err = all.meets(&t.Span, number)
 	}
 	if err != nil {
-		return errors.Join(s.Purge(ctx, jetstream.WithPurgeSubject(m.Subject)), err)
+		return errors.Join(h.Purge(ctx, jetstream.WithPurgeSubject(m.Subject)), err)
 	}
 	return nil
+}
+
+// queueRenew has the holds of a transfer on a queue last for another HoldSpan: a part of them. A hold keeps its age, and
+// one that ends meanwhile is not made again. After is the subject where it has ended; "": that was all.
+func (l library) queueRenew(ctx context.Context, h jetstream.Stream, self string, t *queueTask) (after string, err error) {
+	info, err := h.Info(ctx, jetstream.WithSubjectFilter(t.Span.HoldsOfTransfer(self, t.ID)))
+	if err != nil {
+		return "", err
+	}
+	began := time.Now()
+	for _, subject := range slices.Sorted(maps.Keys(info.State.Subjects)) {
+		if subject <= t.After {
+			continue
+		}
+		if after != "" && time.Since(began) > queueTime {
+			return after, nil
+		}
+		after = subject
+		now, err := h.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		var span heldSpan
+		if err := json.Unmarshal(now.Data, &span); err != nil {
+			return "", err
+		}
+		span.Number = cmp.Or(span.Number, now.Sequence)
+		m := nats.NewMsg(subject)
+		if m.Data, err = json.Marshal(span); err != nil {
+			return "", err
+		}
+		if _, err := l.hold(ctx, m, HoldSpan, jetstream.WithExpectLastSequencePerSubject(now.Sequence)); err != nil && !wrongSequence(err) {
+			return "", err
+		}
+	}
+	return "", nil
 }
 
 // hold stores a hold for a time.
 func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ...jetstream.PublishOpt) (uint64, error) {
 	m.Header.Set(jetstream.MsgTTLHeader, fmt.Sprintf("%ds", int(d.Seconds())))
 	ack, err := l.js().PublishMsg(ctx, m, append(opts, jetstream.WithRetryAttempts(0))...)
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && isFull(api) {
+		return 0, transfer.Errorf(transfer.KindBusy, "the queue manager holds messages for as many readers as it may: %s", api.Description)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -159,9 +190,9 @@ func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ..
 }
 
 // queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold.
-func (l library) queueClaim(ctx context.Context, s jetstream.Stream, t *queueTask) (res queueResult, err error) {
-	queue, filter := t.Span.Queue, t.Span.Filter()
-	all, err := holdsOf(ctx, s, queue, "")
+func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queueTask) (res queueResult, err error) {
+	filter := t.Span.Filter()
+	all, err := holdsOf(ctx, h, &t.Span, "")
 	if err != nil {
 		return res, err
 	}
@@ -175,7 +206,7 @@ func (l library) queueClaim(ctx context.Context, s jetstream.Stream, t *queueTas
 		if all.single[m.Sequence] > 0 || all.covers(m) {
 			continue
 		}
-		subject := wire.HoldSubject(queue, m.Sequence)
+		subject := t.Span.HoldSubject(m.Sequence)
 		number, err := l.hold(ctx, nats.NewMsg(subject), holdOne+time.Duration(len(m.Data)/holdRate)*time.Second, jetstream.WithExpectLastSequencePerSubject(0))
 		if wrongSequence(err) {
 			continue
@@ -184,14 +215,14 @@ func (l library) queueClaim(ctx context.Context, s jetstream.Stream, t *queueTas
 			return res, err
 		}
 		// Holds and removals that came before this hold show now.
-		if all, err = holdsOf(ctx, s, queue, subject); err == nil {
+		if all, err = holdsOf(ctx, h, &t.Span, subject); err == nil {
 			some, err = getMessages(ctx, s, filter, m.Sequence, 1)
 		}
 		if err == nil && len(some) > 0 && some[0].Sequence == m.Sequence && !all.covers(m) {
 			q := readQueued(m)
 			return queueResult{Message: &q, Number: number, behind: m.Data}, nil
 		}
-		if err = errors.Join(err, s.Purge(ctx, jetstream.WithPurgeSubject(subject))); err != nil {
+		if err = errors.Join(err, h.Purge(ctx, jetstream.WithPurgeSubject(subject))); err != nil {
 			return res, err
 		}
 	}
@@ -205,9 +236,9 @@ func wrongSequence(err error) bool {
 }
 
 // queueTakeHeld removes a message that was claimed, if its hold is still the one of the task's Number.
-func queueTakeHeld(ctx context.Context, s jetstream.Stream, t *queueTask) error {
-	subject := wire.HoldSubject(t.Span.Queue, t.Span.Last)
-	hold, err := s.GetLastMsgForSubject(ctx, subject)
+func queueTakeHeld(ctx context.Context, s, h jetstream.Stream, t *queueTask) error {
+	subject := t.Span.HoldSubject(t.Span.Last)
+	hold, err := h.GetLastMsgForSubject(ctx, subject)
 	if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
@@ -217,7 +248,7 @@ func queueTakeHeld(ctx context.Context, s jetstream.Stream, t *queueTask) error 
 	if err := s.DeleteMsg(ctx, t.Span.Last); err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
 		return err
 	}
-	return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
+	return h.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
 // Hold holds the messages of a span for a transfer, which removes them at its end. KindBusy: some of them are held for
@@ -226,6 +257,16 @@ func (q *Queues) Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) er
 	of.First = cmp.Or(of.First, 1)
 	_, err := q.task(ctx, queueTask{Do: queueHold, Span: of, ID: id})
 	return err
+}
+
+// Renew has the holds of a transfer on a queue last for another HoldSpan. Holds that have ended are not made again.
+func (q *Queues) Renew(ctx context.Context, queue transfer.QueueName, id transfer.ID) error {
+	for t := (queueTask{Do: queueRenew, Span: wire.QueueSpan{Queue: queue}, ID: id}); ; {
+		res, err := q.task(ctx, t)
+		if t.After = res.After; err != nil || t.After == "" {
+			return err
+		}
+	}
 }
 
 // Release ends the holds of a transfer on a queue.

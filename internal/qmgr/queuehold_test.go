@@ -1,10 +1,15 @@
 package qmgr
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/authority/authoritytest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -145,6 +150,147 @@ func TestHoldsOfOneTransfer(t *testing.T) {
 	}
 }
 
+// A renewed hold lasts for another span and stays older than one that was made before its renewal. A hold that has
+// ended is not renewed.
+func TestHoldsAreRenewed(t *testing.T) {
+	q, v := queued(t)
+	ctx := testContext(t)
+	put(t, q, 1)
+	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
+	span := wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark, Last: 1}
+	h, err := q.c.control.js().Stream(ctx, string(StreamHold))
+	if err != nil {
+		t.Fatal(err)
+	}
+	look := func() *jetstream.RawStreamMsg {
+		t.Helper()
+		m, err := h.GetLastMsgForSubject(ctx, span.HoldOf("ALPHA", one))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	if err := q.Hold(ctx, span, one); err != nil {
+		t.Fatal(err)
+	}
+	first := look()
+	other, err := q.c.control.js().Publish(ctx, span.HoldOf("BETA", two), first.Data) // has not looked at the others yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := q.Renew(ctx, "ORDERS", one); err != nil {
+			t.Fatal(err)
+		}
+		if m := look(); m.Sequence <= other.Sequence || m.Header.Get(jetstream.MsgTTLHeader) != fmt.Sprintf("%.0fs", HoldSpan.Seconds()) {
+			t.Errorf("the renewed hold is message %d with %v", m.Sequence, m.Header)
+		}
+		all, err := holdsOf(ctx, h, &span, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantKind(t, all.meets(&span, other.Sequence), transfer.KindBusy, "another transfer")
+		if err := all.meets(&span, first.Sequence); err != nil {
+			t.Errorf("the hold that was there first gives way: %v", err)
+		}
+	}
+	last := look()
+	if err := q.Release(ctx, "ORDERS", one); err != nil {
+		t.Fatal(err)
+	}
+	late := nats.NewMsg(span.HoldOf("ALPHA", one))
+	l := library{js: q.c.control.js}
+	if _, err := l.hold(ctx, late, HoldSpan, jetstream.WithExpectLastSequencePerSubject(last.Sequence)); !wrongSequence(err) {
+		t.Errorf("a renewal that began before the release is stored: %v", err)
+	}
+	if err := q.Renew(ctx, "ORDERS", one); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := h.GetLastMsgForSubject(ctx, span.HoldOf("ALPHA", one)); !errors.Is(err, jetstream.ErrMsgNotFound) {
+		t.Errorf("a hold that was released is there again: %v, %v", m, err)
+	}
+}
+
+// An agent with an identity has the queue manager hold messages, renew the hold and end it. It has no right to store a
+// hold itself.
+func TestHoldsWithAnIdentity(t *testing.T) {
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	ctx := testContext(t)
+	manager := connect(t, ConnConfig{Server: s, Identity: s.cfg.Guard.Identity})
+	if _, err := QueuesOf(manager).Create(ctx, "ORDERS", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	put(t, QueuesOf(manager), 1)
+	agent := as(t, a, s, "ALPHA")
+	q, one := QueuesOf(agent), transfer.ID{1, 6: 0x70, 8: 0x80}
+	number := func() uint64 {
+		t.Helper()
+		h, err := manager.control.js().Stream(ctx, string(StreamHold))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.CachedInfo().State.Msgs == 0 {
+			return 0
+		}
+		return h.CachedInfo().State.LastSeq
+	}
+	if err := q.Hold(ctx, wire.QueueSpan{Queue: "ORDERS", Last: 1}, one); err != nil || number() != 1 {
+		t.Fatalf("hold %d, %v", number(), err)
+	}
+	if err := q.Renew(ctx, "ORDERS", one); err != nil || number() != 2 {
+		t.Errorf("the renewed hold is %d, %v", number(), err)
+	}
+	if err := agent.Publish("ferry.hold.ORDERS.m.1", nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Release(ctx, "ORDERS", one); err != nil || number() != 0 {
+		t.Errorf("after the release there is hold %d, %v", number(), err)
+	}
+}
+
+// Holds outlive a restart of the queue manager, those that were renewed as well. They do not keep messages of a queue
+// that was made anew under the same name.
+func TestHoldsOutliveAQueueManager(t *testing.T) {
+	dir, ctx := t.TempDir(), testContext(t)
+	one, two := transfer.ID{1, 6: 0x70, 8: 0x80}, transfer.ID{2, 6: 0x70, 8: 0x80}
+	all := wire.QueueSpan{Queue: "ORDERS", Last: 2}
+	up := func() (*Queues, func()) {
+		s := start(t, dir, "")
+		c := connect(t, ConnConfig{Server: s, Name: "ALPHA"})
+		return QueuesOf(c), func() { c.Close(); s.Shutdown() }
+	}
+	q, down := up()
+	if _, err := q.Create(ctx, "ORDERS", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, 2)
+	if err := q.Hold(ctx, all, one); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		down()
+		q, down = up()
+		if m, _, err := q.Claim(ctx, wire.QueueSpan{Queue: "ORDERS"}); err != nil || m != nil {
+			t.Errorf("after a restart %+v is given, %v", m, err)
+		}
+		wantKind(t, q.Hold(ctx, all, two), transfer.KindBusy, "another transfer")
+		if err := q.Renew(ctx, "ORDERS", one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Remove(ctx, "ORDERS"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Create(ctx, "ORDERS", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	put(t, q, 2)
+	if err := q.Hold(ctx, all, two); err != nil {
+		t.Errorf("in a queue that was made anew: %v", err)
+	}
+}
+
 // Messages of a full queue can be taken, by hand and by a transfer.
 func TestAFullQueueIsTakenFrom(t *testing.T) {
 	q, _ := queued(t)
@@ -178,5 +324,70 @@ func TestAFullQueueIsTakenFrom(t *testing.T) {
 	}
 	if err := q.Got(ctx, "SMALL", v.Mark, m.Number, hold); err != nil {
 		t.Error(err)
+	}
+}
+
+// A part of a file that does not fit into a queue is refused as a whole, also where some of its messages would fit.
+func TestAFullQueueTakesNoHalfOfAPart(t *testing.T) {
+	q, _ := queued(t)
+	ctx := testContext(t)
+	if _, err := q.Create(ctx, "SMALL", 64<<10, 0); err != nil {
+		t.Fatal(err)
+	}
+	to := wire.QueueItem{Queue: "SMALL", Transfer: transfer.ID{1, 6: 0x70, 8: 0x80}, Item: 1}
+	have, parts := wire.QueueReceipt{}, 0
+	var err error
+	for ; err == nil; parts++ {
+		of, left := have.Messages+8, 7
+		var now wire.QueueReceipt
+		if now, err = q.Publish(ctx, to, nil, have, of, func(int) ([]byte, bool, error) {
+			left--
+			return make([]byte, 1000), left >= 0, nil
+		}); err == nil {
+			have = now
+		}
+	}
+	wantKind(t, err, transfer.KindNoSpace, "SMALL", "full")
+	n, _, err := q.Count(ctx, wire.QueueSpan{Queue: "SMALL"})
+	now, rerr := q.Receipt(ctx, to, "")
+	if err != nil || rerr != nil || parts < 3 || n != uint64(have.Messages) || now != have {
+		t.Errorf("after %d parts there are %d messages and a receipt of %+v; want %+v; %v, %v", parts, n, now, have, err, rerr)
+	}
+}
+
+// A program of NATS that fills a queue past Ferry takes no room from holds: messages can be taken, by hand and by a
+// transfer.
+func TestProgramsTakeNoRoomOfHolds(t *testing.T) {
+	q, _ := queued(t)
+	ctx := testContext(t)
+	v, err := q.Create(ctx, "SMALL", 64<<10, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	js := q.c.control.js()
+	for size := 1 << 20; size > 0; {
+		_, err := js.Publish(ctx, wire.QueueSubject("SMALL", "PROGRAM", wire.NoGroup), make([]byte, size))
+		api := (*jetstream.APIError)(nil)
+		switch {
+		case errors.As(err, &api) && isFull(api):
+			size /= 2
+		case err != nil:
+			t.Fatal(err)
+		}
+	}
+	m, hold, err := q.Claim(ctx, wire.QueueSpan{Queue: "SMALL", Mark: v.Mark})
+	if err != nil || m == nil {
+		t.Fatalf("%+v is given, %v", m, err)
+	}
+	one := transfer.ID{1, 6: 0x70, 8: 0x80}
+	rest := wire.QueueSpan{Queue: "SMALL", Mark: v.Mark, First: m.Number + 1, Last: m.Number + 1}
+	if err := q.Hold(ctx, rest, one); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Got(ctx, "SMALL", v.Mark, m.Number, hold); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Take(ctx, rest); err != nil {
+		t.Fatal(err)
 	}
 }

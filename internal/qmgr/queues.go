@@ -54,6 +54,7 @@ const (
 	queuePublish = "publish"
 	queueOldest  = "oldest"
 	queueHold    = "hold"
+	queueRenew   = "renew"
 	queueRelease = "release"
 	queueClaim   = "claim"
 
@@ -77,7 +78,7 @@ type queueTask struct {
 	Data     []byte         `json:"data,omitempty"`
 	ID       transfer.ID    `json:"id,omitzero"` // of receipts
 	Items    []uint64       `json:"items,omitempty"`
-	After    string         `json:"after,omitempty"`  // of groups: the subject where an answer ended
+	After    string         `json:"after,omitempty"`  // of groups, and of holds to renew: the subject where an answer ended
 	Offset   int            `json:"offset,omitempty"` // of a read: where it begins in the first message
 	Room     int            `json:"room,omitempty"`   // of a read, or of groups: bytes that the answer may have, about
 
@@ -97,10 +98,19 @@ func (t *queueTask) allowed(asker string, agent bool) bool {
 	switch t.Do {
 	case queueShow, queueRead, queueCount, queueFind, queueTake:
 		return agent || asker == wire.Coordination
-	case queueReceipt, queueSettle, queuePublish, queueHold, queueRelease:
+	case queueReceipt, queueSettle, queuePublish, queueHold, queueRenew, queueRelease:
 		return agent
 	}
 	return asker == wire.Coordination
+}
+
+// ofHolds reports whether the task needs the stream of holds.
+func (t *queueTask) ofHolds() bool {
+	switch t.Do {
+	case queueHold, queueRenew, queueRelease, queueClaim, queueRemoveHeld:
+		return true
+	}
+	return false
 }
 
 // A queueResult is what became of it.
@@ -113,7 +123,7 @@ type queueResult struct {
 	Bytes   uint64             `json:"bytes,omitempty"`
 	Next    uint64             `json:"next,omitempty"`   // where there may be more; 0: that was all
 	Offset  int                `json:"offset,omitempty"` // in the message Next, where that has more
-	After   string             `json:"after,omitempty"`  // of groups: the subject behind which there are more
+	After   string             `json:"after,omitempty"`  // of groups, and of renewed holds: there are more behind this subject
 	Number  uint64             `json:"number,omitempty"`
 	Receipt *wire.QueueReceipt `json:"receipt,omitempty"`
 
@@ -133,7 +143,7 @@ func queueConfig(t *queueTask) jetstream.StreamConfig {
 		Replicas:     max(t.Replicas, 1),
 		MaxConsumers: maxConsumers,
 		MaxMsgs:      -1,
-		MaxBytes:     cmp.Or(t.MaxBytes, DefaultQueueBytes) + holdRoom,
+		MaxBytes:     cmp.Or(t.MaxBytes, DefaultQueueBytes),
 		MaxMsgSize:   serverMaxPayload,
 		Discard:      jetstream.DiscardNew,
 		Duplicates:   duplicateWindow,
@@ -165,6 +175,16 @@ func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*qu
 	if t.Span.Mark != "" && t.Span.Mark != mark {
 		return res, transfer.Errorf(transfer.KindConflict, "the queue %s was removed and made anew", t.Span.Queue)
 	}
+	t.Span.Mark = mark
+	var h jetstream.Stream
+	if t.ofHolds() {
+		if err := l.anew(ctx, func() (err error) {
+			h, err = l.js().Stream(ctx, string(StreamHold))
+			return err
+		}); err != nil {
+			return res, err
+		}
+	}
 	switch t.Do {
 	case queueShow:
 		v, err := queueView(ctx, s)
@@ -174,15 +194,17 @@ func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*qu
 	case queuePut:
 		res.Number, err = l.queuePut(ctx, s, self, &t)
 	case queuePublish:
-		res.Receipt, err = l.queuePublish(ctx, s, self, &t)
+		res.Receipt, err = l.queuePublish(ctx, self, &t)
 	case queueHold:
-		err = l.queueHold(ctx, s, self, &t)
+		err = l.queueHold(ctx, s, h, self, &t)
+	case queueRenew:
+		res.After, err = l.queueRenew(ctx, h, self, &t)
 	case queueRelease:
-		err = s.Purge(ctx, jetstream.WithPurgeSubject(wire.HoldsOfTransfer(t.Span.Queue, self, t.ID)))
+		err = h.Purge(ctx, jetstream.WithPurgeSubject(t.Span.HoldsOfTransfer(self, t.ID)))
 	case queueClaim:
-		return l.queueClaim(ctx, s, &t)
+		return l.queueClaim(ctx, s, h, &t)
 	case queueRemoveHeld:
-		err = queueTakeHeld(ctx, s, &t)
+		err = queueTakeHeld(ctx, s, h, &t)
 	case queueOldest:
 		err = res.oldest(ctx, s, &t.Span)
 	case queueRead:
@@ -299,7 +321,7 @@ func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err e
 	if err != nil {
 		return v, err
 	}
-	v.Mark, v.MaxBytes, v.Replicas = queueMark(info), max(info.Config.MaxBytes-holdRoom, 0), info.Config.Replicas
+	v.Mark, v.MaxBytes, v.Replicas = queueMark(info), info.Config.MaxBytes, info.Config.Replicas
 	v.Bytes = with.State.Bytes
 	for _, n := range with.State.Subjects {
 		v.Messages += n
@@ -342,9 +364,6 @@ func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, 
 			m.Header.Set(wire.HeaderLast, "true")
 		}
 		opts = append(opts, jetstream.WithExpectLastSequencePerSubject(at))
-	}
-	if err := roomFor(s, len(t.Data)); err != nil {
-		return 0, err
 	}
 	ack, err := l.js().PublishMsg(ctx, m, opts...)
 	if err != nil {

@@ -447,6 +447,7 @@ func TestQueueErrands(t *testing.T) {
 		may   bool
 	}{
 		{"ALPHA", queueRead, true}, {"ALPHA", queuePublish, true}, {"alice", queuePublish, false}, {wire.Coordination, queuePublish, false}, {"ALPHA", queueTake, true}, {"ALPHA", queueSettle, true}, {"ALPHA", queueCreate, false}, {"ALPHA", queueRemove, false}, {"ALPHA", queuePut, false},
+		{"ALPHA", queueHold, true}, {"ALPHA", queueRenew, true}, {"ALPHA", queueRelease, true}, {"alice", queueRenew, false}, {wire.Coordination, queueRenew, false},
 		{"alice", queueRead, false}, {"alice", queueCreate, false}, {"alice", queueShow, false}, {"alice", queueTake, false},
 		{wire.Coordination, queueCreate, true}, {wire.Coordination, queuePut, true}, {wire.Coordination, queueRead, true}, {wire.Coordination, queueSettle, false},
 	} {

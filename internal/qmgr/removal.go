@@ -92,7 +92,7 @@ func (m *member) askRemoval(ctx context.Context, r removal) error {
 	refused := func(err error) error {
 		return transfer.Errorf(transfer.KindNoManager, "cluster %s does not remove %s: %w", s.cfg.Cluster.Name, r.Name, err).WithHint("try again in a moment")
 	}
-	nc, err := nats.Connect("", nats.InProcessServer(s.ns), nats.Name(responderName), nats.NoReconnect(),
+	nc, err := connectOwn(s.ns, nats.Name(responderName), nats.NoReconnect(),
 		nats.UserJWT(func() (string, error) { return r.As.JWT, nil }, func(nonce []byte) ([]byte, error) { return roles.SignNonce(r.As.Seed, nonce) }))
 	if err != nil {
 		return refused(err)

@@ -25,6 +25,8 @@ const (
 	// StreamOwner holds ferry.owner.>, the newest message of each: who has a name. Whoever
 	// decides by one asks the leader, as a replica may be behind: there is no AllowDirect.
 	StreamOwner Stream = roles.StreamOwner
+	// StreamHold holds ferry.hold.>: the holds of messages of application queues.
+	StreamHold Stream = roles.StreamHold
 )
 
 const (
@@ -34,6 +36,7 @@ const (
 	commandMaxMsgs  = 200_000
 	commandMaxSame  = 5_000 // for one agent, of one principal
 	eventMaxBytes   = 256 << 20
+	holdMaxBytes    = 64 << 20 // some 150,000 holds
 	commandMaxAge   = 14 * 24 * time.Hour
 	duplicateWindow = 2 * time.Minute
 
@@ -91,6 +94,22 @@ var streams = []jetstream.StreamConfig{
 		MaxMsgSize:        maxOwnerSize + 1024, // and its headers
 		Discard:           jetstream.DiscardOld,
 		Duplicates:        duplicateWindow,
+	},
+	{
+		Name:              string(StreamHold),
+		Description:       "Ferry: holds of messages of application queues",
+		Subjects:          []string{"ferry.hold.>"},
+		Retention:         jetstream.LimitsPolicy,
+		Storage:           jetstream.FileStorage,
+		Replicas:          1,
+		MaxConsumers:      maxConsumers,
+		MaxMsgs:           -1,
+		MaxMsgsPerSubject: 1,
+		MaxBytes:          holdMaxBytes,
+		MaxMsgSize:        8 << 10,
+		Discard:           jetstream.DiscardNew,
+		Duplicates:        duplicateWindow,
+		AllowMsgTTL:       true,
 	},
 }
 

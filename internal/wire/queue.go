@@ -52,22 +52,27 @@ func ReceiptsOf(queue transfer.QueueName, writer string, id transfer.ID) string 
 // QueueReceipts matches what ReceiptSubject makes of a queue.
 func QueueReceipts(queue transfer.QueueName) string { return "ferry.queued." + queue.Token() + ".>" }
 
-// HoldSubject carries, in the stream of an application queue, that a message is handed to one reader.
-func HoldSubject(queue transfer.QueueName, number uint64) string {
-	return "ferry.queued." + queue.Token() + ".hold." + strconv.FormatUint(number, 10)
+// HoldSubject is the subject of a hold that hands a message of a queue to one reader.
+func (s *QueueSpan) HoldSubject(number uint64) string {
+	return s.holds() + strconv.FormatUint(number, 10)
 }
 
-// HoldOf carries that a transfer of an agent takes messages up to one.
-func HoldOf(queue transfer.QueueName, agent string, id transfer.ID, last uint64) string {
-	return "ferry.queued." + queue.Token() + ".hold." + agent + "." + id.String() + "." + strconv.FormatUint(last, 10)
+// HoldOf is the subject of a hold of the messages of a span for a transfer of an agent.
+func (s *QueueSpan) HoldOf(agent string, id transfer.ID) string {
+	return s.holds() + agent + "." + id.String() + "." + strconv.FormatUint(s.Last, 10)
 }
 
-// HoldsOfTransfer matches the subjects of HoldOf for a transfer, and HoldsOf all holds of a queue.
-func HoldsOfTransfer(queue transfer.QueueName, agent string, id transfer.ID) string {
-	return "ferry.queued." + queue.Token() + ".hold." + agent + "." + id.String() + ".*"
+// HoldsOfTransfer matches the subjects of HoldOf for a transfer.
+func (s *QueueSpan) HoldsOfTransfer(agent string, id transfer.ID) string {
+	return s.holds() + agent + "." + id.String() + ".*"
 }
 
-func HoldsOf(queue transfer.QueueName) string { return "ferry.queued." + queue.Token() + ".hold.>" }
+// Holds matches the subjects of all holds of a queue.
+func (s *QueueSpan) Holds() string { return s.holds() + ">" }
+
+// holds begins the subjects of a queue's holds. They have the mark of the queue: another queue of the same name counts
+// its messages anew.
+func (s *QueueSpan) holds() string { return "ferry.hold." + s.Queue.Token() + "." + s.Mark + "." }
 
 // A QueueMessage is one message of an application queue.
 type QueueMessage struct {

@@ -55,6 +55,7 @@ const (
 	StreamEvent   = "FERRY_EVENT"
 	StreamStore   = "FERRY_STORE"
 	StreamOwner   = "FERRY_OWNER"
+	StreamHold    = "FERRY_HOLD"
 )
 
 // Durables of an agent, before its token: requests, cancels and administration, and chunk
@@ -157,7 +158,7 @@ var (
 	Local = []string{"ferry.ask.qmgr.*", "ferry.ask.up.*", "$JS.>"}
 	// Kept is what must not go through a channel between queue managers without identities, which
 	// have no table.
-	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "$KV.>", "_INBOX.>"}, Local...)
+	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "ferry.hold.>", "$KV.>", "_INBOX.>"}, Local...)
 )
 
 // For is a grant with the token of whoever has the role in its place.
