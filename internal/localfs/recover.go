@@ -124,7 +124,7 @@ func (r *recovery) moved(why *movedError) (place.Verdict, transfer.Outcome, erro
 func (r *recovery) directory() (place.Verdict, transfer.Outcome, error) {
 	c := &commit{l: r.l}
 	defer c.release()
-	w := &work{l: r.l, in: r.in, place: r.place}
+	w := &work{l: r.l, in: r.in, place: r.place, earlier: true}
 	c.work = []*work{w}
 	c.makeDirs()
 	err := c.syncNames()

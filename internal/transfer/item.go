@@ -81,6 +81,7 @@ type Outcome struct {
 	Note    string   `json:"note,omitempty"`    // such as how a file was taken away
 	Taken   Taken    `json:"taken,omitempty"`
 	NoTime  bool     `json:"time_not_kept,omitempty"` // it has the time of its arrival: see KnownTime
+	Existed bool     `json:"existed,omitempty"`       // a directory that this transfer did not make
 	Version Version  `json:"version,omitempty"`       // of the source, handed back to it
 	To      uint64   `json:"to,omitempty"`            // the Target of its request item; 0: the transfer's DEST
 	Err     *Error   `json:"error,omitempty"`
@@ -142,10 +143,10 @@ type Resume struct {
 
 // Counts are the figures of a transfer.
 type Counts struct {
-	Items        uint64 `json:"items"`        // everything decided, directories included
-	Files        int64  `json:"files"`        // regular files that arrived
-	FilesFailed  int64  `json:"files_failed"` // items that failed, whatever they are
-	Dirs         int64  `json:"directories"`
+	Items        uint64 `json:"items"`                    // everything decided, directories included
+	Files        int64  `json:"files"`                    // regular files that arrived
+	FilesFailed  int64  `json:"files_failed"`             // items that failed, whatever they are
+	Dirs         int64  `json:"directories"`              // that this transfer made
 	Bytes        int64  `json:"bytes"`                    // of the files that arrived
 	FilesSkipped int64  `json:"files_skipped,omitempty"`  // by --if-exists skip or update, or because they were replaced before they were read
 	FilesLeftOut int64  `json:"files_left_out,omitempty"` // by the request's Filter
@@ -166,6 +167,7 @@ func (c *Counts) Add(o *Outcome) {
 		c.FilesSkipped++
 	case !o.OK():
 		c.FilesFailed++
+	case o.Type == ItemDir && o.Existed:
 	case o.Type == ItemDir:
 		c.Dirs++
 	default:
@@ -195,7 +197,7 @@ type Summary struct {
 	ResultCode   int       `json:"result_code"`
 	Files        int64     `json:"files"`
 	FilesFailed  int64     `json:"files_failed"`
-	Directories  int64     `json:"directories"`
+	Directories  int64     `json:"directories"` // that the transfer made; a directory that existed is not counted
 	Bytes        int64     `json:"bytes"`
 	Seconds      float64   `json:"seconds"`
 	Lane         string    `json:"lane"`

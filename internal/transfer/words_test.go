@@ -539,6 +539,7 @@ func TestCounts(t *testing.T) {
 		{nil, Counts{}, Successful},
 		{[]Outcome{{Type: ItemFile, Size: 5}, {Type: ItemDir}}, Counts{Items: 2, Files: 1, Dirs: 1, Bytes: 5}, Successful},
 		{[]Outcome{{Type: ItemFile, Size: 5, Err: fail}}, Counts{Items: 1, FilesFailed: 1}, Failed},
+		{[]Outcome{{Type: ItemFile}, {Type: ItemDir, Existed: true}, {Type: ItemDir}}, Counts{Items: 3, Files: 1, Dirs: 1}, Successful},
 		{[]Outcome{{Type: ItemBad, Err: fail}, {Type: ItemDir}}, Counts{Items: 2, FilesFailed: 1, Dirs: 1}, Failed},
 		{[]Outcome{{Type: ItemFile, Err: skip}, {Type: ItemDir}}, Counts{Items: 2, FilesSkipped: 1, Dirs: 1}, Successful},
 		{[]Outcome{{Type: ItemFile, Err: skip}, {Type: ItemBad, Err: fail}}, Counts{Items: 2, FilesSkipped: 1, FilesFailed: 1}, Failed},
