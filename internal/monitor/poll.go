@@ -182,6 +182,9 @@ func (p *poll) before(key string) (*known, error) {
 			return nil, err
 		}
 		p.history.next()
+		if e.key == key && e.damaged != nil {
+			return nil, p.unreadable(*e)
+		}
 		if e.key == key {
 			return e, nil
 		}
@@ -191,8 +194,20 @@ func (p *poll) before(key string) (*known, error) {
 	}
 }
 
+// unreadable forgets a damaged entry. It does not tell whether this version of the file was sent: if the file is there, it
+// is sent again, so that none is lost.
+func (p *poll) unreadable(e known) error {
+	p.Log.Error("read entry in history of monitor failed; the file is sent again if it is there", "monitor", p.name,
+		"file", transfer.Path(strings.ReplaceAll(e.key, "\x00", "/")), "error", e.damaged)
+	e.gone = dropped
+	return p.mark(e)
+}
+
 // missing takes a file of the history that was not found.
 func (p *poll) missing(e known) error {
+	if e.damaged != nil {
+		return p.unreadable(e)
+	}
 	for _, dir := range p.unread {
 		if e.key == dir || strings.HasPrefix(e.key, dir+"\x00") {
 			return nil
