@@ -207,7 +207,7 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	}
 
 	st, err := r.dir.lstat(r.place.base())
-	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.Mtime {
+	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.has() {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.base()); err != nil {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
@@ -400,5 +400,5 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	if err != nil {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
-	return r.ours(&st) && st.Size == r.in.Size && (st.Mtime == r.in.Mtime || r.in.Outcome.NoTime), nil
+	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.has(), nil
 }
