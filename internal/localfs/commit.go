@@ -129,7 +129,7 @@ type work struct {
 	named   bool            // it has its final name
 	tried   bool            // it may have it: the rename was asked for
 	early   bool            // it failed before the journal was asked
-	earlier bool            // an earlier try may have made it, or written what goes beside it
+	earlier bool            // an earlier try may have made it, or the files beside it
 	aside   bool            // it is written, and does not have its name
 	beside  bool            // this one has
 	before  []byte          // what it replaced; nil: nothing

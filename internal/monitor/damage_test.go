@@ -70,7 +70,7 @@ func TestDamagedEntries(t *testing.T) {
 	})
 }
 
-// TestDamagedFollowed: a record of the end of a transfer is taken, whatever is damaged in the history.
+// TestDamagedFollowed: a record of the end of a transfer is taken, also where the history is damaged.
 func TestDamagedFollowed(t *testing.T) {
 	for _, key := range []string{"x/", "h/M/"} {
 		inBubble(t, func(t *testing.T, b *bench) {

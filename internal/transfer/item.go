@@ -145,7 +145,7 @@ type Resume struct {
 type Counts struct {
 	Items         uint64 `json:"items"`                    // everything decided, directories included
 	Files         int64  `json:"files"`                    // regular files that arrived
-	FilesFailed   int64  `json:"files_failed"`             // items that failed, whatever they are
+	FilesFailed   int64  `json:"files_failed"`             // items that failed, of any type
 	Dirs          int64  `json:"directories"`              // that this transfer made
 	Bytes         int64  `json:"bytes"`                    // of the files that arrived
 	FilesSkipped  int64  `json:"files_skipped,omitempty"`  // by --if-exists skip or update, or because they were replaced before they were read
@@ -207,13 +207,13 @@ type Summary struct {
 	Lane          string    `json:"lane"`
 	Resumes       int64     `json:"resumes"`
 	BytesResent   int64     `json:"bytes_resent"`
-	BytesWire     int64     `json:"bytes_wire"`         // of chunk messages: as they were compressed, with their overhead and what was sent again
+	BytesWire     int64     `json:"bytes_wire"`         // of chunk messages: compressed, with their overhead and with repeats
 	Compress      string    `json:"compress,omitempty"` // the word of the request
 	FilesSkipped  int64     `json:"files_skipped"`      // by --if-exists skip or update, or because they were replaced before they were read
 	FilesReplaced int64     `json:"files_replaced"`     // of files_skipped, those that were replaced before they were read
 	FilesLeftOut  int64     `json:"files_left_out"`     // by --min-file-size, --max-file-size, --min-age or --max-age
 	LinksSkipped  int64     `json:"skipped"`            // symbolic links that were not followed
-	TimesNotKept  int64     `json:"times_not_kept"`     // items whose modification time is outside of 1677 to 2262
+	TimesNotKept  int64     `json:"times_not_kept"`     // items with a modification time outside of 1677 to 2262
 	Warnings      int64     `json:"warnings"`           // sources that should have been deleted and were not
 	Error         *Error    `json:"error,omitempty"`
 	Failures      []Outcome `json:"failures,omitempty"` // the first hundred
