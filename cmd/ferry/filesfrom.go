@@ -29,17 +29,13 @@ func sourcesFrom(list string, stdin io.Reader) ([]transfer.Path, error) {
 		in = f
 	}
 
-	b, err := io.ReadAll(io.LimitReader(in, transfer.MaxRequest+1))
-	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUnreadable, "the list of --files-from cannot be read: %w", err)
-	}
-
-	if len(b) > transfer.MaxRequest {
+	b, err := textfile.Read(in, transfer.MaxRequest)
+	if errors.As(err, new(textfile.LimitError)) {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the list %s of --files-from has more than %d bytes, the limit of a request", transfer.Path(list), transfer.MaxRequest).
 			WithHint("send it in parts, or send a directory with -r")
 	}
 
-	if b, err = textfile.UTF8(b); err != nil {
+	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "the list %s of --files-from cannot be read: %w", transfer.Path(list), err)
 	}
 

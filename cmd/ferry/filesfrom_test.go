@@ -77,6 +77,59 @@ func TestTextsOfWindows(t *testing.T) {
 	}
 }
 
+// wideText is an ASCII text in UTF-16 with a byte-order mark.
+func wideText(text string) string {
+	wide := []byte("\xff\xfe")
+	for _, c := range []byte(text) {
+		wide = append(wide, c, 0)
+	}
+	return string(wide)
+}
+
+// TestLimitsOfWideTexts: a text in UTF-16 has the limit of the same text in UTF-8. A longer one is refused with its
+// name and its limit, and never as half a character.
+func TestLimitsOfWideTexts(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "text")
+	put := func(text string) {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &cobra.Command{}
+	for _, most := range []int{1000, 1001} {
+		text := strings.Repeat("x", most)
+		for _, encoded := range []string{text, "\xef\xbb\xbf" + text, wideText(text)} {
+			put(encoded)
+			if b, err := readText(c, "template", name, int64(most)); err != nil || string(b) != text {
+				t.Errorf("%d bytes of %d: %d bytes, %v", most, most, len(b), err)
+			}
+		}
+		for _, encoded := range []string{text + "x", wideText(text + "x"), wideText(text + text), "\xff\xfe" + strings.Repeat("\x01\x4e", most/3+1)} {
+			put(encoded)
+			_, err := readText(c, "template", name, int64(most))
+			if transfer.KindOf(err) != transfer.KindTooLarge || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), fmt.Sprint(most)) {
+				t.Errorf("too long: %v", err)
+			}
+		}
+	}
+	rules := `{"v": 1}` + strings.Repeat(" ", 200<<10)
+	put(wideText(rules))
+	if b, err := readRules(c, name); err != nil || string(b) != rules {
+		t.Errorf("readRules gave %d bytes, %v", len(b), err)
+	}
+	names := strings.Repeat("\n", transfer.MaxRequest-2) + "a\n"
+	if got, err := sourcesFrom("-", strings.NewReader(wideText(names))); err != nil || !slices.Equal(got, []transfer.Path{"a"}) {
+		t.Errorf("sourcesFrom gave %q, %v", got, err)
+	}
+	if _, err := sourcesFrom("-", strings.NewReader(wideText(names+"b"))); transfer.KindOf(err) != transfer.KindTooLarge {
+		t.Errorf("a list that is too long: %v", err)
+	}
+	put(strings.Repeat("x", 64<<10+1))
+	if _, err := readToken(c, name); !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "65536") {
+		t.Errorf("a token that is too long: %v", err)
+	}
+}
+
 // FuzzNamesOfAList: no name is empty, begins with a slash or comes twice.
 func FuzzNamesOfAList(f *testing.F) {
 	for _, s := range []string{"a\nb\r\n", "a\x00b\nc", "///\n", "\r\n"} {

@@ -185,8 +185,11 @@ func (v *view) finish(p *transfer.Progress) error {
 	}
 
 	if !v.quiet {
-		if p.FilesSkipped > 0 {
-			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(p.FilesSkipped, "file"))
+		if n := p.FilesSkipped - p.FilesReplaced; n > 0 {
+			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(n, "file"))
+		}
+		if p.FilesReplaced > 0 {
+			fmt.Fprintf(stderr, "ferry: left out %s, each replaced before it was read\n", plural(p.FilesReplaced, "file"))
 		}
 		if p.LinksSkipped > 0 {
 			fmt.Fprintf(stderr, "ferry: skipped %s\n", plural(p.LinksSkipped, "symbolic link"))
@@ -233,8 +236,12 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 		line += fmt.Sprintf(", %d failed", s.FilesFailed)
 	}
 
-	if s.FilesSkipped > 0 {
-		line += fmt.Sprintf(", %d skipped", s.FilesSkipped)
+	if n := s.FilesSkipped - s.FilesReplaced; n > 0 {
+		line += fmt.Sprintf(", %d skipped", n)
+	}
+
+	if s.FilesReplaced > 0 {
+		line += fmt.Sprintf(", %d replaced", s.FilesReplaced)
 	}
 
 	if s.FilesLeftOut > 0 {

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"path"
 	"strings"
 	"time"
@@ -15,7 +13,6 @@ import (
 	"ferry/internal/access"
 	"ferry/internal/identity"
 	"ferry/internal/policy"
-	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
 )
@@ -106,21 +103,9 @@ also about transfers that run. docs/security.md has the format.`,
 
 // readRules reads a policy from a file or from standard input, and checks it.
 func readRules(cmd *cobra.Command, name string) ([]byte, error) {
-	in := cmd.InOrStdin()
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, transfer.Errorf(transfer.KindUsage, "the rules cannot be read: %w", err)
-		}
-		defer f.Close()
-		in = f
-	}
-	data, err := io.ReadAll(io.LimitReader(in, policy.MaxSize+1))
-	if err == nil {
-		data, err = textfile.UTF8(data)
-	}
+	data, err := readText(cmd, "policy", name, policy.MaxSize)
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "the rules in %s cannot be read: %w", name, err)
+		return nil, err
 	}
 	if _, err := policy.Parse(data); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "%s: %w", name, err)

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/mftconfig"
 	"ferry/internal/mftxml"
 	"ferry/internal/policy"
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 )
 
@@ -27,7 +28,7 @@ func (f *agentFlags) takeProperties(cmd *cobra.Command, name string, args []stri
 		return nil, err
 	}
 	files := mftconfig.Files{Properties: name, Sandboxes: filepath.Join(filepath.Dir(name), "UserSandboxes.xml")}
-	if files.Data, err = readInput(cmd, "properties", name, mftconfig.MaxProperties); err != nil {
+	if files.Data, err = readInput(cmd, "properties", name, textfile.Room(mftconfig.MaxProperties)); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(files.Sandboxes); name != "-" && !errors.Is(err, fs.ErrNotExist) {

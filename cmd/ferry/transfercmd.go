@@ -155,7 +155,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 	rows = append(rows, [][]string{
 		{"originator", printable(p.Originator)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
-		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
+		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories made", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
 		{"bytes", transfer.FormatBytes(bytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
 		{"compression, on the wire", or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
 		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)}, {"run-ahead", aheadText(p)},

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"net"
@@ -26,7 +25,6 @@ import (
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
-	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -487,28 +485,16 @@ func joining(join string) bool { return join != "" || os.Getenv(envJoin) != "" }
 // readToken reads a token from a file or from standard input; from FERRY_JOIN where neither
 // is named.
 func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
-	in := cmd.InOrStdin()
 	switch {
 	case from == "":
 		return enrol.ParseToken(os.Getenv(envJoin))
 	case strings.HasPrefix(from, "ferry-token:"):
 		return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "--join takes a file and not the token: everybody on this host can read the arguments of a command").
 			WithHint("have a new token made, and write it to a file or to standard input")
-	case from != "-":
-		f, err := os.Open(from)
-		if err != nil {
-			return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "the token cannot be read: %w", err).
-				WithHint("--join takes a file with the token, or - for standard input")
-		}
-		defer f.Close()
-		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, 64<<10))
-	if err == nil {
-		data, err = textfile.UTF8(data)
-	}
+	data, err := readText(cmd, "token", from, 64<<10)
 	if err != nil {
-		return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "the token cannot be read: %w", err)
+		return enrol.Token{}, transfer.AsError(err).WithHint("--join takes a file with the token, or - for standard input")
 	}
 	return enrol.ParseToken(string(data))
 }

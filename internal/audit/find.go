@@ -16,7 +16,8 @@ import (
 type Filter struct {
 	Agent    transfer.AgentName // who wrote the record, or a side of its transfer
 	Transfer transfer.ID
-	IDSuffix string // of the transfer ID, six or more characters
+	Among    map[transfer.ID]bool // records of these transfers; nil: of all
+	IDSuffix string               // of the transfer ID, six or more characters
 	Event    Event
 	Since    time.Time // by the writer's clock
 	Until    time.Time // before it, by the writer's clock
@@ -136,7 +137,7 @@ func newMatcher(f Filter) (*matcher, error) {
 
 func (m *matcher) cell(c cell) bool {
 	switch {
-	case !m.Transfer.IsZero() && c.transfer != m.Transfer,
+	case !m.Transfer.IsZero() && c.transfer != m.Transfer, m.Among != nil && !m.Among[c.transfer],
 		!m.Since.IsZero() && c.milli < milli(m.Since),
 		!m.Until.IsZero() && c.milli > milli(m.Until):
 		return false

@@ -50,6 +50,8 @@ func TestFind(t *testing.T) {
 		"suffix":           {Filter{IDSuffix: id[30:]}, []int64{last, 14, 13, 12, 11}},
 		"upper suffix":     {Filter{IDSuffix: strings.ToUpper(id[20:])}, []int64{last, 14, 13, 12, 11}},
 		"whole ID":         {Filter{IDSuffix: id}, []int64{last, 14, 13, 12, 11}},
+		"two transfers":    {Filter{Among: map[transfer.ID]bool{idOf(3): true, idOf(99): true}}, []int64{last, 398, 397, 396, 395, 14, 13, 12, 11}},
+		"no transfer":      {Filter{Among: map[transfer.ID]bool{}}, nil},
 		"transfer, limit":  {Filter{Transfer: idOf(3), Limit: 2}, []int64{last, 14}},
 		"transfer, event":  {Filter{Transfer: idOf(3), Event: Submitted}, []int64{last}},
 		"transfer, agent":  {Filter{Transfer: idOf(3), Agent: "A1"}, []int64{14, 13, 12, 11}},

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"regexp"
@@ -76,15 +75,11 @@ func read(path string) ([]byte, error) {
 	}
 	defer r.Close()
 
-	data, err := io.ReadAll(io.LimitReader(r, MaxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("settings file: %w", err)
-	}
-
-	if len(data) > MaxSize {
+	data, err := textfile.Read(r, MaxSize)
+	if errors.As(err, new(textfile.LimitError)) {
 		return nil, fmt.Errorf("%s: over the limit of 1 MiB for a settings file", path)
 	}
-	if data, err = textfile.UTF8(data); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return data, nil

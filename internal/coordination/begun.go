@@ -14,7 +14,7 @@ import (
 const (
 	begunAtOnce  = 50               // transfers that are asked about at each look
 	begunTimeout = 5 * time.Second  // for an answer
-	begunRecords = 100_000          // of a transfer, that are read for its counts
+	begunRecords = 100_000          // of each of them, that are read for the counts
 	begunGrace   = 45 * time.Second // for its destination to ask first: it knows which files have arrived
 )
 
@@ -22,17 +22,18 @@ const (
 // has lost its ledger, or runs on an older copy of it, ends those that it does not know; its
 // audit records of that are the proof for coordination (R35).
 func askBegun(ctx context.Context, s *Service) {
+	all := s.picture.Unconfirmed(begunGrace, begunAtOnce)
+	counts, err := arrived(s.log, all)
+	if err != nil {
+		s.quiet.Warn("read audit records of transfers failed", "error", err)
+		return
+	}
 	silent := map[transfer.AgentName]bool{} // sources that have not answered at this look
-	for _, b := range s.picture.Unconfirmed(begunGrace, begunAtOnce) {
+	for n, b := range all {
 		if silent[b.Source] {
 			continue
 		}
-		counts, err := arrived(s, &b)
-		if err != nil {
-			s.quiet.Warn("the audit records of a transfer cannot be read", "transfer", b.ID, "error", err)
-			continue
-		}
-		ask := wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.ID, Body: wire.Marshal(wire.Begun{Transfer: b.ID, Destination: b.Destination, Principal: b.Principal, Counts: counts})}
+		ask := wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.ID, Body: wire.Marshal(wire.Begun{Transfer: b.ID, Destination: b.Destination, Principal: b.Principal, Counts: counts[n]})}
 		data, err := s.conn.Request(ctx, wire.AskAgent(b.Source, wire.Coordination), wire.Marshal(ask), begunTimeout)
 		if ctx.Err() != nil {
 			return
@@ -46,17 +47,35 @@ func askBegun(ctx context.Context, s *Service) {
 	}
 }
 
-// arrived counts the outcomes of a transfer that its destination has put on record.
-func arrived(s *Service, b *status.Begun) (c transfer.Counts, err error) {
-	err = s.log.Find(audit.Filter{IDSuffix: b.ID.String(), Agent: b.Destination, Role: audit.RoleDestination, Limit: begunRecords}, func(_ int64, _ []byte, r *audit.Record) error {
-		for n := range r.Items {
-			if o := &r.Items[n]; r.Agent == b.Destination && !unknownOutcome(o) {
-				c.Add(o)
+// A finder finds audit records; *audit.Log is one.
+type finder interface {
+	Find(audit.Filter, func(int64, []byte, *audit.Record) error) error
+}
+
+// arrived counts, for each transfer, the outcomes that its destination has put on record. The index of the log is read
+// once for all of them.
+func arrived(log finder, all []status.Begun) ([]transfer.Counts, error) {
+	counts, among := make([]transfer.Counts, len(all)), map[transfer.ID]bool{}
+	for n := range all {
+		among[all[n].ID] = true
+	}
+	if len(all) == 0 {
+		return counts, nil
+	}
+	err := log.Find(audit.Filter{Among: among, Role: audit.RoleDestination, Limit: begunRecords * len(all)}, func(_ int64, _ []byte, r *audit.Record) error {
+		for n := range all {
+			if all[n].ID != r.Transfer || all[n].Destination != r.Agent {
+				continue
+			}
+			for k := range r.Items {
+				if o := &r.Items[k]; !unknownOutcome(o) {
+					counts[n].Add(o)
+				}
 			}
 		}
 		return nil
 	})
-	return c, err
+	return counts, err
 }
 
 func unknownOutcome(o *transfer.Outcome) bool { return o.Err != nil && o.Err.Kind == transfer.KindLost }

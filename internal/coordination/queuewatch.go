@@ -67,9 +67,6 @@ type lostQueue struct {
 // watchQueues looks at the application queues until ctx ends.
 func watchQueues(ctx context.Context, s *Service) {
 	b := s.queues
-	if err := b.load(); err != nil {
-		s.cfg.Log.Warn("read record of application queues failed", "path", b.path, "error", err)
-	}
 	t := s.cfg.Clock.NewTimer(queuesEvery)
 	defer t.Stop()
 	for {
@@ -87,14 +84,18 @@ func watchQueues(ctx context.Context, s *Service) {
 	}
 }
 
-// newQueueBook makes the book of a service.
+// newQueueBook reads the book of a service, which is before anything can change it.
 func newQueueBook(s *Service) *queueBook {
-	return &queueBook{path: filepath.Join(s.cfg.Dir, queuesFile), queues: qmgr.QueuesOf(s.conn), now: s.cfg.Clock.Now,
+	b := &queueBook{path: filepath.Join(s.cfg.Dir, queuesFile), queues: qmgr.QueuesOf(s.conn), now: s.cfg.Clock.Now,
 		record: func(text string) error {
 			s.cfg.Log.Error("messages of an application queue are lost", "error", text)
 			return s.log.AppendOwn(audit.Record{Event: audit.Warning, Text: text})
 		},
 		tell: func(ctx context.Context, finding string) error { return qmgr.Notice(ctx, s.conn, finding) }}
+	if err := b.load(); err != nil {
+		s.cfg.Log.Warn("read record of application queues failed", "path", b.path, "error", err)
+	}
+	return b
 }
 
 func (b *queueBook) load() error {

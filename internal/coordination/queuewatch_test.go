@@ -3,12 +3,15 @@ package coordination
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"ferry/internal/clock"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -97,6 +100,23 @@ func TestLostQueues(t *testing.T) {
 				t.Errorf("after an hour it tells %q", k.told)
 			}
 		})
+	}
+}
+
+// TestRemovalBeforeTheFirstLook: a queue that is removed before the first look leaves the record of the other queues, so
+// that the look finds the loss of one of them.
+func TestRemovalBeforeTheFirstLook(t *testing.T) {
+	dir := t.TempDir()
+	k := keepBook(t, filepath.Join(dir, queuesFile))
+	k.sees(wire.QueueView{Queue: "ORDERS", Mark: "a", Last: 120}, wire.QueueView{Queue: "OLD", Mark: "b", Last: 1})
+	b := newQueueBook(&Service{conn: new(qmgr.Conn), cfg: Config{Dir: dir, Clock: clock.System, Log: slog.New(slog.DiscardHandler)}})
+	if err := b.removing("OLD", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	k = keepBook(t, b.path)
+	k.sees()
+	if len(k.recorded) != 1 || !strings.HasPrefix(k.recorded[0], "the queue ORDERS has gone") {
+		t.Errorf("it records %q", k.recorded)
 	}
 }
 

@@ -238,17 +238,21 @@ func (t *Tx) PutDir(id transfer.ID, dir transfer.Path, missing bool) error {
 	if b.Get(key) != nil {
 		return nil
 	}
-	v := []byte{recordVersion, 0}
+	v := []byte{recordVersion}
 	if missing {
-		v[1] = 1
+		v = binary.BigEndian.AppendUint64(v, t.l.generation)
 	}
 	return b.Put(key, v)
 }
 
-// WasMissing reports whether a directory was missing when it was first noted for a transfer.
-func WasMissing(t *Tx, id transfer.ID, dir transfer.Path) bool {
+// MissingIn gives the generation of the ledger that first noted a directory for a transfer, if the
+// directory was missing then; otherwise 0.
+func MissingIn(t *Tx, id transfer.ID, dir transfer.Path) uint64 {
 	v := t.tx.Bucket(bDirs).Get(dirKey(id, dir))
-	return len(v) > 1 && v[1] == 1
+	if len(v) != 9 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(v[1:])
 }
 
 func dirKey(id transfer.ID, dir transfer.Path) []byte {

@@ -129,7 +129,7 @@ type work struct {
 	named   bool            // it has its final name
 	tried   bool            // it may have it: the rename was asked for
 	early   bool            // it failed before the journal was asked
-	earlier bool            // an earlier try may have written what goes beside it
+	earlier bool            // an earlier try may have made it, or the files beside it
 	aside   bool            // it is written, and does not have its name
 	beside  bool            // this one has
 	before  []byte          // what it replaced; nil: nothing
@@ -219,8 +219,13 @@ func (c *commit) lookDir(w *work) {
 	}
 	defer d.close()
 	if !w.l.made(d) {
-		w.in.Replaces, w.in.Outcome.NoTime = &identity{Ino: d.id.ino, Dev: d.id.dev}, false
+		w.existed(d)
 	}
+}
+
+// existed notes that another program, or another transfer, has made the directory of an item.
+func (w *work) existed(d *Dir) {
+	w.in.Replaces, w.in.Outcome.NoTime, w.in.Outcome.Existed = &identity{Ino: d.id.ino, Dev: d.id.dev}, false, true
 }
 
 // granted is the part of a mode that a new file in a directory gets when it is made with that mode.
@@ -501,6 +506,9 @@ func (c *commit) makeOne(w *work) error {
 	w.dir = d
 	if err := l.fs.permitted(l.may, transfer.AuthDest, d.Dir, "."); err != nil {
 		return err
+	}
+	if !w.earlier && w.in.Replaces == nil && !l.made(d.Dir) { // it was made after lookDir
+		w.existed(d.Dir)
 	}
 	w.named = true
 	return nil

@@ -33,7 +33,7 @@ func TestVersionRoundTrip(t *testing.T) {
 func sampleIntents() []intent {
 	id := identity{1, 2, 3, 4, 5}
 	all := []intent{{}, {Name: "d/x", Final: "x (2)", Temp: ".ferry-x", Ino: 1 << 63, Dev: 7, DirIno: 8, DirDev: 1<<64 - 1, Size: 1 << 60, Sum: "xxh3:00",
-		Boot: "b", Durable: true, Replaces: &id, Mode: 0o644, Mtime: -9}}
+		Boot: "b", Durable: true, Replaces: &id, Mode: 0o644, Mtime: -9, Arrived: 11}}
 	for _, b := range []Beside{{}, {Data: []byte("x")}, {Data: []byte{}, Above: true, Was: []byte("y")}, {Was: []byte{}}} {
 		all = append(all, intent{Temp: "t", Beside: &b})
 	}

@@ -253,7 +253,7 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 		}
 		part, err := l.createIn(d, p, item, size, allocated)
 		if err == nil {
-			writable(l)
+			writable(l, d)
 			return part, nil
 		}
 		l.dirs.forget(d) // its path may lead elsewhere by now

@@ -96,6 +96,7 @@ func (w *work) landed() {
 	switch {
 	case err == nil && w.written(&st), failpoint.Planted("temporary-by-name"):
 		w.named = true
+		w.l.fs.obstacles.gone(obstacle{of: w.l.cfg.Transfer, path: w.in.Outcome.Path})
 	case err == nil:
 		w.fail(wrap(transfer.KindMoved, nil, "look at it, and send the file again",
 			"%s was given its name, and what stands there is another file: somebody has replaced it, or its temporary file", w.in.Outcome.Path))

@@ -14,45 +14,70 @@ import (
 // An obstacle keeps a file from its place and may go by itself: a file system that is read-only, or a mount
 // point at the file's name. A transfer waits for it for a time; then the item fails.
 type obstacle struct {
-	of       transfer.ID
-	readOnly bool
+	of     transfer.ID
+	device uint64        // of a file system that is read-only
+	path   transfer.Path // of a mount point; empty for a file system
 }
+
+// like reports whether two obstacles end the same patience: of a transfer all mount points, or one file system.
+func (b obstacle) like(other obstacle) bool {
+	return b.of == other.of && b.device == other.device && (b.path == "") == (other.path == "")
+}
+
+// met is when an obstacle was met.
+type met struct{ first, last time.Time }
 
 // Times of obstacles.
 const (
 	obstaclePatience = 10 * time.Minute // where LandConfig has none
-	obstacleForgot   = 24 * time.Hour
+	obstacleForgot   = 20 * time.Minute // after it was last met: a transfer that waits tries again within seconds
 )
 
-// obstacles are those that transfers have met, each with the time since when.
+// obstacles are those that transfers have met, until they are gone or nothing has met them for long.
 type obstacles struct {
-	mu    sync.Mutex
-	since map[obstacle]time.Time
+	mu  sync.Mutex
+	met map[obstacle]met
 }
 
-// lasts notes that an obstacle is met, and gives for how long that has been so.
-func (o *obstacles) lasts(b obstacle, now time.Time) time.Duration {
+// lasts notes that an obstacle is met, and reports whether it, or one like it, has lasted for longer than patience.
+func (o *obstacles) lasts(b obstacle, now time.Time, patience time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for other, since := range o.since {
-		if now.Sub(since) > obstacleForgot {
-			delete(o.since, other)
+	is, known := o.met[b]
+	if !known || now.Sub(is.last) > obstacleForgot {
+		is.first = now
+	}
+	is.last = now
+	first := is.first
+	for other, m := range o.met {
+		switch {
+		case now.Sub(m.last) > obstacleForgot:
+			delete(o.met, other)
+		case other.like(b) && m.first.Before(first):
+			first = m.first
 		}
 	}
-	if o.since == nil {
-		o.since = map[obstacle]time.Time{}
+	over := now.Sub(first) >= patience
+	if o.met == nil {
+		o.met = map[obstacle]met{}
 	}
-	since, met := o.since[b]
-	if !met {
-		since, o.since[b] = now, now
+	if known || !over { // of many files that fail at once none is kept
+		o.met[b] = is
 	}
-	return now.Sub(since)
+	for other, m := range o.met {
+		if over && other.like(b) {
+			m.last = now
+			o.met[other] = m
+		}
+	}
+	return over
 }
 
+// gone forgets an obstacle.
 func (o *obstacles) gone(b obstacle) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	delete(o.since, b)
+	delete(o.met, b)
 }
 
 func isBusy(err error) bool { return errors.Is(err, syscall.EBUSY) }
@@ -64,7 +89,11 @@ func obstructed(l *Landing, p transfer.Path, err error) error {
 		return nil
 	}
 	patience := cmp.Or(l.cfg.Patience, obstaclePatience)
-	if l.fs.obstacles.lasts(obstacle{l.cfg.Transfer, isReadOnly(err)}, l.fs.cfg.Clock.Now()) >= patience {
+	b := obstacle{of: l.cfg.Transfer, path: p}
+	if isReadOnly(err) {
+		b = obstacle{of: l.cfg.Transfer, device: deviceOf(l, p)}
+	}
+	if l.fs.obstacles.lasts(b, l.fs.cfg.Clock.Now(), patience) {
 		return nil
 	}
 	e := *transfer.AsError(targetError(p, err))
@@ -81,5 +110,19 @@ func landError(l *Landing, p transfer.Path, err error) error {
 	return targetError(p, err)
 }
 
-// writable notes that a file system of the destination takes files.
-func writable(l *Landing) { l.fs.obstacles.gone(obstacle{l.cfg.Transfer, true}) }
+// deviceOf is the device of the nearest directory above a path; 0 where none can be opened.
+func deviceOf(l *Landing, p transfer.Path) uint64 {
+	for at, err := l.fs.locate(p); err == nil && !at.isRoot(); {
+		at = at.parent()
+		if d, err := l.fs.openDir(at); err == nil {
+			defer d.close()
+			return d.id.dev
+		}
+	}
+	return 0
+}
+
+// writable notes that the file system of a directory takes files.
+func writable(l *Landing, d *held) {
+	l.fs.obstacles.gone(obstacle{of: l.cfg.Transfer, device: d.id.dev})
+}

@@ -118,3 +118,61 @@ func TestAnObstacleThatCameBack(t *testing.T) {
 	_, err = l.Create(1, "x", 10, 512)
 	wantKind(t, err, transfer.KindUnwritable)
 }
+
+// TestUnrelatedObstacles: an obstacle has its own time. That of a path ends when a file gets the path's name, that of a
+// file system when a temporary file is made there, and each when it is not met for long.
+func TestUnrelatedObstacles(t *testing.T) {
+	fault := newFault(1, syscall.EBUSY)
+	fault.only, fault.sticky = "rename", true
+	f, _ := newFS(t, fault)
+	now := &setClock{Clock: clock.System}
+	f.cfg.Clock = now
+	l := lander(f, newJournal(nil), func(cfg *place.LandConfig) { cfg.IfExists = transfer.IfExistsOverwrite })
+	land := func(item uint64, name string) error {
+		p, err := write(l, item, name, body(10, 1))
+		must(t, err)
+		done, err := l.Commit(t.Context(), []place.Pending{p})
+		if err == nil && done[0].Err != nil {
+			err = done[0].Err
+		}
+		return err
+	}
+	wantKind(t, land(1, "x"), transfer.KindBusy)
+	wantKind(t, land(2, "y"), transfer.KindBusy)
+	now.ahead.Store(int64(5 * time.Minute))
+	fault.heal()
+	must(t, land(1, "x"))
+	now.ahead.Store(int64(9 * time.Minute))
+	fault.n, fault.failAt = 0, 1
+	wantKind(t, land(2, "y"), transfer.KindBusy)
+	now.ahead.Store(int64(9*time.Minute + 30*time.Second))
+	fault.heal()
+	must(t, land(2, "y"))
+
+	now.ahead.Store(int64(11 * time.Minute))
+	fault.n, fault.failAt = 0, 1
+	wantKind(t, land(3, "x"), transfer.KindBusy) // another mount point
+	now.ahead.Store(int64(11*time.Minute + obstaclePatience))
+	wantKind(t, land(3, "x"), transfer.KindUnwritable)
+	now.ahead.Store(int64(12*time.Minute + obstaclePatience))
+	wantKind(t, land(4, "z"), transfer.KindUnwritable) // at once, as long as x is one
+	now.ahead.Store(int64(5 * time.Hour))
+	wantKind(t, land(5, "x"), transfer.KindBusy)
+
+	fault.only, fault.err = "open .ferry", syscall.EROFS
+	fault.n, fault.failAt = 0, 1
+	_, err := l.Create(6, "w", 10, 512)
+	wantKind(t, err, transfer.KindBusy)
+	f.obstacles.gone(obstacle{of: testID, device: 1 << 60}) // another file system takes files
+	now.ahead.Store(int64(5*time.Hour + obstaclePatience))
+	_, err = l.Create(6, "w", 10, 512)
+	wantKind(t, err, transfer.KindUnwritable)
+
+	now.ahead.Store(int64(9 * time.Hour))
+	fault.heal()
+	fault.only, fault.err, fault.n, fault.failAt = "rename", syscall.EBUSY, 0, 1
+	wantKind(t, land(7, "v"), transfer.KindBusy)
+	if len(f.obstacles.met) != 1 {
+		t.Errorf("obstacles of long ago are kept: %v", f.obstacles.met)
+	}
+}

@@ -131,8 +131,13 @@ func TestDirectoriesKeepTheDestinationsRules(t *testing.T) {
 		l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Preserve = preserve })
 		p, err := write(l, 1, "new/deep/x", body(10, 1))
 		must(t, err)
-		_, err = l.Commit(t.Context(), []place.Pending{p, dirItem(2, "new/deep", 0o777), dirItem(3, "new", 0o700), dirItem(4, "empty", 0o555), dirItem(5, "old", 0o755)})
+		done, err := l.Commit(t.Context(), []place.Pending{p, dirItem(2, "new/deep", 0o777), dirItem(3, "new", 0o700), dirItem(4, "empty", 0o555), dirItem(5, "old", 0o755)})
 		must(t, err)
+		for _, o := range done {
+			if o.Existed != (o.Item == 5) {
+				t.Errorf("outcome %+v", o)
+			}
+		}
 		want := map[string]os.FileMode{"new/deep": 0o750, "new": 0o750, "empty": 0o750}
 		if preserve {
 			want = map[string]os.FileMode{"new/deep": 0o750, "new": 0o700, "empty": 0o550}

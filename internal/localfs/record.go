@@ -23,18 +23,27 @@ type intent struct {
 	Replaces *identity // of the file that is overwritten, or the directory that was there before
 	Mode     uint32
 	Mtime    int64
+	Arrived  int64 // modification time of the temporary, where it cannot have Mtime (see transfer.KnownTime)
 	Beside   *Beside
+}
+
+// has is the modification time that the file has since it was written.
+func (in *intent) has() int64 {
+	if in.Outcome.NoTime {
+		return in.Arrived
+	}
+	return in.Mtime
 }
 
 // intentFormat is the first byte of an intent as the ledger keeps it:
 //
 //	1 format  1 flags  texts: name, final, temporary, sum, boot
 //	u inode  u device  u inode of the directory  u device of the directory  s size
-//	u mode  s mtime  with flag 2: text version of the replaced file
+//	u mode  s mtime  s time of arrival  with flag 2: text version of the replaced file
 //	with flag 4: text data, with flag 8 as well; text what was there, with flag 16 as well
 //
 // A text is its length (u) and its bytes; u is a varint, s a signed one.
-const intentFormat = 1
+const intentFormat = 2
 
 // The flags of an intent.
 const (
@@ -83,6 +92,7 @@ func (in *intent) record() transfer.Intent {
 	b = binary.AppendVarint(b, in.Size)
 	b = binary.AppendUvarint(b, uint64(in.Mode))
 	b = binary.AppendVarint(b, in.Mtime)
+	b = binary.AppendVarint(b, in.Arrived)
 	if in.Replaces != nil {
 		b = putText(b, in.Replaces.version())
 	}
@@ -106,7 +116,7 @@ func parseIntent(rec transfer.Intent) (*intent, error) {
 	}
 
 	in := &intent{Outcome: rec.Outcome, Name: transfer.Path(r.text()), Final: r.text(), Temp: r.text(), Sum: r.text(), Boot: r.text(),
-		Ino: r.uint(), Dev: r.uint(), DirIno: r.uint(), DirDev: r.uint(), Size: r.int(), Mode: uint32(r.uint()), Mtime: r.int(), Durable: f&intentDurable != 0}
+		Ino: r.uint(), Dev: r.uint(), DirIno: r.uint(), DirDev: r.uint(), Size: r.int(), Mode: uint32(r.uint()), Mtime: r.int(), Arrived: r.int(), Durable: f&intentDurable != 0}
 	if f&intentReplaces != 0 {
 		id, err := parseVersion(transfer.Version(r.text()))
 		if err != nil {

@@ -124,7 +124,7 @@ func (r *recovery) moved(why *movedError) (place.Verdict, transfer.Outcome, erro
 func (r *recovery) directory() (place.Verdict, transfer.Outcome, error) {
 	c := &commit{l: r.l}
 	defer c.release()
-	w := &work{l: r.l, in: r.in, place: r.place}
+	w := &work{l: r.l, in: r.in, place: r.place, earlier: true}
 	c.work = []*work{w}
 	c.makeDirs()
 	err := c.syncNames()
@@ -207,7 +207,7 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	}
 
 	st, err := r.dir.lstat(r.place.base())
-	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.Mtime {
+	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.has() {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.place.base()); err != nil {
 			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
 		}
@@ -400,5 +400,5 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	if err != nil {
 		return false, targetError(r.in.Outcome.Path, err)
 	}
-	return r.ours(&st) && st.Size == r.in.Size && (st.Mtime == r.in.Mtime || r.in.Outcome.NoTime), nil
+	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.has(), nil
 }

@@ -146,6 +146,9 @@ func (l *shared) finalize(w *work) error {
 		return w.startAgain(again(p.item, p.changed()))
 	}
 
+	if w.in.Outcome.NoTime {
+		w.in.Arrived = st.Mtime
+	}
 	w.timed = st.Mtime == w.in.Mtime
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"ferry/internal/mftxml"
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 )
 
@@ -160,7 +161,7 @@ func short(err error) string {
 func (c *configReader) agent(name string) {
 	files := Files{Properties: name, Sandboxes: path.Join(path.Dir(name), "UserSandboxes.xml")}
 	var ok bool
-	if files.Data, ok = c.read(name, MaxProperties); !ok {
+	if files.Data, ok = c.read(name, textfile.Room(MaxProperties)); !ok {
 		return
 	}
 	if _, err := fs.Stat(c.dir, files.Sandboxes); err == nil {
@@ -185,7 +186,7 @@ func (c *configReader) agent(name string) {
 
 // network reads what says where queue managers are.
 func (c *configReader) network(name string) {
-	data, ok := c.read(name, MaxProperties)
+	data, ok := c.read(name, textfile.Room(MaxProperties))
 	if !ok {
 		return
 	}

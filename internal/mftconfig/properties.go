@@ -26,10 +26,7 @@ type Property struct {
 // ASCII are UTF-8 where all of the file is, and ISO 8859-1 otherwise. Entries are in the order of the
 // file; of those with one key the last one counts. Errors are of KindUsage and name the line.
 func ParseProperties(data []byte) ([]Property, error) {
-	if len(data) > MaxProperties {
-		return nil, transfer.Errorf(transfer.KindUsage, "the properties have more than %d bytes, the limit", MaxProperties)
-	}
-	data, err := textfile.UTF8(data)
+	data, err := textfile.Limited(data, MaxProperties)
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "the properties: %w", err)
 	}

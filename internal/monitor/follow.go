@@ -39,8 +39,12 @@ func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 	}
 	d := drawerOf(t)
 	of, ok, err := load[followed](d, followedKey(r.Transfer))
-	if err != nil || !ok {
-		return err
+	if err != nil { // which keeps no transfer from its end
+		m.Log.Error("read followed transfer of monitor failed; the history does not learn how its files end", "transfer", r.Transfer, "error", err)
+		return d.Delete(followedKey(r.Transfer))
+	}
+	if !ok {
+		return nil
 	}
 	for n := range r.Items {
 		if err := m.take(d, &of, r, &r.Items[n]); err != nil {
@@ -63,8 +67,7 @@ func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *tran
 	}
 	e, err := decodeEntry(data)
 	switch {
-	case err != nil: // which keeps no transfer from its end
-		m.Log.Error("read history of monitor failed", "monitor", of.Monitor, "transfer", r.Transfer, "error", err)
+	case err != nil: // the next poll names it, and forgets it
 		return nil
 	case e.transfer != r.Transfer:
 		return nil // it has triggered again

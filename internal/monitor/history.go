@@ -159,7 +159,7 @@ func packed(sum string) string {
 	return string(byte(n)) + string(raw)
 }
 
-// decodeEntry reads an entry. One that cannot be read is an error: the file would be sent again.
+// decodeEntry reads an entry. The error for a damaged entry has the kind Internal.
 func decodeEntry(b []byte) (e entry, err error) {
 	if len(b) < 25 || b[0] != entryFormat {
 		return e, transfer.Errorf(transfer.KindInternal, "an entry in the history of a monitor is in a format that this version of Ferry does not know")
@@ -255,6 +255,7 @@ type cursor struct {
 type known struct {
 	key string // see fileKey
 	entry
+	damaged error // why the entry cannot be read; the history is to forget it
 }
 
 func newCursor(l *ledger.Ledger, name string) *cursor {
@@ -271,10 +272,7 @@ func (c *cursor) peek() (*known, error) {
 					return nil
 				}
 				e, err := decodeEntry(value)
-				if err != nil {
-					return err
-				}
-				c.page, c.after = append(c.page, known{strings.TrimPrefix(key, c.prefix), e}), key
+				c.page, c.after = append(c.page, known{strings.TrimPrefix(key, c.prefix), e, err}), key
 			}
 			c.done = true
 			return nil

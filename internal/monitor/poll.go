@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"context"
+	"path"
 	"strings"
 	"time"
 
@@ -116,15 +117,45 @@ func (p *poll) scan() error {
 		return p.look()
 	}
 	place, _ := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).(localfs.Local)
-	err := place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir.Path, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
-		if len(p.dirs) < maxWatched {
-			p.dirs = append(p.dirs, real)
-		}
-	}}, p.found)
+	scan := func() error {
+		return place.Scan(p.ctx, localfs.ScanRequest{Dir: p.rec.Dir.Path, Levels: p.rec.Levels, Want: p.wants, Entered: func(real string) {
+			if len(p.dirs) < maxWatched {
+				p.dirs = append(p.dirs, real)
+			}
+		}}, p.found)
+	}
+	err := scan()
+	if transfer.KindOf(err) == transfer.KindMissing && len(p.dirs) == 0 && p.notified() && p.await(place) {
+		err = scan() // it may have been made before the watch
+	}
 	if transfer.KindOf(err) == transfer.KindMissing {
 		err = transfer.Errorf(transfer.KindMissing, "the directory %s is not there", p.rec.Dir).WithHint("the monitor looks for it again; nothing is forgotten meanwhile")
 	}
 	return err
+}
+
+// await watches the nearest directory above the monitor's, which is missing, and reports whether there is one. A notice of
+// the next directory on the way brings the next poll forward.
+func (p *poll) await(place localfs.Local) bool {
+	for missing, up := "", string(p.rec.Dir.Path); missing != up; {
+		missing, up = up, path.Dir(up)
+		real := ""
+		ctx, stop := context.WithCancel(p.ctx)
+		place.Scan(ctx, localfs.ScanRequest{Dir: transfer.Path(up), Want: func(string) bool { return false }, Entered: func(at string) {
+			real = at
+			stop() // its names do not matter
+		}}, p.found)
+		stop()
+		if real == "" {
+			continue
+		}
+		p.mu.Lock()
+		p.wanted, p.awaited = nil, path.Join(real, path.Base(missing))
+		p.mu.Unlock()
+		p.watcher.Watch(p.runner, []string{real})
+		return true
+	}
+	return false
 }
 
 // found takes what the scan comes upon.
@@ -182,6 +213,9 @@ func (p *poll) before(key string) (*known, error) {
 			return nil, err
 		}
 		p.history.next()
+		if e.key == key && e.damaged != nil {
+			return nil, p.unreadable(*e)
+		}
 		if e.key == key {
 			return e, nil
 		}
@@ -191,8 +225,20 @@ func (p *poll) before(key string) (*known, error) {
 	}
 }
 
+// unreadable forgets a damaged entry. It does not tell whether this version of the file was sent: if the file is there, it
+// is sent again, so that none is lost.
+func (p *poll) unreadable(e known) error {
+	p.Log.Error("read entry in history of monitor failed; the file is sent again if it is there", "monitor", p.name,
+		"file", transfer.Path(strings.ReplaceAll(e.key, "\x00", "/")), "error", e.damaged)
+	e.gone = dropped
+	return p.mark(e)
+}
+
 // missing takes a file of the history that was not found.
 func (p *poll) missing(e known) error {
+	if e.damaged != nil {
+		return p.unreadable(e)
+	}
 	for _, dir := range p.unread {
 		if e.key == dir || strings.HasPrefix(e.key, dir+"\x00") {
 			return nil

@@ -18,11 +18,12 @@ type runner struct {
 	wake    chan struct{} // something has come into a directory
 	changed chan struct{} // the record is another
 	sightings
-	mu     sync.Mutex
-	wanted func(name string) bool // of the record that was polled last; nil: wakes for nothing
-	moved  map[string]uint64      // paths of files that were moved there and not written to since, with the poll that had begun last
-	begun  uint64                 // polls that have begun, of the sightings
-	state  Picture
+	mu      sync.Mutex
+	wanted  func(name string) bool // of the record that was polled last; nil: wakes for nothing
+	moved   map[string]uint64      // paths of files that were moved there and not written to since, with the poll that had begun last
+	awaited string                 // real path of a directory that is missing: the watched one, or the first one missing above it
+	begun   uint64                 // polls that have begun, of the sightings
+	state   Picture
 }
 
 // A Picture is how a monitor does at present.

@@ -111,6 +111,7 @@ const (
 	noticeClosed  notice = iota // it was closed after writing
 	noticeMoved                 // a file was moved to it
 	noticeTouched               // it was made, written to, removed or moved away
+	noticeMade                  // a directory was made there, or moved to it
 	noticeLost                  // notices were lost: anything may have happened to any name
 )
 
@@ -124,6 +125,11 @@ func (r *runner) came(dir, name string, is notice) {
 		clear(r.moved)
 	case noticeTouched:
 		delete(r.moved, at)
+		return
+	case noticeMade:
+		if at == r.awaited {
+			poke(r.wake)
+		}
 		return
 	}
 	if r.wanted == nil || is != noticeLost && !r.wanted(name) {

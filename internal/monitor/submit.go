@@ -11,6 +11,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/mftxml"
+	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 )
 
@@ -54,9 +55,9 @@ func (p *poll) recordMark(d ledger.Drawer, e *known) error {
 	}
 	is, err := decodeEntry(data)
 	switch {
-	case err != nil:
-		return err
-	case is.transfer != e.transfer:
+	case err != nil && e.damaged != nil:
+		return d.Delete(key)
+	case err != nil || e.damaged != nil || is.transfer != e.transfer:
 		return nil
 	case e.gone == dropped:
 		return d.Delete(key)
@@ -290,10 +291,10 @@ func (p *poll) fired(has bool) error {
 // next poll takes it.
 func (p *poll) read(f *file) (content []byte, err error) {
 	return content, p.readWhole(&f.Found, func(in io.Reader) error {
-		if f.Size > maxTriggerFile {
+		if f.Size > textfile.Room(maxTriggerFile) {
 			return transfer.Errorf(transfer.KindTooLarge, "trigger file %s has %d bytes; the limit is %d", f.Path, f.Size, maxTriggerFile)
 		}
-		content, err = io.ReadAll(io.LimitReader(in, maxTriggerFile+1))
+		content, err = io.ReadAll(io.LimitReader(in, textfile.Room(maxTriggerFile)+1))
 		return err
 	})
 }

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"path"
 	"regexp"
@@ -201,7 +202,10 @@ func (t *TriggerFile) form() (*form, error) {
 // lines reads what a trigger file says. Empty lines say nothing; a line that cannot be read refuses
 // the file, with its number.
 func (f *form) lines(content []byte) (all []line, err error) {
-	content, err = textfile.UTF8(content)
+	content, err = textfile.Limited(content, maxTriggerFile)
+	if errors.As(err, new(textfile.LimitError)) {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the trigger file: %w", err)
+	}
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the trigger file: %w", err)
 	}

@@ -145,8 +145,10 @@ func (n *inotify) tell(b []byte) {
 		case mask&unix.IN_IGNORED != 0:
 			delete(n.told, wd) // the directory is gone; the next poll asks anew
 			continue
-		case mask&unix.IN_ISDIR != 0:
+		case mask&unix.IN_ISDIR != 0 && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) == 0:
 			continue
+		case mask&unix.IN_ISDIR != 0:
+			is = noticeMade
 		case mask&unix.IN_CLOSE_WRITE != 0:
 			is = noticeClosed
 		case mask&unix.IN_MOVED_TO != 0:

@@ -112,3 +112,22 @@ func TestWatchOfMovedFiles(t *testing.T) {
 		t.Error("x was read, and is not known as moved any more")
 	}
 }
+
+// TestWatchOfADirectoryThatIsMissing: a directory that is made, or moved in, wakes the runner that awaits it.
+func TestWatchOfADirectoryThatIsMissing(t *testing.T) {
+	dir, w := t.TempDir(), startWatching(t)
+	for _, appear := range []func(string) error{
+		func(at string) error { return os.Mkdir(at, 0o755) },
+		func(at string) error { return os.Rename(t.TempDir(), at) },
+	} {
+		r := newRunner(nil, "m", w)
+		r.awaited = filepath.Join(dir, "in")
+		w.Watch(r, []string{dir})
+		must(t, os.Mkdir(filepath.Join(dir, "other"), 0o755))
+		must(t, appear(r.awaited))
+		<-r.wake
+		w.Watch(r, nil)
+		must(t, os.Remove(r.awaited))
+		must(t, os.Remove(filepath.Join(dir, "other")))
+	}
+}

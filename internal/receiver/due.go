@@ -47,7 +47,7 @@ func (i *incoming) due(now time.Time) {
 	}
 
 	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
-		i.ep.silentAt = now.Add(sourceSilent) // its other transfers have the line
+		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(turnSilent)) // its other transfers have the line
 	}
 
 	if is(i.ep.silentAt) && i.ep.shelved && (taking{i}).comes(now) {
@@ -79,6 +79,13 @@ func (i *incoming) due(now time.Time) {
 	if i.contact.silence(now) > i.rec.Deadline() && now.Sub(i.contact.since) > grace {
 		i.giveUp()
 	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // heard notes in a record that the source was heard of.

@@ -1,6 +1,15 @@
 package receiver
 
-import "testing"
+import (
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"ferry/internal/faulty"
+	"ferry/internal/ledger"
+	"ferry/internal/transfer"
+)
 
 func TestFilesMove(t *testing.T) {
 	var f files
@@ -35,5 +44,28 @@ func TestFilesMove(t *testing.T) {
 	f.remove(two)
 	if len(f.all()) != 0 || f.has(one) || f.has(two) {
 		t.Errorf("files are left: %+v", f)
+	}
+}
+
+// TestDirectoriesOfAnEarlierRun: a directory that was noted as missing counts as made by the transfer in a later run alone. In
+// the same run the landing knows the directories that it has made, and another transfer may have made this one.
+func TestDirectoriesOfAnEarlierRun(t *testing.T) {
+	store, files, id := faulty.NewMemoryStore(), faulty.NewMemoryFiles(), transfer.NewID(time.UnixMilli(1))
+	for _, later := range []bool{false, true} {
+		l, err := ledger.Open(t.TempDir(), ledger.Options{Store: store, Files: files, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Update(func(tx *ledger.Tx) error {
+			return errors.Join(tx.PutDir(id, "/made", true), tx.PutDir(id, "/old", false))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		rc := &record{r: &Receiver{cfg: Config{Ledger: l}}, id: id}
+		if rc.hasMade("/made") != later || rc.hasMade("/old") || rc.hasMade("/never") {
+			t.Errorf("in a later run: %v: made %v, old %v", later, rc.hasMade("/made"), rc.hasMade("/old"))
+		}
+		l.Close()
+		store = store.Snapshot()
 	}
 }

@@ -286,13 +286,15 @@ func (rc *record) putDirs(t *ledger.Tx, loc *place.Location) error {
 	return nil
 }
 
-// hasMade reports whether this transfer has made a directory, in this process or an earlier one.
-func (rc *record) hasMade(dir transfer.Path) (made bool) {
+// hasMade reports whether an earlier run of this agent has noted that it makes a directory for this transfer. Another
+// transfer may make a directory that this run has noted: the landing knows the directories that it has made itself.
+func (rc *record) hasMade(dir transfer.Path) bool {
+	var in uint64
 	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		made = ledger.WasMissing(t, rc.id, dir)
+		in = ledger.MissingIn(t, rc.id, dir)
 		return nil
 	})
-	return made && err == nil
+	return err == nil && in != 0 && in < rc.r.cfg.Ledger.Generation()
 }
 
 // leaves sees to it, before the end is on record, that no temporary of this transfer

@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -23,6 +25,37 @@ var (
 	errUnmarked = errors.New("the text looks like UTF-16 without a byte-order mark; write it as UTF-8")
 	errDamaged  = errors.New("the text begins as UTF-16 and is not: half a character is in it; write it as UTF-8")
 )
+
+// A LimitError says that a text is longer than its limit, in bytes of UTF-8.
+type LimitError int64
+
+func (e LimitError) Error() string {
+	return fmt.Sprintf("the text has more than %d bytes in UTF-8, the limit", int64(e))
+}
+
+// Room is the greatest number of bytes that a text of most bytes in UTF-8 has in an encoding that UTF8 reads.
+func Room(most int64) int64 { return 2*most + 3 }
+
+// Read reads a text of at most that many bytes in UTF-8, as UTF8 does. The error for a longer text is a LimitError.
+func Read(in io.Reader, most int64) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(in, Room(most)+1))
+	if err != nil {
+		return nil, err
+	}
+	return Limited(text, most)
+}
+
+// Limited is UTF8 for a text that has a limit. Of a text that is cut, more than Room bytes are there.
+func Limited(text []byte, most int64) ([]byte, error) {
+	if int64(len(text)) > Room(most) {
+		return nil, LimitError(most)
+	}
+	text, err := UTF8(text)
+	if err == nil && int64(len(text)) > most {
+		return nil, LimitError(most)
+	}
+	return text, err
+}
 
 // UTF8 is a text without its byte-order mark, and in UTF-8 if the mark is that of UTF-16. A text without
 // a mark stays as it is, with any bytes. An error names the encoding that is not read.

@@ -81,6 +81,7 @@ type Outcome struct {
 	Note    string   `json:"note,omitempty"`    // such as how a file was taken away
 	Taken   Taken    `json:"taken,omitempty"`
 	NoTime  bool     `json:"time_not_kept,omitempty"` // it has the time of its arrival: see KnownTime
+	Existed bool     `json:"existed,omitempty"`       // a directory that this transfer did not make
 	Version Version  `json:"version,omitempty"`       // of the source, handed back to it
 	To      uint64   `json:"to,omitempty"`            // the Target of its request item; 0: the transfer's DEST
 	Err     *Error   `json:"error,omitempty"`
@@ -142,17 +143,18 @@ type Resume struct {
 
 // Counts are the figures of a transfer.
 type Counts struct {
-	Items        uint64 `json:"items"`        // everything decided, directories included
-	Files        int64  `json:"files"`        // regular files that arrived
-	FilesFailed  int64  `json:"files_failed"` // items that failed, whatever they are
-	Dirs         int64  `json:"directories"`
-	Bytes        int64  `json:"bytes"`                    // of the files that arrived
-	FilesSkipped int64  `json:"files_skipped,omitempty"`  // by --if-exists skip or update, or because they were replaced before they were read
-	FilesLeftOut int64  `json:"files_left_out,omitempty"` // by the request's Filter
-	LinksSkipped int64  `json:"skipped,omitempty"`        // symbolic links
-	TimesNotKept int64  `json:"times_not_kept,omitempty"` // files and directories that have the time of their arrival
-	Warnings     int64  `json:"warnings,omitempty"`
-	Tally        string `json:"tally,omitempty"` // the sum of the files that arrived, where the request asks for one
+	Items         uint64 `json:"items"`                    // everything decided, directories included
+	Files         int64  `json:"files"`                    // regular files that arrived
+	FilesFailed   int64  `json:"files_failed"`             // items that failed, of any type
+	Dirs          int64  `json:"directories"`              // that this transfer made
+	Bytes         int64  `json:"bytes"`                    // of the files that arrived
+	FilesSkipped  int64  `json:"files_skipped,omitempty"`  // by --if-exists skip or update, or because they were replaced before they were read
+	FilesReplaced int64  `json:"files_replaced,omitempty"` // of FilesSkipped, those that were replaced before they were read
+	FilesLeftOut  int64  `json:"files_left_out,omitempty"` // by the request's Filter
+	LinksSkipped  int64  `json:"skipped,omitempty"`        // symbolic links
+	TimesNotKept  int64  `json:"times_not_kept,omitempty"` // files and directories that have the time of their arrival
+	Warnings      int64  `json:"warnings,omitempty"`
+	Tally         string `json:"tally,omitempty"` // the sum of the files that arrived, where the request asks for one
 }
 
 // Add counts one outcome.
@@ -164,8 +166,12 @@ func (c *Counts) Add(o *Outcome) {
 	switch {
 	case o.Skipped():
 		c.FilesSkipped++
+		if o.Err.Kind == KindReplaced {
+			c.FilesReplaced++
+		}
 	case !o.OK():
 		c.FilesFailed++
+	case o.Type == ItemDir && o.Existed:
 	case o.Type == ItemDir:
 		c.Dirs++
 	default:
@@ -189,25 +195,26 @@ func (c *Counts) Ending() State {
 // A Summary is the last word on a transfer; `ferry send --json` ends with it.
 // Fields may be added, never renamed.
 type Summary struct {
-	MessageType  string    `json:"message_type"` // "summary"
-	ID           ID        `json:"id"`
-	State        State     `json:"state"`
-	ResultCode   int       `json:"result_code"`
-	Files        int64     `json:"files"`
-	FilesFailed  int64     `json:"files_failed"`
-	Directories  int64     `json:"directories"`
-	Bytes        int64     `json:"bytes"`
-	Seconds      float64   `json:"seconds"`
-	Lane         string    `json:"lane"`
-	Resumes      int64     `json:"resumes"`
-	BytesResent  int64     `json:"bytes_resent"`
-	BytesWire    int64     `json:"bytes_wire"`         // of chunk messages: as they were compressed, with their overhead and what was sent again
-	Compress     string    `json:"compress,omitempty"` // the word of the request
-	FilesSkipped int64     `json:"files_skipped"`      // by --if-exists skip or update, or because they were replaced before they were read
-	FilesLeftOut int64     `json:"files_left_out"`     // by --min-file-size, --max-file-size, --min-age or --max-age
-	LinksSkipped int64     `json:"skipped"`            // symbolic links that were not followed
-	TimesNotKept int64     `json:"times_not_kept"`     // items whose modification time is outside of 1677 to 2262
-	Warnings     int64     `json:"warnings"`           // sources that should have been deleted and were not
-	Error        *Error    `json:"error,omitempty"`
-	Failures     []Outcome `json:"failures,omitempty"` // the first hundred
+	MessageType   string    `json:"message_type"` // "summary"
+	ID            ID        `json:"id"`
+	State         State     `json:"state"`
+	ResultCode    int       `json:"result_code"`
+	Files         int64     `json:"files"`
+	FilesFailed   int64     `json:"files_failed"`
+	Directories   int64     `json:"directories"` // that the transfer made; a directory that existed is not counted
+	Bytes         int64     `json:"bytes"`
+	Seconds       float64   `json:"seconds"`
+	Lane          string    `json:"lane"`
+	Resumes       int64     `json:"resumes"`
+	BytesResent   int64     `json:"bytes_resent"`
+	BytesWire     int64     `json:"bytes_wire"`         // of chunk messages: compressed, with their overhead and with repeats
+	Compress      string    `json:"compress,omitempty"` // the word of the request
+	FilesSkipped  int64     `json:"files_skipped"`      // by --if-exists skip or update, or because they were replaced before they were read
+	FilesReplaced int64     `json:"files_replaced"`     // of files_skipped, those that were replaced before they were read
+	FilesLeftOut  int64     `json:"files_left_out"`     // by --min-file-size, --max-file-size, --min-age or --max-age
+	LinksSkipped  int64     `json:"skipped"`            // symbolic links that were not followed
+	TimesNotKept  int64     `json:"times_not_kept"`     // items with a modification time outside of 1677 to 2262
+	Warnings      int64     `json:"warnings"`           // sources that should have been deleted and were not
+	Error         *Error    `json:"error,omitempty"`
+	Failures      []Outcome `json:"failures,omitempty"` // the first hundred
 }

@@ -71,6 +71,6 @@ func (p *Progress) Summary() Summary {
 	}
 	return Summary{MessageType: "summary", ID: p.ID, State: p.State, ResultCode: p.Code,
 		Files: p.Files, FilesFailed: p.FilesFailed, Directories: p.Dirs, Bytes: p.Bytes, Seconds: secs,
-		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, BytesWire: p.BytesWire, Compress: p.Compress, FilesSkipped: p.FilesSkipped, FilesLeftOut: p.FilesLeftOut, LinksSkipped: p.LinksSkipped, TimesNotKept: p.TimesNotKept,
+		Lane: p.Lane, Resumes: p.Resumes, BytesResent: p.BytesResent, BytesWire: p.BytesWire, Compress: p.Compress, FilesSkipped: p.FilesSkipped, FilesReplaced: p.FilesReplaced, FilesLeftOut: p.FilesLeftOut, LinksSkipped: p.LinksSkipped, TimesNotKept: p.TimesNotKept,
 		Warnings: p.Warnings, Error: p.Reason, Failures: p.Failures}
 }

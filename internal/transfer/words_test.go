@@ -539,6 +539,7 @@ func TestCounts(t *testing.T) {
 		{nil, Counts{}, Successful},
 		{[]Outcome{{Type: ItemFile, Size: 5}, {Type: ItemDir}}, Counts{Items: 2, Files: 1, Dirs: 1, Bytes: 5}, Successful},
 		{[]Outcome{{Type: ItemFile, Size: 5, Err: fail}}, Counts{Items: 1, FilesFailed: 1}, Failed},
+		{[]Outcome{{Type: ItemFile}, {Type: ItemDir, Existed: true}, {Type: ItemDir}}, Counts{Items: 3, Files: 1, Dirs: 1}, Successful},
 		{[]Outcome{{Type: ItemBad, Err: fail}, {Type: ItemDir}}, Counts{Items: 2, FilesFailed: 1, Dirs: 1}, Failed},
 		{[]Outcome{{Type: ItemFile, Err: skip}, {Type: ItemDir}}, Counts{Items: 2, FilesSkipped: 1, Dirs: 1}, Successful},
 		{[]Outcome{{Type: ItemFile, Err: skip}, {Type: ItemBad, Err: fail}}, Counts{Items: 2, FilesSkipped: 1, FilesFailed: 1}, Failed},
@@ -556,7 +557,7 @@ func TestCounts(t *testing.T) {
 
 // TestSummaryNames: scripts read these names; some may be added, none changed.
 func TestSummaryNames(t *testing.T) {
-	p := Progress{ID: NewID(time.UnixMilli(1)), State: Partial, Code: 20, Started: time.Unix(10, 0), Ended: time.Unix(12, 500_000_000), Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, FilesSkipped: 5, FilesLeftOut: 6, LinksSkipped: 2, TimesNotKept: 8, Warnings: 1, Dirs: 4}, Lane: "queue", Reason: &Error{Kind: KindMissing, Text: "x"}, Failures: []Outcome{{Item: 1}}, Traffic: Traffic{Resumes: 5, BytesResent: 6, BytesWire: 7}, Promised: Promised{Compress: "auto"}}
+	p := Progress{ID: NewID(time.UnixMilli(1)), State: Partial, Code: 20, Started: time.Unix(10, 0), Ended: time.Unix(12, 500_000_000), Counts: Counts{Files: 3, FilesFailed: 1, Bytes: 77, FilesSkipped: 5, FilesReplaced: 7, FilesLeftOut: 6, LinksSkipped: 2, TimesNotKept: 8, Warnings: 1, Dirs: 4}, Lane: "queue", Reason: &Error{Kind: KindMissing, Text: "x"}, Failures: []Outcome{{Item: 1}}, Traffic: Traffic{Resumes: 5, BytesResent: 6, BytesWire: 7}, Promised: Promised{Compress: "auto"}}
 	data, err := json.Marshal(p.Summary())
 	if err != nil {
 		t.Fatal(err)
@@ -566,12 +567,12 @@ func TestSummaryNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]any{"message_type": "summary", "id": p.ID.String(), "state": "partial", "result_code": 20.0, "files": 3.0,
-		"files_failed": 1.0, "bytes": 77.0, "seconds": 2.5, "lane": "queue", "resumes": 5.0, "bytes_resent": 6.0, "bytes_wire": 7.0, "compress": "auto", "files_skipped": 5.0, "files_left_out": 6.0, "times_not_kept": 8.0} {
+		"files_failed": 1.0, "bytes": 77.0, "seconds": 2.5, "lane": "queue", "resumes": 5.0, "bytes_resent": 6.0, "bytes_wire": 7.0, "compress": "auto", "files_skipped": 5.0, "files_replaced": 7.0, "files_left_out": 6.0, "times_not_kept": 8.0} {
 		if !reflect.DeepEqual(m[name], want) {
 			t.Errorf("%s is %v, want %v", name, m[name], want)
 		}
 	}
-	if names := slices.Sorted(maps.Keys(m)); len(names) != 21 {
+	if names := slices.Sorted(maps.Keys(m)); len(names) != 22 {
 		t.Errorf("names: %v", names)
 	}
 	if s := (&Progress{Started: time.Unix(10, 0)}).Summary(); s.Seconds != 0 {

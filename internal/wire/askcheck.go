@@ -63,7 +63,7 @@ func (b *Beat) check() string {
 
 // counted reports whether the counts of a transfer are in their ranges.
 func counted(c *transfer.Counts) bool {
-	return c.Items < MaxItems && short(c.Tally) && sizes(c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.FilesLeftOut, c.LinksSkipped, c.TimesNotKept, c.Warnings)
+	return c.Items < MaxItems && short(c.Tally) && sizes(c.Files, c.FilesFailed, c.Dirs, c.Bytes, c.FilesSkipped, c.FilesReplaced, c.FilesLeftOut, c.LinksSkipped, c.TimesNotKept, c.Warnings)
 }
 
 func sizes(all ...int64) bool {

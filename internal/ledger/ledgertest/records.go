@@ -152,7 +152,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 			t.Errorf("items %v", seen)
 		}
 		dirs, err := tx.Dirs(id(1))
-		if !ledger.WasMissing(tx, id(1), "/d\xff") || ledger.WasMissing(tx, id(1), "/e") || ledger.WasMissing(tx, id(2), "/d\xff") {
+		if ledger.MissingIn(tx, id(1), "/d\xff") != l.Generation() || ledger.MissingIn(tx, id(1), "/e") != 0 || ledger.MissingIn(tx, id(2), "/d\xff") != 0 {
 			t.Error("the first note of a directory does not hold")
 		}
 		if err != nil || !reflect.DeepEqual(dirs, []transfer.Path{"/d\xff", "/e"}) {

@@ -18,13 +18,16 @@ var errRefused = errors.New("the ledger is gone")
 
 // committing makes an item that is COMMITTING: the ledger has it, its temporary
 // is whole and not yet renamed.
-func (p *Place) committing(t *testing.T, name string, change func(*place.LandConfig)) transfer.Intent {
+func (p *Place) committing(t *testing.T, name string, noTime bool, change func(*place.LandConfig)) transfer.Intent {
 	t.Helper()
 	j := newLedger()
 	j.refuse = errRefused
 	l := p.land(t, p.open(t), j, change)
 	w, err := write(l, 1, name, body(size, 3))
 	must(t, err)
+	if noTime {
+		w.Mtime = transfer.TimeAfter
+	}
 	if _, err = l.Commit(t.Context(), []place.Pending{w}); !errors.Is(err, errRefused) {
 		t.Fatalf("the commit went on: %v", err)
 	}
@@ -41,6 +44,7 @@ type recovery struct {
 	name    string
 	change  func(*place.LandConfig)
 	boot    string // empty: the same
+	noTime  bool   // the source's time cannot be given to a file
 	old     bool   // a file has the name before
 	crash   func(p *Place, temp string) error
 	verdict place.Verdict
@@ -131,6 +135,11 @@ func recoveries() []recovery {
 		{name: "process, same boot", change: process, crash: nothing, verdict: place.Done, final: whole},
 		{name: "process, another boot (scenario 31)", change: process, boot: otherBoot, crash: nothing, verdict: place.Redo},
 		{name: "process, another boot, renamed", change: process, boot: otherBoot, crash: renamed, verdict: place.Redo},
+		{name: "process, another boot, renamed, without the source's time", noTime: true, change: process, boot: otherBoot, crash: renamed, verdict: place.Redo},
+		{name: "process, another boot, without the source's time, a stranger's file", noTime: true, change: process, boot: otherBoot, crash: taken, verdict: place.Redo, final: stranger},
+		{name: "process, another boot, renamed, without the source's time, written to since", noTime: true, change: process, boot: otherBoot, crash: func(p *Place, temp string) error {
+			return errors.Join(renamed(p, temp), p.WriteFile(p.at(final), []byte(stranger)))
+		}, verdict: place.Redo, final: stranger},
 		{name: "process, another boot, a stranger's file", change: process, boot: otherBoot, crash: taken, verdict: place.Redo, final: stranger},
 	}
 }
@@ -152,7 +161,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 		must(t, p.WriteFile(p.at(final), []byte("old")))
 	}
 
-	in := p.committing(t, final, c.change)
+	in := p.committing(t, final, c.noTime, c.change)
 	temp := "sub/" + localfs.TempName(7, 1, testID, in.Outcome.Item)
 	if joined := strings.TrimSuffix(temp, ".part") + "-j.part"; p.exists(joined) {
 		temp = joined

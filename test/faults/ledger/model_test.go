@@ -305,7 +305,7 @@ func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 		return err
 	}
 	for _, d := range dirs {
-		m.PutDir(id, d, ledger.WasMissing(tx, id, d))
+		m.PutDir(id, d, ledger.MissingIn(tx, id, d) != 0)
 	}
 	hash, b, err := tx.Command(id)
 	if hash != "" {
