@@ -131,7 +131,7 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 	if p, err = ask("GAMMA", wire.Begun{Transfer: q.ID}); err != nil || p.Destination != "GAMMA" {
 		t.Errorf("GAMMA is answered %+v, %v", p, err)
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, 90*time.Second)
 	defer cancel()
 	if p, err := net.Submit(ctx, q, nil); err != nil || p.State.Final() { // the word of GAMMA is for no request to BETA
 		t.Errorf("a request to BETA is %+v, %v", p, err)

@@ -44,7 +44,7 @@ type trusted struct {
 }
 
 func newTrusted(t *testing.T) *trusted {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := &trusted{T: t, ctx: ctx, net: authoritytest.New(t), dir: t.TempDir(), root: t.TempDir(), clock: &late{}}
 	claims, err := s.net.Claims()

@@ -171,7 +171,7 @@ func (d *desk) tried(ctx context.Context, stored bool) (context.Context, func())
 
 // A request is queued only if the queue manager has said that it has stored it.
 func TestWhatIsQueuedIsStored(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)
 	t.Run("stored", func(t *testing.T) {
 		t.Parallel()

@@ -27,9 +27,10 @@ func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
 	return c
 }
 
+// store is Enqueue with a time within which the queue manager answers, also on a busy host.
 func store(t *testing.T, c *Conn, subject string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	return c.Enqueue(ctx, subject, "", []byte("x"))
 }

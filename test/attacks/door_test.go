@@ -48,7 +48,7 @@ func newNetwork(t *testing.T) *network {
 // newNetworkOf is newNetwork of an authority.
 func newNetworkOf(t *testing.T, a *authority.Authority) *network {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	n := &network{Authority: a, t: t, ctx: ctx}
 	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
@@ -70,7 +70,7 @@ func (n *network) identity(role identity.Role, name string, as roles.Role) *iden
 }
 
 func (n *network) connect(i *identity.Identity) (*qmgr.Conn, error) {
-	c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: i, Timeout: 2 * time.Second})
+	c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: i, Timeout: 30 * time.Second})
 	if err == nil {
 		n.t.Cleanup(c.Close)
 	}

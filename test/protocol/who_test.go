@@ -61,7 +61,7 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	n := &network{t: t, ctx: ctx, dir: t.TempDir(), agents: map[transfer.AgentName]*agent.Agent{}}
 	var err error

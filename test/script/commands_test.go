@@ -22,7 +22,7 @@ import (
 
 // patience is how long a command waits for something before it gives up. It
 // decides nothing: what is awaited comes, or the product is wrong.
-const patience = 30 * time.Second
+const patience = 90 * time.Second
 
 // commands are what the scripts have beside testscript's own.
 //

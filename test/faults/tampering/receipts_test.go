@@ -50,7 +50,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := &stage{T: t, ctx: ctx, net: authoritytest.New(t)}
 	claims, err := s.net.Claims()
