@@ -17,7 +17,7 @@ import (
 
 // soon is how long two agents of one name may both live, once both reach the
 // queue manager.
-const soon = 5 * time.Second
+const soon = 20 * time.Second
 
 // TestCampaignTwins starts agents of one name beside each other, with kills of
 // everybody: one of them has the name, and its transfers do not notice.
