@@ -27,12 +27,22 @@ func smallQueue(t *testing.T, s *Server, perSubject, all int64) *Conn {
 	return c
 }
 
-// store is Enqueue with a time within which the queue manager answers, also on a busy host.
 func store(t *testing.T, c *Conn, subject string) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	return c.Enqueue(ctx, subject, "", []byte("x"))
+	return c.Enqueue(testContext(t), subject, "", []byte("x"))
+}
+
+// full is the error of a message for which there is no room. A try that its context has cut short has no answer,
+// and is not the one.
+func full(t *testing.T, c *Conn, subject string) (err error) {
+	t.Helper()
+	eventually(t, "the queue manager answers", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		err = c.Enqueue(ctx, subject, "", []byte("x"))
+		return transfer.KindOf(err) != transfer.KindNoManager
+	})
+	return err
 }
 
 // What waits for one agent does not take the room of the others, and who finds no
@@ -44,7 +54,7 @@ func TestOneAgentsQueueIsFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := store(t, c, "ferry.command.ALPHA.ANN")
+	err := full(t, c, "ferry.command.ALPHA.ANN")
 	if transfer.KindOf(err) != transfer.KindNoSpace || !strings.Contains(err.Error(), "ferry.command.ALPHA.ANN is full") {
 		t.Errorf("one more: %v", err)
 	}
