@@ -89,7 +89,7 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		data, err := conn.Request(s.ctx, wire.AskAgent("ALPHA", conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.Transfer, Body: wire.Marshal(b)}), 5*time.Second)
+		data, err := conn.Request(s.ctx, wire.AskAgent("ALPHA", conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.Transfer, Body: wire.Marshal(b)}), 90*time.Second)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, said)
 		}

@@ -86,7 +86,7 @@ func (s *trusted) run() (stop func()) {
 
 func (s *trusted) beat() *wire.Beat {
 	s.Helper()
-	data, err := s.user.Request(s.ctx, wire.AskAgent("ALPHA", s.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 10*time.Second)
+	data, err := s.user.Request(s.ctx, wire.AskAgent("ALPHA", s.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 90*time.Second)
 	s.must(err)
 	var ans wire.Answer
 	s.must(json.Unmarshal(data, &ans))

@@ -79,7 +79,7 @@ func TestSubscribeDataWantsAPrefix(t *testing.T) {
 func TestRequest(t *testing.T) {
 	noLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, time.Second)
+	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, patience)
 	wantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY.me")
 
 	stop, err := c.Subscribe("ferry.ask.A.*", func(m Message) {
@@ -90,7 +90,7 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), 5*time.Second); err != nil || string(got) != "pong" {
+	if got, err := c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), patience); err != nil || string(got) != "pong" {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
 	_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("silence"), 50*time.Millisecond)

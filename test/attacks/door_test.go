@@ -115,7 +115,7 @@ func TestNothingIsSaidToStrangers(t *testing.T) {
 	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Timeout: time.Second}); err == nil {
 		t.Error("somebody in the process without an identity is let in")
 	}
-	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Identity: qm, Timeout: 5 * time.Second}); err != nil {
+	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Identity: qm, Timeout: 30 * time.Second}); err != nil {
 		t.Errorf("the queue manager's own process: %v", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestRevocationCutsOff(t *testing.T) {
 	a, err := n.connect(stays)
 	must(t, err)
 	lost := make(chan error, 4)
-	b, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: goes, Timeout: 5 * time.Second, OnDisconnect: func(err error) { lost <- err }})
+	b, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: goes, Timeout: 30 * time.Second, OnDisconnect: func(err error) { lost <- err }})
 	must(t, err)
 	t.Cleanup(b.Close)
 
