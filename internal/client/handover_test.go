@@ -214,7 +214,7 @@ func TestWhatIsQueuedIsStored(t *testing.T) {
 			ctx, cancel := d.tried(ctx, false)
 			defer cancel()
 			p, err = d.sub.Submit(ctx, d.q, nil)
-			return client.HandoverOf(err) != client.Unacknowledged // which a busy host leaves it at
+			return client.HandoverOf(err) != client.Unacknowledged // the answer was too late, as on a busy host
 		})
 		d.ended(p, err, client.Refused, transfer.CodeNoManager, "has not stored transfer")
 	})

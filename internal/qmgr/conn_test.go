@@ -102,7 +102,7 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// inTime gives the error of a Connect whose timeout a busy host has not spent on the first try.
+// inTime gives the error of a Connect. It connects again with more time if the first try took all of the time.
 func inTime(connect func(timeout time.Duration) error) (err error) {
 	for timeout := 300 * time.Millisecond; timeout < patience; timeout *= 2 {
 		if err = connect(timeout); err == nil || !strings.HasSuffix(strings.Split(err.Error(), ";")[0], ": timed out") {
