@@ -14,7 +14,7 @@ import (
 
 // The lanes of an agent say how many bytes its connection to the queue manager has carried, and how many have come by it.
 func TestLanesSayWhatTheyCarry(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -89,7 +89,7 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		data, err := conn.Request(s.ctx, wire.AskAgent("ALPHA", conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.Transfer, Body: wire.Marshal(b)}), 5*time.Second)
+		data, err := conn.Request(s.ctx, wire.AskAgent("ALPHA", conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.Transfer, Body: wire.Marshal(b)}), 90*time.Second)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, said)
 		}
@@ -131,7 +131,7 @@ func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 	if p, err = ask("GAMMA", wire.Begun{Transfer: q.ID}); err != nil || p.Destination != "GAMMA" {
 		t.Errorf("GAMMA is answered %+v, %v", p, err)
 	}
-	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.ctx, 90*time.Second)
 	defer cancel()
 	if p, err := net.Submit(ctx, q, nil); err != nil || p.State.Final() { // the word of GAMMA is for no request to BETA
 		t.Errorf("a request to BETA is %+v, %v", p, err)

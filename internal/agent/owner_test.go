@@ -25,7 +25,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := &stage{T: t, ctx: ctx}
 	var err error
@@ -302,7 +302,7 @@ func TestAnInstanceAtAnotherQueueManager(t *testing.T) {
 
 // Of two agents that start at the same instant at both ends of a channel one ends.
 func TestAgentsOfOneNameAtBothEndsOfAChannel(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	log := slog.New(slog.DiscardHandler)
 	manager := func(name string, to ...qmgr.Channel) *qmgr.Server {

@@ -19,7 +19,7 @@ import (
 	"ferry/internal/wire"
 )
 
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // A scene is a queue manager with one agent, ALPHA, and somebody who may speak
 // on every subject.
@@ -58,7 +58,7 @@ func newScene(t *testing.T, duties ...duty.Maker) *scene {
 // sceneOf is newScene with more of ALPHA's configuration.
 func sceneOf(t *testing.T, cfg agent.Config) *scene {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: quiet})

@@ -44,7 +44,7 @@ type trusted struct {
 }
 
 func newTrusted(t *testing.T) *trusted {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := &trusted{T: t, ctx: ctx, net: authoritytest.New(t), dir: t.TempDir(), root: t.TempDir(), clock: &late{}}
 	claims, err := s.net.Claims()
@@ -86,7 +86,7 @@ func (s *trusted) run() (stop func()) {
 
 func (s *trusted) beat() *wire.Beat {
 	s.Helper()
-	data, err := s.user.Request(s.ctx, wire.AskAgent("ALPHA", s.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 10*time.Second)
+	data, err := s.user.Request(s.ctx, wire.AskAgent("ALPHA", s.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 90*time.Second)
 	s.must(err)
 	var ans wire.Answer
 	s.must(json.Unmarshal(data, &ans))

@@ -109,7 +109,7 @@ func start(t *testing.T, ctx context.Context, url string) (*agent.Agent, error) 
 // A line that loses packets keeps answers away for seconds. That is no agent that
 // lives and is silent, and an agent that lives is one over any line.
 func TestASlowLineIsNoTwin(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestASlowLineIsNoTwin(t *testing.T) {
 
 // A process that listens and says nothing has the name, whatever is wrong with it.
 func TestASilentTwinIsOne(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	log := slog.New(slog.DiscardHandler)
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})

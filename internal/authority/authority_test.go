@@ -584,7 +584,7 @@ func meet(server, client *tls.Config) error {
 	a, b := net.Pipe()
 	defer a.Close()
 	defer b.Close()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	a.SetDeadline(deadline)
 	b.SetDeadline(deadline)
 	over := make(chan error, 1)

@@ -17,7 +17,7 @@ import (
 // published on its subject, not what is said of another transfer, of another
 // request, or by another agent.
 func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	connect := network(ctx, t)
 	stranger, source := connect("stranger"), connect("ALPHA")
@@ -97,7 +97,7 @@ func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 
 // A receipt is for the request that was submitted, or is none.
 func TestOnlyItsOwnReceiptIsTaken(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	conn := network(ctx, t)("ALPHA")
 	s := &client.Client{Conn: conn, Clock: clock.System, Who: transfer.Originator{User: "user", Host: "host"}}

@@ -16,7 +16,7 @@ import (
 
 // Records come in as many answers as coordination likes, all of them or as many as are asked for.
 func TestRecordsInSeveralAnswers(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	connect := network(ctx, t)
 	coordination := connect(wire.Coordination)

@@ -29,7 +29,7 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			connect := network(ctx, t)
 			agent := connect("agent")

@@ -18,7 +18,7 @@ import (
 	"ferry/internal/wire"
 )
 
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 // A stage is a queue manager with coordination, and somebody who may speak on
 // every subject.
@@ -56,7 +56,7 @@ func newStage(t *testing.T) *stage {
 // newStageOf is newStage with a configuration; without a log what is logged is in s.log.
 func newStageOf(t *testing.T, cfg coordination.Config) *stage {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	quiet := slog.New(slog.DiscardHandler)
 	server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: quiet})

@@ -283,7 +283,7 @@ func TestStrangers(t *testing.T) {
 		}
 	}()
 	token := s.token("ALPHA")
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(90 * time.Second)
 	for dir := directory(t); ; {
 		if _, err := Join(t.Context(), token, dir); err == nil {
 			break

@@ -25,7 +25,7 @@ import (
 )
 
 // electing is how long a cluster may take to agree on who leads, on a busy host.
-const electing = time.Minute
+const electing = 3 * time.Minute
 
 // A trio is a cluster of three in this process.
 type trio struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,7 +79,7 @@ func TestSubscribeDataWantsAPrefix(t *testing.T) {
 func TestRequest(t *testing.T) {
 	noLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
-	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, time.Second)
+	_, err := c.Request(t.Context(), "ferry.ask.NOBODY.me", nil, patience)
 	wantKind(t, err, transfer.KindUnreachable, "ferry.ask.NOBODY.me")
 
 	stop, err := c.Subscribe("ferry.ask.A.*", func(m Message) {
@@ -89,7 +90,7 @@ func TestRequest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), 5*time.Second); err != nil || string(got) != "pong" {
+	if got, err := c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), patience); err != nil || string(got) != "pong" {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
 	_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("silence"), 50*time.Millisecond)
@@ -101,13 +102,23 @@ func TestRequest(t *testing.T) {
 	})
 }
 
+// inTime gives the error of a Connect. It connects again with more time if the first try took all of the time.
+func inTime(connect func(timeout time.Duration) error) (err error) {
+	for timeout := 300 * time.Millisecond; timeout < patience; timeout *= 2 {
+		if err = connect(timeout); err == nil || !strings.HasSuffix(strings.Split(err.Error(), ";")[0], ": timed out") {
+			break
+		}
+	}
+	return err
+}
+
 func TestConnectErrors(t *testing.T) {
 	noLeaks(t)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer silent.Close()
+	t.Cleanup(func() { silent.Close() })
 	dead := freePort(t)
 	for name, c := range map[string]struct {
 		url   string
@@ -122,11 +133,13 @@ func TestConnectErrors(t *testing.T) {
 		"scheme":    {"http://" + dead, transfer.KindUsage, []string{`"http"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			begun := time.Now()
-			_, err := Connect(t.Context(), ConnConfig{URL: c.url, Timeout: 500 * time.Millisecond})
-			wantKind(t, err, c.kind, c.words...)
-			if d := time.Since(begun); d > 1500*time.Millisecond {
-				t.Errorf("it took %s", d)
+			ctx := testContext(t)
+			wantKind(t, inTime(func(timeout time.Duration) error {
+				_, err := Connect(ctx, ConnConfig{URL: c.url, Timeout: timeout})
+				return err
+			}), c.kind, c.words...)
+			if ctx.Err() != nil {
+				t.Error("it took minutes")
 			}
 		})
 	}
@@ -134,13 +147,15 @@ func TestConnectErrors(t *testing.T) {
 
 func TestConnectEndsWithItsContext(t *testing.T) {
 	noLeaks(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
-	wantKind(t, err, transfer.KindNoManager, "refused")
-	ctx, cancel = context.WithCancel(t.Context())
+	wantKind(t, inTime(func(timeout time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
+		defer cancel()
+		_, err := Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
+		return err
+	}), transfer.KindNoManager, "refused")
+	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err = Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
+	_, err := Connect(ctx, ConnConfig{URL: "nats://" + freePort(t), Timeout: -1})
 	wantKind(t, err, transfer.KindCancelled)
 }
 
@@ -182,12 +197,8 @@ func external(t *testing.T, opts *server.Options) string {
 func TestExternalServerWithoutJetStream(t *testing.T) {
 	noLeaks(t)
 	url := external(t, &server.Options{})
-	begun := time.Now()
-	_, err := Connect(t.Context(), ConnConfig{URL: url, Timeout: -1})
+	_, err := Connect(testContext(t), ConnConfig{URL: url, Timeout: -1}) // it ends though its time is unlimited
 	wantKind(t, err, transfer.KindNoManager, url, "has no JetStream; Ferry's command queue needs it; start it with -js")
-	if d := time.Since(begun); d > 3*time.Second {
-		t.Errorf("it took %s", d)
-	}
 }
 
 func TestExternalServerShowsItsLimits(t *testing.T) {
@@ -251,7 +262,7 @@ func TestConnComesBack(t *testing.T) {
 	for _, publish := range []func(string, []byte) error{c.Publish, c.PublishData} {
 		begun := time.Now()
 		wantKind(t, publish("a.b", []byte("lost")), transfer.KindNoManager, addr, "not connected")
-		if d := time.Since(begun); d > 100*time.Millisecond {
+		if d := time.Since(begun); d > reconnectWait+time.Second {
 			t.Errorf("a publish took %s to fail", d)
 		}
 	}
@@ -398,11 +409,7 @@ func TestBlackHole(t *testing.T) {
 	p.set(true)
 	receive(t, "the watchdog cut", offs)
 	p.set(false)
-	begun := time.Now()
 	receive(t, "connected again", ons)
-	if d := time.Since(begun); d > 10*time.Second {
-		t.Errorf("it took %s to come back", d)
-	}
 	eventually(t, "healthy", func() bool { return c.Healthy(t.Context()) == nil })
 }
 

@@ -6,15 +6,17 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"ferry/internal/transfer"
+	"ferry/test/ports"
 )
 
-const patience = 20 * time.Second
+const patience = 90 * time.Second
 
 func testContext(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -96,14 +98,16 @@ func wantKind(t testing.TB, err error, kind transfer.Kind, words ...string) {
 	}
 }
 
-// freePort is an address that nobody listens on.
+// freePort is an address without a listener. No other test takes it before this one ends, and no
+// outgoing connection has it.
 func freePort(t testing.TB) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	port, release, err := ports.Take()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(release)
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
 // noLeaks fails the test if goroutines of this package or of the library are

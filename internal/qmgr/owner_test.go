@@ -15,7 +15,7 @@ import (
 func TestOwnerIsReplacedByOne(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), freePort(t))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var conns []*Conn
 	for range 4 {
@@ -59,7 +59,7 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 func TestStanding(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), freePort(t))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := connect(t, ConnConfig{URL: s.URL()})
 	if _, err := c.Standing(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {

@@ -66,7 +66,7 @@ func TestServerAnswersWhatItIs(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{URL: s.URL()})
-	data, err := c.Request(t.Context(), wire.AskSubject(wire.Manager, c.Self()), nil, time.Second)
+	data, err := c.Request(t.Context(), wire.AskSubject(wire.Manager, c.Self()), nil, patience)
 	if err != nil {
 		t.Fatal(err)
 	}

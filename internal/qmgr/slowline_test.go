@@ -114,22 +114,24 @@ func answering(t *testing.T, c *Conn, data []byte) {
 func TestQuestionsOverSlowLines(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	line := layLine(t, s)
-	data := noise(lineRate)
+	data, long := noise(lineRate), noise(3*lineRate)
 	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
 	answering(t, near, data)
-	answering(t, far, data)
+	answering(t, far, long)
 	const (
 		limit = 700 * time.Millisecond // less than the answer takes
+		more  = 4 * limit              // less than the long answer takes; a busy host can be silent for limit
 		short = 50 * time.Millisecond  // less than a part of it takes on the asker's line
 	)
 	for _, c := range []struct {
 		asker, of *Conn
 		question  int
 		limit     time.Duration
-	}{{far, near, 10, limit}, {near, far, 10, limit}, {far, near, 10, short}, {far, near, lineRate / 2, short}} {
+		answer    []byte
+	}{{far, near, 10, limit, data}, {near, far, 10, more, long}, {far, near, 10, short, data}, {far, near, lineRate / 2, short, data}} {
 		answer, err := c.asker.Request(testContext(t), wire.AskSubject(c.of.Self(), c.asker.Self()), noise(c.question), c.limit)
-		if err != nil || !bytes.Equal(answer, data) {
-			t.Errorf("%s asks %s, which has %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), c.limit, len(answer), len(data), err)
+		if err != nil || !bytes.Equal(answer, c.answer) {
+			t.Errorf("%s asks %s, which has %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), c.limit, len(answer), len(c.answer), err)
 		}
 	}
 	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})

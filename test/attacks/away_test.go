@@ -103,7 +103,7 @@ func (l *lasting) start(wrong map[string]time.Duration) {
 // moves sends a file from ALPHA to BETA on each lane.
 func (l *lasting) moves(what string) *client.Client {
 	l.t.Helper()
-	c := &client.Client{Conn: l.conn("ann"), Clock: clock.System, Who: client.Me(), Timeout: 5 * time.Second}
+	c := &client.Client{Conn: l.conn("ann"), Clock: clock.System, Who: client.Me(), Timeout: 90 * time.Second}
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<14)
 	must(l.t, os.WriteFile(filepath.Join(l.dir, "files", "ALPHA", "a"), data, 0o600))
 	for _, lane := range []string{"direct", "queue"} {

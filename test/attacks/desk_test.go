@@ -86,7 +86,7 @@ func TestWhoMayAskTheAuthority(t *testing.T) {
 			t.Errorf("%s is not renewed: %v", what, err)
 		}
 
-		data, err := a.Conn.Request(n.ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), []byte(`{"v":1,"op":"trust"}`), 10*time.Second)
+		data, err := a.Conn.Request(n.ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), []byte(`{"v":1,"op":"trust"}`), 90*time.Second)
 		must(t, err)
 		doc, err := n.Trust()
 		must(t, err)

@@ -48,7 +48,7 @@ func newNetwork(t *testing.T) *network {
 // newNetworkOf is newNetwork of an authority.
 func newNetworkOf(t *testing.T, a *authority.Authority) *network {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	n := &network{Authority: a, t: t, ctx: ctx}
 	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
@@ -70,7 +70,7 @@ func (n *network) identity(role identity.Role, name string, as roles.Role) *iden
 }
 
 func (n *network) connect(i *identity.Identity) (*qmgr.Conn, error) {
-	c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: i, Timeout: 2 * time.Second})
+	c, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: i, Timeout: 30 * time.Second})
 	if err == nil {
 		n.t.Cleanup(c.Close)
 	}
@@ -115,7 +115,7 @@ func TestNothingIsSaidToStrangers(t *testing.T) {
 	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Timeout: time.Second}); err == nil {
 		t.Error("somebody in the process without an identity is let in")
 	}
-	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Identity: qm, Timeout: 5 * time.Second}); err != nil {
+	if _, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{Server: n.server, Identity: qm, Timeout: 30 * time.Second}); err != nil {
 		t.Errorf("the queue manager's own process: %v", err)
 	}
 }
@@ -161,7 +161,7 @@ func TestRevocationCutsOff(t *testing.T) {
 	a, err := n.connect(stays)
 	must(t, err)
 	lost := make(chan error, 4)
-	b, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: goes, Timeout: 5 * time.Second, OnDisconnect: func(err error) { lost <- err }})
+	b, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: goes, Timeout: 30 * time.Second, OnDisconnect: func(err error) { lost <- err }})
 	must(t, err)
 	t.Cleanup(b.Close)
 

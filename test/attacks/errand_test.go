@@ -134,7 +134,7 @@ func TestErrandsOfOthers(t *testing.T) {
 		{"coordination", `{"v":1,"op":"set-owner","owner":{"value":"QQ=="}}`, transfer.KindDenied},
 	} {
 		c := who[x.who]
-		data, err := c.Request(n.ctx, wire.AskSubject(wire.Manager, c.Self()), []byte(x.errand), 10*time.Second)
+		data, err := c.Request(n.ctx, wire.AskSubject(wire.Manager, c.Self()), []byte(x.errand), 90*time.Second)
 		must(t, err)
 		var answer struct {
 			V     int             `json:"v"`

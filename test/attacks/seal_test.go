@@ -72,7 +72,7 @@ func (f *forger) send(b audit.Batch) audit.Receipt {
 // tell asks coordination for something, as EVE.
 func (f *forger) tell(kind wire.Kind, body any) error {
 	f.t.Helper()
-	data, err := f.conn.Request(f.ctx, wire.AskSubject(wire.Coordination, "EVE"), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 10*time.Second)
+	data, err := f.conn.Request(f.ctx, wire.AskSubject(wire.Coordination, "EVE"), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 90*time.Second)
 	must(f.t, err)
 	_, err = wire.DecodeAnswer(data)
 	return err

@@ -92,7 +92,7 @@ func (w *witnessed) put(dir string) {
 
 func (w *witnessed) ask(to transfer.AgentName, kind wire.Kind, body any) *wire.Answer {
 	w.t.Helper()
-	data, err := w.user.Request(w.ctx, wire.AskAgent(to, w.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 10*time.Second)
+	data, err := w.user.Request(w.ctx, wire.AskAgent(to, w.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 90*time.Second)
 	must(w.t, err)
 	ans, err := wire.DecodeAnswer(data)
 	must(w.t, err)
@@ -220,7 +220,7 @@ func TestAnotherLogIsSeen(t *testing.T) {
 // shown is what coordination shows.
 func (w *witnessed) shown() *witness.Shown {
 	w.t.Helper()
-	data, err := w.user.Request(w.ctx, wire.AskSubject(wire.Coordination, w.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskLog, Body: json.RawMessage(`{}`)}), 10*time.Second)
+	data, err := w.user.Request(w.ctx, wire.AskSubject(wire.Coordination, w.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskLog, Body: json.RawMessage(`{}`)}), 90*time.Second)
 	must(w.t, err)
 	ans, err := wire.DecodeAnswer(data)
 	must(w.t, err)

@@ -113,7 +113,7 @@ func session(t *testing.T, top string, all []step) {
 	}
 	// kill returns before a process has ended, and an agent that ends still writes its files.
 	script.WriteString("kill $(jobs -p) 2>/dev/null\nwait\n")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", script.String())
 	cmd.Dir = top

@@ -189,6 +189,9 @@ func refuse(dir string, test bool, imported string) string {
 		return ""
 	}
 	if underTest(to) {
+		if test && to == "test/ports" {
+			return "" // a port that one test has reserved is reserved for all, or it is for none
+		}
 		return "the product does not stand on its tests"
 	}
 	from, below := rank(dir), rank(to)
@@ -270,6 +273,9 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"faulty in bench", tree{"internal/bench/a.go": source("ferry/internal/faulty")}, ""},
 		{"a suite", tree{"internal/ledger/ledgertest/a.go": source("ferry/internal/ledger", "testing")}, ""},
 		{"a suite in the product", tree{"internal/agent/a.go": source("ferry/internal/ledger/ledgertest")}, "for tests and bench"},
+		{"ports in a test", tree{"internal/qmgr/a_test.go": source("ferry/test/ports")}, ""},
+		{"ports in the product", tree{"internal/qmgr/a.go": source("ferry/test/ports")}, "does not stand on its tests"},
+		{"other helpers in a test", tree{"internal/qmgr/a_test.go": source("ferry/test/judge")}, "does not stand on its tests"},
 		{"tests in the product", tree{"cmd/ferry/a.go": source("ferry/test/flow")}, "does not stand on its tests"},
 		{"a test from outside", tree{"test/faults/a_test.go": source("github.com/nats-io/nats.go", "ferry/internal/agent")}, ""},
 		{"the vocabulary", tree{"internal/transfer/a.go": source("ferry/internal/clock")}, "only the standard library"},

@@ -36,7 +36,7 @@ func newPair(t *testing.T) *pair {
 	dir, err := os.MkdirTemp(swift(), "ferry-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	p := &pair{t: t, dir: dir, ctx: ctx, seen: map[string]fs.FileInfo{}}
 	log := slog.New(slog.DiscardHandler)

@@ -37,7 +37,7 @@ func TestCampaignAtRest(t *testing.T) {
 }
 
 func inChild(t *testing.T, seed uint64, _ *rand.Rand) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestDamagedAtRest$")
 	c.Env = append(os.Environ(), atRestEnv+"="+strconv.FormatUint(seed, 10))

@@ -61,7 +61,7 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	n := &network{t: t, ctx: ctx, dir: t.TempDir(), agents: map[transfer.AgentName]*agent.Agent{}}
 	var err error
@@ -180,7 +180,7 @@ func (n *network) log() (all []audit.Record) {
 	n.t.Helper()
 	before := int64(0)
 	for {
-		data, err := n.connect("auditor").Request(n.ctx, wire.AskSubject(wire.Coordination, principal("auditor")), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskAudit, Index: before}), 10*time.Second)
+		data, err := n.connect("auditor").Request(n.ctx, wire.AskSubject(wire.Coordination, principal("auditor")), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskAudit, Index: before}), 90*time.Second)
 		must(n.t, err)
 		ans, err := wire.DecodeAnswer(data)
 		must(n.t, err)
@@ -325,7 +325,7 @@ func TestEveryEventIsWritten(t *testing.T) {
 
 func (n *network) askOnce(who, to string, kind wire.Kind, body any) error {
 	n.t.Helper()
-	data, err := n.connect(who).Request(n.ctx, wire.AskSubject(to, principal(who)), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 5*time.Second)
+	data, err := n.connect(who).Request(n.ctx, wire.AskSubject(to, principal(who)), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 90*time.Second)
 	must(n.t, err)
 	_, err = wire.DecodeAnswer(data)
 	return err

@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 		t.Fatalf("building ferry: %v\n%s", err, out)
 	}
 	testscript.Run(t, testscript.Params{
-		Deadline:            time.Now().Add(9 * time.Minute), // of all scripts: a command that hangs is ended, and its script fails
+		Deadline:            time.Now().Add(13 * time.Minute), // of all scripts: a command that hangs is ended, and its script fails
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

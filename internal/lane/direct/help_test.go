@@ -141,21 +141,21 @@ func (h *hub) cutAll(t *testing.T, l *direct.Lane) {
 	h.mu.Unlock()
 	select {
 	case <-l.Done():
-	case <-time.After(time.Minute):
+	case <-time.After(90 * time.Second):
 		t.Fatal("the lane does not notice that its connections are closed")
 	}
 }
 
 func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(90 * time.Second)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("%s: not within 20 s", what)
+			t.Fatalf("%s: not within 90 s", what)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
 			a, b := w.add("ALPHA", x.alpha), w.add("BETA", x.beta)
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
 			if _, err := a.Open(ctx, id(1), "BETA", b.Offer(id(1), "ALPHA")); transfer.KindOf(err) != transfer.KindUnreachable {
 				t.Errorf("they meet: %v", err)
@@ -93,7 +93,7 @@ func TestAPathOfARevokedPeerEnds(t *testing.T) {
 	b.Recheck()
 	select {
 	case <-revoked.Done():
-	case <-time.After(20 * time.Second):
+	case <-time.After(90 * time.Second):
 		t.Fatal("the path of who is revoked stays")
 	}
 	select {
@@ -111,7 +111,7 @@ func TestAPathOfARevokedPeerEnds(t *testing.T) {
 		}
 		select {
 		case <-l.Done(): // it was the one that has ended
-		case <-time.After(20 * time.Second):
+		case <-time.After(90 * time.Second):
 			t.Fatal("who is revoked finds a new path")
 		}
 	}

@@ -20,7 +20,7 @@ import (
 func TestContract(t *testing.T) {
 	lanetest.Test(t, func(t *testing.T) lanetest.Network {
 		log := slog.New(slog.DiscardHandler)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		t.Cleanup(cancel)
 		server, err := qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Log: log})
 		if err != nil {

@@ -19,7 +19,7 @@ const (
 
 	// again is how long a transfer may take to end once the cluster is whole. It decides nothing on a host that has
 	// nothing else to do: there it is a second or two, which is logged.
-	again = time.Minute
+	again = 3 * time.Minute
 )
 
 // A fault is one way of taking queue managers away, and of giving them back.

@@ -116,7 +116,7 @@ func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*netwo
 	healed := time.Now()
 	for i, j := range jobs {
 		j.ID = all[i].ID()
-		n.End(j, time.Minute)
+		n.End(j, 3*time.Minute)
 	}
 	t.Logf("%d transfers have ended %.1f s after the last fault", len(jobs), time.Since(healed).Seconds())
 	n.Judge(o.Tell, jobs...)

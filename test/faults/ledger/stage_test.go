@@ -214,7 +214,7 @@ func (s *stage) count() {
 func (s *stage) settle(commands []*command) {
 	for _, c := range commands {
 		for c.mayRun {
-			data, err := s.conn.Request(s.ctx, wire.AskAgent(source, s.conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: c.request.ID}), time.Second)
+			data, err := s.conn.Request(s.ctx, wire.AskAgent(source, s.conn.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: c.request.ID}), 90*time.Second)
 			must(s.t, err)
 			a, err := wire.DecodeAnswer(data)
 			must(s.t, err)

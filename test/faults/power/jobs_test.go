@@ -53,7 +53,7 @@ func cutJob(t *testing.T, seed uint64, r *rand.Rand) {
 	who := [][]string{{source}, everybody}[r.IntN(2)]
 	s.fall(who)
 	n.Start(who...)
-	if result := made.Wait(); result.Code != 0 {
+	if result := made.Wait(); result.Code != 0 && result.Code != 3 { // 3: an agent that is up again takes it later
 		t.Fatalf("the job was not taken: %s", result.Stderr)
 	}
 

@@ -68,7 +68,7 @@ func rollbackCase(t *testing.T, seed uint64, r *rand.Rand) {
 	}
 	n.Start(s.proc)
 
-	end := running.WaitFor(time.Minute).Summary
+	end := running.WaitFor(3 * time.Minute).Summary
 	lost := end.State == "failed" || end.State == "partial"
 	if end.State != "successful" && !(lost && end.ResultCode == 40 && s.proc != network.QM) {
 		t.Errorf("the transfer that was under way ended %q with %d", end.State, end.ResultCode)

@@ -50,7 +50,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	s := &stage{T: t, ctx: ctx, net: authoritytest.New(t)}
 	claims, err := s.net.Claims()
@@ -83,7 +83,7 @@ func (s *stage) connect(i *identity.Identity) *qmgr.Conn {
 
 func (s *stage) ask(subject string, kind wire.Kind, body any) *wire.Answer {
 	s.Helper()
-	data, err := s.user.Request(s.ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 10*time.Second)
+	data, err := s.user.Request(s.ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 90*time.Second)
 	must(s.T, err)
 	ans, err := wire.DecodeAnswer(data)
 	must(s.T, err)
