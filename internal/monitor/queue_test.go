@@ -115,8 +115,9 @@ func (q *queue) Hold(context.Context, wire.QueueSpan, transfer.ID) error {
 	return transfer.Errorf(transfer.KindInternal, "a monitor holds no message")
 }
 
-// Renew keeps messages for a transfer, which no test of monitors needs.
-func (q *queue) Renew(context.Context, transfer.QueueName, transfer.ID) error { return nil }
+func (q *queue) Renew(context.Context, transfer.QueueName, transfer.ID) error {
+	return transfer.Errorf(transfer.KindInternal, "a monitor holds no message")
+}
 
 func (q *queue) Release(context.Context, transfer.QueueName, transfer.ID) error {
 	return transfer.Errorf(transfer.KindInternal, "a monitor holds no message")
