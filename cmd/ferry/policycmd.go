@@ -103,7 +103,7 @@ also about transfers that run. docs/security.md has the format.`,
 
 // readRules reads a policy from a file or from standard input, and checks it.
 func readRules(cmd *cobra.Command, name string) ([]byte, error) {
-	data, err := readText(cmd, "policy", name, policy.MaxSize)
+	data, err := readText(cmd, "rules", name, policy.MaxSize)
 	if err != nil {
 		return nil, err
 	}

@@ -227,6 +227,10 @@ func TestDeletedStreams(t *testing.T) {
 	got, _ := consume(t, c, commands)
 	enqueue(t, c, "ferry.command.A.me", "one")
 	receive(t, "the first command", got)
+	eventually(t, "the first command is acknowledged", func() bool { // a consumer that is made anew delivers it again otherwise
+		stream, err := c.control.js().Stream(t.Context(), string(StreamCommand))
+		return err == nil && stream.CachedInfo().State.Msgs == 0
+	})
 	if err := c.control.js().DeleteConsumer(t.Context(), string(StreamCommand), commands.Durable); err != nil {
 		t.Fatal(err)
 	}
