@@ -147,6 +147,9 @@ func (l *shared) finalize(w *work) error {
 	}
 
 	w.timed = st.Mtime == w.in.Mtime
+	if w.l.cfg.Marked != nil {
+		w.mark = markOf(&st)
+	}
 	return nil
 }
 
