@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"path"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -30,9 +29,6 @@ func oneFile(p, first transfer.Path) *transfer.Error {
 // refuseDoubles fails a file that would get the name of another one in its group. Where what exists
 // stays, a rename decides that.
 func (c *commit) refuseDoubles() {
-	if failpoint.Planted("doubles-by-path") {
-		return
-	}
 	given := make(map[ending]*work, len(c.work))
 	for _, w := range c.work {
 		if w.failed() || w.isDir() || w.l.skips() {
@@ -59,7 +55,7 @@ func markOf(st *Stat) *transfer.Mark {
 
 // checkMark fails an item that would replace the file of another item of its transfer.
 func (l *Landing) checkMark(o *transfer.Outcome, there *Stat) error {
-	if l.cfg.Marked == nil || there.Type != TypeFile || failpoint.Planted("marks-not-looked-up") {
+	if l.cfg.Marked == nil || there.Type != TypeFile {
 		return nil
 	}
 	dir, err := l.cfg.Marked(o.Item, *markOf(there))
@@ -74,7 +70,7 @@ func (l *Landing) checkMark(o *transfer.Outcome, there *Stat) error {
 func (w *work) lookAgain() {
 	st, err := w.dir.lstat(w.place.base())
 	switch {
-	case err == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev, failpoint.Planted("names-not-looked-at-again"):
+	case err == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
 	case err == nil:
 		w.in.Outcome.Taken, w.in.Outcome.Note = transfer.TakenReplaced, replacedNote
 	case errors.Is(err, fs.ErrNotExist):
