@@ -73,7 +73,7 @@ func unpackMarks(b []byte) (all []fileMark, err error) {
 }
 
 // marksIn reads the record of a key; none is no error.
-func (t *Tx) marksIn(key []byte) ([]fileMark, error) {
+func marksIn(t *Tx, key []byte) ([]fileMark, error) {
 	v := t.tx.Bucket(bMarks).Get(key)
 	if v == nil {
 		return nil, nil
@@ -97,7 +97,7 @@ func PutMarks(t *Tx, id transfer.ID, ins []transfer.Intent) error {
 		all, read := records[string(key)]
 		if !read {
 			var err error
-			if all, err = t.marksIn(key); err != nil {
+			if all, err = marksIn(t, key); err != nil {
 				return err
 			}
 		}
@@ -118,10 +118,10 @@ func PutMarks(t *Tx, id transfer.ID, ins []transfer.Intent) error {
 	return nil
 }
 
-// Marked finds the item, other than the given one, that has a mark. It gives the directory in which that item
-// was to land; empty: no item has it.
+// Marked finds the item, other than the given one, that has a mark. It gives the directory of that item's
+// path; empty: no item has it.
 func Marked(t *Tx, id transfer.ID, item uint64, m transfer.Mark) (dir transfer.Path, err error) {
-	all, err := t.marksIn(marksKey(id, m))
+	all, err := marksIn(t, marksKey(id, m))
 	for _, o := range all {
 		if o.low == byte(m.Number) && o.stamp == m.Stamp && o.item != item {
 			return transfer.Path(o.dir), nil

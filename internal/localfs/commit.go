@@ -266,7 +266,7 @@ func (c *commit) look(w *work) {
 		if st, err = w.dir.lstat(w.place.base()); err == nil {
 			id := st.identity()
 			w.in.Replaces = &id
-			err = w.l.checkMark(&w.in.Outcome, &st)
+			err = checkMark(w.l, &w.in.Outcome, &st)
 		} else if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}

@@ -26,8 +26,8 @@ func oneFile(p, first transfer.Path) *transfer.Error {
 	return wrap(transfer.KindExists, nil, hint, "two items of this transfer have one destination file: %s is %s", p, first)
 }
 
-// refuseDoubles fails a file that would get the name of another one in its group. Where what exists
-// stays, a rename decides that.
+// refuseDoubles fails a file that would get the name of another one in its group. Where existing files
+// stay, the rename decides.
 func (c *commit) refuseDoubles() {
 	given := make(map[ending]*work, len(c.work))
 	for _, w := range c.work {
@@ -54,7 +54,7 @@ func markOf(st *Stat) *transfer.Mark {
 }
 
 // checkMark fails an item that would replace the file of another item of its transfer.
-func (l *Landing) checkMark(o *transfer.Outcome, there *Stat) error {
+func checkMark(l *Landing, o *transfer.Outcome, there *Stat) error {
 	if l.cfg.Marked == nil || there.Type != TypeFile {
 		return nil
 	}

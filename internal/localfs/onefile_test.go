@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// linked is a destination in which the directory b is a symbolic link to the directory a.
+// linked makes a destination whose directory b is a symbolic link to the directory a.
 func linked(t *testing.T, d Disk, ifExists string) (l *Landing, j *memJournal, dir string) {
 	t.Helper()
 	f, dir := newFS(t, d)
@@ -42,7 +42,7 @@ func wantOneFile(t *testing.T, j *memJournal, dir string, first []byte) {
 	}
 }
 
-// Two items whose directories are one have one destination file: the second fails, in the group of the first and
+// Two items have one destination file, because their directories are one: the second fails, in the group of the first and
 // in a later one, in the same process and in another one.
 func TestTwoPathsOfOneFile(t *testing.T) {
 	for _, ifExists := range []string{transfer.IfExistsOverwrite, transfer.IfExistsUpdate, transfer.IfExistsAppend} {
@@ -96,7 +96,7 @@ func TestRecoverRefusesASecondPathOfOneFile(t *testing.T) {
 	}
 }
 
-// With what exists left as it is, the rename decides; with free names each item gets one.
+// Where existing files stay, the rename decides. With free names each item gets one.
 func TestTwoPathsOfOneFileThatIsNotReplaced(t *testing.T) {
 	for ifExists, kind := range map[string]transfer.Kind{transfer.IfExistsError: transfer.KindExists, transfer.IfExistsSkip: transfer.KindSkipped, transfer.IfExistsRename: 0} {
 		l, j, dir := linked(t, RealDisk(), ifExists)
@@ -115,7 +115,7 @@ func TestTwoPathsOfOneFileThatIsNotReplaced(t *testing.T) {
 	}
 }
 
-// Of items that arrive together none gets its name, by whatever paths two of them meet.
+// Of items that arrive together none gets its name if two of them have one destination file.
 func TestTwoPathsOfOneFileTogether(t *testing.T) {
 	l, j, dir := linked(t, RealDisk(), transfer.IfExistsOverwrite)
 	tree(t, dir, "a/f")
@@ -171,8 +171,8 @@ func TestMarksThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Each name is looked at once more when it is durable. A file that was taken since had arrived; in whose place another
-// file is had not, as far as its source goes.
+// Each name is looked at once more when it is durable. A file that was taken since is proved to have arrived. One that was
+// replaced keeps its source.
 func TestNamesAreLookedAtAgain(t *testing.T) {
 	for want, do := range map[transfer.Taken]func(p string) error{
 		transfer.NotTaken:    func(p string) error { return os.Chmod(p, 0o600) },

@@ -169,7 +169,7 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 	}
 
 	if terr == nil && ferr == nil {
-		if err := r.l.checkMark(&r.in.Outcome, &final); err != nil {
+		if err := checkMark(r.l, &r.in.Outcome, &final); err != nil {
 			return r.refuse(err)
 		}
 	}

@@ -12,6 +12,6 @@ type Intent struct {
 // A Mark tells a file that an item has brought from other files of its place.
 type Mark struct {
 	Volume uint64 // such as a device
-	Number uint64 // such as an inode: files that were made one after another have numbers near to each other
-	Stamp  uint32 // of what else is known of the file
+	Number uint64 // such as an inode; neighbours were often made one after another
+	Stamp  uint32 // a checksum of other facts of the file
 }

@@ -60,8 +60,8 @@ const (
 	// did not find: neither the temporary file nor the final name. Its source stays.
 	TakenPresumed Taken = "presumed"
 
-	// TakenReplaced is the word for a file that this run of the destination agent put under its final name, and in
-	// whose place was another file when the agent looked again. Its source stays.
+	// TakenReplaced is the word for a file that this run of the destination agent put under its final name, and
+	// that another file had replaced when the agent looked again. Its source stays.
 	TakenReplaced Taken = "replaced"
 )
 

@@ -53,7 +53,7 @@ func TestTwoItemsOfOneFile(t *testing.T) {
 							t.Errorf("%s has %q, %v", a, got, err)
 						}
 						if _, err := os.Lstat(w.src.files(b)); err != nil {
-							t.Errorf("the source of what failed: %v", err)
+							t.Errorf("the source of a failed item: %v", err)
 						}
 					}
 				})
