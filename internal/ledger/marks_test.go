@@ -29,10 +29,12 @@ func TestMarks(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)
 	id, other := transfer.NewID(now), transfer.NewID(now.Add(time.Millisecond))
 	has := func(of transfer.ID, item uint64, m *transfer.Mark) (dir transfer.Path) {
-		update(func(tx *Tx) (err error) {
+		if err := l.View(func(tx *Tx) (err error) {
 			dir, err = Marked(tx, of, item, *m)
 			return err
-		})
+		}); err != nil {
+			t.Fatal(err)
+		}
 		return dir
 	}
 
