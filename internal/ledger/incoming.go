@@ -140,7 +140,7 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 	if in.State.Final() {
 		in.Decided = transfer.ItemSet{}
 		in.EndedAt = t.Running()
-		for _, b := range [][]byte{bItems, bGroups, bTargets} {
+		for _, b := range [][]byte{bItems, bGroups, bTargets, bMarks} {
 			if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 
 // DropIncoming forgets a transfer as if it had never been accepted.
 func (t *Tx) DropIncoming(id transfer.ID) error {
-	for _, b := range [][]byte{bItems, bGroups, bDirs, bTargets} {
+	for _, b := range [][]byte{bItems, bGroups, bDirs, bTargets, bMarks} {
 		if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
 			return err
 		}

@@ -40,9 +40,10 @@ var (
 	bAsked    = []byte("asked")    // the parts of those that are
 	bResolved = []byte("resolved") // the destinations of their items
 	bTargets  = []byte("targets")  // of incoming transfers
+	bMarks    = []byte("marks")    // of the files of incoming transfers
 	bDrawers  = []byte("drawers")  // of the agent's duties
 
-	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets, bDrawers}
+	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets, bMarks, bDrawers}
 )
 
 // Options of Open.

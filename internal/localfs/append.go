@@ -207,7 +207,7 @@ func (w *work) join(ctx context.Context) error {
 	if err == nil {
 		now, err = w.dir.lstat(w.place.base())
 	}
-	if err == nil && now.identity() != st.identity() {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && now.identity() != st.identity() {
 		err = errBaseChanged
 	}
 	if err != nil {

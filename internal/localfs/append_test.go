@@ -198,3 +198,24 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 	must(t, err)
 	done()
 }
+
+// Another program takes the file while it is copied. The new bytes alone are the file then.
+func TestAppendToAFileThatIsTaken(t *testing.T) {
+	at := ""
+	disk := readingDisk{RealDisk(), "x", func() { os.Rename(at, at+".taken") }}
+	f, dir := newFS(t, disk)
+	at = filepath.Join(dir, "x")
+	must(t, os.WriteFile(at, []byte("base"), 0o644))
+	j := newJournal(nil)
+	l := appendTo(f, j)
+	p, err := write(l, 1, "x", []byte("new bytes"))
+	must(t, err)
+	_, err = l.Commit(t.Context(), []place.Pending{p})
+	must(t, err)
+	if out := j.outcomes[1]; !out.OK() || read(t, at) != "new bytes" || read(t, at+".taken") != "base" {
+		t.Errorf("%+v", out)
+	}
+	if left := temporaries(t, dir); left != nil {
+		t.Errorf("left: %v", left)
+	}
+}

@@ -202,9 +202,9 @@ func (f *FS) archiveDir(p location) (*Dir, error) {
 
 // take moves the source, which is aside, in.
 func (a *archive) take(del *deletion) error {
-	given := map[string]bool{}
+	given := map[ending]bool{}
 	if st, err := a.dir.lstat(a.own.base()); err == nil && st.Type == TypeDir {
-		given[a.own.path] = true
+		given[ending{a.dir.id, a.own.base()}] = true
 	}
 	for {
 		free, err := freeIn(a.dir, a.own, given)

@@ -23,8 +23,8 @@ import (
 //     final name; what lay beside a file that was replaced goes, and what lay
 //     beside a name that was refused comes back; directories are made; then the
 //     modes and times of directories are set, in the group's order
-//  4. every directory that has a new name in it is synced, and its path looked up
-//     again
+//  4. every directory that has a new name in it is synced, and its path and each new name
+//     are looked up again
 //  5. Journal.Committed, and only then the temporaries of failed items go
 //
 // Where a path leads elsewhere, or a temporary is another's, what has no name yet
@@ -112,7 +112,7 @@ type commit struct {
 	lists map[*held]*listing // of directories that fold case; nil for one that does not
 	looks map[*held]error    // what stands has said of each directory
 	masks map[*held]uint32   // the permission bits that each directory leaves to new files
-	names map[string]bool    // that items of the group are to get, where each takes a free one
+	names map[ending]bool    // that items of the group are to get, where each takes a free one
 	short error              // what the host is short of, so that the group must wait
 
 	together bool // none gets its name before the others can have theirs
@@ -135,6 +135,7 @@ type work struct {
 	before  []byte          // what it replaced; nil: nothing
 	back    bool            // that has been put back
 	timed   bool            // its temporary has the time that it is to have
+	mark    *transfer.Mark  // of its temporary; nil: none is kept
 	wait    error           // it stays COMMITTING
 	again   *transfer.Error // it begins again
 }
@@ -251,30 +252,6 @@ func (c *commit) granted(d *held, mode uint32) uint32 {
 	return mode & mask
 }
 
-// refuseDoubles fails a file that would get the name of another one in its group: the first
-// would be reported at a path that it has lost. Names of one destination differ; those of
-// several may lead to one place.
-func (c *commit) refuseDoubles() {
-	var given map[string]bool
-	for _, w := range c.work {
-		if given == nil && w.l != c.work[0].l {
-			given = map[string]bool{}
-		}
-	}
-
-	for _, w := range c.work {
-		switch {
-		case given == nil || w.failed() || w.isDir():
-		case given[w.place.path]:
-			w.fail(wrap(transfer.KindExists, nil, "send them to different destinations", "two items of this transfer have the destination %s", w.in.Outcome.Path))
-			w.early, w.in.Beside = true, nil
-			w.part.Close()
-		default:
-			given[w.place.path] = true
-		}
-	}
-}
-
 // look chooses the name of a file that takes a free one, and notes the file that is to
 // be overwritten, or that it cannot be. Where nothing is to be overwritten the rename
 // says whether the name is free, unless something is to lie beside the file: that has
@@ -294,6 +271,7 @@ func (c *commit) look(w *work) {
 		if st, err = w.dir.lstat(w.place.base()); err == nil {
 			id := st.identity()
 			w.in.Replaces = &id
+			err = checkMark(w.l, &w.in.Outcome, &st)
 		} else if errors.Is(err, fs.ErrNotExist) {
 			err = nil
 		}
@@ -316,6 +294,7 @@ func (c *commit) look(w *work) {
 
 const (
 	takenNote    = "taken by another program just after it got its name"
+	replacedNote = "replaced by another program just after it got its name"
 	presumedNote = "neither the file nor its temporary file was there: presumed to be taken by another program"
 )
 
@@ -380,7 +359,9 @@ func (c *commit) files() (items []uint64) {
 func (c *commit) intents() (ins []transfer.Intent) {
 	for _, w := range c.work {
 		if !w.early && w.again == nil {
-			ins = append(ins, w.in.record())
+			in := w.in.record()
+			in.Mark = w.mark
+			ins = append(ins, in)
 		}
 	}
 	return ins
@@ -410,6 +391,9 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 	for _, w := range c.work {
 		if w.named && !w.over() && w.dir != nil {
 			c.lookUp(w)
+		}
+		if err == nil && w.named && !w.over() && !w.isDir() {
+			w.lookAgain()
 		}
 	}
 	return c.record(err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -106,10 +107,11 @@ type memJournal struct {
 	fault      *faultDisk
 	committing map[uint64]transfer.Intent
 	outcomes   map[uint64]transfer.Outcome
+	marks      map[transfer.Mark]transfer.Outcome // by the item's last intent
 }
 
 func newJournal(f *faultDisk) *memJournal {
-	return &memJournal{fault: f, committing: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
+	return &memJournal{fault: f, committing: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}, marks: map[transfer.Mark]transfer.Outcome{}}
 }
 
 func (j *memJournal) Committing(ins []transfer.Intent) error {
@@ -117,11 +119,24 @@ func (j *memJournal) Committing(ins []transfer.Intent) error {
 	defer j.mu.Unlock()
 	for _, in := range ins { // it may be recorded although it fails: the worse case
 		j.committing[in.Outcome.Item] = in
+		if in.Mark != nil {
+			j.marks[*in.Mark] = in.Outcome
+		}
 	}
 	if j.fault != nil {
 		return j.fault.step("committing", nil)
 	}
 	return nil
+}
+
+// marked is the Marked of a place.LandConfig.
+func (j *memJournal) marked(item uint64, m transfer.Mark) (dir transfer.Path, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if o, ok := j.marks[m]; ok && o.Item != item {
+		dir = transfer.Path(path.Dir(string(o.Path)))
+	}
+	return dir, nil
 }
 
 func (j *memJournal) Committed(outs []transfer.Outcome) error {

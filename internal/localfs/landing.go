@@ -45,7 +45,7 @@ type shared struct {
 	linked  bool            // the file system lacks the no-replace rename; said once
 
 	unnamed map[uint64]bool // items that stay COMMITTING and were not renamed by this process
-	looked  map[string]bool // free names that Look has given
+	looked  map[ending]bool // free names that Look has given
 }
 
 // Land prepares to land a transfer's items.

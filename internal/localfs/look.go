@@ -43,7 +43,7 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 		defer l.dirs.release(d)
 		if l.cfg.IfExists == transfer.IfExistsRename {
 			if l.looked == nil {
-				l.looked = map[string]bool{}
+				l.looked = map[ending]bool{}
 			}
 			var free location
 			if free, err = freeIn(d.Dir, p, l.looked); err == errNoName {

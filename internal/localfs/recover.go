@@ -168,6 +168,11 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 		}
 	}
 
+	if terr == nil && ferr == nil {
+		if err := checkMark(r.l, &r.in.Outcome, &final); err != nil {
+			return r.refuse(err)
+		}
+	}
 	if terr == nil {
 		return r.rename(&temp)
 	}

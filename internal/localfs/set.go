@@ -91,7 +91,7 @@ func (c *commit) checkDir(w *work) {
 // checkFolded fails an item whose name is that of another one of the group to this file system.
 func (c *commit) checkFolded() {
 	type name struct {
-		dir *held
+		dir dirID
 		low string
 	}
 	folding := map[*held]bool{}
@@ -112,7 +112,7 @@ func (c *commit) checkFolded() {
 		if !folds {
 			continue
 		}
-		is := name{w.dir, strings.ToLower(w.place.base())}
+		is := name{w.dir.id, strings.ToLower(w.place.base())}
 		if given[is] {
 			w.fail((&listing{}).folded(w.place))
 		}

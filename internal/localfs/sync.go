@@ -150,6 +150,9 @@ func (l *shared) finalize(w *work) error {
 		w.in.Arrived = st.Mtime
 	}
 	w.timed = st.Mtime == w.in.Mtime
+	if w.l.cfg.Marked != nil {
+		w.mark = markOf(&st)
+	}
 	return nil
 }
 

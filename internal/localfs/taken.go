@@ -22,7 +22,8 @@ const newest = math.MaxInt64
 
 // replaces reports whether a rename may take the place of a file.
 func (l *Landing) replaces() bool {
-	return l.cfg.IfExists == transfer.IfExistsOverwrite || l.cfg.IfExists == transfer.IfExistsUpdate || appends(l)
+	o := transfer.Options{IfExists: l.cfg.IfExists}
+	return o.Replaces()
 }
 
 // skips reports whether an item whose name is taken is no failure.
@@ -80,7 +81,7 @@ func (c *commit) freeName(w *work) error {
 	}
 
 	if c.names == nil {
-		c.names = map[string]bool{}
+		c.names = map[ending]bool{}
 	}
 
 	free, err := freeIn(w.dir.Dir, w.place, c.names)
@@ -106,7 +107,7 @@ var errNoName = errors.New("all numbered names are taken")
 // freeIn is a place in a directory whose name is neither taken nor given, and gives it: the
 // item's own, or one with a number. Where the first n numbers are taken it looks at some
 // 2 log n of them, and so may leave out one that is free among them.
-func freeIn(d *Dir, own location, given map[string]bool) (location, error) {
+func freeIn(d *Dir, own location, given map[ending]bool) (location, error) {
 	at := func(n int) location {
 		if n == 0 {
 			return own
@@ -115,7 +116,7 @@ func freeIn(d *Dir, own location, given map[string]bool) (location, error) {
 	}
 	taken := func(n int) (bool, error) {
 		p := at(n)
-		if given[p.path] {
+		if given[ending{d.id, p.base()}] {
 			return true, nil
 		}
 		st, err := d.lstat(p.base())
@@ -155,7 +156,7 @@ func freeIn(d *Dir, own location, given map[string]bool) (location, error) {
 	}
 
 	free := at(high)
-	given[free.path] = true
+	given[ending{d.id, free.base()}] = true
 	return free, nil
 }
 

@@ -50,6 +50,9 @@ type LandConfig struct {
 	Preserve bool
 	// Made reports whether an earlier process has made a directory for this transfer; nil: none has.
 	Made func(dir transfer.Path) bool
+	// Marked finds the item of this transfer, other than the given one, that has a mark. It gives the directory
+	// of that item's path; empty: no item has it. nil: no marks are kept.
+	Marked func(item uint64, mark transfer.Mark) (dir transfer.Path, err error)
 	Destination
 }
 

@@ -17,7 +17,11 @@ type journal record
 // With those of a set it records that all of them are: what fails from here on fails alone.
 func (j *journal) Committing(intents []transfer.Intent) error {
 	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		if err := t.PutIntents(j.id, intents); err != nil || !j.facts.together {
+		err := t.PutIntents(j.id, intents)
+		if err == nil && (j.facts.replaces || ledger.HasTargets(t, j.id)) {
+			err = ledger.PutMarks(t, j.id, intents)
+		}
+		if err != nil || !j.facts.together {
 			return err
 		}
 		rec, err := t.Incoming(j.id)

@@ -35,6 +35,7 @@ type facts struct {
 	originator transfer.Originator
 	durable    bool
 	together   bool
+	replaces   bool // files that are there
 }
 
 // know takes the record in; the facts are taken once.
@@ -42,7 +43,7 @@ func (rc *record) know(rec *ledger.Incoming) {
 	rc.rec = rec
 	if rec != nil && rc.facts == nil {
 		q := &rec.Request
-		rc.facts = &facts{q.Job, rec.Principal, q.Originator, q.Durable(), q.Together}
+		rc.facts = &facts{q.Job, rec.Principal, q.Originator, q.Durable(), q.Together, q.Options.Replaces()}
 	}
 }
 
@@ -119,6 +120,7 @@ func (rc *record) land() {
 	cfg.Destination = place.Destination{Resolution: rc.rec.Resolution, Dest: q.Dest, IfExists: q.IfExists}
 	cfg.Durable, cfg.Journal, cfg.May = q.Durable(), (*journal)(rc), rc.r.permit(rc.rec.Principal)
 	cfg.Preserve, cfg.Made = q.Permissions == transfer.PermissionsPreserve, rc.hasMade
+	cfg.Marked = rc.marked
 	landing := rc.r.cfg.Place.Land(cfg)
 	rc.to = destinations{ledger: rc.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
 }
@@ -295,6 +297,18 @@ func (rc *record) hasMade(dir transfer.Path) bool {
 		return nil
 	})
 	return err == nil && in != 0 && in < rc.r.cfg.Ledger.Generation()
+}
+
+// marked finds the item of this transfer, other than the given one, that has a mark. It gives its directory.
+func (rc *record) marked(item uint64, mark transfer.Mark) (dir transfer.Path, err error) {
+	err = rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
+		dir, err = ledger.Marked(t, rc.id, item, mark)
+		return err
+	})
+	if err != nil {
+		return "", rc.unwritable(err)
+	}
+	return dir, nil
 }
 
 // leaves sees to it, before the end is on record, that no temporary of this transfer

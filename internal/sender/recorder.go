@@ -266,11 +266,14 @@ func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
 		return t.PutDelete(r.ID, b.Item, d)
 	}
 
+	why := transfer.Errorf(transfer.KindMoved, "%s was gone from %s after an interruption; nothing proves that it had arrived", b.Path, r.to)
+	if b.Taken == transfer.TakenReplaced {
+		why = transfer.Errorf(transfer.KindMoved, "%s was replaced by another file at %s before its arrival was on record", b.Path, r.to)
+	}
 	rec.Progress.Warnings++
 	return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
 		a.Text = "the source " + b.Source.String() + " is not " + done(&d)
-		a.Error = transfer.Errorf(transfer.KindMoved, "%s was gone from %s after an interruption; nothing proves that it had arrived", b.Path, r.to).
-			WithHint("look for it where files are taken to; then delete the source, or send it again")
+		a.Error = why.WithHint("look for it where files are taken to; then delete the source, or send it again")
 	}))
 }
 

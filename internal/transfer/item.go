@@ -59,12 +59,16 @@ const (
 	// TakenPresumed is the word for a file that a later look, such as that of a new run,
 	// did not find: neither the temporary file nor the final name. Its source stays.
 	TakenPresumed Taken = "presumed"
+
+	// TakenReplaced is the word for a file that this run of the destination agent put under its final name, and
+	// that another file had replaced when the agent looked again. Its source stays.
+	TakenReplaced Taken = "replaced"
 )
 
 // Known reports whether the word is one of this version.
-func (t Taken) Known() bool { return t == NotTaken || t == TakenProved || t == TakenPresumed }
+func (t Taken) Known() bool { return t.Certain() || t == TakenPresumed || t == TakenReplaced }
 
-// Certain reports whether it is known that the file had its final name.
+// Certain reports whether it is known that the file had its final name, and that no other file took its place.
 func (t Taken) Certain() bool { return t == NotTaken || t == TakenProved }
 
 // An Outcome is how one item ended, as the destination decided it. It never

@@ -62,6 +62,11 @@ func (o *Options) Removes() bool {
 // Append reports whether bytes are put at the end of a file that is there.
 func (o *Options) Append() bool { return o.IfExists == IfExistsAppend }
 
+// Replaces reports whether a file may take the place of one that is there.
+func (o *Options) Replaces() bool {
+	return o.IfExists == IfExistsOverwrite || o.IfExists == IfExistsUpdate || o.Append()
+}
+
 func (o *Options) check() error {
 	if err := checkWords([]word{
 		{"mode", o.Mode, []string{ModeBinary, ModeText}, nil},

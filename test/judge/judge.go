@@ -7,7 +7,7 @@
 //	I1  every accepted transfer has exactly one final state (INV-1); an item
 //	    reported successful is at its destination byte for byte and was
 //	    committed exactly once; one reported failed was never committed (INV-2);
-//	    of a set all items are, or none
+//	    of a set all items are, or none; no two items of a transfer have arrived as one file
 //	I2  no final name ever showed anything but the whole file (INV-3)
 //	I3  a source that is gone is at its destination (INV-4)
 //	I4  a file that came to a source's name later is still there (R28)
@@ -137,6 +137,8 @@ type Facts struct {
 	Before      *Resources     // of each process summed; nil: not looked at
 	After       *Resources
 	Canary      [2]map[string]Sum // what lies outside the roots, before and after
+	// Real is the path of the destination's files without symbolic links, by name; nil: not looked at.
+	Real map[string]string
 	// Extra allows files at the destination that no transfer has brought.
 	Extra bool
 }
@@ -204,6 +206,22 @@ func (j *judging) transfer(t *Transfer) {
 	}
 	if t.Together {
 		j.set(t)
+	}
+	j.oneFile(t)
+}
+
+// oneFile says so where two items of a transfer are reported successful and are one file.
+func (j *judging) oneFile(t *Transfer) {
+	first := map[string]string{}
+	for _, it := range t.Items {
+		real, looked := j.f.Real[it.Dest]
+		if !looked || it.Taken || !t.Reported[it.Dest] {
+			continue
+		}
+		if first[real] != "" {
+			j.say("I1", "%q and %q of transfer %s are one file, %q, and both are reported successful", first[real], it.Dest, t.ID, real)
+		}
+		first[real] = it.Dest
 	}
 }
 

@@ -98,6 +98,7 @@ func TestJudgeFindsEachViolation(t *testing.T) {
 		}},
 		"committed twice":     {"I1", func(f *Facts) { f.Transfers[0].Committed["out/a"] = 2 }},
 		"never committed":     {"I1", func(f *Facts) { f.Transfers[0].Committed["out/a"] = 0 }},
+		"two items, one file": {"I1", func(f *Facts) { f.Real = map[string]string{"out/a": "out/a", "out/b": "out/a"} }},
 		"unasked":             {"I1", func(f *Facts) { f.Destination["out/c"] = other }},
 		"torn":                {"I2", func(f *Facts) { f.Torn = []string{"out/a was seen with 0 bytes"} }},
 		"source gone unasked": {"I3", func(f *Facts) { delete(f.Source, "in/a") }},

@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"path"
+	"path/filepath"
 	"strings"
 
 	"ferry/internal/transfer"
@@ -47,13 +48,19 @@ func (w *world) asks() (all []asked) {
 // judged gives the facts of a world to the one checker of all campaigns.
 func (w *world) judged(all []asked) {
 	w.t.Helper()
-	f := judge.Facts{Source: w.sums(w.src), Destination: w.sums(w.dst)}
+	f := judge.Facts{Source: w.sums(w.src), Destination: w.sums(w.dst), Real: map[string]string{}}
 	for _, n := range []*node{w.src, w.dst} {
 		f.Temporaries = append(f.Temporaries, n.leftovers()...)
 	}
 	given, got := w.recorded(w.dst), w.recorded(w.src)
 	for _, a := range all {
-		f.Transfers = append(f.Transfers, w.fact(a, given[a.id], got[a.id]))
+		t := w.fact(a, given[a.id], got[a.id])
+		f.Transfers = append(f.Transfers, t)
+		for _, it := range t.Items {
+			if real, err := filepath.EvalSymlinks(w.dst.files(it.Dest)); err == nil {
+				f.Real[it.Dest] = real
+			}
+		}
 		if !w.over(a.id) {
 			f.Unfinished = append(f.Unfinished, w.picture())
 		}
