@@ -89,7 +89,7 @@ func (r *registrar) store(ctx context.Context, asker string, t storeTask) (store
 	if f != nil {
 		at = f.storedAt(t)
 	}
-	if at == "" && t.Do == storeOutgoing && r.room != nil { // what is to be stored is not there while this waits
+	if at == "" && t.Do == storeOutgoing && r.room != nil { // before an agent stores a part
 		done, err := r.room(0, 0)
 		if err != nil {
 			return storeResult{}, err

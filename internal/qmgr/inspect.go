@@ -95,7 +95,7 @@ func (s *Server) inspect(opts *server.Options) error {
 		return err
 	}
 	for name := range x.unread {
-		s.noticed("stream %s cannot be read: what was stored in it is lost", name)
+		s.noticed("stream %s cannot be read: its messages are lost", name)
 	}
 
 	for name := range damaged {

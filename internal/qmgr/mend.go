@@ -16,7 +16,7 @@ import (
 const (
 	mendEvery = time.Second
 	// A disk must have these, and the bytes of the batches that are under way, before the store is opened anew. The
-	// reserve has more: a stream of which a write has failed takes no removal before that.
+	// reserve has more: after a failed write a stream takes no removal before that.
 	mendBytes  = 4 << 20
 	mendInodes = 32
 

@@ -59,7 +59,7 @@ type ServerConfig struct {
 	ChannelListen string    // HOST:PORT for the channels of other queue managers; "": none come in
 	Channels      []Channel // to others, beside those that were defined before
 
-	has func(dir string, bytes, inodes uint64) bool // what a disk has left; default space.Has
+	has func(dir string, bytes, inodes uint64) bool // whether a disk has so much left; default space.Has
 }
 
 // A Server is the embedded queue manager. It syncs every stored message before

@@ -107,7 +107,7 @@ func (s *Server) staged() (dirs map[string]string, bytes uint64) {
 
 // holdBatches looks at the store without its batches where the disk has no room for them. The server ends a batch that
 // is in its stream in part when it opens the stream; where it fails it forgets the rest, and a file would be stored
-// twice in part. Such a store waits for space. A batch of which nothing is in the stream is dropped: its sender was
+// twice in part. Such a store waits for space. A batch without a message in the stream is dropped: its sender was
 // told nothing, and sends it again.
 func (s *Server) holdBatches(opts *server.Options) error {
 	held := filepath.Join(s.cfg.Dir, heldDir)

@@ -8,14 +8,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A stream of which a file cannot be read since a system call fails is not taken for damaged. It stays, and serves as
+// A stream is not taken for damaged where a system call fails that reads its file. It stays, and serves as
 // soon as the call succeeds.
 func TestFailedReadPutsNothingAside(t *testing.T) {
 	noLeaks(t)
 	dir := filled(t, false)
 	meta := filepath.Join(dir, commandDir, "meta.inf")
 	must(t, os.Rename(meta, meta+".saved"))
-	must(t, os.Symlink("/proc/self/mem", meta)) // of which the first page gives EIO
+	must(t, os.Symlink("/proc/self/mem", meta)) // a read of its first page fails with EIO
 	_, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: freePort(t), Log: testLog(t)})
 	wantKind(t, err, transfer.KindNoManager, "FERRY_COMMAND", "input/output error")
 	if _, err := os.Stat(filepath.Join(dir, damagedDir)); !os.IsNotExist(err) {

@@ -139,7 +139,7 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 	}
 }
 
-// A disk without room takes no message of a queue, and messages are taken out. Room that others have taken counts.
+// A disk without room takes no message of a queue, and messages are taken out. Room that is taken for other messages counts.
 func TestFullDiskRefusesMessages(t *testing.T) {
 	noLeaks(t)
 	disk := newDisk(plenty)

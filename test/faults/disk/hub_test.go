@@ -104,10 +104,12 @@ func (f *filling) queue(killed bool) {
 	n.File("ALPHA", "second", f.seed+1, 40*mib)
 	n.Send("--delete-source", "--split-size", "100K", "ALPHA:first", "BETA:queue:Q").OK()
 	second := n.Detach("--delete-source", "--split-size", "100K", "ALPHA:second", "BETA:queue:Q")
-	refused := func() bool { return n.Logged("BETA", "the disk of queue manager") > 0 }
-	n.UntilEvery("the disk has no room for the second file", 1e8, refused)
+	n.UntilEvery("the second file waits for space on the hub's disk", 1e8, func() bool {
+		p := n.Status(second)
+		return p.State == "waiting" && p.Reason != nil && strings.HasPrefix(p.Reason.Text, "the disk of queue manager")
+	})
 	if f.r.IntN(2) == 0 {
-		f.fill(0) // others take what is left
+		f.fill(0) // other programs take the rest
 	}
 	if killed {
 		n.Kill(network.QM)
