@@ -72,7 +72,7 @@ func (s *Server) inspect(opts *server.Options) error {
 		return nil
 	}
 
-	if err := s.holdBatches(opts); err != nil {
+	if err := holdBatches(s, opts); err != nil {
 		return err
 	}
 	x, err := s.examine(opts, s.cfg.Dir)

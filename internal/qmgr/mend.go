@@ -94,7 +94,7 @@ func (s *Server) mend(log *serverLog) {
 			makeRoom(s, 0, 0)
 			continue
 		}
-		_, staged := s.staged()
+		_, staged := staged(s)
 		makeRoom(s, mendBytes+staged, mendInodes)
 		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
 			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))

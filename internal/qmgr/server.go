@@ -291,7 +291,7 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 	if s.cfg.Listen != "" {
-		_, staged := s.staged()
+		_, staged := staged(s)
 		makeRoom(s, staged+spareBytes, spareInodes)
 	}
 	if s.cfg.Cluster != nil {

@@ -84,7 +84,7 @@ func (x *examination) inconclusive(damaged map[string]bool, dir string) error {
 }
 
 // staged returns the directories of batches in the store, by stream, and their bytes.
-func (s *Server) staged() (dirs map[string]string, bytes uint64) {
+func staged(s *Server) (dirs map[string]string, bytes uint64) {
 	dirs = map[string]string{}
 	names, _ := os.ReadDir(s.streamDir(s.cfg.Dir, "")) // a new store has none
 	for _, name := range names {
@@ -109,12 +109,12 @@ func (s *Server) staged() (dirs map[string]string, bytes uint64) {
 // is in its stream in part when it opens the stream; where it fails it forgets the rest, and a file would be stored
 // twice in part. Such a store waits for space. A batch without a message in the stream is dropped: its sender was
 // told nothing, and sends it again.
-func (s *Server) holdBatches(opts *server.Options) error {
+func holdBatches(s *Server, opts *server.Options) error {
 	held := filepath.Join(s.cfg.Dir, heldDir)
-	if err := s.restoreBatches(held); err != nil { // a process that was killed left them
+	if err := restoreBatches(s, held); err != nil { // a process that was killed left them
 		return err
 	}
-	dirs, bytes := s.staged()
+	dirs, bytes := staged(s)
 	if len(dirs) == 0 || s.cfg.has(s.cfg.Dir, bytes+spareBytes, spareInodes) {
 		return nil
 	}
@@ -123,16 +123,16 @@ func (s *Server) holdBatches(opts *server.Options) error {
 	}
 	for name, dir := range dirs {
 		if err := os.Rename(dir, filepath.Join(held, name)); err != nil {
-			return errors.Join(err, s.restoreBatches(held))
+			return errors.Join(err, restoreBatches(s, held))
 		}
 	}
 	x, err := s.examine(opts, s.cfg.Dir)
 	if err != nil {
-		return errors.Join(err, s.restoreBatches(held))
+		return errors.Join(err, restoreBatches(s, held))
 	}
 	x.close()
 	if line := x.log.failed(); strings.Contains(line, halfBatch) {
-		if err := s.restoreBatches(held); err != nil {
+		if err := restoreBatches(s, held); err != nil {
 			return err
 		}
 		return transfer.Errorf(transfer.KindNoManager, "messages are half stored (%s), and the disk of %s %s: %w",
@@ -143,7 +143,7 @@ func (s *Server) holdBatches(opts *server.Options) error {
 }
 
 // restoreBatches puts batches that were held back in their streams.
-func (s *Server) restoreBatches(held string) error {
+func restoreBatches(s *Server, held string) error {
 	there, err := os.ReadDir(held)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
