@@ -134,6 +134,8 @@ type registrar struct {
 	// leads is an error where nobody takes messages of a stream at present, "" being all of them; nil: that
 	// shows by itself.
 	leads func(Stream) error
+	// room takes space of the disk for messages, until done is called; nil: the disk is not known.
+	room func(bytes, messages int) (done func(), err error)
 	// members are the queue managers of the cluster; nil: what the streams say of them.
 	members func(context.Context) ([]Member, error)
 	// notice takes a finding of coordination about the store; nil: it is not shown here.
@@ -368,6 +370,13 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	case opQueue:
 		var q queueResult
 		e.Queue.behind = behind
+		if t := e.Queue; r.room != nil && (t.Do == queuePublish || t.Do == queuePut) {
+			done, err := r.room(len(t.Data)+len(behind), len(t.Sizes)+1)
+			if err != nil {
+				return res, err
+			}
+			defer done()
+		}
 		q, err = r.keeper.queue(ctx, asker, *e.Queue, nil)
 		res.Queue = &q
 	case opStrangers:

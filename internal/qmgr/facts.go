@@ -82,6 +82,7 @@ func answerAbout(s *Server) (*responder, error) {
 	library := library{js: own.js, ackWait: defaultTimes.ackWait, maxStored: s.cfg.MaxStored}
 	r := &responder{own, newRegistrar("queue manager "+s.cfg.Name, library)}
 	r.registrar.leads = func(of Stream) error { return leaderless(s, of) }
+	r.registrar.room = func(bytes, messages int) (func(), error) { return s.room.take(s, bytes, messages) }
 	r.registrar.members = s.Members
 	r.registrar.notice = func(finding string) { s.noticed("%s", finding) }
 	if s.member != nil {

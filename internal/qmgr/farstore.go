@@ -85,11 +85,17 @@ func (f *forwarder) storedAt(t storeTask) string {
 
 // store does a task with what is stored, where that lies.
 func (r *registrar) store(ctx context.Context, asker string, t storeTask) (storeResult, error) {
-	f := r.forwarder()
-	if f == nil {
-		return r.keeper.store(ctx, asker, t)
+	f, at := r.forwarder(), ""
+	if f != nil {
+		at = f.storedAt(t)
 	}
-	at := f.storedAt(t)
+	if at == "" && t.Do == storeOutgoing && r.room != nil { // before an agent stores a part
+		done, err := r.room(0, 0)
+		if err != nil {
+			return storeResult{}, err
+		}
+		done()
+	}
 	if at == "" {
 		return r.keeper.store(ctx, asker, t)
 	}

@@ -16,12 +16,15 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
 )
 
 // What lies in a queue manager's directory beside the library's own store and
 // the marks.
 const (
-	damagedDir = "damaged" // streams that could not be used, of each the newest
+	damagedDir = "damaged" // streams that could not be used
+	maxDamaged = 20        // of one name
 	rescueDir  = "rescue"  // a store in which one is being made
 
 	inspectTimeout = 5 * time.Minute
@@ -69,6 +72,9 @@ func (s *Server) inspect(opts *server.Options) error {
 		return nil
 	}
 
+	if err := holdBatches(s, opts); err != nil {
+		return err
+	}
 	x, err := s.examine(opts, s.cfg.Dir)
 	if err == nil && len(x.readers) > 0 {
 		x.close()
@@ -84,6 +90,12 @@ func (s *Server) inspect(opts *server.Options) error {
 	x.close()
 	if err != nil {
 		return err
+	}
+	if err := x.inconclusive(damaged, s.cfg.Dir); err != nil {
+		return err
+	}
+	for name := range x.unread {
+		s.noticed("stream %s cannot be read: its messages are lost", name)
 	}
 
 	for name := range damaged {
@@ -118,10 +130,6 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 	ctx, cancel := context.WithTimeout(context.Background(), inspectTimeout)
 	defer cancel()
 	damaged = maps.Clone(x.unread)
-	for name := range x.unread {
-		s.noticed("stream %s cannot be read: what was stored in it is lost", name)
-	}
-
 	for name := range now {
 		missing, err := x.unreadable(ctx, name)
 		if err != nil {
@@ -179,11 +187,8 @@ func (s *Server) takeOver() error {
 
 // swap puts a damaged stream aside and what was rescued of it in its place.
 func (s *Server) swap(name string) error {
-	now, aside := s.streamDir(s.cfg.Dir, name), filepath.Join(s.cfg.Dir, damagedDir, name)
-	err := os.RemoveAll(aside)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(aside), 0o700)
-	}
+	now := s.streamDir(s.cfg.Dir, name)
+	aside, err := asideOf(filepath.Join(s.cfg.Dir, damagedDir), name)
 	if err == nil {
 		err = os.Rename(now, aside)
 	}
@@ -199,12 +204,34 @@ func (s *Server) swap(name string) error {
 	return err
 }
 
+// asideOf returns a path in dir that does not exist, for a stream that is put aside: its name, with a number from the
+// second one on. An earlier copy may hold good messages and stays.
+func asideOf(dir, name string) (string, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	for n := range maxDamaged {
+		aside := filepath.Join(dir, name)
+		if n > 0 {
+			aside += fmt.Sprintf(".%d", n+1)
+		}
+		if _, err := os.Lstat(aside); errors.Is(err, fs.ErrNotExist) {
+			return aside, nil
+		} else if err != nil {
+			return "", err
+		}
+	}
+	return "", transfer.Errorf(transfer.KindNoManager, "stream %s is damaged, and %s has %d copies of it already", name, dir, maxDamaged).
+		WithHint("move the copies elsewhere and start again")
+}
+
 // An examination is a server that nobody but this process can reach.
 type examination struct {
 	ns *server.Server
 	nc *nats.Conn
 	js jetstream.JetStream
 
+	log        *serverLog
 	unread     map[string]bool // streams that could not be recovered
 	readers    []badReader     // that the library does not understand
 	complaints []string        // of the library about its files, when it opened them
@@ -222,9 +249,9 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 		return nil, err
 	}
 
-	x := &examination{ns: ns, unread: map[string]bool{}, complaints: log.complaints()}
+	x := &examination{ns: ns, log: log, unread: map[string]bool{}, complaints: log.complaints()}
 	for _, e := range ns.Healthz(&server.HealthzOptions{Details: true}).Errors {
-		if e.Type == server.HealthzErrorStream && e.Account == s.accountName {
+		if e.Type == server.HealthzErrorStream && e.Account == s.accountName && !strings.Contains(e.Error, writeError) {
 			x.unread[e.Stream] = true
 		}
 	}
@@ -319,6 +346,8 @@ func each(ctx context.Context, st jetstream.Stream, f func(*jetstream.RawStreamM
 			return nil
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case err != nil && failedCall(err.Error()) != 0:
+			return err
 		case err != nil:
 			seq++ // that one
 			continue

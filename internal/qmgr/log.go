@@ -20,6 +20,7 @@ type serverLog struct {
 	mu    sync.Mutex
 	first string // the first fatal line
 	files []string
+	calls string // the first line that tells of a system call that failed
 
 	unstored failures
 	links    *notes // about channels; nil: nobody asks
@@ -91,7 +92,9 @@ func (l *serverLog) Debugf(format string, v ...any)  { l.put(slog.LevelDebug, fo
 func (l *serverLog) Tracef(format string, v ...any)  { l.put(slog.LevelDebug, format, v) }
 
 func (l *serverLog) Errorf(format string, v ...any) {
-	l.unstored.heard(fmt.Sprintf(format, v...))
+	line := fmt.Sprintf(format, v...)
+	l.unstored.heard(line)
+	l.failedCall(line)
 	if !l.ofRoutes(format, v) {
 		l.put(slog.LevelError, format, v)
 	}
@@ -100,6 +103,7 @@ func (l *serverLog) Errorf(format string, v ...any) {
 func (l *serverLog) Warnf(format string, v ...any) {
 	line := fmt.Sprintf(format, v...)
 	l.unstored.heard(line)
+	l.failedCall(line)
 	if strings.HasPrefix(line, storeLine) {
 		l.mu.Lock()
 		if len(l.files) < maxFindings {

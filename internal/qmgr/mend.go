@@ -15,9 +15,9 @@ import (
 
 const (
 	mendEvery = time.Second
-	// What a disk must have again before the store is opened anew: room for a
-	// few messages of each stream.
-	mendBytes  = 8 << 20
+	// A disk must have these, and the bytes of the batches that are under way, before the store is opened anew. The
+	// reserve has more: after a failed write a stream takes no removal before that.
+	mendBytes  = 4 << 20
 	mendInodes = 32
 
 	// With less than that a disk is full. The store needs space to remove a message, too: the reserve is
@@ -29,12 +29,12 @@ const (
 	partBytes  = 128 << 10
 )
 
-// makeRoom gives the reserve up where the disk is full, and takes it again where there is space for it and
-// for more. Degraded says while the disk is full that it is.
-func makeRoom(s *Server) {
+// makeRoom gives the reserve up where the disk is full, or has less than is needed now, and takes it again where there
+// is space for it and for more. Degraded says while the disk is full that it is.
+func makeRoom(s *Server, bytes, inodes uint64) {
 	dir := filepath.Join(s.cfg.Dir, reserveDir)
 	switch {
-	case !space.Has(s.cfg.Dir, fullBytes, fullInodes):
+	case !s.cfg.has(s.cfg.Dir, max(bytes, fullBytes), max(inodes, fullInodes)):
 		why := "the disk of its directory " + s.cfg.Dir + " " + space.Shortage(s.cfg.Dir)
 		if !failpoint.Planted("reserve-kept") {
 			space.GiveUpDir(dir)
@@ -42,7 +42,7 @@ func makeRoom(s *Server) {
 		if s.full.Swap(&why) == nil {
 			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-	case space.Has(s.cfg.Dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
+	case s.cfg.has(s.cfg.Dir, reserved*partBytes+mendBytes, reserved+mendInodes) && space.ReserveDir(dir, reserved, partBytes) == nil:
 		if s.full.Swap(nil) != nil {
 			s.cfg.Log.Info("the disk of the queue manager has space again", slog.String("dir", s.cfg.Dir))
 		}
@@ -66,8 +66,13 @@ type failures struct{ last atomic.Pointer[string] }
 // notStored begins what the server says when a message could not be stored.
 const notStored = "JetStream failed to store a msg on stream"
 
+// unwritten is in the server's words on a stream that takes no write, and no removal, until it is opened anew.
+const unwritten = "] Critical write error: "
+
 func (f *failures) heard(line string) {
-	if strings.HasPrefix(line, notStored) {
+	of, ok := strings.CutPrefix(line, storeLine)
+	ofStream := ok && strings.Contains(line, unwritten) && (strings.HasPrefix(of, queuePrefix) || strings.HasPrefix(of, ferryPrefix))
+	if ofStream || strings.HasPrefix(line, notStored) {
 		f.last.Store(&line)
 	}
 }
@@ -84,15 +89,17 @@ func (s *Server) mend(log *serverLog) {
 		case <-s.ending:
 			return
 		}
-		makeRoom(s)
 		line := log.unstored.last.Load()
 		if line == nil {
+			makeRoom(s, 0, 0)
 			continue
 		}
+		_, staged := staged(s)
+		makeRoom(s, mendBytes+staged, mendInodes)
 		if why := "it cannot store messages: " + after(*line, "': "); s.broken.Swap(&why) == nil {
 			s.cfg.Log.Warn("the queue manager is degraded", slog.String("error", why))
 		}
-		if !space.Has(s.cfg.Dir, mendBytes, mendInodes) {
+		if !s.cfg.has(s.cfg.Dir, mendBytes+staged, mendInodes) {
 			continue
 		}
 		if err := s.reopen(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"ferry/internal/transfer"
@@ -50,6 +51,9 @@ func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 			WithHint("queues do not go through channels: they are made where coordination is, for the agents that are connected there")
 	}
 	err = q.c.explain(err, "queue "+string(queue), size)
+	if transfer.KindOf(err) == transfer.KindNoSpace && strings.HasPrefix(err.Error(), diskOf) {
+		return err
+	}
 	if transfer.KindOf(err) == transfer.KindNoSpace {
 		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full", queue).
 			WithHint("it goes on as messages are taken out of it; `ferry queue show` has its limit")

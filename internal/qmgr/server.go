@@ -58,6 +58,8 @@ type ServerConfig struct {
 
 	ChannelListen string    // HOST:PORT for the channels of other queue managers; "": none come in
 	Channels      []Channel // to others, beside those that were defined before
+
+	has func(dir string, bytes, inodes uint64) bool // whether a disk has so much left; default space.Has
 }
 
 // A Server is the embedded queue manager. It syncs every stored message before
@@ -74,6 +76,7 @@ type Server struct {
 	findings    findings
 	broken      atomic.Pointer[string] // why messages cannot be stored at present
 	full        atomic.Pointer[string] // why nothing else can be written at present
+	room        room                   // for messages of application queues
 	known       map[string]mark        // what the marks say; remember's until it has ended
 	listener    net.Listener           // of a Guard, and
 	gate        *gate.Gate             // what lets clients in there
@@ -100,6 +103,9 @@ const readyTimeout = 10 * time.Second
 func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	cfg.Name = cmp.Or(cfg.Name, "QM")
 	cfg.MaxStore = cmp.Or(cfg.MaxStore, max(defaultMaxStore, cfg.MaxStored+minMaxStore))
+	if cfg.has == nil {
+		cfg.has = space.Has
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -285,7 +291,8 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 	if s.cfg.Listen != "" {
-		makeRoom(s)
+		_, staged := staged(s)
+		makeRoom(s, staged+spareBytes, spareInodes)
 	}
 	if s.cfg.Cluster != nil {
 		if err := join(s); err != nil {
@@ -311,7 +318,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 
 	s.ns = ns
-	if err := healthy(s); err != nil {
+	if err := healthy(s, log); err != nil {
 		return err
 	}
 
@@ -348,7 +355,7 @@ func (s *Server) start(opts *server.Options) error {
 
 // healthy is an error where the store was opened and cannot be used. A member's is not judged: it is good
 // when it has what the others have.
-func healthy(s *Server) error {
+func healthy(s *Server, log *serverLog) error {
 	if s.member != nil {
 		return nil
 	}
@@ -357,6 +364,13 @@ func healthy(s *Server) error {
 		h = s.ns.Healthz(nil) // it allows itself a millisecond, which a busy host may not
 	}
 
+	if errno := failedCall(h.Error + log.failed()); h.Error != "" && errno != 0 {
+		if strings.Contains(h.Error, writeError) {
+			log.unstored.last.Store(&h.Error) // mend opens the store anew
+			return nil
+		}
+		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %s: %w", s.cfg.Name, s.cfg.Dir, h.Error, errno)
+	}
 	if h.Error != "" {
 		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s is damaged: %s",
 			s.cfg.Name, filepath.Join(s.cfg.Dir, server.JetStreamStoreDir), h.Error).
@@ -378,7 +392,7 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	ns.Start()
 	if fatal := log.fatal(); fatal != "" {
 		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
-		if !space.Has(s.cfg.Dir, 1, 1) { // the library has only words for that
+		if !s.cfg.has(s.cfg.Dir, 1, 1) { // the library has only words for that
 			err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s: %w", s.cfg.Name, s.cfg.Dir, fatal, syscall.ENOSPC)
 		}
 	} else if openRoutes(ns, opts); !ns.ReadyForConnections(readyTimeout) {

@@ -42,7 +42,7 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	i.r.keep(i.id, i.hasPoint())
 	if reason != nil {
 		i.log.Warn("incoming transfer waits", "error", reason)
-		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Epoch: epoch, Place: 1, Reason: reason}})
+		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Nonce: i.opening, Epoch: epoch, Place: 1, Reason: reason}})
 	}
 }
 

@@ -33,6 +33,7 @@ type incoming struct {
 	withdrawn bool   // CANCEL came: no more items, then CANCELLED
 	cancelBy  string // the principal for whom
 	over      bool   // the loop is to end
+	opening   uint64 // nonce of the OPEN that is being answered; 0: none is
 
 	// When things are due; zero: not.
 	overDue  time.Time // to ask whether the source has ended the transfer

@@ -401,7 +401,10 @@ func (i *incoming) rest() bool {
 
 // acceptOpen opens an epoch in answer to an OPEN.
 func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
-	if !i.rest() {
+	i.opening = o.Nonce
+	rests := i.rest()
+	i.opening = 0
+	if !rests {
 		return
 	}
 

@@ -2,6 +2,7 @@ package sender
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"ferry/internal/failpoint"
@@ -37,6 +38,11 @@ func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 	e := transfer.Errorf(transfer.KindRecovery, "the recovery time-out of %s is over", rec.Request.RecoveryTimeout())
 	if why != nil {
 		e.Text += ": " + why.Text
+	}
+	if to := rec.Request.Dest; to.Place == transfer.Queues && rec.Dest != "" {
+		of := wire.QueueItem{Transfer: o.ID}
+		e.Text += fmt.Sprintf("; a part of a file, or all of it, may be in %s", to.Path)
+		e.Hint = "look at the group with `ferry queue get NAME --browse --group " + of.Group() + "` before you send the file again; the group of a later file ends with its number"
 	}
 	o.tell(cancel(rec))
 	return o.fail(e)

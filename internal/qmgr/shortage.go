@@ -1,0 +1,195 @@
+package qmgr
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"ferry/internal/space"
+	"ferry/internal/transfer"
+)
+
+const (
+	// writeError is in the server's words on a stream that it has opened and cannot write. The messages can be read.
+	writeError = " write error: "
+
+	// halfBatch begins the server's words on a batch that is in a stream in part, with its rest missing.
+	halfBatch = "Failed restoring partial batch write"
+
+	batchesDir = "batches" // of a stream: the server keeps a batch there until all of it is in the stream
+	heldDir    = "batches" // of the queue manager: the same, of streams that are looked at without them
+
+	ferryPrefix = "FERRY_" // of the names of streams that are no application queue
+
+	diskOf = "the disk of queue manager" // begins a refusal of messages for want of space
+
+	spareBytes  = 1 << 20 // that a batch leaves on the disk
+	spareInodes = 16
+)
+
+// failedCalls are the errors of system calls that say nothing about the content of a file.
+var failedCalls = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO,
+	syscall.EROFS, syscall.EACCES, syscall.EPERM}
+
+// failedCall returns the error of a system call in a text of the server; 0 for none.
+func failedCall(text string) syscall.Errno {
+	for _, errno := range failedCalls {
+		if strings.Contains(text, errno.Error()) {
+			return errno
+		}
+	}
+	return 0
+}
+
+// failedCall keeps the first line that tells of a system call that failed, and every one of a batch that is half stored.
+func (l *serverLog) failedCall(line string) {
+	if half := strings.Contains(line, halfBatch); half || failedCall(line) != 0 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.calls == "" || half {
+			l.calls = line
+		}
+	}
+}
+
+func (l *serverLog) failed() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.TrimSpace(l.calls)
+}
+
+// inconclusive returns an error where streams seem to be damaged, and a system call failed while the server read the
+// store: the streams may be sound, and stay where they are.
+func (x *examination) inconclusive(damaged map[string]bool, dir string) error {
+	line := x.log.failed()
+	errno := failedCall(line)
+	if len(damaged) == 0 || errno == 0 {
+		return nil
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(damaged)), ", ")
+	if transfer.Full(errno) {
+		return transfer.Errorf(transfer.KindNoManager, "the streams %s in %s cannot be opened, the disk %s: %w", names, dir, space.Shortage(dir), errno).
+			WithHint("free space on the disk; nothing in the streams is lost")
+	}
+	return transfer.Errorf(transfer.KindNoManager, "the streams %s in %s cannot be opened: %s: %w", names, dir, line, errno).
+		WithHint("see to the disk, the permissions and the limits of this host, and start again; nothing was put aside")
+}
+
+// staged returns the directories of batches in the store, by stream, and their bytes.
+func staged(s *Server) (dirs map[string]string, bytes uint64) {
+	dirs = map[string]string{}
+	names, _ := os.ReadDir(s.streamDir(s.cfg.Dir, "")) // a new store has none
+	for _, name := range names {
+		dir := filepath.Join(s.streamDir(s.cfg.Dir, name.Name()), batchesDir)
+		if there, err := os.ReadDir(dir); err != nil || len(there) == 0 {
+			continue
+		}
+		dirs[name.Name()] = dir
+		filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				if info, err := d.Info(); err == nil {
+					bytes += uint64(info.Size())
+				}
+			}
+			return nil
+		})
+	}
+	return dirs, bytes
+}
+
+// holdBatches looks at the store without its batches where the disk has no room for them. The server ends a batch that
+// is in its stream in part when it opens the stream; where it fails it forgets the rest, and a file would be stored
+// twice in part. Such a store waits for space. A batch without a message in the stream is dropped: its sender was
+// told nothing, and sends it again.
+func holdBatches(s *Server, opts *server.Options) error {
+	held := filepath.Join(s.cfg.Dir, heldDir)
+	if err := restoreBatches(s, held); err != nil { // a process that was killed left them
+		return err
+	}
+	dirs, bytes := staged(s)
+	if len(dirs) == 0 || s.cfg.has(s.cfg.Dir, bytes+spareBytes, spareInodes) {
+		return nil
+	}
+	if err := os.MkdirAll(held, 0o700); err != nil {
+		return err
+	}
+	for name, dir := range dirs {
+		if err := os.Rename(dir, filepath.Join(held, name)); err != nil {
+			return errors.Join(err, restoreBatches(s, held))
+		}
+	}
+	x, err := s.examine(opts, s.cfg.Dir)
+	if err != nil {
+		return errors.Join(err, restoreBatches(s, held))
+	}
+	x.close()
+	if line := x.log.failed(); strings.Contains(line, halfBatch) {
+		if err := restoreBatches(s, held); err != nil {
+			return err
+		}
+		return transfer.Errorf(transfer.KindNoManager, "messages are half stored (%s), and the disk of %s %s: %w",
+			line, s.cfg.Dir, space.Shortage(s.cfg.Dir), syscall.ENOSPC).
+			WithHint("free " + transfer.FormatBytes(int64(bytes+spareBytes)) + " on the disk; nothing is lost")
+	}
+	return os.RemoveAll(held)
+}
+
+// restoreBatches puts batches that were held back in their streams.
+func restoreBatches(s *Server, held string) error {
+	there, err := os.ReadDir(held)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, d := range there {
+		dir := filepath.Join(s.streamDir(s.cfg.Dir, d.Name()), batchesDir)
+		if err = os.RemoveAll(dir); err == nil {
+			err = os.Rename(filepath.Join(held, d.Name()), dir)
+		}
+		if errors.Is(err, fs.ErrNotExist) { // the stream was removed
+			err = os.RemoveAll(filepath.Join(held, d.Name()))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Remove(held)
+}
+
+// A room is the space of the disk that messages of application queues may take.
+type room struct {
+	mu    sync.Mutex
+	taken uint64 // by those that are being stored
+}
+
+// take returns an error of KindNoSpace where the disk has no room for messages of so many bytes and of so many
+// numbers, and takes the room until done is called. The server writes a batch twice. The reserve stays for the
+// removal of messages, and for commands.
+func (r *room) take(s *Server, bytes, messages int) (done func(), err error) {
+	need := 2 * uint64(bytes+messages*frameBytes)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if shortOf(s) != "" || !s.cfg.has(s.cfg.Dir, r.taken+need+spareBytes, spareInodes) {
+		return nil, transfer.Errorf(transfer.KindNoSpace, "%s %s %s", diskOf, s.cfg.Name, space.Shortage(s.cfg.Dir)).
+			WithHint("it goes on as messages are taken out of queues, or as the disk gets space")
+	}
+	r.taken += need
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.taken -= need
+	}, nil
+}
+
+// frameBytes are those of a stored message beside its data, about.
+const frameBytes = 600

@@ -1,0 +1,32 @@
+package qmgr
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"ferry/internal/transfer"
+)
+
+// A stream is not taken for damaged where a system call fails that reads its file. It stays, and serves as
+// soon as the call succeeds.
+func TestFailedReadPutsNothingAside(t *testing.T) {
+	noLeaks(t)
+	dir := filled(t, false)
+	meta := filepath.Join(dir, commandDir, "meta.inf")
+	must(t, os.Rename(meta, meta+".saved"))
+	must(t, os.Symlink("/proc/self/mem", meta)) // a read of its first page fails with EIO
+	_, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: freePort(t), Log: testLog(t)})
+	wantKind(t, err, transfer.KindNoManager, "FERRY_COMMAND", "input/output error")
+	if _, err := os.Stat(filepath.Join(dir, damagedDir)); !os.IsNotExist(err) {
+		t.Errorf("something was put aside: %v", err)
+	}
+	must(t, os.Rename(meta+".saved", meta))
+	s := start(t, dir, freePort(t))
+	if why := s.Degraded(); why != "" {
+		t.Errorf("degraded: %s", why)
+	}
+	if left := commandsLeft(t, connect(t, ConnConfig{URL: s.URL()})); len(left) != 10 {
+		t.Errorf("the commands are %v", left)
+	}
+}

@@ -1,0 +1,193 @@
+package qmgr
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A disk that tells a server how much it has left.
+type fakeDisk struct{ left atomic.Uint64 }
+
+func newDisk(left uint64) *fakeDisk {
+	d := &fakeDisk{}
+	d.left.Store(left)
+	return d
+}
+
+func (d *fakeDisk) has(_ string, bytes, _ uint64) bool { return d.left.Load() >= bytes }
+
+func (d *fakeDisk) start(t *testing.T, dir string) (*Server, error) {
+	t.Helper()
+	s, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: freePort(t), Log: testLog(t), has: d.has})
+	if err == nil {
+		t.Cleanup(s.Shutdown)
+	}
+	return s, err
+}
+
+const plenty = 1 << 40
+
+// crashedWithBatch is a store with the queue Q, which has the first two messages of a batch; of the batch three
+// messages are staged. Half: the process died before it had written the second message.
+func crashedWithBatch(t *testing.T, half bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	s := start(t, dir, freePort(t))
+	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
+	if _, err := QueuesOf(c).Create(t.Context(), "Q", 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	subject := wire.QueueSubject("Q", "A", "g")
+	publish := func(n int, commit bool) {
+		t.Helper()
+		m := &nats.Msg{Subject: subject, Data: fmt.Append(nil, "message ", n), Header: nats.Header{
+			"Nats-Batch-Id": {"one"}, "Nats-Batch-Sequence": {fmt.Sprint(n)}}}
+		if commit {
+			m.Header.Set("Nats-Batch-Commit", "1")
+		}
+		if _, err := c.control.conn().RequestMsg(m, patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	publish(1, false)
+	publish(2, true)
+	for n := range 3 {
+		publish(n+1, false)
+	}
+	eventually(t, "the staged messages are written", func() bool {
+		names, err := filepath.Glob(filepath.Join(s.streamDir(dir, queueStream("Q")), batchesDir, "*", "msgs", "1.blk"))
+		if err != nil || len(names) != 1 {
+			return false
+		}
+		data, err := os.ReadFile(names[0])
+		return err == nil && bytes.Contains(data, []byte("message 3"))
+	})
+	copied := t.TempDir()
+	must(t, os.CopyFS(copied, os.DirFS(dir)))
+	publish(9, false) // the server drops the batch, and the goroutines that it has for it
+	if half {
+		msgs := filepath.Join(s.streamDir(copied, queueStream("Q")), "msgs")
+		data, err := os.ReadFile(filepath.Join(msgs, "1.blk"))
+		must(t, err)
+		first := int64(binary.LittleEndian.Uint32(data) &^ (1 << 31)) // bytes of the first record; the bit says that it has headers
+		must(t, os.Truncate(filepath.Join(msgs, "1.blk"), first))
+		for _, name := range []string{filepath.Join(msgs, "index.db"), filepath.Join(copied, marksFile)} {
+			if err := os.Remove(name); !os.IsNotExist(err) {
+				must(t, err)
+			}
+		}
+	}
+	return copied
+}
+
+// messagesOf are the messages of the queue Q.
+func messagesOf(t *testing.T, s *Server) (all []string) {
+	t.Helper()
+	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
+	st, err := c.control.js().Stream(t.Context(), queueStream("Q"))
+	must(t, err)
+	must(t, each(t.Context(), st, func(m *jetstream.RawStreamMsg) error { all = append(all, string(m.Data)); return nil }))
+	return all
+}
+
+// A batch that is in its queue in part is completed at the start. Where the disk has no room for its rest, the server
+// does not start and forgets nothing of the batch.
+func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
+	noLeaks(t)
+	dir, disk := crashedWithBatch(t, true), newDisk(0)
+	for range 2 {
+		_, err := disk.start(t, dir)
+		wantKind(t, err, transfer.KindNoManager, "APP_Q", "disk of "+dir)
+		if !transfer.Full(err) {
+			t.Errorf("the error %v is not that of a full disk", err)
+		}
+	}
+	disk.left.Store(plenty)
+	s, err := disk.start(t, dir)
+	must(t, err)
+	if got, want := messagesOf(t, s), []string{"message 1", "message 2", "message 3"}; !slices.Equal(got, want) {
+		t.Errorf("the queue has %q; want %q", got, want)
+	}
+	if why := s.Degraded(); why != "" {
+		t.Errorf("degraded: %s", why)
+	}
+}
+
+// A server starts on a full disk where nothing of a staged batch is in the queue. It drops the batch.
+func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
+	noLeaks(t)
+	dir := crashedWithBatch(t, false)
+	s, err := newDisk(0).start(t, dir)
+	must(t, err)
+	if got, want := messagesOf(t, s), []string{"message 1", "message 2"}; !slices.Equal(got, want) {
+		t.Errorf("the queue has %q; want %q", got, want)
+	}
+	if _, err := os.Stat(filepath.Join(dir, heldDir)); !os.IsNotExist(err) {
+		t.Errorf("batches are held: %v", err)
+	}
+}
+
+// A disk without room takes no message of a queue, and messages are taken out. Room that is taken for other messages counts.
+func TestFullDiskRefusesMessages(t *testing.T) {
+	noLeaks(t)
+	disk := newDisk(plenty)
+	s, err := disk.start(t, t.TempDir())
+	must(t, err)
+	r := s.about.registrar
+	ask := func(task queueTask) error {
+		t.Helper()
+		task.Span = wire.QueueSpan{Queue: "Q", Group: "g", Last: task.Span.Last}
+		_, err := r.do(testContext(t), wire.Coordination, wire.Marshal(errand{V: 1, Op: opQueue, Queue: &task}))
+		return err
+	}
+	must(t, ask(queueTask{Do: queueCreate}))
+	must(t, ask(queueTask{Do: queuePut, Data: []byte("one")}))
+	disk.left.Store(spareBytes - 1)
+	wantKind(t, ask(queueTask{Do: queuePut, Data: []byte("two")}), transfer.KindNoSpace, diskOf)
+	_, err = r.store(testContext(t), "ALPHA", storeTask{Do: storeOutgoing})
+	wantKind(t, err, transfer.KindNoSpace, diskOf)
+	must(t, ask(queueTask{Do: queueTake, Span: wire.QueueSpan{Last: 1}}))
+
+	disk.left.Store(spareBytes + 2*(3000+frameBytes))
+	done, err := r.room(3000, 1)
+	must(t, err)
+	if _, err := r.room(0, 0); err != nil {
+		t.Errorf("the room that is exactly taken: %v", err)
+	}
+	_, err = r.room(1, 1)
+	wantKind(t, err, transfer.KindNoSpace)
+	done()
+	done, err = r.room(3000, 1)
+	must(t, err)
+	done()
+}
+
+// Copies of a stream that was put aside stay, up to a bound.
+func TestCopiesOfDamagedStreamsStay(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), damagedDir)
+	for n := range maxDamaged {
+		aside, err := asideOf(dir, "APP_Q")
+		must(t, err)
+		if want := map[bool]string{true: "APP_Q", false: fmt.Sprint("APP_Q.", n+1)}[n == 0]; filepath.Base(aside) != want {
+			t.Errorf("copy %d is %s; want %s", n+1, aside, want)
+		}
+		must(t, os.Mkdir(aside, 0o700))
+	}
+	_, err := asideOf(dir, "APP_Q")
+	wantKind(t, err, transfer.KindNoManager, "APP_Q", dir)
+	if aside, err := asideOf(dir, "APP_R"); err != nil || filepath.Base(aside) != "APP_R" {
+		t.Errorf("another stream: %s, %v", aside, err)
+	}
+}
