@@ -387,13 +387,17 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 	failpoint.Hit("commit.before_dirsync")
 	err := c.syncNames()
 	failpoint.Hit("commit.after_dirsync")
-	clear(c.looks)
+	if err == nil {
+		for _, w := range c.work {
+			if w.named && !w.over() && !w.isDir() {
+				w.lookAgain()
+			}
+		}
+	}
+	clear(c.looks) // directories are looked up last: names were looked at in them wherever they are
 	for _, w := range c.work {
 		if w.named && !w.over() && w.dir != nil {
 			c.lookUp(w)
-		}
-		if err == nil && w.named && !w.over() && !w.isDir() {
-			w.lookAgain()
 		}
 	}
 	return c.record(err)
