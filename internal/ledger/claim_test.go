@@ -167,6 +167,10 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 	if _, err := j.f.WriteAt(bytes.Repeat([]byte("z"), 100), j.tail); err != nil {
 		t.Fatal(err)
 	}
+	// It has yet to write again, and reads no record that the ledger does not have.
+	if err := one.View(func(*Tx) error { return nil }); transfer.KindOf(err) != transfer.KindAlive {
+		t.Errorf("the instance that lost the ledger reads it: %v", err)
+	}
 	if has(t, two, "late") {
 		t.Error("what was written late is in the ledger")
 	}

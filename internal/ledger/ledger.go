@@ -298,12 +298,15 @@ func (l *Ledger) Update(fn func(*Tx) error) error {
 	}
 }
 
-// View runs fn in a read-only transaction.
+// View runs fn in a read-only transaction. Of a ledger that was taken over it returns the error of the loss, also
+// where fn was run: a transaction that ended behind the takeover is in the file of this process alone, and its
+// writer has yet to learn of the loss.
 func (l *Ledger) View(fn func(*Tx) error) error {
 	if err := l.Lost(); err != nil {
 		return err
 	}
-	return l.store.View(func(tx StoreTx) error { return fn(&Tx{tx: tx, l: l}) })
+	err := l.store.View(func(tx StoreTx) error { return fn(&Tx{tx: tx, l: l}) })
+	return cmp.Or(l.Fence(), err)
 }
 
 // write is the only goroutine that writes. It takes whatever is waiting into
