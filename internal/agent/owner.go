@@ -34,6 +34,7 @@ type holder struct {
 	V           int       `json:"v"`
 	Instance    string    `json:"instance"`
 	Incarnation string    `json:"incarnation"`
+	Mark        string    `json:"mark"` // of the ledger; see ledger.Ledger.Mark, qmgr.StoreView
 	Host        string    `json:"host"`
 	Dir         string    `json:"dir"` // of its ledger, on Host
 	Since       time.Time `json:"since"`
@@ -366,6 +367,10 @@ func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 		o.number()
 	}
 	asked := o.cfg.Clock.Now()
+	var err error
+	if h.Mark, err = o.ledger.Mark(); err != nil {
+		return err
+	}
 	o.mu.Lock()
 	h.Numbered = o.mine.Numbered
 	o.mu.Unlock()

@@ -102,7 +102,7 @@ func (s *storing) Store(ctx context.Context, to transfer.AgentName) (sender.Stor
 	ctx, cancel := context.WithTimeout(ctx, storeTry)
 	defer cancel()
 	v, err := s.at.Outgoing(ctx, to)
-	return sender.StoreName{Mark: v.Mark, At: v.At}, err
+	return sender.StoreName{Mark: v.Mark, At: v.At, Ledger: v.Ledger}, err
 }
 
 // Shelf makes the lane of an epoch.

@@ -78,6 +78,9 @@ type Tombstone struct {
 	V  int            `json:"v"`
 	As transfer.State `json:"as"`
 	By string         `json:"by,omitempty"` // the principal whose request it holds for; empty: anybody's
+	// Headless says of a tombstone at a destination that the source has not cancelled the transfer: the first message of
+	// its shelf is missing.
+	Headless bool `json:"headless,omitempty"`
 }
 
 // Entomb notes how an unknown transfer has ended, so that its request, should it
@@ -85,7 +88,7 @@ type Tombstone struct {
 // way, and the floor rises over them, unless they are dated ahead of the clock: then it would rise
 // over requests that are yet to be made.
 func (t *Tx) Entomb(id transfer.ID, as transfer.State, by string) error {
-	return t.entomb(id[:], Tombstone{recordVersion, as, by})
+	return t.entomb(id[:], Tombstone{V: recordVersion, As: as, By: by})
 }
 
 // EntombOf notes at a destination that a source says that it has cancelled a transfer:
@@ -94,13 +97,33 @@ func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
 	return t.entomb(tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled})
 }
 
+// Behead notes at a destination that the first message of a source's shelf is missing, so that the transfer
+// does not begin. Restore takes that back.
+func (t *Tx) Behead(id transfer.ID, source transfer.AgentName) error {
+	return t.entomb(tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled, Headless: true})
+}
+
+// Restore removes the tombstone that Behead has made, and no other one.
+func (t *Tx) Restore(id transfer.ID, source transfer.AgentName) error {
+	b, key := t.tx.Bucket(bTombs), tombOf(id, source)
+	var s Tombstone
+	if known, err := getJSON(b, "tombstone", key, &s); err != nil || !known || !s.Headless {
+		return err
+	}
+	t.made.tombs--
+	return b.Delete(key)
+}
+
 func tombOf(id transfer.ID, source transfer.AgentName) []byte { return append(id[:], source...) }
 
 func (t *Tx) entomb(key []byte, s Tombstone) error {
 	b := t.tx.Bucket(bTombs)
 	var old Tombstone
-	if known, err := getJSON(b, "tombstone", key, &old); err != nil || known && (old.By == s.By || old.By == "") {
+	if known, err := getJSON(b, "tombstone", key, &old); err != nil || known && old.Headless == s.Headless && (old.By == s.By || old.By == "") {
 		return err
+	} else if known && (old.Headless || s.Headless) { // of the two reasons, cancelling stays
+		old.Headless = false
+		return putJSON(b, key, old)
 	} else if known { // two principals speak of it, and whose it is nobody knows
 		old.By = ""
 		return putJSON(b, key, old)

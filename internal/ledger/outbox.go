@@ -2,6 +2,8 @@ package ledger
 
 import (
 	"encoding/binary"
+	"errors"
+	"fmt"
 
 	"ferry/internal/transfer"
 )
@@ -92,7 +94,7 @@ func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byt
 			return err
 		}
 	}
-	if err := b.SetSequence(beyond); err != nil {
+	if err := errors.Join(b.SetSequence(beyond), putU64(t.tx.Bucket(bMeta), "set back to", beyond)); err != nil {
 		return err
 	}
 	for _, record := range all {
@@ -108,6 +110,19 @@ func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byt
 		}
 	}
 	return nil
+}
+
+// Mark names the ledger in the state that it has since it was found to be an older copy of itself, or since it was made.
+// A copy that is put back later has the same mark until Renumber has found it out.
+func (l *Ledger) Mark() (mark string, err error) {
+	err = l.View(func(t *Tx) error {
+		mark = l.IncarnationText()
+		if n := getU64(t.tx.Bucket(bMeta), "set back to"); n > 0 {
+			mark = fmt.Sprintf("%s.%d", mark, n)
+		}
+		return nil
+	})
+	return mark, err
 }
 
 // SetBackOf is where it is kept that the ledger was found to be an older copy of itself.

@@ -35,9 +35,10 @@ type Source struct {
 	Pardon     uint64               `json:"pardon,omitempty"`    // how often an operator has resumed it
 	Settled    bool                 `json:"settled,omitempty"`   // every outcome is recorded
 	Programs   Programs             `json:"programs,omitzero"`
-	Shelved    uint64               `json:"stored,omitempty"`   // with stored delivery: number of the epoch's last message, once all are in the store
-	Shelves    []string             `json:"shelves,omitempty"`  // and the queue managers that have, or had, it, the last one last: tokens; empty: the agent's own
-	EndedAt    time.Duration        `json:"ended_at,omitempty"` // agent's running time
+	Shelved    uint64               `json:"stored,omitempty"`     // with stored delivery: number of the epoch's last message, once all are in the store
+	Shelves    []string             `json:"shelves,omitempty"`    // and the queue managers that have, or had, it, the last one last: tokens; empty: the agent's own
+	StoredFor  string               `json:"stored_for,omitempty"` // mark of the ledger that had the destination's name when the first epoch was stored; empty: none
+	EndedAt    time.Duration        `json:"ended_at,omitempty"`   // agent's running time
 }
 
 // Shelf is the queue manager that has what is stored of the newest epoch; empty: the agent's own.

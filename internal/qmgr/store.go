@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -93,6 +94,8 @@ type StoreView struct {
 	Share   int64   // of which it may have so many
 
 	At string // token of the queue manager that has the store; empty: the agent's own
+	// Ledger is the mark of the ledger that has the destination's name there (of Outgoing); empty: none has it.
+	Ledger string
 }
 
 // What a storeTask is for.
@@ -128,6 +131,7 @@ type storeResult struct {
 	Share   int64        `json:"share,omitempty"`
 	Gone    uint64       `json:"gone,omitempty"`
 	At      string       `json:"at,omitempty"`
+	Ledger  string       `json:"ledger,omitempty"` // of a look at what the agent has sent: mark of the ledger that has the peer's name
 
 	// Of a reading, which has several answers. The bytes of the parts are behind the answer.
 	Parts []storePart `json:"parts,omitempty"`
@@ -192,6 +196,9 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		if t.Do == storeOutgoing { // the source wants the sum only
 			res.Shelves = nil
 		}
+		if err == nil && t.Do == storeOutgoing && peer != "" {
+			res.Ledger, err = l.ledgerOf(ctx, peer)
+		}
 	case storeRead:
 		res.Mark = ""
 		res.read = func(ctx context.Context, answer func(storeResult, []byte)) error {
@@ -209,6 +216,21 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		err = transfer.Errorf(transfer.KindUsage, "nothing that is stored can be had done %.40q", t.Do)
 	}
 	return res, err
+}
+
+// ledgerOf gives the mark of the ledger that has an agent's name, as the agent has written it; empty: none has it.
+func (l library) ledgerOf(ctx context.Context, name transfer.AgentName) (string, error) {
+	o, err := l.owner(ctx, name.Token())
+	if err != nil {
+		return "", err
+	}
+	var holder struct {
+		Mark string `json:"mark"`
+	}
+	if len(o.Value) > 0 && json.Unmarshal(o.Value, &holder) != nil {
+		return "", nil // the agent writes it anew
+	}
+	return holder.Mark, nil
 }
 
 // storeStream is the stream, made where it is missing. Where a smaller or an older server does not take
@@ -516,7 +538,7 @@ func (s *StoreAt) look(ctx context.Context, t storeTask) (v StoreView, err error
 	if err != nil {
 		return v, err
 	}
-	v = StoreView{Mark: res.Mark, Used: res.Used, Share: res.Share, At: res.At}
+	v = StoreView{Mark: res.Mark, Used: res.Used, Share: res.Share, At: res.At, Ledger: res.Ledger}
 	for _, sh := range res.Shelves {
 		peer, err := wire.AgentOf(sh.Peer)
 		if err != nil {

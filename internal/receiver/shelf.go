@@ -117,6 +117,10 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	if i.rec != nil {
 		return Took, nil
 	}
+	if err := i.restore(o); err != nil {
+		i.r.release(i.id)
+		return Later, i.unwritable(err)
+	}
 	if err := i.begin(o, transfer.LaneQueue); err != nil {
 		i.r.release(i.id)
 		i.rec = nil
@@ -212,7 +216,7 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 	case i.rec == nil:
 		(Desk{i.r}).behead(i.id)
 		if i.r.mayEntomb(i.from) { // for a run after this one
-			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.EntombOf(i.id, i.from) }); err != nil {
+			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Behead(i.id, i.from) }); err != nil {
 				return Later, i.unwritable(err)
 			}
 		}
@@ -279,6 +283,26 @@ func (i taking) atHole() (Verdict, error) {
 		return Later, nil
 	}
 	return Later, i.waits
+}
+
+// all reports whether this ledger has all that was ever taken of a transfer: it had the agent's name when
+// the first epoch was stored, and has not been replaced by an older copy since.
+func (i taking) all(o *wire.Open) bool {
+	mark, err := i.r.cfg.Ledger.Mark()
+	if err != nil {
+		i.log.Error("read ledger failed", "error", err)
+		return false
+	}
+	return o.Stored.Ledger == mark
+}
+
+// restore lets a transfer begin whose shelf has lost its first message, where no other ledger has taken it.
+func (i taking) restore(o *wire.Open) error {
+	if !i.all(o) {
+		return nil
+	}
+	(Desk{i.r}).restore(i.id)
+	return i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Restore(i.id, i.from) })
 }
 
 // headGone finds a shelf whose OPEN is missing, of an epoch that is new.
@@ -368,7 +392,7 @@ func (i taking) openedStored(o *wire.Open) {
 		return
 	}
 	switch {
-	case i.rec == nil && (Desk{i.r}).headless(i.id):
+	case i.rec == nil && (Desk{i.r}).headless(i.id) && !i.all(o):
 		i.refuse(o.Nonce, i.errBeheaded())
 		return
 	case i.foreign(o): // or the store was made anew
@@ -471,12 +495,12 @@ func (i taking) nothingThere(o *wire.Open) {
 		return
 	}
 	if i.rec == nil {
-		if (Desk{i.r}).headless(i.id) {
-			i.refuse(o.Nonce, i.errBeheaded())
-			return
-		}
 		if o.Stored.Last == 0 {
 			return // more may be on its way
+		}
+		if !i.all(o) {
+			i.refuse(o.Nonce, i.errBeheaded())
+			return
 		}
 		v, err := i.mayShelve(o, true)
 		if err != nil {

@@ -25,7 +25,7 @@ type speakers struct {
 	sleeping map[transfer.ID]sleeper
 	leaving  map[transfer.ID]bool      // are being forgotten
 	reading  map[transfer.ID]time.Time // of transfers with a shelf that is being read, when the reader said so last
-	headless map[transfer.ID]bool      // of which somebody else has taken something out of the store
+	headless map[transfer.ID]bool      // the first message of their shelf is missing
 	strange  map[transfer.ID]int       // how often their source has said that they are in another store
 }
 

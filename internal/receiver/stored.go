@@ -196,8 +196,8 @@ func (r Desk) hand(ctx context.Context, p *shelved) Taking {
 	return Taking{Verdict: Later}
 }
 
-// behead notes that a transfer, which is not known here, has a shelf whose first message is gone: it was taken
-// by somebody whose ledger this is not (R35).
+// behead notes that a transfer, which is not known here, has a shelf whose first message is gone: the queue
+// manager has lost it, or an earlier ledger has taken it (R35).
 func (r Desk) behead(id transfer.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,6 +205,13 @@ func (r Desk) behead(id transfer.ID) {
 		clear(r.speakers.headless)
 	}
 	r.speakers.headless[id] = true
+}
+
+// restore takes back that a transfer is headless.
+func (r Desk) restore(id transfer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.speakers.headless, id)
 }
 
 func (r Desk) headless(id transfer.ID) bool {

@@ -48,6 +48,8 @@ type Shelf interface {
 type StoreName struct {
 	Mark string // of when it was made: who sees another one is at another queue manager
 	At   string // the queue manager that has it; empty: the agent's own
+	// Ledger is the mark of the ledger that has the destination's name there; empty: none has it.
+	Ledger string
 }
 
 // A Store is what queue managers keep for destinations that are away.
@@ -176,7 +178,7 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 		return o.beginCancel()
 	}
 	if o.shelving.parked != nil {
-		if name, err := o.cfg.Store.Store(ctx, o.to); err != nil || name == o.shelving.store {
+		if name, err := o.cfg.Store.Store(ctx, o.to); err != nil || name.Mark == o.shelving.store.Mark && name.At == o.shelving.store.At {
 			return nil, o.rec.update(nil, transfer.Running)
 		}
 		o.unpark() // the destination has moved: what is left to be stored there is of no use
@@ -232,11 +234,10 @@ type standing struct {
 
 // askStored asks the destination how it stands.
 func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string) (s standing, err error) {
-	open, err := o.openStored(rec, mark, rec.Epoch)
+	open, err := o.openStored(rec, &wire.Shelved{Store: mark, Epoch: rec.Epoch, Last: rec.Shelved, Ledger: rec.StoredFor, Again: rec.Shelved == 0})
 	if err != nil {
 		return s, err
 	}
-	open.Open.Stored.Last, open.Open.Stored.Again = rec.Shelved, rec.Shelved == 0
 
 	end := o.cfg.Clock.Now().Add(askStored + 2*o.slack(nil))
 	timer := o.cfg.Clock.NewTimer(0)
@@ -319,7 +320,7 @@ func (o Stowing) acceptedStored(a *wire.Accept) error {
 }
 
 // openStored is the OPEN of an epoch, for the store or for the destination.
-func (o Stowing) openStored(rec *ledger.Source, mark string, epoch uint32) (*wire.Message, error) {
+func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
 	a := o.cfg.asked(rec)
 	goes, err := o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
 	if err != nil {
@@ -334,7 +335,7 @@ func (o Stowing) openStored(rec *ledger.Source, mark string, epoch uint32) (*wir
 	}
 	m.Open.Request.Dest, m.Open.Several = goes.dest, goes.several
 	m.Open.Request.Settings = o.settingsStored(rec)
-	m.Open.Stored = &wire.Shelved{Store: mark, Epoch: epoch}
+	m.Open.Stored = stored
 	m.From, m.Transfer = o.cfg.Agent, o.ID
 	return m, nil
 }
@@ -349,7 +350,11 @@ func (o Stowing) settingsStored(rec *ledger.Source) transfer.Settings {
 func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
 	rec := o.rec.read()
 	epoch := rec.Epoch + 1
-	open, err := o.openStored(rec, name.Mark, epoch)
+	storedFor := rec.StoredFor
+	if rec.Epoch == 0 {
+		storedFor = name.Ledger
+	}
+	open, err := o.openStored(rec, &wire.Shelved{Store: name.Mark, Epoch: epoch, Ledger: storedFor})
 	var data []byte
 	if err == nil {
 		data, err = open.Encode()
@@ -381,7 +386,7 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 	settings := o.settingsStored(rec)
 	err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		first := rec.Epoch == 0
-		rec.Epoch, rec.Shelved, rec.Journal = epoch, 0, true
+		rec.Epoch, rec.Shelved, rec.StoredFor, rec.Journal = epoch, 0, storedFor, true
 		if rec.Shelf() != name.At {
 			rec.Shelves = append(slices.DeleteFunc(slices.Clone(rec.Shelves), func(at string) bool { return at == name.At }), name.At)
 		}
@@ -538,7 +543,7 @@ func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
 // hint tells a destination that is there that the store has something for it.
 func (o Stowing) hint() error {
 	rec := o.rec.read()
-	open, err := o.openStored(rec, o.shelving.store.Mark, rec.Epoch)
+	open, err := o.openStored(rec, &wire.Shelved{Store: o.shelving.store.Mark, Epoch: rec.Epoch, Ledger: rec.StoredFor})
 	if err == nil {
 		o.tell(open)
 	}

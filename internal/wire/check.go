@@ -116,7 +116,7 @@ func (o *Open) check() string {
 }
 
 func (s *Shelved) fits() bool {
-	return s == nil || s.Store != "" && mark(s.Store) && s.Epoch > 0 && s.Epoch < MaxEpoch && s.Last <= MaxSeq
+	return s == nil || s.Store != "" && mark(s.Store) && s.Epoch > 0 && s.Epoch < MaxEpoch && s.Last <= MaxSeq && (s.Ledger == "" || mark(s.Ledger))
 }
 
 // fits reports whether the numbers of targets ascend. What they say the receiver checks.

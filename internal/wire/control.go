@@ -81,6 +81,9 @@ type Shelved struct {
 	Store string `json:"store"`          // names the store that the source's queue manager has
 	Epoch uint32 `json:"epoch"`          // the source's own number
 	Last  uint64 `json:"last,omitempty"` // number of the epoch's last message, once all of them are stored
+	// Ledger is the mark of the ledger that had the destination's name at its queue manager when the first epoch began;
+	// empty: none had it. A destination that has this ledger has taken nothing that is not in it.
+	Ledger string `json:"ledger,omitempty"`
 	// Again says that the epoch was broken off at the source: RESYNC is to say where the next one goes on.
 	Again bool `json:"again,omitempty"`
 }

@@ -289,6 +289,16 @@ func TestStoredRefused(t *testing.T) {
 	empty(t, n)
 }
 
+// loseLedger removes the ledger of an agent.
+func loseLedger(t *testing.T, n *network.Network, agent string) {
+	t.Helper()
+	for _, part := range []string{"ledger.db", "items", "names", "reserve"} {
+		if err := os.RemoveAll(n.State(agent) + "/" + part); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A destination that has lost its ledger when some of the transfer was taken: it is not sent twice under that ID.
 func TestStoredLostLedger(t *testing.T) {
 	t.Parallel()
@@ -304,11 +314,7 @@ func TestStoredLostLedger(t *testing.T) {
 	n.Growing("BETA", 100*mib)
 	n.Kill("BETA")
 	line.Heal()
-	for _, part := range []string{"ledger.db", "items", "names", "reserve"} {
-		if err := os.RemoveAll(n.State("BETA") + "/" + part); err != nil {
-			t.Fatal(err)
-		}
-	}
+	loseLedger(t, n, "BETA")
 	n.Start("BETA")
 	n.UntilEvery("BETA finds that some is gone", 50*time.Millisecond, func() bool { return n.Logged("BETA", "has lost its first message") > 0 })
 	n.Start("ALPHA")
@@ -320,6 +326,58 @@ func TestStoredLostLedger(t *testing.T) {
 		t.Error("the file has arrived")
 	}
 	empty(t, n)
+}
+
+// The queue manager loses the first message of a shelf, as it does when it is killed just after it has taken it. The
+// destination has the ledger that it had, so that nothing was taken: the transfer is sent again, once.
+func TestStoredHeadLost(t *testing.T) {
+	t.Parallel()
+	n := up(t, "ALPHA", "BETA")
+	n.File("ALPHA", "big", 3, 5*mib)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "ALPHA:big", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Kill("ALPHA")
+	n.WireOf("BETA").Behead("FERRY_STORE", "ferry.store.>")
+	n.Start("BETA")
+	n.UntilEvery("BETA finds that the first message is missing", 50*time.Millisecond, func() bool { return n.Logged("BETA", "has lost its first message") > 0 })
+	n.Kill("BETA") // its ledger keeps that
+	n.Start("BETA")
+	n.Start("ALPHA")
+	s.Wait().Ends("successful", 0)
+	n.Same("ALPHA", "big", "BETA", "out/big")
+	if p := n.Status(s.ID()); p.Resumes != 1 {
+		t.Errorf("%d epochs after the first, want 1", p.Resumes)
+	}
+	empty(t, n)
+}
+
+// A destination has taken everything, the source is away, and then the destination loses its ledger. The
+// files are not sent again.
+func TestStoredLostLedgerAtTheEnd(t *testing.T) {
+	t.Parallel()
+	n := up(t, "ALPHA", "BETA")
+	n.File("ALPHA", "a", 3, mib)
+	n.Stop("BETA")
+	s := n.SendAsync(stored, "ALPHA:a", "BETA:out/")
+	isSent(t, n, s.ID())
+	n.Kill("ALPHA")
+	n.Start("BETA")
+	empty(t, n)
+	n.Kill("BETA")
+	loseLedger(t, n, "BETA")
+	if err := os.Remove(n.Path("BETA", "out/a")); err != nil { // another program has taken it
+		t.Fatal(err)
+	}
+	n.Start("BETA")
+	n.Start("ALPHA")
+	r := s.Wait()
+	if p := n.Status(s.ID()); p.State != "failed" || r.Code != 40 || p.Reason == nil || !strings.Contains(p.Reason.Text, "no record") {
+		t.Errorf("it ends with %d, %s: %v", r.Code, p.State, p.Reason)
+	}
+	if n.Exists("BETA", "out/a") {
+		t.Error("the file has arrived twice")
+	}
 }
 
 // The source's files change, or go, between sending and a hole.

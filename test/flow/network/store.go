@@ -70,6 +70,18 @@ func (w *Wire) Drop(stream, subjects string) {
 	w.n.must(s.Purge(w.n.t.Context(), jetstream.WithPurgeSubject(subjects)))
 }
 
+// Behead loses the first message that a stream holds on some of its subjects.
+func (w *Wire) Behead(stream, subjects string) {
+	w.n.t.Helper()
+	js, err := jetstream.New(w.c)
+	w.n.must(err)
+	s, err := js.Stream(w.n.t.Context(), stream)
+	w.n.must(err)
+	m, err := s.GetMsg(w.n.t.Context(), 1, jetstream.WithGetMsgSubject(subjects))
+	w.n.must(err)
+	w.n.must(s.DeleteMsg(w.n.t.Context(), m.Sequence))
+}
+
 // Enqueue stores a message on a subject, with a message ID unless that is "",
 // through whatever happens to the queue manager meanwhile. It reports whether
 // the message was stored, and not taken for a repeat of another.
