@@ -226,7 +226,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	}
 
 	if a.cfg.Streams == nil {
-		a.storing = newStoring(a.core, a.lanes.mem)
+		a.storing = newStoring(a.core, a.older, a.lanes.mem)
 	}
 	pool := flow.NewPool(memory, queue, a.cfg.MaxDestination, int64(a.cfg.Settings.Or(transfer.DefaultSettings()).ChunkSize))
 	rcfg := receiver.Config{Agent: a.cfg.Name, Ledger: a.ledger, Place: places.Target, Limits: places.Limits, Link: link{a.core}, Note: a.note,
@@ -374,16 +374,9 @@ func (a *Agent) listen() error {
 // register tells coordination of this run, by a heartbeat that is answered. Coordination
 // need not be there: the next heartbeats tell it.
 func (a *Agent) register(ctx context.Context) {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRegister, Body: wire.Marshal(wire.Register{Beat: a.beat()})})
 	for range 3 {
-		data, err := a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, time.Second)
+		err := a.registerOnce(ctx)
 		if err == nil {
-			var r wire.Registered
-			if ans, err := wire.DecodeAnswer(data); err == nil && json.Unmarshal(ans.Body, &r) == nil {
-				if err := a.older.hear(r.Last, "coordination"); err != nil {
-					a.log.Error("cannot write the ledger", "error", err)
-				}
-			}
 			return
 		}
 		if transfer.KindOf(err) == transfer.KindUnreachable {
@@ -391,6 +384,20 @@ func (a *Agent) register(ctx context.Context) {
 		}
 	}
 	a.log.Warn("coordination does not answer; registering later")
+}
+
+// registerOnce is register, tried once. The answer has the number of the ledger's last audit record.
+func (a *Agent) registerOnce(ctx context.Context) error {
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskRegister, Body: wire.Marshal(wire.Register{Beat: a.beat()})})
+	data, err := a.conn.Request(ctx, wire.AskSubject(wire.Coordination, a.cfg.Name.Token()), ask, time.Second)
+	if err != nil {
+		return err
+	}
+	var r wire.Registered
+	if ans, err := wire.DecodeAnswer(data); err == nil && json.Unmarshal(ans.Body, &r) == nil {
+		a.older.hearLog(r.Last)
+	}
+	return nil
 }
 
 // Stop ends the run: heartbeats say so, transfers stop where they are and
@@ -489,6 +496,9 @@ func (a *Agent) ageLoop() {
 		case <-t.C():
 			err := a.ledger.AddRunning(time.Minute)
 			a.sched.forgetPeers()
+			if !a.older.compared.Load() {
+				_ = a.registerOnce(a.ctx) // tried again in a minute
+			}
 			if err == nil && minutes%60 == 0 {
 				err = errors.Join(a.ledger.Forget(Retention), a.calls.Age(Retention))
 			}

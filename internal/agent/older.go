@@ -19,8 +19,10 @@ const olderFor = 24 * time.Hour
 // the name, has greater ones than the ledger.
 type older struct {
 	*core
-	found  atomic.Pointer[setBack]
-	resend chan struct{} // says that the outbox has other numbers now
+	found atomic.Pointer[setBack]
+	// compared says that coordination's log was heard in this run.
+	compared atomic.Bool
+	resend   chan struct{} // says that the outbox has other numbers now
 }
 
 // A setBack is one find, as the ledger keeps it.
@@ -45,6 +47,15 @@ func (o *older) open() error {
 		}
 		return nil
 	})
+}
+
+// hearLog takes the number of the last audit record that coordination has of the ledger.
+func (o *older) hearLog(last uint64) {
+	if err := o.hear(last, "coordination"); err != nil {
+		o.log.Error("write ledger failed", "error", err)
+		return
+	}
+	o.compared.Store(true)
 }
 
 // hear takes the number of the last audit record that others have of the ledger. Where the ledger

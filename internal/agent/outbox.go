@@ -82,9 +82,7 @@ func (a *outbox) loop() {
 				pause = min(2*pause, receiptRepeat)
 				continue
 			}
-			if err := a.older.hear(r.Last, "coordination"); err != nil {
-				a.log.Error("cannot write the ledger", "error", err)
-			}
+			a.older.hearLog(r.Last)
 			if r.Have > sent {
 				a.quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
 				continue

@@ -325,15 +325,16 @@ func (o *owner) release() {
 	}
 }
 
-// number notes how many audit records the ledger has.
+// number notes how many audit records the ledger has, and its mark.
 func (o *owner) number() {
 	if o.ledger == nil {
 		return
 	}
 	var n uint64
-	if o.ledger.View(func(t *ledger.Tx) error { n = ledger.Numbered(t); return nil }) == nil {
+	mark, err := o.ledger.Mark()
+	if err == nil && o.ledger.View(func(t *ledger.Tx) error { n = ledger.Numbered(t); return nil }) == nil {
 		o.mu.Lock()
-		o.mine.Numbered = n
+		o.mine.Numbered, o.mine.Mark = n, mark
 		o.mu.Unlock()
 	}
 }
@@ -367,12 +368,8 @@ func (o *owner) write(ctx context.Context, h holder, revision uint64) error {
 		o.number()
 	}
 	asked := o.cfg.Clock.Now()
-	var err error
-	if h.Mark, err = o.ledger.Mark(); err != nil {
-		return err
-	}
 	o.mu.Lock()
-	h.Numbered = o.mine.Numbered
+	h.Numbered, h.Mark = o.mine.Numbered, o.mine.Mark
 	o.mu.Unlock()
 	now, err := o.conn.SetOwner(ctx, o.cfg.Name.Token(), wire.Marshal(h), revision)
 	if err == nil {

@@ -42,11 +42,12 @@ const (
 // it is read there, and what nobody needs any more goes. It is sender.Store and receiver.Shelves.
 type storing struct {
 	*core
-	at   *qmgr.StoreAt
-	mem  *wire.Memory
-	read chan struct{} // there may be something to read
-	trim chan struct{} // there is something to trim
-	tidy chan struct{} // there may be something to sweep
+	older *older
+	at    *qmgr.StoreAt
+	mem   *wire.Memory
+	read  chan struct{} // there may be something to read
+	trim  chan struct{} // there is something to trim
+	tidy  chan struct{} // there may be something to sweep
 
 	mu     sync.Mutex
 	mark   string                           // of the store, and
@@ -85,10 +86,13 @@ var (
 	_ receiver.Shelves = (*storing)(nil)
 )
 
-func newStoring(c *core, mem *wire.Memory) *storing {
-	return &storing{core: c, at: qmgr.StoreOf(c.conn, c.cfg.Name), mem: mem, read: make(chan struct{}, 1), trim: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
+func newStoring(c *core, o *older, mem *wire.Memory) *storing {
+	return &storing{core: c, older: o, at: qmgr.StoreOf(c.conn, c.cfg.Name), mem: mem, read: make(chan struct{}, 1), trim: make(chan struct{}, 1), tidy: make(chan struct{}, 1),
 		looks: map[receiver.Shelf]*wire.Message{}, trims: map[receiver.Shelf]uint64{}, left: map[leftover]leaving{}, rooms: map[string]roomView{}, owing: map[string]bool{}}
 }
+
+// Compared reports whether the agent has compared its ledger with coordination's log in this run.
+func (s *storing) Compared() bool { return s.older.compared.Load() }
 
 // again has everything looked at: the connection is new.
 func (s *storing) again() {

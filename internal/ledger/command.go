@@ -103,15 +103,20 @@ func (t *Tx) Behead(id transfer.ID, source transfer.AgentName) error {
 	return t.entomb(tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled, Headless: true})
 }
 
+// Headless reports whether the tombstone of a transfer is one that Behead has made.
+func (t *Tx) Headless(id transfer.ID, source transfer.AgentName) (bool, error) {
+	var s Tombstone
+	_, err := getJSON(t.tx.Bucket(bTombs), "tombstone", tombOf(id, source), &s)
+	return s.Headless, err
+}
+
 // Restore removes the tombstone that Behead has made, and no other one.
 func (t *Tx) Restore(id transfer.ID, source transfer.AgentName) error {
-	b, key := t.tx.Bucket(bTombs), tombOf(id, source)
-	var s Tombstone
-	if known, err := getJSON(b, "tombstone", key, &s); err != nil || !known || !s.Headless {
+	if headless, err := t.Headless(id, source); err != nil || !headless {
 		return err
 	}
 	t.made.tombs--
-	return b.Delete(key)
+	return t.tx.Bucket(bTombs).Delete(tombOf(id, source))
 }
 
 func tombOf(id transfer.ID, source transfer.AgentName) []byte { return append(id[:], source...) }

@@ -131,7 +131,7 @@ type storeResult struct {
 	Share   int64        `json:"share,omitempty"`
 	Gone    uint64       `json:"gone,omitempty"`
 	At      string       `json:"at,omitempty"`
-	Ledger  string       `json:"ledger,omitempty"` // of a look at what the agent has sent: mark of the ledger that has the peer's name
+	Ledger  string       `json:"ledger,omitempty"` // of an outgoing look: mark of the ledger that has the peer's name
 
 	// Of a reading, which has several answers. The bytes of the parts are behind the answer.
 	Parts []storePart `json:"parts,omitempty"`

@@ -119,7 +119,7 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	}
 	if err := i.restore(o); err != nil {
 		i.r.release(i.id)
-		return Later, i.unwritable(err)
+		return Later, err
 	}
 	if err := i.begin(o, transfer.LaneQueue); err != nil {
 		i.r.release(i.id)
@@ -286,23 +286,55 @@ func (i taking) atHole() (Verdict, error) {
 }
 
 // all reports whether this ledger has all that was ever taken of a transfer: it had the agent's name when
-// the first epoch was stored, and has not been replaced by an older copy since.
-func (i taking) all(o *wire.Open) bool {
+// the first epoch was stored, and has not been replaced by an older copy since. An error is of a kind that waits.
+func (i taking) all(o *wire.Open) (bool, error) {
 	mark, err := i.r.cfg.Ledger.Mark()
-	if err != nil {
-		i.log.Error("read ledger failed", "error", err)
-		return false
+	switch {
+	case err != nil:
+		return false, i.unwritable(err)
+	case o.Stored.Ledger != mark:
+		return false, nil
+	case !i.r.cfg.Store.Compared():
+		return false, transfer.Errorf(transfer.KindBusy, "%s has yet to compare its ledger with the audit log", i.r.cfg.Agent).
+			WithHint("it goes on when coordination is there")
 	}
-	return o.Stored.Ledger == mark
+	return true, nil
+}
+
+// refuseUnknown answers an OPEN of a transfer that has no record here, and whose shelf has lost its first message or is
+// empty. It reports false where the transfer can begin again, because nothing of it was taken.
+func (i taking) refuseUnknown(o *wire.Open) bool {
+	all, err := i.all(o)
+	switch {
+	case err != nil:
+		i.r.send(i.from, busy(o, i.id, err))
+	case !all:
+		i.refuse(o.Nonce, i.errBeheaded())
+	}
+	return !all
 }
 
 // restore lets a transfer begin whose shelf has lost its first message, where no other ledger has taken it.
 func (i taking) restore(o *wire.Open) error {
-	if !i.all(o) {
+	headless := false
+	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
+		headless, err = t.Headless(i.id, i.from)
+		return err
+	})
+	if err != nil {
+		return i.unwritable(err)
+	}
+	if !headless {
 		return nil
 	}
+	if all, err := i.all(o); !all {
+		return err
+	}
 	(Desk{i.r}).restore(i.id)
-	return i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Restore(i.id, i.from) })
+	if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Restore(i.id, i.from) }); err != nil {
+		return i.unwritable(err)
+	}
+	return nil
 }
 
 // headGone finds a shelf whose OPEN is missing, of an epoch that is new.
@@ -392,8 +424,7 @@ func (i taking) openedStored(o *wire.Open) {
 		return
 	}
 	switch {
-	case i.rec == nil && (Desk{i.r}).headless(i.id) && !i.all(o):
-		i.refuse(o.Nonce, i.errBeheaded())
+	case i.rec == nil && (Desk{i.r}).headless(i.id) && i.refuseUnknown(o):
 		return
 	case i.foreign(o): // or the store was made anew
 		i.r.cfg.Store.Look(Shelf{i.from, i.id, o.Stored.Epoch}, &wire.Message{Kind: wire.KindOpen, From: i.from, Transfer: i.id, Open: o})
@@ -498,8 +529,7 @@ func (i taking) nothingThere(o *wire.Open) {
 		if o.Stored.Last == 0 {
 			return // more may be on its way
 		}
-		if !i.all(o) {
-			i.refuse(o.Nonce, i.errBeheaded())
+		if i.refuseUnknown(o) {
 			return
 		}
 		v, err := i.mayShelve(o, true)

@@ -35,6 +35,9 @@ type Shelves interface {
 	Trim(at Shelf, below uint64)
 	// Mark names the store, as it was when the agent looked last; "" is that there is none. known is false before that.
 	Mark() (mark string, known bool)
+	// Compared reports whether the agent has compared its ledger with coordination's log in this run: by then an older
+	// copy of the ledger has another ledger.Ledger.Mark.
+	Compared() bool
 }
 
 // A StoredMessage is one of a shelf, with its number in the store.

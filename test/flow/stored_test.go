@@ -5,6 +5,7 @@ package flow_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -299,12 +300,20 @@ func loseLedger(t *testing.T, n *network.Network, agent string) {
 	}
 }
 
-// A destination that has lost its ledger when some of the transfer was taken: it is not sent twice under that ID.
+// A destination that has lost its ledger when some of the transfer was taken, or runs on an older copy of its ledger: the transfer is
+// not sent twice under that ID.
 func TestStoredLostLedger(t *testing.T) {
 	t.Parallel()
+	t.Run("lost", func(t *testing.T) { storedWithoutLedger(t, false) })
+	t.Run("older", func(t *testing.T) { storedWithoutLedger(t, true) })
+}
+
+func storedWithoutLedger(t *testing.T, older bool) {
 	n := up(t, "ALPHA", "BETA")
 	n.File("ALPHA", "big", 3, 192*mib)
 	n.Stop("BETA")
+	before := n.State("BETA") + ".before"
+	n.Copy(n.State("BETA"), before)
 	s := n.SendAsync(stored, "ALPHA:big", "BETA:out/")
 	isSent(t, n, s.ID())
 	n.Kill("ALPHA")
@@ -315,6 +324,9 @@ func TestStoredLostLedger(t *testing.T) {
 	n.Kill("BETA")
 	line.Heal()
 	loseLedger(t, n, "BETA")
+	if older {
+		n.Copy(before+"/.", n.State("BETA"))
+	}
 	n.Start("BETA")
 	n.UntilEvery("BETA finds that some is gone", 50*time.Millisecond, func() bool { return n.Logged("BETA", "has lost its first message") > 0 })
 	n.Start("ALPHA")
@@ -378,6 +390,72 @@ func TestStoredLostLedgerAtTheEnd(t *testing.T) {
 	if n.Exists("BETA", "out/a") {
 		t.Error("the file has arrived twice")
 	}
+}
+
+// A queue manager that is killed loses the messages of the last milliseconds. If the first message of a transfer is among them,
+// later ones are stored in its place, its own or those of another transfer. Nothing of the transfer was taken, so it begins
+// again and arrives once.
+func TestStoredFirstMessageLost(t *testing.T) {
+	t.Parallel()
+	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})
+	n.File("ALPHA", "first", 2, mib)
+	n.File("ALPHA", "slow", 3, 3*mib/2)
+	n.File("ALPHA", "fast", 4, 8*mib)
+	n.Send(stored, "ALPHA:first", "BETA:first").Ends("successful", 0) // the stream is there
+	empty(t, n)
+	n.Stop("BETA")
+	managers, before := n.ManagersOf("BETA"), map[string]string{}
+	for _, manager := range managers {
+		for _, dir := range streamDirs(t, n, manager) {
+			before[dir] = n.Frozen(manager, dir)
+		}
+	}
+	w := n.WireOf("BETA")
+	replicated := len(managers) > 1 // a cluster has the messages in its log, too, and may lose none
+	has := func(messages uint64) {
+		n.UntilEvery(fmt.Sprintf("%d messages are stored", messages), 20*time.Millisecond, func() bool {
+			have, _ := w.Stored("FERRY_STORE")
+			return have >= messages
+		})
+	}
+	slow := n.SendAsync(stored, "--limit", "300K", "ALPHA:slow", "BETA:out/") // its next message comes behind those of the other one
+	has(1)
+	fast := n.SendAsync(stored, "--limit", "2M", "ALPHA:fast", "BETA:out/")
+	has(6)
+	w.Close()
+	n.Kill(managers...)
+	for dir, copied := range before {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		n.Copy(copied+"/.", dir)
+	}
+	n.Start(managers...)
+	isSent(t, n, slow.ID())
+	isSent(t, n, fast.ID())
+	n.Start("BETA")
+	for _, s := range []*network.Sending{slow, fast} {
+		if sum := s.Wait().Ends("successful", 0).Summary; sum.Resumes == 0 && !replicated {
+			t.Errorf("the first message was not lost: %+v", sum)
+		}
+		once(t, n, s.ID(), 1)
+	}
+	if found := n.Logged("BETA", "has lost its first message"); found == 0 && !replicated {
+		t.Error("BETA has found both first messages")
+	}
+	n.Same("ALPHA", "slow", "BETA", "out/slow")
+	n.Same("ALPHA", "fast", "BETA", "out/fast")
+	empty(t, n)
+}
+
+// streamDirs are the directories of a queue manager that have the stream of stored delivery.
+func streamDirs(t *testing.T, n *network.Network, manager string) []string {
+	t.Helper()
+	all, err := filepath.Glob(n.StoreDir(manager) + "/jetstream/*/streams/FERRY_STORE")
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%s has no stream for stored delivery: %v", manager, err)
+	}
+	return all
 }
 
 // The source's files change, or go, between sending and a hole.

@@ -423,7 +423,7 @@ func (n *Network) DeleteStores(managers ...string) {
 	n.t.Helper()
 	deleted := false
 	for _, who := range managers {
-		store := n.storeDir(who)
+		store := n.StoreDir(who)
 		if _, err := os.Stat(store); err != nil {
 			n.t.Fatalf("queue manager %s has no store: %v", who, err)
 		}

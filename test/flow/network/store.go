@@ -15,9 +15,10 @@ import (
 )
 
 // Store is the directory of the queue manager's store.
-func (n *Network) Store() string { return n.storeDir(QM) }
+func (n *Network) Store() string { return n.StoreDir(QM) }
 
-func (n *Network) storeDir(who string) string {
+// StoreDir is the directory of a queue manager's store.
+func (n *Network) StoreDir(who string) string {
 	if n.External() {
 		return filepath.Join(n.State(who), "store")
 	}
