@@ -1,14 +1,19 @@
 package qmgr
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
 
 // Limits of an amount.
 const (
-	// takenWorth is the time that an answer is worth at the measured rate. The next one is on the line with it.
-	takenWorth = 800 * time.Millisecond
+	// takenWorth is the time that an answer is worth at the measured rate. The next one is on the line with it. Other
+	// messages wait behind both: acknowledgements among them, without which the data that leave stand still. The
+	// shortest round trip of the line comes on top.
+	takenWorth = 150 * time.Millisecond
+	// takenLeast is the least answer: a question and the head of its answer have 1 KiB.
+	takenLeast = 6 << 10
 	// givenWorth is the time that a batch of messages is worth. One batch is on the line.
 	givenWorth = 1500 * time.Millisecond
 	// heardWorth is the time that a page of a list is worth, or a message that is stored.
@@ -35,7 +40,7 @@ type amounts struct {
 }
 
 func newAmounts() amounts {
-	return amounts{amount{worth: takenWorth}, amount{worth: givenWorth}, amount{worth: heardWorth}, amount{worth: heardWorth}}
+	return amounts{amount{worth: takenWorth, least: takenLeast}, amount{worth: givenWorth}, amount{worth: heardWorth}, amount{worth: heardWorth}}
 }
 
 // Room is how many bytes the answer to a Request should have at most: as many as the line carries in about two seconds,
@@ -50,11 +55,13 @@ func Batch(c *Conn, most int) int { return c.amounts.stored.bytes(most) }
 // line. All methods may be called from any goroutine.
 type amount struct {
 	worth time.Duration // at that rate
+	least int           // 0: amountLeast
 
 	mu    sync.Mutex
-	now   int       // 0: no rate is known
-	asked int       // the last result of bytes
-	last  time.Time // when the last ones were over the line
+	now   int           // 0: no rate is known
+	asked int           // the last result of bytes
+	last  time.Time     // when the last ones were over the line
+	trip  time.Duration // comes on top of worth
 }
 
 // bytes are the present amount, most at most.
@@ -80,8 +87,21 @@ func (a *amount) took(bytes int, began time.Time) {
 		began = a.last
 	}
 	a.last = now
-	worth := int(float64(bytes) / max(now.Sub(began), time.Microsecond).Seconds() * a.worth.Seconds())
+	worth := int(float64(bytes) / max(now.Sub(began), time.Microsecond).Seconds() * (a.worth + a.trip).Seconds())
 	if worth = min(worth, amountGrows*before); worth >= before || 2*bytes >= a.asked {
-		a.now = max(worth, amountLeast)
+		a.now = max(worth, cmp.Or(a.least, amountLeast))
 	}
+}
+
+// answered is took for an answer that was asked for at a time and has come in parts: the first one, and those behind it. The time
+// before the first one is not the line's. trip is the shortest round trip: the next question takes so long.
+func (a *amount) answered(bytes, first int, asked, came time.Time, trip time.Duration) {
+	a.mu.Lock()
+	a.trip = trip
+	a.mu.Unlock()
+	if 2*first > bytes { // too little is behind it to measure a rate
+		a.took(bytes, asked)
+		return
+	}
+	a.took(bytes-first, came)
 }

@@ -80,3 +80,35 @@ func TestUnanswered(t *testing.T) {
 		t.Error("a connection is left when the others have become silent, too")
 	}
 }
+
+// The time before the first part of an answer is not the line's: questions wait behind data that leave. An answer is worth the shortest
+// round trip more.
+func TestAmountOfAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, part = 100_000, 8 << 10
+		for _, trip := range []time.Duration{0, 300 * time.Millisecond} {
+			a := amount{worth: time.Second, least: 5000}
+			for range 20 {
+				n, asked := a.bytes(1<<20), time.Now()
+				time.Sleep(700 * time.Millisecond) // nothing is on the line
+				first := min(n, part)
+				time.Sleep(time.Duration(first) * time.Second / rate)
+				came := time.Now()
+				time.Sleep(time.Duration(n-first) * time.Second / rate)
+				a.answered(n, first, asked, came, trip)
+			}
+			want := int(rate * (time.Second + trip).Seconds())
+			if n := a.bytes(1 << 20); n < want*9/10 || n > want*11/10 {
+				t.Errorf("with a round trip of %v it is %d, want about %d", trip, n, want)
+			}
+			for range 20 { // the line has become slow, and an answer is one part
+				n, asked := a.bytes(1<<20), time.Now()
+				time.Sleep(time.Duration(n) * time.Second / 1000)
+				a.answered(n, n, asked, time.Now(), trip)
+			}
+			if n := a.bytes(1 << 20); n != 5000 {
+				t.Errorf("on a slow line it is %d, want the least, 5000", n)
+			}
+		}
+	})
+}

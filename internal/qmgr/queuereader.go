@@ -132,11 +132,21 @@ func (r *queueReading) ask(ctx context.Context, from wire.QueueSpan, at int, ind
 	f := &queueFlight{r: r, ctx: ctx, of: from, index: index, read: read, offset: at, come: make(chan struct{})}
 	go func() {
 		c := r.q.c
-		began := time.Now()
-		res, err := r.q.taskPartly(ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.amounts.taken.bytes(queueBytes)}, f.arrived)
+		asked, came, first := time.Now(), time.Time{}, 0
+		res, err := r.q.taskPartly(ctx, queueTask{Do: queueRead, Span: from, Offset: at, Room: c.amounts.taken.bytes(queueBytes)}, func(res *queueResult) {
+			if came.IsZero() {
+				came, first = time.Now(), len(res.behind)
+			}
+			f.arrived(res)
+		})
 		if err == nil {
 			f.arrived(&res)
-			c.amounts.taken.took(len(res.behind)+queueFrame*len(res.Pieces), began)
+			if came.IsZero() {
+				came, first = time.Now(), len(res.behind)
+			}
+			heads := queueFrame * len(res.Pieces)
+			_, trip := c.control.trip.times()
+			c.amounts.taken.answered(len(res.behind)+heads, first+heads, asked, came, trip)
 		}
 		f.mu.Lock()
 		defer f.mu.Unlock()

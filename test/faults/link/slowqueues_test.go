@@ -46,6 +46,10 @@ const (
 	// queueLoose is how many times the ideal time a case of the short form may take: it runs beside other work, and its
 	// bytes decide.
 	queueLoose = 5
+	// twoWays is how many times the ideal time the reading of a queue may take at a slow line. Each byte passes the line twice,
+	// down as an answer and up as a chunk, and the acknowledgements of each way need a part of the other. The line then carries
+	// 1.10 to 1.30 times the payload each way.
+	twoWays = 1.4
 	// chatter is how many bytes a second the line carries beside a transfer, in each direction: signs of life, progress,
 	// acknowledgements and audit records. On 64 kbit/s that is a fifth of it.
 	chatter = 2 << 10
@@ -187,7 +191,11 @@ func (s *queueStory) measure(agent string, all int64, times int, args ...string)
 	in, out = s.w.sentTo(agent)-in, s.w.sentBy(agent)-out
 	s.t.Logf("%d kbit/s of %s, %s, %d bytes: %.1f s, worth %.1f s (%.2f); resumes %d, again %d bytes; the line carried %.2f and %.2f of them", s.rate, agent, strings.Join(args, " "), all,
 		took.Seconds(), worth.Seconds(), took.Seconds()/worth.Seconds(), r.Summary.Resumes, r.Summary.BytesResent, float64(in)/float64(all), float64(out)/float64(all))
-	again, most := all/50, s.loose*worth.Seconds()
+	loose := s.loose
+	if agent == source { // the agent reads the queue
+		loose = max(loose, twoWays)
+	}
+	again, most := all/50, loose*worth.Seconds()
 	if s.falls {
 		again = all * 15 / 100
 	} else if r.Summary.Resumes > 0 {
