@@ -193,8 +193,10 @@ func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*qu
 		return res, l.js().DeleteStream(ctx, s.CachedInfo().Config.Name)
 	case queuePut:
 		res.Number, err = l.queuePut(ctx, s, self, &t)
+		err = fullQueue(err, t.Span.Queue)
 	case queuePublish:
 		res.Receipt, err = l.queuePublish(ctx, self, &t)
+		err = fullQueue(err, t.Span.Queue)
 	case queueHold:
 		err = l.queueHold(ctx, s, h, self, &t)
 	case queueRenew:
@@ -227,6 +229,17 @@ func (l library) queue(ctx context.Context, self string, t queueTask, _ func(*qu
 
 func noQueue(q transfer.QueueName) error {
 	return transfer.Errorf(transfer.KindMissing, "there is no queue %s", q).WithHint(fmt.Sprintf("`ferry queue create %s` makes it", q))
+}
+
+// fullQueue returns the error of a queue that has reached its limit in place of the server's error. Other errors,
+// those of a full disk among them, stay as they are: only the queue manager can tell them apart.
+func fullQueue(err error, q transfer.QueueName) error {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) || api.ErrorCode != codeStoreMaxBytes || failedCall(api.Description) != 0 {
+		return err
+	}
+	return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full", q).
+		WithHint("it goes on as messages are taken out of it; `ferry queue show` has its limit")
 }
 
 func queueMark(info *jetstream.StreamInfo) string {

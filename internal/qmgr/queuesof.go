@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"ferry/internal/transfer"
@@ -41,7 +40,7 @@ func (q *Queues) taskPartly(ctx context.Context, t queueTask, some func(*queueRe
 	return res, nil
 }
 
-// explain says of a queue that is full, or is not there, what there is to do about it.
+// explain puts an error of a task in Ferry's terms, and gives the next step for a queue that is missing.
 func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 	if err == nil {
 		return nil
@@ -50,15 +49,7 @@ func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 		return transfer.Errorf(transfer.KindMissing, "there is no queue %s at the queue manager %s", queue, f.ServerName).
 			WithHint("queues do not go through channels: they are made where coordination is, for the agents that are connected there")
 	}
-	err = q.c.explain(err, "queue "+string(queue), size)
-	if transfer.KindOf(err) == transfer.KindNoSpace && strings.HasPrefix(err.Error(), diskOf) {
-		return err
-	}
-	if transfer.KindOf(err) == transfer.KindNoSpace {
-		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full", queue).
-			WithHint("it goes on as messages are taken out of it; `ferry queue show` has its limit")
-	}
-	return err
+	return q.c.explain(err, "queue "+string(queue), size)
 }
 
 // Create makes a queue of so many bytes, kept by so many queue managers; 0 for what is usual.

@@ -29,8 +29,6 @@ const (
 
 	ferryPrefix = "FERRY_" // of the names of streams that are no application queue
 
-	diskOf = "the disk of queue manager" // begins a refusal of messages for want of space
-
 	spareBytes  = 1 << 20 // that a batch leaves on the disk
 	spareInodes = 16
 )
@@ -180,7 +178,7 @@ func (r *room) take(s *Server, bytes, messages int) (done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if shortOf(s) != "" || !s.cfg.has(s.cfg.Dir, r.taken+need+spareBytes, spareInodes) {
-		return nil, transfer.Errorf(transfer.KindNoSpace, "%s %s %s", diskOf, s.cfg.Name, space.Shortage(s.cfg.Dir)).
+		return nil, transfer.Errorf(transfer.KindNoSpace, "the disk of queue manager %s %s", s.cfg.Name, space.Shortage(s.cfg.Dir)).
 			WithHint("it goes on as messages are taken out of queues, or as the disk gets space")
 	}
 	r.taken += need

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -155,9 +156,9 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	must(t, ask(queueTask{Do: queueCreate}))
 	must(t, ask(queueTask{Do: queuePut, Data: []byte("one")}))
 	disk.left.Store(spareBytes - 1)
-	wantKind(t, ask(queueTask{Do: queuePut, Data: []byte("two")}), transfer.KindNoSpace, diskOf)
+	wantKind(t, ask(queueTask{Do: queuePut, Data: []byte("two")}), transfer.KindNoSpace, "the disk of queue manager")
 	_, err = r.store(testContext(t), "ALPHA", storeTask{Do: storeOutgoing})
-	wantKind(t, err, transfer.KindNoSpace, diskOf)
+	wantKind(t, err, transfer.KindNoSpace, "the disk of queue manager")
 	must(t, ask(queueTask{Do: queueTake, Span: wire.QueueSpan{Last: 1}}))
 
 	disk.left.Store(spareBytes + 2*(3000+frameBytes))
@@ -172,6 +173,60 @@ func TestFullDiskRefusesMessages(t *testing.T) {
 	done, err = r.room(3000, 1)
 	must(t, err)
 	done()
+}
+
+// A refusal for want of disk space reaches the writer as it is, and only a queue at its limit is called full. The
+// answers of the queue manager pass over the wire, and the library of a server that is not Ferry's gives the same errors.
+func TestFullDiskIsNotFullQueue(t *testing.T) {
+	noLeaks(t)
+	disk := newDisk(plenty)
+	s, err := disk.start(t, t.TempDir())
+	must(t, err)
+	ctx := testContext(t)
+	manager, agent := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination}), connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
+	for _, q := range []transfer.QueueName{"Q", "SMALL"} {
+		_, err := QueuesOf(manager).Create(ctx, q, 64<<10, 0)
+		must(t, err)
+	}
+	for name, keep := range map[string]func(*Conn) keeper{
+		"asked":   func(c *Conn) keeper { return asker{c} },
+		"library": func(c *Conn) keeper { return library{js: c.control.js} },
+	} {
+		manager.keeper, agent.keeper = keep(manager), keep(agent)
+		put := func(q transfer.QueueName) error {
+			_, err := QueuesOf(manager).Put(ctx, wire.QueueSpan{Queue: q}, false, make([]byte, 65<<10))
+			return err
+		}
+		publish := func(q transfer.QueueName) error {
+			to := wire.QueueItem{Queue: q, Transfer: transfer.ID{1, 6: 0x70, 8: 0x80}, Item: 1}
+			_, err := QueuesOf(agent).Publish(ctx, to, nil, wire.QueueReceipt{}, 1, func(int) ([]byte, bool, error) { return make([]byte, 65<<10), true, nil })
+			return err
+		}
+		for _, store := range []func(transfer.QueueName) error{put, publish} {
+			disk.left.Store(plenty)
+			err := store("SMALL")
+			wantKind(t, err, transfer.KindNoSpace, "the queue SMALL is full", "ferry queue show")
+			if name == "library" { // which stores without a look at the disk
+				continue
+			}
+			disk.left.Store(spareBytes - 1)
+			err = store("Q")
+			wantKind(t, err, transfer.KindNoSpace, "the disk of queue manager "+s.cfg.Name)
+			if strings.Contains(err.Error(), "queue Q") {
+				t.Errorf("a full disk is said to be a full queue: %v", err)
+			}
+		}
+	}
+}
+
+// The text of a failed system call in the server's answer is not the limit of a queue.
+func TestFailedWriteIsNotFullQueue(t *testing.T) {
+	for text, full := range map[string]bool{"maximum bytes exceeded": true, "write x.blk: no space left on device": false, "write x.blk: input/output error": false} {
+		err := fullQueue(&jetstream.APIError{ErrorCode: codeStoreMaxBytes, Description: text}, "Q")
+		if is := transfer.KindOf(err) == transfer.KindNoSpace; is != full {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
 }
 
 // Copies of a stream that was put aside stay, up to a bound.
