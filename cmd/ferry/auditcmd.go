@@ -234,7 +234,6 @@ func ended(o *transfer.Outcome) string {
 
 // at is a path at an agent.
 func at(agent transfer.AgentName, p transfer.Path) string {
-	p = messages.Plain(p)
 	if agent == "" {
 		return p.String()
 	}
@@ -298,7 +297,7 @@ func person(token string) string {
 func itemWords(event audit.Event, o *transfer.Outcome) string {
 	switch event {
 	case audit.Deleted:
-		return "source " + messages.Plain(o.Source).String() + " deleted"
+		return "source " + o.Source.String() + " deleted"
 	case audit.Archived:
 		return "source " + o.Source.String() + " moved to " + o.Path.String()
 	}

@@ -57,13 +57,13 @@ func (r *Record) mftItems(l mftxml.Log) (all []mftxml.Log) {
 		if o.Type == transfer.ItemDir {
 			continue
 		}
-		if size += len(o.Path) + len(o.Source); len(l.Items) == logItems || size > logBytes && len(l.Items) > 0 {
+		if size += len(o.Path) + len(o.Reads()); len(l.Items) == logItems || size > logBytes && len(l.Items) > 0 {
 			all = append(all, l)
-			l.Items, size = nil, len(o.Path)+len(o.Source)
+			l.Items, size = nil, len(o.Path)+len(o.Reads())
 		}
-		it := mftxml.LogItem{Source: o.Source, Dest: o.Path, Size: o.Size}
+		it := mftxml.LogItem{Source: o.Reads(), Dest: o.Path, Size: o.Size}
 		if o.Type == transfer.ItemBad {
-			it.Source, it.Dest = cmp.Or(o.Source, o.Path), ""
+			it.Source, it.Dest = cmp.Or(o.Reads(), o.Path), ""
 		}
 		it.Method, it.Checksum, _ = strings.Cut(o.Digest, ":")
 		switch {

@@ -235,7 +235,7 @@ func FitItems(items []transfer.Outcome) int {
 	room := MaxRecord / 2
 	for i := range items {
 		o := &items[i]
-		room -= fixed + worst(len(o.Path)+len(o.Source)+len(o.Digest)+len(o.SrcSum)+len(o.Note))
+		room -= fixed + worst(len(o.Path)+len(o.Source)+len(o.Picked)+len(o.Digest)+len(o.SrcSum)+len(o.Note))
 		if o.Written != nil {
 			room -= worst(len(o.Written.Digest))
 		}

@@ -147,11 +147,11 @@ func (c *Client) failures(ctx context.Context, p *transfer.Progress) (all []tran
 			case o.Type == transfer.ItemBad && o.Err.Kind == transfer.KindExists:
 				doubled++ // another source has its name at the destination, and has it again
 			case o.Type == transfer.ItemBad: // it may be a directory, or match something, by now
-				all = append(all, o.Source+"/")
+				all = append(all, o.Reads()+"/")
 			default:
-				all = append(all, o.Source)
+				all = append(all, o.Reads())
 			}
-			size += len(o.Source)
+			size += len(o.Reads())
 		}
 		return size <= wire.MaxControl
 	})

@@ -34,7 +34,7 @@ import (
 // can, see CheckDamage.
 const (
 	journalMagic   = "FERRYITM"
-	journalVersion = 3
+	journalVersion = 4
 	journalEnd     = 255
 	maxJournalItem = 64 << 10
 )

@@ -67,6 +67,7 @@ func encodeItem(b []byte, it transfer.Item) []byte {
 	}
 	text(string(it.Source))
 	text(string(it.Name))
+	text(string(it.Picked))
 	var kind transfer.Kind
 	var words, hint string
 	if it.Err != nil {
@@ -115,7 +116,7 @@ func decodeItem(body []byte, skim bool) (it transfer.Item, end bool, tally Tally
 		it.Type = transfer.ItemType(kind)
 		it.Arg = int(binary.BigEndian.Uint32(f.take(4)))
 		it.Size = int64(binary.BigEndian.Uint64(f.take(8)))
-		it.Source, it.Name = transfer.Path(f.text()), transfer.Path(f.text())
+		it.Source, it.Name, it.Picked = transfer.Path(f.text()), transfer.Path(f.text()), transfer.Path(f.text())
 		k := transfer.Kind(f.take(1)[0])
 		words, hint := f.text(), f.text()
 		if k != transfer.KindNone && !skim {

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -84,11 +85,15 @@ func (s *Source) Move(to ...transfer.State) error {
 type Delete struct {
 	V       int              `json:"v"`
 	Source  transfer.Path    `json:"source"`
+	Picked  transfer.Path    `json:"picked,omitempty"` // that of the item
 	Version transfer.Version `json:"version"`
 	Aside   string           `json:"aside,omitempty"`
 	Archive transfer.Path    `json:"archive,omitempty"` // where it goes instead, if its name there is free
 	Form    bool             `json:"form,omitempty"`    // what its place has kept of its content goes, too
 }
+
+// Reads is transfer.Item.Reads.
+func (d *Delete) Reads() transfer.Path { return cmp.Or(d.Picked, d.Source) }
 
 // Source reads a record; nil where there is none.
 func (t *Tx) Source(id transfer.ID) (*Source, error) {

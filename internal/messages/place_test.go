@@ -249,6 +249,27 @@ func pick(t *testing.T, q *queues, source transfer.Path) transfer.Item {
 	return all[0]
 }
 
+// An item has the queue as the request names it, and the picked messages apart from the name. An item without picked
+// messages has the name alone.
+func TestPickedMessagesAreNotInTheName(t *testing.T) {
+	q := newQueues()
+	q.put("", "a", 0, false)
+	q.put("g", "b", 1, true)
+	for source, want := range map[transfer.Path]transfer.Item{
+		"queue:ORDERS":                                    {Source: "queue:ORDERS", Picked: "queue:ORDERS?mark=first&picked=2-2-2"},
+		"queue:ORDERS?delimiter=%7C":                      {Source: "queue:ORDERS?delimiter=%7C", Picked: "queue:ORDERS?delimiter=%7C&mark=first&picked=2-2-2"},
+		"queue:ORDERS?group=g":                            {Source: "queue:ORDERS?group=g", Picked: "queue:ORDERS?group=g&mark=first&picked=2-1-1&writer=bob"},
+		"queue:ORDERS?group=*":                            {Source: "queue:ORDERS?group=g", Picked: "queue:ORDERS?group=%2A&mark=first&picked=2-1-1&picked-group=g&writer=bob"},
+		"queue:ORDERS?after=1&mark=first&picked=2-1-1":    {Source: "queue:ORDERS?after=1", Picked: "queue:ORDERS?after=1&mark=first&picked=2-1-1"},
+		"queue:NONE":                                      {Source: "queue:NONE"},
+		"queue:NONE?mark=first&picked=2-2-2&split-size=3": {Source: "queue:NONE?mark=first&picked=2-2-2&split-size=3"},
+	} {
+		if it := pick(t, q, source); it.Source != want.Source || it.Picked != want.Picked {
+			t.Errorf("%s: the item is %s, read by %s; want %s, %s", source, it.Source, it.Picked, want.Source, want.Picked)
+		}
+	}
+}
+
 // Messages that come after the walk are not sent, and not taken.
 func TestMessagesBecomeAFile(t *testing.T) {
 	q := newQueues()
@@ -258,19 +279,19 @@ func TestMessagesBecomeAFile(t *testing.T) {
 	it := pick(t, q, "queue:ORDERS?delimiter=%7C")
 	q.put("", "later", 0, false)
 	s := NewSource(q)
-	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Reads(), false)
 	must(t, err)
 	got, err := io.ReadAll(f)
 	if err != nil || string(got) != "a||ccc" || f.Unchanged() != nil || it.Size != 6 {
 		t.Fatalf("%q of %+v, %v", got, it, err)
 	}
 	v := f.Facts().Version
-	must(t, s.Delete(it.Source, v, "", false))
+	must(t, s.Delete(it.Reads(), v, "", false))
 	if left := q.texts(); !slices.Equal(left, []string{"later"}) {
 		t.Errorf("left are %q", left)
 	}
-	must(t, s.Delete(it.Source, v, "", true))
-	wantKind(t, s.Delete(it.Source, v, "", false), transfer.KindMissing)
+	must(t, s.Delete(it.Reads(), v, "", true))
+	wantKind(t, s.Delete(it.Reads(), v, "", false), transfer.KindMissing)
 	if left := q.texts(); !slices.Equal(left, []string{"later"}) {
 		t.Errorf("left are %q", left)
 	}
@@ -328,12 +349,12 @@ func TestSomebodyElseTakes(t *testing.T) {
 		q.put("", s, 0, false)
 	}
 	it, s := pick(t, q, "queue:ORDERS"), NewSource(q)
-	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Reads(), false)
 	must(t, err)
 	must(t, q.Take(t.Context(), wire.QueueSpan{Queue: "ORDERS", Last: 1}))
 	_, err = io.ReadAll(f)
 	wantKind(t, err, transfer.KindChanging)
-	wantKind(t, s.Delete(it.Source, f.Facts().Version, "", false), transfer.KindChanging, "stay")
+	wantKind(t, s.Delete(it.Reads(), f.Facts().Version, "", false), transfer.KindChanging, "stay")
 	if len(q.texts()) != 2 {
 		t.Errorf("left are %q", q.texts())
 	}
@@ -348,12 +369,12 @@ func TestGroups(t *testing.T) {
 	}
 	q.put("g", "2", 2, true)
 	it, s := pick(t, q, "queue:ORDERS?group=g"), NewSource(q)
-	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Reads(), false)
 	must(t, err)
 	if got, err := io.ReadAll(f); err != nil || string(got) != "12" {
 		t.Errorf("%q, %v", got, err)
 	}
-	must(t, s.Delete(it.Source, f.Facts().Version, "", false))
+	must(t, s.Delete(it.Reads(), f.Facts().Version, "", false))
 	if !slices.Equal(q.texts(), []string{"x"}) {
 		t.Errorf("left are %q", q.texts())
 	}
@@ -383,18 +404,18 @@ func TestFirstCompleteGroup(t *testing.T) {
 	q.put("g", "c", 3, false)
 
 	var again []transfer.Item
-	_, err := s.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS?group=*&delimiter=%3B&delimiter-at=before"}), Only: []transfer.Path{it.Source}},
+	_, err := s.Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS?group=*&delimiter=%3B&delimiter-at=before"}), Only: []transfer.Path{it.Reads()}},
 		func(it transfer.Item) error { again = append(again, it); return nil })
 	must(t, err)
-	if len(again) != 1 || again[0].Source != it.Source {
-		t.Errorf("a repeated walk picks %+v, not %s", again, it.Source)
+	if len(again) != 1 || again[0].Reads() != it.Reads() {
+		t.Errorf("a repeated walk picks %+v, not %s", again, it.Reads())
 	}
-	f, err := s.Files(transfer.Location{}).Open(it.Source, false)
+	f, err := s.Files(transfer.Location{}).Open(it.Reads(), false)
 	must(t, err)
 	if got, err := io.ReadAll(f); err != nil || string(got) != ";a;b" || it.Size != int64(len(got)) {
 		t.Errorf("%q of %d bytes, %v", got, it.Size, err)
 	}
-	must(t, s.Delete(it.Source, f.Facts().Version, "", false))
+	must(t, s.Delete(it.Reads(), f.Facts().Version, "", false))
 	if !slices.Equal(q.texts(), []string{"1", "2", "c"}) {
 		t.Errorf("left are %q", q.texts())
 	}

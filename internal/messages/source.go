@@ -67,8 +67,8 @@ func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) 
 	return 0, 0, transfer.Errorf(transfer.KindMissing, "%s is a queue, and no directory", p)
 }
 
-// Walk picks the messages that are there, as one item for each source. Which they are is in the item's
-// path: what comes later is another transfer's.
+// Walk picks the messages that are there, as one item for each source. Which they are is in
+// Item.Picked, and not in the name: what comes later is another transfer's.
 func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	first := 0
 	if w.After != nil {
@@ -88,14 +88,17 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		if err == nil && !w.Taker.IsZero() {
 			err = s.hold(ctx, &a, w.Taker)
 		}
-		it := transfer.Item{Type: transfer.ItemFile, Source: a.Path(), Name: transfer.Path(a.Queue), Size: a.size(), Arg: arg}
+		it := transfer.Item{Type: transfer.ItemFile, Source: Plain(a.Path()), Picked: a.Path(), Name: transfer.Path(a.Queue), Size: a.size(), Arg: arg}
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
 		case transfer.KindOf(err).Waits():
 			return 0, err
 		case err != nil:
-			it = transfer.Item{Type: transfer.ItemBad, Source: source.Path, Arg: arg, Err: transfer.AsError(err)}
+			it = transfer.Item{Type: transfer.ItemBad, Source: Plain(source.Path), Picked: source.Path, Arg: arg, Err: transfer.AsError(err)}
+		}
+		if it.Picked == it.Source {
+			it.Picked = ""
 		}
 		if err := emit(it); err != nil {
 			return 0, err

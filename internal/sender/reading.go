@@ -94,7 +94,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		k.close()
 	}
 
-	src, err := p.sources.Open(it.Source, unsized)
+	src, err := p.sources.Open(it.Reads(), unsized)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -104,7 +104,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 		err = p.mayDelete(r)
 	}
 	if err == nil {
-		r.form, err = p.formOf(it.Source, src)
+		r.form, err = p.formOf(it.Reads(), src)
 	}
 	if err != nil {
 		src.Close()
@@ -208,7 +208,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	p.b.End(r.item, offset)
 	if failpoint.Planted("deleted-when-sent") && p.task.options.Removes() {
 		d := p.cfg.Place.(place.Deleter)
-		d.Delete(r.it.Source, version, d.Aside(p.ID, r.item), false)
+		d.Delete(r.it.Reads(), version, d.Aside(p.ID, r.item), false)
 	}
 	return true, nil
 }

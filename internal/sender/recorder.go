@@ -261,7 +261,7 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 // remove notes that a source is to be deleted or archived. Where nothing proves that its file had
 // its final name, the source stays, with a warning.
 func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
-	d := ledger.Delete{Source: b.Source, Version: b.Version, Form: b.form, Archive: b.to}
+	d := ledger.Delete{Source: b.Source, Picked: b.Picked, Version: b.Version, Form: b.form, Archive: b.to}
 	if b.Taken.Certain() {
 		return t.PutDelete(r.ID, b.Item, d)
 	}

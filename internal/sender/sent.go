@@ -26,6 +26,7 @@ type sent struct {
 type begun struct {
 	kind   transfer.ItemType
 	source transfer.Path
+	picked transfer.Path
 	delete bool               // its source is to be deleted
 	form   bool               // and what is kept of its content
 	to     transfer.Path      // where it goes instead; empty: nowhere
@@ -46,7 +47,7 @@ func (s *sent) begin(n uint64, it transfer.Item, t *task) {
 
 func (s *sent) add(n uint64, it transfer.Item, t *task) *begun {
 	if s.items[n] == nil {
-		s.items[n] = &begun{kind: it.Type, source: it.Source, delete: t.options.Removes(), form: t.content, to: archived(t, it.Name)}
+		s.items[n] = &begun{kind: it.Type, source: it.Source, picked: it.Picked, delete: t.options.Removes(), form: t.content, to: archived(t, it.Name)}
 	}
 	return s.items[n]
 }
@@ -148,7 +149,7 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 		return is, "an outcome of another state of the file than was sent"
 	}
 
-	is.Source = b.source
+	is.Source, is.Picked = b.source, b.picked
 	return is, ""
 }
 

@@ -83,7 +83,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 			warnings[n] = transfer.AsError(err)
 			o.log.Warn("source neither deleted nor archived", "path", d.Source, "error", err)
 		} else if d.Form && d.Archive == "" { // in an archive it goes along
-			if err := deleter.DropForm(d.Source); err != nil {
+			if err := deleter.DropForm(d.Reads()); err != nil {
 				o.log.Warn("cannot delete the sidecar of a deleted source", "path", d.Source, "error", err)
 			}
 		}
@@ -97,7 +97,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 			case waits[n]:
 				continue
 			case warnings[n] == nil:
-				is := transfer.Outcome{Item: items[n], Type: transfer.ItemFile, Path: dels[n].Source, Source: dels[n].Source, Version: dels[n].Version}
+				is := transfer.Outcome{Item: items[n], Type: transfer.ItemFile, Path: dels[n].Source, Source: dels[n].Source, Picked: dels[n].Picked, Version: dels[n].Version}
 				if dels[n].Archive == "" {
 					gone = append(gone, is)
 					break
@@ -126,13 +126,13 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 // remove deletes or archives a source; at is where it is then.
 func remove(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path, err error) {
 	if d.Archive == "" {
-		return "", from.Delete(d.Source, d.Version, d.Aside, again)
+		return "", from.Delete(d.Reads(), d.Version, d.Aside, again)
 	}
 	to, ok := from.(place.Archiver)
 	if !ok {
 		return "", transfer.Errorf(transfer.KindInternal, "internal error: sources are to be archived in a place that cannot do so")
 	}
-	return to.Archive(d.Source, d.Version, d.Aside, d.Archive, again)
+	return to.Archive(d.Reads(), d.Version, d.Aside, d.Archive, again)
 }
 
 // done is the word for what becomes of a source.

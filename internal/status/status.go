@@ -301,7 +301,7 @@ func (p *Picture) weigh(e *entry) {
 	size := basics(e) + weight(e.Reason)
 	for i := range e.Failures {
 		o := &e.Failures[i]
-		size += len(o.Path) + len(o.Source) + len(o.Note) + weight(o.Err) + 256
+		size += len(o.Path) + len(o.Source) + len(o.Picked) + len(o.Note) + weight(o.Err) + 256
 	}
 
 	p.bytes += size - e.bytes

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -44,7 +45,12 @@ type Item struct {
 	Mtime  int64  // of a file as the walk saw it, nanoseconds since 1970; no journal has it
 	Arg    int    // the request item that it comes from, from 0
 	Err    *Error // of an ItemBad
+	Picked Path   // the path by which the source is read, where Source is only its name; see Reads
 }
+
+// Reads returns the path by which the source of an item is read. For messages of a queue it says which messages the
+// walk has picked, and Source does not.
+func (it *Item) Reads() Path { return cmp.Or(it.Picked, it.Source) }
 
 // Taken says that another program took a file from the destination before the outcome
 // of its item was on record.
@@ -88,6 +94,7 @@ type Outcome struct {
 	Existed bool     `json:"existed,omitempty"`       // a directory that this transfer did not make
 	Version Version  `json:"version,omitempty"`       // of the source, handed back to it
 	To      uint64   `json:"to,omitempty"`            // the Target of its request item; 0: the transfer's DEST
+	Picked  Path     `json:"picked,omitempty"`        // that of the Item; only the source agent knows it
 	Err     *Error   `json:"error,omitempty"`
 }
 
@@ -100,6 +107,9 @@ type Written struct {
 	Records int64  `json:"records,omitempty"` // of a record file
 	Long    int64  `json:"long,omitempty"`    // lines or records that were too long for one record: wrapped or truncated
 }
+
+// Reads is Item.Reads.
+func (o *Outcome) Reads() Path { return cmp.Or(o.Picked, o.Source) }
 
 // OK reports whether the item arrived.
 func (o *Outcome) OK() bool { return o.Err == nil }

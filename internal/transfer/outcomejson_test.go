@@ -60,7 +60,7 @@ func someOutcomes(r *rand.Rand) []Outcome {
 	for n := range outs {
 		fill(r, reflect.ValueOf(&outs[n]).Elem())
 		if r.IntN(5) > 0 {
-			outs[n].Note = ""
+			outs[n].Note, outs[n].Picked = "", ""
 		}
 	}
 	return outs

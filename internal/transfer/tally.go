@@ -23,7 +23,7 @@ func checkTally(s string) error {
 	return nil
 }
 
-// Sum adds a file that arrived to the tally: its source's path, its size and its digest. The order in which
+// Sum adds a file that arrived to the tally: the path by which its source was read, its size and its digest. The order in which
 // files are added makes no difference.
 func (c *Counts) Sum(o *Outcome) {
 	if !o.OK() || o.Type != ItemFile {
@@ -33,7 +33,7 @@ func (c *Counts) Sum(o *Outcome) {
 	h.Write(binary.BigEndian.AppendUint64(nil, uint64(o.Size)))
 	h.Write([]byte(o.Digest))
 	h.Write([]byte{0})
-	h.Write([]byte(o.Source))
+	h.Write([]byte(o.Reads()))
 	one := h.Sum(nil)
 
 	var sum [tallySize]byte // of none so far

@@ -224,7 +224,7 @@ func outcome(o *transfer.Outcome) string {
 	return broken(
 		rule{"an item out of its range", o.Item < MaxItems && o.To <= MaxItems},
 		rule{"a type that is none", within(uint32(o.Type), uint32(transfer.ItemFile), uint32(transfer.ItemBad))},
-		rule{"a path that is none", plainPath(o.Path, maxJoined) && plainPath(o.Source, maxJoined)},
+		rule{"a path that is none", plainPath(o.Path, maxJoined) && plainPath(o.Source, maxJoined) && plainPath(o.Picked, maxJoined)},
 		rule{"a size out of its range", within(o.Size, 0, MaxSize)},
 		rule{"a digest that is none", len(o.Digest) <= maxSum && len(o.SrcSum) <= maxSum && len(w.Digest) <= maxSum},
 		rule{"figures out of their range", within(w.Size, 0, MaxSize) && within(w.Base, 0, w.Size) && within(w.Records, 0, MaxSize) && within(w.Long, 0, MaxSize)},
