@@ -37,7 +37,8 @@ const (
 // upAnswer is what it says.
 type upAnswer struct {
 	V        int                 `json:"v"`
-	Agents   map[string]bool     `json:"agents"` // name, ready
+	Agents   map[string]bool     `json:"agents"`             // name, ready
+	Starting bool                `json:"starting,omitempty"` // coordination has not been started yet
 	Channels []qmgr.ChannelState `json:"channels,omitempty"`
 	Error    *transfer.Error     `json:"error,omitempty"`
 }
@@ -51,11 +52,12 @@ type upDesk struct {
 	links *qmgr.Channels
 	rules func() (*trust.Document, error) // nil: anybody may do anything
 	ready map[string]*atomic.Bool         // agents
+	begun atomic.Bool                     // coordination has been started, or is not to be
 }
 
 // openDesk answers for as long as the connection is there.
 func openDesk(conn *qmgr.Conn, links *qmgr.Channels, rules func() (*trust.Document, error), names []string) (*upDesk, error) {
-	d := &upDesk{conn, links, rules, map[string]*atomic.Bool{}}
+	d := &upDesk{conn: conn, links: links, rules: rules, ready: map[string]*atomic.Bool{}}
 	for _, n := range names {
 		d.ready[n] = new(atomic.Bool)
 	}
@@ -68,7 +70,7 @@ func (d *upDesk) asked(m qmgr.Message) {
 		return
 	}
 	asker := wire.LastToken(m.Subject)
-	ans := upAnswer{V: 1, Agents: map[string]bool{}}
+	ans := upAnswer{V: 1, Agents: map[string]bool{}, Starting: !d.begun.Load()}
 	if len(m.Data) > 0 {
 		ans.Error = transfer.AsError(d.change(asker, m.Data))
 	}

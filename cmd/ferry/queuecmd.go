@@ -196,16 +196,32 @@ func newQueuePut() *cobra.Command {
 			return transfer.Errorf(transfer.KindTooLarge, "the message is larger than %d bytes", wire.MaxQueuePut).
 				WithHint(fmt.Sprintf("`ferry send FILE AGENT:queue:%s` takes larger ones", what.Queue))
 		}
-		ans, err := q.askQueue(cmd, what)
+		net, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ans, err := client.AskQueue(ctx, net, what)
 		if err == nil && q.json {
 			printJSON(cmd, queueMessageLine{MessageType: "put", Queue: what.Queue, Number: ans.Number, Group: what.Group})
 		}
-		return err
+		return unanswered(what.Queue, err)
 	}}
 	q.add(c)
 	c.Flags().StringVar(&what.Group, "group", "", "the group that it is one message of")
 	c.Flags().BoolVar(&what.Last, "last", false, "it is the last one of its group")
 	return c
+}
+
+// unanswered is the error of a message that was to be put into a queue. Without an answer it says that the
+// message may have been stored.
+func unanswered(queue transfer.QueueName, err error) error {
+	switch transfer.KindOf(err) {
+	case transfer.KindTimeout, transfer.KindNoManager:
+		return transfer.Errorf(transfer.KindNoManager, "the message may have been stored in the queue %s: %w", queue, err).
+			WithHint(fmt.Sprintf("look at the queue with `ferry queue show %s` before the message is put again", queue))
+	}
+	return err
 }
 
 func newQueueGet() *cobra.Command {

@@ -82,7 +82,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 			return nil // a queue manager without agents of its own
 		}
 		missing := ""
-		if err == nil && json.Unmarshal(data, &ans) == nil {
+		if err == nil && json.Unmarshal(data, &ans) == nil && !ans.Starting {
 			for n, up := range ans.Agents {
 				if !up {
 					missing = n
@@ -101,6 +101,10 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 				missingAgents(ctx, cmd, conn, network, ans.Agents)
 				return nil
 			}
+		}
+		if ans.Starting && time.Now().After(deadline) {
+			return transfer.Errorf(transfer.KindTimeout, "coordination in the process of the queue manager at %s has not started within %s", network, timeout).
+				WithHint("see the log of `ferry up`")
 		}
 		if missing == "" && time.Now().After(deadline) {
 			return transfer.Errorf(transfer.KindTimeout, "the queue manager at %s has not said within %s which agents run in its process", network, timeout).

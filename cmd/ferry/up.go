@@ -407,6 +407,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 			return err
 		}
 	}
+	desk.begun.Store(true)
 	defer beside.stop() // before the connection of coordination is closed
 
 	out := cmd.OutOrStdout()

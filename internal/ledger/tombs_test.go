@@ -8,7 +8,7 @@ import (
 )
 
 // Restore removes the tombstone of a missing first message. A transfer that its source has cancelled stays
-// cancelled, in whatever order the two are noted.
+// cancelled, in either order of the two notes.
 func TestRestoreKeepsCancels(t *testing.T) {
 	l := open(t, t.TempDir())
 	defer l.Close()

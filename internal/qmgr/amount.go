@@ -9,7 +9,7 @@ import (
 // Limits of an amount.
 const (
 	// takenWorth is the time that an answer is worth at the measured rate. The next one is on the line with it. Other
-	// messages wait behind both: acknowledgements among them, without which the data that leave stand still. The
+	// messages wait behind both. The data that leave stand still until their acknowledgements arrive. The
 	// shortest round trip of the line comes on top.
 	takenWorth = 150 * time.Millisecond
 	// takenLeast is the least answer: a question and the head of its answer have 1 KiB.

@@ -259,7 +259,12 @@ func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult
 	case t.MaxBytes < 0 || t.Replicas < 0 || t.Replicas > 5:
 		return res, transfer.Errorf(transfer.KindUsage, "a queue of %d bytes and %d replicas cannot be", t.MaxBytes, t.Replicas)
 	}
-	s, err := l.js().CreateStream(ctx, queueConfig(t))
+	cfg := queueConfig(t)
+	s, err := l.js().CreateStream(ctx, cfg)
+	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && isFull(api) {
+		return res, transfer.Errorf(transfer.KindNoSpace, "the store of the queue manager has no room for the queue %s of %s beside the limits of the other queues", t.Span.Queue, transfer.FormatBytes(cfg.MaxBytes)).
+			WithHint("give a smaller --max-bytes, or remove a queue with `ferry queue rm`")
+	}
 	if tooFew(err) {
 		return res, transfer.Errorf(transfer.KindUsage, "the queue %s cannot be kept %d times: the queue manager has fewer members", t.Span.Queue, t.Replicas)
 	}

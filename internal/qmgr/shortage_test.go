@@ -188,6 +188,8 @@ func TestFullDiskIsNotFullQueue(t *testing.T) {
 		_, err := QueuesOf(manager).Create(ctx, q, 64<<10, 0)
 		must(t, err)
 	}
+	_, err = QueuesOf(manager).Create(ctx, "HUGE", 1<<40, 0)
+	wantKind(t, err, transfer.KindNoSpace, "no room for the queue HUGE of 1.0 TiB")
 	for name, keep := range map[string]func(*Conn) keeper{
 		"asked":   func(c *Conn) keeper { return asker{c} },
 		"library": func(c *Conn) keeper { return library{js: c.control.js} },

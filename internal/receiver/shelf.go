@@ -301,8 +301,8 @@ func (i taking) all(o *wire.Open) (bool, error) {
 	return true, nil
 }
 
-// refuseUnknown answers an OPEN of a transfer that has no record here, and whose shelf has lost its first message or is
-// empty. It reports false where the transfer can begin again, because nothing of it was taken.
+// refuseUnknown answers an OPEN of a transfer without a record here. The first message of its shelf is missing, or the
+// shelf is empty. It reports false where the transfer can begin again, because nothing of it was taken.
 func (i taking) refuseUnknown(o *wire.Open) bool {
 	all, err := i.all(o)
 	switch {
@@ -314,7 +314,7 @@ func (i taking) refuseUnknown(o *wire.Open) bool {
 	return !all
 }
 
-// restore lets a transfer begin whose shelf has lost its first message, where no other ledger has taken it.
+// restore lets a transfer begin although the first message of its shelf is missing, if no other ledger has taken it.
 func (i taking) restore(o *wire.Open) error {
 	headless := false
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {

@@ -199,7 +199,7 @@ func (r Desk) hand(ctx context.Context, p *shelved) Taking {
 	return Taking{Verdict: Later}
 }
 
-// behead notes that a transfer, which is not known here, has a shelf whose first message is gone: the queue
+// behead notes that a transfer without a record here has a shelf without its first message: the queue
 // manager has lost it, or an earlier ledger has taken it (R35).
 func (r Desk) behead(id transfer.ID) {
 	r.mu.Lock()

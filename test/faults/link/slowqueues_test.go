@@ -50,6 +50,8 @@ const (
 	// down as an answer and up as a chunk, and the acknowledgements of each way need a part of the other. The line then carries
 	// 1.10 to 1.30 times the payload each way.
 	twoWays = 1.4
+	// fallen is the same where the rate falls: the bytes that are under way then were measured for the faster line.
+	fallen = 1.8
 	// chatter is how many bytes a second the line carries beside a transfer, in each direction: signs of life, progress,
 	// acknowledgements and audit records. On 64 kbit/s that is a fifth of it.
 	chatter = 2 << 10
@@ -194,6 +196,9 @@ func (s *queueStory) measure(agent string, all int64, times int, args ...string)
 	loose := s.loose
 	if agent == source { // the agent reads the queue
 		loose = max(loose, twoWays)
+	}
+	if s.falls {
+		loose = max(loose, fallen)
 	}
 	again, most := all/50, loose*worth.Seconds()
 	if s.falls {
