@@ -34,7 +34,7 @@ type holder struct {
 	V           int       `json:"v"`
 	Instance    string    `json:"instance"`
 	Incarnation string    `json:"incarnation"`
-	Mark        string    `json:"mark"` // of the ledger; see ledger.Ledger.Mark, qmgr.StoreView
+	Mark        string    `json:"mark"` // of the ledger; see ledger.Mark, qmgr.StoreView
 	Host        string    `json:"host"`
 	Dir         string    `json:"dir"` // of its ledger, on Host
 	Since       time.Time `json:"since"`
@@ -331,7 +331,7 @@ func (o *owner) number() {
 		return
 	}
 	var n uint64
-	mark, err := o.ledger.Mark()
+	mark, err := ledger.Mark(o.ledger)
 	if err == nil && o.ledger.View(func(t *ledger.Tx) error { n = ledger.Numbered(t); return nil }) == nil {
 		o.mu.Lock()
 		o.mine.Numbered, o.mine.Mark = n, mark

@@ -99,20 +99,20 @@ func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
 
 // Behead notes at a destination that the first message of a source's shelf is missing, so that the transfer
 // does not begin. Restore takes that back.
-func (t *Tx) Behead(id transfer.ID, source transfer.AgentName) error {
+func Behead(t *Tx, id transfer.ID, source transfer.AgentName) error {
 	return t.entomb(tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled, Headless: true})
 }
 
 // Headless reports whether the tombstone of a transfer is one that Behead has made.
-func (t *Tx) Headless(id transfer.ID, source transfer.AgentName) (bool, error) {
+func Headless(t *Tx, id transfer.ID, source transfer.AgentName) (bool, error) {
 	var s Tombstone
 	_, err := getJSON(t.tx.Bucket(bTombs), "tombstone", tombOf(id, source), &s)
 	return s.Headless, err
 }
 
 // Restore removes the tombstone that Behead has made, and no other one.
-func (t *Tx) Restore(id transfer.ID, source transfer.AgentName) error {
-	if headless, err := t.Headless(id, source); err != nil || !headless {
+func Restore(t *Tx, id transfer.ID, source transfer.AgentName) error {
+	if headless, err := Headless(t, id, source); err != nil || !headless {
 		return err
 	}
 	t.made.tombs--

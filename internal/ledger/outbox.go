@@ -114,7 +114,7 @@ func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byt
 
 // Mark names the ledger in the state that it has since it was found to be an older copy of itself, or since it was made.
 // A copy that is put back later has the same mark until Renumber has found it out.
-func (l *Ledger) Mark() (mark string, err error) {
+func Mark(l *Ledger) (mark string, err error) {
 	err = l.View(func(t *Tx) error {
 		mark = l.IncarnationText()
 		if n := getU64(t.tx.Bucket(bMeta), "set back to"); n > 0 {

@@ -17,10 +17,10 @@ func TestRestoreKeepsCancels(t *testing.T) {
 		notes  []func(*ledger.Tx, transfer.ID, transfer.AgentName) error
 		buried bool
 	}{
-		{"a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).Behead}, false},
+		{"a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{ledger.Behead}, false},
 		{"a cancel", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).EntombOf}, true},
-		{"a missing message and a cancel", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).Behead, (*ledger.Tx).EntombOf}, true},
-		{"a cancel and a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).EntombOf, (*ledger.Tx).Behead}, true},
+		{"a missing message and a cancel", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{ledger.Behead, (*ledger.Tx).EntombOf}, true},
+		{"a cancel and a missing message", []func(*ledger.Tx, transfer.ID, transfer.AgentName) error{(*ledger.Tx).EntombOf, ledger.Behead}, true},
 	} {
 		id := transfer.ID{15: byte(n)}
 		for _, note := range c.notes {
@@ -37,7 +37,7 @@ func TestRestoreKeepsCancels(t *testing.T) {
 		if !buried() {
 			t.Errorf("%s: there is no tombstone", c.name)
 		}
-		if err := l.Update(func(tx *ledger.Tx) error { return tx.Restore(id, "ALPHA") }); err != nil {
+		if err := l.Update(func(tx *ledger.Tx) error { return ledger.Restore(tx, id, "ALPHA") }); err != nil {
 			t.Fatal(err)
 		}
 		if buried() != c.buried {
@@ -52,7 +52,7 @@ func TestMarkOfAnOlderCopy(t *testing.T) {
 	l := open(t, dir)
 	mark := func() string {
 		t.Helper()
-		m, err := l.Mark()
+		m, err := ledger.Mark(l)
 		if err != nil {
 			t.Fatal(err)
 		}

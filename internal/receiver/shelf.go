@@ -216,7 +216,7 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 	case i.rec == nil:
 		(Desk{i.r}).behead(i.id)
 		if i.r.mayEntomb(i.from) { // for a run after this one
-			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Behead(i.id, i.from) }); err != nil {
+			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return ledger.Behead(t, i.id, i.from) }); err != nil {
 				return Later, i.unwritable(err)
 			}
 		}
@@ -288,7 +288,7 @@ func (i taking) atHole() (Verdict, error) {
 // all reports whether this ledger has all that was ever taken of a transfer: it had the agent's name when
 // the first epoch was stored, and has not been replaced by an older copy since. An error is of a kind that waits.
 func (i taking) all(o *wire.Open) (bool, error) {
-	mark, err := i.r.cfg.Ledger.Mark()
+	mark, err := ledger.Mark(i.r.cfg.Ledger)
 	switch {
 	case err != nil:
 		return false, i.unwritable(err)
@@ -318,7 +318,7 @@ func (i taking) refuseUnknown(o *wire.Open) bool {
 func (i taking) restore(o *wire.Open) error {
 	headless := false
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-		headless, err = t.Headless(i.id, i.from)
+		headless, err = ledger.Headless(t, i.id, i.from)
 		return err
 	})
 	if err != nil {
@@ -331,7 +331,7 @@ func (i taking) restore(o *wire.Open) error {
 		return err
 	}
 	(Desk{i.r}).restore(i.id)
-	if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.Restore(i.id, i.from) }); err != nil {
+	if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return ledger.Restore(t, i.id, i.from) }); err != nil {
 		return i.unwritable(err)
 	}
 	return nil

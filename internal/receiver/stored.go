@@ -36,7 +36,7 @@ type Shelves interface {
 	// Mark names the store, as it was when the agent looked last; "" is that there is none. known is false before that.
 	Mark() (mark string, known bool)
 	// Compared reports whether the agent has compared its ledger with coordination's log in this run: by then an older
-	// copy of the ledger has another ledger.Ledger.Mark.
+	// copy of the ledger has another ledger.Mark.
 	Compared() bool
 }
 
