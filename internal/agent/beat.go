@@ -29,8 +29,9 @@ func (a *heartbeats) publishBeat(status string) {
 }
 
 // announceFor is how long an agent that starts publishes a heartbeat at each turn. Interest
-// takes a moment to pass a channel: another agent of the name may miss the first heartbeats.
-const announceFor = 3 * time.Second
+// takes a moment to pass a channel: another agent of the name may miss the first heartbeats. Until the next regular
+// heartbeat there is no gap, so that two agents of one name that start together hear each other within 5 s.
+const announceFor = wire.BeatEvery
 
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
 func (a *heartbeats) beatLoop() {

@@ -12,8 +12,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// late is when a test says that two agents of one name do not find each other, once both reach the queue manager. They have 5 s;
-// the rest is for a host that is busy. The log of each test has the time that it took.
+// late is when a test says that two agents of one name do not find each other, once both reach the queue manager. They have 5 s,
+// which test/protocol proves in virtual time; the rest is for a host that is busy. The log of each test has the time that it took.
 const late = 12 * time.Second
 
 // Of agents of one name that are started at the same instant one stays. The
