@@ -98,8 +98,7 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if reason, place := i.mustWait(); reason != nil {
-		i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id,
-			Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
+		i.r.send(i.from, busyAt(o, i.id, place, reason))
 		return
 	}
 
@@ -142,8 +141,11 @@ func (i *incoming) opened(o *wire.Open) {
 }
 
 // busy answers an OPEN with a reason to wait.
-func busy(o *wire.Open, id transfer.ID, why error) *wire.Message {
-	return &wire.Message{Kind: wire.KindBusy, Transfer: id, Busy: &wire.Busy{Nonce: o.Nonce, Place: 1, Reason: transfer.AsError(why)}}
+func busy(o *wire.Open, id transfer.ID, why error) *wire.Message { return busyAt(o, id, 1, why) }
+
+// busyAt is busy with a place in the queue. The source takes the answer for that of the OPEN with the nonce.
+func busyAt(o *wire.Open, id transfer.ID, place int, why error) *wire.Message {
+	return &wire.Message{Kind: wire.KindBusy, Transfer: id, Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: transfer.AsError(why)}}
 }
 
 // meet agrees on the lane.

@@ -442,7 +442,7 @@ func (i taking) openedStored(o *wire.Open) {
 			return
 		}
 		if reason, place := i.mustWait(); reason != nil {
-			i.r.send(i.from, &wire.Message{Kind: wire.KindBusy, Transfer: i.id, Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: reason}})
+			i.r.send(i.from, busyAt(o, i.id, place, reason))
 			return
 		}
 		i.r.release(i.id)

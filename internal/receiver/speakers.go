@@ -47,7 +47,7 @@ func (r *Receiver) full(from transfer.AgentName) bool {
 // turnAway answers an OPEN that there is no room for; other messages are repeated.
 func (r *Receiver) turnAway(m *wire.Message, reason *transfer.Error) {
 	if m.Kind == wire.KindOpen {
-		r.send(m.From, &wire.Message{Kind: wire.KindBusy, Transfer: m.Transfer, Busy: &wire.Busy{Nonce: m.Open.Nonce, Place: maxActors, Reason: reason}})
+		r.send(m.From, busyAt(m.Open, m.Transfer, maxActors, reason))
 	}
 }
 
