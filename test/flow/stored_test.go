@@ -421,7 +421,9 @@ func TestStoredFirstMessageLost(t *testing.T) {
 	slow := n.SendAsync(stored, "--limit", "300K", "ALPHA:slow", "BETA:out/") // its next message comes behind those of the other one
 	has(1)
 	fast := n.SendAsync(stored, "--limit", "2M", "ALPHA:fast", "BETA:out/")
-	has(6)
+	n.UntilEvery("the other transfer is being stored, too", 20*time.Millisecond, func() bool {
+		return n.Status(fast.ID()).BytesSent > mib // the second message leaves when the first one is stored
+	})
 	w.Close()
 	n.Kill(managers...)
 	for dir, copied := range before {
