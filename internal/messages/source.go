@@ -67,8 +67,8 @@ func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) 
 	return 0, 0, transfer.Errorf(transfer.KindMissing, "%s is a queue, and no directory", p)
 }
 
-// Walk picks the messages that are there, as one item for each source. Which they are is in
-// Item.Picked, and not in the name: what comes later is another transfer's.
+// Walk picks the messages that are there, as one item for each source. Item.Picked selects
+// them; the name does not. Messages that come later belong to another transfer.
 func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	first := 0
 	if w.After != nil {

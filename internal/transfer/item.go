@@ -45,11 +45,11 @@ type Item struct {
 	Mtime  int64  // of a file as the walk saw it, nanoseconds since 1970; no journal has it
 	Arg    int    // the request item that it comes from, from 0
 	Err    *Error // of an ItemBad
-	Picked Path   // the path by which the source is read, where Source is only its name; see Reads
+	Picked Path   // path that selects the messages of the source, if Source is only its name; see Reads
 }
 
-// Reads returns the path by which the source of an item is read. For messages of a queue it says which messages the
-// walk has picked, and Source does not.
+// Reads returns the path that the sender opens to read the source of an item. For messages of a queue this path selects
+// the messages that the walk has picked. Source does not.
 func (it *Item) Reads() Path { return cmp.Or(it.Picked, it.Source) }
 
 // Taken says that another program took a file from the destination before the outcome

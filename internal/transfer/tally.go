@@ -23,8 +23,8 @@ func checkTally(s string) error {
 	return nil
 }
 
-// Sum adds a file that arrived to the tally: the path by which its source was read, its size and its digest. The order in which
-// files are added makes no difference.
+// Sum adds a file that arrived to the tally: the path that the sender opened, the size and the digest. The order of
+// the files makes no difference.
 func (c *Counts) Sum(o *Outcome) {
 	if !o.OK() || o.Type != ItemFile {
 		return

@@ -61,23 +61,26 @@ func (w *Wire) Stored(stream string) (messages, last uint64) {
 	return s.CachedInfo().State.Msgs, s.CachedInfo().State.LastSeq
 }
 
-// Drop loses what a stream holds on some of its subjects.
-func (w *Wire) Drop(stream, subjects string) {
+// stream is a stream that is there.
+func (w *Wire) stream(name string) jetstream.Stream {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c)
 	w.n.must(err)
-	s, err := js.Stream(w.n.t.Context(), stream)
+	s, err := js.Stream(w.n.t.Context(), name)
 	w.n.must(err)
-	w.n.must(s.Purge(w.n.t.Context(), jetstream.WithPurgeSubject(subjects)))
+	return s
 }
 
-// Behead loses the first message that a stream holds on some of its subjects.
+// Drop removes the messages of a stream on some of its subjects, as a loss would.
+func (w *Wire) Drop(stream, subjects string) {
+	w.n.t.Helper()
+	w.n.must(w.stream(stream).Purge(w.n.t.Context(), jetstream.WithPurgeSubject(subjects)))
+}
+
+// Behead removes the first message of a stream on some of its subjects, as a loss would.
 func (w *Wire) Behead(stream, subjects string) {
 	w.n.t.Helper()
-	js, err := jetstream.New(w.c)
-	w.n.must(err)
-	s, err := js.Stream(w.n.t.Context(), stream)
-	w.n.must(err)
+	s := w.stream(stream)
 	m, err := s.GetMsg(w.n.t.Context(), 1, jetstream.WithGetMsgSubject(subjects))
 	w.n.must(err)
 	w.n.must(s.DeleteMsg(w.n.t.Context(), m.Sequence))
