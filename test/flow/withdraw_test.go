@@ -21,14 +21,21 @@ func TestWithdrawnRequestsNeverRun(t *testing.T) {
 	for i := range 12 {
 		sends = append(sends, n.SendAsync("--recovery-timeout", "3s", "ALPHA:a", fmt.Sprintf("BETA:out/%d", i)))
 	}
-	said := "it is withdrawn"
-	if n.Channels() {
-		said = "its withdrawal is not confirmed" // it was handed on to where the agent is, and nobody here can say whether that had it: what follows is certain all the same
-	}
+	withdrawn := 0
 	for _, s := range sends {
-		if r := s.Wait(); r.Code != 69 || !strings.Contains(r.Stderr, said) {
-			t.Fatalf("a request that nobody took ends with %d: %s", r.Code, r.Stderr)
+		r := s.Wait()
+		if strings.Contains(r.Stderr, "it is withdrawn") {
+			withdrawn++
+		} else if !strings.Contains(r.Stderr, "its withdrawal is not confirmed") { // the facts below are certain all the same
+			t.Fatalf("a request that no agent took ends with %d: %s", r.Code, r.Stderr)
 		}
+		if r.Code != 69 {
+			t.Fatalf("a request that no agent took ends with %d: %s", r.Code, r.Stderr)
+		}
+	}
+	// Over channels no queue manager here can say whether the agent had the requests. On a slow host a question may be late.
+	if withdrawn == 0 && !n.Channels() {
+		t.Error("no request of 12 is confirmed as withdrawn")
 	}
 	states := func(when string) {
 		t.Helper()
