@@ -76,6 +76,9 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	for {
 		var ans upAnswer
 		data, err := conn.Request(ctx, wire.AskSubject(wire.Up, conn.Self()), nil, time.Second)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready%s\n", conn.Facts().ServerName, degraded(conn))
 			missingAgents(ctx, cmd, conn, network, nil)
@@ -110,7 +113,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 			return transfer.Errorf(transfer.KindTimeout, "the queue manager at %s has not said within %s which agents run in its process", network, timeout).
 				WithHint("see whether `ferry up` still runs, and its log")
 		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
+		if time.Now().After(deadline) {
 			return transfer.Errorf(transfer.KindTimeout, "agent %s is not ready after %s", missing, timeout)
 		}
 		time.Sleep(readyPause)
@@ -171,6 +174,9 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 	says, said := time.Now().Add(saysAfter), ""
 	for {
 		missing, stored := qmgr.ClusterStanding(ctx, conn)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if missing == "" {
 			return nil
 		}
@@ -183,7 +189,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(missing))
 			}
 		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
+		if time.Now().After(deadline) {
 			return transfer.Errorf(transfer.KindTimeout, "queue manager %s is not ready: %s", conn.Facts().ServerName, missing).
 				WithHint("start the others, or see with `ferry qm ls` who is away")
 		}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,40 +16,71 @@ import (
 	"ferry/internal/wire"
 )
 
-// `ferry ready` waits for coordination of the same process, also where that has no agents.
-func TestReadyWaitsForCoordination(t *testing.T) {
+// startManager starts a queue manager without identities, and connects to it as its own process does.
+func startManager(t *testing.T) (*qmgr.Server, *qmgr.Conn) {
+	t.Helper()
 	t.Setenv("HOME", t.TempDir())
 	log := slog.New(slog.DiscardHandler)
 	server, err := qmgr.StartServer(t.Context(), qmgr.ServerConfig{Name: "QM", Dir: t.TempDir(), Listen: "127.0.0.1:0", Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer server.Shutdown()
+	t.Cleanup(server.Shutdown)
 	conn, err := qmgr.Connect(t.Context(), qmgr.ConnConfig{Server: server, Name: "ferry up", Self: wire.Up, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	t.Cleanup(conn.Close)
+	return server, conn
+}
+
+// runReady runs `ferry ready`, and returns all that it has printed.
+func runReady(ctx context.Context, at *qmgr.Server, timeout time.Duration) (string, error) {
+	var out bytes.Buffer
+	c := newReady()
+	c.SetOut(&out)
+	c.SetErr(&out)
+	c.SetContext(ctx)
+	c.SetArgs([]string{"--timeout", timeout.String(), at.URL()})
+	err := c.Execute()
+	return out.String(), err
+}
+
+// `ferry ready` waits for coordination of the same process, also where that has no agents.
+func TestReadyWaitsForCoordination(t *testing.T) {
+	server, conn := startManager(t)
 	desk, err := openDesk(conn, server.Channels(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ready := func(timeout time.Duration) (string, error) {
-		var out bytes.Buffer
-		c := newReady()
-		c.SetOut(&out)
-		c.SetErr(&out)
-		c.SetContext(t.Context())
-		c.SetArgs([]string{"--timeout", timeout.String(), server.URL()})
-		err := c.Execute()
-		return out.String(), err
-	}
-	if out, err := ready(500 * time.Millisecond); transfer.KindOf(err) != transfer.KindTimeout || !strings.Contains(err.Error(), "coordination") {
+	if out, err := runReady(t.Context(), server, 500*time.Millisecond); transfer.KindOf(err) != transfer.KindTimeout || !strings.Contains(err.Error(), "coordination") {
 		t.Errorf("before coordination has started: %v %s", err, out)
 	}
 	desk.begun.Store(true)
-	if out, err := ready(time.Minute); err != nil || !strings.Contains(out, "ready, 0 agents") {
+	if out, err := runReady(t.Context(), server, time.Minute); err != nil || !strings.Contains(out, "ready, 0 agents") {
 		t.Errorf("afterwards: %v %s", err, out)
+	}
+}
+
+// A signal ends `ferry ready` with the signal's own error and exit code: the command names no agent that it still waits for.
+func TestReadyInterrupted(t *testing.T) {
+	server, conn := startManager(t)
+	for name, answer := range map[string][]byte{"no answer": nil, "an agent is not ready": []byte(`{"v":1,"agents":{"ALPHA":false}}`)} {
+		ctx, end := context.WithCancelCause(t.Context())
+		stop, err := conn.Subscribe(wire.AllAsks(wire.Up), func(m qmgr.Message) {
+			if answer != nil {
+				conn.Answer(wire.LastToken(m.Subject), m.Reply, answer)
+			}
+			end(signalError{syscall.SIGTERM})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := runReady(ctx, server, time.Minute)
+		stop()
+		if code := exitCode(err, io.Discard); code != codeTerminated || strings.Contains(err.Error(), "agent") {
+			t.Errorf("%s: exit code %d, %v %s", name, code, err, out)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ type ConnConfig struct {
 // for bulk data once it is needed. They come back by themselves for as long as the Conn is not closed.
 // All methods may be called from any goroutine. Messages other than those of
 // PublishData travel compressed where that makes them smaller (compress.Messages) and
-// packRate allows, and are handed out plain.
+// packRate allows, answers at any rate, and are handed out plain.
 type Conn struct {
 	cfg     ConnConfig
 	where   string // names the queue manager in sentences
@@ -381,7 +381,7 @@ func PublishPlain(c *Conn, subject string, data []byte) error {
 	return c.control.publish(subject, data)
 }
 
-// packRate is the number of bytes of messages that a Conn compresses in a second; a message counts as a second's worth
+// packRate is the number of bytes of messages, answers apart, that a Conn compresses in a second; a message counts as a second's worth
 // at most. Compressing is for slow lines, and takes 40 µs for an acknowledgement. A line that carries more messages
 // than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
 const packRate = 32 << 10

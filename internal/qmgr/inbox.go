@@ -6,6 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"ferry/internal/compress"
 	"ferry/internal/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -33,7 +34,8 @@ func libraryInbox(self, secret string) string {
 
 // Answer sends an answer to the inbox that a question of whoever has the token to has named.
 // Its error is of KindUsage, and nothing was sent, where that is not an inbox of that token's
-// for answers of this Conn; otherwise it is Publish's. A long answer goes out in parts.
+// for answers of this Conn; otherwise it is Publish's. A long answer goes out in parts. Answers are compressed at any
+// rate: an asker has one of them at a time, and on a slow line the pages of a list would be the most of all bytes.
 func (c *Conn) Answer(to, inbox string, data []byte) error {
 	if asker, answerer, ok := wire.ReadInbox(inbox); !ok || asker != to || answerer != c.cfg.Self {
 		return transfer.Errorf(transfer.KindUsage, "an answer of %s to %.80q is wanted on %.80q, which is no inbox for that", c.cfg.Self, to, inbox)
@@ -41,7 +43,7 @@ func (c *Conn) Answer(to, inbox string, data []byte) error {
 	if !c.control.up.Load() {
 		return c.away()
 	}
-	return c.explain(answerInParts(c.control.conn(), inbox, c.packer.pack(data)), inbox, len(data))
+	return c.explain(answerInParts(c.control.conn(), inbox, compress.Messages.Pack(data)), inbox, len(data))
 }
 
 // request sends a question and waits for one answer, or for the queue manager's word that

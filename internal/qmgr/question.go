@@ -13,8 +13,12 @@ import (
 const (
 	// still is for how long nothing may move on a connection before a question on it is given up.
 	still = probeTimeout
-	// prompt is the part of its time-out within which a sign of life returns where nothing delays a question.
+	// prompt is the part of the time-out after which the first sign of life follows a question. A later one that takes
+	// longer than this part was delayed.
 	prompt = 4
+	// prompter is the part of the time-out within which the first sign of life returns where the question is no
+	// longer on the line.
+	prompter = 40
 	// lookEvery is between two looks whether something moves.
 	lookEvery = 500 * time.Millisecond
 )
@@ -23,9 +27,13 @@ const (
 // the answerer. The time that the line needs to carry the question and the answer comes on top, however slow
 // the line is: as long as bytes move on it, in either direction, the question is not given up.
 //
-// Where the time is over, a sign of life is sent behind the question. The queue manager answers it behind
-// all that it has for this connection. So an answer that is on its way arrives before it. Where the sign of
-// life has been delayed, the question may have been, too, and its time begins again, once.
+// A question that takes a quarter of its time-out is followed by a sign of life. The queue manager answers it
+// behind the question. Where the sign of life is late, the question was on the line until then, and its time
+// begins when the sign of life returns.
+//
+// Where the time is over, another sign of life follows. The queue manager answers it behind all messages that it has
+// for this connection. So an answer that is on its way arrives before it. Where this sign of life has been
+// delayed, the question may have been, too, and its time begins again, once.
 type question struct {
 	context.Context // the caller's
 	link            *link
@@ -40,7 +48,7 @@ type question struct {
 func (l *link) patient(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	p := &question{Context: ctx, link: l, timeout: timeout, done: make(chan struct{})}
 	stop := context.AfterFunc(ctx, func() { p.end(ctx.Err()) })
-	timer := time.AfterFunc(timeout, p.over)
+	timer := time.AfterFunc(timeout/prompt, p.follow)
 	return p, func() {
 		timer.Stop()
 		stop()
@@ -73,17 +81,23 @@ func (p *question) end(why error) {
 	}
 }
 
-// over ends the question, unless it or its answer may still be on the line.
-func (p *question) over() {
-	began := time.Now()
-	if failpoint.Planted("question-by-time") {
-		p.end(context.DeadlineExceeded)
-		return
+// follow ends the question when its time is over, unless it or its answer may still be on the line.
+func (p *question) follow() {
+	end := time.Now().Add(p.timeout - p.timeout/prompt)
+	byTime := failpoint.Planted("question-by-time")
+	if !byTime && p.delayed(prompter) {
+		end = time.Now().Add(p.timeout)
 	}
-	if p.link.passes(p) && time.Since(began) > p.timeout/prompt && !sleep(p, p.timeout, nil) {
+	if !sleep(p, time.Until(end), nil) && !byTime && p.delayed(prompt) && !sleep(p, p.timeout, nil) {
 		p.link.passes(p)
 	}
 	p.end(context.DeadlineExceeded)
+}
+
+// delayed sends a sign of life and reports whether it came back, but took longer than a part of the time-out.
+func (p *question) delayed(part time.Duration) bool {
+	began := time.Now()
+	return p.link.passes(p) && time.Since(began) > p.timeout/part
 }
 
 // passes sends a sign of life and reports whether it came back. It waits as long as something moves on the

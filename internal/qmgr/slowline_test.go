@@ -99,10 +99,12 @@ func noise(n int) []byte {
 	return b
 }
 
-// answering has a Conn answer each question to it with data.
-func answering(t *testing.T, c *Conn, data []byte) {
+// answering has a Conn answer each question to it with data, a time after the question.
+func answering(t *testing.T, c *Conn, after time.Duration, data []byte) {
 	t.Helper()
-	stop, err := c.Subscribe(wire.AllAsks(c.Self()), func(m Message) { c.Answer(wire.LastToken(m.Subject), m.Reply, data) })
+	stop, err := c.Subscribe(wire.AllAsks(c.Self()), func(m Message) {
+		time.AfterFunc(after, func() { c.Answer(wire.LastToken(m.Subject), m.Reply, data) })
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,18 +112,21 @@ func answering(t *testing.T, c *Conn, data []byte) {
 }
 
 // A question does not time out while its answer arrives: neither where the line of the asker is slow, nor where
-// that of the answerer is. One without an answer does.
+// that of the answerer is. The answerer has the whole time-out, also where the question takes most of it on the line. A question
+// without an answer times out.
 func TestQuestionsOverSlowLines(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	line := layLine(t, s)
 	data, long := noise(lineRate), noise(3*lineRate)
 	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
-	answering(t, near, data)
-	answering(t, far, long)
+	answering(t, near, 0, data)
+	answering(t, far, 0, long)
 	const (
 		limit = 700 * time.Millisecond // less than the answer takes
 		more  = 4 * limit              // less than the long answer takes; a busy host can be silent for limit
 		short = 50 * time.Millisecond  // less than a part of it takes on the asker's line
+
+		lateLimit = 600 * time.Millisecond // more than a question takes on the line, and less than that and the answerer take
 	)
 	for _, c := range []struct {
 		asker, of *Conn
@@ -134,6 +139,13 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 			t.Errorf("%s asks %s, which has %s: %d of %d bytes, %v", c.asker.Self(), c.of.Self(), c.limit, len(answer), len(c.answer), err)
 		}
 	}
+	late := connect(t, ConnConfig{URL: s.URL(), Name: "LATE"})
+	answering(t, late, lateLimit/2, []byte("late"))
+	// The question is on the line for four fifths of its time-out.
+	asked := noise(int(lateLimit.Seconds() * lineRate * 8 / 10))
+	if answer, err := far.Request(testContext(t), wire.AskSubject(late.Self(), far.Self()), asked, lateLimit); err != nil || string(answer) != "late" {
+		t.Errorf("a question of %d bytes, whose answer takes half of %s: %q, %v", len(asked), lateLimit, answer, err)
+	}
 	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +153,26 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	defer stop()
 	_, err = near.Request(t.Context(), wire.AskSubject("MUTE", near.Self()), nil, 100*time.Millisecond)
 	wantKind(t, err, transfer.KindTimeout)
+}
+
+// Each page of a list travels compressed, also where one page follows another at once.
+func TestPagesAreCompressed(t *testing.T) {
+	s := start(t, t.TempDir(), "127.0.0.1:0")
+	line := layLine(t, s)
+	near, far := connect(t, ConnConfig{URL: s.URL(), Name: "NEAR"}), connect(t, ConnConfig{URL: line.url, Name: "FAR"})
+	page := bytes.Repeat([]byte(`{"kind":"item","path":"/srv/in/a","size":10}`), 1000)
+	answering(t, near, 0, page)
+	const pages = 5
+	before := line.carried.Load()
+	for range pages {
+		answer, err := far.Request(testContext(t), wire.AskSubject(near.Self(), far.Self()), nil, 5*time.Second)
+		if err != nil || !bytes.Equal(answer, page) {
+			t.Fatalf("a page of %d bytes, not %d: %v", len(answer), len(page), err)
+		}
+	}
+	if carried := line.carried.Load() - before; carried > int64(len(page)/2) {
+		t.Errorf("the line has carried %d bytes for %d pages of %d", carried, pages, len(page))
+	}
 }
 
 // A command that takes longer on its way than a sign of life may, and than its acknowledgement, comes once.
