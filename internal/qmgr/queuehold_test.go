@@ -24,7 +24,7 @@ func put(t *testing.T, q *Queues, n int) {
 	}
 }
 
-// A message that is too large for an answer is not held: the next one who asks hears of it, too.
+// A message that is too large for an answer is not held: the next asker is told the same.
 func TestNoClaimOfALargeMessage(t *testing.T) {
 	q, v := queued(t)
 	if _, err := q.Put(testContext(t), wire.QueueSpan{Queue: "ORDERS"}, false, make([]byte, wire.MaxQueuePeek+1)); err != nil {

@@ -56,7 +56,7 @@ func TestStoredAnotherEpochForAnotherLedger(t *testing.T) {
 	}
 }
 
-// A ledger is put aside, another one takes what was stored for the first one, and the first one is put back. The file does
+// A ledger is put aside, another one takes the file that was stored for the first one, and the first one is put back. The file does
 // not arrive twice.
 func TestStoredLedgerPutAside(t *testing.T) {
 	t.Parallel()
