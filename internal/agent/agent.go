@@ -101,8 +101,10 @@ type Agent struct {
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
-	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1)}, own: newOwner(c), disowned: disowned{of: map[string]int{}}}
+	own := newOwner(c)
+	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1), rewrite: own.look}, own: own, disowned: disowned{of: map[string]int{}}}
 	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
+	a.outbox.register = a.registerOnce
 	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
 	silent := false
 	if cfg.Claim == nil {
@@ -395,7 +397,7 @@ func (a *Agent) registerOnce(ctx context.Context) error {
 	}
 	var r wire.Registered
 	if ans, err := wire.DecodeAnswer(data); err == nil && json.Unmarshal(ans.Body, &r) == nil {
-		a.older.hearLog(r.Last)
+		a.older.hearLog(r.Last, r.Hash)
 	}
 	return nil
 }
@@ -496,9 +498,6 @@ func (a *Agent) ageLoop() {
 		case <-t.C():
 			err := a.ledger.AddRunning(time.Minute)
 			a.sched.forgetPeers()
-			if !a.older.compared.Load() {
-				_ = a.registerOnce(a.ctx) // tried again in a minute
-			}
 			if err == nil && minutes%60 == 0 {
 				err = errors.Join(a.ledger.Forget(Retention), a.calls.Age(Retention))
 			}

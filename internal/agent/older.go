@@ -15,14 +15,15 @@ import (
 const olderFor = 24 * time.Hour
 
 // An older says whether the ledger of an agent is an older copy of itself, as a backup that was
-// put back is. The numbers of audit records show it: coordination's log, or the owner's record of
-// the name, has greater ones than the ledger.
+// put back is. Audit records show it: coordination's log, or the owner's record of the name, has greater numbers than the
+// ledger, or the log has another record under a number. The second case is seen only before this run has sent records.
 type older struct {
 	*core
 	found atomic.Pointer[setBack]
-	// compared says that coordination's log was heard in this run.
+	// compared says that coordination's log was heard in this run. Until then no record is sent.
 	compared atomic.Bool
 	resend   chan struct{} // says that the outbox has other numbers now
+	rewrite  chan struct{} // says that the owner's record is to have another mark
 }
 
 // A setBack is one find, as the ledger keeps it.
@@ -35,6 +36,9 @@ type setBack struct {
 }
 
 func (s *setBack) String() string {
+	if s.Had >= s.Last {
+		return fmt.Sprintf("the ledger is an older copy: %s has another audit record %d of it; transfers that began after the copy end as unknown-outcome", s.Where, s.Last)
+	}
 	return fmt.Sprintf("the ledger is an older copy: it had %d audit records, and %s has %d of it; transfers that began after the copy end as unknown-outcome", s.Had, s.Where, s.Last)
 }
 
@@ -49,25 +53,33 @@ func (o *older) open() error {
 	})
 }
 
-// hearLog takes the number of the last audit record that coordination has of the ledger.
-func (o *older) hearLog(last uint64) {
-	if err := o.hear(last, "coordination"); err != nil {
+// hearLog takes the number of the last audit record that coordination has of the ledger, and its audit.HashOf if that is known.
+func (o *older) hearLog(last uint64, hash string) {
+	if err := o.hearRecord(last, hash, "coordination"); err != nil {
 		o.log.Error("write ledger failed", "error", err)
 		return
 	}
 	o.compared.Store(true)
 }
 
-// hear takes the number of the last audit record that others have of the ledger. Where the ledger
-// has not come so far, its records get numbers beyond that one: under the others' numbers they
-// would be taken for repeats.
-func (o *older) hear(last uint64, where string) error {
+// hear takes the number of the last audit record that others have of the ledger.
+func (o *older) hear(last uint64, where string) error { return o.hearRecord(last, "", where) }
+
+// hearRecord takes the number of the last audit record that others have of the ledger, and its hash if that is known. Where the
+// ledger has not come so far, or has another record of this number, its records get numbers beyond that one: under the
+// others' numbers they would be taken for repeats.
+func (o *older) hearRecord(last uint64, hash, where string) error {
 	if last > audit.MaxNumber/2 {
 		return nil
 	}
+	isOlder := func(t *ledger.Tx) (had uint64, is bool) {
+		had = ledger.Numbered(t)
+		record := ledger.Noted(t, last)
+		return had, had < last || hash != "" && record != nil && audit.HashOf(record) != hash
+	}
 	var s *setBack
 	err := o.ledger.View(func(t *ledger.Tx) error {
-		if had := ledger.Numbered(t); had < last {
+		if had, is := isOlder(t); is {
 			s = &setBack{V: 1, At: o.cfg.Clock.Now().UTC(), Had: had, Last: last, Where: where}
 		}
 		return nil
@@ -76,7 +88,9 @@ func (o *older) hear(last uint64, where string) error {
 		return err
 	}
 	err = o.ledger.Update(func(t *ledger.Tx) error {
-		if s.Had = ledger.Numbered(t); s.Had >= last {
+		is := false
+		if s.Had, is = isOlder(t); !is {
+			s = nil
 			return nil
 		}
 		if err := ledger.Renumber(t, last, renumbered); err != nil {
@@ -91,12 +105,13 @@ func (o *older) hear(last uint64, where string) error {
 		}
 		return err
 	})
-	if err != nil || s.Had >= last {
+	if err != nil || s == nil {
 		return err
 	}
 	o.found.Store(s)
 	o.log.Error("the ledger is an older copy; transfers that it does not know end as unknown-outcome", "records", s.Had, "known_records", s.Last, "known_by", where)
 	poke(o.resend)
+	poke(o.rewrite)
 	o.beatNow()
 	return nil
 }

@@ -5,9 +5,11 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"ferry/internal/audit"
 	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/ledger"
@@ -56,6 +58,84 @@ func TestAnOlderLedgerIsNoticed(t *testing.T) {
 		t.Errorf("the last audit record of the copy has the number %d, and the others know %d of the ledger", n, had)
 	}
 	run(true, func() {})
+}
+
+// An agent sends no audit record before coordination's log was compared with its ledger. If the log has another record under the
+// newest number, the ledger is an older copy that has gone on: it has another mark then.
+func TestAnOlderLedgerThatHasGoneOn(t *testing.T) {
+	s, dir := newStage(t), t.TempDir()
+	net := &client.Client{Conn: s.connect("ann"), Clock: clock.System, Who: transfer.Originator{User: "ann", Host: "box"}}
+	sent := make(chan struct{}, 100)
+	hear := func(subject string, f func(qmgr.Message)) {
+		t.Helper()
+		stop, err := s.conn.Subscribe(subject, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
+	}
+	hear(wire.AllEvents, func(qmgr.Message) { sent <- struct{}{} })
+	run := func(degraded bool, between func()) {
+		t.Helper()
+		a, said, err := s.start(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _, err := net.Ping(s.ctx, "ALPHA")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if is := b.Status == wire.AgentDegraded && strings.Contains(b.Reason, "the ledger is an older copy"); is != degraded {
+			t.Errorf("the agent is %s: %s\n%s", b.Status, b.Reason, said)
+		}
+		between()
+		a.Stop()
+	}
+	state := func() (mark, hash string, last uint64) {
+		t.Helper()
+		l, err := ledger.Open(dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if mark, err = ledger.Mark(l); err == nil {
+			err = l.View(func(tx *ledger.Tx) error {
+				last = ledger.Numbered(tx)
+				hash = audit.HashOf(ledger.Noted(tx, last))
+				return nil
+			})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mark, hash, last
+	}
+
+	run(false, func() {
+		if _, err := net.Cancel(s.ctx, client.Transfer{Source: "ALPHA", ID: transfer.NewID(time.Now())}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if len(sent) > 0 {
+		t.Error("a record was sent before the comparison")
+	}
+	before, hash, last := state()
+	var answer atomic.Pointer[wire.Registered]
+	answer.Store(&wire.Registered{Last: last, Hash: hash})
+	hear(wire.AskSubject(wire.Coordination, "ALPHA"), func(m qmgr.Message) {
+		if a, err := wire.DecodeAsk(m.Data); err == nil && a.Kind == wire.AskRegister {
+			_ = s.conn.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Body: wire.Marshal(answer.Load())}))
+		}
+	})
+	run(false, func() { <-sent })
+	if now, _, _ := state(); now != before {
+		t.Errorf("the mark was %s, and is %s", before, now)
+	}
+	answer.Store(&wire.Registered{Last: last, Hash: audit.HashOf([]byte("of another one"))})
+	run(true, func() {})
+	if now, _, n := state(); now == before || n <= last {
+		t.Errorf("the mark was %s, and is %s; the last record has the number %d", before, now, n)
+	}
 }
 
 // numbered is the number of the last audit record of the ledger in a directory.

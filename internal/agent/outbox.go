@@ -28,6 +28,8 @@ const (
 	settling      = 20 * time.Millisecond  // of the transaction in which a record is noted
 	receiptFirst  = time.Second
 	receiptRepeat = time.Minute
+	compareFirst  = 3 * time.Second // the agent registers at its start
+	compareRepeat = 8 * time.Second // until coordination's log was compared with the ledger
 )
 
 // An outbox hands the audit records of the ledger to coordination. With an identity it signs
@@ -38,6 +40,8 @@ type outbox struct {
 	older   *older
 	receipt chan audit.Receipt
 	inbox   string // where coordination's receipts come
+	// register tells coordination of this run; the answer is compared with the ledger.
+	register func(context.Context) error
 }
 
 func newOutbox(c *core) *outbox {
@@ -68,6 +72,7 @@ func (a *outbox) loop() {
 	defer t.Stop()
 	retry := a.cfg.Clock.Now()
 	var last time.Time // of sending
+	compare := retry.Add(compareFirst)
 	for {
 		idle := time.Second
 		select {
@@ -82,7 +87,7 @@ func (a *outbox) loop() {
 				pause = min(2*pause, receiptRepeat)
 				continue
 			}
-			a.older.hearLog(r.Last)
+			a.older.hearLog(r.Last, "")
 			if r.Have > sent {
 				a.quiet.Warn("audit receipt for records that were not sent ignored", "have", r.Have, "sent", sent)
 				continue
@@ -113,6 +118,14 @@ func (a *outbox) loop() {
 		case <-t.C():
 		case <-a.ctx.Done():
 			return
+		}
+		if !a.older.compared.Load() {
+			if now := a.cfg.Clock.Now(); !now.Before(compare) {
+				_ = a.register(a.ctx) // tried again
+				compare = a.cfg.Clock.Now().Add(compareRepeat)
+			}
+			t.Reset(250 * time.Millisecond)
+			continue
 		}
 		if a.ledger.Outbox() == 0 {
 			t.Reset(idle)
@@ -213,7 +226,7 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 // flush sends what is left when the agent stops; coordination may have it
 // in the log before the agent is up again.
 func (a *outbox) flush() {
-	if a.ledger == nil || a.ledger.Outbox() == 0 {
+	if a.ledger == nil || a.ledger.Outbox() == 0 || !a.older.compared.Load() {
 		return
 	}
 

@@ -278,6 +278,9 @@ func (o *owner) renew(ctx context.Context) error {
 		if err := o.free(ctx, held); err != nil {
 			return err
 		}
+		if err := o.compare(&held); err != nil {
+			return err
+		}
 		if err = o.write(ctx, o.mine, revision); transfer.KindOf(err) != transfer.KindConflict {
 			return err
 		}
@@ -339,16 +342,17 @@ func (o *owner) number() {
 	}
 }
 
-// compare compares the ledger with the last owner's record of the name.
+// compare compares the ledger with the last owner's record of the name. If another ledger has had the name, it may have taken
+// transfers that are stored for this one: so this one gets another mark.
 func (o *owner) compare(held *holder) error {
 	switch {
 	case held.Incarnation == "":
+		return nil
 	case held.Incarnation == o.mine.Incarnation:
 		return o.older.hear(held.Numbered, "the queue manager's record of the agent's name")
-	case held.Instance != o.mine.Instance:
-		o.log.Warn("the agent name was last used with another ledger; transfers of that ledger end as unknown-outcome", "ledger", o.mine.Incarnation, "last_ledger", held.Incarnation)
 	}
-	return nil
+	o.log.Warn("the agent name was last used with another ledger; transfers of that ledger end as unknown-outcome", "ledger", o.mine.Incarnation, "last_ledger", held.Incarnation)
+	return o.ledger.Update(ledger.Remark)
 }
 
 func (o *owner) read(ctx context.Context) (h holder, revision uint64, err error) {

@@ -86,6 +86,11 @@ func sceneOf(t *testing.T, cfg agent.Config) *scene {
 		default:
 		}
 	})
+	s.hear(wire.AskSubject(wire.Coordination, "ALPHA"), func(m qmgr.Message) { // coordination that has no record of ALPHA yet
+		if a, err := wire.DecodeAsk(m.Data); err == nil && a.Kind == wire.AskRegister {
+			_ = s.stranger.Publish(m.Reply, wire.Marshal(wire.Answer{V: wire.Version, Body: wire.Marshal(wire.Registered{})}))
+		}
+	})
 	cfg.Name, cfg.Dir, cfg.Roots = "ALPHA", t.TempDir(), []string{t.TempDir()}
 	cfg.Log, cfg.Direct = slog.New(slog.NewTextHandler(s.log, nil)), agent.Direct{Mode: agent.DirectOff}
 	s.agent, err = agent.Start(ctx, cfg, connect("ALPHA"))

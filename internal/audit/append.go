@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/hex"
 	"fmt"
 	"maps"
 
@@ -124,15 +125,35 @@ func (l *Log) receipt(key stream, b *Batch, list []entry) Receipt {
 	return Receipt{V: RecordVersion, Agent: b.Agent, Incarnation: b.Incarnation, Have: p.through(b.Floor, last), Index: p.index, Last: p.have}
 }
 
-// LastOf is the greatest number that the log has of a ledger; 0: none.
-func LastOf(l *Log, agent transfer.AgentName, incarnation string) uint64 {
+// A Newest is the record with the greatest number that the log has of a ledger.
+type Newest struct {
+	N    uint64 // 0: there is none
+	Hash string // HashOf the record; empty: the log got it before one that is older
+}
+
+// NewestOf returns the record with the greatest number that the log has of a ledger.
+func NewestOf(l *Log, agent transfer.AgentName, incarnation string) (Newest, error) {
 	v, err := ParseIncarnation(incarnation)
 	if err != nil {
-		return 0
+		return Newest{}, nil
 	}
 	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.streams[stream{agent, v}].have
+	p := l.streams[stream{agent, v}]
+	l.mu.RUnlock()
+	if p.have == 0 {
+		return Newest{}, nil
+	}
+	raw, r, err := l.Read(p.index)
+	if err != nil || r.N != p.have {
+		return Newest{N: p.have}, err
+	}
+	return Newest{p.have, HashOf(raw)}, nil
+}
+
+// HashOf returns the hash that tells records of one number apart.
+func HashOf(record []byte) string {
+	h := tlog.RecordHash(record)
+	return hex.EncodeToString(h[:16])
 }
 
 // stageGaps puts on record what a batch shows to be missing, and which of its

@@ -26,7 +26,7 @@ func TestAppendReadVerify(t *testing.T) {
 	if want := (Receipt{V: 1, Agent: "A1", Incarnation: FormatIncarnation(1), Have: 5, Index: 4, Last: 5}); r != want {
 		t.Fatalf("receipt %+v, want %+v", r, want)
 	}
-	if r := appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 2)); r.Have != 2 || r.Last != 5 || LastOf(l, "A1", r.Incarnation) != 5 || LastOf(l, "A2", r.Incarnation) != 0 {
+	if r := appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 2)); r.Have != 2 || r.Last != 5 || newest(t, l, "A1", r.Incarnation).N != 5 || newest(t, l, "A2", r.Incarnation).N != 0 {
 		t.Fatalf("of a batch that the log has: %+v", r)
 	}
 	r = appendOK(t, l, batchOf(t, "A1", 2, 1, 1, 1)) // a new ledger numbers anew
@@ -336,4 +336,13 @@ func checkFind(t *testing.T, l *Log) {
 	if err != nil || len(got) != 4 || got[0] != 100_003 || got[3] != 100_000 {
 		t.Errorf("found %v, %v", got, err)
 	}
+}
+
+func newest(t *testing.T, l *Log, agent transfer.AgentName, incarnation string) Newest {
+	t.Helper()
+	n, err := NewestOf(l, agent, incarnation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

@@ -144,13 +144,15 @@ func (s *Service) askRegister(a *wire.Ask, ans *wire.Answer) error {
 	if err == nil && body.Beat.Agent.Token() != a.Principal {
 		err = transfer.Errorf(transfer.KindUsage, "%s registers another agent, %s", a.Principal, body.Beat.Agent)
 	}
-	if err == nil {
-		err = s.beat(body.Beat)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		ans.Body = wire.Marshal(wire.Registered{Last: audit.LastOf(s.log, body.Beat.Agent, body.Beat.Incarnation)})
+	n, err := audit.NewestOf(s.log, body.Beat.Agent, body.Beat.Incarnation)
+	if err != nil {
+		return err
 	}
-	return err
+	ans.Body = wire.Marshal(wire.Registered{Last: n.N, Hash: n.Hash})
+	return s.beat(body.Beat)
 }
 
 // clearWait is how long the queue manager has for removing what is stored of an agent.

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -82,6 +83,11 @@ func Drop(t *Tx, n uint64) error {
 // Numbered is the number of the newest audit record that was ever put into the outbox.
 func Numbered(t *Tx) uint64 { return t.tx.Bucket(bOutbox).Sequence() }
 
+// Noted returns the audit record of a number that waits in the outbox; nil: it does not.
+func Noted(t *Tx, n uint64) []byte {
+	return t.tx.Bucket(bOutbox).Get(binary.BigEndian.AppendUint64(nil, n))
+}
+
 // Renumber gives the records that wait numbers beyond one, in their order; rewrite puts its new number
 // into a record.
 func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byte, error)) error {
@@ -94,7 +100,7 @@ func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byt
 			return err
 		}
 	}
-	if err := errors.Join(b.SetSequence(beyond), putU64(t.tx.Bucket(bMeta), "set back to", beyond)); err != nil {
+	if err := errors.Join(b.SetSequence(beyond), Remark(t)); err != nil {
 		return err
 	}
 	for _, record := range all {
@@ -112,17 +118,25 @@ func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byt
 	return nil
 }
 
-// Mark names the ledger in the state that it has since it was found to be an older copy of itself, or since it was made.
-// A copy that is put back later has the same mark until Renumber has found it out.
+// Mark names the ledger in the state that it has since the last Remark, or since it was made.
+// A copy that is put back later has the same mark until Remark.
 func Mark(l *Ledger) (mark string, err error) {
 	err = l.View(func(t *Tx) error {
 		mark = l.IncarnationText()
-		if n := getU64(t.tx.Bucket(bMeta), "set back to"); n > 0 {
-			mark = fmt.Sprintf("%s.%d", mark, n)
+		if n := getU64(t.tx.Bucket(bMeta), "mark"); n > 0 {
+			mark = fmt.Sprintf("%s.%016x", mark, n)
 		}
 		return nil
 	})
 	return mark, err
+}
+
+// Remark gives the ledger a mark that no ledger has had: it is an older copy of itself, or another ledger has had the
+// agent's name. In both cases transfers may have been taken that are not in it.
+func Remark(t *Tx) error {
+	var n [8]byte
+	rand.Read(n[:])
+	return putU64(t.tx.Bucket(bMeta), "mark", binary.BigEndian.Uint64(n[:])|1)
 }
 
 // SetBackOf is where it is kept that the ledger was found to be an older copy of itself.

@@ -189,7 +189,8 @@ func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ..
 	return ack.Sequence, nil
 }
 
-// queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold.
+// queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold. A message that is too
+// large to be handed out is not held: others could not send it as a file for a minute.
 func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queueTask) (res queueResult, err error) {
 	filter := t.Span.Filter()
 	all, err := holdsOf(ctx, h, &t.Span, "")
@@ -205,6 +206,10 @@ func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queue
 		next = m.Sequence + 1
 		if all.single[m.Sequence] > 0 || all.covers(m) {
 			continue
+		}
+		if len(m.Data) > wire.MaxQueuePeek {
+			q := readQueued(m)
+			return queueResult{Message: &q}, nil
 		}
 		subject := t.Span.HoldSubject(m.Sequence)
 		number, err := l.hold(ctx, nats.NewMsg(subject), holdOne+time.Duration(len(m.Data)/holdRate)*time.Second, jetstream.WithExpectLastSequencePerSubject(0))
@@ -276,7 +281,8 @@ func (q *Queues) Release(ctx context.Context, queue transfer.QueueName, id trans
 }
 
 // Claim holds the oldest message of a span that is not held yet, for a minute and the time of its bytes, and gives
-// it; nil: there is none. Got takes it out with the hold that Claim gives.
+// it; nil: there is none. Got takes it out with the hold that Claim gives. Of a message larger than wire.MaxQueuePeek it gives the
+// size, and no hold.
 func (q *Queues) Claim(ctx context.Context, of wire.QueueSpan) (m *wire.QueueMessage, hold uint64, err error) {
 	res, err := q.task(ctx, queueTask{Do: queueClaim, Span: of})
 	if err == nil && res.Message != nil {

@@ -24,6 +24,20 @@ func put(t *testing.T, q *Queues, n int) {
 	}
 }
 
+// A message that is too large for an answer is not held: the next asker is told the same.
+func TestNoClaimOfALargeMessage(t *testing.T) {
+	q, v := queued(t)
+	if _, err := q.Put(testContext(t), wire.QueueSpan{Queue: "ORDERS"}, false, make([]byte, wire.MaxQueuePeek+1)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		m, hold, err := q.Claim(testContext(t), wire.QueueSpan{Queue: "ORDERS", Mark: v.Mark})
+		if err != nil || m == nil || m.Size != wire.MaxQueuePeek+1 || len(m.Data) > 0 || hold != 0 {
+			t.Fatalf("the message is %+v with the hold %d, %v", m, hold, err)
+		}
+	}
+}
+
 // However many take messages by hand at once, each message is handed to one of them.
 func TestClaimsAtOnce(t *testing.T) {
 	q, v := queued(t)

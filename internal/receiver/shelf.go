@@ -117,11 +117,11 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	if i.rec != nil {
 		return Took, nil
 	}
-	if err := i.restore(o); err != nil {
-		i.r.release(i.id)
-		return Later, err
+	err := i.mayBegin(o)
+	if err == nil {
+		err = i.begin(o, transfer.LaneQueue)
 	}
-	if err := i.begin(o, transfer.LaneQueue); err != nil {
+	if err != nil {
 		i.r.release(i.id)
 		i.rec = nil
 		if transfer.KindOf(err).Waits() {
@@ -314,8 +314,9 @@ func (i taking) refuseUnknown(o *wire.Open) bool {
 	return !all
 }
 
-// restore lets a transfer begin although the first message of its shelf is missing, if no other ledger has taken it.
-func (i taking) restore(o *wire.Open) error {
+// mayBegin refuses a transfer without a record here, if another ledger may have taken some of it: the first message of its shelf
+// was missing before, or the source has stored earlier epochs.
+func (i taking) mayBegin(o *wire.Open) error {
 	headless := false
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
 		headless, err = ledger.Headless(t, i.id, i.from)
@@ -324,11 +325,17 @@ func (i taking) restore(o *wire.Open) error {
 	if err != nil {
 		return i.unwritable(err)
 	}
-	if !headless {
+	if !headless && (o.Stored.Epoch == 1 || o.Stored.Ledger == "") {
 		return nil
 	}
-	if all, err := i.all(o); !all {
+	all, err := i.all(o)
+	switch {
+	case err != nil:
 		return err
+	case !all:
+		return i.errBeheaded()
+	case !headless:
+		return nil
 	}
 	(Desk{i.r}).restore(i.id)
 	if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return ledger.Restore(t, i.id, i.from) }); err != nil {
@@ -438,6 +445,9 @@ func (i taking) openedStored(o *wire.Open) {
 	if i.rec == nil {
 		look()
 		if o.Stored.Again {
+			if o.Stored.Ledger != "" && i.refuseUnknown(o) {
+				return
+			}
 			i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: o.Stored.Epoch, Reason: "nothing of it has come"}})
 			return
 		}

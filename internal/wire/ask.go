@@ -303,7 +303,8 @@ func (b *RemoveAgent) check() string {
 
 // Registered is the body of the answer to AskRegister.
 type Registered struct {
-	Last uint64 `json:"last,omitempty"` // audit records of the agent's ledger that coordination has
+	Last uint64 `json:"last,omitempty"` // number of the last audit record of the agent's ledger that coordination has
+	Hash string `json:"hash,omitempty"` // audit.HashOf that record, if it is known
 }
 
 // ReadBody reads what a command or a question of a kind says, and checks its ranges. Its
