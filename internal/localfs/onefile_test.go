@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ferry/internal/place"
 	"ferry/internal/transfer"
@@ -135,6 +136,43 @@ func TestTwoPathsOfOneFileTogether(t *testing.T) {
 	}
 	if read(t, filepath.Join(dir, "a/f")) != "content of a/f" || exists(filepath.Join(dir, "other")) {
 		t.Error("something of the set has its name")
+	}
+}
+
+// Two names of one file are two destinations: each item gets its name, in the group of the first and in a later one, and
+// a third name keeps the file that was there.
+func TestTwoNamesOfOneFile(t *testing.T) {
+	for ifExists, kept := range map[string]string{transfer.IfExistsOverwrite: "", transfer.IfExistsUpdate: "", transfer.IfExistsAppend: "old"} {
+		for _, together := range []bool{true, false} {
+			if together && ifExists == transfer.IfExistsAppend {
+				continue // the first name changes the ctime of the file, and the second item is joined again
+			}
+			f, dir := newFS(t, RealDisk())
+			must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o600))
+			must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+			must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "third")))
+			j := newJournal(nil)
+			l := lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.marked })
+			var group []place.Pending
+			for n, name := range []string{"a", "b"} {
+				p, err := write(l, uint64(n+1), name, []byte(name+name))
+				must(t, err)
+				p.Mtime = time.Now().Add(time.Hour).UnixNano()
+				if group = append(group, p); !together || n == 1 {
+					_, err = l.Commit(t.Context(), group)
+					must(t, err)
+					group = nil
+				}
+			}
+			for n, name := range []string{"a", "b"} {
+				if out := j.outcomes[uint64(n+1)]; !out.OK() || read(t, filepath.Join(dir, name)) != kept+name+name {
+					t.Errorf("%s, in one group: %v: %s has %q: %v", ifExists, together, name, read(t, filepath.Join(dir, name)), out.Err)
+				}
+			}
+			if got := read(t, filepath.Join(dir, "third")); got != "old" {
+				t.Errorf("%s: the third name has %q", ifExists, got)
+			}
+		}
 	}
 }
 
