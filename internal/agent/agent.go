@@ -101,7 +101,8 @@ type Agent struct {
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
-	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1)}, own: newOwner(c), disowned: disowned{of: map[string]int{}}}
+	own := newOwner(c)
+	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1), look: own.look}, own: own, disowned: disowned{of: map[string]int{}}}
 	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
 	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
 	silent := false
