@@ -74,7 +74,7 @@ func TestJobIsOver(t *testing.T) {
 	}
 }
 
-// TestSourcesThatAJobLeaves: the end of a job names each transfer whose sources were not deleted, as the end of
+// TestSourcesThatAJobLeaves: the end of a job names each transfer that left sources undeleted, as the end of
 // that transfer would, with the result code of the job.
 func TestSourcesThatAJobLeaves(t *testing.T) {
 	of := []job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Successful)}

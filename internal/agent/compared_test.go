@@ -159,7 +159,7 @@ func TestAnOlderLedgerIsNoticedLater(t *testing.T) {
 	}
 	had := numbered(t, dir)
 
-	s, m := newStage(t), newMinutes() // whose queue manager knows of no owner
+	s, m := newStage(t), newMinutes() // its queue manager knows of no owner
 	a := s.startAt(older, m, false)
 	before, err := a.Mark()
 	if err != nil {
@@ -185,7 +185,7 @@ func TestAnOlderLedgerIsNoticedLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	if is, why := state(); is != wire.AgentDegraded || !strings.Contains(why, "coordination has") || !a.Compared() || after == before {
-		t.Errorf("the agent is %s: %s; it has compared its ledger: %t, whose mark was %s and is %s", is, why, a.Compared(), before, after)
+		t.Errorf("the agent is %s: %s; it has compared its ledger: %t; the mark was %s and is %s", is, why, a.Compared(), before, after)
 	}
 	for {
 		data, _, err := s.conn.Owner(s.ctx, "ALPHA")

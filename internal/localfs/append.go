@@ -370,7 +370,7 @@ func alone(l *Landing) (done func()) {
 
 // unlinked takes in the ctime of a file that has lost a name to an item of the group, for the items that are to replace
 // other names of the file. based compares it.
-func (c *commit) unlinked(was *identity) {
+func unlinked(c *commit, was *identity) {
 	if was == nil {
 		return
 	}

@@ -78,9 +78,9 @@ func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	return []transfer.Path{transfer.Path(dir)}
 }
 
-// dir is through for a directory in which names are to be changed.
+// dir is through for a directory that is to have names changed.
 func (l *Landing) dir(p location, goal *location) (*held, error) {
-	h, err := l.through(p, goal)
+	h, err := through(l, p, goal)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (l *Landing) dir(p location, goal *location) (*held, error) {
 
 // through opens a directory of the host, from the cache if it can. For an item that is to land in it,
 // or to be it, it and its missing parents are made; goal is where that is, nil: nothing is made.
-func (l *Landing) through(p location, goal *location) (*held, error) {
+func through(l *Landing, p location, goal *location) (*held, error) {
 	if h := l.dirs.get(p.path); h != nil {
 		return h, nil
 	}

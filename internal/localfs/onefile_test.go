@@ -141,7 +141,7 @@ func TestTwoPathsOfOneFileTogether(t *testing.T) {
 
 // Names of one file are as many destinations: each item gets its name, in the group of the first and in later ones, and
 // one more name keeps the file that was there. A rename changes the ctime of the file that it replaces, under all its
-// names: an item of the same group is not taken for one whose file has changed, and is joined once.
+// names: an item of the same group is not taken for one that another program has changed, and is joined once.
 func TestNamesOfOneFile(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for ifExists, kept := range map[string]string{transfer.IfExistsOverwrite: "", transfer.IfExistsUpdate: "", transfer.IfExistsAppend: "old"} {

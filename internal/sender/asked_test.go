@@ -7,7 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A flat is a place whose sources are single files.
+// A flat is a place of single files.
 type flat struct{ place.Source }
 
 func (flat) Expands(transfer.Location) (several, unnamed bool) { return false, false }
