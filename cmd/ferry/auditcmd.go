@@ -14,7 +14,6 @@ import (
 	"ferry/internal/config"
 	"ferry/internal/coordination"
 	"ferry/internal/location"
-	"ferry/internal/messages"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -242,9 +241,6 @@ func at(agent transfer.AgentName, p transfer.Path) string {
 
 // shown is a location of a request as people have typed it, or can type it.
 func shown(l transfer.Location) string {
-	if l.Place == transfer.Queues {
-		return messages.Plain(l.Path).String()
-	}
 	return transfer.Path(location.Format(l)).String()
 }
 

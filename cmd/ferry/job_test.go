@@ -1,8 +1,12 @@
 package main
 
 import (
+	"io"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"ferry/internal/client"
 	"ferry/internal/job"
@@ -66,6 +70,29 @@ func TestJobIsOver(t *testing.T) {
 	} {
 		if over, parked := overJob(&job.Shown{Job: job.Job{Ended: c.ended}, Of: c.of}); over != c.over || parked != c.parked {
 			t.Errorf("%+v: %t %t", c, over, parked)
+		}
+	}
+}
+
+// TestSourcesThatAJobLeaves: the end of a job names each transfer that left sources undeleted, as the end of
+// that transfer would, with the result code of the job.
+func TestSourcesThatAJobLeaves(t *testing.T) {
+	of := []job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Successful)}
+	of[1].Counts = transfer.Counts{Files: 2, Warnings: 1, TimesNotKept: 2}
+	for _, quiet := range []bool{false, true} {
+		var stderr strings.Builder
+		cmd := &cobra.Command{}
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(&stderr)
+		w := &jobWatch{cmd: cmd, view: newView(cmd, false, quiet)}
+		if err := w.finish(&job.Shown{Job: job.Job{State: transfer.Successful}, Of: of}, false); err != nil {
+			t.Errorf("the command ends with %v", err)
+		}
+		id := of[1].Transfer.String()
+		want := "ferry: could not delete 1 source; `ferry audit show " + id + "` says why\n" +
+			"ferry: 2 items with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show " + id + "` names them\n"
+		if stderr.String() != want {
+			t.Errorf("the command says %q, want %q", stderr.String(), want)
 		}
 	}
 }

@@ -361,8 +361,12 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 	if parked {
 		state, code = transfer.Parked, transfer.CodeParked
 	}
+	stderr := w.cmd.ErrOrStderr()
 	if s.Warning != "" {
-		fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s\n", printable(s.Warning))
+		fmt.Fprintf(stderr, "ferry: %s\n", printable(s.Warning))
+	}
+	for n := range s.Of {
+		warn(stderr, s.Of[n].Transfer, &s.Of[n].Counts)
 	}
 	switch {
 	case w.json:

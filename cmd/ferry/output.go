@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"time"
@@ -176,14 +177,7 @@ func (v *view) finish(p *transfer.Progress) error {
 		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
 	}
 
-	if p.Warnings > 0 {
-		fmt.Fprintf(stderr, "ferry: could not delete %s; `ferry audit show %s` says why\n", plural(p.Warnings, "source"), p.ID)
-	}
-
-	if p.TimesNotKept > 0 {
-		fmt.Fprintf(stderr, "ferry: %s with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show %s` names them\n", plural(p.TimesNotKept, "item"), p.ID)
-	}
-
+	warn(stderr, p.ID, &p.Counts)
 	if !v.quiet {
 		if n := p.FilesSkipped - p.FilesReplaced; n > 0 {
 			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(n, "file"))
@@ -210,6 +204,16 @@ func (v *view) finish(p *transfer.Progress) error {
 		return exit(s.ResultCode)
 	}
 	return nil
+}
+
+// warn writes the part of a transfer's end that is neither a failure nor as it was asked for.
+func warn(w io.Writer, id transfer.ID, c *transfer.Counts) {
+	if c.Warnings > 0 {
+		fmt.Fprintf(w, "ferry: could not delete %s; `ferry audit show %s` says why\n", plural(c.Warnings, "source"), id)
+	}
+	if c.TimesNotKept > 0 {
+		fmt.Fprintf(w, "ferry: %s with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show %s` names them\n", plural(c.TimesNotKept, "item"), id)
+	}
 }
 
 // summary writes the last line.

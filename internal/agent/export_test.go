@@ -1,6 +1,15 @@
 package agent
 
-import "ferry/internal/qmgr"
+import (
+	"ferry/internal/ledger"
+	"ferry/internal/qmgr"
+)
 
 // Deliver hands the agent a message of its COMMAND queue, as often as a test likes.
 func (a *Agent) Deliver(d qmgr.Delivery) { a.intake.submitted(d) }
+
+// Compared reports whether the agent has compared its ledger with coordination's log.
+func (a *Agent) Compared() bool { return a.storing.Compared() }
+
+// Mark is the mark of the agent's ledger.
+func (a *Agent) Mark() (string, error) { return ledger.Mark(a.ledger) }

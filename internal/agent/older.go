@@ -20,10 +20,10 @@ const olderFor = 24 * time.Hour
 type older struct {
 	*core
 	found atomic.Pointer[setBack]
-	// compared says that coordination's log was heard in this run. Until then no record is sent.
+	// compared says that coordination's log was heard in this run, or that the network has no coordination. Until then no record is sent.
 	compared atomic.Bool
 	resend   chan struct{} // says that the outbox has other numbers now
-	rewrite  chan struct{} // says that the owner's record is to have another mark
+	look     chan struct{} // says that the record of the name's owner is to have another mark now; see owner
 }
 
 // A setBack is one find, as the ledger keeps it.
@@ -44,6 +44,7 @@ func (s *setBack) String() string {
 
 // open reads the last find from the ledger.
 func (o *older) open() error {
+	o.compared.Store(o.cfg.Alone)
 	return o.ledger.View(func(t *ledger.Tx) error {
 		s := &setBack{}
 		if doc := ledger.SetBackOf(t).Get(); len(doc) > 0 && json.Unmarshal(doc, s) == nil {
@@ -111,7 +112,7 @@ func (o *older) hearRecord(last uint64, hash, where string) error {
 	o.found.Store(s)
 	o.log.Error("the ledger is an older copy; transfers that it does not know end as unknown-outcome", "records", s.Had, "known_records", s.Last, "known_by", where)
 	poke(o.resend)
-	poke(o.rewrite)
+	poke(o.look)
 	o.beatNow()
 	return nil
 }

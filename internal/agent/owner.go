@@ -62,7 +62,7 @@ type owner struct {
 	older *older
 	mine  holder
 	begin chan struct{} // the standing has changed: the scheduler is to look again
-	look  chan struct{} // another instance was heard
+	look  chan struct{} // another instance was heard, or the ledger has another mark
 	lost  chan error    // the name is another instance's
 
 	mu       sync.Mutex

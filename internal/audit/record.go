@@ -177,7 +177,7 @@ func FactsOf(q *transfer.Request, rest ...transfer.RequestItem) *RequestFacts {
 
 // name fills in the sources.
 func (f *RequestFacts) name(q *transfer.Request, items []transfer.RequestItem, room *int) {
-	own := slices.ContainsFunc(items, func(it transfer.RequestItem) bool { return it.Own() || it.Recursive })
+	own := slices.ContainsFunc(items, func(it transfer.RequestItem) bool { return it.Own() || it.Recursive || it.Picked != "" })
 	for n := range items {
 		size := quoted(items[n].Source)
 		if own {

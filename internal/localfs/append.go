@@ -368,6 +368,24 @@ func alone(l *Landing) (done func()) {
 	return names.RUnlock
 }
 
+// unlinked takes in the ctime of a file that has lost a name to an item of the group, for the items that are to replace
+// other names of the file. based compares it.
+func unlinked(c *commit, was *identity) {
+	if was == nil {
+		return
+	}
+	before := *was
+	for _, w := range c.work {
+		if is := w.in.Replaces; !appends(w.l) || w.named || w.over() || is == nil || *is != before {
+			continue
+		}
+		if st, err := w.dir.lstat(w.place.base()); err == nil && st.identity().sameFile(before) {
+			now := st.identity()
+			w.in.Replaces = &now
+		}
+	}
+}
+
 // based makes sure, at the last moment, that the file that is replaced is the one that was
 // copied.
 func (w *work) based() {

@@ -39,6 +39,7 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	if err != nil && errors.Is(err, fs.ErrNotExist) {
 		d, err = l.openNearest(at.parent())
 	}
+	d, err = listed(d, err)
 	if err != nil {
 		return targetError(dir, err)
 	}
@@ -169,7 +170,7 @@ func (l Local) mayArchive(p transfer.Path, own location) error {
 // archiveDir opens a directory, which is made if it is not there, and makes it and those above it durable: an
 // earlier process may have made them and not have come to that.
 func (f *FS) archiveDir(p location) (*Dir, error) {
-	d, err := f.openDir(p)
+	d, err := listed(f.openDir(p))
 	if errors.Is(err, fs.ErrNotExist) && !p.isRoot() {
 		var up *Dir
 		if up, err = f.archiveDir(p.parent()); err != nil {
@@ -178,7 +179,7 @@ func (f *FS) archiveDir(p location) (*Dir, error) {
 		err = f.disk.Mkdir(up, p.base())
 		up.close()
 		if err == nil || errors.Is(err, fs.ErrExist) {
-			d, err = f.openDir(p)
+			d, err = listed(f.openDir(p))
 		}
 	}
 	if err != nil {
@@ -187,7 +188,10 @@ func (f *FS) archiveDir(p location) (*Dir, error) {
 
 	for above := p; !above.isRoot(); {
 		above = above.parent()
-		up, err := f.openDir(above)
+		up, err := listed(f.openDir(above))
+		if errors.Is(err, fs.ErrPermission) {
+			continue // it may only be passed through, and was made by another program
+		}
 		if err == nil {
 			err = f.disk.SyncDir(up)
 			up.close()

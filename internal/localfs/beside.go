@@ -293,7 +293,7 @@ func (f *FS) DropBeside(p transfer.Path) error {
 		return err
 	}
 
-	d, err := f.openParent(l)
+	d, err := listed(f.openParent(l))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // with all that was in it
 	}

@@ -487,7 +487,7 @@ func (c *commit) makeOne(w *work) error {
 	if err := l.fs.permittedAt(l.may, transfer.AuthDest, w.place); err != nil {
 		return err
 	}
-	d, err := l.dir(w.place, &w.place)
+	d, err := through(l, w.place, &w.place)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (f *FS) deletion(p transfer.Path, v transfer.Version, aside string) (*delet
 		return nil, transfer.Errorf(transfer.KindInternal, "internal error: source %s cannot be put aside as %q", p, aside)
 	}
 
-	d, err := f.openParent(l)
+	d, err := listed(f.openParent(l))
 	if err != nil {
 		return nil, sourceError(p, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"ferry/internal/transfer"
 )
 
 // A Disk is the operating system as this package uses it: there is no other way
@@ -31,7 +33,9 @@ type Host interface {
 	CloseRoot(r Root) error
 	// OpenBeneath opens a directory beneath a root. Links are followed as long
 	// as they stay there; otherwise, and where that cannot be known because a
-	// link is absolute, the error is ErrEscapes.
+	// link is absolute, the error is ErrEscapes. A directory that this process's
+	// user may search and not read gives a Searched handle, where the host can
+	// open one.
 	OpenBeneath(r Root, rel string) (Handle, error)
 	// Trace is the directory to which an absolute path of the host leads now,
 	// looked up from its top; ENOTDIR where it is none. Without follow a link
@@ -142,6 +146,10 @@ type Root interface{ Name() string }
 // A Handle is an open directory as its Disk knows it.
 type Handle any
 
+// A Searched is the Handle of a directory that may be searched and not read. The
+// Disk finds names in it, and neither lists them nor makes them durable.
+type Searched interface{ Searched() }
+
 // A Dir is an open directory beneath a root.
 type Dir struct {
 	disk   Disk
@@ -182,6 +190,29 @@ func (d *Dir) lstat(name string) (Stat, error) { return d.disk.Lstat(d, name) }
 func (d *Dir) stat() (Stat, error)             { return d.disk.StatDir(d) }
 func (d *Dir) names(n int) ([]string, error)   { return d.disk.Names(d, n) }
 func (d *Dir) free() (int64, error)            { return d.disk.Free(d) }
+
+// listed returns a directory that was opened and is changeable, and closes one that
+// is not.
+func listed(d *Dir, err error) (*Dir, error) {
+	if err != nil {
+		return nil, err
+	}
+	if err := d.changeable(); err != nil {
+		d.close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// changeable is nil if the names in a directory can be listed and made durable, as is
+// needed to change them.
+func (d *Dir) changeable() error {
+	if _, is := d.handle.(Searched); !is {
+		return nil
+	}
+	return wrap(transfer.KindUnwritable, syscall.EACCES, "let the agent's user read and write the directory",
+		"names in directory %s cannot be changed: the directory cannot be read: permission denied", transfer.Path(d.path))
+}
 
 // child opens a directory in this one; a link is not followed.
 func (d *Dir) child(name, path, real string) (*Dir, error) {
@@ -250,26 +281,6 @@ func resolve(path string) (string, error) {
 	}
 	return HostRules.clean(filepath.ToSlash(real)), nil
 }
-
-func (realDisk) OpenRoot(path string) (Root, error) {
-	path = HostRules.host(path)
-	fi, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-
-	if !fi.IsDir() {
-		return nil, &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
-	}
-
-	r, err := os.OpenRoot(path)
-	if err != nil {
-		return nil, err
-	}
-	return r, nil
-}
-
-func (realDisk) CloseRoot(r Root) error { return r.(*os.Root).Close() }
 
 // escapes tells os.Root's own refusals from errors of the operating system.
 func escapes(err error) bool {

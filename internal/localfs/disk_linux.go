@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -27,29 +28,142 @@ func BootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// A Handle is a directory's *os.File here; calls on it are the *at calls.
-func dirFD(d *Dir) int { return int(d.handle.(*os.File).Fd()) }
+// A Handle is a directory's *os.File here, or a searched one; calls on it are the
+// *at calls.
+func dirFile(d *Dir) *os.File {
+	if s, is := d.handle.(searched); is {
+		return s.File
+	}
+	return d.handle.(*os.File)
+}
 
-func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
-	f, err := r.(*os.Root).OpenFile(rel, os.O_RDONLY|unix.O_DIRECTORY, 0)
+func dirFD(d *Dir) int { return int(dirFile(d).Fd()) }
+
+// A searched is a directory that was opened with O_PATH.
+type searched struct{ *os.File }
+
+// Searched marks the handle.
+func (searched) Searched() {}
+
+// readable is EACCES for a directory that was opened only to be searched.
+func readable(d *Dir, op string) error {
+	if _, is := d.handle.(searched); is {
+		return &os.PathError{Op: op, Path: d.path, Err: unix.EACCES}
+	}
+	return nil
+}
+
+// A Root is an *os.File.
+func (realDisk) OpenRoot(path string) (Root, error) {
+	fd, _, err := openDirectory(func(flag int) (int, error) { return openat(unix.AT_FDCWD, path, flag, 0) })
 	if err != nil {
-		if escapes(err) {
-			err = errors.Join(ErrEscapes, err)
-		}
-		return nil, err
+		return nil, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return os.NewFile(uintptr(fd), path), nil
+}
+
+func (realDisk) CloseRoot(r Root) error { return r.(*os.File).Close() }
+
+// openDirectory opens a directory to read it, or only to search it where no more is
+// permitted.
+func openDirectory(open func(flag int) (int, error)) (fd int, searching bool, err error) {
+	fd, err = open(unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC)
+	if err != unix.EACCES {
+		return fd, false, err
+	}
+	fd, err = open(traced)
+	return fd, true, err
+}
+
+// openHandle is openDirectory as a Handle with that name.
+func openHandle(name string, open func(flag int) (int, error)) (Handle, error) {
+	fd, searching, err := openDirectory(open)
+	if err != nil {
+		return nil, &os.PathError{Op: "openat", Path: name, Err: err}
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if searching {
+		return searched{f}, nil
 	}
 	return f, nil
 }
 
-func (realDisk) Child(d *Dir, name string) (Handle, error) {
-	fd, err := openat(dirFD(d), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &os.PathError{Op: "openat", Path: name, Err: err}
+// OpenBeneath needs permission to search, not to read, the directories on the way.
+func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+	h, err := openHandle(rel, func(flag int) (int, error) { return openBeneath(r.(*os.File), rel, flag) })
+	if errors.Is(err, unix.EXDEV) {
+		err = errors.Join(ErrEscapes, err)
 	}
-	return os.NewFile(uintptr(fd), name), nil
+	return h, err
 }
 
-func (realDisk) CloseDir(d *Dir) error { return d.handle.(*os.File).Close() }
+// openBeneath gives EXDEV for a path that leads out of the root, or may.
+func openBeneath(root *os.File, rel string, flag int) (fd int, err error) {
+	err = retry(func() error {
+		for range 64 { // EAGAIN: a directory was moved meanwhile
+			fd, err = unix.Openat2(int(root.Fd()), rel, &unix.OpenHow{Flags: uint64(flag), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS})
+			if err != unix.EAGAIN {
+				break
+			}
+		}
+		return err
+	})
+	if noOpenat2(err) {
+		return openParts(root, rel, flag)
+	}
+	return fd, err
+}
+
+// noOpenat2 reports an old kernel, a filter of system calls, or a long path.
+func noOpenat2(err error) bool {
+	return err == unix.ENOSYS || err == unix.EPERM || err == unix.ENAMETOOLONG
+}
+
+// openParts is openBeneath without openat2: component by component without a link,
+// or as os.Root opens the path, which needs permission to read each directory on the
+// way.
+func openParts(root *os.File, rel string, flag int) (int, error) {
+	if !slices.Contains(strings.Split(rel, "/"), "..") {
+		fd, err := descend(int(root.Fd()), rel)
+		if err == nil {
+			defer unix.Close(fd)
+			return openat(fd, ".", flag, 0)
+		}
+		if err != unix.ELOOP && err != unix.ENOTDIR { // of a link
+			return -1, err
+		}
+	}
+
+	top, err := os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(root.Fd())))
+	if err != nil {
+		return -1, errnoOf(err)
+	}
+	defer top.Close()
+	f, err := top.OpenFile(rel, flag, 0)
+	if escapes(err) {
+		return -1, unix.EXDEV
+	}
+	if err != nil {
+		return -1, errnoOf(err)
+	}
+	defer f.Close()
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	return fd, err
+}
+
+// errnoOf is the operating system's error in one that names a path, too.
+func errnoOf(err error) error {
+	if errno, is := errors.AsType[unix.Errno](err); is {
+		return errno
+	}
+	return err
+}
+
+func (realDisk) Child(d *Dir, name string) (Handle, error) {
+	return openHandle(name, func(flag int) (int, error) { return openat(dirFD(d), name, flag|unix.O_NOFOLLOW, 0) })
+}
+
+func (realDisk) CloseDir(d *Dir) error { return dirFile(d).Close() }
 
 func (realDisk) Lstat(d *Dir, name string) (Stat, error) {
 	var st unix.Stat_t
@@ -92,15 +206,25 @@ func tracePath(path string, follow bool) (int, error) {
 		fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{Flags: traced, Resolve: unix.RESOLVE_NO_SYMLINKS})
 		return err
 	})
-	if err == unix.ENOSYS || err == unix.EPERM || err == unix.ENAMETOOLONG { // an old kernel, a filter of system calls, a long path
+	if noOpenat2(err) {
 		return traceParts(path)
 	}
 	return fd, err
 }
 
-// traceParts goes down component by component.
+// traceParts is tracePath without openat2.
 func traceParts(path string) (int, error) {
-	fd, err := openat(unix.AT_FDCWD, "/", traced, 0)
+	top, err := openat(unix.AT_FDCWD, "/", traced, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(top)
+	return descend(top, path)
+}
+
+// descend goes down from a directory component by component.
+func descend(top int, path string) (int, error) {
+	fd, err := openat(top, ".", traced, 0)
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "" || err != nil {
 			continue
@@ -140,7 +264,10 @@ func (realDisk) Mounted(path string) (bool, error) {
 }
 
 func (realDisk) Names(d *Dir, n int) ([]string, error) {
-	f := d.handle.(*os.File)
+	if err := readable(d, "readdir"); err != nil {
+		return nil, err
+	}
+	f := dirFile(d)
 	if n < 0 {
 		if _, err := f.Seek(0, 0); err != nil {
 			return nil, err
@@ -235,7 +362,12 @@ func (realDisk) Unlink(d *Dir, name string) error {
 	return retry(func() error { return unix.Unlinkat(dirFD(d), name, 0) })
 }
 
-func (realDisk) SyncDir(d *Dir) error { return d.handle.(*os.File).Sync() }
+func (realDisk) SyncDir(d *Dir) error {
+	if err := readable(d, "sync"); err != nil {
+		return err
+	}
+	return dirFile(d).Sync()
+}
 
 // setDirMeta is setMeta for a directory; its setgid and sticky bits stay.
 func setDirMeta(fd int, mode uint32, mtime int64) error {

@@ -18,6 +18,7 @@ func Limits() []string {
 		"no-replace rename is link and unlink",
 		"space is not reserved before a file is written",
 		"modes and times are set by name, not through the handle",
+		"a directory above a source or destination is opened to be read",
 	}, platformLimits...)
 }
 
@@ -48,6 +49,27 @@ func (h *handle) close() error {
 	return h.f.Close()
 }
 
+func (realDisk) OpenRoot(path string) (Root, error) {
+	path = HostRules.host(path)
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+
+	if !fi.IsDir() {
+		return nil, &os.PathError{Op: "open", Path: path, Err: syscall.ENOTDIR}
+	}
+
+	r, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (realDisk) CloseRoot(r Root) error { return r.(*os.Root).Close() }
+
+// OpenBeneath needs permission to read each directory on the way.
 func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 	h, err := newHandle(r.(*os.Root), filepath.FromSlash(rel))
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package localfs is where an agent touches the files of its host. It opens
 // sources, walks directories, lands destinations, and never leaves the agent's
-// roots: every directory is opened beneath an os.Root and kept as a handle, and
+// roots: every directory is opened beneath a root and kept as a handle, and
 // what is done in it names one component that is never followed as a link.
 //
 // The commit of a landed file is the heart of it. The order of the steps, and

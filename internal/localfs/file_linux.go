@@ -144,6 +144,9 @@ func (realDisk) Punch(f File, off, end int64) error {
 
 func (realDisk) SetMeta(d *Dir, _ string, f File, mode uint32, mtime int64) error {
 	if f == nil {
+		if err := readable(d, "chmod"); err != nil {
+			return err
+		}
 		return setDirMeta(dirFD(d), mode, mtime)
 	}
 	if mode != KeepMode {

@@ -158,7 +158,7 @@ func (l *Landing) spelled(p location) error {
 		return nil
 	}
 
-	up, err := l.dir(p.parent(), &p)
+	up, err := through(l, p.parent(), &p)
 	if err != nil {
 		return err
 	}

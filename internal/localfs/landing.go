@@ -78,9 +78,22 @@ func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	return []transfer.Path{transfer.Path(dir)}
 }
 
-// dir opens a directory of the host, from the cache if it can. For an item that is to land in it,
-// or to be it, it and its missing parents are made; goal is where that is, nil: nothing is made.
+// dir is through for a directory that is to have names changed.
 func (l *Landing) dir(p location, goal *location) (*held, error) {
+	h, err := through(l, p, goal)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.changeable(); err != nil {
+		l.dirs.release(h)
+		return nil, err
+	}
+	return h, nil
+}
+
+// through opens a directory of the host, from the cache if it can. For an item that is to land in it,
+// or to be it, it and its missing parents are made; goal is where that is, nil: nothing is made.
+func through(l *Landing, p location, goal *location) (*held, error) {
 	if h := l.dirs.get(p.path); h != nil {
 		return h, nil
 	}
@@ -132,7 +145,7 @@ func (l *shared) makeDir(up *held, p, goal location) (*Dir, error) {
 	}
 	made := err == nil
 
-	d, err := up.child(name, p.path, path.Join(up.real, name))
+	d, err := listed(up.child(name, p.path, path.Join(up.real, name)))
 	if err != nil {
 		return nil, err
 	}

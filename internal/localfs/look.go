@@ -35,7 +35,7 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 		return target, targetError(transfer.Path(p.path), err)
 	}
 
-	d, err := l.dir(p.parent(), nil)
+	d, err := through(l, p.parent(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return target, l.fs.checkAbove(p)
 	}

@@ -42,6 +42,7 @@ func (c *commit) rename(w *work) {
 	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.base(), w.replaces())
 	if err == nil {
 		w.landed()
+		unlinked(c, w.in.Replaces)
 		return
 	}
 

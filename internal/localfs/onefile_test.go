@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"ferry/internal/place"
 	"ferry/internal/transfer"
@@ -135,6 +136,77 @@ func TestTwoPathsOfOneFileTogether(t *testing.T) {
 	}
 	if read(t, filepath.Join(dir, "a/f")) != "content of a/f" || exists(filepath.Join(dir, "other")) {
 		t.Error("something of the set has its name")
+	}
+}
+
+// Names of one file are as many destinations: each item gets its name, in the group of the first and in later ones, and
+// one more name keeps the file that was there. A rename changes the ctime of the file that it replaces, under all its
+// names: an item of the same group is not taken for one that another program has changed, and is joined once.
+func TestNamesOfOneFile(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f", "g"}
+	for ifExists, kept := range map[string]string{transfer.IfExistsOverwrite: "", transfer.IfExistsUpdate: "", transfer.IfExistsAppend: "old"} {
+		for _, together := range []bool{true, false} {
+			f, dir := newFS(t, RealDisk())
+			must(t, os.WriteFile(filepath.Join(dir, "kept"), []byte("old"), 0o600))
+			for _, name := range names {
+				must(t, os.Link(filepath.Join(dir, "kept"), filepath.Join(dir, name)))
+			}
+			j := newJournal(nil)
+			l := lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.marked })
+			var group []place.Pending
+			for n, name := range names {
+				p, err := write(l, uint64(n+1), name, []byte(name+name))
+				must(t, err)
+				p.Mtime = time.Now().Add(time.Hour).UnixNano()
+				if group = append(group, p); !together || n == len(names)-1 {
+					_, err = l.Commit(t.Context(), group)
+					must(t, err)
+					group = nil
+				}
+			}
+			for n, name := range names {
+				if out := j.outcomes[uint64(n+1)]; !out.OK() || read(t, filepath.Join(dir, name)) != kept+name+name {
+					t.Errorf("%s, in one group: %v: %s has %q: %v", ifExists, together, name, read(t, filepath.Join(dir, name)), out.Err)
+				}
+			}
+			if got := read(t, filepath.Join(dir, "kept")); got != "old" {
+				t.Errorf("%s: the name of no item has %q", ifExists, got)
+			}
+		}
+	}
+}
+
+// TestAppendToANameThatChanges: another program writes to the file, by another name, after the first item of the group
+// has got its name. The second item begins again.
+func TestAppendToANameThatChanges(t *testing.T) {
+	d := newFault(0, nil)
+	f, dir := newFS(t, d)
+	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o600))
+	must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
+	renames := 0
+	d.before = func(op string) {
+		if op != "rename" {
+			return
+		}
+		if renames++; renames == 1 {
+			must(t, os.WriteFile(filepath.Join(dir, "b"), []byte("older"), 0o600))
+		}
+	}
+	j := newJournal(nil)
+	l := lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = transfer.IfExistsAppend, j.marked })
+	var group []place.Pending
+	for n, name := range []string{"a", "b"} {
+		p, err := write(l, uint64(n+1), name, []byte("new"))
+		must(t, err)
+		group = append(group, p)
+	}
+	_, err := l.Commit(t.Context(), group)
+	var again *place.AgainError
+	if !errors.As(err, &again) || len(again.Items) != 1 || again.Items[0].Item != 2 || transfer.KindOf(again.Items[0].Err) != transfer.KindChanging {
+		t.Errorf("the group ends with %v", err)
+	}
+	if got := read(t, filepath.Join(dir, "b")); got != "older" {
+		t.Errorf("b has %q", got)
 	}
 }
 

@@ -239,11 +239,15 @@ func (l *shared) syncPath(path string, h *held) error {
 		}
 		defer l.dirs.release(h)
 	}
+	if err := h.changeable(); err != nil {
+		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
+		return nil
+	}
 	return l.syncDir(h.Dir)
 }
 
 // openDirty opens a directory to be synced. One that is gone, or that may only
-// be passed through and so was made by somebody else, needs no sync of ours.
+// be passed through and so was made by another program, needs no sync of ours.
 func (l *shared) openDirty(path string) (*held, error) {
 	if h := l.dirs.get(path); h != nil {
 		return h, nil

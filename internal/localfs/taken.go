@@ -61,7 +61,7 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 		return nil
 	}
 
-	d, err := l.dir(p.parent(), nil)
+	d, err := through(l, p.parent(), nil)
 	if err != nil {
 		return nil
 	}

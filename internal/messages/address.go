@@ -28,12 +28,34 @@ func (a *Address) Location() transfer.Location {
 	return transfer.Location{Place: transfer.Queues, Path: a.Path()}
 }
 
-// Of reads the location of a queue.
+// Of reads the location of a queue. Messages are picked in a field of their own, and never in a location.
 func Of(l transfer.Location) (a Address, err error) {
 	if l.Place != transfer.Queues {
 		return a, transfer.Errorf(transfer.KindUsage, "%s is in %s, and is no queue", l, l.Place)
 	}
-	return Parse(l.Path)
+	if a, err = Parse(l.Path); err == nil && a.Picked != (Picked{}) {
+		err = a.bad("the option %q, which a location does not have", optPicked)
+	}
+	return a, err
+}
+
+// Chosen reads the location of a queue, and the messages of it that were picked; no path: none were.
+func Chosen(l transfer.Location, picked transfer.Path) (a Address, err error) {
+	if a, err = Of(l); err != nil || picked == "" {
+		return a, err
+	}
+	one, err := Parse(picked)
+	if err == nil && (one.Picked == (Picked{}) || !a.names(one)) {
+		err = transfer.Errorf(transfer.KindMalformed, "%s does not pick messages of %s", picked, l)
+	}
+	return one, err
+}
+
+// names reports whether an address is the same but for the messages that were picked.
+func (a *Address) names(one Address) bool {
+	bare := *a
+	bare.Picked, one.Picked = Picked{}, Picked{}
+	return one.Path() == bare.Path()
 }
 
 // What becomes of the delimiters at which a file is split.
@@ -106,7 +128,8 @@ const (
 	optPicked         = "picked" // LAST-MESSAGES-BYTES
 )
 
-// Parse reads the path of a queue: queue:NAME, and options as in the query of a URL.
+// Parse reads the path of a queue: queue:NAME, and options as in the query of a URL. The options of the
+// messages that were picked are in Item.Picked and RequestItem.Picked alone.
 func Parse(p transfer.Path) (a Address, err error) {
 	text, ok := strings.CutPrefix(strings.TrimRight(string(p), "/"), Prefix)
 	if !ok {

@@ -240,8 +240,14 @@ func FuzzVersion(f *testing.F) {
 
 func pick(t *testing.T, q *queues, source transfer.Path) transfer.Item {
 	t.Helper()
+	return pickOf(t, q, source, "")
+}
+
+func pickOf(t *testing.T, q *queues, source, picked transfer.Path) transfer.Item {
+	t.Helper()
 	var all []transfer.Item
-	_, err := NewSource(q).Walk(t.Context(), place.WalkRequest{Args: place.Args(false, transfer.Location{Place: transfer.Queues, Path: source})}, func(it transfer.Item) error { all = append(all, it); return nil })
+	args := []place.Argument{{Source: transfer.Location{Place: transfer.Queues, Path: source}, Picked: picked}}
+	_, err := NewSource(q).Walk(t.Context(), place.WalkRequest{Args: args}, func(it transfer.Item) error { all = append(all, it); return nil })
 	must(t, err)
 	if len(all) != 1 {
 		t.Fatalf("there are %d items", len(all))
@@ -249,23 +255,39 @@ func pick(t *testing.T, q *queues, source transfer.Path) transfer.Item {
 	return all[0]
 }
 
-// An item has the queue as the request names it, and the picked messages apart from the name. An item without picked
-// messages has the name alone.
+// An item has the queue as the request names it, and the picked messages apart from the name. A request item has them
+// apart, too, and no location has them. An item without picked messages has the name alone.
 func TestPickedMessagesAreNotInTheName(t *testing.T) {
 	q := newQueues()
 	q.put("", "a", 0, false)
 	q.put("g", "b", 1, true)
-	for source, want := range map[transfer.Path]transfer.Item{
-		"queue:ORDERS":                                    {Source: "queue:ORDERS", Picked: "queue:ORDERS?mark=first&picked=2-2-2"},
-		"queue:ORDERS?delimiter=%7C":                      {Source: "queue:ORDERS?delimiter=%7C", Picked: "queue:ORDERS?delimiter=%7C&mark=first&picked=2-2-2"},
-		"queue:ORDERS?group=g":                            {Source: "queue:ORDERS?group=g", Picked: "queue:ORDERS?group=g&mark=first&picked=2-1-1&writer=bob"},
-		"queue:ORDERS?group=*":                            {Source: "queue:ORDERS?group=g", Picked: "queue:ORDERS?group=%2A&mark=first&picked=2-1-1&picked-group=g&writer=bob"},
-		"queue:ORDERS?after=1&mark=first&picked=2-1-1":    {Source: "queue:ORDERS?after=1", Picked: "queue:ORDERS?after=1&mark=first&picked=2-1-1"},
-		"queue:NONE":                                      {Source: "queue:NONE"},
-		"queue:NONE?mark=first&picked=2-2-2&split-size=3": {Source: "queue:NONE?mark=first&picked=2-2-2&split-size=3"},
+	for _, c := range []struct {
+		source, picked transfer.Path // of the request item
+		want           transfer.Item
+		kind           transfer.Kind
+	}{
+		{source: "queue:ORDERS", want: transfer.Item{Source: "queue:ORDERS", Picked: "queue:ORDERS?mark=first&picked=2-2-2"}},
+		{source: "queue:ORDERS?delimiter=%7C", want: transfer.Item{Source: "queue:ORDERS?delimiter=%7C", Picked: "queue:ORDERS?delimiter=%7C&mark=first&picked=2-2-2"}},
+		{source: "queue:ORDERS?group=g", want: transfer.Item{Source: "queue:ORDERS?group=g", Picked: "queue:ORDERS?group=g&mark=first&picked=2-1-1&writer=bob"}},
+		{source: "queue:ORDERS?group=*", want: transfer.Item{Source: "queue:ORDERS?group=g", Picked: "queue:ORDERS?group=%2A&mark=first&picked=2-1-1&picked-group=g&writer=bob"}},
+		{source: "queue:NONE", want: transfer.Item{Source: "queue:NONE"}, kind: transfer.KindMissing},
+
+		{source: "queue:ORDERS?after=1", picked: "queue:ORDERS?after=1&mark=first&picked=2-1-1",
+			want: transfer.Item{Source: "queue:ORDERS?after=1", Picked: "queue:ORDERS?after=1&mark=first&picked=2-1-1"}},
+		{source: "queue:ORDERS", picked: "queue:ORDERS?mark=first&picked=1-1-1", want: transfer.Item{Source: "queue:ORDERS", Picked: "queue:ORDERS?mark=first&picked=1-1-1"}},
+		{source: "queue:ORDERS", picked: "queue:OTHERS?mark=first&picked=1-1-1",
+			want: transfer.Item{Source: "queue:ORDERS", Picked: "queue:OTHERS?mark=first&picked=1-1-1"}, kind: transfer.KindMalformed},
+		{source: "queue:ORDERS", picked: "queue:ORDERS", want: transfer.Item{Source: "queue:ORDERS"}, kind: transfer.KindMalformed},
+		{source: "queue:ORDERS", picked: "ORDERS", want: transfer.Item{Source: "queue:ORDERS", Picked: "ORDERS"}, kind: transfer.KindUsage},
+		{source: "queue:ORDERS?mark=first&picked=1-1-1", want: transfer.Item{Source: "queue:ORDERS?mark=first&picked=1-1-1"}, kind: transfer.KindUsage},
 	} {
-		if it := pick(t, q, source); it.Source != want.Source || it.Picked != want.Picked {
-			t.Errorf("%s: the item is %s, read by %s; want %s, %s", source, it.Source, it.Picked, want.Source, want.Picked)
+		it := pickOf(t, q, c.source, c.picked)
+		var kind transfer.Kind
+		if it.Err != nil {
+			kind = it.Err.Kind
+		}
+		if it.Source != c.want.Source || it.Picked != c.want.Picked || kind != c.kind {
+			t.Errorf("%s, %s: the item is %s, read by %s: %v; want %s, %s, %v", c.source, c.picked, it.Source, it.Picked, it.Err, c.want.Source, c.want.Picked, c.kind)
 		}
 	}
 }

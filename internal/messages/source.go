@@ -75,8 +75,8 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		first = w.After.Arg + 1
 	}
 	for arg := first; arg < len(w.Args); arg++ {
-		source := w.Args[arg].Source
-		a, err := Of(source)
+		source, picked := w.Args[arg].Source, w.Args[arg].Picked
+		a, err := Chosen(source, picked)
 		if err == nil && len(w.Only) > 0 {
 			if a, err = only(a, w.Only); err == nil && a.Queue == "" {
 				continue
@@ -95,7 +95,7 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 		case transfer.KindOf(err).Waits():
 			return 0, err
 		case err != nil:
-			it = transfer.Item{Type: transfer.ItemBad, Source: Plain(source.Path), Picked: source.Path, Arg: arg, Err: transfer.AsError(err)}
+			it = transfer.Item{Type: transfer.ItemBad, Source: source.Path, Picked: picked, Arg: arg, Err: transfer.AsError(err)}
 		}
 		if it.Picked == it.Source {
 			it.Picked = ""
@@ -151,16 +151,13 @@ func each(sources []transfer.Path, id transfer.ID, do func(context.Context, tran
 // only is the address that a repeated walk is to give of a source: with the messages that were picked
 // before. No queue: none of it.
 func only(a Address, paths []transfer.Path) (Address, error) {
-	bare := a
-	bare.Picked = Picked{}
 	for _, p := range paths {
 		one, err := Parse(p)
 		if err != nil {
 			continue // of a file
 		}
-		before := one
-		if one.Picked = (Picked{}); one.Path() == bare.Path() && (a.Picked == Picked{} || a.Picked == before.Picked) {
-			return before, nil
+		if a.names(one) && (a.Picked == Picked{} || a.Picked == one.Picked) {
+			return one, nil
 		}
 	}
 	return Address{}, nil

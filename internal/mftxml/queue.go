@@ -301,9 +301,6 @@ func FromQueue(l transfer.Location) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.Picked.Last > 0 {
-		return nil, cannot("the messages of a queue that were picked")
-	}
 	q := &Queue{Name: string(a.Queue), Attributes: map[string]string{}}
 	if a.Group != "" {
 		q.Attributes["useGroups"] = "true"

@@ -138,7 +138,8 @@ func TestRefusedQueues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.Items[0].Source = transfer.Location{Place: transfer.Queues, Path: "queue:Q?mark=m&picked=3-3-3"}
+	q.Items[0].Source = transfer.Location{Place: transfer.Queues, Path: "queue:Q"}
+	q.Items[0].Picked = "queue:Q?mark=m&picked=3-3-3"
 	if _, err := Write(q); transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "that were picked") {
 		t.Error(err)
 	}

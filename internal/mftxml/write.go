@@ -142,6 +142,9 @@ func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 		Dest: Dest{Type: typeOf(dest), Exist: cmp.Or(o.IfExists, transfer.IfExistsError), Long: o.LongLines, Replace: o.Replace,
 			File: File{Path: destText(dest), Encoding: o.ToEncoding, EOL: o.EOL}}}
 	var err error
+	if it.Picked != "" {
+		return item, cannot("the messages of a queue that were picked")
+	}
 	if it.Source.Place == transfer.Queues {
 		if item.Source.Queue, err = FromQueue(it.Source); err != nil {
 			return item, err

@@ -46,7 +46,7 @@ func (d *Definition) checkWatched() error {
 	switch {
 	case err != nil:
 		return err
-	case a.Group != "" || a.After > 0 || a.Picked.Last > 0 || a.Split.Any():
+	case a.Group != "" || a.After > 0 || a.Split.Any():
 		return transfer.Errorf(transfer.KindUsage, "the monitor watches %s; it finds out itself which messages and groups of the queue there are", d.Dir)
 	case !of:
 		return transfer.Errorf(transfer.KindUsage, "the condition %s is of directories, and %s is a queue", kind, d.Dir).WithHint("it is notempty or group")
@@ -174,7 +174,10 @@ func (q queueLook) new(queue transfer.QueueName) error {
 
 // triggers has messages trigger.
 func (q queueLook) triggers(f file, a messages.Address) error {
-	f.Path, f.queue, f.group, f.bytes = a.Path(), a.Queue, a.Group, int64(a.Picked.Bytes)
+	f.Path, f.queue, f.group, f.bytes = messages.Plain(a.Path()), a.Queue, a.Group, int64(a.Picked.Bytes)
+	if a.Picked.Last > 0 {
+		f.picked = a.Path()
+	}
 	q.batch = append(q.batch, f)
 	return q.trigger()
 }

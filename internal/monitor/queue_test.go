@@ -152,7 +152,7 @@ func (b *bench) carry(removes bool, state transfer.State) (all []uint64) {
 		}
 		b.states[id] = &transfer.Progress{ID: id, State: state, Ended: time.Now()}
 		q := b.asked[id]
-		a, err := messages.Of(q.Items[0].Source)
+		a, err := messages.Chosen(q.Items[0].Source, q.Items[0].Picked)
 		b.must(err)
 		if len(q.Items) != 1 || a.Picked.Messages == 0 || q.Base != "" {
 			b.t.Errorf("a transfer of %+v", q.Items)

@@ -105,7 +105,7 @@ func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
 	}
 	for _, it := range d.Request.Items {
 		if it.Source == transfer.File(theFile) && s.at < len(s.files) {
-			it.Source = s.files[s.at].source()
+			it.Source, it.Picked = s.files[s.at].source(), s.files[s.at].picked
 			if s.files[s.at].isFile() && !failpoint.Planted("trigger-unbound") {
 				it.Expected = s.files[s.at].Version()
 			}
@@ -136,9 +136,9 @@ func (d *Definition) checkTask() error {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor has an ID, a base, parts or is a retry, which only a request on its way has")
 	}
 	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool {
-		return !it.Dest.IsZero() || it.Resolved != nil || it.Expected != ""
+		return !it.Dest.IsZero() || it.Resolved != nil || it.Expected != "" || it.Picked != ""
 	}) {
-		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own, and no expected versions")
+		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own, no expected versions and no picked messages")
 	}
 	if len(d.Request.Items) == 0 {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", theFile)

@@ -15,12 +15,13 @@ import (
 // A file is one that triggers, or messages of a queue that do.
 type file struct {
 	localfs.Found
-	queue transfer.QueueName // of messages; empty: it is a file
-	group string             // of messages; empty: they are of none
-	bytes int64              // of messages
-	after uint64             // of messages of no group: the number before them
-	tries int                // of messages: how many of their transfers have failed
-	waits bool               // of messages: the last one has failed, and the next one comes later
+	queue  transfer.QueueName // of messages; empty: it is a file
+	group  string             // of messages; empty: they are of none
+	bytes  int64              // of messages
+	picked transfer.Path      // of messages: the path that selects them
+	after  uint64             // of messages of no group: the number before them
+	tries  int                // of messages: how many of their transfers have failed
+	waits  bool               // of messages: the last one has failed, and the next one comes later
 }
 
 // isFile reports whether there is a file, and one of a directory.

@@ -125,8 +125,9 @@ type WalkRequest struct {
 // An Argument is one source of a walk. Its place among the others is the Arg of its items.
 type Argument struct {
 	Source    transfer.Location
-	Recursive bool   // take directories, with everything in them
-	Group     *Group // nil: that of the arguments without one
+	Picked    transfer.Path // that of the request item
+	Recursive bool          // take directories, with everything in them
+	Group     *Group        // nil: that of the arguments without one
 }
 
 // A Group is the arguments whose items land at one destination. No two of them have one

@@ -242,7 +242,8 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 	}
 
 	err = c.asked(rec).each(0, func(n int, it *transfer.RequestItem) bool {
-		arg := place.Argument{Source: it.Source, Recursive: it.Recursive || rec.Request.Recursive, Group: group(all)}
+		arg := argumentOf(&rec.Request, it)
+		arg.Group = group(all)
 		if it.Own() {
 			arg.Group = nil
 			for len(resolved) > 0 && resolved[0].N <= uint64(n)+1 {
@@ -256,6 +257,11 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 		return true
 	})
 	return w, err
+}
+
+// argumentOf is the source of a request item, for a walk.
+func argumentOf(q *transfer.Request, it *transfer.RequestItem) place.Argument {
+	return place.Argument{Source: it.Source, Picked: it.Picked, Recursive: it.Recursive || q.Recursive}
 }
 
 // walkOf is the walk of a request, but for its arguments.
@@ -290,7 +296,7 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	groups := map[transfer.Location]*place.Group{}
 	for n := range q.Items {
 		it := &q.Items[n]
-		arg := place.Argument{Source: it.Source, Recursive: it.Recursive || q.Recursive}
+		arg := argumentOf(q, it)
 		if it.Own() {
 			t, err := c.target(q, n, it)
 			if err != nil {

@@ -17,6 +17,9 @@ type RequestItem struct {
 	Resolved *Resolution `json:"resolved,omitempty"`
 	// Expected is the version of the file that is to be sent; another version ends as KindReplaced. Empty: any version.
 	Expected Version `json:"expected,omitempty"`
+	// Picked selects the messages of the queue Source that are to be sent, as Item.Picked does. Empty: all messages that
+	// Source names.
+	Picked Path `json:"picked,omitempty"`
 	Options
 }
 
@@ -290,6 +293,15 @@ func (r *Request) checkItem(it *RequestItem) error {
 
 	if len(it.Expected) > MaxVersion {
 		return Errorf(KindMalformed, "the expected version of %s has %d bytes; the limit is %d", it.Source, len(it.Expected), MaxVersion)
+	}
+
+	if it.Picked != "" {
+		if it.Source.Place != Queues {
+			return Errorf(KindMalformed, "%s is no queue, and has picked messages", it.Source)
+		}
+		if err := it.Picked.Check(); err != nil {
+			return err
+		}
 	}
 
 	if it.Options != (Options{}) {

@@ -4,6 +4,7 @@ package flow_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -85,6 +86,10 @@ func TestSourcesThatAreNotEverywhereStay(t *testing.T) {
 				if !n.Exists("ALPHA", name) {
 					t.Errorf("%s is gone", name)
 				}
+			}
+			said := n.Ferry("job", "watch", "--agent", "ALPHA", id).OK().Stderr
+			if want := fmt.Sprintf("could not delete %d source", len(c.stay)); strings.Contains(said, want) != (len(c.stay) > 0) {
+				t.Errorf("%d sources stay, and the command says %q", len(c.stay), said)
 			}
 			warned := strings.Contains(n.Ferry("audit", "show", "--json", s.Of[1].Transfer).OK().Stdout, "the sources are not deleted")
 			if warned != (len(c.stay) > 0) {

@@ -3,8 +3,11 @@
 package disk_test
 
 import (
+	"bytes"
 	"net"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -30,6 +33,19 @@ var refusals = []refusal{
 	{name: "a pattern that matches nothing", sources: []string{"no*thing"}, code: 40, kind: transfer.KindMissing, text: "nothing matches SRC/no*thing; check the pattern"},
 	{name: "a source that may not be read", code: 40, kind: transfer.KindUnreadable, text: "source SRC/f cannot be read: permission denied" + mayRead,
 		prepare: func(c *refused) { c.chmod(c.src+"/f", 0) }},
+	{name: "two names of one file, to be replaced", sources: []string{"d"}, flags: slices.Concat(overwrite, []string{"-r"}), alone: true, landed: []string{"out/d/a/f", "out/d/b/f"},
+		prepare: func(c *refused) {
+			c.twice("/d/a/f", "/d/b/f")
+			c.mkdir(c.dst+"/out/d/a", 0o755)
+			c.mkdir(c.dst+"/out/d/b", 0o755)
+			c.file(c.dst+"/out/d/a/f", 10)
+			must(c.t, os.Link(c.dst+"/out/d/a/f", c.dst+"/out/d/b/f"))
+			must(c.t, os.Link(c.dst+"/out/d/a/f", c.dst+"/third")) // which stays as it is
+		},
+		verdict: func(c *refused, _ network.Result) {
+			c.have("/d/a/f", "/out/d/a/f")
+			c.have("/d/b/f", "/out/d/b/f")
+		}},
 	{name: "a source directory that may not be read", sources: []string{"d"}, flags: []string{"-r"},
 		code: 40, kind: transfer.KindUnreadable, text: "source SRC/d cannot be read: permission denied" + mayRead,
 		prepare: func(c *refused) { c.mkdir(c.src+"/d", 0o755); c.file(c.src+"/d/f", 10); c.chmod(c.src+"/d", 0o300) }},
@@ -162,6 +178,26 @@ func (c *refused) unrooted() {
 		c.w.n.Stop("GAMMA")
 		c.w.n.Start("GAMMA")
 	})
+}
+
+// twice makes two sources of different content.
+func (c *refused) twice(one, two string) {
+	c.t.Helper()
+	for n, p := range []string{one, two} {
+		c.mkdir(filepath.Dir(c.src+p), 0o755)
+		c.file(c.src+p, int64(3000+n))
+	}
+}
+
+// have expects a file at the destination to have the content of a source.
+func (c *refused) have(source, name string) {
+	c.t.Helper()
+	want, err := os.ReadFile(c.src + source)
+	must(c.t, err)
+	got, err := os.ReadFile(c.dst + name)
+	if err != nil || !bytes.Equal(got, want) {
+		c.t.Errorf("%s has %d bytes, and not the %d of %s: %v", name, len(got), len(want), source, err)
+	}
 }
 
 func (c *refused) fifo(path string) {

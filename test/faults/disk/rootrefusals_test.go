@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/transfer"
+	"ferry/test/flow/network"
 )
 
 // soon bounds a wait.
@@ -48,6 +49,18 @@ var rootRefusals = []refusal{
 		}},
 	{name: "somebody else's file to be replaced", flags: overwrite, landed: []string{"out/f"},
 		prepare: func(c *refused) { must(c.t, os.WriteFile(c.dst+"/out/f", []byte("root's"), 0o600)) }},
+	{name: "two items of one file, in a directory that is mounted twice", sources: []string{"d"}, flags: slices.Concat(overwrite, []string{"-r"}), code: 20, alone: true, kind: transfer.KindExists,
+		text: "two items of this transfer have one destination file: DST/out/d/b/f is DST/out/d/a/f; send them to different destinations", landed: []string{"out/d/a/f", "out/d/b/f"},
+		prepare: func(c *refused) {
+			c.twice("/d/a/f", "/d/b/f")
+			c.mkdir(c.dst+"/out/d/a", 0o755)
+			c.mkdir(c.dst+"/out/d/b", 0o755)
+			c.bind(c.dst+"/out/d/a", c.dst+"/out/d/b")
+		},
+		verdict: func(c *refused, _ network.Result) {
+			c.have("/d/a/f", "/out/d/a/f")
+			c.have("/d/a/f", "/out/d/b/f")
+		}},
 	{name: "another file system on the way", dest: "out/m/", alone: true, landed: []string{"out/m/f"},
 		prepare: func(c *refused) { c.mkdir(c.dst+"/out/m", 0o755); c.mount(c.dst+"/out/m", "tmpfs", 0, "mode=777") }},
 }
@@ -90,7 +103,7 @@ func (c *refused) mount(path, kind string, flags uintptr, data string) {
 	c.undo = append(c.undo, func() { unix.Unmount(path, unix.MNT_DETACH) })
 }
 
-// bind mounts a file over another one.
+// bind mounts a file or directory over another one.
 func (c *refused) bind(file, over string) {
 	c.t.Helper()
 	must(c.t, unix.Mount(file, over, "", unix.MS_BIND, ""))
