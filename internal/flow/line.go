@@ -436,7 +436,7 @@ func (l *Line) quiet(own, last, now time.Time) time.Duration {
 
 // Quiet is for how long the flight need not send after it did at a time last; 0 or less:
 // it is time for a sign of life. That is Beat, or longer while other transfers on the line send, but no longer than
-// until the oldest message is overdue, once: what is sent then shows the other side what it lacks.
+// until the oldest message is overdue, once: a message that is sent then shows the other side the gap.
 func (f *Flight) Quiet(last, now time.Time) time.Duration {
 	f.line.mu.Lock()
 	defer f.line.mu.Unlock()
