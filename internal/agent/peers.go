@@ -16,6 +16,7 @@ type peers struct {
 type peer struct {
 	downUntil time.Time // it is taken to be away
 	instance  string    // that was heard of last
+	at        time.Time // when it was
 	stop      func()    // ends that its heartbeats are heard; nil: they are not
 }
 
@@ -79,18 +80,38 @@ func (p *peers) down(name transfer.AgentName, now time.Time) bool {
 	return one != nil && one.downUntil.After(now)
 }
 
+// fresh reports whether a peer was heard of less than a time ago.
+func (p *peers) fresh(name transfer.AgentName, within time.Duration, now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	one := p.all[name]
+	return one != nil && !one.at.IsZero() && now.Sub(one.at) < within
+}
+
+// answered notes that a peer has answered a question.
+func (p *peers) answered(name transfer.AgentName, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if one := p.all[name]; one != nil {
+		one.at = now
+	}
+}
+
+// leaves notes that a peer ends: it is asked before the next transfer to it.
+func (p *peers) leaves(name transfer.AgentName) { p.answered(name, time.Time{}) }
+
 // missed notes that a peer is away, and until when it is not asked again.
 func (p *peers) missed(name transfer.AgentName, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if one := p.all[name]; one != nil {
-		one.downUntil = until
+		one.downUntil, one.at = until, time.Time{}
 	}
 }
 
 // heard notes that a peer is there, and reports whether it has started anew since it was
 // heard of last.
-func (p *peers) heard(name transfer.AgentName, instance string) (anew bool) {
+func (p *peers) heard(name transfer.AgentName, instance string, now time.Time) (anew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	one := p.all[name]
@@ -98,6 +119,6 @@ func (p *peers) heard(name transfer.AgentName, instance string) (anew bool) {
 		return false
 	}
 	anew = one.instance != "" && one.instance != instance
-	one.downUntil, one.instance = time.Time{}, instance
+	one.downUntil, one.instance, one.at = time.Time{}, instance, now
 	return anew
 }

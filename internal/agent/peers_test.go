@@ -36,7 +36,33 @@ func TestPeersAreForgotten(t *testing.T) {
 	if !p.down("TWO", now) || p.down("ONE", now) {
 		t.Error("TWO is away, ONE is unknown")
 	}
-	if p.heard("ONE", "a") || p.heard("TWO", "a") || p.heard("TWO", "a") || !p.heard("TWO", "b") || p.down("TWO", now) {
+	if p.heard("ONE", "a", now) || p.heard("TWO", "a", now) || p.heard("TWO", "a", now) || !p.heard("TWO", "b", now) || p.down("TWO", now) {
 		t.Error("TWO is there, and has started anew once")
+	}
+}
+
+// A peer that has answered, or was heard, is taken to be there for a short time: on a slow line transfers to it share one question.
+// One that ends, or is away, is asked again.
+func TestAFreshPeerIsNotAsked(t *testing.T) {
+	start := time.Unix(1000, 0)
+	for _, c := range []struct {
+		name   string
+		deed   func(p *peers)
+		within time.Duration
+		fresh  bool
+	}{
+		{"it was never heard of", func(*peers) {}, time.Hour, false},
+		{"it has answered", func(p *peers) { p.answered("ONE", start) }, 3 * time.Second, true},
+		{"it has answered long ago", func(p *peers) { p.answered("ONE", start) }, time.Second, false},
+		{"it was heard", func(p *peers) { p.heard("ONE", "a", start) }, 3 * time.Second, true},
+		{"it was heard, and ends", func(p *peers) { p.heard("ONE", "a", start); p.leaves("ONE") }, 3 * time.Second, false},
+		{"it was heard, and did not answer", func(p *peers) { p.heard("ONE", "a", start); p.missed("ONE", start) }, 3 * time.Second, false},
+		{"another one was heard", func(p *peers) { p.heard("TWO", "a", start) }, 3 * time.Second, false},
+	} {
+		p := peers{all: map[transfer.AgentName]*peer{"ONE": {}, "TWO": {}}}
+		c.deed(&p)
+		if fresh := p.fresh("ONE", c.within, start.Add(2*time.Second)); fresh != c.fresh {
+			t.Errorf("%s: fresh is %v", c.name, fresh)
+		}
 	}
 }

@@ -277,14 +277,23 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	return e.o.Drive(s.ctx)
 }
 
+// freshFor is for how many delays of the connection an agent that was heard of is taken to be there. On a slow line many
+// transfers to it cost one question; on a fast line each one asks.
+const freshFor = 4
+
 // reachable asks an agent whether it is there. What is found away is left alone
 // for a while, so that many transfers to it cost one question.
 func (s *scheduler) reachable(name transfer.AgentName) bool {
-	if s.peers.down(name, s.cfg.Clock.Now()) {
+	now := s.cfg.Clock.Now()
+	if s.peers.down(name, now) {
 		return false
+	}
+	if s.peers.fresh(name, freshFor*s.conn.Delay(), now) {
+		return true
 	}
 	_, err := s.conn.Request(s.ctx, wire.AskAgent(name, s.cfg.Name.Token()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), time.Second+4*s.conn.Delay())
 	if err == nil {
+		s.peers.answered(name, s.cfg.Clock.Now())
 		return true
 	}
 	s.peers.missed(name, s.cfg.Clock.Now().Add(peerRetry))
@@ -297,7 +306,11 @@ func (s *scheduler) watch(name transfer.AgentName) {
 	err := s.peers.watch(name, func() (stop func(), err error) {
 		return s.conn.Subscribe(wire.BeatSubject(name), func(m qmgr.Message) {
 			r, err := wire.DecodeReport(m.Data)
-			if err != nil || r.Beat == nil || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
+			if err != nil || r.Beat == nil {
+				return
+			}
+			if r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
+				s.peers.leaves(name)
 				return
 			}
 			s.heard(name, r.Beat.Instance)
@@ -326,7 +339,7 @@ func (s *scheduler) forgetPeers() {
 // heard wakes the transfers to an agent that had been away, and nudges those
 // that run to one that has started anew.
 func (s *scheduler) heard(name transfer.AgentName, instance string) {
-	anew := s.peers.heard(name, instance)
+	anew := s.peers.heard(name, instance, s.cfg.Clock.Now())
 	s.mu.Lock()
 	woken := false
 	for _, e := range s.entries {

@@ -63,8 +63,9 @@ type submission struct {
 	copies copies    // that the queue manager has, or may have
 
 	handover Handover
-	last     storage // when it said last that it has one
-	begun    storing // parts that it has
+	last     storage       // when it said last that it has one
+	asking   time.Duration // that the last question took
+	begun    storing       // parts that it has
 }
 
 // A storage is when a request was stored.
@@ -96,7 +97,8 @@ type storing struct {
 // store hands the request to the queue manager, if it is due.
 func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	now, lost := s.Clock.Now(), s.Conn.Lost()
-	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < s.last.again {
+	again := max(s.last.again, min(askShare*s.asking, storeMost)) // on a slow line the queue before it takes long
+	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < again {
 		return nil
 	}
 
@@ -170,7 +172,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 			s.last, s.begun = storage{}, storing{}
 		}
 		s.took = s.Clock.Now().Sub(began)
-		took := s.took - pause // to ask for it: on a slow line the request itself may be as long on its way
+		s.asking = max(s.took-pause, 0) // on a slow line the request itself may be as long on its way
 		if p != nil {
 			s.handover = Receipted
 			return p, err
@@ -188,7 +190,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 		} else if s.notice != nil && err != nil {
 			s.notice(notYet(q.Source, err))
 		}
-		if pause = max(min(2*pause, repeatMost), min(8*took, heldFor)); held {
+		if pause = max(min(2*pause, repeatMost), min(askShare*s.asking, heldFor)); held {
 			pause = heldFor
 		}
 	}

@@ -33,14 +33,16 @@ const (
 	paceLeast = 4 << 10
 	// lineSlowest is the slowest line that is meant to work, in bytes a second.
 	lineSlowest = 64e3 / 8
-	// beatBytes is what a sign of life costs on the line, with what lies beneath it. Those
-	// of all transfers take a beatShare of the rate, but none comes later than beatMost:
-	// the destination gives the slot of a source that is silent for 10 s to another, and
-	// the source must find within 10 s that its destination has started anew.
-	beatBytes = 110
+	// beatBytes is what a sign of life costs on the line: 110 bytes, and 90 bytes of the headers of TLS, TCP, IP
+	// and Ethernet. Those of all transfers take a beatShare of the rate, but the line is not silent for longer than
+	// beatMost: the destination gives the slot of a source that is silent for 10 s to another, and
+	// the source must find within 10 s that its destination has started anew. While other transfers on the line
+	// send, the destination waits 45 s for one of them, and this one is silent for beatTurn at most.
+	beatBytes = 200
 	beatShare = 0.02
 	beatFirst = 2 * time.Second
 	beatMost  = 8 * time.Second
+	beatTurn  = 24 * time.Second
 	// patienceLeast is how long an acknowledgement may take beside its round trips before it
 	// is asked for. The answer may take answerLeast more, in which the system sends again what the
 	// line has dropped. Both together are patienceMost at most: within 10 s a transfer must move
@@ -90,6 +92,8 @@ type Line struct {
 	at        time.Time // of the last acknowledgement, or of the first message after a pause
 	first     time.Time // departure of the message that was acknowledged last
 	unasked   int64     // bytes since a message asked for an acknowledgement
+	left      time.Time // departure of the newest message of any transfer
+	lives     time.Time // when a transfer last said beside the data that the source lives
 	heard     time.Time // of the last acknowledgement of any transfer, or other proof that the line carries
 	passed    time.Time // departure of the newest message that was acknowledged
 	proven    int64     // bytes that may be under way at most, by what was acknowledged; 0: lineLeast
@@ -118,8 +122,9 @@ type sent struct {
 type Flight struct {
 	line   *Line
 	wake   func()
-	sent   []*sent // not acknowledged
-	probed uint64  // the oldest message when an acknowledgement was asked for since it is overdue
+	sent   []*sent   // not acknowledged
+	probed uint64    // the oldest message when an acknowledgement was asked for since it is overdue
+	lives  time.Time // when the transfer last said beside the data that the source lives
 }
 
 // Join adds an epoch to the line. wake is called when there may be room for a
@@ -197,6 +202,7 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 		l.at, l.first = now, now
 	}
 
+	l.left = now
 	l.under += size
 	l.unasked += size
 	s := &sent{flight: f, seq: seq, size: size, at: now, delivered: l.delivered, then: l.at, first: l.first, full: 2*l.under >= l.window()}
@@ -409,20 +415,32 @@ func (l *Line) Rate() float64 {
 func (l *Line) Beat() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return min(l.beats(), beatMost)
+}
+
+// beats is after how long each transfer says that it lives, where all of them take a beatShare of the rate. l.mu is held.
+func (l *Line) beats() time.Duration {
 	if l.rate == 0 {
 		return beatFirst
 	}
-	all := time.Duration(float64(l.flights*beatBytes) / (beatShare * max(l.rate, lineSlowest)) * float64(time.Second))
-	return min(max(all, beatFirst), beatMost)
+	return max(time.Duration(float64(l.flights*beatBytes)/(beatShare*max(l.rate, lineSlowest))*float64(time.Second)), beatFirst)
+}
+
+// quiet is for how long a transfer need not say that it lives, where it did at a time own, and any transfer on the line
+// at a time last. l.mu is held.
+func (l *Line) quiet(own, last, now time.Time) time.Duration {
+	beats := l.beats()
+	beat := min(beats, beatMost)
+	return max(beat-now.Sub(own), min(beat-now.Sub(last), min(beats, beatTurn)-now.Sub(own)))
 }
 
 // Quiet is for how long the flight need not send after it did at a time last; 0 or less:
-// it is time for a sign of life. That is Beat, but no longer than until the oldest message
-// is overdue, once: what is sent then shows the other side what it lacks.
+// it is time for a sign of life. That is Beat, or longer while other transfers on the line send, but no longer than
+// until the oldest message is overdue, once: a message that is sent then shows the other side the gap.
 func (f *Flight) Quiet(last, now time.Time) time.Duration {
-	beat := f.line.Beat() - now.Sub(last)
 	f.line.mu.Lock()
 	defer f.line.mu.Unlock()
+	beat := f.line.quiet(last, f.line.left, now)
 	if f.unprobed() {
 		beat = min(beat, f.line.patience()-f.owes(now)+1)
 	}
@@ -462,11 +480,25 @@ func (f *Flight) Overdue(heard, now time.Time) bool {
 	return f.owes(now) > limit && now.Sub(heard) > limit
 }
 
-// Lingers reports whether a message has been on the line for longer than a sign of life may take.
-func (f *Flight) Lingers(now time.Time) bool {
-	f.line.mu.Lock()
-	defer f.line.mu.Unlock()
-	return f.owes(now) > beatFirst
+// Lives reports whether the transfer is to say now, beside the data, that the source lives: one of its messages has been
+// on the line for longer than a sign of life may take. One transfer says it for all on the line, for as long as the other
+// side waits for one that is silent.
+func (f *Flight) Lives(now time.Time) bool {
+	l := f.line
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f.owes(now) <= beatFirst {
+		return false
+	}
+	own := f.lives
+	if out := f.sent[0].out; out.After(own) {
+		own = out
+	}
+	if l.quiet(own, l.lives, now) > 0 {
+		return false
+	}
+	f.lives, l.lives = now, now
+	return true
 }
 
 // owes is for how long the oldest message of the epoch that the lane has taken has

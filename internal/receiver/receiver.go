@@ -144,7 +144,7 @@ type Receiver struct {
 	mu       sync.Mutex
 	speakers speakers
 	actors   map[transfer.ID]*incoming
-	spoke    map[transfer.AgentName]time.Time // when a chunk message of a source came last
+	spoke    map[transfer.AgentName]time.Time // when a chunk message of a source, or ALIVE, came last
 }
 
 // New makes a Receiver; Recover must be called before the first message.
@@ -241,6 +241,9 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	if a := r.actors[m.Transfer]; a != nil {
 		if a.from != m.From { // nobody else has a say in it
 			return errTaken
+		}
+		if m.Kind == wire.KindAlive { // one transfer says it for all of its source
+			r.spoke[m.From] = r.cfg.Clock.Now()
 		}
 		a.box.control(m)
 		return nil
@@ -403,8 +406,7 @@ func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
 	}
 }
 
-// speaks reports whether a chunk message of the source, of whatever transfer, came
-// a short while ago.
+// speaks reports whether a chunk message of the source, or ALIVE, came a short while ago, of any of its transfers.
 func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -92,3 +92,21 @@ func TestArrivedIsOfAnEpoch(t *testing.T) {
 		t.Errorf("message %d of the next epoch has arrived", n)
 	}
 }
+
+// One transfer that says that the source lives says it for all transfers of that source, and for no other source.
+func TestOneTransferLivesForAllOfItsSource(t *testing.T) {
+	r, id, _ := resting(t)
+	r.actors[id] = live(t, r, id)
+	now := r.cfg.Clock.Now()
+	if r.speaks("ALPHA", now) {
+		t.Fatal("the source speaks before it has said a word")
+	}
+	r.Control(&wire.Message{Kind: wire.KindAlive, From: "OTHER", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
+	if r.speaks("ALPHA", now) || r.speaks("OTHER", now) {
+		t.Error("another agent speaks for the source, or by a transfer that is not its own")
+	}
+	r.Control(&wire.Message{Kind: wire.KindAlive, From: "ALPHA", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
+	if !r.speaks("ALPHA", now) {
+		t.Error("the source is not heard")
+	}
+}

@@ -26,6 +26,7 @@ type figures struct {
 	lane, why                string    // of the epoch, and why it is not the direct one
 	breaks                   int       // of the lane, with no safe point or outcome between them
 	shown                    time.Time
+	ended                    bool // the end was shown
 }
 
 // A snapshot is the figures that each change of the record writes down.
@@ -71,6 +72,15 @@ func (f *figures) due(now time.Time, forced bool) bool {
 	}
 	f.shown = now
 	return true
+}
+
+// ends reports whether the end has yet to be shown; then it counts as shown.
+func (f *figures) ends() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	before := f.ended
+	f.ended = true
+	return !before
 }
 
 // count counts bytes of an item that are sent, and those among them that had been sent

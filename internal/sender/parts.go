@@ -46,8 +46,11 @@ func (p *parts) snapshot() snapshot { return p.live.snapshot(p.items.totals()) }
 
 // show publishes the picture; unforced at most once a second.
 func (p *parts) show(forced bool) {
-	if p.live.due(p.cfg.Clock.Now(), forced) {
-		p.cfg.Progress(p.status())
+	if !p.live.due(p.cfg.Clock.Now(), forced) {
+		return
+	}
+	if now := p.status(); !now.State.Final() || p.live.ends() {
+		p.cfg.Progress(now)
 	}
 }
 

@@ -235,3 +235,20 @@ func TestRevive(t *testing.T) {
 		}
 	}
 }
+
+// The picture of the end is published once, however often it is to be shown. Each publication costs 400 bytes of a slow line.
+func TestTheEndIsShownOnce(t *testing.T) {
+	m := newMade(t, faulty.NewMemoryFiles())
+	shown := map[transfer.State]int{}
+	m.cfg.Progress = func(p *transfer.Progress) { shown[p.State]++ }
+	m.show(true)
+	m.show(true)
+	if _, err := m.CancelNow(); err != nil {
+		t.Fatal(err)
+	}
+	m.show(true)
+	m.show(true)
+	if shown[transfer.Accepted] != 2 || shown[transfer.Cancelled] != 1 {
+		t.Errorf("shown: %v", shown)
+	}
+}

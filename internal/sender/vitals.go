@@ -1,16 +1,11 @@
 package sender
 
-import (
-	"time"
-
-	"ferry/internal/wire"
-)
+import "ferry/internal/wire"
 
 // Vitals are the signs of life of an epoch that do not travel with the data. The goroutine that drives the
 // transfer has them.
 type vitals struct {
-	carried uint64    // bytes that the lane had carried at the last look
-	said    time.Time // when the destination was last told that this side lives
+	carried uint64 // bytes that the lane had carried at the last look
 }
 
 // look looks whether the line has carried something since the last look, and has more to carry. Then a
@@ -35,10 +30,9 @@ func (v *vitals) look(p *pump) {
 
 // say tells the destination beside the data that this side lives, where a message takes long on the line.
 func (v *vitals) say(p *pump) {
-	f, now := p.out.Load(), p.cfg.Clock.Now()
-	if f == nil || p.shelf != nil || now.Sub(v.said) < f.Line().Beat() || !f.Lingers(now) {
+	f := p.out.Load()
+	if f == nil || p.shelf != nil || !f.Lives(p.cfg.Clock.Now()) {
 		return
 	}
-	v.said = now
 	p.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: p.epoch}})
 }

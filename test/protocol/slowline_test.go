@@ -2,6 +2,7 @@ package protocol_test
 
 import (
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -166,4 +167,48 @@ func TestAMessageThatTakesLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+// On 64 kbit/s, 25 transfers of 24 KB that run together send at most two signs of life each, with the data or beside them, and the
+// first message of an epoch. Each transfer opens once and acknowledges its outcomes once. The destination answers each message with
+// one ACK, has four more for each transfer, as for its safe points, and repeats one a second for all of them.
+func TestTransfersOnASlowLineSayLittle(t *testing.T) {
+	const (
+		transfers, rate = 25, 8000
+		firsts          = "first message, or a sign of life with the data"
+	)
+	bubble(t, setup{settings: transfer.DefaultSettings(), pool: 64 << 20, slots: transfers}, func(w *world) {
+		w.lineOf(rate, 4<<10)
+		var mu sync.Mutex
+		sent := map[wire.Kind]int{}
+		w.change(func(w *world) {
+			w.fates = func(p *faulty.Parcel) faulty.Handling {
+				mu.Lock()
+				defer mu.Unlock()
+				kind := p.Kind
+				if kind == faulty.Chunk && len(p.Data) == wire.HeaderSize {
+					kind = firsts
+				}
+				sent[kind]++
+				return faulty.Handling{}
+			}
+		})
+		files := worth(3, rate, 1)
+		w.write(files)
+		var ids []transfer.ID
+		for n := range transfers {
+			ids = append(ids, w.sendTree(fmt.Sprintf("out%d", n), files))
+		}
+		took := w.finish(3 * time.Minute)
+		w.steady(ids, 0)
+		mu.Lock()
+		defer mu.Unlock()
+		data := sent[faulty.Chunk] + sent[firsts]
+		for kind, most := range map[wire.Kind]int{firsts: 2 * transfers, wire.KindAlive: transfers, wire.KindOpen: transfers, wire.KindOutcomesAck: transfers,
+			faulty.Chunk: 8 * transfers, wire.KindAck: data + 4*transfers + int(took.Seconds()), wire.KindAccept: transfers, wire.KindOutcomes: transfers} {
+			if sent[kind] > most {
+				t.Errorf("%d messages of kind %s; at most %d are needed", sent[kind], kind, most)
+			}
+		}
+	})
 }
