@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"ferry/internal/lane/direct"
 	"ferry/internal/lane/queue"
@@ -235,10 +236,10 @@ func (l *lanes) came(from transfer.AgentName) int64 {
 }
 
 // Open gives the lane of an epoch at the source.
-func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept) (sender.Lane, string, string, error) {
+func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept, took time.Duration) (sender.Lane, string, string, error) {
 	reason := said.LaneReason
 	if hub, _ := l.direct(); want != transfer.LaneQueue && said.Lane == transfer.LaneDirect && said.Direct != nil && hub != nil {
-		lane, err := hub.Open(ctx, id, to, said.Direct)
+		lane, err := hub.Open(ctx, id, to, said.Direct, took)
 		if err == nil {
 			return lane, transfer.LaneDirect, "", nil
 		}

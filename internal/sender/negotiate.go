@@ -37,6 +37,7 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 		if m := o.in.take(); m != nil {
 			done, v, err := o.answered(rec, open.Open, m)
 			if done {
+				o.answer = o.cfg.Clock.Now().Sub(start)
 				return v, err
 			}
 			if now := o.rec.read(); now.Targets != rec.Targets {

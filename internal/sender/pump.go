@@ -58,6 +58,7 @@ type signs struct {
 
 // A way is how the messages of an epoch travel.
 type way struct {
+	took   time.Duration // that the destination's last answer to OPEN took
 	lane   Lane
 	line   *flow.Line // shared by all transfers to this destination by this lane
 	flight *flow.Flight
@@ -92,7 +93,7 @@ func newPump(o *Outgoing, epoch uint32, credit int64, resume transfer.Resume) *p
 	ctx, cancel := context.WithCancel(context.Background())
 	rec := o.rec.read()
 	chunk := rec.Progress.Settings.ChunkSize
-	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
+	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, way: way{took: o.answer}, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
 		chunk: chunk, asked: o.cfg.asked(rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}}
 	p.credit.raise(credit)
 	p.rate = rec.Request.Rate
@@ -303,7 +304,7 @@ func (p *pump) openLane() error {
 		return openShelf(p)
 	}
 
-	l, name, reason, err := p.cfg.Lanes.Open(p.ctx, p.to, p.ID, p.rec.read().Request.Lane, p.accept)
+	l, name, reason, err := p.cfg.Lanes.Open(p.ctx, p.to, p.ID, p.rec.read().Request.Lane, p.accept, p.took)
 	if err != nil {
 		return err
 	}

@@ -58,9 +58,9 @@ type Lanes interface {
 	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
 	// Open gives the lane of an epoch, what it is called (transfer.LaneDirect or
 	// LaneQueue) and, where it is not the direct one, why. want is the request's
-	// choice, said what the destination's ACCEPT says, with the way to the direct lane of
-	// the last RESYNC.
-	Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept) (l Lane, name, reason string, err error)
+	// choice, said the content of the destination's ACCEPT, with the way to the direct lane of
+	// the last RESYNC. took is the time that the destination's last answer to OPEN took.
+	Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept, took time.Duration) (l Lane, name, reason string, err error)
 }
 
 // Config is what the outgoing transfers of an agent work with.
@@ -106,9 +106,10 @@ type Outgoing struct {
 	in       inbox
 	outcomes recorder
 
-	inherited bool         // an earlier run had sent some items
-	opening   *wire.Accept // of an epoch that run has not begun
-	accept    *wire.Accept // the last one: how the destination can be met
+	inherited bool          // an earlier run had sent some items
+	opening   *wire.Accept  // of an epoch that run has not begun
+	accept    *wire.Accept  // the last one: how the destination can be met
+	answer    time.Duration // that the last answer to OPEN took
 	kept      carryover
 	shelving  shelving // with stored delivery
 

@@ -63,7 +63,7 @@ func (l lane) Offer(transfer.AgentName, transfer.ID) *wire.Direct {
 	return &wire.Direct{Mode: wire.DirectPlain, Addresses: []string{at}}
 }
 
-func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ string, said *wire.Accept) (sender.Lane, string, string, error) {
+func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ string, said *wire.Accept, _ time.Duration) (sender.Lane, string, string, error) {
 	if w := l.r.node.w; said.Lane == transfer.LaneDirect && w.far(said) {
 		return lane{l.r, to, id, w.metAt()}, transfer.LaneQueue, "out of reach", nil
 	}

@@ -62,7 +62,7 @@ func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) err
 	l := s.w.lanes[at]
 	if l == nil {
 		ctx := s.w.t.Context()
-		lane, err := s.w.hubs[s.from].Open(ctx, id, to, s.w.hubs[to].Offer(id, s.from))
+		lane, err := s.w.hubs[s.from].Open(ctx, id, to, s.w.hubs[to].Offer(id, s.from), 0)
 		if err != nil {
 			return err
 		}

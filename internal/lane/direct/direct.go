@@ -65,11 +65,11 @@ import (
 
 // Times and limits of the lane.
 const (
-	dialTime    = 3 * time.Second  // to connect
+	dialTime    = 3 * time.Second  // to connect, and more where answers take long; see patience
 	greetTime   = 8 * time.Second  // to be welcomed, behind what is under way on a slow line
 	freshTime   = time.Second      // a path on which something came as lately is alive
 	pingTime    = 3 * time.Second  // any other that is to be used again answers within this
-	awaitTime   = 4 * time.Second  // for the connection that the other side dials
+	awaitTime   = 4 * time.Second  // for the connection that the other side dials, and more where answers take long
 	idleTime    = 60 * time.Second // a path without a word is closed
 	pingEvery   = 20 * time.Second // so that it is not without a word while it is wanted
 	unusedTime  = 5 * time.Minute  // a path that carries no transfer is closed

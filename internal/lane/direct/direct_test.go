@@ -23,7 +23,7 @@ func two(t *testing.T, change func(*direct.Config)) (*world, *hub, *hub) {
 
 func open(t *testing.T, from, to *hub, k byte) (*direct.Lane, error) {
 	t.Helper()
-	return from.Open(t.Context(), id(k), "BETA", to.Offer(id(k), "ALPHA"))
+	return from.Open(t.Context(), id(k), "BETA", to.Offer(id(k), "ALPHA"), 0)
 }
 
 func mustOpen(t *testing.T, from, to *hub, k byte) *direct.Lane {
@@ -53,7 +53,7 @@ func TestOnePathCarriesAllTransfersOfAPair(t *testing.T) {
 	}
 	// The other way round the same connection serves.
 	ctx := t.Context()
-	l, err := b.Open(ctx, id(9), "ALPHA", a.Offer(id(9), "BETA"))
+	l, err := b.Open(ctx, id(9), "ALPHA", a.Offer(id(9), "BETA"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,10 +75,37 @@ func TestAWrongTokenIsNotLetIn(t *testing.T) {
 		offer := b.Offer(id(1), "ALPHA")
 		change(offer)
 		a.clock.forward(time.Hour)
-		if l, err := a.Open(t.Context(), id(1), "BETA", offer); err == nil {
+		if l, err := a.Open(t.Context(), id(1), "BETA", offer, 0); err == nil {
 			t.Errorf("%s: let in: %v", what, l)
 		} else if transfer.KindOf(err) != transfer.KindUnreachable {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestConnectingTakesLongerWhereAnswersDo: where a peer answers slowly, its line is slow or full, and the first packet of a
+// connection waits on it as well.
+func TestConnectingTakesLongerWhereAnswersDo(t *testing.T) {
+	var most time.Duration // that the last connection had
+	_, a, b := two(t, func(cfg *direct.Config) {
+		cfg.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
+			end, _ := ctx.Deadline()
+			most = max(most, time.Until(end))
+			return nil, errors.New("no way there")
+		}
+	})
+	for _, c := range []struct{ took, above, below time.Duration }{
+		{0, 0, 3 * time.Second},
+		{time.Second, 3 * time.Second, 7 * time.Second},
+		{time.Hour, 7 * time.Second, 8 * time.Second},
+	} {
+		most = 0
+		a.clock.forward(time.Hour)
+		if _, err := a.Open(t.Context(), id(1), "BETA", b.Offer(id(1), "ALPHA"), c.took); transfer.KindOf(err) != transfer.KindUnreachable {
+			t.Fatal(err)
+		}
+		if most <= c.above || most > c.below {
+			t.Errorf("where an answer took %s, connecting may take %s", c.took, most)
 		}
 	}
 }
@@ -87,7 +114,7 @@ func TestATokenDiesWithItsTransfer(t *testing.T) {
 	_, a, b := two(t, nil)
 	offer := b.Offer(id(1), "ALPHA")
 	b.setOver(id(1), true)
-	if _, err := a.Open(t.Context(), id(1), "BETA", offer); err == nil {
+	if _, err := a.Open(t.Context(), id(1), "BETA", offer, 0); err == nil {
 		t.Error("the token of a transfer that is over is taken")
 	}
 }
@@ -99,7 +126,7 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 	// The path is up; a transfer with a token of another one is not heard on it.
 	offer := b.Offer(id(2), "ALPHA")
 	offer.Token = b.Offer(id(1), "ALPHA").Token
-	l, err := a.Open(t.Context(), id(2), "BETA", offer)
+	l, err := a.Open(t.Context(), id(2), "BETA", offer, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +158,7 @@ func TestARefusedTransferIsLetInWhenItIsOpenedAgain(t *testing.T) {
 		b.got(t, 1)
 		offer := b.Offer(id(2), "ALPHA")
 		refused(b, offer)
-		l, err := a.Open(t.Context(), id(2), "BETA", offer)
+		l, err := a.Open(t.Context(), id(2), "BETA", offer, 0)
 		if err != nil {
 			t.Fatal(what, err)
 		}
@@ -152,7 +179,7 @@ func TestOnlyThePinnedCertificateIsAccepted(t *testing.T) {
 	_, a, b := two(t, func(c *direct.Config) { c.Mode = wire.DirectTLS })
 	offer := b.Offer(id(1), "ALPHA")
 	offer.Pin = a.Offer(id(1), "BETA").Pin
-	if _, err := a.Open(t.Context(), id(1), "BETA", offer); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := a.Open(t.Context(), id(1), "BETA", offer, 0); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Fatalf("another certificate: %v", err)
 	}
 	a.clock.forward(time.Hour)
@@ -287,13 +314,13 @@ func TestASilentPathIsNotUsedAgain(t *testing.T) {
 		d.Addresses = append([]string{relay}, d.Addresses...)
 		return d
 	}
-	l, err := a.Open(t.Context(), id(1), "BETA", offer(1))
+	l, err := a.Open(t.Context(), id(1), "BETA", offer(1), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	stop() // the network swallows everything from now on
 	a.clock.forward(10 * time.Second)
-	if _, err := a.Open(t.Context(), id(2), "BETA", offer(2)); err != nil {
+	if _, err := a.Open(t.Context(), id(2), "BETA", offer(2), 0); err != nil {
 		t.Fatal(err)
 	}
 	select {

@@ -54,7 +54,7 @@ func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
 			a, b := w.add("ALPHA", x.alpha), w.add("BETA", x.beta)
 			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
-			if _, err := a.Open(ctx, id(1), "BETA", b.Offer(id(1), "ALPHA")); transfer.KindOf(err) != transfer.KindUnreachable {
+			if _, err := a.Open(ctx, id(1), "BETA", b.Offer(id(1), "ALPHA"), 0); transfer.KindOf(err) != transfer.KindUnreachable {
 				t.Errorf("they meet: %v", err)
 			}
 		})
@@ -76,7 +76,7 @@ func TestAPathOfARevokedPeerEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stays, err := c.Open(t.Context(), id(2), "BETA", b.Offer(id(2), "GAMMA"))
+	stays, err := c.Open(t.Context(), id(2), "BETA", b.Offer(id(2), "GAMMA"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestAPathOfARevokedPeerEnds(t *testing.T) {
 	default:
 	}
 	for {
-		l, err := a.Open(t.Context(), id(1), "BETA", b.Offer(id(1), "ALPHA"))
+		l, err := a.Open(t.Context(), id(1), "BETA", b.Offer(id(1), "ALPHA"), 0)
 		if err != nil {
 			if !strings.Contains(err.Error(), "cannot reach") {
 				t.Errorf("who is revoked is told: %v", err)

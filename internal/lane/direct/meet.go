@@ -188,9 +188,10 @@ func (f *forming) end() {
 }
 
 // Open gives the lane of a transfer to a peer, dialling it if there is no path
-// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT, or a RESYNC since, said. Its
+// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT, or a RESYNC since, said. took is the time
+// that the peer's last answer took: where the line is slow or full, connecting may take four times as long. Its
 // errors are of kind Unreachable and fit to be shown as the reason for another lane.
-func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*Lane, error) {
+func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct, took time.Duration) (*Lane, error) {
 	token, err := hex.DecodeString(theirs.Token)
 	if err != nil || len(token) != tokenSize {
 		return nil, transfer.Errorf(transfer.KindUnreachable, "%s gave no token for the direct lane", peer)
@@ -213,7 +214,7 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		p.end(errSilent)
 	}
 
-	p, err := h.reach(ctx, id, peer, theirs)
+	p, err := h.reach(ctx, id, peer, theirs, took)
 	if err == nil {
 		return p.lane(ctx, id, token), nil
 	}
@@ -277,7 +278,7 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 		if h.linked(peer, theirs) || h.known(peer, theirs) != nil {
 			return
 		}
-		if _, err := h.dial(h.ctx, id, peer, theirs); err != nil {
+		if _, err := h.dial(h.ctx, id, peer, theirs, greetTime); err != nil {
 			h.cfg.Log.Info("a source cannot be dialled", "peer", peer, "error", err)
 		}
 	})
@@ -309,12 +310,12 @@ func (h *Hub) freeTurn(peer transfer.AgentName) (done func()) {
 }
 
 // reach dials a peer, or waits for the peer to dial.
-func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*path, error) {
+func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct, took time.Duration) (*path, error) {
 	comes := h.comes(peer)
 	if len(theirs.Addresses) > 0 {
 		known := h.known(peer, theirs)
 		if known == nil {
-			return h.dial(ctx, id, peer, theirs)
+			return h.dial(ctx, id, peer, theirs, patience(dialTime, took))
 		}
 		if len(h.Addresses()) == 0 || !h.expects(peer) {
 			return nil, known
@@ -323,7 +324,7 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 		return nil, transfer.Errorf(transfer.KindUnreachable, "neither %s nor %s listens for the direct lane", h.cfg.Agent, peer)
 	}
 
-	t := h.cfg.Clock.NewTimer(awaitTime)
+	t := h.cfg.Clock.NewTimer(patience(awaitTime, took))
 	defer t.Stop()
 	select {
 	case <-comes:
@@ -391,8 +392,12 @@ func (h *Hub) missed(peer transfer.AgentName, theirs *wire.Direct, err error) {
 	u.until, u.err = h.cfg.Clock.Now().Add(u.pause), err
 }
 
-// dial makes a path to a peer: as many connections as are configured.
-func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) (*path, error) {
+// patience is how long a step may take that takes least on a fast line, where the last answer took a time.
+func patience(least, took time.Duration) time.Duration { return min(least+4*took, greetTime) }
+
+// dial makes a path to a peer: as many connections as are configured. Connecting may take a time for each, and at most
+// greetTime for all of them.
+func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct, each time.Duration) (*path, error) {
 	ctx, cancel := context.WithTimeout(ctx, greetTime)
 	defer cancel()
 	group := make([]byte, 16)
@@ -402,7 +407,7 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 	var conns []*wireConn
 	var failed error
 	for range h.cfg.Connections {
-		w, err := h.connect(ctx, hi, theirs)
+		w, err := h.connect(ctx, hi, theirs, each)
 		if err != nil {
 			failed = err
 			break
@@ -434,17 +439,17 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 }
 
 // connect makes one connection and is welcomed on it.
-func (h *Hub) connect(ctx context.Context, hi hello, theirs *wire.Direct) (w *wireConn, err error) {
+func (h *Hub) connect(ctx context.Context, hi hello, theirs *wire.Direct, each time.Duration) (w *wireConn, err error) {
 	for _, address := range theirs.Addresses {
-		if w, err = h.connectTo(ctx, address, hi, theirs.Pin); err == nil {
+		if w, err = h.connectTo(ctx, address, hi, theirs.Pin, each); err == nil {
 			return w, nil
 		}
 	}
 	return nil, err
 }
 
-func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin string) (*wireConn, error) {
-	dctx, cancel := context.WithTimeout(ctx, dialTime)
+func (h *Hub) connectTo(ctx context.Context, address string, hi hello, pin string, dial time.Duration) (*wireConn, error) {
+	dctx, cancel := context.WithTimeout(ctx, dial)
 	raw, err := h.cfg.Dial(dctx, address)
 	cancel()
 	if err != nil {
