@@ -164,14 +164,18 @@ func TestTextThatFailsAfterKills(t *testing.T) {
 }
 
 // One line of any length is converted and packed without being held in memory,
-// and refused as soon as it is seen to be too long where it may not be wrapped.
+// and refused as soon as it is seen to be too long where it may not be wrapped. make test-large takes both lanes.
 func TestLargeLine(t *testing.T) {
 	t.Parallel()
-	size := int64(64 * mib)
-	if os.Getenv("LARGE") == "full" {
+	size, lanes := int64(64*mib), []string{"plain"}
+	switch os.Getenv("LARGE") {
+	case "full":
 		size = 1 << 30
+		fallthrough
+	case "short":
+		lanes = append(lanes, "off")
 	}
-	for _, lane := range []string{"plain", "off"} {
+	for _, lane := range lanes {
 		t.Run("direct lane "+lane, func(t *testing.T) {
 			dir := t.TempDir()
 			space(t, dir, 3*size+1<<30)
