@@ -28,8 +28,8 @@ const (
 	settling      = 20 * time.Millisecond  // of the transaction in which a record is noted
 	receiptFirst  = time.Second
 	receiptRepeat = time.Minute
-	compareFirst  = 3 * time.Second // the agent registers at its start
-	compareRepeat = 8 * time.Second // until coordination's log was compared with the ledger
+	compareFirst  = 250 * time.Millisecond // the agent registers at its start, and again until coordination's log was compared
+	compareRepeat = 8 * time.Second        // with the ledger: after twice the pause of before, and this at most
 )
 
 // An outbox hands the audit records of the ledger to coordination. With an identity it signs
@@ -71,8 +71,9 @@ func (a *outbox) loop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
 	retry := a.cfg.Clock.Now()
-	var last time.Time // of sending
-	compare := retry.Add(compareFirst)
+	var last time.Time   // of sending
+	wait := compareFirst // between two registrations
+	compare := retry.Add(wait)
 	for {
 		idle := time.Second
 		select {
@@ -122,9 +123,10 @@ func (a *outbox) loop() {
 		if !a.older.compared.Load() {
 			if now := a.cfg.Clock.Now(); !now.Before(compare) {
 				_ = a.register(a.ctx) // tried again
-				compare = a.cfg.Clock.Now().Add(compareRepeat)
+				wait = min(2*wait, compareRepeat)
+				compare = a.cfg.Clock.Now().Add(wait)
 			}
-			t.Reset(250 * time.Millisecond)
+			t.Reset(compareFirst)
 			continue
 		}
 		if a.ledger.Outbox() == 0 {

@@ -194,7 +194,10 @@ func (l *liar) answer(m qmgr.Message) {
 		return
 	}
 	ans := wire.Answer{V: wire.Version, ID: ask.ID}
-	if ask.Kind == wire.AskLog {
+	switch ask.Kind {
+	case wire.AskRegister: // the agent sends no record before it knows which the log has
+		ans.Body = wire.Marshal(wire.Registered{})
+	case wire.AskLog:
 		var seen wire.LogSeen
 		if json.Unmarshal(ask.Body, &seen) == nil {
 			ans.Witness = l.show(&seen)
