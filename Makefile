@@ -43,7 +43,7 @@ DISK        ?=
 BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go internal/monitor/*_test.go))))
 
 .DEFAULT_GOAL := help
-.PHONY: help build build-bench demo test race race-short cc check fmt vet lint vuln vet-cross house test-large test-shapes test-faults test-attacks test-mutants test-bench test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
+.PHONY: help build build-bench demo test race race-short cc check fmt vet lint vuln vet-cross house test-clusters test-large test-shapes test-faults test-attacks test-mutants test-bench test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -62,8 +62,17 @@ demo: build ## build, then move some files between two agents on this host
 # -vet=off: make check vets, and with more than go test would.
 # The two packages that take longest begin first, and two packages more than there are
 # processors run at once: they mostly wait for processes and for the disk.
-test: ## run all tests
-	$(GO) test -count=1 -vet=off -timeout 15m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )) ./test/flow ./test/script ./...
+TESTS = $(GO) test -count=1 -vet=off -timeout 15m -p $$(( $$(getconf _NPROCESSORS_ONLN) + 2 ))
+
+test: ## run all tests but those of test-clusters
+	@echo "== left to make test-clusters: $(CLUSTERED)"
+	$(TESTS) -skip '$(CLUSTERED)' ./test/flow ./test/script ./...
+
+# Tests of several queue managers and of standbys take most time: their processes are many, and wait for leaders.
+CLUSTERED := ^(TestQueuesOfACluster|TestAQueueManagerOfThreeGoes|TestAQueueManagerIsTakenOut|TestQueueManagersAreRestartedInTurn|TestNothingIsQueuedWithoutALeader|TestStandbyTakesOver|TestStandbyTakesOverFromOneThatIsCutOff|TestAPausedInstanceWakesAfterTheTakeover|TestLossInACluster|TestAQueueThatAllHaveLost|TestThreeAreOne|TestAllThreeComeBack|TestAMemberOpensItsStoreAnew|TestAMemberIsRemoved|TestOneAnswerInACluster|TestRevokedEverywhere)$$
+
+test-clusters: ## run the tests of several queue managers and of standbys, which make test leaves out
+	$(TESTS) -run '$(CLUSTERED)' ./test/flow ./internal/qmgr
 
 # The detector slows a test down by five to ten times. It is run a few packages at a time, so that
 # no test waits for a processor until it gives up.
