@@ -95,24 +95,26 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 			}
 			return name.String()
 		},
-		Admit: func(state tls.ConnectionState, token string) (replies string, err error) {
+		Admit: func(state tls.ConnectionState, token string) (gate.Caller, error) {
 			name, err := g.Identity.Peer(state)
 			if err != nil {
-				return "", err
+				return gate.Caller{}, err
 			}
-			if err := fits(name, token, s.account.Load()); err != nil || name.Role == identity.Manager {
-				return "", err
+			role, err := fits(name, token, s.account.Load())
+			caller := gate.Caller{Token: name.Token(), Role: string(role)}
+			if name.Role != identity.Manager {
+				caller.Replies = wire.InboxesOf(caller.Token)
 			}
-			return wire.InboxesOf(name.Token()), nil
+			return caller, err
 		}})
 }
 
-// fits reports whether a JWT is of the name that a certificate has. The server itself finds out
-// whether it is good.
-func fits(name identity.Name, token string, to *admission) error {
+// fits compares a JWT with the name of a certificate, and returns the role that the JWT gives. The server itself
+// verifies the JWT.
+func fits(name identity.Name, token string, to *admission) (roles.Role, error) {
 	u, err := jwt.DecodeUserClaims(token)
 	if err != nil {
-		return transfer.Errorf(transfer.KindDenied, "%s shows a JWT that cannot be read", name)
+		return "", transfer.Errorf(transfer.KindDenied, "%s shows a JWT that cannot be read", name)
 	}
 	account := to.account
 	if u.IssuerAccount == to.data.Subject {
@@ -121,9 +123,9 @@ func fits(name identity.Name, token string, to *admission) error {
 	scope, _ := account.SigningKeys.GetScope(u.Issuer)
 	signed, ok := scope.(*jwt.UserScope)
 	if !ok || u.Name != name.Token() || identityRole[roles.Role(signed.Role)] != name.Role {
-		return transfer.Errorf(transfer.KindDenied, "%s shows a JWT of somebody else", name)
+		return "", transfer.Errorf(transfer.KindDenied, "%s shows the JWT of another name", name)
 	}
-	return nil
+	return roles.Role(signed.Role), nil
 }
 
 // identityRole is what the bearer of a role is called in certificates.

@@ -45,9 +45,9 @@ type connect struct {
 type filter struct {
 	in       *bufio.Reader
 	out      *bufio.Writer
-	admit    func(jwt string) (replies string, err error)
+	admit    func(jwt string) (Caller, error)
 	admitted bool
-	replies  string // how the reply of every message begins
+	caller   Caller
 	tooLong  func(subject string) bool
 }
 
@@ -127,7 +127,7 @@ func (f *filter) connect(options []byte) error {
 		return fmt.Errorf("CONNECT: %w", err)
 	}
 	var err error
-	if f.replies, err = f.admit(c.JWT); err != nil {
+	if f.caller, err = f.admit(c.JWT); err != nil {
 		return err
 	}
 
@@ -222,7 +222,7 @@ func (f *filter) ending() error {
 }
 
 func (f *filter) mayReply(reply string) bool {
-	return len(reply) > len(f.replies) && reply[:len(f.replies)] == f.replies
+	return len(reply) > len(f.caller.Replies) && strings.HasPrefix(reply, f.caller.Replies)
 }
 
 func (f *filter) line(op string, args []string) error {

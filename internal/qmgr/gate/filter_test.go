@@ -18,11 +18,11 @@ func passed(said string) (string, error) {
 	var out bytes.Buffer
 	f := &filter{in: bufio.NewReaderSize(strings.NewReader(said), inBuffer), out: bufio.NewWriter(&out),
 		tooLong: func(subject string) bool { return len(subject) > 30 },
-		admit: func(jwt string) (string, error) {
+		admit: func(jwt string) (Caller, error) {
 			if jwt != "j" {
-				return "", errors.New("nobody knows it")
+				return Caller{}, errors.New("the JWT is not known")
 			}
-			return "ferry.inbox.ALPHA.", nil
+			return Caller{Token: "ALPHA", Role: "agent", Replies: "ferry.inbox.ALPHA."}, nil
 		}}
 	err := f.run()
 	f.out.Flush()

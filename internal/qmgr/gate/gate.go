@@ -53,10 +53,9 @@ type Config struct {
 	TLS *tls.Config
 	// Dial reaches the server, whose own protocol begins with its INFO.
 	Dial func() (net.Conn, error)
-	// Admit looks at whom TLS knows, and at the JWT that the client shows. It returns how the
-	// replies of the client's messages begin; "" for a client that may name any. The
-	// server checks the JWT itself, later.
-	Admit func(s tls.ConnectionState, jwt string) (replies string, err error)
+	// Admit compares the certificate of a connection with the JWT that the client shows, and returns the
+	// client. The server checks the JWT itself, later.
+	Admit func(s tls.ConnectionState, jwt string) (Caller, error)
 	// TooLong reports whether nobody may publish on a subject, whatever his rights are; nil: the server decides
 	// alone.
 	TooLong func(subject string) bool
@@ -66,6 +65,13 @@ type Config struct {
 	// Strangers are how many connections may be there that have not said who they are; 0: 1,024.
 	Strangers int
 	Log       *slog.Logger
+}
+
+// A Caller is a client that has been admitted.
+type Caller struct {
+	Token   string // the name of the client in subjects, such as "ALPHA" or "alice"
+	Role    string // the role of the client's JWT
+	Replies string // the prefix of each reply that the client may name; "" for a client that may name any reply
 }
 
 // A Gate lets clients in until it is closed.
@@ -154,8 +160,8 @@ func (g *Gate) serve(raw net.Conn) {
 	known, leave := false, func() {}
 	defer func() { leave() }()
 	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer), tooLong: g.cfg.TooLong}
-	f.admit = func(jwt string) (string, error) {
-		replies, err := g.cfg.Admit(client.ConnectionState(), jwt)
+	f.admit = func(jwt string) (Caller, error) {
+		caller, err := g.cfg.Admit(client.ConnectionState(), jwt)
 		if err == nil {
 			leave, err = g.enter(client.ConnectionState())
 		}
@@ -164,7 +170,7 @@ func (g *Gate) serve(raw net.Conn) {
 			g.door.Leave(raw)
 			err = raw.SetDeadline(time.Time{})
 		}
-		return replies, err
+		return caller, err
 	}
 
 	g.tasks.Go(func() {
