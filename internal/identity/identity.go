@@ -353,6 +353,12 @@ func (i *Identity) Distrust(keys []string) {
 	i.revoked.Store(&m)
 }
 
+// Revoked reports whether a certificate counts for nothing, as Distrust was told.
+func (i *Identity) Revoked(c *x509.Certificate) bool {
+	revoked := i.revoked.Load()
+	return revoked != nil && (*revoked)[KeyHash(c)]
+}
+
 // KeyHash is the SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hexadecimal.
 func KeyHash(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)

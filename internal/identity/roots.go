@@ -224,8 +224,14 @@ const maxShown = 4
 // that the chain has beside it, where a root of r has signed them: who has not heard of a new
 // root yet is shown its issuers as the old one has signed them.
 func (r *Roots) Verify(chain []*x509.Certificate, now time.Time) (Name, error) {
+	name, _, err := r.Path(chain, now)
+	return name, err
+}
+
+// Path is Verify, and gives the certificates that were verified: the first of the chain, its issuer, a root.
+func (r *Roots) Path(chain []*x509.Certificate, now time.Time) (name Name, path []*x509.Certificate, err error) {
 	if len(chain) == 0 {
-		return Name{}, errors.New("no certificate was shown")
+		return Name{}, nil, errors.New("no certificate was shown")
 	}
 
 	roots, issuers := x509.NewCertPool(), x509.NewCertPool()
@@ -240,22 +246,21 @@ func (r *Roots) Verify(chain []*x509.Certificate, now time.Time) (Name, error) {
 	paths, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: issuers, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	if err != nil {
-		return Name{}, err
+		return Name{}, nil, err
 	}
 
-	name, err := NameOf(chain[0])
-	if err != nil {
-		return Name{}, err
+	if name, err = NameOf(chain[0]); err != nil {
+		return Name{}, nil, err
 	}
 	for _, path := range paths {
 		if len(path) != 3 {
-			return Name{}, fmt.Errorf("the certificate of %s is not signed by an issuer of the network", name)
+			return Name{}, nil, fmt.Errorf("the certificate of %s is not signed by an issuer of the network", name)
 		}
 		if u, _ := unit(path[1]); (u == UnitManagers) != (name.Role == Manager) {
-			return Name{}, fmt.Errorf("the certificate of %s was signed by the issuer of %s", name, u)
+			return Name{}, nil, fmt.Errorf("the certificate of %s was signed by the issuer of %s", name, u)
 		}
 	}
-	return name, nil
+	return name, paths[0], nil
 }
 
 // NameOf is the name in a certificate, whoever has signed it.
