@@ -395,7 +395,11 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 	}
 
 	if len(r.Items) == 0 {
-		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r))))
+		signed := ""
+		if r.Author != nil {
+			signed = fmt.Sprintf(" (signed by %s, key %.16s)", r.Author.By, r.Author.Key)
+		}
+		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r), signed)))
 		return
 	}
 

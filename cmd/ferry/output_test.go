@@ -40,7 +40,7 @@ func FuzzShown(f *testing.F) {
 		}
 		if a, err := wire.DecodeAnswer(data); err == nil {
 			if a.Progress != nil {
-				showTransfer(cmd, a.Progress, client.Recorded{})
+				showTransfer(cmd, a.Progress, client.Recorded{}, true)
 				v := newView(cmd, false, false)
 				v.show(a.Progress)
 				v.finish(a.Progress)

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // What --json writes: one of these on each line. Fields may be added, never renamed.
@@ -32,6 +33,7 @@ type (
 	shownLine struct {
 		transferLine
 		Request  *audit.RequestFacts `json:"request,omitempty"`
+		Author   *word.Author        `json:"author,omitempty"` // of the request; absent: it was not signed
 		Meta     map[string]string   `json:"meta,omitempty"`
 		Recorded []found             `json:"recorded,omitempty"`      // items
 		More     bool                `json:"recorded_more,omitempty"` // beyond --limit

@@ -116,10 +116,10 @@ func newTransferShow() *cobra.Command {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", printable(err.Error()))
 		}
 		if q.json {
-			printJSON(cmd, shownLine{inJSON(p), r.Request, r.Meta, foundAll(r.Items), r.More})
+			printJSON(cmd, shownLine{inJSON(p), r.Request, r.Author, r.Meta, foundAll(r.Items), r.More})
 			return nil
 		}
-		showTransfer(cmd, p, r)
+		showTransfer(cmd, p, r, net.Conn.Identity() != nil)
 		return nil
 	}}
 	q.add(c)
@@ -128,7 +128,7 @@ func newTransferShow() *cobra.Command {
 	return c
 }
 
-func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
+func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, identities bool) {
 	rows := [][]string{
 		{"transfer", p.ID.String()}, {"state", string(p.State)}, {"from", string(p.Source)}, {"to", string(p.Destination)},
 	}
@@ -153,7 +153,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 	}
 
 	rows = append(rows, [][]string{
-		{"originator", printable(p.Originator)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
+		{"originator", printable(p.Originator)}, {"signed", signedText(&r, identities)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories made", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
 		{"bytes", transfer.FormatBytes(bytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
@@ -183,6 +183,19 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded) {
 	for _, f := range p.Failures {
 		fmt.Fprintf(out, "failed  %s\n", failure(&f))
 	}
+}
+
+// signedText says which identity has signed the request of a transfer.
+func signedText(r *client.Recorded, identities bool) string {
+	switch {
+	case r.Request == nil:
+		return ""
+	case r.Author != nil:
+		return printable(fmt.Sprintf("by %s, with the key %.16s", r.Author.By, r.Author.Key))
+	case !identities:
+		return "no (the network has no identities)"
+	}
+	return "no"
 }
 
 // togetherText says how far a transfer is whose files get their names together.

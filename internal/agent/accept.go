@@ -20,6 +20,7 @@ import (
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 const (
@@ -46,28 +47,50 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		return // it comes again
 	}
 
-	if mftxml.Is(d.Data) {
+	signed, body, err := word.Open(d.Data)
+	if err != nil {
+		a.poisonous(d, nil, err)
+		return
+	}
+	if signed == nil && mftxml.Is(body) {
 		a.document(d, now)
 		return
 	}
 
-	s, err := wire.DecodeSubmit(d.Data)
+	s, err := wire.DecodeSubmit(body)
+	if s == nil {
+		a.poisonous(d, s, err)
+		return
+	}
+	by, unproved := a.gate.author(signed, body, word.Submit, s.Request.ID, d)
+	if unproved != nil {
+		a.unproved(d, s.Request.ID, s.Reply, unproved)
+		return
+	}
 	if err != nil {
 		a.poisonous(d, s, err)
 		return
 	}
 
 	if s.Part == nil {
-		a.take(d, s, nil, now)
+		a.take(d, s, nil, by, now)
 		return
 	}
-	a.take(d, s, []transfer.Part{*s.Part}, now)
+	a.take(d, s, []transfer.Part{*s.Part}, by, now)
 }
 
-// take keeps parts of a request, and accepts the request where s is its head.
-func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, now time.Time) {
+// unproved refuses a message without a proved author. The record of it names no transfer: the message proves nothing about one.
+func (a *intake) unproved(d qmgr.Delivery, id transfer.ID, reply string, err error) {
+	principal := wire.LastToken(d.Subject)
+	a.denied(refusal(principal, transfer.ID{}, err))
+	a.answer(principal, reply, wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)})
+	d.Term()
+}
+
+// take keeps parts of a request, and accepts the request where s is its head. by has signed it; nil: it was not signed.
+func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, by *word.Author, now time.Time) {
 	var err error
-	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject)}
+	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject), author: by}
 	if len(parts) > 0 && a.cfg.Streams == nil {
 		_, err = a.gate.may(r.principal, transfer.AuthSource)
 	}
@@ -121,6 +144,8 @@ type arrival struct {
 	rule      string // of the policy, by which he may submit
 	late      bool   // its submitter has given it up
 	room      int    // what it may add to a queue that is full, or must leave free in it
+
+	author *word.Author // nil: the request was not signed
 }
 
 // dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,
@@ -319,7 +344,7 @@ func (a *intake) accept(r *arrival) error {
 		if a.ledger.Low() {
 			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger %s", a.cfg.Name, a.ledger.Shortage())
 		}
-		rec := sender.NewRecord(*q, r.principal, now)
+		rec := sender.NewRecord(*q, ledger.Origin{Principal: r.principal, Author: r.author}, now)
 		if err := a.place(t, rec, r); err != nil {
 			return err
 		}
@@ -422,13 +447,13 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 	r := audit.Record{Event: audit.Submitted, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,
 		Destination: q.Destination, Originator: &q.Originator, Job: q.Job, Meta: q.Meta, Principal: rec.Principal,
 		Request: audit.FactsOf(q, arrived.rest...), Text: "submitted at " + q.Submitted.UTC().Format(time.RFC3339Nano)}
-	r.Request.Rule = arrived.rule
+	r.Request.Rule, r.Author = arrived.rule, rec.Author
 	if err := a.note(t, r); err != nil || event == "" {
 		return err
 	}
 
 	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", localfs.Limits()
-	r.Meta, r.Request, r.Code = nil, nil, rec.Progress.Code
+	r.Meta, r.Request, r.Author, r.Code = nil, nil, nil, rec.Progress.Code
 	return a.note(t, r)
 }
 

@@ -9,14 +9,17 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A gatekeeper decides what principals may do at this agent.
 type gatekeeper struct {
 	*core
 	*enrol.Keeper
+	words *word.Checker // nil: the network has no identities
 }
 
 // newGatekeeper reads the trust document that the ledger has.
@@ -30,7 +33,20 @@ func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
 		Keep: func(network string, doc []byte) error {
 			return c.ledger.Update(func(tx *ledger.Tx) error { return tx.Trust(network).Put(doc) })
 		}})
-	return &gatekeeper{c, k}, err
+	g := &gatekeeper{core: c, Keeper: k}
+	if self := c.conn.Identity(); self != nil {
+		g.words = word.NewChecker(self)
+	}
+	return g, err
+}
+
+// author is the author of a delivered message, which says that it is of a kind and has an ID. In a network without identities nothing
+// is signed, and there is none.
+func (g *gatekeeper) author(signed *word.Word, body []byte, kind word.Kind, id transfer.ID, d qmgr.Delivery) (*word.Author, error) {
+	if g.words == nil {
+		return nil, nil
+	}
+	return g.words.Check(signed, body, kind, id, wire.LastToken(d.Subject), g.cfg.Clock.Now())
 }
 
 // waits is why nothing new is accepted, an error that waits; nil where it is.

@@ -11,6 +11,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A command is one that was read. Its principal is who gave it.
@@ -20,6 +21,8 @@ type command struct {
 	whose     string      // the principal whose transfers he may end; empty: everybody's
 	transfer  transfer.ID // that it is about
 	begun     *wire.Begun // the audit log's record of it, as the command says
+
+	author *word.Author // nil: the command was not signed
 }
 
 // An administration is what a kind of command needs, and does. Its error is the answer.
@@ -60,8 +63,20 @@ func (a *intake) controlled(d qmgr.Delivery) {
 		return
 	}
 
-	c, err := wire.DecodeControl(d.Data)
+	signed, body, err := word.Open(d.Data)
+	var c *wire.Control
+	if err == nil {
+		c, err = wire.DecodeControl(body)
+	}
 	who := wire.LastToken(d.Subject)
+	var by *word.Author
+	if c != nil {
+		var unproved error
+		if by, unproved = a.gate.author(signed, body, word.Control, c.ID, d); unproved != nil {
+			a.unproved(d, c.ID, c.Reply, unproved)
+			return
+		}
+	}
 	if err != nil {
 		a.quiet.Error("a command is refused", "subject", d.Subject, "error", err)
 		if c != nil {
@@ -71,7 +86,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 		return
 	}
 
-	ans, err := a.control(c, who)
+	ans, err := a.control(c, who, by)
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(5 * time.Second)
@@ -83,7 +98,8 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	d.Ack()
 }
 
-func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) {
+// control does a command of a principal; author has signed it, and is nil where it was not signed.
+func (a *intake) control(c *wire.Control, by string, author *word.Author) (answer []byte, err error) {
 	refuse := func(err error) ([]byte, error) {
 		return wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)}), nil
 	}
@@ -121,7 +137,7 @@ func (a *intake) control(c *wire.Control, by string) (answer []byte, err error) 
 	}
 
 	ans := wire.Answer{V: wire.Version, ID: c.ID}
-	given := &command{Control: c, principal: by}
+	given := &command{Control: c, principal: by, author: author}
 	if err := kind.do(a, given); err != nil {
 		if transfer.KindOf(err) == transfer.KindInternal {
 			return nil, err
@@ -161,7 +177,7 @@ func (a *intake) cancelTransfer(c *command) error {
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
 	if o := a.sched.find(c.transfer); o != nil {
-		if err := o.Cancel(c.principal); err != nil {
+		if err := o.Cancel(c.principal, c.author); err != nil {
 			return err
 		}
 		a.log.Info("transfer cancel requested", "transfer", c.transfer, "principal", c.principal, "originator", c.Originator.String())
@@ -209,7 +225,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 
 	whose := c.Originator
 	return errors.Join(t.Entomb(c.transfer, as, c.whose), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
-		Source: a.cfg.Name, Principal: c.principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come"}))
+		Source: a.cfg.Name, Principal: c.principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come", Vouched: audit.Vouched{Author: c.author}}))
 }
 
 // resumeTransfer lets a parked transfer go on.
@@ -238,7 +254,7 @@ func (a *intake) resumeTransfer(c *command) error {
 		after = rec
 		whose := c.Originator
 		if err := a.note(t, audit.Record{Event: audit.Resumed, Role: audit.RoleSource, Transfer: c.transfer,
-			Source: rec.Request.Source, Destination: rec.Request.Destination, Job: rec.Request.Job, Principal: c.principal, Originator: &whose, State: rec.State}); err != nil {
+			Source: rec.Request.Source, Destination: rec.Request.Destination, Job: rec.Request.Job, Principal: c.principal, Originator: &whose, State: rec.State, Vouched: audit.Vouched{Author: c.author}}); err != nil {
 			return err
 		}
 		return t.PutSource(rec)

@@ -14,10 +14,16 @@ import (
 
 // document takes a message of the COMMAND queue that is XML of MQ MFT: a request, a cancel, or what one of
 // the duties does. It is taken as a message of Ferry's own would be. Where it names no transfer ID, the message
-// itself does: each delivery of it is the same transfer.
+// itself does: each delivery of it is the same transfer. A document is not signed: where the network has identities it is taken only
+// from the agent's own queue manager, which has proved the principal.
 func (a *intake) document(d qmgr.Delivery, now time.Time) {
 	principal := wire.LastToken(d.Subject)
 	s := &wire.Submit{V: wire.Version, Request: transfer.Request{ID: mftxml.IDOf(d.Data, principal, d.Stored)}}
+	if d.From != "" && a.gate.words != nil {
+		a.unproved(d, s.Request.ID, "", transfer.Errorf(transfer.KindDenied, "the document is not signed, and has come through a channel from queue manager %s", d.From).
+			WithHint("put it on a queue of the agent's own queue manager, or submit it with `ferry submit`"))
+		return
+	}
 	doc, err := mftxml.Parse(d.Data)
 	if err != nil {
 		a.poisonous(d, s, err)
@@ -57,7 +63,7 @@ func (a *intake) document(d qmgr.Delivery, now time.Time) {
 		return
 	}
 	s.Request = *head
-	a.take(d, s, parts, now)
+	a.take(d, s, parts, nil, now)
 }
 
 // cancelDocument obeys a cancel in XML. The command has the ID that the message gives it.
@@ -93,7 +99,7 @@ func (a *intake) cancelDocument(d qmgr.Delivery, s *wire.Submit, of *mftxml.Canc
 // on record, for whoever has put it on the queue may wait for no answer.
 func (a *intake) commandDocument(d qmgr.Delivery, s *wire.Submit, c *wire.Control) {
 	principal := wire.LastToken(d.Subject)
-	ans, err := a.control(c, principal)
+	ans, err := a.control(c, principal, nil)
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(again)

@@ -8,6 +8,9 @@ import (
 // Deliver hands the agent a message of its COMMAND queue, as often as a test likes.
 func (a *Agent) Deliver(d qmgr.Delivery) { a.intake.submitted(d) }
 
+// Command hands the agent a message of its CONTROL queue.
+func (a *Agent) Command(d qmgr.Delivery) { a.intake.controlled(d) }
+
 // Compared reports whether the agent has compared its ledger with coordination's log.
 func (a *Agent) Compared() bool { return a.storing.Compared() }
 

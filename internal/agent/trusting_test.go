@@ -20,6 +20,7 @@ import (
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A late clock is ahead of the host's.
@@ -41,6 +42,7 @@ type trusted struct {
 	dir    string
 	root   string
 	clock  *late
+	agent  *agent.Agent // the present run of ALPHA
 }
 
 func newTrusted(t *testing.T) *trusted {
@@ -81,6 +83,7 @@ func (s *trusted) run() (stop func()) {
 	a, err := agent.Start(s.ctx, agent.Config{Name: "ALPHA", Dir: s.dir, Roots: []string{s.root}, Log: slog.New(slog.DiscardHandler),
 		Clock: s.clock, Direct: agent.Direct{Mode: agent.DirectOff}}, conn)
 	s.must(err)
+	s.agent = a
 	return func() { a.Stop(); conn.Close() }
 }
 
@@ -114,6 +117,11 @@ func (s *trusted) says(status, reason string) {
 	}
 }
 
+// signed is a message to ALPHA with the signature of ann.
+func (s *trusted) signed(kind word.Kind, id transfer.ID, body []byte, now time.Time) []byte {
+	return word.Sign(s.user.Identity(), word.Statement{Kind: kind, To: s.alpha.Name(), ID: id}, body, now)
+}
+
 // submit hands in a request and returns the kind of what is said of it.
 func (s *trusted) submit() transfer.Kind {
 	s.Helper()
@@ -131,7 +139,7 @@ func (s *trusted) submit() transfer.Kind {
 	})
 	s.must(err)
 	defer stop()
-	s.must(s.user.Enqueue(s.ctx, wire.CommandSubject("ALPHA", s.user.Self()), "", wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: inbox})))
+	s.must(s.user.Enqueue(s.ctx, wire.CommandSubject("ALPHA", s.user.Self()), "", s.signed(word.Submit, q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: inbox}), s.clock.Now())))
 	select {
 	case ans := <-said:
 		return transfer.KindOf(errorOf(ans.Error))

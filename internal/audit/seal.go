@@ -9,14 +9,17 @@ import (
 
 	"ferry/internal/transfer"
 	"ferry/internal/witness"
+	"ferry/internal/word"
 )
 
 // A sealed log has, behind the records that a batch has brought, a record of coordination's own
 // with the batch's seal: so the seal is as durable as they are, and in the tree. Whose the key
 // is that has made it is a record, too.
 
-// Vouched is what coordination keeps of those who sign, of Sealed and Bound.
+// Vouched has signatures. Seal and Binding are those that coordination keeps, of Sealed and Bound. Author is that of the
+// request or command that a record is about; nil where its message was not signed.
 type Vouched struct {
+	Author  *word.Author     `json:"author,omitempty"`
 	Seal    *Seal            `json:"seal,omitempty"`
 	Binding *witness.Binding `json:"binding,omitempty"`
 }

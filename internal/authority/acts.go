@@ -262,11 +262,14 @@ func (s *state) change(a *Act) {
 // those who read it may be behind.
 const grace = 48 * time.Hour
 
+// named is how long revoked keys are: requests and commands that they have signed may be good for 15 days (package word).
+const named = grace + 15*24*time.Hour
+
 // revocations are what queue managers are told. Keys never come back, so all that was or
 // will be signed for them is not good; what has ended by itself needs no mention.
 func (s *state) revocations(now time.Time) (all []roles.Revocation) {
 	for k, until := range s.revoked {
-		if now.Before(until.Add(grace)) {
+		if now.Before(until.Add(named)) {
 			all = append(all, roles.Revocation{Key: k.Nkey, Until: until})
 		}
 	}

@@ -232,7 +232,7 @@ func (a *Authority) Trust() ([]byte, error) {
 	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes(), Policy: a.policy}
 	d.Users = a.users(d.Issued)
 	for k, until := range a.state.revoked {
-		if d.Issued.Before(until.Add(grace)) {
+		if d.Issued.Before(until.Add(named)) {
 			d.Revoked = append(d.Revoked, trust.Revoked{TLS: k.TLS, Until: until})
 		}
 	}

@@ -273,7 +273,7 @@ func TestRenewAndRevoke(t *testing.T) {
 	if got := revoked(); len(got) != 2 {
 		t.Errorf("what has just ended is told no longer, whatever the clocks of others are: %v", got)
 	}
-	s.now = s.now.Add(grace)
+	s.now = s.now.Add(named)
 	if got := revoked(); len(got) != 0 {
 		t.Errorf("what has ended by itself is still told: %v", got)
 	}
@@ -391,7 +391,7 @@ func TestTrustDocuments(t *testing.T) {
 	if err := meet(server, keeps.Client(identity.Only(beta))); err != nil {
 		t.Errorf("somebody else is not: %v", err)
 	}
-	s.now = s.now.Add(identity.Validity + grace)
+	s.now = s.now.Add(identity.Validity + named)
 	take(4, 0)
 	right := s.now
 	s.now = s.now.Add(365 * 24 * time.Hour) // somebody has set the clock

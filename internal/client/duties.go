@@ -5,6 +5,7 @@ import (
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // AtAgent speaks to one agent.
@@ -25,7 +26,9 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 	command := wire.Control{V: wire.Version, ID: transfer.NewID(c.Clock.Now()), Kind: kind, Body: wire.Marshal(body), Originator: c.Who, Reply: inbox}
 	pause, at := repeatFirst, NotSent
 	for {
-		stored, unstored := c.Conn.EnqueueFresh(ctx, wire.ControlSubject(c.Agent, c.Conn.Self()), func() []byte { return wire.Marshal(command) })
+		stored, unstored := c.Conn.EnqueueFresh(ctx, wire.ControlSubject(c.Agent, c.Conn.Self()), func() []byte {
+			return signed(c.Client, word.Control, c.Agent, command.ID, wire.Marshal(command))
+		})
 		if at = at.after(stored, unstored); at != Stored && ctx.Err() == nil {
 			return nil, unstored // such as of a command that is too large
 		} else if at != Stored {

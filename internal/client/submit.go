@@ -9,6 +9,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // Times of a submission.
@@ -112,7 +113,7 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 
 	for ; s.begun.parts < len(s.parts); s.begun.parts++ {
 		_, err := s.enqueue(ctx, storePart, subject, func() []byte {
-			return wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]})
+			return signed(s.Client, word.Submit, s.q.Source, s.q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: transfer.Request{ID: s.q.ID}, Part: &s.parts[s.begun.parts]}))
 		})
 		if err != nil {
 			return err
@@ -120,7 +121,9 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 		failpoint.Hit("submit.after_part")
 	}
 
-	stored, err := s.enqueue(ctx, repeatMost, subject, func() []byte { return message(s.q, inbox, s.good()) })
+	stored, err := s.enqueue(ctx, repeatMost, subject, func() []byte {
+		return signed(s.Client, word.Submit, s.q.Source, s.q.ID, message(s.q, inbox, s.good()))
+	})
 	s.copies.add(stored)
 	known := s.handover == Stored
 	if s.handover = s.handover.after(stored, err); s.handover == Stored && !known {

@@ -10,6 +10,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // Transfers calls fn for up to limit transfers that a filter lets through, newest first,
@@ -115,6 +116,7 @@ func ItemOf(r *audit.Record, n int) Item {
 // A Recorded transfer is what the audit log has of it beyond its picture.
 type Recorded struct {
 	Request *audit.RequestFacts // nil: the log does not have it yet
+	Author  *word.Author        // of the message with which it was submitted; nil: that was not signed
 	Meta    map[string]string
 	Items   []Item // the oldest first
 	More    bool   // there are older ones
@@ -125,7 +127,7 @@ type Recorded struct {
 func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool, limit int) (r Recorded, err error) {
 	err = c.recordsOf(ctx, p.ID, wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
 		if rec.Agent == p.Source {
-			r.Request, r.Meta = rec.Request, rec.Meta
+			r.Request, r.Author, r.Meta = rec.Request, rec.Author, rec.Meta
 		}
 		return r.Request == nil
 	})

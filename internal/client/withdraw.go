@@ -8,6 +8,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // Times of a withdrawal.
@@ -99,7 +100,7 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 	if err == nil {
 		defer stop()
 		c = wire.Control{V: wire.Version, ID: transfer.NewID(s.Clock.Now()), Kind: wire.ControlWithdraw, Body: wire.Marshal(wire.OfTransfer{Transfer: s.q.ID}), Originator: s.Who, Reply: inbox}
-		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Conn.Self()), "", wire.Marshal(c))
+		err = s.Conn.Enqueue(ctx, wire.ControlSubject(s.q.Source, s.Conn.Self()), "", signed(s.Client, word.Control, s.q.Source, c.ID, wire.Marshal(c)))
 	}
 	if err != nil {
 		return nil, withdrawal{why: err}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/transfer"
+	"ferry/internal/word"
 )
 
 const recordVersion = 1
@@ -17,7 +18,6 @@ type Source struct {
 	V          int              `json:"v"`
 	Request    transfer.Request `json:"request"` // without its items once it is over
 	Hash       string           `json:"hash"`    // of the request as it was submitted
-	Principal  string           `json:"principal,omitempty"`
 	Accepted   time.Time        `json:"accepted"`
 	Recovering time.Time        `json:"recovering,omitzero"` // since when nothing has moved: where the recovery time-out starts; zero while it moves
 
@@ -31,15 +31,24 @@ type Source struct {
 	Journal    bool                 `json:"journal,omitempty"` // the item journal has been made, and must be there
 	Decided    transfer.ItemSet     `json:"decided"`
 	Crashes    int                  `json:"crashes,omitempty"`
-	Cancel     bool                 `json:"cancel,omitempty"`    // asked for, and not done yet
-	CancelBy   string               `json:"cancel_by,omitempty"` // the principal who asked for it
-	Pardon     uint64               `json:"pardon,omitempty"`    // how often an operator has resumed it
-	Settled    bool                 `json:"settled,omitempty"`   // every outcome is recorded
+	Cancel     bool                 `json:"cancel,omitempty"`  // asked for, and not done yet
+	Pardon     uint64               `json:"pardon,omitempty"`  // how often an operator has resumed it
+	Settled    bool                 `json:"settled,omitempty"` // every outcome is recorded
 	Programs   Programs             `json:"programs,omitzero"`
 	Shelved    uint64               `json:"stored,omitempty"`     // with stored delivery: number of the epoch's last message, once all are in the store
 	Shelves    []string             `json:"shelves,omitempty"`    // and the queue managers that have, or had, it, the last one last: tokens; empty: the agent's own
 	StoredFor  string               `json:"stored_for,omitempty"` // mark of the ledger that had the destination's name when the first epoch was stored; empty: none
 	EndedAt    time.Duration        `json:"ended_at,omitempty"`   // agent's running time
+	Origin
+}
+
+// An Origin is the principal that has submitted a transfer, and the one that has cancelled it, each with the author of the
+// message; no author: the message was not signed.
+type Origin struct {
+	Principal string       `json:"principal,omitempty"`
+	Author    *word.Author `json:"author,omitempty"`
+	CancelBy  string       `json:"cancel_by,omitempty"`
+	Canceller *word.Author `json:"canceller,omitempty"`
 }
 
 // Shelf is the queue manager that has what is stored of the newest epoch; empty: the agent's own.

@@ -90,6 +90,9 @@ func idOf(h nats.Header) string {
 	return ""
 }
 
+// headerFrom is the header of a stored message that has come through a channel: the queue manager that handed it on.
+const headerFrom = "Ferry-From"
+
 // isPrintable reports whether a text is of printable ASCII characters without blanks.
 func isPrintable(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
@@ -103,10 +106,10 @@ func (f *forwarder) store(b batch) (stored int, err error) {
 		if err := x.check(); err != nil {
 			return stored, err
 		}
-		m := &nats.Msg{Subject: x.Subject, Data: x.Data}
+		m := &nats.Msg{Subject: x.Subject, Data: x.Data, Header: nats.Header{headerFrom: {b.From}}}
 		if x.ID != "" {
 			// Somebody else may have given the same ID to another message here.
-			m.Header = nats.Header{nats.MsgIdHdr: {"forwarded." + b.From + "." + x.ID}}
+			m.Header.Set(nats.MsgIdHdr, "forwarded."+b.From+"."+x.ID)
 		}
 		if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); missing(err) {
 			library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}

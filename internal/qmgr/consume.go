@@ -75,6 +75,7 @@ type Delivery struct {
 	Data     []byte
 	Attempts int       // 1 at first
 	Stored   time.Time // by the queue manager's clock
+	From     string    // the queue manager that has handed it on through a channel, as a token; empty: none has
 	Ack      func() error
 	Nak      func(delay time.Duration) error // again, after the delay
 	Term     func() error                    // never again
@@ -203,7 +204,7 @@ func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.M
 
 func (r *queueReader) deliver(m *nats.Msg) {
 	c, q := r.c, r.q
-	d := Delivery{Subject: m.Subject, Data: unpacked(m.Data), Ack: func() error { return m.Ack() }, Nak: func(delay time.Duration) error { return m.NakWithDelay(delay) },
+	d := Delivery{Subject: m.Subject, Data: unpacked(m.Data), From: m.Header.Get(headerFrom), Ack: func() error { return m.Ack() }, Nak: func(delay time.Duration) error { return m.NakWithDelay(delay) },
 		Term: func() error { return m.Term() }}
 	if meta, err := m.Metadata(); err == nil {
 		d.Attempts, d.Stored = int(meta.NumDelivered), meta.Timestamp

@@ -35,7 +35,7 @@ func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	go func() {
 		m.Status()
 		m.Deliver(&wire.Message{Kind: wire.KindAck, From: "BETA", Transfer: m.ID, Ack: &wire.Ack{}})
-		done <- errors.Join(m.Cancel("ann@box"), m.cfg.Ledger.Update(func(*ledger.Tx) error { return nil }))
+		done <- errors.Join(m.Cancel("ann@box", nil), m.cfg.Ledger.Update(func(*ledger.Tx) error { return nil }))
 	}()
 	select {
 	case err := <-done:

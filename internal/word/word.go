@@ -46,7 +46,7 @@ const (
 	maxSignature = 80      // bytes
 )
 
-// A Kind says what is signed.
+// A Kind is a kind of message that is signed.
 type Kind string
 
 // The kinds.
@@ -83,7 +83,7 @@ type Statement struct {
 	Until int64         `json:"until"`
 }
 
-// text is what is signed.
+// text gives the lines that are signed.
 func (s *Statement) text(size int, sum string) []byte {
 	principal := "-"
 	if s.For != (identity.Name{}) {
@@ -100,7 +100,7 @@ type Word struct {
 	Signature []byte   `json:"signature"`
 }
 
-// An Author is what remains on record of a word that was checked. With the author's certificate it proves the
+// An Author is the record of a word that was checked. With the author's certificate it proves the
 // signature of a body.
 type Author struct {
 	Statement

@@ -71,10 +71,10 @@ func (o *office) sign(c, parent *x509.Certificate, key, by *ecdsa.PrivateKey) *x
 }
 
 // issue makes an identity at the office's time.
-func (o *office) issue(role identity.Role, name string) *identity.Identity {
+func (o *office) issue(role identity.Role, as string) *identity.Identity {
 	o.Helper()
-	who := identity.Name{Network: o.network, Role: role, Name: name}
-	uri, err := url.Parse(who.String())
+	name := identity.Name{Network: o.network, Role: role, Name: as}
+	uri, err := url.Parse(name.String())
 	if err != nil {
 		o.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func asJSON(t *testing.T, v any) string {
 	return string(data)
 }
 
-// FuzzOpen: what is taken for a head is written and read again as the same, and covers nothing beyond its ranges.
+// FuzzOpen: a head that is taken is the same when it is written and read again, and is in its ranges.
 func FuzzOpen(f *testing.F) {
 	data, err := os.ReadFile(filepath.Join("testdata", "words.json"))
 	if err != nil {
@@ -405,7 +405,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// What it costs to sign a request and to check it.
+// The cost of a signature and of its check.
 func BenchmarkWord(b *testing.B) {
 	p := newPair(b)
 	p.body = bytes.Repeat([]byte("x"), 2000)

@@ -448,7 +448,7 @@ func (r *run) accept(q transfer.Request) error {
 			return err
 		}
 		head, parts := inParts(q)
-		fresh = sender.NewRecord(head, "user", now)
+		fresh = sender.NewRecord(head, ledger.Origin{Principal: "user"}, now)
 		return errors.Join(fresh.Move(transfer.Accepted), t.Requests().Claim(q.ID, parts), t.PutSource(fresh))
 	})
 	if err == nil && fresh != nil {
@@ -466,7 +466,7 @@ func (w *world) cancel(id transfer.ID) error {
 	if d == nil {
 		return transfer.Errorf(transfer.KindEnding, "it is over")
 	}
-	err := d.o.Cancel("operator@box")
+	err := d.o.Cancel("operator@box", nil)
 	d.poke()
 	return err
 }

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"ferry/internal/wire"
+	"ferry/internal/word"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )
@@ -176,11 +178,14 @@ func (p *replaying) storm(most int) {
 // The agent must refuse it.
 func (p *replaying) altered(g given) given {
 	p.t.Helper()
-	s, err := wire.DecodeSubmit(g.data)
+	_, body, err := word.Open(g.data)
+	must(p.t, err)
+	s, err := wire.DecodeSubmit(body)
 	must(p.t, err)
 	s.Request.Priority = (s.Request.Priority + 1) % 10
 	s.Request.Job = "altered"
-	return given{g.subject, wire.Marshal(s)}
+	head := g.data[:len(g.data)-len(body)] // with the signature of the request that was given
+	return given{g.subject, append(slices.Clip(head), wire.Marshal(s)...)}
 }
 
 // once expects the source to have recorded events of a transfer once each.

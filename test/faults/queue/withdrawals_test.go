@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/transfer"
 	msg "ferry/internal/wire"
+	"ferry/internal/word"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )
@@ -171,7 +172,7 @@ func (w *withdrawing) cancel() {
 	who, wire := transfer.Originator{User: "user", Host: "host"}, w.Wire()
 	for range 100 {
 		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Body: msg.Marshal(msg.OfTransfer{Transfer: transfer.NewID(time.Now())}), Originator: who}
-		wire.Enqueue(msg.ControlSubject("ALPHA", who.Principal()), "", msg.Marshal(c))
+		wire.Enqueue(msg.ControlSubject("ALPHA", msg.Manager), "", w.Signed(word.Control, "ALPHA", c.ID, msg.Marshal(c)))
 	}
 	var cancels []*network.Sending
 	for _, a := range w.all {

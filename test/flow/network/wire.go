@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,6 +21,8 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/word"
 )
 
 // A Wire is a connection of the test's own to the queue manager: it hears what
@@ -106,6 +109,15 @@ func (n *Network) identityOf(manager string) *identity.Identity {
 	i, err := identity.Load(dir)
 	n.must(err)
 	return i
+}
+
+// Signed is a message to an agent, signed by the queue manager as a principal of its own: the agent knows the author, and no rule
+// gives it an authority.
+func (n *Network) Signed(kind word.Kind, to string, id transfer.ID, message []byte) []byte {
+	n.t.Helper()
+	self := n.master()
+	agent := identity.Name{Network: self.Name().Network, Role: identity.Agent, Name: to}
+	return word.Sign(self, word.Statement{Kind: kind, To: agent, ID: id}, message, time.Now())
 }
 
 // RawData is a connection without any library, as AnybodysData's, on which CONNECT was said and

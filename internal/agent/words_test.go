@@ -1,0 +1,289 @@
+package agent_test
+
+import (
+	"bytes"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/ledger"
+	"ferry/internal/mftxml"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+	"ferry/internal/word"
+)
+
+// A courier delivers messages to ALPHA, as often as it likes, and hears the answer to each.
+type courier struct {
+	*trusted
+	inbox   string
+	answers chan *wire.Answer
+}
+
+// A letter is one message.
+type letter struct {
+	subject string
+	id      transfer.ID
+	data    []byte
+}
+
+func newCourier(t *testing.T) *courier {
+	s := &courier{trusted: newTrusted(t), answers: make(chan *wire.Answer, 100)}
+	s.inbox = s.user.NewInbox("ALPHA")
+	stop, err := s.user.Subscribe(s.inbox, func(m qmgr.Message) {
+		if ans, _ := wire.DecodeAnswer(m.Data); ans != nil {
+			s.answers <- ans
+		}
+	})
+	s.must(err)
+	t.Cleanup(stop)
+	doc, err := s.net.Trust()
+	s.must(err)
+	end := s.run()
+	t.Cleanup(func() { end() })
+	s.must(s.master.Publish(wire.Trust, doc))
+	s.says(wire.AgentReady, "")
+	return s
+}
+
+// request is one of ann's, unsigned.
+func (s *courier) request() letter {
+	q := request()
+	return letter{wire.CommandSubject("ALPHA", s.user.Self()), q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: s.inbox})}
+}
+
+// cancel is ann's cancel of a transfer, unsigned.
+func (s *courier) cancel(of transfer.ID) letter {
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: of}), Reply: s.inbox}
+	return letter{wire.ControlSubject("ALPHA", s.user.Self()), c.ID, wire.Marshal(c)}
+}
+
+// sign signs a letter as ann, with a clock of hers.
+func (s *courier) sign(l letter, now time.Time) letter {
+	kind := word.Submit
+	if l.subject == wire.ControlSubject("ALPHA", s.user.Self()) {
+		kind = word.Control
+	}
+	l.data = s.signed(kind, l.id, l.data, now)
+	return l
+}
+
+// deliver hands a letter over and gives the kind of the answer. from is the queue manager that has handed it on.
+func (s *courier) deliver(l letter, from string) transfer.Kind {
+	s.Helper()
+	settled := func() error { return nil }
+	d := qmgr.Delivery{Subject: l.subject, Data: l.data, Attempts: 1, Stored: time.Now(), From: from, Ack: settled, Term: settled,
+		Nak: func(time.Duration) error { s.Errorf("%s stays in its queue", l.data); return nil }}
+	if l.subject == wire.ControlSubject("ALPHA", s.user.Self()) {
+		s.agent.Command(d)
+	} else {
+		s.agent.Deliver(d)
+	}
+	for {
+		select {
+		case ans := <-s.answers:
+			if ans.ID == l.id {
+				return transfer.KindOf(errorOf(ans.Error))
+			}
+		case <-s.ctx.Done():
+			s.Fatal("no answer")
+		}
+	}
+}
+
+// kept gives the records of transfers in the ledger and in the outbox, once the agent has stopped.
+func (s *courier) kept(of []letter) (sources map[transfer.ID]*ledger.Source, noted map[transfer.ID][]audit.Record) {
+	s.Helper()
+	l, err := ledger.Open(s.dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
+	s.must(err)
+	defer l.Close()
+	sources, noted = map[transfer.ID]*ledger.Source{}, map[transfer.ID][]audit.Record{}
+	s.must(l.View(func(tx *ledger.Tx) error {
+		for _, one := range of {
+			rec, err := tx.Source(one.id)
+			if err != nil {
+				return err
+			}
+			sources[one.id] = rec
+		}
+		return nil
+	}))
+	_, records, _, err := l.OutboxFrom(1, 10_000, 64<<20)
+	s.must(err)
+	for _, data := range records {
+		r, err := audit.Decode(data)
+		s.must(err)
+		noted[r.Transfer] = append(noted[r.Transfer], r)
+	}
+	return sources, noted
+}
+
+// An agent of a network with identities takes a command that its author has signed, and keeps the author.
+func TestCommandsAreSignedByTheirAuthor(t *testing.T) {
+	s := newCourier(t)
+	bare, signed, cancelled := s.request(), s.request(), s.request()
+	now := time.Now()
+	if k := s.deliver(bare, ""); k != transfer.KindDenied {
+		t.Errorf("a request that is not signed is answered with %s", k)
+	}
+	if k := s.deliver(s.sign(signed, now), "GAMMA"); k != transfer.KindNone {
+		t.Errorf("a signed request through a channel is answered with %s", k)
+	}
+	if k := s.deliver(s.sign(cancelled, now), ""); k != transfer.KindNone {
+		t.Fatalf("a signed request is answered with %s", k)
+	}
+	cancel := s.cancel(cancelled.id)
+	if k := s.deliver(cancel, ""); k != transfer.KindDenied {
+		t.Errorf("a cancel that is not signed is answered with %s", k)
+	}
+	if k := s.deliver(s.sign(cancel, now), "GAMMA"); k != transfer.KindNone {
+		t.Errorf("a signed cancel is answered with %s", k)
+	}
+
+	// The words of others, and words for others.
+	eve := authoritytest.Identity(t, s.net, identity.User, "eve", roles.Admin)
+	forged := s.request()
+	for name, data := range map[string][]byte{
+		"eve's":           word.Sign(eve, word.Statement{Kind: word.Submit, To: s.alpha.Name(), ID: forged.id}, forged.data, now),
+		"to BETA":         word.Sign(s.user.Identity(), word.Statement{Kind: word.Submit, To: identity.Name{Network: s.net.Network(), Role: identity.Agent, Name: "BETA"}, ID: forged.id}, forged.data, now),
+		"with other data": bytes.Replace(s.sign(forged, now).data, []byte(`"BETA"`), []byte(`"BETB"`), 1),
+		"for eve":         word.Sign(s.user.Identity(), word.Statement{Kind: word.Submit, For: eve.Name(), To: s.alpha.Name(), ID: forged.id}, forged.data, now),
+	} {
+		if k := s.deliver(letter{forged.subject, forged.id, data}, ""); k != transfer.KindDenied {
+			t.Errorf("a request %s is answered with %s", name, k)
+		}
+	}
+
+	s.agent.Stop()
+	sources, noted := s.kept([]letter{bare, signed, cancelled, forged})
+	if sources[bare.id] != nil || sources[forged.id] != nil || len(noted[bare.id])+len(noted[forged.id]) > 0 {
+		t.Errorf("refused requests are in the ledger, or records name them: %+v, %+v", noted[bare.id], noted[forged.id])
+	}
+	ann := s.user.Identity().Name()
+	for _, id := range []transfer.ID{signed.id, cancelled.id} {
+		if rec := sources[id]; rec == nil || rec.Author == nil || rec.Author.By != ann {
+			t.Errorf("the ledger has %+v", rec)
+		}
+		if all := noted[id]; len(all) < 2 || all[0].Event != audit.Submitted || all[0].Author == nil || all[0].Author.Key != identity.KeyHash(s.user.Identity().Certificate().Leaf) {
+			t.Errorf("the records of %s are %+v", id, all)
+		}
+	}
+	all := noted[cancelled.id]
+	if last := all[len(all)-1]; last.Event != audit.Cancelled || last.Author == nil || last.Author.Kind != word.Control || last.Author.ID != cancel.id {
+		t.Errorf("the record of the cancel is %+v", last)
+	}
+}
+
+// A document of MQ MFT, which is not signed, is taken from the agent's own queue manager alone.
+func TestDocumentsThroughAChannel(t *testing.T) {
+	s := newCourier(t)
+	stored := time.Now()
+	deliver := func(doc, from string) (acks, terms int) {
+		s.agent.Deliver(qmgr.Delivery{Subject: wire.CommandSubject("ALPHA", s.user.Self()), Data: []byte(doc), Attempts: 1, Stored: stored, From: from,
+			Ack: func() error { acks++; return nil }, Term: func() error { terms++; return nil }, Nak: func(time.Duration) error { return nil }})
+		return acks, terms
+	}
+	far, near := asXML("", "", "a"), asXML("", "", "b")
+	if acks, terms := deliver(far, "GAMMA"); acks != 0 || terms != 1 {
+		t.Errorf("a document through a channel: %d, %d", acks, terms)
+	}
+	if acks, terms := deliver(near, ""); acks != 1 || terms != 0 {
+		t.Errorf("a document of the agent's own queue manager: %d, %d", acks, terms)
+	}
+	s.agent.Stop()
+	ids := []letter{{id: mftxml.IDOf([]byte(far), s.user.Self(), stored)}, {id: mftxml.IDOf([]byte(near), s.user.Self(), stored)}}
+	sources, _ := s.kept(ids)
+	if sources[ids[0].id] != nil || sources[ids[1].id] == nil || sources[ids[1].id].Author != nil {
+		t.Errorf("the ledger has %+v and %+v", sources[ids[0].id], sources[ids[1].id])
+	}
+}
+
+// All that was ever given comes again, in any order, with clocks apart, over a restart, and after 16 days. Each request is accepted
+// once, and a word that is not good is never accepted.
+func TestWordsThatComeAgain(t *testing.T) {
+	s := newCourier(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	now := time.Now()
+	var good, bad, all []letter
+	for n := range 16 {
+		l := s.request()
+		switch {
+		case n < 9: // by clocks that are up to 59 minutes apart
+			l = s.sign(l, now.Add(time.Duration(n%3-1)*59*time.Minute))
+			good = append(good, l)
+		case n < 12:
+			bad = append(bad, s.sign(l, now.Add(61*time.Minute))) // an hour later it is good
+		default:
+			l = s.sign(l, now)
+			l.data = bytes.Replace(l.data, []byte(`"BETA"`), []byte(`"BETB"`), 1)
+			bad = append(bad, l)
+		}
+	}
+	for _, l := range good[:3] {
+		all = append(all, s.sign(s.cancel(l.id), now))
+	}
+	held := s.sign(s.request(), now) // which a queue manager keeps for later
+	all = append(append(all, good...), bad...)
+
+	storm := func(want func(l letter) transfer.Kind) {
+		t.Helper()
+		for range 3 {
+			r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+			for _, l := range all {
+				if k := s.deliver(l, ""); k != want(l) {
+					t.Errorf("%s is answered with %s, not %s", l.data, k, want(l))
+				}
+			}
+		}
+	}
+	in := func(of []letter, l letter) bool {
+		for _, x := range of {
+			if x.id == l.id {
+				return true
+			}
+		}
+		return false
+	}
+	for _, off := range []time.Duration{0, 59 * time.Minute, -59 * time.Minute} {
+		s.clock.by.Store(int64(off))
+		storm(func(l letter) transfer.Kind {
+			early := now.Add(off).Add(time.Hour)
+			w, _, err := word.Open(l.data)
+			s.must(err)
+			switch {
+			case time.UnixMilli(w.Made).After(early):
+				return transfer.KindClock
+			case in(bad[3:], l):
+				return transfer.KindDenied
+			}
+			return transfer.KindNone
+		})
+	}
+	s.agent.Stop()
+	s.clock.by.Store(int64(16 * 24 * time.Hour))
+	end := s.run()
+	t.Cleanup(end)
+	all = append(all, held)
+	storm(func(letter) transfer.Kind { return transfer.KindClock })
+	s.agent.Stop()
+
+	sources, noted := s.kept(all)
+	for _, l := range all {
+		submitted := 0
+		for _, n := range noted[l.id] {
+			if n.Event == audit.Submitted {
+				submitted++
+			}
+		}
+		taken := in(good, l) || in(bad[:3], l)
+		if want := map[bool]int{true: 1, false: 0}[taken]; submitted != want || (sources[l.id] != nil) != taken {
+			t.Errorf("%s was accepted %d times, not %d", l.data, submitted, want)
+		}
+	}
+}
