@@ -344,7 +344,7 @@ func (a *intake) accept(r *arrival) error {
 		if a.ledger.Low() {
 			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger %s", a.cfg.Name, a.ledger.Shortage())
 		}
-		rec := sender.NewRecord(*q, ledger.Origin{Principal: r.principal, Author: r.author}, now)
+		rec := sender.NewRecord(*q, word.Origin{Principal: r.principal, Author: r.author}, now)
 		if err := a.place(t, rec, r); err != nil {
 			return err
 		}

@@ -133,7 +133,7 @@ func (a *intake) control(c *wire.Control, by string, author *word.Author) (answe
 	}
 
 	if ofDuty {
-		return a.duties.command(a, c, by, hash)
+		return a.duties.command(a, c, word.Origin{Principal: by, Author: author}, hash)
 	}
 
 	ans := wire.Answer{V: wire.Version, ID: c.ID}
@@ -177,7 +177,7 @@ func (a *intake) cancelTransfer(c *command) error {
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
 	if o := a.sched.find(c.transfer); o != nil {
-		if err := o.Cancel(c.principal, c.author); err != nil {
+		if err := o.Cancel(word.Origin{Principal: c.principal, Author: c.author}); err != nil {
 			return err
 		}
 		a.log.Info("transfer cancel requested", "transfer", c.transfer, "principal", c.principal, "originator", c.Originator.String())

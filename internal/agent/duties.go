@@ -10,6 +10,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // The duties of an agent: what it does beside the transfers that it is asked for.
@@ -26,11 +27,11 @@ func newDuties(in *intake) (*duties, error) {
 	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
 	for _, mk := range in.cfg.Duties {
 		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, FS: in.fs, Queues: messages.NewSource(qmgr.QueuesOf(in.conn)), Status: in.status,
-			Submit: func(principal string, q *transfer.Request) (*transfer.Progress, error) {
-				return in.submitFor(principal, q, dutyRoom)
+			Submit: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
+				return in.submitFor(by, q, dutyRoom)
 			},
-			Offer: func(principal string, q *transfer.Request) (*transfer.Progress, error) {
-				return in.submitFor(principal, q, -in.spareRoom())
+			Offer: func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
+				return in.submitFor(by, q, -in.spareRoom())
 			},
 			Cancel: in.cancelFor,
 			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
@@ -76,14 +77,14 @@ func (a *Agent) noteSent(t *ledger.Tx, r audit.Record) error {
 	return a.note(t, r)
 }
 
-// submitFor accepts a request of one of the duties, for the principal of whoever has set it up. It
+// submitFor accepts a request of one of the duties, by the command that has set the duty up. It
 // does not go by way of the queue manager, which may be away.
-func (a *intake) submitFor(principal string, q *transfer.Request, room int) (*transfer.Progress, error) {
+func (a *intake) submitFor(by word.Origin, q *transfer.Request, room int) (*transfer.Progress, error) {
 	head, parts, err := q.Split()
 	if err != nil {
 		return nil, err
 	}
-	r := &arrival{q: head, principal: principal, room: room}
+	r := &arrival{q: head, principal: by.Principal, author: by.Author, room: room}
 	for n := range parts {
 		if err := r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now()); err != nil {
 			return nil, err
@@ -92,7 +93,7 @@ func (a *intake) submitFor(principal string, q *transfer.Request, room int) (*tr
 	failpoint.Hit("duty.before_accept")
 	if err := a.accept(r); err != nil {
 		if transfer.KindOf(err) == transfer.KindDenied {
-			a.denied(refusal(principal, q.ID, err))
+			a.denied(refusal(by.Principal, q.ID, err))
 		}
 		return nil, err
 	}
@@ -100,23 +101,23 @@ func (a *intake) submitFor(principal string, q *transfer.Request, room int) (*tr
 	return a.status(q.ID)
 }
 
-// cancelFor cancels a transfer for one of the duties, on the order of a principal.
-func (a *intake) cancelFor(principal string, id transfer.ID) error {
-	return a.cancelTransfer(&command{Control: &wire.Control{Kind: wire.ControlCancel}, principal: principal, transfer: id})
+// cancelFor cancels a transfer for one of the duties, by a command that the duty was given.
+func (a *intake) cancelFor(by word.Origin, id transfer.ID) error {
+	return a.cancelTransfer(&command{Control: &wire.Control{Kind: wire.ControlCancel}, principal: by.Principal, author: by.Author, transfer: id})
 }
 
 // command has a duty do a command, and keeps the answer in the same transaction: a repeat
 // finds either both or nothing.
-func (d *duties) command(a *intake, c *wire.Control, who string, hash string) (answer []byte, err error) {
+func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string) (answer []byte, err error) {
 	kind := d.commands[c.Kind]
-	if err := a.gate.answers(who, kind.Needs); err != nil {
+	if err := a.gate.answers(by.Principal, kind.Needs); err != nil {
 		if transfer.KindOf(err) == transfer.KindDenied {
-			a.denied(refusal(who, transfer.ID{}, err))
+			a.denied(refusal(by.Principal, transfer.ID{}, err))
 		}
 		return a.refuseCommand(c, hash, err)
 	}
 	err = a.ledger.Update(func(t *ledger.Tx) error {
-		body, err := kind.Do(t, duty.Caller{Principal: who, Originator: c.Originator, Asked: c.ID.Time()}, c.Body)
+		body, err := kind.Do(t, duty.Caller{Principal: by.Principal, Author: by.Author, Originator: c.Originator, Asked: c.ID.Time()}, c.Body)
 		if err != nil {
 			return err
 		}

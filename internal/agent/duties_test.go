@@ -14,6 +14,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A counter is a duty that counts how often it was told to, and submits what it is given.
@@ -29,7 +30,7 @@ func (c *counter) Run(ctx context.Context) {
 	for {
 		select {
 		case q := <-c.asked:
-			p, err := c.Submit("ann%40box", &q)
+			p, err := c.Submit(word.Origin{Principal: "ann%40box"}, &q)
 			if err != nil {
 				c.Log.Error("cannot submit", "error", err)
 			}
@@ -147,7 +148,7 @@ func TestOffersLeaveRoom(t *testing.T) {
 	took := 0
 	for range 30 {
 		q := request()
-		if _, err := d.Offer("ann%40box", &q); err == nil {
+		if _, err := d.Offer(word.Origin{Principal: "ann%40box"}, &q); err == nil {
 			took++
 		} else if transfer.KindOf(err) != transfer.KindBusy {
 			t.Fatal(err)
@@ -166,10 +167,10 @@ func TestDutiesCancel(t *testing.T) {
 	sceneOf(t, agent.Config{Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; desk <- d; return c, nil }}})
 	<-c.running
 	d, q := <-desk, request()
-	if _, err := d.Offer("ann%40box", &q); err != nil {
+	if _, err := d.Offer(word.Origin{Principal: "ann%40box"}, &q); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Cancel("bob%40box", q.ID); err != nil {
+	if err := d.Cancel(word.Origin{Principal: "bob%40box"}, q.ID); err != nil {
 		t.Fatal(err)
 	}
 	p, err := d.Status(q.ID)
@@ -179,7 +180,7 @@ func TestDutiesCancel(t *testing.T) {
 	if err != nil || p.State != transfer.Cancelled {
 		t.Errorf("it is %+v: %v", p, err)
 	}
-	if err := d.Cancel("bob%40box", q.ID); err != nil {
+	if err := d.Cancel(word.Origin{Principal: "bob%40box"}, q.ID); err != nil {
 		t.Errorf("cancelled twice: %v", err)
 	}
 }

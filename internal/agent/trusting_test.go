@@ -15,6 +15,7 @@ import (
 	"ferry/internal/authority"
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/clock"
+	"ferry/internal/duty"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
@@ -43,6 +44,7 @@ type trusted struct {
 	root   string
 	clock  *late
 	agent  *agent.Agent // the present run of ALPHA
+	duties []duty.Maker // of ALPHA
 }
 
 func newTrusted(t *testing.T) *trusted {
@@ -80,7 +82,7 @@ func (s *trusted) connect(i *identity.Identity) *qmgr.Conn {
 func (s *trusted) run() (stop func()) {
 	s.Helper()
 	conn := s.connect(s.alpha)
-	a, err := agent.Start(s.ctx, agent.Config{Name: "ALPHA", Dir: s.dir, Roots: []string{s.root}, Log: slog.New(slog.DiscardHandler),
+	a, err := agent.Start(s.ctx, agent.Config{Name: "ALPHA", Duties: s.duties, Dir: s.dir, Roots: []string{s.root}, Log: slog.New(slog.DiscardHandler),
 		Clock: s.clock, Direct: agent.Direct{Mode: agent.DirectOff}}, conn)
 	s.must(err)
 	s.agent = a

@@ -2,6 +2,8 @@ package agent_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/authority/authoritytest"
+	"ferry/internal/duty"
 	"ferry/internal/identity"
 	"ferry/internal/ledger"
 	"ferry/internal/mftxml"
@@ -33,8 +36,9 @@ type letter struct {
 	data    []byte
 }
 
-func newCourier(t *testing.T) *courier {
+func newCourier(t *testing.T, duties ...duty.Maker) *courier {
 	s := &courier{trusted: newTrusted(t), answers: make(chan *wire.Answer, 100)}
+	s.duties = duties
 	s.inbox = s.user.NewInbox("ALPHA")
 	stop, err := s.user.Subscribe(s.inbox, func(m qmgr.Message) {
 		if ans, _ := wire.DecodeAnswer(m.Data); ans != nil {
@@ -201,6 +205,48 @@ func TestDocumentsThroughAChannel(t *testing.T) {
 	sources, _ := s.kept(ids)
 	if sources[ids[0].id] != nil || sources[ids[1].id] == nil || sources[ids[1].id].Author != nil {
 		t.Errorf("the ledger has %+v and %+v", sources[ids[0].id], sources[ids[1].id])
+	}
+}
+
+// A sends is a duty that submits a transfer by each command, and says so.
+type sends struct {
+	duty.Desk
+	sent chan error
+}
+
+func (s sends) Commands() map[wire.Kind]duty.Command {
+	return map[wire.Kind]duty.Command{"send": {Do: func(_ *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+		var q transfer.Request
+		err := json.Unmarshal(body, &q)
+		go func() {
+			_, err := s.Submit(who.Origin(), &q)
+			s.sent <- err
+		}()
+		return nil, err
+	}}}
+}
+
+func (s sends) Questions() map[wire.Kind]duty.Question { return nil }
+func (s sends) Run(ctx context.Context)                { <-ctx.Done() }
+
+// A transfer of a duty has the author of the command that has set the duty up.
+func TestDutiesKeepTheirAuthor(t *testing.T) {
+	sent := make(chan error, 1)
+	s := newCourier(t, func(d duty.Desk) (duty.Duty, error) { return sends{d, sent}, nil })
+	q := request()
+	c := wire.Control{V: wire.Version, ID: transfer.NewID(time.Now()), Kind: "send", Body: wire.Marshal(q), Reply: s.inbox}
+	l := s.sign(letter{wire.ControlSubject("ALPHA", s.user.Self()), c.ID, wire.Marshal(c)}, time.Now())
+	if k := s.deliver(l, ""); k != transfer.KindNone {
+		t.Fatalf("the command is answered with %s", k)
+	}
+	s.must(<-sent)
+	s.agent.Stop()
+	sources, noted := s.kept([]letter{{id: q.ID}})
+	if rec := sources[q.ID]; rec == nil || rec.Author == nil || rec.Author.ID != c.ID || rec.Author.Kind != word.Control || rec.Author.By != s.user.Identity().Name() {
+		t.Errorf("the ledger has %+v", rec)
+	}
+	if all := noted[q.ID]; len(all) == 0 || all[0].Author == nil || all[0].Author.ID != c.ID {
+		t.Errorf("the records are %+v", all)
 	}
 }
 

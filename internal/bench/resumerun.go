@@ -14,6 +14,7 @@ import (
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // resumeScenario measures what the resume of one huge transfer costs the others.
@@ -200,7 +201,7 @@ func (r *resume) interrupted(dir, dest string) (*transfer.Request, error) {
 	defer to.Close()
 
 	now := time.Now()
-	src := sender.NewRecord(*q, ledger.Origin{Principal: "bench"}, now)
+	src := sender.NewRecord(*q, word.Origin{Principal: "bench"}, now)
 	src.Nonce, src.Epoch, src.Dest, src.Resolution, src.Journal, src.Decided = 1, 1, to.IncarnationText(), &res, true, decided
 	src.Progress.Started, src.Progress.Settings = now, q.Settings
 	if err := src.Move(transfer.Accepted, transfer.Negotiating); err != nil {

@@ -25,6 +25,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A Duty is one of an agent's. Its methods are called by the agent.
@@ -60,9 +61,13 @@ type Maker func(Desk) (Duty, error)
 // A Caller is who has given a command or asked a question.
 type Caller struct {
 	Principal  string              // as which its connection speaks
+	Author     *word.Author        // of a command; nil of a question, and where the command was not signed
 	Originator transfer.Originator // as the caller says, for people; zero of a question
 	Asked      time.Time           // when the command was given, by the caller's clock; zero of a question
 }
+
+// Origin is the origin of all that is done on the caller's command.
+func (c Caller) Origin() word.Origin { return word.Origin{Principal: c.Principal, Author: c.Author} }
 
 // A Command is what a kind of command takes and does.
 type Command struct {
@@ -87,17 +92,17 @@ type Desk struct {
 	FS     *localfs.FS // the files beneath the agent's roots
 	// Queues are the application queues of the agent's queue manager, which may be away.
 	Queues *messages.Source
-	// Submit has a transfer of this agent accepted in the name of a principal. It is done when the
+	// Submit has a transfer of this agent accepted by the command that has set the duty up. It is done when the
 	// agent's ledger has it. A repeat under the same ID is the same transfer. An error of a kind that
 	// waits (busy, no space) says to try again later; others are final.
-	Submit func(principal string, q *transfer.Request) (*transfer.Progress, error)
+	Submit func(by word.Origin, q *transfer.Request) (*transfer.Progress, error)
 	// Offer is Submit for what may go on without end, such as files that come into a directory: it leaves
 	// room in the agent's queue to people, and to what is submitted at its time.
-	Offer func(principal string, q *transfer.Request) (*transfer.Progress, error)
+	Offer func(by word.Origin, q *transfer.Request) (*transfer.Progress, error)
 	// Status is how a transfer of this agent stands; KindNotFound where the ledger has none.
 	Status func(id transfer.ID) (*transfer.Progress, error)
-	// Cancel cancels a transfer that the agent has, on the order of a principal who may; KindEnding where it is too late.
-	Cancel func(principal string, id transfer.ID) error
+	// Cancel cancels a transfer that the agent has, by a command that the principal may give; KindEnding where it is too late.
+	Cancel func(by word.Origin, id transfer.ID) error
 	// May is whether a principal has an authority at this agent; KindDenied where not.
 	May func(principal string, right transfer.Authority) error
 	// Permit is what a principal may do with files here.

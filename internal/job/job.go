@@ -24,6 +24,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // What is commanded and asked.
@@ -96,28 +97,28 @@ type Shown struct {
 
 // A Job is one as the ledger has it, and as it is listed.
 type Job struct {
-	V          int                 `json:"v"`
-	ID         transfer.ID         `json:"id"`
-	Principal  string              `json:"principal"`
-	Originator transfer.Originator `json:"originator"`
-	Made       time.Time           `json:"made"`
-	Source     transfer.AgentName  `json:"source"`
-	Name       string              `json:"job,omitempty"` // as --job gives it
-	RetryOf    transfer.ID         `json:"retry_of,omitzero"`
-	Children   int                 `json:"children"`
-	Deletes    bool                `json:"deletes,omitempty"` // the sources, when they have arrived everywhere
-	Cancelled  *Cancelled          `json:"cancelled,omitempty"`
-	Warning    string              `json:"warning,omitempty"`
-	Tally      Tally               `json:"tally"`
-	Ended      time.Time           `json:"ended,omitzero"`
-	State      transfer.State      `json:"state"` // running, cancelling, or the final one
-	Code       int                 `json:"result_code"`
+	V           int                 `json:"v"`
+	ID          transfer.ID         `json:"id"`
+	word.Origin                     // of the command that has made it
+	Originator  transfer.Originator `json:"originator"`
+	Made        time.Time           `json:"made"`
+	Source      transfer.AgentName  `json:"source"`
+	Name        string              `json:"job,omitempty"` // as --job gives it
+	RetryOf     transfer.ID         `json:"retry_of,omitzero"`
+	Children    int                 `json:"children"`
+	Deletes     bool                `json:"deletes,omitempty"` // the sources, when they have arrived everywhere
+	Cancelled   *Cancelled          `json:"cancelled,omitempty"`
+	Warning     string              `json:"warning,omitempty"`
+	Tally       Tally               `json:"tally"`
+	Ended       time.Time           `json:"ended,omitzero"`
+	State       transfer.State      `json:"state"` // running, cancelling, or the final one
+	Code        int                 `json:"result_code"`
 }
 
 // Cancelled says who has cancelled a job, and when.
 type Cancelled struct {
-	Principal string    `json:"principal"`
-	At        time.Time `json:"at"`
+	word.Origin
+	At time.Time `json:"at"`
 }
 
 // A Tally counts the children that have ended, and what has arrived.

@@ -76,7 +76,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 		return nil, err
 	}
 
-	j := &Job{V: version, ID: q.ID, Principal: who.Principal, Originator: who.Originator, Made: now, Source: q.Source, Name: q.Job,
+	j := &Job{V: version, ID: q.ID, Origin: who.Origin(), Originator: who.Originator, Made: now, Source: q.Source, Name: q.Job,
 		RetryOf: p.RetryOf, Children: len(p.To), Deletes: q.Removes(), State: transfer.Running}
 	for n := range p.To {
 		c := p.To[n].child(n+1, transfer.NewID(now))
@@ -98,7 +98,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 	k.Log.Info("job made", "job", j.ID, "principal", j.Principal, "destinations", j.Children)
 	return j, k.note(t, j, audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator,
-		Text: fmt.Sprintf("has the job %s of %d destinations", j.ID, j.Children)})
+		Text: fmt.Sprintf("has the job %s of %d destinations", j.ID, j.Children), Vouched: audit.Vouched{Author: who.Author}})
 }
 
 // note puts a record of a job into the outbox.
@@ -156,13 +156,13 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	case !j.Ended.IsZero():
 		return nil, transfer.Errorf(transfer.KindEnding, "job %s is already over: %s", j.ID, j.State)
 	}
-	j.Cancelled = &Cancelled{Principal: who.Principal, At: k.Clock.Now().UTC()}
+	j.Cancelled = &Cancelled{Origin: who.Origin(), At: k.Clock.Now().UTC()}
 	j.State = transfer.Cancelling
 	if err := d.put(j); err != nil {
 		return nil, err
 	}
 	k.Log.Info("job cancel requested", "job", j.ID, "principal", who.Principal)
-	return j, k.note(t, j, audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the job %s", j.ID)})
+	return j, k.note(t, j, audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the job %s", j.ID), Vouched: audit.Vouched{Author: who.Author}})
 }
 
 // named is the job that a body names, of those that somebody may know of.

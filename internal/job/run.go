@@ -178,7 +178,7 @@ func (k *keeper) follow(j *Job, r *run, c *Child) error {
 	if j.Cancelled == nil || r.told[c.N] {
 		return nil
 	}
-	err = k.Cancel(j.Cancelled.Principal, c.Transfer)
+	err = k.Cancel(j.Cancelled.Origin, c.Transfer)
 	if kind := transfer.KindOf(err); err != nil && kind != transfer.KindEnding {
 		return err
 	}
@@ -211,7 +211,7 @@ func (k *keeper) submit(q *transfer.Request, j *Job, r *run, c *Child, room *boo
 	if failpoint.Planted("job-id-unwritten") {
 		request.ID = transfer.NewID(k.Clock.Now())
 	}
-	_, err = k.Offer(j.Principal, request)
+	_, err = k.Offer(j.Origin, request)
 	switch kind := transfer.KindOf(err); {
 	case err == nil:
 		r.accepted[c.N] = true

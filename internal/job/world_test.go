@@ -12,6 +12,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A sent is a transfer that the agent has accepted.
@@ -43,9 +44,10 @@ func newWorld(t testing.TB) *world {
 // start begins a run, on what is in the ledger.
 func (w *world) start() {
 	d := w.Start()
-	d.Offer = func(principal string, q *transfer.Request) (*transfer.Progress, error) {
+	d.Offer = func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
 		w.dies()
-		err := w.submitted(principal, q)
+		w.Must(dutytest.Signed(by))
+		err := w.submitted(by.Principal, q)
 		w.dies()
 		return nil, err
 	}
@@ -57,7 +59,8 @@ func (w *world) start() {
 		}
 		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer %s", id)
 	}
-	d.Cancel = func(_ string, id transfer.ID) error {
+	d.Cancel = func(by word.Origin, id transfer.ID) error {
+		w.Must(dutytest.Signed(by))
 		s := w.sent[id]
 		if s == nil || s.State.Final() {
 			return transfer.Errorf(transfer.KindEnding, "it is over")

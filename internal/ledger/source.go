@@ -39,16 +39,9 @@ type Source struct {
 	Shelves    []string             `json:"shelves,omitempty"`    // and the queue managers that have, or had, it, the last one last: tokens; empty: the agent's own
 	StoredFor  string               `json:"stored_for,omitempty"` // mark of the ledger that had the destination's name when the first epoch was stored; empty: none
 	EndedAt    time.Duration        `json:"ended_at,omitempty"`   // agent's running time
-	Origin
-}
 
-// An Origin is the principal that has submitted a transfer, and the one that has cancelled it, each with the author of the
-// message; no author: the message was not signed.
-type Origin struct {
-	Principal string       `json:"principal,omitempty"`
-	Author    *word.Author `json:"author,omitempty"`
-	CancelBy  string       `json:"cancel_by,omitempty"`
-	Canceller *word.Author `json:"canceller,omitempty"`
+	word.Origin             // of the request
+	Canceller   word.Origin `json:"canceller,omitzero"` // of the cancel
 }
 
 // Shelf is the queue manager that has what is stored of the newest epoch; empty: the agent's own.

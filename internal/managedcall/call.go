@@ -17,6 +17,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // What is commanded and asked.
@@ -84,23 +85,23 @@ type Listed struct {
 
 // A Call is one as the ledger has it, and as it is shown.
 type Call struct {
-	V          int                 `json:"v"`
-	ID         transfer.ID         `json:"id"`
-	Principal  string              `json:"principal"`
-	Originator transfer.Originator `json:"originator"`
-	Made       time.Time           `json:"made"`
-	Agent      transfer.AgentName  `json:"agent"`
-	Program    transfer.Program    `json:"program"`
-	Job        string              `json:"job,omitempty"`
-	Meta       map[string]string   `json:"meta,omitempty"`
-	State      transfer.State      `json:"state"` // queued, running, or the final one
-	Code       int                 `json:"result_code"`
-	Attempt    int                 `json:"attempt"`          // the one that runs, or ran last; 0: none
-	Next       time.Time           `json:"next,omitzero"`    // of one that is queued: not before
-	Ran        *transfer.Ran       `json:"ran,omitempty"`    // how the last run ended
-	Reason     *transfer.Error     `json:"reason,omitempty"` // why it waits, or has failed
-	Cancelled  string              `json:"cancelled_by,omitempty"`
-	Ended      time.Time           `json:"ended,omitzero"`
+	V           int                 `json:"v"`
+	ID          transfer.ID         `json:"id"`
+	word.Origin                     // of the command that has made it
+	Originator  transfer.Originator `json:"originator"`
+	Made        time.Time           `json:"made"`
+	Agent       transfer.AgentName  `json:"agent"`
+	Program     transfer.Program    `json:"program"`
+	Job         string              `json:"job,omitempty"`
+	Meta        map[string]string   `json:"meta,omitempty"`
+	State       transfer.State      `json:"state"` // queued, running, or the final one
+	Code        int                 `json:"result_code"`
+	Attempt     int                 `json:"attempt"`          // the one that runs, or ran last; 0: none
+	Next        time.Time           `json:"next,omitzero"`    // of one that is queued: not before
+	Ran         *transfer.Ran       `json:"ran,omitempty"`    // how the last run ended
+	Reason      *transfer.Error     `json:"reason,omitempty"` // why it waits, or has failed
+	Cancelled   string              `json:"cancelled_by,omitempty"`
+	Ended       time.Time           `json:"ended,omitzero"`
 }
 
 const version = 1

@@ -87,7 +87,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	if err := d.tidy(); err != nil {
 		return nil, err
 	}
-	c := &Call{V: version, ID: p.ID, Principal: who.Principal, Originator: who.Originator, Made: k.Clock.Now().UTC(), Agent: k.Agent, Program: p.Program,
+	c := &Call{V: version, ID: p.ID, Origin: who.Origin(), Originator: who.Originator, Made: k.Clock.Now().UTC(), Agent: k.Agent, Program: p.Program,
 		Job: p.Job, Meta: p.Meta, State: transfer.Queued}
 	if err := d.put(c); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 func (k *keeper) note(t *ledger.Tx, c *Call, r audit.Record) error {
 	r.Role, r.Transfer, r.Source, r.Job, r.Meta = audit.RoleSource, c.ID, k.Agent, c.Job, c.Meta
 	if r.Principal == "" {
-		r.Principal, r.Originator = c.Principal, &c.Originator
+		r.Principal, r.Originator, r.Author = c.Principal, &c.Originator, c.Author
 	}
 	return k.Note(t, r)
 }
@@ -124,7 +124,7 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	}
 
 	c.Cancelled = who.Principal
-	r := audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the call %s", c.ID)}
+	r := audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the call %s", c.ID), Vouched: audit.Vouched{Author: who.Author}}
 	if c.State == transfer.Queued {
 		c.settle(k.Clock.Now(), c.Ran, transfer.Errorf(transfer.KindCancelled, "the call was cancelled"))
 		r.State, r.Code = c.State, c.Code

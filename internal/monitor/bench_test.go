@@ -15,6 +15,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A poll of a directory with 100,000 files that were all sent before: what an idle monitor costs, with a ledger on disk.
@@ -38,7 +39,7 @@ func BenchmarkPollOfKnownFiles(b *testing.B) {
 	must(err)
 	defer l.Close()
 	m := newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: fs, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
-		Offer:  func(string, *transfer.Request) (*transfer.Progress, error) { return &transfer.Progress{}, nil },
+		Offer:  func(word.Origin, *transfer.Request) (*transfer.Progress, error) { return &transfer.Progress{}, nil },
 		Permit: func(string) place.Permit { return nil },
 		May:    func(string, transfer.Authority) error { return nil },
 		Note:   func(*ledger.Tx, audit.Record) error { return nil }}, nil)

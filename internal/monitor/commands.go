@@ -87,7 +87,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	}
 	now, done := m.Clock.Now().UTC(), "created"
 	d.Request.Originator = who.Originator
-	r := &record{Definition: *d, Principal: who.Principal, Originator: who.Originator, Created: now, Paused: old.Paused}
+	r := &record{Definition: *d, Origin: who.Origin(), Originator: who.Originator, Created: now, Paused: old.Paused}
 	if there {
 		done, r.Created = "redefined", old.Created
 	}
@@ -124,7 +124,7 @@ func (m *monitors) noted(t *ledger.Tx, who duty.Caller, name, done string) (*Ans
 	action := map[string]string{"created": mftxml.MonitorCreate, "redefined": mftxml.MonitorRedefine, "paused": mftxml.MonitorStop, "resumed": mftxml.MonitorStart,
 		"cleared": mftxml.MonitorClear, "removed": mftxml.MonitorDelete}[done]
 	err := m.Note(t, audit.Record{Event: audit.Changed, Source: m.Agent, Principal: who.Principal, Originator: &who.Originator, Text: "has " + done + " the monitor " + name,
-		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: action}}})
+		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: action}}, Vouched: audit.Vouched{Author: who.Author}})
 	return &Answer{name, m.Agent, done}, err
 }
 

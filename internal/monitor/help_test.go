@@ -19,6 +19,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/clock"
 	"ferry/internal/duty"
+	"ferry/internal/duty/dutytest"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
@@ -26,6 +27,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A bench is an agent as its monitors see it: a directory, a ledger in memory, and transfers that are accepted or not.
@@ -175,7 +177,8 @@ func (b *bench) crash() {
 	b.store = b.store.Snapshot()
 }
 
-func (b *bench) submit(_ string, q *transfer.Request) (*transfer.Progress, error) {
+func (b *bench) submit(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
+	b.must(dutytest.Signed(by))
 	hash := q.Hash()
 	b.mu.Lock()
 	known, ok := b.accepted[q.ID]
@@ -258,7 +261,7 @@ func pass(d time.Duration) {
 func (b *bench) as(who string, kind wire.Kind, body any) error {
 	c := b.m.Commands()[kind]
 	err := b.ledger.Update(func(t *ledger.Tx) error {
-		_, err := c.Do(t, duty.Caller{Principal: who, Originator: transfer.Originator{User: who, Host: "host"}}, wire.Marshal(body))
+		_, err := c.Do(t, duty.Caller{Principal: who, Author: dutytest.Author(who), Originator: transfer.Originator{User: who, Host: "host"}}, wire.Marshal(body))
 		return err
 	})
 	if err == nil && c.Done != nil {

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
 	"ferry/internal/transfer"
+	"ferry/internal/word"
 )
 
 // The drawer of the monitors:
@@ -48,11 +49,11 @@ func fileKey(rel transfer.Path) string { return strings.ReplaceAll(string(rel), 
 // A record is a monitor as it is kept.
 type record struct {
 	Definition
-	Principal  string              `json:"principal"` // in whose name it submits
-	Originator transfer.Originator `json:"originator"`
-	Created    time.Time           `json:"created"`
-	Changed    time.Time           `json:"changed"`
-	Paused     bool                `json:"paused,omitempty"`
+	word.Origin                     // of the command that has made it: in its name the monitor submits
+	Originator  transfer.Originator `json:"originator"`
+	Created     time.Time           `json:"created"`
+	Changed     time.Time           `json:"changed"`
+	Paused      bool                `json:"paused,omitempty"`
 	// Generation is another one after each change, and after the monitor was removed and made again: what
 	// a poll has found for an earlier one is not recorded.
 	Generation uint64 `json:"generation"`
@@ -73,9 +74,9 @@ type Status struct {
 
 // A pending trigger is recorded, and its transfer is not yet known to be accepted.
 type pending struct {
-	N         uint64           `json:"n"`
-	Principal string           `json:"principal"`
-	Request   transfer.Request `json:"request"`
+	N uint64 `json:"n"`
+	word.Origin
+	Request transfer.Request `json:"request"`
 }
 
 // A Logged trigger is one of a monitor's last.

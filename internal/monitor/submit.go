@@ -99,7 +99,7 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 	if err := p.follow(d, tr); err != nil {
 		return err
 	}
-	return save(d, numbered(pendingPrefix(p.name), l.N), pending{l.N, p.rec.Principal, *tr.request})
+	return save(d, numbered(pendingPrefix(p.name), l.N), pending{l.N, p.rec.Origin, *tr.request})
 }
 
 // refused writes down that a trigger will not be submitted.
@@ -159,7 +159,7 @@ func (r *runner) drain(ctx context.Context, rec *record) error {
 				break
 			}
 			q := page[n].Request
-			_, err := r.Offer(page[n].Principal, &q)
+			_, err := r.Offer(page[n].Origin, &q)
 			if err != nil && !final(err) {
 				stop = err
 				break

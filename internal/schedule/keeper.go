@@ -103,7 +103,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 
 	q := &p.Request
 	q.Job = cmp.Or(q.Job, p.Name)
-	s := &Schedule{V: version, Name: p.Name, ID: transfer.NewID(now), Principal: who.Principal, Originator: who.Originator, Made: now,
+	s := &Schedule{V: version, Name: p.Name, ID: transfer.NewID(now), Origin: who.Origin(), Originator: who.Originator, Made: now,
 		Plan: p.Plan, Missed: p.Missed, Overlap: p.Overlap, Source: q.Source, Destination: q.Destination, Job: q.Job}
 	if old != nil {
 		s.Last = old.Last
@@ -135,7 +135,7 @@ func (p Plan) String() string {
 
 func (k *keeper) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, done, text string) error {
 	return k.Note(t, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: k.Agent, Destination: s.Destination,
-		Principal: who.Principal, Originator: &who.Originator, Job: s.Job, Text: text, Figures: kept(s, done)})
+		Principal: who.Principal, Originator: &who.Originator, Job: s.Job, Text: text, Figures: kept(s, done), Vouched: audit.Vouched{Author: who.Author}})
 }
 
 // kept is what was done with a schedule, for records.

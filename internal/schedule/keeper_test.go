@@ -19,6 +19,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A world is an agent with a keeper of schedules. What the agent has accepted is durable.
@@ -52,8 +53,9 @@ func newWorld(t testing.TB, now string) *world {
 // start begins a run, on what is in the ledger.
 func (w *world) start() {
 	d := w.Start()
-	d.Submit = func(principal string, q *transfer.Request) (*transfer.Progress, error) {
-		return nil, w.submitted(principal, q)
+	d.Submit = func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
+		w.Must(dutytest.Signed(by))
+		return nil, w.submitted(by.Principal, q)
 	}
 	d.Status = func(id transfer.ID) (*transfer.Progress, error) {
 		if _, known := w.accepted[id]; !known {

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
+	"ferry/internal/word"
 )
 
 // claim claims what is due, and says when it is to be called again. changed says that the
@@ -277,14 +278,14 @@ func (k *keeper) page(after string) (page []*Claim, err error) {
 // be tried again.
 func (k *keeper) submitOne(c *Claim) error {
 	var q *transfer.Request
-	principal := ""
+	var by word.Origin
 	err := k.Ledger.View(func(t *ledger.Tx) error {
 		d := drawerOf(t)
 		s, err := d.of(c)
 		if s == nil || err != nil {
 			return err
 		}
-		principal = s.Principal
+		by = s.Origin
 		q, err = d.request(c.Name)
 		return err
 	})
@@ -296,7 +297,7 @@ func (k *keeper) submitOne(c *Claim) error {
 	if failpoint.Planted("schedule-id-unwritten") {
 		q.ID = transfer.NewID(k.Clock.Now())
 	}
-	_, err = k.Submit(principal, q)
+	_, err = k.Submit(by, q)
 	switch kind := transfer.KindOf(err); {
 	case kind.Waits(), kind == transfer.KindInternal, kind == transfer.KindNotFound, kind == transfer.KindCancelled:
 		return err

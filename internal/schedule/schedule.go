@@ -23,6 +23,7 @@ import (
 	"ferry/internal/transfer"
 	"ferry/internal/variable"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // What is commanded and asked.
@@ -82,7 +83,7 @@ type Schedule struct {
 	V           int                 `json:"v"`
 	Name        string              `json:"name"`
 	ID          transfer.ID         `json:"id"` // tells it from another one of its name
-	Principal   string              `json:"principal"`
+	word.Origin                     // of the command that has made it
 	Originator  transfer.Originator `json:"originator"`
 	Made        time.Time           `json:"made"`
 	Plan        Plan                `json:"plan"`

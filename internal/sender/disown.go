@@ -4,6 +4,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
+	"ferry/internal/word"
 )
 
 // A Begun is the record that others have of a transfer that this agent has accepted, and that its
@@ -65,7 +66,7 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 // disowned is the record of a transfer that ends here without its request.
 func disowned(c *Config, b *Begun) (*ledger.Source, error) {
 	q := transfer.Request{ID: b.ID, Source: c.Agent, Destination: b.Destination, Submitted: b.ID.Time().UTC()}
-	rec := NewRecord(q, ledger.Origin{Principal: b.Principal}, c.Clock.Now())
+	rec := NewRecord(q, word.Origin{Principal: b.Principal}, c.Clock.Now())
 	rec.Hash = ""
 	way := []transfer.State{transfer.Accepted, transfer.Negotiating, transfer.Failed}
 	if b.Counts.Files > 0 {

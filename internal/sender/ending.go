@@ -59,7 +59,7 @@ func (o *Outgoing) fail(e *transfer.Error) (*Verdict, error) {
 
 // cancel is the CANCEL of a transfer: for who asked for it, or for nobody.
 func cancel(rec *ledger.Source) *wire.Message {
-	return &wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: rec.CancelBy}}
+	return &wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: rec.Canceller.Principal}}
 }
 
 // MarkUnreachable moves a transfer that is not being driven to Waiting: its

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // slowFiles are item journals on a disk that takes its time to open one.
@@ -35,7 +36,7 @@ func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	go func() {
 		m.Status()
 		m.Deliver(&wire.Message{Kind: wire.KindAck, From: "BETA", Transfer: m.ID, Ack: &wire.Ack{}})
-		done <- errors.Join(m.Cancel("ann@box", nil), m.cfg.Ledger.Update(func(*ledger.Tx) error { return nil }))
+		done <- errors.Join(m.Cancel(word.Origin{Principal: "ann@box"}), m.cfg.Ledger.Update(func(*ledger.Tx) error { return nil }))
 	}()
 	select {
 	case err := <-done:

@@ -223,7 +223,7 @@ func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error 
 	}
 	return r.note(t, noteOf(rec, event, func(a *audit.Record) {
 		if rec.State == transfer.Cancelled {
-			a.Principal, a.Author = rec.CancelBy, rec.Canceller
+			a.Principal, a.Author = rec.Canceller.Principal, rec.Canceller.Author
 		}
 		a.State, a.Code, a.Counts, a.Error, a.Meta = rec.State, p.Code, &p.Counts, e, rec.Request.Meta
 		a.Lane, a.Resumes, a.BytesResent, a.BytesWire = p.Lane, p.Resumes, p.BytesResent, p.BytesWire

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/pipe"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // handClock is a clock that a test sets.
@@ -47,7 +48,7 @@ func newMade(t *testing.T, journals ledger.Files) *made {
 	t.Cleanup(func() { l.Close() })
 	m := &made{clock: &handClock{Clock: clock.System, now: time.Unix(1_000_000, 0)}}
 	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(m.clock.now), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
-	rec := NewRecord(q, ledger.Origin{Principal: "ann@box"}, m.clock.now)
+	rec := NewRecord(q, word.Origin{Principal: "ann@box"}, m.clock.now)
 	if err := rec.Move(transfer.Accepted); err != nil {
 		t.Fatal(err)
 	}

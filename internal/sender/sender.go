@@ -119,7 +119,7 @@ type Outgoing struct {
 
 // NewRecord is the ledger record of a request, which is yet to be moved to the state in
 // which it is accepted.
-func NewRecord(q transfer.Request, origin ledger.Origin, now time.Time) *ledger.Source {
+func NewRecord(q transfer.Request, origin word.Origin, now time.Time) *ledger.Source {
 	p := transfer.Progress{ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Principal: origin.Principal, Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings,
 		Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
 	if p.Durability == "" {
@@ -218,9 +218,9 @@ func (o *Outgoing) Late(m *wire.Message) {
 	}
 }
 
-// Cancel asks the transfer to end, in the ledger, for the principal by; author has signed the command, and is nil where it was
-// not signed. The error says whether that is still possible.
-func (o *Outgoing) Cancel(by string, author *word.Author) error {
+// Cancel asks the transfer to end, in the ledger, on a command of by. It says whether
+// that is still possible.
+func (o *Outgoing) Cancel(by word.Origin) error {
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		switch s := rec.State; {
 		case s == transfer.Cancelled:
@@ -228,7 +228,7 @@ func (o *Outgoing) Cancel(by string, author *word.Author) error {
 		case s == transfer.Settling || s.Final():
 			return transfer.Errorf(transfer.KindEnding, "transfer %s is already ending or over: %s", o.ID, s)
 		}
-		rec.Cancel, rec.CancelBy, rec.Canceller = true, by, author
+		rec.Cancel, rec.Canceller = true, by
 		return nil
 	})
 	if errors.Is(err, errOver) {

@@ -126,7 +126,7 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 	if err != nil {
 		return nil, err
 	}
-	t.Principal, t.Originator, t.Made = who.Principal, &who.Originator, s.Clock.Now().UTC()
+	t.Origin, t.Originator, t.Made = who.Origin(), &who.Originator, s.Clock.Now().UTC()
 	if err := d.Put(t.Name, wire.Marshal(t)); err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func (s shelf) room(d ledger.Drawer) error {
 func (s shelf) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text string) error {
 	s.Log.Info("templates changed", "template", t.Name, "principal", who.Principal)
 	return s.Note(tx, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: s.Agent, Destination: t.Request.Destination,
-		Principal: who.Principal, Originator: &who.Originator, Text: text})
+		Principal: who.Principal, Originator: &who.Originator, Text: text, Vouched: audit.Vouched{Author: who.Author}})
 }
 
 // named is the template that a body names.

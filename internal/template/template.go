@@ -20,6 +20,7 @@ import (
 
 	"ferry/internal/transfer"
 	"ferry/internal/variable"
+	"ferry/internal/word"
 )
 
 // Limits of a template.
@@ -31,7 +32,7 @@ const (
 
 const version = 2
 
-// A Template is a request with parameters. As a file it has no Made, Principal and Originator.
+// A Template is a request with parameters. As a file it has no Made, Origin and Originator.
 type Template struct {
 	V       int              `json:"v"`
 	Name    string           `json:"name"`
@@ -39,9 +40,9 @@ type Template struct {
 	Request transfer.Request `json:"request"`            // its ID is nobody's
 	Later   *Later           `json:"schedule,omitempty"` // nil: what is sent from it begins at once
 
-	Principal  string               `json:"principal,omitempty"` // who has made it
-	Originator *transfer.Originator `json:"originator,omitempty"`
-	Made       time.Time            `json:"made,omitzero"`
+	word.Origin                      // of the command that has made it
+	Originator  *transfer.Originator `json:"originator,omitempty"`
+	Made        time.Time            `json:"made,omitzero"`
 }
 
 // A Later says when what is sent from a template begins, in the words of package schedule, which knows what they mean.

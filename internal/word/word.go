@@ -110,6 +110,12 @@ type Author struct {
 	Signature []byte `json:"signature"`
 }
 
+// An Origin is the principal of a message, and its author; no author: the message was not signed.
+type Origin struct {
+	Principal string  `json:"principal,omitempty"`
+	Author    *Author `json:"author,omitempty"`
+}
+
 // Holds reports whether the owner of a key has signed.
 func (a *Author) Holds(key *ecdsa.PublicKey) bool {
 	sum := sha256.Sum256(a.text(a.Size, a.Sum))

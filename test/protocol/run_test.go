@@ -21,6 +21,7 @@ import (
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // maxCrashes is how many crashes without progress park a transfer at its source.
@@ -448,7 +449,7 @@ func (r *run) accept(q transfer.Request) error {
 			return err
 		}
 		head, parts := inParts(q)
-		fresh = sender.NewRecord(head, ledger.Origin{Principal: "user"}, now)
+		fresh = sender.NewRecord(head, word.Origin{Principal: "user"}, now)
 		return errors.Join(fresh.Move(transfer.Accepted), t.Requests().Claim(q.ID, parts), t.PutSource(fresh))
 	})
 	if err == nil && fresh != nil {
@@ -466,7 +467,7 @@ func (w *world) cancel(id transfer.ID) error {
 	if d == nil {
 		return transfer.Errorf(transfer.KindEnding, "it is over")
 	}
-	err := d.o.Cancel("operator@box", nil)
+	err := d.o.Cancel(word.Origin{Principal: "operator@box"})
 	d.poke()
 	return err
 }

@@ -4,6 +4,7 @@
 package dutytest
 
 import (
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -13,9 +14,11 @@ import (
 	"ferry/internal/clock"
 	"ferry/internal/duty"
 	"ferry/internal/faulty"
+	"ferry/internal/identity"
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A Clock stands still until At is set.
@@ -70,6 +73,20 @@ func (a *Agent) may(principal string, right transfer.Authority) error {
 	return nil
 }
 
+// Author is the author of the commands of a principal.
+func Author(principal string) *word.Author {
+	name := identity.Name{Network: "abcdefgh12", Role: identity.User, Name: "author"}
+	return &word.Author{Statement: word.Statement{Kind: word.Control, By: name, To: name}, Key: principal}
+}
+
+// Signed is an error for an origin without the author of its principal's commands.
+func Signed(by word.Origin) error {
+	if by.Author == nil || by.Author.Key != by.Principal {
+		return fmt.Errorf("the author of %s is %+v", by.Principal, by.Author)
+	}
+	return nil
+}
+
 // Do gives a duty a command as the agent does.
 func (a *Agent) Do(d duty.Duty, who string, asked time.Time, kind wire.Kind, body any) (answer any, err error) {
 	c := d.Commands()[kind]
@@ -78,7 +95,7 @@ func (a *Agent) Do(d duty.Duty, who string, asked time.Time, kind wire.Kind, bod
 			return nil, err
 		}
 	}
-	caller := duty.Caller{Principal: who, Originator: transfer.Originator{User: who, Host: "box"}, Asked: asked}
+	caller := duty.Caller{Principal: who, Author: Author(who), Originator: transfer.Originator{User: who, Host: "box"}, Asked: asked}
 	err = a.Ledger.Update(func(t *ledger.Tx) error {
 		answer, err = c.Do(t, caller, wire.Marshal(body))
 		return err
