@@ -54,7 +54,9 @@ func newWorld(t testing.TB, now string) *world {
 func (w *world) start() {
 	d := w.Start()
 	d.Submit = func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
-		w.Must(dutytest.Signed(by))
+		if err := dutytest.Signed(by); err != nil {
+			w.T.Error(err)
+		}
 		return nil, w.submitted(by.Principal, q)
 	}
 	d.Status = func(id transfer.ID) (*transfer.Progress, error) {
@@ -598,7 +600,7 @@ func TestRun(t *testing.T) {
 		w.Must(err)
 		c := w.k.Commands()[CommandPut]
 		w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
-			_, err := c.Do(tx, duty.Caller{Principal: "ann"}, wire.Marshal(Put{Name: "a", Plan: p, Missed: MissedOnce, Request: sample()}))
+			_, err := c.Do(tx, duty.Caller{Principal: "ann", Author: dutytest.Author("ann")}, wire.Marshal(Put{Name: "a", Plan: p, Missed: MissedOnce, Request: sample()}))
 			return err
 		}))
 		c.Done()
