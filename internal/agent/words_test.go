@@ -52,7 +52,15 @@ func newCourier(t *testing.T, duties ...duty.Maker) *courier {
 	end := s.run()
 	t.Cleanup(func() { end() })
 	s.must(s.master.Publish(wire.Trust, doc))
-	s.says(wire.AgentReady, "")
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for len(s.beat().Roots) == 0 { // which ann sees by the rules in the document
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			s.Fatal("the agent hears no rules")
+		}
+	}
 	return s
 }
 
