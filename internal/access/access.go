@@ -80,7 +80,7 @@ type Question struct {
 	Principal string // a token
 	Right     transfer.Authority
 	Agent     transfer.AgentName
-	Path      string // of rights to paths; empty: whether there is any path for which he has it
+	Path      string // of rights to paths; with / at its end: whether he has it for any path beneath; empty: for any path
 }
 
 // Ask is nil, with the rule that allows it, or an error of KindDenied that names principal,

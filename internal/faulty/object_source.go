@@ -250,17 +250,17 @@ func (o *Objects) Free(transfer.Resolution) (int64, error) { return 1 << 50, nil
 func (o *Objects) Ready(transfer.Resolution) error { return nil }
 
 // Resolve takes a DEST that ends in '/' for the beginning of keys.
-func (o *Objects) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
+func (o *Objects) Resolve(dest transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	base := transfer.Path(path.Clean(string(dest.Path)))
-	if err := mayBeKey(base); err != nil {
+	if err := errors.Join(mayBeKey(base), may.Reaches(transfer.AuthDest, "/"+string(base))); err != nil {
 		return transfer.Resolution{}, err
 	}
 	return transfer.Resolution{Base: base, Into: several || dest.Directory()}, nil
 }
 
 // Resolved is what was resolved.
-func (o *Objects) Resolved(res transfer.Resolution) (transfer.Resolution, error) {
-	return res, mayBeKey(res.Base)
+func (o *Objects) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
+	return res, errors.Join(mayBeKey(res.Base), may.Reaches(transfer.AuthDest, "/"+string(res.Base)))
 }
 
 // mayBeKey refuses a path that can be no key, or is one of Ferry's own.

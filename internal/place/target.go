@@ -11,10 +11,11 @@ import (
 
 // A Target is a place in which files land.
 type Target interface {
-	// Resolve decides, once, what a DEST is (R8).
-	Resolve(dest transfer.Location, several bool) (transfer.Resolution, error)
-	// Resolved checks a DEST that was resolved before, which stays what it was.
-	Resolved(res transfer.Resolution) (transfer.Resolution, error)
+	// Resolve decides, once, what a DEST is (R8). Where may allows no file to land at it or beneath it, the error is of
+	// KindDenied. It is then the same whatever is there.
+	Resolve(dest transfer.Location, several bool, may Permit) (transfer.Resolution, error)
+	// Resolved checks a DEST that was resolved before, which stays what it was. may is as for Resolve.
+	Resolved(res transfer.Resolution, may Permit) (transfer.Resolution, error)
 	// Ready is nil if what a DEST lies in is there; otherwise the error is why transfers
 	// wait.
 	Ready(at transfer.Resolution) error

@@ -306,8 +306,10 @@ type Question struct {
 	Who   Principal
 	Right transfer.Authority
 	Agent transfer.AgentName // where
-	Path  string             // of rights to paths: absolute, clean, / between levels; empty: whether there is any
-	Fold  bool               // letters of paths are the same in both cases there
+	// Path is for rights to paths: absolute, clean, / between levels. One with a / at its end asks whether there is any
+	// path beneath it; an empty one, whether there is any at all.
+	Path string
+	Fold bool // letters of paths are the same in both cases there
 }
 
 // A Decision is the answer, and the rule that it is of; "" where none speaks of it.
@@ -328,8 +330,8 @@ func (r *Rules) Decide(q Question) (d Decision) {
 			continue
 		}
 		if q.Path != "" {
-			for _, p := range c.deny {
-				if p.Match(q.Path, true) {
+			for _, p := range c.deny { // with a pattern for what is beneath each
+				if p.Match(strings.TrimSuffix(q.Path, "/"), true) {
 					return Decision{Rule: c.Name, Denied: p.String()}
 				}
 			}
@@ -357,6 +359,10 @@ func (c *rule) reaches(q Question) bool {
 	}
 	if q.Path == "" {
 		return len(all) > 0
+	}
+	if dir, beneath := strings.CutSuffix(q.Path, "/"); beneath {
+		return slices.ContainsFunc(all, func(p Pattern) bool { return p.Reaches(dir, q.Fold) }) &&
+			!slices.ContainsFunc(c.except, func(p Pattern) bool { return p.covers(dir, q.Fold) })
 	}
 	matches := func(p Pattern) bool { return p.Match(q.Path, q.Fold) }
 	return slices.ContainsFunc(all, matches) && !slices.ContainsFunc(c.except, matches)

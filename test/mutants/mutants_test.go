@@ -129,6 +129,7 @@ var mutants = []mutant{
 	{"trigger-unbound", "a transfer of a monitor sends another version than the one that triggered", inMonitors, "monitor-versions"},
 	{"reserve-kept", "a queue manager keeps its reserve on a full disk", inDisk, "hub-full"},
 	{"reserved-names", "a path of a request may have a name of Ferry's own in it", inLocalfs, "TestReservedNames"},
+	{"looked-at-before-rights", "a DEST and a directory of a monitor are looked at before it is asked who may", inLocalfs, "TestRightsBeforeLooks"},
 	{"name-is-pattern", "a literal path with a wildcard in it matches other files", inLocalfs, "TestNamesAreLiteral"},
 	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }

@@ -17,12 +17,12 @@ func testReserved(t *testing.T, p *Fixture) {
 	for _, name := range names {
 		dest := transfer.File(p.Base + transfer.Path("/"+name))
 		for _, several := range []bool{false, true} {
-			if res, err := p.Target.Resolve(dest, several); err == nil {
+			if res, err := p.Target.Resolve(dest, several, nil); err == nil {
 				t.Errorf("the destination %s is %+v", name, res)
 			}
 		}
 		res := transfer.Resolution{Base: p.at(name), Into: true}
-		if res, err := p.Target.Resolved(res); err == nil {
+		if res, err := p.Target.Resolved(res, nil); err == nil {
 			t.Errorf("the earlier destination %s is %+v", name, res)
 		}
 		for _, to := range []place.Destination{into(p.Base, transfer.IfExistsOverwrite), {IfExists: transfer.IfExistsOverwrite, Resolution: res},
