@@ -224,12 +224,7 @@ func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identi
 	if err != nil {
 		return nil, err
 	}
-	i, err := joinIn(ctx, t, dir.Path(), func(n identity.Name) error {
-		if n.Role != identity.User {
-			return transfer.Errorf(transfer.KindUsage, "the token was for %s, which is no user", n).WithHint("give it to `ferry agent run --join FILE`")
-		}
-		return nil
-	})
+	i, err := joinIn(ctx, t, dir.Path(), identity.Name{Role: identity.User})
 	if err != nil {
 		return nil, err
 	}

@@ -122,7 +122,7 @@ func TestTokens(t *testing.T) {
 	}
 	denied := func(what, secret string, w Wish) {
 		t.Helper()
-		if g, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindDenied || g.JWTs.User != "" {
+		if g, err := s.Enrol(secret, alpha, w); transfer.KindOf(err) != transfer.KindDenied || g.JWTs.User != "" {
 			t.Errorf("%s: %+v, %v", what, g, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 		if n == 1 {
 			s.again()
 		}
-		g, err := s.Enrol(secret, me.wish)
+		g, err := s.Enrol(secret, alpha, me.wish)
 		must(t, err)
 		i, err := identity.New(me.dir, me.keys, g)
 		must(t, err)
@@ -188,6 +188,63 @@ func TestTokens(t *testing.T) {
 	}
 }
 
+// A token that is presented with another name, or as another kind of identity, is refused in words and stays
+// good, also over a restart of the authority; one line an hour is on record.
+func TestATokenWithAnotherNameStaysGood(t *testing.T) {
+	s := newStage(t)
+	alpha, alice := s.name(identity.Agent, "ALPHA"), s.name(identity.User, "alice")
+	agent, err := s.NewToken(alpha, roles.Agent, 2*time.Hour, "")
+	must(t, err)
+	user, err := s.NewToken(alice, roles.User, 2*time.Hour, "")
+	must(t, err)
+	refused := func() int {
+		b, err := os.ReadFile(filepath.Join(s.dir, fileActs))
+		must(t, err)
+		return strings.Count(string(b), `"refused"`)
+	}
+	other := newJoiner(t)
+	for _, c := range []struct {
+		secret string
+		as     identity.Name
+		is     identity.Name
+	}{
+		{agent, s.name(identity.Agent, "BETA"), alpha},
+		{agent, s.name(identity.Agent, "alpha"), alpha},
+		{agent, identity.Name{Role: identity.User}, alpha},
+		{agent, s.name(identity.Manager, "ALPHA"), alpha},
+		{agent, identity.Name{}, alpha},
+		{user, s.name(identity.User, "bob"), alice},
+		{user, identity.Name{Role: identity.Agent}, alice},
+	} {
+		if _, ok := s.Replaces(c.secret, c.as, other.wish); ok {
+			t.Errorf("%v replaces the keys of %s", c.as, c.is)
+		}
+		g, err := s.Enrol(c.secret, c.as, other.wish)
+		if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), c.is.String()) || g.JWTs.User != "" {
+			t.Errorf("a token of %s for %v: %+v, %v", c.is, c.as, g, err)
+		}
+	}
+	if n := refused(); n != 2 { // one of each token
+		t.Errorf("%d refusals are on record", n)
+	}
+	if n := len(s.Tokens()); n != 2 {
+		t.Errorf("%d tokens are open", n)
+	}
+	s.again()
+	s.now = s.now.Add(time.Hour)
+	if _, err := s.Enrol(agent, s.name(identity.Agent, "BETA"), other.wish); transfer.KindOf(err) != transfer.KindUsage {
+		t.Errorf("an hour later: %v", err)
+	}
+	if n := refused(); n != 3 {
+		t.Errorf("%d refusals are on record an hour later", n)
+	}
+	for secret, as := range map[string]identity.Name{agent: alpha, user: {Role: identity.User}} {
+		if _, err := s.Enrol(secret, as, newJoiner(t).wish); err != nil {
+			t.Errorf("its own name, %v: %v", as, err)
+		}
+	}
+}
+
 // What is asked for badly is refused, and changes nothing.
 func TestWishes(t *testing.T) {
 	s := newStage(t)
@@ -198,11 +255,11 @@ func TestWishes(t *testing.T) {
 	forged[len(forged)-1] ^= 1
 	for what, w := range map[string]Wish{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {forged, good.Nkey}, "no nkey": {CSR: good.CSR},
 		"an nkey that is none": {good.CSR, "UAAA"}, "a CSR and more": {append(slices.Clone(good.CSR), 0), good.Nkey}} {
-		if _, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindMalformed {
+		if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, w); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := s.Enrol(secret, good); err != nil {
+	if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, good); err != nil {
 		t.Errorf("after that a good one: %v", err)
 	}
 }
@@ -497,30 +554,30 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 		must(t, err)
 		return secret
 	}
-	denied := func(what, secret string, w Wish) {
+	denied := func(what, secret string, as identity.Role, w Wish) {
 		t.Helper()
-		if _, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindDenied {
+		if _, err := s.Enrol(secret, identity.Name{Role: as}, w); transfer.KindOf(err) != transfer.KindDenied {
 			t.Errorf("%s: %v", what, err)
 		}
 		s.now = s.now.Add(time.Second)
 	}
 	alpha, mallory := newJoiner(t), newJoiner(t)
-	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), alpha.wish)
+	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), s.name(identity.Agent, "ALPHA"), alpha.wish)
 	must(t, err)
-	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), Wish{mallory.wish.CSR, alpha.wish.Nkey})
-	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), alpha.wish)
-	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), Wish{alpha.wish.CSR, mallory.wish.Nkey})
+	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, Wish{mallory.wish.CSR, alpha.wish.Nkey})
+	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, alpha.wish)
+	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), identity.Agent, Wish{alpha.wish.CSR, mallory.wish.Nkey})
 
 	alice := newJoiner(t)
 	name := s.name(identity.User, "alice")
 	operator := token(name, roles.Operator)
-	_, err = s.Enrol(operator, alice.wish)
+	_, err = s.Enrol(operator, name, alice.wish)
 	must(t, err)
-	denied("another role with the same keys", token(name, roles.User), alice.wish)
+	denied("another role with the same keys", token(name, roles.User), identity.User, alice.wish)
 	demoted := newJoiner(t)
-	_, err = s.Enrol(token(name, roles.User), demoted.wish)
+	_, err = s.Enrol(token(name, roles.User), name, demoted.wish)
 	must(t, err)
-	denied("the old token with the old keys", operator, alice.wish)
+	denied("the old token with the old keys", operator, identity.User, alice.wish)
 
 	// Issued while the clock was ahead, renewed at the right time, revoked.
 	right := s.now
