@@ -120,6 +120,9 @@ func (h *home) user() error {
 		h.log.Warn("identities of this user that have ended are not removed", "error", err)
 	}
 	dir, err := store.Dir(h.Network())
+	if os.Geteuid() == 0 && errors.As(err, new(*keyfile.ForeignError)) { // a HOME that is not root's
+		return err
+	}
 	if err != nil { // as of a service that may write nowhere else
 		h.log.Warn("this user gets no identity: it cannot be kept", "error", err)
 		return nil

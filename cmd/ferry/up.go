@@ -20,6 +20,7 @@ import (
 	"ferry/internal/enrol"
 	"ferry/internal/flow"
 	"ferry/internal/identity"
+	"ferry/internal/keyfile"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
 	"ferry/internal/space"
@@ -100,6 +101,9 @@ func parseLimits(limits []string) (map[transfer.AgentName]flow.Timetable, error)
 func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string, log logT) (agent.Config, error) {
 	var c agent.Config
 	n, err := transfer.ParseAgentName(name)
+	if err == nil {
+		err = keyfile.Own(filepath.Join(dir, "items"))
+	}
 	if err != nil {
 		return c, err
 	}
@@ -337,6 +341,11 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	names, roots, err := agentRoots(u.agents)
 	if err != nil {
 		return err
+	}
+	for _, own := range []string{"qm", filepath.Join("coordination", "audit")} {
+		if err := keyfile.Own(filepath.Join(u.dir, own)); err != nil {
+			return err
+		}
 	}
 
 	ctx, end := context.WithCancelCause(ctx)

@@ -29,3 +29,26 @@ func TestReplaceOfALaxFile(t *testing.T) {
 		}
 	}
 }
+
+// What another program has put where the new file is written first, such as a link, is removed and not written through.
+func TestReplaceFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "notes")
+	if err := os.WriteFile(victim, []byte("its own"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("victim", path+".new"); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(path, []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{victim: "its own", path: "text"} {
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v", filepath.Base(file), got, err)
+		}
+	}
+	if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() {
+		t.Errorf("%v, %v", fi.Mode(), err)
+	}
+}
