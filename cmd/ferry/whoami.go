@@ -465,7 +465,7 @@ const envJoin = "FERRY_JOIN"
 
 // addJoin adds the flag for a token.
 func addJoin(c *cobra.Command, join *string) {
-	c.Flags().StringVar(join, "join", "", "file with the token of `ferry token create`, or - for standard input; the token itself may be in FERRY_JOIN")
+	c.Flags().StringVar(join, "join", "", "file with the token of `ferry token create --out FILE`, which other users cannot read, or - for standard input; the token itself may be in FERRY_JOIN")
 	config.Never(c, "join") // FERRY_JOIN is a token, and not its file
 }
 
@@ -480,9 +480,12 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 		return enrol.ParseToken(os.Getenv(envJoin))
 	case strings.HasPrefix(from, "ferry-token:"):
 		return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "--join takes a file and not the token: everybody on this host can read the arguments of a command").
-			WithHint("have a new token made, and write it to a file or to standard input")
+			WithHint("have a new one made with `ferry token create --out FILE`, and give the file or standard input")
 	}
-	data, err := readText(cmd, "token", from, 64<<10)
+	data, err := readSecret(cmd, "token", from, 64<<10)
+	if errors.Is(err, keyfile.ErrRead) {
+		return enrol.Token{}, transfer.AsError(err).WithHint("if no other user has read it, `chmod 600 " + quoted(from) + "`; otherwise take it back with `ferry token rm`, and have a new one made with `ferry token create --out FILE`")
+	}
 	if err != nil {
 		return enrol.Token{}, transfer.AsError(err).WithHint("--join takes a file with the token, or - for standard input")
 	}
