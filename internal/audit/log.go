@@ -117,7 +117,7 @@ func logError(dir string, err error) error {
 // damaged is the error of what no crash leaves behind.
 func (l *Log) damaged(file, text string) error {
 	return transfer.Errorf(transfer.KindInternal, "the audit log is damaged or was changed: %s: %s", filepath.Join(l.dir, file), text).
-		WithHint("look at it with `ferry audit verify`, then restore the directory from a copy, or move it away to begin a new log")
+		WithHint("look at it with `ferry audit verify --dir " + l.dir + "`, then restore the directory from a copy, or move it away to begin a new log")
 }
 
 // openFiles opens records, hashes and index; with O_RDWR it creates them.
