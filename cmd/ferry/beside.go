@@ -145,6 +145,9 @@ func listing(dir string) string {
 
 // coordinate starts coordination. The other services run without it where its files cannot be used.
 func (b *services) coordinate(cfg coordination.Config, conn *qmgr.Conn, desk *upDesk) error {
+	if dir, err := filepath.Abs(cfg.Dir); err == nil { // as errors name it to users with other working directories
+		cfg.Dir = dir
+	}
 	away := &absence{conn: conn, log: b.log}
 	start := func() (run, stop func(), err error) {
 		away.end()

@@ -20,7 +20,7 @@ func byRoot(t *testing.T, dir, home, name string, args ...string) (string, int) 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
-	c.Dir, c.Env = dir, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	c.Dir, c.Env = dir, []string{"HOME=" + home, "XDG_STATE_HOME=" + filepath.Join(home, "state"), "PATH=" + os.Getenv("PATH")}
 	out, err := c.CombinedOutput()
 	if c.ProcessState == nil {
 		t.Fatal(err)
