@@ -85,7 +85,7 @@ func (b *services) run(s service) error {
 	return nil
 }
 
-// waits says why a service does not run, in the log where it was not said before, and returns what was said.
+// waits says why a service does not run, in the log where it was not said before, and returns that text.
 func (b *services) waits(s service, err error, said string) string {
 	full := transfer.Full(err)
 	if s.degraded != nil && b.ctx.Err() == nil {
@@ -115,7 +115,7 @@ func (b *services) stop() {
 }
 
 // awaitChange returns when files in a directory have changed and are at rest again, after a minute without a change, or when
-// ctx ends. While somebody restores the files nothing may be written to them.
+// ctx ends. During a restore nothing may be written to the files.
 func awaitChange(ctx context.Context, dir string) {
 	before := listing(dir)
 	last := before
@@ -129,7 +129,7 @@ func awaitChange(ctx context.Context, dir string) {
 	}
 }
 
-// listing has the names, sizes and times of what is in a directory.
+// listing has the names, sizes and times of all files in a directory.
 func listing(dir string) string {
 	var all strings.Builder
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -162,10 +162,10 @@ func (b *services) coordinate(cfg coordination.Config, conn *qmgr.Conn, desk *up
 	return b.run(service{name: "coordination", dir: cfg.Dir, start: start, degraded: func(err error) { away.begin(); desk.tell(err) }})
 }
 
-// coordinationAway is what every asker is told of coordination that does not run.
+// coordinationAway is the answer of coordination that does not run, for every asker.
 const coordinationAway = "coordination is degraded: it cannot use its files; the log of `ferry up` has the reason"
 
-// An absence answers what coordination is asked while it does not run.
+// An absence answers the questions to coordination while that does not run.
 type absence struct {
 	conn *qmgr.Conn // coordination's
 	log  logT

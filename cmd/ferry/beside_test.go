@@ -17,7 +17,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A bench has services and what became of them.
+// A besideBench has services and a list of their steps.
 type besideBench struct {
 	*services
 	log  bytes.Buffer
@@ -31,7 +31,7 @@ func newBesideBench(ctx context.Context) *besideBench {
 	return b
 }
 
-func (b *besideBench) did(what string) { b.done = append(b.done, what) }
+func (b *besideBench) did(step string) { b.done = append(b.done, step) }
 
 // starts gives a service whose tries fail with errors in turn, and then run.
 func (b *besideBench) starts(name string, errs ...error) func() (run, stop func(), err error) {
@@ -81,7 +81,7 @@ func TestAServiceIsDegradedAlone(t *testing.T) {
 	})
 }
 
-// A degraded service is tried as soon as its files have changed and are at rest: never while somebody restores them.
+// A degraded service is tried as soon as its files have changed and are at rest: never during a restore.
 func TestADegradedServiceIsTriedWhenItsFilesAreAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBesideBench(t.Context())

@@ -31,7 +31,7 @@ func asOwner(err error, args []string) error {
 	return e.WithHint(hint)
 }
 
-// ownersCommand is the next step for root: the command with args as the user to which a directory belongs.
+// ownersCommand is the next step for root: the command with args, run by the owner of a directory.
 func ownersCommand(f *keyfile.ForeignError, args []string) string {
 	var line []string
 	for _, a := range args {
@@ -43,7 +43,7 @@ func ownersCommand(f *keyfile.ForeignError, args []string) string {
 	command := strings.Join(line, " ")
 	switch name := f.Owner(); name {
 	case "nobody": // root of this host is that user on the storage, or the user of a host is unknown in a container
-		return "run Ferry as a user of its own, to which the directory belongs"
+		return "run Ferry as a user of its own, with a directory of that user"
 	case strconv.Itoa(f.UID):
 		return fmt.Sprintf("run `setpriv --reuid %d --regid %d --clear-groups -- %s`; a container has `--user %d:%d` for that", f.UID, f.GID, command, f.UID, f.GID)
 	default:

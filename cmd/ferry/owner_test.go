@@ -15,7 +15,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Whoever starts Ferry as root in a directory of another user is told the command that works, whole, and without a secret.
+// Root in a directory of another user gets the whole command that works, without a secret.
 func TestTheCommandOfTheOwner(t *testing.T) {
 	args := []string{"ferry", "up", "--agent", "ALPHA=/srv/al pha", "--dir", "/var/lib/ferry's"}
 	const said = `ferry up --agent 'ALPHA=/srv/al pha' --dir '/var/lib/ferry'\''s'`

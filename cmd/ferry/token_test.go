@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A token is written to a new file that only its owner can read. What is at the path stays as it is, and no token is made then.
+// A token is written to a new file that only its owner can read. A file that exists stays as it is, and no token is made then.
 func TestWriteToken(t *testing.T) {
 	dir := t.TempDir()
 	made := 0

@@ -414,7 +414,7 @@ func joinWith(ctx context.Context, cmd *cobra.Command, join, path string, role i
 
 // joinIn joins a network with a token as a name, and keeps the identity at a path. It has new keys: old
 // ones may be revoked, or another's. What was there before is put aside once that is done. Called
-// again with the same token it goes on where it was, or gives what there is.
+// again with the same token it goes on where it was, or gives the identity that it has kept.
 func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (*identity.Identity, error) {
 	sum := sha256.Sum256([]byte(t.Secret))
 	mark := hex.EncodeToString(sum[:])

@@ -205,7 +205,7 @@ func (a *Authority) Replaces(secret string, as identity.Name, w Wish) (name iden
 var errNoToken = transfer.Errorf(transfer.KindDenied, "the token is not good: it was used, is too old, or is of another network").
 	WithHint("ask for a new one: `ferry token create`")
 
-// errOtherName refuses a token that is for another name than the joiner is to have. Who has the secret may know its name.
+// errOtherName refuses a token that is for another name than the joiner is to have. The holder of the secret may know its name.
 func errOtherName(t *token) *transfer.Error {
 	return transfer.Errorf(transfer.KindUsage, "the token is for %s, and for no other name; it was not used up", t.name).
 		WithHint("use it for that name, or ask for another one: `ferry token create`")

@@ -31,7 +31,7 @@ const (
 
 const enrolPath = "/v1/enrol"
 
-// A request is what a joiner says. Role and Name are what it is to be; without Name that is any name of the role.
+// A request is the question of a joiner. It wants the identity of Role and Name; without Name that is any name of the role.
 type request struct {
 	Secret string        `json:"secret"`
 	Role   identity.Role `json:"role"`

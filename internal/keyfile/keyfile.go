@@ -1,6 +1,6 @@
 // Package keyfile keeps secrets in files: in directories that only their owner may enter, in
 // files that only the owner may read. A file that others may read is refused, not mended: its content
-// cannot be called back, and its owner must hear of it. A process of root takes no directory in which another user has a say.
+// cannot be called back, and its owner must hear of it. A process of root takes no directory that another user controls.
 package keyfile
 
 import (
@@ -126,7 +126,7 @@ func (d *Dir) Write(name string, data []byte) error {
 	return replace(f, filepath.Join(d.path, name), data)
 }
 
-// Replace replaces a file, or makes it, with mode 0600, in a directory in which no other process writes
+// Replace replaces a file, or makes it, with mode 0600, in a directory where no other process writes
 // it. When it returns nil the new content is on the disk; after a crash there is the old or the new,
 // whole, and there may be a file of the same name with .new behind it, which the next Replace removes. Links are not followed. A
 // file that has this content, and that only its owner can read, stays.

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// A ForeignError says that another user decides what is at a path.
+// A ForeignError says that another user controls a path.
 type ForeignError struct {
 	Path     string // of a directory, a file or a link
 	UID, GID int    // of its owner
@@ -39,7 +39,7 @@ func (e *ForeignError) Owner() string {
 // Unwrap makes the error an ErrLax.
 func (e *ForeignError) Unwrap() error { return ErrLax }
 
-// An entry is what decides who may change a file, a directory or a link, and who may go through it.
+// An entry is the owner, the group and the mode of a file, a directory or a link.
 type entry struct {
 	uid, gid int
 	mode     fs.FileMode
@@ -48,9 +48,9 @@ type entry struct {
 // maxLinks is how many links a path may have, as in Linux.
 const maxLinks = 40
 
-// Own is nil where no other user decides what a process of root finds at a path: every directory and link that leads there
-// belongs to root, and nobody else may write in one of them. A directory with the sticky bit may be written by others, who cannot
-// rename what is root's. What is missing at the end is no error. The error is a *ForeignError. A process of another user
+// Own is nil where no other user controls a path that a process of root uses: every directory and link that leads there
+// belongs to root, and no other user may write in one of them. In a directory with the sticky bit others may write: they cannot
+// rename files of root. Names that are missing at the end of the path are no error. The error is a *ForeignError. A process of another user
 // has no rights that others could borrow: for that one it is always nil.
 func Own(path string) error {
 	if os.Geteuid() != 0 {
@@ -63,7 +63,7 @@ func Own(path string) error {
 	return own(path, groups, look)
 }
 
-// own is Own for root that is in groups, whose members may write as root may.
+// own is Own for root with groups. Members of these may write.
 func own(path string, groups []int, look func(string) (entry, error)) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -94,14 +94,14 @@ func own(path string, groups []int, look func(string) (entry, error)) error {
 				at = string(filepath.Separator)
 			}
 			rest = append(steps(to), rest...)
-		case e.mode&fs.ModeSticky != 0: // others remove and rename only what is theirs
+		case e.mode&fs.ModeSticky != 0: // others remove and rename only their own files
 		case e.mode.Perm()&0o002 != 0, e.mode.Perm()&0o020 != 0 && e.gid != 0 && !slices.Contains(groups, e.gid):
 			return &ForeignError{Path: at, UID: e.uid, GID: e.gid, Writable: true}
 		}
 		if len(rest) == 0 {
 			return nil
 		}
-		at, rest = filepath.Join(at, rest[0]), rest[1:] // a link was followed before, so that .. is what it says
+		at, rest = filepath.Join(at, rest[0]), rest[1:] // links were followed before, so that .. is the parent
 	}
 }
 
@@ -110,8 +110,9 @@ func steps(path string) []string {
 	return slices.DeleteFunc(strings.Split(path, string(filepath.Separator)), func(s string) bool { return s == "" || s == "." })
 }
 
-// Exposed is an error where other users than its owner can read a file that is open: its mode lets them, and so do
-// all directories that lead to it. It is nil for a pipe and for a file without a path.
+// Exposed is an error where other users can read a file that is open: its mode lets them, and so do
+// all directories that lead to it. The group with the number of this user is the user's own, and that of root has no others. It is nil for a
+// pipe and for a file without a path.
 func Exposed(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || runtime.GOOS == "windows" {
@@ -124,15 +125,19 @@ func Exposed(f *os.File) error {
 	if err == nil {
 		real, err = filepath.Abs(real)
 	}
-	if err == nil {
-		err = exposed(real, info.Mode(), look)
+	e, eerr := entryOf(info)
+	if err = errors.Join(err, eerr); err == nil {
+		err = exposed(real, e, os.Geteuid(), look)
 	}
 	return err
 }
 
-// exposed is Exposed for a file of a mode. A directory without any x for its group and for others lets nobody through but its owner.
-func exposed(real string, mode fs.FileMode, look func(string) (entry, error)) error {
-	if mode.Perm()&0o044 == 0 {
+// exposed is Exposed for a user with a number.
+func exposed(real string, file entry, uid int, look func(string) (entry, error)) error {
+	open := func(e entry, others, group fs.FileMode) bool {
+		return e.mode&others != 0 || e.mode&group != 0 && e.gid != 0 && e.gid != uid
+	}
+	if !open(file, 0o004, 0o040) {
 		return nil
 	}
 	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
@@ -140,11 +145,11 @@ func exposed(real string, mode fs.FileMode, look func(string) (entry, error)) er
 		if err != nil {
 			return err
 		}
-		if e.mode.Perm()&0o011 == 0 {
+		if !open(e, 0o001, 0o010) {
 			return nil
 		}
 		if dir == filepath.Dir(dir) {
-			return fmt.Errorf("the file %s has mode %04o, and no directory on its way is closed to other users: %w", real, mode.Perm(), ErrRead)
+			return fmt.Errorf("the file %s has mode %04o, and no directory on its way is closed to other users: %w", real, file.mode.Perm(), ErrRead)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // A host is the real file system with other owners and modes at some paths. All else belongs to root and has the
-// mode of a directory that anybody may enter.
+// mode of a directory that all users may enter.
 type host map[string]entry
 
 func (h host) look(path string) (entry, error) {
@@ -43,30 +43,30 @@ func tree(t *testing.T) string {
 	return dir
 }
 
-// Root takes no path on which another user has a say: as the owner of any directory or link on the way, or because the
+// Root takes no path that another user controls: as the owner of any directory or link on the way, or because the
 // user may write in one.
 func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 	dir := tree(t)
 	at := func(name string) string { return filepath.Join(dir, name) }
 	const alice, staff = 1000, 50
 	for _, c := range []struct {
-		what, path string
+		name, path string
 		host       host
-		foreign    string // where another user has a say; empty: nowhere
+		foreign    string // the path that another user controls; empty: none
 	}{
 		{"all is root's", "a/b/c", nil, ""},
 		{"the directory", "a/b/c", host{at("a/b/c"): {alice, alice, 0o700}}, "a/b/c"},
 		{"one above", "a/b/c", host{at("a"): {alice, alice, 0o755}}, "a"},
-		{"one above what is missing", "a/new/state", host{at("a"): {alice, alice, 0o755}}, "a"},
-		{"what is missing", "a/new/state", nil, ""},
+		{"one above a missing one", "a/new/state", host{at("a"): {alice, alice, 0o755}}, "a"},
+		{"a missing one", "a/new/state", nil, ""},
 		{"a link", "link/c", host{at("link"): {alice, alice, 0o777}}, "link"},
 		{"a link to a whole path", "far/b", host{at("far"): {alice, alice, 0o777}}, "far"},
 		{"where a link leads", "link/c", host{at("a"): {alice, alice, 0o755}}, "a"},
 		{"where a link to a whole path leads", "far/b/c", host{at("a/b"): {alice, alice, 0o755}}, "a/b"},
 		{"a way round", "up/c", host{at("a/x"): {alice, alice, 0o755}}, "a/x"},
 		{"root's links", "link/c", nil, ""},
-		{"anybody writes", "a/b/c", host{at("a/b"): {0, 0, 0o777}}, "a/b"},
-		{"anybody adds, and removes what is theirs", "a/b/c", host{at("a/b"): {0, 0, 0o777 | fs.ModeSticky}}, ""},
+		{"all users write", "a/b/c", host{at("a/b"): {0, 0, 0o777}}, "a/b"},
+		{"all users add, and remove their own files", "a/b/c", host{at("a/b"): {0, 0, 0o777 | fs.ModeSticky}}, ""},
 		{"alice removes in a directory of hers", "a/b/c", host{at("a/b"): {alice, 0, 0o777 | fs.ModeSticky}}, "a/b"},
 		{"a group writes", "a/b/c", host{at("a/b"): {0, staff, 0o775}}, "a/b"},
 		{"root's group writes", "a/b/c", host{at("a/b"): {0, 0, 0o775}}, ""},
@@ -77,9 +77,9 @@ func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 		var f *ForeignError
 		switch {
 		case c.foreign == "" && err != nil:
-			t.Errorf("%s: %v", c.what, err)
+			t.Errorf("%s: %v", c.name, err)
 		case c.foreign != "" && (!errors.As(err, &f) || f.Path != at(c.foreign) || !errors.Is(err, ErrLax)):
-			t.Errorf("%s: %v", c.what, err)
+			t.Errorf("%s: %v", c.name, err)
 		}
 	}
 	if err := own(at("round"), nil, host{}.look); err == nil || errors.As(err, new(*ForeignError)) {
@@ -87,7 +87,7 @@ func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-// This user's own directories and those of root are good for this user, whoever it is.
+// This user's own directories are good for this user, be it root or another one.
 func TestOwnDirectoriesAreTaken(t *testing.T) {
 	d, err := Make(filepath.Join(t.TempDir(), "a", "b"))
 	if err != nil {
@@ -120,30 +120,39 @@ func (i foreignInfo) Sys() any        { return &syscall.Stat_t{Uid: i.uid} }
 func TestExposed(t *testing.T) {
 	dir := tree(t)
 	path := filepath.Join(dir, "a", "b", "c")
+	const me, staff = 1000, 50
+	at := filepath.Join(dir, "a")
 	for _, c := range []struct {
+		gid     int
 		mode    fs.FileMode
 		host    host
 		exposed bool
 	}{
-		{0o600, nil, false},
-		{0o622, nil, false},
-		{0o644, nil, true},
-		{0o640, nil, true},
-		{0o604, nil, true},
-		{0o444, host{filepath.Join(dir, "a"): {1, 1, 0o700}}, false},
-		{0o444, host{filepath.Join(dir, "a"): {1, 1, 0o744}}, false},
-		{0o444, host{filepath.Join(dir, "a"): {1, 1, 0o750}}, true},
-		{0o444, host{filepath.Join(dir, "a"): {1, 1, 0o711}}, true},
-		{0o444, host{path: {1, 1, 0o000}}, true}, // the file itself
+		{staff, 0o600, nil, false},
+		{staff, 0o622, nil, false},
+		{staff, 0o644, nil, true},
+		{staff, 0o640, nil, true},
+		{staff, 0o604, nil, true},
+		{me, 0o640, nil, false},
+		{me, 0o644, nil, true},
+		{0, 0o440, nil, false}, // with an access control list for one user, as of systemd
+		{0, 0o444, nil, true},
+		{0, 0o444, host{at: {1, 1, 0o700}}, false},
+		{0, 0o444, host{at: {1, 1, 0o744}}, false},
+		{0, 0o444, host{at: {1, staff, 0o750}}, true},
+		{0, 0o444, host{at: {1, me, 0o750}}, false},
+		{0, 0o444, host{at: {1, 0, 0o550}}, false},
+		{0, 0o444, host{at: {1, 1, 0o711}}, true},
+		{0, 0o444, host{path: {1, 1, 0o000}}, true}, // the file itself
 	} {
-		err := exposed(path, c.mode, c.host.look)
+		err := exposed(path, entry{0, c.gid, c.mode}, me, c.host.look)
 		if (err != nil) != c.exposed || err != nil && !errors.Is(err, ErrRead) {
-			t.Errorf("mode %o in %v: %v", c.mode, c.host, err)
+			t.Errorf("mode %o of group %d in %v: %v", c.mode, c.gid, c.host, err)
 		}
 	}
 }
 
-// What is not a file, what has no path any more, and what only its owner can read is not exposed.
+// A pipe, a file that was removed, and a file that only its owner can read are not exposed.
 func TestNotExposed(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

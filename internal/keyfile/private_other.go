@@ -11,5 +11,6 @@ import (
 // it has from the user's directory.
 func private(string, fs.FileInfo, fs.FileMode) error { return nil }
 
-// look is for systems on which a file has one owner.
-func look(string) (entry, error) { return entry{}, errors.ErrUnsupported }
+// look and entryOf are for systems where files have no owner and mode of Unix.
+func look(string) (entry, error)         { return entry{}, errors.ErrUnsupported }
+func entryOf(fs.FileInfo) (entry, error) { return entry{}, errors.ErrUnsupported }

@@ -30,7 +30,7 @@ func TestReplaceOfALaxFile(t *testing.T) {
 	}
 }
 
-// What another program has put where the new file is written first, such as a link, is removed and not written through.
+// A link in the place of the file that is written first is removed, and not followed.
 func TestReplaceFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "notes")

@@ -28,7 +28,7 @@ func byRoot(t *testing.T, dir, home, name string, args ...string) (string, int) 
 	return string(out), c.ProcessState.ExitCode()
 }
 
-// Root uses no directory in which another user of the host has a say, whatever it is for, and makes nothing there.
+// Root uses no directory that another user of the host controls, and makes nothing there.
 func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 	mine, theirs := reachable(t), reachable(t)
 	must(t, os.MkdirAll(filepath.Join(theirs, "of-root", "state"), 0o700))
@@ -76,7 +76,7 @@ func list(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// A directory of root's in which one of another user lies is refused for what belongs there.
+// A part of the state directory that belongs to another user is refused, though the directory itself belongs to root.
 func TestADirectoryOfAnotherUserInOneOfRoot(t *testing.T) {
 	for _, part := range []string{"qm", "coordination", "authority", "identities", "agents"} {
 		dir := filepath.Join(reachable(t), "state")
@@ -117,7 +117,7 @@ func TestTheCommandThatRootIsTold(t *testing.T) {
 }
 
 // A token is taken from a file that only its owner can read or reach, from standard input and from a pipe. A file that other users can reach and read is
-// refused in words, whoever joins, and its token stays good.
+// refused, for root as for another user, and its token stays good.
 func TestTokensThatOthersCanRead(t *testing.T) {
 	n := up(t, nil)
 	open, closed := reachable(t), reachable(t)
@@ -153,13 +153,13 @@ func TestTokensThatOthersCanRead(t *testing.T) {
 	for _, uid := range []int{0, other} {
 		for _, mode := range []os.FileMode{0o644, 0o640, 0o604, 0o444} {
 			file := put(open, mode)
-			must(t, os.Chown(file, uid, uid))
+			must(t, os.Chown(file, uid, other+1))
 			out, code := login(uid, "", ferry, "login", "--join", file)
 			if code != 64 || !strings.Contains(out, fmt.Sprintf("the file %s has mode %04o, and no directory on its way is closed to other users", file, mode)) || !strings.Contains(out, "chmod 600") {
 				t.Errorf("a token of mode %o as user %d: %d, %s", mode, uid, code, out)
 			}
 		}
-		for what, join := range map[string]func() (string, int){
+		for source, join := range map[string]func() (string, int){
 			"mode 0600": func() (string, int) {
 				file := put(open, 0o600)
 				must(t, os.Chown(file, uid, uid))
@@ -179,7 +179,7 @@ func TestTokensThatOthersCanRead(t *testing.T) {
 			},
 		} {
 			if out, code := join(); code != 0 {
-				t.Errorf("a token from %s, in %s, as user %d: %d, %s", what, dir, uid, code, out)
+				t.Errorf("a token from %s, in %s, as user %d: %d, %s", source, dir, uid, code, out)
 			}
 			token = made()
 		}
