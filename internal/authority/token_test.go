@@ -26,7 +26,11 @@ func TestATokenWithAnotherNameStaysGood(t *testing.T) {
 		must(t, err)
 		return strings.Count(string(b), `"refused"`)
 	}
+	s.enrolled(alpha, roles.Agent) // with keys that end when the token is used
 	other := newJoiner(t)
+	if name, ok := s.Replaces(agent, alpha, other.wish); !ok || name != alpha {
+		t.Errorf("the token replaces the keys of %v, %v", name, ok)
+	}
 	for _, c := range []struct {
 		secret string
 		as     identity.Name
