@@ -120,6 +120,9 @@ func (h *home) user() error {
 		h.log.Warn("identities of this user that have ended are not removed", "error", err)
 	}
 	dir, err := store.Dir(h.Network())
+	if os.Geteuid() == 0 && errors.As(err, new(*keyfile.ForeignError)) { // a HOME that is not root's
+		return err
+	}
 	if err != nil { // as of a service that may write nowhere else
 		h.log.Warn("this user gets no identity: it cannot be kept", "error", err)
 		return nil
@@ -236,13 +239,13 @@ func putAside(path string) error {
 
 // Enrol is the authority's, with whom nobody may trust told at once: a name may get new keys by
 // it, unless something of it runs, which would be cut off by that.
-func (h *home) Enrol(secret string, w authority.Wish) (identity.Grant, error) {
-	if name, ok := h.Replaces(secret, w); ok {
+func (h *home) Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error) {
+	if name, ok := h.Replaces(secret, as, w); ok {
 		if err := h.lives(name); err != nil {
 			return identity.Grant{}, err
 		}
 	}
-	g, err := h.Authority.Enrol(secret, w)
+	g, err := h.Authority.Enrol(secret, as, w)
 	if err == nil {
 		h.changed()
 	}

@@ -122,7 +122,7 @@ func TestTokens(t *testing.T) {
 	}
 	denied := func(what, secret string, w Wish) {
 		t.Helper()
-		if g, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindDenied || g.JWTs.User != "" {
+		if g, err := s.Enrol(secret, alpha, w); transfer.KindOf(err) != transfer.KindDenied || g.JWTs.User != "" {
 			t.Errorf("%s: %+v, %v", what, g, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 		if n == 1 {
 			s.again()
 		}
-		g, err := s.Enrol(secret, me.wish)
+		g, err := s.Enrol(secret, alpha, me.wish)
 		must(t, err)
 		i, err := identity.New(me.dir, me.keys, g)
 		must(t, err)
@@ -198,11 +198,11 @@ func TestWishes(t *testing.T) {
 	forged[len(forged)-1] ^= 1
 	for what, w := range map[string]Wish{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {forged, good.Nkey}, "no nkey": {CSR: good.CSR},
 		"an nkey that is none": {good.CSR, "UAAA"}, "a CSR and more": {append(slices.Clone(good.CSR), 0), good.Nkey}} {
-		if _, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindMalformed {
+		if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, w); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := s.Enrol(secret, good); err != nil {
+	if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, good); err != nil {
 		t.Errorf("after that a good one: %v", err)
 	}
 }
@@ -497,30 +497,30 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 		must(t, err)
 		return secret
 	}
-	denied := func(what, secret string, w Wish) {
+	denied := func(who, secret string, as identity.Role, w Wish) {
 		t.Helper()
-		if _, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindDenied {
-			t.Errorf("%s: %v", what, err)
+		if _, err := s.Enrol(secret, identity.Name{Role: as}, w); transfer.KindOf(err) != transfer.KindDenied {
+			t.Errorf("%s: %v", who, err)
 		}
 		s.now = s.now.Add(time.Second)
 	}
 	alpha, mallory := newJoiner(t), newJoiner(t)
-	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), alpha.wish)
+	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), s.name(identity.Agent, "ALPHA"), alpha.wish)
 	must(t, err)
-	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), Wish{mallory.wish.CSR, alpha.wish.Nkey})
-	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), alpha.wish)
-	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), Wish{alpha.wish.CSR, mallory.wish.Nkey})
+	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, Wish{mallory.wish.CSR, alpha.wish.Nkey})
+	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, alpha.wish)
+	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), identity.Agent, Wish{alpha.wish.CSR, mallory.wish.Nkey})
 
 	alice := newJoiner(t)
 	name := s.name(identity.User, "alice")
 	operator := token(name, roles.Operator)
-	_, err = s.Enrol(operator, alice.wish)
+	_, err = s.Enrol(operator, name, alice.wish)
 	must(t, err)
-	denied("another role with the same keys", token(name, roles.User), alice.wish)
+	denied("another role with the same keys", token(name, roles.User), identity.User, alice.wish)
 	demoted := newJoiner(t)
-	_, err = s.Enrol(token(name, roles.User), demoted.wish)
+	_, err = s.Enrol(token(name, roles.User), name, demoted.wish)
 	must(t, err)
-	denied("the old token with the old keys", operator, alice.wish)
+	denied("the old token with the old keys", operator, identity.User, alice.wish)
 
 	// Issued while the clock was ahead, renewed at the right time, revoked.
 	right := s.now

@@ -131,10 +131,11 @@ func hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Enrol issues an identity to who has a token's secret. The same keys may ask again for as
-// long as the token is good: an answer may be lost. Others are refused, on record. The errors
-// are of KindDenied, which say nothing of the token, and of KindMalformed.
-func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
+// Enrol issues an identity to a joiner that has a token's secret and is to have the name as; an empty
+// as.Name stands for any name of as.Role. The same keys may ask again for as long as the token is good: an
+// answer may be lost. Other keys are refused, on record. A token for another name is refused, on record, and stays good.
+// The errors are of KindDenied, which say nothing of the token, of KindUsage for another name, and of KindMalformed.
+func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Grant, error) {
 	csr, keys, err := w.read()
 	if err != nil {
 		return identity.Grant{}, err
@@ -143,7 +144,7 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 	defer a.mu.Unlock()
 	now, h := a.clock(), hash(secret)
 	t := a.state.tokens[h]
-	why := ""
+	why, refused := "", errNoToken
 	switch {
 	case t == nil:
 		return identity.Grant{}, errNoToken // not on record: strangers could fill the journal
@@ -157,12 +158,14 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 		why = "the keys were revoked"
 	case t.keys != (Keys{}) && a.state.names[t.name] != nil && a.state.names[t.name].token != h:
 		why = "the name was enrolled again since the token was used"
+	case !t.isFor(as):
+		why, refused = "the joiner is to have another name", errOtherName(t)
 	}
 	if why != "" && now.Sub(t.told).Abs() < time.Hour {
-		return identity.Grant{}, errNoToken // once an hour is enough of a record
+		return identity.Grant{}, refused // once an hour is enough of a record
 	}
 	if why != "" {
-		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: t.name, Token: h, Keys: keys, Why: why}), error(errNoToken))
+		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: t.name, Token: h, Keys: keys, Why: why}), error(refused))
 	}
 
 	name, err := identity.Parse(t.name)
@@ -172,9 +175,15 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
 }
 
-// Replaces is the name that has other keys than those of a wish, which end when a token is used with it;
-// not ok where there is none.
-func (a *Authority) Replaces(secret string, w Wish) (name identity.Name, ok bool) {
+// isFor reports whether a token is for a name; an empty as.Name stands for any name of as.Role.
+func (t *token) isFor(as identity.Name) bool {
+	name, err := identity.Parse(t.name)
+	return err == nil && name.Role == as.Role && (as.Name == "" || as.Name == name.Name)
+}
+
+// Replaces is the name that has other keys than those of a wish, which end when a token is used with it by
+// a joiner that is to have the name as; not ok where there is none.
+func (a *Authority) Replaces(secret string, as identity.Name, w Wish) (name identity.Name, ok bool) {
 	_, keys, err := w.read()
 	if err != nil {
 		return name, false
@@ -182,7 +191,7 @@ func (a *Authority) Replaces(secret string, w Wish) (name identity.Name, ok bool
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := a.state.tokens[hash(secret)]
-	if t == nil || t.keys != (Keys{}) || !a.clock().Before(t.until) {
+	if t == nil || t.keys != (Keys{}) || !a.clock().Before(t.until) || !t.isFor(as) {
 		return name, false
 	}
 	has := a.state.names[t.name]
@@ -195,6 +204,12 @@ func (a *Authority) Replaces(secret string, w Wish) (name identity.Name, ok bool
 
 var errNoToken = transfer.Errorf(transfer.KindDenied, "the token is not good: it was used, is too old, or is of another network").
 	WithHint("ask for a new one: `ferry token create`")
+
+// errOtherName refuses a token that is for another name than the joiner is to have. The holder of the secret may know its name.
+func errOtherName(t *token) *transfer.Error {
+	return transfer.Errorf(transfer.KindUsage, "the token is for %s, and for no other name; it was not used up", t.name).
+		WithHint("use it for that name, or ask for another one: `ferry token create`")
+}
 
 // Renew issues anew what a name has, for the same keys. The name is what its connection
 // vouches for.
