@@ -73,7 +73,7 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 }
 
 // userRoles are what --role says.
-var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User}
+var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
 
 func newToken() *cobra.Command {
 	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: noArgs,
@@ -89,13 +89,19 @@ func newTokenCreate() *cobra.Command {
 	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
 		Long: `Makes a token, with which somebody joins the network under one name: with
 ` + "`ferry agent run NAME --join FILE`" + ` or ` + "`ferry login --join FILE`" + `. It is one line and a secret:
-whoever has it first, joins.`,
-		Example: "  ferry token create --agent GAMMA > gamma.token\n  ferry token create --user bob --role sender --ttl 15m",
+whoever has it first, joins.
+
+The rules give a user its rights by its --role and by its name (docs/security.md). A sender
+reads and writes beneath all roots by the rules of a new network; a member has no right until
+a rule names it. Making a token takes the authority enrol. The authority admin is needed for
+queue managers, for the roles admin, operator and auditor, and for names that another member
+has enrolled.`,
+		Example: "  ferry token create --agent GAMMA > gamma.token\n  ferry token create --user bob --role sender --ttl 15m\n  ferry token create --user carol --role member",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			as, ok := userRoles[role]
 			if !ok {
-				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender", role)
+				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender, member", role)
 			}
 			ctx, a, network, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -127,7 +133,7 @@ whoever has it first, joins.`,
 	c.Flags().StringVar(&s.agent, "agent", "", "name of an agent")
 	c.Flags().StringVar(&s.user, "user", "", "name of a user, in small letters")
 	c.Flags().StringVar(&s.qm, "qm", "", "name of a queue manager")
-	c.Flags().StringVar(&role, "role", "sender", "what the user may do: admin or operator (also enrol others and see all live figures), auditor (see all live figures), sender")
+	c.Flags().StringVar(&role, "role", "sender", "role of the user, to which rules give rights: admin, operator, auditor, sender, member (none by the rules of a new network)")
 	c.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good")
 	return c
 }

@@ -218,7 +218,13 @@ type trustKey struct {
 
 // Trust is the trust document as it is now, signed: a new one where the rules or who somebody is have
 // changed since the last, or that was signed a day ago; otherwise the last, byte by byte.
-func (a *Authority) Trust() ([]byte, error) {
+func (a *Authority) Trust() ([]byte, error) { return a.document(trust.Keys) }
+
+// Rules is the rules document as it is now, signed, as Trust is.
+func (a *Authority) Rules() ([]byte, error) { return a.document(trust.Rules) }
+
+// document is Trust or Rules.
+func (a *Authority) document(form trust.Form) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
@@ -229,8 +235,10 @@ func (a *Authority) Trust() ([]byte, error) {
 			return nil, err
 		}
 	}
-	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes(), Policy: a.policy}
-	d.Users = a.users(d.Issued)
+	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes()}
+	if form == trust.Rules {
+		d.Policy, d.Users = a.policy, a.users(d.Issued)
+	}
 	for k, until := range a.state.revoked {
 		if d.Issued.Before(until.Add(grace)) {
 			d.Revoked = append(d.Revoked, trust.Revoked{TLS: k.TLS, Until: until})
