@@ -390,7 +390,7 @@ func (h *home) document() (*trust.Document, error) {
 	if h == nil {
 		return nil, nil
 	}
-	doc, err := h.Rules()
+	doc, err := h.Trust(trust.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -441,7 +441,7 @@ func tellManagers(conn *qmgr.Conn, claims roles.Claims) error {
 
 // distrust tells everybody whom nobody may trust.
 func (h *home) distrust(w *way) error {
-	doc, err := h.Trust()
+	doc, err := h.Trust(trust.Keys)
 	if err != nil {
 		return err
 	}
@@ -459,7 +459,7 @@ func (h *home) distrust(w *way) error {
 		i.Trusting(d.Roots)
 	}
 	h.mu.Unlock()
-	rules, err := h.Rules()
+	rules, err := h.Trust(trust.Rules)
 	if err == nil {
 		err = w.conn.Publish(wire.Rules, rules)
 	}

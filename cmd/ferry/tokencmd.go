@@ -89,7 +89,7 @@ func newTokenCreate() *cobra.Command {
 	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
 		Long: `Makes a token, with which somebody joins the network under one name: with
 ` + "`ferry agent run NAME --join FILE`" + ` or ` + "`ferry login --join FILE`" + `. It is one line and a secret:
-whoever has it first, joins.
+the first to use it joins.
 
 The rules give a user its rights by its --role and by its name (docs/security.md). A sender
 reads and writes beneath all roots by the rules of a new network; a member has no right until
@@ -133,7 +133,7 @@ has enrolled.`,
 	c.Flags().StringVar(&s.agent, "agent", "", "name of an agent")
 	c.Flags().StringVar(&s.user, "user", "", "name of a user, in small letters")
 	c.Flags().StringVar(&s.qm, "qm", "", "name of a queue manager")
-	c.Flags().StringVar(&role, "role", "sender", "role of the user, to which rules give rights: admin, operator, auditor, sender, member (none by the rules of a new network)")
+	c.Flags().StringVar(&role, "role", "sender", "role of the user, for the rules: admin, operator, auditor, sender, member (none by the rules of a new network)")
 	c.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good")
 	return c
 }

@@ -211,5 +211,5 @@ func refusal(who policy.Principal, q Question, d policy.Decision, where string) 
 		why = fmt.Sprintf("rule %q%s denies %s", d.Rule, where, d.Denied)
 	}
 	return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s%s: %s", who.Kind, who.Name, q.Right, at, why).
-		WithHint("`ferry policy test` says what the rules allow")
+		WithHint("`ferry policy test` shows the rights that the rules give")
 }

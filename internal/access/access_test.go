@@ -126,7 +126,7 @@ func TestRulesThatCannotBeRead(t *testing.T) {
 }
 
 // TestMembersAndUnknownUsers holds that a member has the rights alone that rules give it by name, and that a user
-// whom the document does not list has none, even by name.
+// that the document does not list has none, even by name.
 func TestMembersAndUnknownUsers(t *testing.T) {
 	const named = `{"v":1,"rules":[{"name":"all","who":["*"],"may":["monitor"]},{"name":"two","who":["user:mary","users:p.*"],"may":["source"],"read":["/srv/out/**"]}]}`
 	for _, x := range []struct {

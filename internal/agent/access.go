@@ -46,8 +46,8 @@ func (g *gatekeeper) may(principal string, right transfer.Authority) (rule strin
 	return g.Judge().Ask(access.Question{Principal: principal, Right: right, Agent: g.cfg.Name})
 }
 
-// permit is what a principal may do with files here. What a command reads and writes on its own standard input and
-// output is its user's.
+// permit is the rights of a principal to files here. The standard input and output of a command belong to its
+// user.
 func (g *gatekeeper) permit(principal string) place.Permit {
 	if g.cfg.Streams != nil {
 		return nil

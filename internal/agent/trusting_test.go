@@ -19,6 +19,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 
@@ -152,7 +153,7 @@ func errorOf(e *transfer.Error) error {
 // after 30 days it accepts nothing new, until it hears something again.
 func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 	s := newTrusted(t)
-	doc, err := s.net.Rules()
+	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	stop := s.run()
 	s.must(s.master.Publish(wire.Rules, doc))
@@ -185,13 +186,13 @@ func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 	s := newTrusted(t)
 	defer s.run()()
-	old, err := s.net.Rules()
+	old, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	gone := authoritytest.Identity(t, s.net, identity.Agent, "BETA", roles.Agent)
 	s.must(s.net.Revoke(gone.Name(), ""))
-	doc, err := s.net.Rules()
+	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
-	others, err := authoritytest.New(t).Rules()
+	others, err := authoritytest.New(t).Trust(trust.Rules)
 	s.must(err)
 
 	refuses := func() bool {

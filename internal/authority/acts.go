@@ -235,7 +235,7 @@ type token struct {
 	name  string
 	role  roles.Role
 	until time.Time
-	by    string    // the member who has made it, as a URI; empty: the authority's host
+	by    string    // the member that has made it, as a URI; empty: the authority's host
 	keys  Keys      // that it was used with; none: nobody has used it
 	told  time.Time // when a refusal of it was last put on record
 }
@@ -247,7 +247,7 @@ type issued struct {
 	at    time.Time
 	until time.Time // the latest that was ever signed for these keys
 	token string    // that it was enrolled with last
-	by    string    // the member who has enrolled these keys, as a URI; empty: the authority's host
+	by    string    // the member that has enrolled these keys, as a URI; empty: the authority's host
 	told  time.Time // when a refusal to renew it was last put on record
 }
 

@@ -216,15 +216,9 @@ type trustKey struct {
 	Verifier string `json:"verifier"`
 }
 
-// Trust is the trust document as it is now, signed: a new one where the rules or who somebody is have
+// Trust is the document of a form as it is now, signed: a new one where the rules or the role of a user have
 // changed since the last, or that was signed a day ago; otherwise the last, byte by byte.
-func (a *Authority) Trust() ([]byte, error) { return a.document(trust.Keys) }
-
-// Rules is the rules document as it is now, signed, as Trust is.
-func (a *Authority) Rules() ([]byte, error) { return a.document(trust.Rules) }
-
-// document is Trust or Rules.
-func (a *Authority) document(form trust.Form) ([]byte, error) {
+func (a *Authority) Trust(form trust.Form) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()

@@ -359,7 +359,7 @@ func TestTrustDocuments(t *testing.T) {
 	count, newest := 0, uint64(0)
 	take := func(number, named int) *trust.Document { // the document of that number from 1 on, by how many there were
 		t.Helper()
-		data, err := s.Trust()
+		data, err := s.Trust(trust.Keys)
 		must(t, err)
 		if _, err := h.Take(data, func([]byte) error { return nil }); err != nil {
 			t.Error(err)
@@ -409,7 +409,7 @@ func TestTrustDocumentsAfterABackup(t *testing.T) {
 	must(t, err)
 	take := func() {
 		t.Helper()
-		data, err := s.Trust()
+		data, err := s.Trust(trust.Keys)
 		must(t, err)
 		_, err = h.Take(data, func([]byte) error { return nil })
 		must(t, err)
@@ -455,7 +455,7 @@ func TestThereIsAlwaysRoomToRevoke(t *testing.T) {
 	if !s.Revoked(bob) || !s.Revoked(pipe) || s.Revoked(alpha) {
 		t.Errorf("bob %v, his pipe %v, ALPHA %v", s.Revoked(bob), s.Revoked(pipe), s.Revoked(alpha))
 	}
-	data, err := s.Trust()
+	data, err := s.Trust(trust.Keys)
 	must(t, err)
 	if d, err := trust.Open(s.trust.Verifier, s.Network(), data); err != nil || len(d.Revoked) != trust.MaxRevoked/2+2 {
 		t.Errorf("%v, %v", d, err)

@@ -157,8 +157,8 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 		why = "the keys were revoked"
 	case t.keys != (Keys{}) && a.state.names[t.name] != nil && a.state.names[t.name].token != h:
 		why = "the name was enrolled again since the token was used"
-	case a.forfeit(t, keys) != nil:
-		why = "the member who has made the token may not give the name any more"
+	case forfeit(a, t, keys) != nil:
+		why = "the member that has made the token may not give the name any more"
 	}
 	if why != "" && now.Sub(t.told).Abs() < time.Hour {
 		return identity.Grant{}, errNoToken // once an hour is enough of a record
@@ -174,9 +174,9 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
 }
 
-// forfeit is why the member who has made a token may not give its name now; nil: it may. The rules may have changed
+// forfeit is why the member that has made a token may not give its name now; nil: it may. The rules may have changed
 // since, and the member may have been revoked. a.mu is held.
-func (a *Authority) forfeit(t *token, keys Keys) error {
+func forfeit(a *Authority, t *token, keys Keys) error {
 	if t.by == "" {
 		return nil
 	}
@@ -188,7 +188,7 @@ func (a *Authority) forfeit(t *token, keys Keys) error {
 	if err != nil {
 		return err
 	}
-	return a.mayGive(by, name, t.role, keys)
+	return mayGive(a, by, name, t.role, keys)
 }
 
 // Replaces is the name that has other keys than those of a wish, which end when a token is used with it;
@@ -240,14 +240,14 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 		why = "it was revoked"
 	}
 	if why != "" {
-		err := a.refused(&Act{Act: actRefused, Time: now, Name: name.String(), Keys: keys, Why: why})
+		err := refused(a, &Act{Act: actRefused, Time: now, Name: name.String(), Keys: keys, Why: why})
 		return identity.Grant{}, cmp.Or(err, error(transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: %s", name, why)))
 	}
 	return a.issue(&Act{Act: actRenewed, Time: now, Role: has.role, Keys: keys}, name, csr)
 }
 
 // refused puts a refusal on record, one a day of a name. a.mu is held.
-func (a *Authority) refused(act *Act) error {
+func refused(a *Authority, act *Act) error {
 	if act.Time.Sub(a.state.names[act.Name].told).Abs() < repeatWithin {
 		return nil
 	}
@@ -316,7 +316,7 @@ func (s *state) isRevoked(keys Keys) bool {
 }
 
 // issue signs, and gives nothing away before it is on record. a.mu is held. Other keys that
-// the name had are revoked by that. What was issued within the last day is signed again for the same time, and
+// the name had are revoked by that. A grant of the last day is signed again for the same time, and
 // that is no act.
 func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
 	if n := a.state.names[name.String()]; n != nil && n.keys == act.Keys && n.role != act.Role {
@@ -327,7 +327,7 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.state.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {
 		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%d keys are revoked, half of the limit: no name gets other keys until some of them have ended", trust.MaxRevoked/2)
 	}
-	if err := a.listable(name, act); err != nil {
+	if err := listable(a, name, act); err != nil {
 		return identity.Grant{}, err
 	}
 	unit := identity.UnitOthers
@@ -336,7 +336,7 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	}
 	by := a.now.issuer[unit]
 	until := act.Time.Add(identity.Validity)
-	onRecord := a.repeats(name, act)
+	onRecord := repeats(a, name, act)
 	if onRecord {
 		until = earlier(until, a.state.names[name.String()].until)
 	}
@@ -380,9 +380,9 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 // repeatWithin is how long a grant is given again without an act. Without it a member could fill the journal.
 const repeatWithin = 24 * time.Hour
 
-// repeats reports whether an act would issue a second time what is on record: the same role for the same keys,
+// repeats reports whether an act would issue a grant a second time that is on record: the same role for the same keys,
 // within a day, by the same keys of the authority. a.mu is held.
-func (a *Authority) repeats(name identity.Name, act *Act) bool {
+func repeats(a *Authority, name identity.Name, act *Act) bool {
 	has := a.state.names[name.String()]
 	if has == nil || has.keys != act.Keys || has.role != act.Role || a.state.isRevoked(has.keys) {
 		return false
@@ -488,7 +488,7 @@ func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 	defer a.mu.Unlock()
 	for h, t := range a.state.tokens {
 		if t.keys == (Keys{}) && (t.name == which || len(which) >= 8 && strings.HasPrefix(h, which)) {
-			if err := a.mayDrop(t, by); err != nil {
+			if err := mayDrop(a, t, by); err != nil {
 				return dropped, err
 			}
 			if err := a.do(&Act{Act: actDropped, Time: a.clock(), Name: t.name, Token: h, By: by}); err != nil {
@@ -501,7 +501,7 @@ func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 }
 
 // mayDrop is nil where by may take back a token. a.mu is held.
-func (a *Authority) mayDrop(t *token, by string) error {
+func mayDrop(a *Authority, t *token, by string) error {
 	if by == "" {
 		return nil
 	}
@@ -513,7 +513,7 @@ func (a *Authority) mayDrop(t *token, by string) error {
 	if err != nil {
 		return err
 	}
-	return a.governs(giver, name, t.role)
+	return governs(a, giver, name, t.role)
 }
 
 // do puts an act on record, and then into effect. a.mu is held.

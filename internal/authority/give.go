@@ -12,13 +12,13 @@ import (
 // pipes, which speak for their user.
 var enrols = map[roles.Role]bool{roles.Agent: true, roles.User: true, roles.Member: true}
 
-// offices are the authorities that a name does not get from a giver without them, whatever its role is: rules
+// offices are the authorities that a name does not get from a giver without them, in any role: rules
 // may give them to a name.
 var offices = []transfer.Authority{transfer.AuthAdmin, transfer.AuthEnrol, transfer.AuthOperate, transfer.AuthAudit, transfer.AuthProgram}
 
 // MayGive is nil where by may have a name enrolled as a role, with the keys of w; a zero Wish stands for keys
-// that nobody knows yet. Otherwise the error is of KindDenied.
-func (a *Authority) MayGive(by, name identity.Name, role roles.Role, w Wish) error {
+// that are not known yet. Otherwise the error is of KindDenied.
+func MayGive(a *Authority, by, name identity.Name, role roles.Role, w Wish) error {
 	var keys Keys
 	if w.CSR != nil {
 		var err error
@@ -28,24 +28,24 @@ func (a *Authority) MayGive(by, name identity.Name, role roles.Role, w Wish) err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.mayGive(by, name, role, keys)
+	return mayGive(a, by, name, role, keys)
 }
 
 // MayRevoke is nil where by may take back the identity of a name. Otherwise the error is of KindDenied.
-func (a *Authority) MayRevoke(by, name identity.Name) error {
+func MayRevoke(a *Authority, by, name identity.Name) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	role := roles.Role(name.Role)
 	if has := a.state.names[name.String()]; has != nil {
 		role = has.role
 	}
-	return a.governs(by, name, role)
+	return governs(a, by, name, role)
 }
 
-// mayGive is MayGive. a.mu is held. A name belongs to the member who has enrolled it: new keys for it would give
+// mayGive is MayGive. a.mu is held. A name belongs to the member that has enrolled it: new keys for it would give
 // another member all that the name has.
-func (a *Authority) mayGive(by, name identity.Name, role roles.Role, keys Keys) error {
-	if err := a.governs(by, name, role); err != nil {
+func mayGive(a *Authority, by, name identity.Name, role roles.Role, keys Keys) error {
+	if err := governs(a, by, name, role); err != nil {
 		return err
 	}
 	has := a.state.names[name.String()]
@@ -61,7 +61,7 @@ func (a *Authority) mayGive(by, name identity.Name, role roles.Role, keys Keys) 
 }
 
 // governs is nil where by may enrol a role under a name, and revoke it. a.mu is held.
-func (a *Authority) governs(by, name identity.Name, role roles.Role) error {
+func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 	rules, err := policy.Parse(a.policy)
 	if err != nil {
 		return err
@@ -96,8 +96,8 @@ func (a *Authority) governs(by, name identity.Name, role roles.Role) error {
 	return nil
 }
 
-// noAuthority says that somebody lacks an authority in the network.
+// noAuthority says that a member lacks an authority in the network.
 func noAuthority(by identity.Name, right transfer.Authority) error {
 	return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s in the network: no rule gives it", by.Role, by.Name, right).
-		WithHint("`ferry policy test` says what the rules allow")
+		WithHint("`ferry policy test` shows the rights that the rules give")
 }

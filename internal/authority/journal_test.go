@@ -116,7 +116,7 @@ func TestARenewalAfterARotationIsOnRecord(t *testing.T) {
 	}
 }
 
-// TestRevokedKeysAreNotGivenAgain holds that a revocation ends what a renewal would have given again.
+// TestRevokedKeysAreNotGivenAgain holds that a revocation ends a grant that a renewal would have given again.
 func TestRevokedKeysAreNotGivenAgain(t *testing.T) {
 	s := newStage(t)
 	alpha, me := s.name(identity.Agent, "ALPHA"), newJoiner(t)
@@ -199,7 +199,7 @@ func TestTheRulesDocumentHasRoom(t *testing.T) {
 	for n := range trust.MaxRevoked - 1 {
 		s.state.revoked[Keys{fmt.Sprintf("%064x", n), fmt.Sprint(n)}] = s.now.Add(time.Hour)
 	}
-	if doc, err := s.Rules(); err != nil {
+	if doc, err := s.Trust(trust.Rules); err != nil {
 		t.Errorf("the largest document of %d bytes: %v", len(doc), err)
 	}
 }

@@ -135,7 +135,7 @@ const longRevoked = 90 * 24 * time.Hour
 const maxListed = 256 << 10
 
 // listable is nil where the rules document has room for the user of an act. a.mu is held.
-func (a *Authority) listable(name identity.Name, act *Act) error {
+func listable(a *Authority, name identity.Name, act *Act) error {
 	if name.Role != identity.User {
 		return nil
 	}
@@ -150,7 +150,7 @@ func (a *Authority) listable(name identity.Name, act *Act) error {
 	return nil
 }
 
-// users are the roles of all users, also of those whose identity was revoked not long ago: a user who is not
+// users are the roles of all users, also of those whose identity was revoked not long ago: a user that is not
 // among them has no right. a.mu is held.
 func (a *Authority) users(at time.Time) map[string]string {
 	all := map[string]string{}

@@ -25,7 +25,7 @@ func TestRules(t *testing.T) {
 	s.enrolled(s.name(identity.User, "mary"), roles.Member)
 	document := func() *trust.Document {
 		t.Helper()
-		data, err := s.Rules()
+		data, err := s.Trust(trust.Rules)
 		must(t, err)
 		d, err := trust.Open(s.trust.Verifier, s.Network(), data)
 		must(t, err)
@@ -116,13 +116,13 @@ func TestRulesThatAreNotOnRecord(t *testing.T) {
 	s := newStage(t)
 	ann := s.name(identity.User, "ann")
 	s.enrolled(ann, roles.Admin)
-	before, err := s.Rules()
+	before, err := s.Trust(trust.Rules)
 	must(t, err)
 	must(t, s.acts.f.Close()) // as of a disk that is full
 	if err := s.SetPolicy([]byte(`{"v":1,"rules":[{"name":"a","who":["role:admin"],"may":["admin"]}]}`), ann); err == nil {
 		t.Fatal("rules are taken that are not on record")
 	}
-	if after, err := s.Rules(); err != nil || string(after) != string(before) {
+	if after, err := s.Trust(trust.Rules); err != nil || string(after) != string(before) {
 		t.Errorf("the document is another one, %v", err)
 	}
 	if err := s.May(ann, transfer.AuthAudit); err != nil {

@@ -175,7 +175,7 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		return r, err
 	case opRules:
 		if err = d.maySeeRules(who); err == nil {
-			r.Trust, err = a.Rules()
+			r.Trust, err = a.Trust(trust.Rules)
 		}
 		return r, err
 	case opTest:
@@ -247,16 +247,16 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	return r, err
 }
 
-// document is the newest document of the form that who keeps. Users have no rules in it, and neither have the
+// document is the newest document of the form that the asker keeps. Users have no rules in it, and neither have the
 // agents of their pipes.
 func (d *Desk) document(who identity.Name) ([]byte, error) {
 	if who.Role == identity.User || who.Role == identity.Agent && transfer.AgentName(who.Name).Stream() {
-		return d.Authority.Trust()
+		return d.Authority.Trust(trust.Keys)
 	}
-	return d.Authority.Rules()
+	return d.Authority.Trust(trust.Rules)
 }
 
-// maySeeRules is nil where who may read the rules, which name users and paths: so does the audit log.
+// maySeeRules is nil where the asker may read the rules, which name users and paths: so does the audit log.
 func (d *Desk) maySeeRules(who identity.Name) error {
 	err := d.Authority.May(who, transfer.AuthAudit)
 	if err != nil && d.Authority.May(who, transfer.AuthAdmin) == nil {
@@ -279,7 +279,7 @@ func (d *Desk) test(who identity.Name, all []Question) (answers []Decision, err 
 			return nil, err
 		}
 	}
-	doc, err := d.Authority.Rules()
+	doc, err := d.Authority.Trust(trust.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -325,7 +325,7 @@ func (d *Desk) removeMember(which string, who identity.Name) error {
 
 const removeWait = time.Minute
 
-// may is nil where who may have done what q asks for, of name where q has one. The authority enrol is enough for
+// may is nil where the asker has the authority for a question, about name where it has one. The authority enrol is enough for
 // the names and roles that authority.MayGive says.
 func (d *Desk) may(who, name identity.Name, q *ask) error {
 	a := d.Authority
@@ -334,11 +334,11 @@ func (d *Desk) may(who, name identity.Name, q *ask) error {
 		if a.Role(who) != "" && ownPipe(who, q) {
 			return nil
 		}
-		return a.MayGive(who, name, q.Role, q.Wish)
+		return authority.MayGive(a, who, name, q.Role, q.Wish)
 	case opToken:
-		return a.MayGive(who, name, q.Role, authority.Wish{})
+		return authority.MayGive(a, who, name, q.Role, authority.Wish{})
 	case opRevoke:
-		return a.MayRevoke(who, name)
+		return authority.MayRevoke(a, who, name)
 	case opPolicy, opRotate, opMember:
 		return a.May(who, transfer.AuthAdmin)
 	}

@@ -377,7 +377,7 @@ func (r *Rules) concerns(c *rule, q Question) bool {
 	return r.names(c, q.Who)
 }
 
-// names reports whether a rule is for a principal, at whatever agents.
+// names reports whether a rule is for a principal, at some agents or all.
 func (r *Rules) names(c *rule, who Principal) bool {
 	if who.Kind == "user" && slices.ContainsFunc(c.users, func(e *regexp.Regexp) bool { return e.MatchString(who.Name) }) {
 		return true

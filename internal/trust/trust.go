@@ -4,7 +4,7 @@
 // says how long nothing has been heard of the authority.
 //
 // There are two forms of each number. The trust document names revoked keys and roots, and is for every
-// member. The rules document has the rules and the roles of users besides, and is for those who decide by them.
+// member. The rules document has the rules and the roles of users besides, and is for agents, coordination and queue managers.
 // A holder takes one of the forms, so rules are always of the number that it holds.
 //
 // The format is a signed note (golang.org/x/mod/sumdb/note, C2SP signed-note) whose text is
@@ -49,7 +49,7 @@ type Document struct {
 	Roots   []string  `json:"roots,omitempty"`   // SHA-256 of the network's roots, in hexadecimal; the one that signs first
 	// Policy are the rules of the network, as package policy reads them; nil in a trust document.
 	Policy json.RawMessage `json:"policy,omitempty"`
-	// Users are the roles of all users, by name. A user who is not listed has no right.
+	// Users are the roles of all users, by name. A user that is not listed has no right.
 	Users map[string]string `json:"users,omitempty"`
 }
 
@@ -141,7 +141,7 @@ func (f Form) String() string {
 	return "trust"
 }
 
-// A Holder has the newest document of one form that somebody has heard of. It is safe for concurrent use.
+// A Holder has the newest document of one form that was heard. It is safe for concurrent use.
 type Holder struct {
 	verifier, network string
 	form              Form

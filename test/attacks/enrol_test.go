@@ -26,7 +26,7 @@ func withRules(t *testing.T, more ...policy.Rule) []byte {
 	return data
 }
 
-// A registry is a network whose operators may enrol, and those who ask its authority.
+// A registry is a network where operators may enrol, with an administrator and two operators.
 type registry struct {
 	*network
 	admin, clerk, other enrol.Asker
@@ -161,7 +161,7 @@ func TestANameBelongsToTheMemberThatEnrolledIt(t *testing.T) {
 	_, _, w := wish(t)
 	_, err = r.Enrol(strings.TrimPrefix(line, "line of "), w)
 	must(t, err)
-	r.denied("gives a user other keys, who has come with a token of another holder", take(r.other, carol, roles.User))
+	r.denied("gives other keys to a user that came with a token of another holder", take(r.other, carol, roles.User))
 	must(t, take(r.clerk, carol, roles.User))
 }
 
@@ -206,9 +206,9 @@ func TestEnrolAtSomeAgents(t *testing.T) {
 	r.denied("lists all identities", err)
 }
 
-// TestWhoReadsTheRules holds that the rules, which name users and paths, are shown to administrators and auditors and
-// to those who decide by them, and that a user is told its own rights alone.
-func TestWhoReadsTheRules(t *testing.T) {
+// TestReadersOfTheRules holds that the rules, which name users and paths, are shown to administrators and auditors and
+// to the agents and services that decide by them, and that a user is told its own rights alone.
+func TestReadersOfTheRules(t *testing.T) {
 	r := newRegistry(t)
 	const secret = "GAMMA*" // is in a rule
 	for _, x := range []struct {
@@ -251,8 +251,8 @@ func TestWhoReadsTheRules(t *testing.T) {
 	}
 }
 
-// TestWhoHearsTheRules holds that the published rules reach those alone who decide by them.
-func TestWhoHearsTheRules(t *testing.T) {
+// TestRulesAreHeardByAgents holds that users cannot subscribe to the published rules.
+func TestRulesAreHeardByAgents(t *testing.T) {
 	n := newNetwork(t)
 	for _, x := range []struct {
 		i    *identity.Identity

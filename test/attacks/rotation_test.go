@@ -101,7 +101,7 @@ func (r *rotating) tell() {
 	claims, err := r.Claims()
 	must(r.t, err)
 	must(r.t, r.server.Admit(claims))
-	doc, err := r.Rules()
+	doc, err := r.Trust(trust.Rules)
 	must(r.t, err)
 	d, err := trust.Open(r.self.Trust(), r.Network(), doc)
 	must(r.t, err)

@@ -19,8 +19,8 @@ import (
 type Role string
 
 // The roles. Admin, Operator and Auditor are users who see the live figures of all transfers, and what is
-// published of them in XML; what
-// they may ask for and command is decided by whom they ask. Rules give a Member rights by its name alone.
+// published of them in XML. The agent or service that a user asks decides by the rules. Those give a Member rights by
+// its name alone.
 const (
 	Agent        Role = "agent"
 	User         Role = "user" // a sender
