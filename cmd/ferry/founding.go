@@ -388,12 +388,12 @@ func forgetAddresses(listen string) error {
 	return store.Know("", listen)
 }
 
-// document is the newest trust document; nil, of none.
+// document is the newest rules document; nil, of none.
 func (h *home) document() (*trust.Document, error) {
 	if h == nil {
 		return nil, nil
 	}
-	doc, err := h.Trust()
+	doc, err := h.Trust(trust.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -444,7 +444,7 @@ func tellManagers(conn *qmgr.Conn, claims roles.Claims) error {
 
 // distrust tells everybody whom nobody may trust.
 func (h *home) distrust(w *way) error {
-	doc, err := h.Trust()
+	doc, err := h.Trust(trust.Keys)
 	if err != nil {
 		return err
 	}
@@ -462,7 +462,11 @@ func (h *home) distrust(w *way) error {
 		i.Trusting(d.Roots)
 	}
 	h.mu.Unlock()
-	return w.conn.Publish(wire.Trust, doc)
+	rules, err := h.Trust(trust.Rules)
+	if err == nil {
+		err = w.conn.Publish(wire.Rules, rules)
+	}
+	return errors.Join(err, w.conn.Publish(wire.Trust, doc))
 }
 
 // settled is how long the process must have run, and by how much at most the host's clock may have

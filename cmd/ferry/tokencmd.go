@@ -76,7 +76,7 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 }
 
 // userRoles are what --role says.
-var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User}
+var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
 
 func newToken() *cobra.Command {
 	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: noArgs,
@@ -92,14 +92,20 @@ func newTokenCreate() *cobra.Command {
 	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
 		Long: `Makes a token, with which somebody joins the network under one name: with
 ` + "`ferry agent run NAME --join FILE`" + ` or ` + "`ferry login --join FILE`" + `. It is one line and a secret:
-whoever has it first, joins. With --out it is written to a new file that only this user
-can read, and not printed; a file that other users can read is not taken by --join.`,
-		Example: "  ferry token create --agent GAMMA --out gamma.token\n  ferry token create --user bob --role sender --ttl 15m",
+the first to use it joins. With --out it is written to a new file that only this user
+can read, and not printed; a file that other users can read is not taken by --join.
+
+The rules give a user its rights by its --role and by its name (docs/security.md). A sender
+reads and writes beneath all roots by the rules of a new network; a member has no right until
+a rule names it. Making a token takes the authority enrol. The authority admin is needed for
+queue managers, for the roles admin, operator and auditor, and for names that another member
+has enrolled.`,
+		Example: "  ferry token create --agent GAMMA --out gamma.token\n  ferry token create --user bob --role sender --ttl 15m\n  ferry token create --user carol --role member --out carol.token",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			as, ok := userRoles[role]
 			if !ok {
-				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender", role)
+				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender, member", role)
 			}
 			ctx, a, network, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -139,7 +145,7 @@ can read, and not printed; a file that other users can read is not taken by --jo
 	c.Flags().StringVar(&s.agent, "agent", "", "name of an agent")
 	c.Flags().StringVar(&s.user, "user", "", "name of a user, in small letters")
 	c.Flags().StringVar(&s.qm, "qm", "", "name of a queue manager")
-	c.Flags().StringVar(&role, "role", "sender", "what the user may do: admin or operator (also enrol others and see all live figures), auditor (see all live figures), sender")
+	c.Flags().StringVar(&role, "role", "sender", "role of the user, for the rules: admin, operator, auditor, sender, member (none by the rules of a new network)")
 	c.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good")
 	c.Flags().StringVar(&out, "out", "", "new file for the token, which only this user can read (default: standard output)")
 	return c

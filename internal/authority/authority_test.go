@@ -354,12 +354,12 @@ func TestTrustDocuments(t *testing.T) {
 	s := newStage(t)
 	alpha, beta := s.name(identity.Agent, "ALPHA"), s.name(identity.Agent, "BETA")
 	revoked, keeps := s.enrolled(alpha, roles.Agent), s.enrolled(beta, roles.Agent)
-	h, err := trust.NewHolder(keeps.Trust(), s.Network(), nil)
+	h, err := trust.NewHolder(keeps.Trust(), s.Network(), trust.Keys, nil)
 	must(t, err)
 	count, newest := 0, uint64(0)
 	take := func(number, named int) *trust.Document { // the document of that number from 1 on, by how many there were
 		t.Helper()
-		data, err := s.Trust()
+		data, err := s.Trust(trust.Keys)
 		must(t, err)
 		if _, err := h.Take(data, func([]byte) error { return nil }); err != nil {
 			t.Error(err)
@@ -405,11 +405,11 @@ func TestTrustDocuments(t *testing.T) {
 func TestTrustDocumentsAfterABackup(t *testing.T) {
 	s := newStage(t)
 	beta := s.enrolled(s.name(identity.Agent, "BETA"), roles.Agent)
-	h, err := trust.NewHolder(beta.Trust(), s.Network(), nil)
+	h, err := trust.NewHolder(beta.Trust(), s.Network(), trust.Keys, nil)
 	must(t, err)
 	take := func() {
 		t.Helper()
-		data, err := s.Trust()
+		data, err := s.Trust(trust.Keys)
 		must(t, err)
 		_, err = h.Take(data, func([]byte) error { return nil })
 		must(t, err)
@@ -455,7 +455,7 @@ func TestThereIsAlwaysRoomToRevoke(t *testing.T) {
 	if !s.Revoked(bob) || !s.Revoked(pipe) || s.Revoked(alpha) {
 		t.Errorf("bob %v, his pipe %v, ALPHA %v", s.Revoked(bob), s.Revoked(pipe), s.Revoked(alpha))
 	}
-	data, err := s.Trust()
+	data, err := s.Trust(trust.Keys)
 	must(t, err)
 	if d, err := trust.Open(s.trust.Verifier, s.Network(), data); err != nil || len(d.Revoked) != trust.MaxRevoked/2+2 {
 		t.Errorf("%v, %v", d, err)
@@ -615,7 +615,7 @@ func TestWhatDoesNotCount(t *testing.T) {
 	qm, alpha := s.name(identity.Manager, "QM"), s.name(identity.Agent, "ALPHA")
 	issue := func(by *signer, name identity.Name) *x509.Certificate {
 		t.Helper()
-		c, err := by.issue(name, key.Public(), s.now)
+		c, err := by.issue(name, key.Public(), s.now, s.now.Add(identity.Validity))
 		must(t, err)
 		return c
 	}
@@ -647,7 +647,7 @@ func selfSigned(t *testing.T, like *x509.Certificate, name identity.Name) *x509.
 	now := time.Now()
 	double, err := newSigner(&x509.Certificate{Subject: like.Subject, SubjectKeyId: like.SubjectKeyId, NotAfter: now.Add(time.Hour)}, now, nil)
 	must(t, err)
-	c, err := double.issue(name, double.key.Public(), now)
+	c, err := double.issue(name, double.key.Public(), now, now.Add(identity.Validity))
 	must(t, err)
 	return c
 }

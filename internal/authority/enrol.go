@@ -117,7 +117,7 @@ func (a *Authority) fits(name identity.Name, role roles.Role) error {
 		return transfer.Errorf(transfer.KindUsage, "%s is not in the network %s", name, a.about.Network)
 	}
 	want := identity.Role(role)
-	if privileged(role) {
+	if ofUser(role) {
 		want = identity.User
 	}
 	if want != name.Role {
@@ -160,6 +160,8 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 		why = "the name was enrolled again since the token was used"
 	case !t.isFor(as):
 		why, refused = "the joiner is to have another name", errOtherName(t)
+	case forfeit(a, t, keys) != nil:
+		why = "the member that has made the token may not give the name any more"
 	}
 	if why != "" && now.Sub(t.told).Abs() < time.Hour {
 		return identity.Grant{}, refused // once an hour is enough of a record
@@ -173,6 +175,23 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 		return identity.Grant{}, err
 	}
 	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
+}
+
+// forfeit is why the member that has made a token may not give its name now; nil: it may. The rules may have changed
+// since, and the member may have been revoked. a.mu is held.
+func forfeit(a *Authority, t *token, keys Keys) error {
+	if t.by == "" {
+		return nil
+	}
+	name, err := identity.Parse(t.name)
+	if err != nil {
+		return err
+	}
+	by, err := identity.Parse(t.by)
+	if err != nil {
+		return err
+	}
+	return mayGive(a, by, name, t.role, keys)
 }
 
 // isFor reports whether a token is for a name; an empty as.Name stands for any name of as.Role.
@@ -221,28 +240,36 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
+	has := a.state.names[name.String()]
+	if has == nil { // not on record: a queue manager could fill the journal with names
+		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: nothing was ever issued to it", name)
+	}
 	if !a.may(name.String(), now) {
 		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%s has asked to be renewed %d times within an hour", name, renewals)
 	}
-	has := a.state.names[name.String()]
 	why := ""
 	switch {
-	case has == nil:
-		why = "nothing was ever issued to it"
 	case has.keys != keys:
 		why = "it asks with other keys"
 	case a.state.isRevoked(keys):
 		why = "it was revoked"
 	}
 	if why != "" {
-		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: name.String(), Keys: keys, Why: why}),
-			error(transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: %s", name, why)))
+		err := refused(a, &Act{Act: actRefused, Time: now, Name: name.String(), Keys: keys, Why: why})
+		return identity.Grant{}, cmp.Or(err, error(transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: %s", name, why)))
 	}
 	return a.issue(&Act{Act: actRenewed, Time: now, Role: has.role, Keys: keys}, name, csr)
 }
 
-// renewals are how often a name may ask to be renewed in an hour: each is a line in the journal,
-// also where it is refused.
+// refused puts a refusal on record, one a day of a name. a.mu is held.
+func refused(a *Authority, act *Act) error {
+	if act.Time.Sub(a.state.names[act.Name].told).Abs() < repeatWithin {
+		return nil
+	}
+	return a.do(act)
+}
+
+// renewals are how often a name may ask to be renewed in an hour.
 const renewals = 20
 
 // may counts what a name asks for. a.mu is held.
@@ -304,7 +331,8 @@ func (s *state) isRevoked(keys Keys) bool {
 }
 
 // issue signs, and gives nothing away before it is on record. a.mu is held. Other keys that
-// the name had are revoked by that.
+// the name had are revoked by that. A grant of the last day is signed again for the same time, and
+// that is no act.
 func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
 	if n := a.state.names[name.String()]; n != nil && n.keys == act.Keys && n.role != act.Role {
 		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "%s is %s, and becomes %s with new keys only: what was signed for the old ones is good for days", name, n.role, act.Role)
@@ -314,12 +342,20 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.state.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {
 		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%d keys are revoked, half of the limit: no name gets other keys until some of them have ended", trust.MaxRevoked/2)
 	}
+	if err := listable(a, name, act); err != nil {
+		return identity.Grant{}, err
+	}
 	unit := identity.UnitOthers
 	if name.Role == identity.Manager {
 		unit = identity.UnitManagers
 	}
 	by := a.now.issuer[unit]
-	cert, err := by.issue(name, csr.PublicKey, act.Time)
+	until := act.Time.Add(identity.Validity)
+	onRecord := repeats(a, name, act)
+	if onRecord {
+		until = earlier(until, a.state.names[name.String()].until)
+	}
+	cert, err := by.issue(name, csr.PublicKey, act.Time, until)
 	if err != nil {
 		return identity.Grant{}, transfer.Errorf(transfer.KindMalformed, "the key of %s cannot be signed: %w", name, err)
 	}
@@ -334,8 +370,10 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 			return identity.Grant{}, err
 		}
 	}
-	if err := a.do(act); err != nil {
-		return identity.Grant{}, err
+	if !onRecord {
+		if err := a.do(act); err != nil {
+			return identity.Grant{}, err
+		}
 	}
 	chain := []*x509.Certificate{cert, by.cert}
 	if a.old != nil { // for those who know no other root than the old one
@@ -352,6 +390,30 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 		}
 	}
 	return g, nil
+}
+
+// repeatWithin is how long a grant is given again without an act. Without it a member could fill the journal.
+const repeatWithin = 24 * time.Hour
+
+// repeats reports whether an act would issue a grant a second time that is on record: the same role for the same keys,
+// within a day, by the same keys of the authority. a.mu is held.
+func repeats(a *Authority, name identity.Name, act *Act) bool {
+	has := a.state.names[name.String()]
+	if has == nil || has.keys != act.Keys || has.role != act.Role || a.state.isRevoked(has.keys) {
+		return false
+	}
+	if t := a.state.tokens[act.Token]; t != nil && (t.keys != act.Keys || has.token != act.Token) {
+		return false // that the token was used is put on record
+	}
+	if age := act.Time.Sub(has.at); age < 0 || age >= repeatWithin {
+		return false
+	}
+	for _, changed := range []time.Time{a.state.rotation.at, a.state.rotation.at.Add(settleAfter)} {
+		if !has.at.After(changed) && !act.Time.Before(changed) {
+			return false
+		}
+	}
+	return true
 }
 
 // signJWTs signs somebody in to all in which his role has a part.
@@ -434,12 +496,16 @@ func Ended(a *Authority, name identity.Name) bool {
 	return has != nil && !a.clock().Before(has.until.Add(grace))
 }
 
-// DropToken takes back a token, by the first digits of its hash or by its name.
+// DropToken takes back a token, by the first digits of its hash or by its name. A token that by, unless it is empty,
+// could not have made is an error of KindDenied.
 func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for h, t := range a.state.tokens {
 		if t.keys == (Keys{}) && (t.name == which || len(which) >= 8 && strings.HasPrefix(h, which)) {
+			if err := mayDrop(a, t, by); err != nil {
+				return dropped, err
+			}
 			if err := a.do(&Act{Act: actDropped, Time: a.clock(), Name: t.name, Token: h, By: by}); err != nil {
 				return dropped, err
 			}
@@ -447,6 +513,22 @@ func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 		}
 	}
 	return dropped, nil
+}
+
+// mayDrop is nil where by may take back a token. a.mu is held.
+func mayDrop(a *Authority, t *token, by string) error {
+	if by == "" {
+		return nil
+	}
+	name, err := identity.Parse(t.name)
+	if err != nil {
+		return err
+	}
+	giver, err := identity.Parse(by)
+	if err != nil {
+		return err
+	}
+	return governs(a, giver, name, t.role)
 }
 
 // do puts an act on record, and then into effect. a.mu is held.

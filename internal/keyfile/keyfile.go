@@ -126,6 +126,20 @@ func (d *Dir) Write(name string, data []byte) error {
 	return replace(f, filepath.Join(d.path, name), data)
 }
 
+// Rewrite replaces a file by one of any size that write writes. When it returns nil the new content is on the disk;
+// after a crash there is the old or the new, whole.
+func (d *Dir) Rewrite(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(d.path, ".new-*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err := write(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return replace(f, filepath.Join(d.path, name), nil)
+}
+
 // Replace replaces a file, or makes it, with mode 0600, in a directory where no other process writes
 // it. When it returns nil the new content is on the disk; after a crash there is the old or the new,
 // whole, and there may be a file of the same name with .new behind it, which the next Replace removes. Links are not followed. A

@@ -24,8 +24,10 @@ const (
 	RoleAdmin    = "admin"
 	RoleOperator = "operator"
 	RoleAuditor  = "auditor"
-	RoleSender   = "sender"  // of whom nothing else is known
-	RoleRevoked  = "revoked" // of whom nobody is to take anything; no rule gives it a right
+	RoleSender   = "sender"
+	RoleMember   = "member"  // is in the network, and has the rights alone that rules give it by name
+	RoleRevoked  = "revoked" // no rule gives it a right
+	RoleUnknown  = "unknown" // the rules do not list the user; no rule gives it a right
 )
 
 // Default is the policy that a network begins with, in JSON.
@@ -236,7 +238,7 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 		kind, name, ok := strings.Cut(w, ":")
 		switch {
 		case w == "*":
-		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender}, name):
+		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender, RoleMember}, name):
 			return c, transfer.Errorf(transfer.KindUsage, "there is no role %q", name)
 		case !ok || name == "" || !slices.Contains([]string{"user", "users", "group", "agent", "role"}, kind):
 			return c, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME and *", w)
@@ -321,8 +323,8 @@ type Decision struct {
 
 // Decide answers a question.
 func (r *Rules) Decide(q Question) (d Decision) {
-	if q.Who.Role == RoleRevoked {
-		return Decision{Rule: "(revoked)", Denied: "everything"}
+	if q.Who.Role == RoleRevoked || q.Who.Role == RoleUnknown {
+		return Decision{Rule: "(" + q.Who.Role + ")", Denied: "everything"}
 	}
 	for n := range r.rules {
 		c := &r.rules[n]
@@ -368,12 +370,22 @@ func (c *rule) reaches(q Question) bool {
 	return slices.ContainsFunc(all, matches) && !slices.ContainsFunc(c.except, matches)
 }
 
+// Ever reports whether a rule gives a principal an authority at any agent, or in the network.
+func (r *Rules) Ever(who Principal, right transfer.Authority) bool {
+	return slices.ContainsFunc(r.rules, func(c rule) bool { return slices.Contains(c.May, right) && r.names(&c, who) })
+}
+
 // concerns reports whether a rule is for whoever asks, at that agent.
 func (r *Rules) concerns(c *rule, q Question) bool {
 	if len(c.agents) > 0 && !slices.ContainsFunc(c.agents, func(a string) bool { return matchLevel(a, string(q.Agent), false) }) {
 		return false
 	}
-	if q.Who.Kind == "user" && slices.ContainsFunc(c.users, func(e *regexp.Regexp) bool { return e.MatchString(q.Who.Name) }) {
+	return r.names(c, q.Who)
+}
+
+// names reports whether a rule is for a principal, at some agents or all.
+func (r *Rules) names(c *rule, who Principal) bool {
+	if who.Kind == "user" && slices.ContainsFunc(c.users, func(e *regexp.Regexp) bool { return e.MatchString(who.Name) }) {
 		return true
 	}
 	return slices.ContainsFunc(c.Who, func(w string) bool {
@@ -382,10 +394,10 @@ func (r *Rules) concerns(c *rule, q Question) bool {
 		case w == "*":
 			return true
 		case kind == "group":
-			return q.Who.Kind == "user" && slices.Contains(r.groups[name], q.Who.Name)
+			return who.Kind == "user" && slices.Contains(r.groups[name], who.Name)
 		case kind == "role":
-			return q.Who.Kind == "user" && q.Who.Role == name
+			return who.Kind == "user" && who.Role == name
 		}
-		return kind == q.Who.Kind && (name == q.Who.Name || kind == "agent" && matchLevel(strings.ToUpper(name), q.Who.Name, false))
+		return kind == who.Kind && (name == who.Name || kind == "agent" && matchLevel(strings.ToUpper(name), who.Name, false))
 	})
 }

@@ -130,7 +130,7 @@ func fits(name identity.Name, token string, to *admission) (roles.Role, error) {
 
 // identityRole is what the bearer of a role is called in certificates.
 var identityRole = map[roles.Role]identity.Role{
-	roles.Agent: identity.Agent, roles.User: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
+	roles.Agent: identity.Agent, roles.User: identity.User, roles.Member: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
 	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager,
 }
 

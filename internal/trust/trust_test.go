@@ -101,7 +101,7 @@ func open(verifier, network string, data []byte) error {
 // and however often the holder starts again.
 func TestNumbersOnlyGrow(t *testing.T) {
 	signer, verifier := key(t, testNet)
-	h, err := NewHolder(verifier, testNet, nil)
+	h, err := NewHolder(verifier, testNet, Keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	take(doc(9, "aa"), true, transfer.KindNone)
 	take(doc(5), false, transfer.KindConflict)
 	_, raw := h.Held()
-	if h, err = NewHolder(verifier, testNet, raw); err != nil {
+	if h, err = NewHolder(verifier, testNet, Keys, raw); err != nil {
 		t.Fatal(err)
 	}
 	take(doc(8), false, transfer.KindConflict)
@@ -138,7 +138,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 			t.Errorf("%s later it is %s old", off, age)
 		}
 	}
-	if _, err := NewHolder(verifier, testNet, raw[:10]); err == nil {
+	if _, err := NewHolder(verifier, testNet, Keys, raw[:10]); err == nil {
 		t.Error("what was kept and is damaged is taken")
 	}
 }

@@ -101,7 +101,7 @@ func (r *rotating) tell() {
 	claims, err := r.Claims()
 	must(r.t, err)
 	must(r.t, r.server.Admit(claims))
-	doc, err := r.Trust()
+	doc, err := r.Trust(trust.Rules)
 	must(r.t, err)
 	d, err := trust.Open(r.self.Trust(), r.Network(), doc)
 	must(r.t, err)
@@ -116,7 +116,7 @@ func (r *rotating) tell() {
 func (r *rotating) await(what string) {
 	r.t.Helper()
 	for slices.ContainsFunc(r.agents, func(i *identity.Identity) bool { return i.Known()[0] != r.Roots().Hash() }) {
-		r.authority.Publish(wire.Trust, r.said)
+		r.authority.Publish(wire.Rules, r.said)
 		select {
 		case <-r.ctx.Done():
 			r.t.Fatalf("%s: not all agents are renewed", what)
