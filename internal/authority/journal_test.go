@@ -147,7 +147,7 @@ func TestAStartDropsRenewals(t *testing.T) {
 	ahead := s.name(identity.Agent, "A0") // issued while the clock was ahead
 	for day := range 100 {
 		s.now = s.now.Add(25 * time.Hour)
-		if day == 50 {
+		if day == 97 {
 			s.now = s.now.Add(20 * 24 * time.Hour)
 			_, err := s.Renew(ahead, me[ahead].wish)
 			must(t, err)

@@ -132,11 +132,11 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
 	must(t, os.WriteFile(filepath.Join(from, "a"), data, 0o600))
+	user := r.identity(identity.User, "ann", roles.User) // is in the rules that the agents ask for
 	r.member("ALPHA", from)
 	r.member("BETA", to)
 	first := r.Roots().Hash()
 
-	user := r.identity(identity.User, "ann", roles.User)
 	cc := r.config(user)
 	cc.Asks = true
 	asks, err := qmgr.Connect(r.ctx, cc)
