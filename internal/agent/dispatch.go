@@ -80,7 +80,7 @@ func (a *replies) refuseUnread(m qmgr.Message, err error) {
 		Refuse: &wire.Refuse{Nonce: head.Body.Nonce, Error: transfer.AsError(err)}})
 }
 
-// toSender delivers what a destination says. Outcomes of a transfer that is over are still taken, into the audit; those
+// toSender delivers the message of a destination. Outcomes of a transfer that is over are still taken, into the audit; those
 // of one that the ledger does not have are counted.
 func (a *replies) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {

@@ -13,8 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// Outcomes of a transfer that the ledger never had are acknowledged, so that a destination whose source has lost its ledger
-// is released (R35). No record says anything of the transfer or of its files: there is one warning that counts them.
+// Outcomes of a transfer that the ledger never had are acknowledged: the source may have lost its ledger, and its
+// destination is to be released (R35). No record says anything of the transfer or of its files: there is one warning that counts them.
 func TestOutcomesOfUnknownTransfers(t *testing.T) {
 	s, dir := newStage(t), t.TempDir()
 	a, said, err := s.start(dir)

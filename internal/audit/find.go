@@ -179,7 +179,7 @@ func (m *matcher) record(r *Record) bool {
 }
 
 // tells reports whether a record says how files have ended. A pipe, the agent of a command's standard input or output,
-// tells nothing: the agent at its other end does. Neither does a warning, whose items are what others have said.
+// tells nothing: the agent at its other end does. Neither does a warning: its items are the word of others.
 func (r *Record) tells() bool {
 	switch {
 	case failpoint.Planted("everything-tells"):

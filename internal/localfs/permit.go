@@ -56,7 +56,7 @@ func (f *rooted) permittedAt(may place.Permit, right transfer.Authority, l locat
 	return f.permitted(may, right, d, HostRules.below(l.path, at.path))
 }
 
-// mayName is nil where somebody may do something with a path or with any file beneath it, by the text of the path.
+// mayName is nil where a permit gives a right to a path or to any file beneath it, by the text of the path.
 // Nothing is looked at, and the error does not say where links lead.
 func (f *rooted) mayName(may place.Permit, right transfer.Authority, l location) error {
 	root := cmp.Or(l.root.lies(), l.root.path) // one that is away lies nowhere
@@ -75,7 +75,7 @@ func notAllowed(right transfer.Authority, l location) error {
 		WithHint("`ferry policy show` prints the rules")
 }
 
-// mayReach is mayName, also for where the path leads. What is there is looked at only if its name is allowed.
+// mayReach is mayName, also for where the path leads. It looks at nothing if the name is not allowed.
 func (f *rooted) mayReach(may place.Permit, right transfer.Authority, l location) error {
 	if may == nil || failpoint.Planted("looked-at-before-rights") {
 		return nil

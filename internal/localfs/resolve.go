@@ -18,7 +18,7 @@ func (l Local) Resolve(to transfer.Location, several bool, may place.Permit) (tr
 	return l.FS.resolve(to, several, may)
 }
 
-// Resolve is Local.Resolve for somebody who may do everything.
+// Resolve is Local.Resolve without a permit.
 func (f *FS) Resolve(to transfer.Location, several bool) (transfer.Resolution, error) {
 	return f.resolve(to, several, nil)
 }

@@ -20,8 +20,8 @@ func public(_ transfer.Authority, path string) error {
 	return transfer.Errorf(transfer.KindDenied, "%s is not public", path)
 }
 
-// A directory that somebody may not read or write by its name is refused before anything is looked at. One to which a
-// permitted name leads is refused without a word on where it leads, and on what is there.
+// A directory with a forbidden name is refused before anything is looked at. A link with a permitted name to a forbidden
+// directory is refused too. The error says neither where the link leads nor if anything is there.
 func TestRightsBeforeLooks(t *testing.T) {
 	fault := newFault(0, nil)
 	f, dir := newFS(t, fault)
@@ -43,30 +43,30 @@ func TestRightsBeforeLooks(t *testing.T) {
 			return local.MayArchive(&place.WalkRequest{Args: place.Args(false, transfer.File("public/f"))}, p)
 		},
 	}
-	for what, do := range ways {
+	for way, do := range ways {
 		said := map[string]string{}
 		for _, name := range []string{"closed/dir", "closed/file", "closed/none", "closed/none/none", "public/link", "public/link/dir", "public/link/f", "public/link/none"} {
 			calls = 0
 			err := do(transfer.Path(name))
 			if transfer.KindOf(err) != transfer.KindDenied {
-				t.Errorf("%s %s: %v", what, name, err)
+				t.Errorf("%s %s: %v", way, name, err)
 				continue
 			}
 			group, _, _ := strings.Cut(name, "/")
 			if text := strings.ReplaceAll(err.Error(), name, "NAME"); said[group] == "" {
 				said[group] = text
 			} else if text != said[group] {
-				t.Errorf("%s %s is refused with %q, not %q", what, name, text, said[group])
+				t.Errorf("%s %s is refused with %q, not %q", way, name, text, said[group])
 			}
 			if strings.Contains(err.Error(), "closed") && group == "public" {
-				t.Errorf("%s %s is refused with where it leads: %v", what, name, err)
+				t.Errorf("%s %s is refused with where it leads: %v", way, name, err)
 			}
-			if calls > 0 && group == "closed" && what != "an archive" {
-				t.Errorf("%s %s is refused after %d calls of the disk", what, name, calls)
+			if calls > 0 && group == "closed" && way != "an archive" {
+				t.Errorf("%s %s is refused after %d calls of the disk", way, name, calls)
 			}
 		}
 		if err := do("public/"); transfer.KindOf(err) == transfer.KindDenied {
-			t.Errorf("%s public/: %v", what, err)
+			t.Errorf("%s public/: %v", way, err)
 		}
 	}
 	if err := local.MayScan("closed/dir"); transfer.KindOf(err) != transfer.KindDenied {

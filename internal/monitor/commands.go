@@ -103,8 +103,8 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	return m.keep(t, who, r, done)
 }
 
-// mayWatch is an error where somebody may read no file of the directory, by its name alone: whether it is there is not
-// said. Each poll decides by where the directory lies.
+// mayWatch is an error where the caller may read no file of the directory, by its name alone. It does not say if the
+// directory is there. Each poll decides by where the directory lies.
 func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
 	if d.onQueue() {
 		return nil // its poll asks for the queue's name before it asks for the queue

@@ -388,15 +388,15 @@ func TestAuthorities(t *testing.T) {
 	})
 }
 
-// A monitor of a directory in which somebody may read nothing is refused, whether the directory is there or not. Where the
-// rules change later, each poll says so, and in the same words.
+// A monitor of a forbidden directory is refused in the same words for one that is there and one that is not. If the rules
+// change later, each poll says so, in the same words too.
 func TestForbiddenDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
 		b.write("closed/there/x", "x")
 		closed := func(_ transfer.Authority, path string) error {
 			if strings.Contains(path, "/closed") {
-				return transfer.Errorf(transfer.KindDenied, "nobody may read %s", path)
+				return transfer.Errorf(transfer.KindDenied, "the test forbids %s", path)
 			}
 			return nil
 		}

@@ -81,7 +81,7 @@ func (p Pattern) Match(path string, fold bool) bool {
 }
 
 // Reaches reports whether the pattern matches a path, or may match one beneath it. A ** with two or more levels behind
-// it reaches only what the first of these levels has matched: otherwise **/in/out would reach every directory.
+// it reaches only paths that match the first of these levels: otherwise **/in/out would reach every directory.
 func (p Pattern) Reaches(path string, fold bool) bool {
 	at := map[int]bool{0: true} // the levels of the pattern that may be next
 	for _, name := range levels(path) {

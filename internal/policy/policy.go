@@ -332,7 +332,7 @@ func (r *Rules) Decide(q Question) (d Decision) {
 			continue
 		}
 		if q.Path != "" {
-			for _, p := range c.deny { // with a pattern for what is beneath each
+			for _, p := range c.deny { // with a pattern for all beneath each
 				if p.Match(strings.TrimSuffix(q.Path, "/"), true) {
 					return Decision{Rule: c.Name, Denied: p.String()}
 				}

@@ -160,7 +160,7 @@ func (rc *record) admitted(o *wire.Open) (rules string, err error) {
 	return rules, err
 }
 
-// denied puts on record that a transfer is refused, where an error says that somebody may not have it.
+// denied puts on record that a transfer is refused, where the error is of KindDenied.
 func (rc *record) denied(o *wire.Open, err error) {
 	if transfer.KindOf(err) == transfer.KindDenied {
 		rc.r.noteDenied(rc.id, rc.from, o.Principal, err)

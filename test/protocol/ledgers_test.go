@@ -10,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// coordinationAsks has coordination ask the source about a transfer, with what its destination has put on record.
+// coordinationAsks has coordination ask the source about a transfer, with the outcomes that its destination has put on record.
 func (w *world) coordinationAsks(id transfer.ID) {
 	w.t.Helper()
 	s := w.src.living()

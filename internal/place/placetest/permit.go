@@ -61,8 +61,8 @@ func testMayRead(t *testing.T, p *Fixture) {
 	}
 }
 
-// testMayResolve holds that a DEST at which nobody may land is refused with one error, whatever is there, and that one with
-// a permitted file beneath it is not refused.
+// testMayResolve holds that a forbidden DEST is refused with the same error for a directory, a file and a free name, and
+// that a DEST with a permitted file beneath it is not refused.
 func testMayResolve(t *testing.T, p *Fixture) {
 	p.put(t, "closed/dir/f", "1")
 	p.put(t, "closed/file", "2")
@@ -95,7 +95,7 @@ func testMayResolve(t *testing.T, p *Fixture) {
 		if right == transfer.AuthDest && strings.HasSuffix(path, "/open/") {
 			return nil
 		}
-		return transfer.Errorf(transfer.KindDenied, "nobody may %s %s", right, path)
+		return transfer.Errorf(transfer.KindDenied, "%s of %s is not allowed", right, path)
 	}
 	if _, err := p.Target.Resolve(transfer.File(p.at("open")), false, beneath); err != nil {
 		t.Errorf("a directory with a permitted file in it is refused: %v", err)
