@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // A ForeignError says that another user controls a path.
@@ -50,7 +51,7 @@ const maxLinks = 40
 
 // Own is nil where no other user controls a path that a process of root uses: every directory and link that leads there
 // belongs to root, and no other user may write in one of them. In a directory with the sticky bit others may write: they cannot
-// rename files of root. Names that are missing at the end of the path are no error. The error is a *ForeignError. A process of another user
+// rename files of root. Names that are missing at the end of the path, or stand behind a file, are no error. The error is a *ForeignError. A process of another user
 // has no rights that others could borrow: for that one it is always nil.
 func Own(path string) error {
 	if os.Geteuid() != 0 {
@@ -72,7 +73,7 @@ func own(path string, groups []int, look func(string) (entry, error)) error {
 	at, rest := filepath.VolumeName(path)+string(filepath.Separator), steps(path)
 	for links := 0; ; {
 		e, err := look(at)
-		if errors.Is(err, fs.ErrNotExist) {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return nil
 		}
 		if err != nil {

@@ -82,6 +82,12 @@ func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	if err := os.WriteFile(at("file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := own(at("file/state"), nil, host{}.look); err != nil {
+		t.Errorf("behind a file: %v", err)
+	}
 	if err := own(at("round"), nil, host{}.look); err == nil || errors.As(err, new(*ForeignError)) {
 		t.Errorf("links in a circle: %v", err)
 	}
