@@ -87,7 +87,7 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 		}
 		return others(n)
 	}
-	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), TooLong: wire.TooLong,
+	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), Publish: s.publish,
 		Name: func(state tls.ConnectionState) string {
 			name, err := g.Identity.Peer(state)
 			if err != nil || name.Role == identity.Manager {

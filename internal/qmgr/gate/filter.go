@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxLine is the longest line that a server of NATS takes, in bytes: its max_control_line.
@@ -48,7 +49,8 @@ type filter struct {
 	admit    func(jwt string) (Caller, error)
 	admitted bool
 	caller   Caller
-	tooLong  func(subject string) bool
+	publish  func(Caller, Message) (time.Duration, string) // Config.Publish
+	pause    func(time.Duration)
 }
 
 var (
@@ -153,30 +155,67 @@ func (f *filter) message(op string, args []string, sizes int) error {
 		return errors.New("the headers of a message are longer than the message")
 	}
 
-	refused := ""
-	if reply := args[1]; len(args) > 1+sizes && !f.mayReply(reply) {
-		refused = Refused + reply
-	} else if f.tooLong != nil && f.tooLong(args[0]) {
-		refused = RefusedLong
+	m := Message{Subject: args[0], Headers: sizes == 2, Size: int(size)}
+	if len(args) > 1+sizes {
+		m.Reply = args[1]
 	}
-	if refused != "" {
-		// Nobody may publish on this subject, so the server refuses it in its own words, and
-		// the client goes on.
-		if err := f.line("PUB", []string{refused, "0"}); err != nil {
-			return err
-		}
-		if _, err := io.CopyN(io.Discard, f.in, int64(size)); err != nil {
-			return err
-		}
-	} else {
+	refused, err := f.refuses(m)
+	if err != nil {
+		return err
+	}
+	if refused == "" {
 		if err := f.line(op, args); err != nil {
 			return err
 		}
-		if err := f.pass(int(size)); err != nil {
+		if err := f.pass(m.Size); err != nil {
 			return err
 		}
+		return f.ending(f.out)
 	}
-	return f.ending()
+	if _, err := io.CopyN(io.Discard, f.in, int64(m.Size)); err != nil {
+		return err
+	}
+	if refused == Answered {
+		return f.ending(io.Discard)
+	}
+	if err := f.line("PUB", []string{refused, "0"}); err != nil {
+		return err
+	}
+	return f.ending(f.out)
+}
+
+// refuses returns why a message is kept back: a subject of Refused, or Answered; "" for a message that is passed on.
+// It returns when the message is due.
+func (f *filter) refuses(m Message) (string, error) {
+	switch {
+	case m.Reply != "" && !f.mayReply(m.Reply):
+		return RefusedReply + m.Reply, nil
+	case f.caller.Replies != "" && !literal(m.Subject): // a subject of the server's interface ends with a filter
+		return RefusedSubject, nil
+	case f.publish == nil:
+		return "", nil
+	}
+	wait, refused := f.publish(f.caller, m)
+	if wait > 0 {
+		if err := f.out.Flush(); err != nil {
+			return "", err
+		}
+		f.pause(wait)
+	}
+	return refused, nil
+}
+
+// literal reports whether a subject has no wildcard and no empty token. A server takes a wildcard in the subject of a message
+// for a token like others, and stores the message: a removal of what is stored by that subject would remove the messages of others.
+func literal(subject string) bool {
+	if strings.IndexByte(subject, '*') >= 0 || strings.IndexByte(subject, '>') >= 0 {
+		for token := range strings.SplitSeq(subject, ".") {
+			if token == "*" || token == ">" {
+				return false
+			}
+		}
+	}
+	return subject[0] != '.' && subject[len(subject)-1] != '.' && !strings.Contains(subject, "..")
 }
 
 // pass passes on the bytes of a message. Long ones go in large pieces and past the buffers: each
@@ -209,7 +248,7 @@ const (
 var pieces = sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }}
 
 // ending passes on the end of a message's bytes.
-func (f *filter) ending() error {
+func (f *filter) ending(to io.Writer) error {
 	var crlf [2]byte
 	if _, err := io.ReadFull(f.in, crlf[:]); err != nil {
 		return err
@@ -217,7 +256,7 @@ func (f *filter) ending() error {
 	if string(crlf[:]) != "\r\n" {
 		return errors.New("a message is longer than it says")
 	}
-	_, err := f.out.Write(crlf[:])
+	_, err := to.Write(crlf[:])
 	return err
 }
 
