@@ -85,10 +85,10 @@ func queueNamed(durable string) (q Queue, ok bool) {
 	if durable == wire.Coordination {
 		return Events(), true
 	}
-	for prefix, filter := range map[string]func(transfer.AgentName) string{commandsPrefix: wire.AllCommands, controlsPrefix: wire.AllControls} {
+	for prefix, queue := range map[string]func(transfer.AgentName) Queue{commandsPrefix: Commands, controlsPrefix: Controls} {
 		if token, ok := strings.CutPrefix(durable, prefix); ok {
 			name, err := wire.AgentOf(token)
-			return own(prefix, name, filter(name)), err == nil && name.Token() == token
+			return queue(name), err == nil && name.Token() == token
 		}
 	}
 	return q, false
