@@ -79,7 +79,8 @@ type Server struct {
 	room        room                   // for messages of application queues
 	known       map[string]mark        // what the marks say; remember's until it has ended
 	listener    net.Listener           // of a Guard, and
-	gate        *gate.Gate             // what lets clients in there
+	gate        *gate.Gate             // what lets clients in there, and
+	limits      *limits                // bounds what they publish
 	member      *member                // its part in a cluster; nil: it is in none
 	account     atomic.Pointer[admission]
 	admitting   sync.Mutex
@@ -348,6 +349,8 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 	if err == nil && s.listener != nil {
+		s.limits = newLimits(s)
+		s.tasks.Go(s.limits.run)
 		s.gate = s.cfg.Guard.open(s, s.listener)
 	}
 	return err

@@ -189,8 +189,8 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 			return s, nil
 		}
 		kind := transfer.KindOf(err)
-		s.Doubt = s.Doubt || !errors.Is(err, errNotSent) && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal
-		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || c.ctx.Err() != nil {
+		s.Doubt = s.Doubt || !errors.Is(err, errNotSent) && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal && kind != transfer.KindUnknownAgent
+		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || kind == transfer.KindUnknownAgent || c.ctx.Err() != nil {
 			return s, err
 		}
 		if sleep(ctx, publishPause, again) {

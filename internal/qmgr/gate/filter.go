@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,7 +50,7 @@ type filter struct {
 	admit    func(jwt string) (Caller, error)
 	admitted bool
 	caller   Caller
-	publish  func(Caller, Message) (time.Duration, string) // Config.Publish
+	publish  func(Caller, Message) (time.Duration, *Instead) // Config.Publish
 	pause    func(time.Duration)
 }
 
@@ -159,50 +160,53 @@ func (f *filter) message(op string, args []string, sizes int) error {
 	if len(args) > 1+sizes {
 		m.Reply = args[1]
 	}
-	refused, err := f.refuses(m)
+	instead, err := f.decide(m)
 	if err != nil {
 		return err
 	}
-	if refused == "" {
+	if instead == nil {
 		if err := f.line(op, args); err != nil {
 			return err
 		}
 		if err := f.pass(m.Size); err != nil {
 			return err
 		}
-		return f.ending(f.out)
+		return f.ending()
+	}
+	args = []string{instead.Subject, instead.Reply, strconv.Itoa(len(instead.Body))}
+	if instead.Reply == "" {
+		args = slices.Delete(args, 1, 2)
+	}
+	if err := f.line("PUB", args); err != nil {
+		return err
+	}
+	if _, err := f.out.Write(instead.Body); err != nil {
+		return err
 	}
 	if _, err := io.CopyN(io.Discard, f.in, int64(m.Size)); err != nil {
 		return err
 	}
-	if refused == Answered {
-		return f.ending(io.Discard)
-	}
-	if err := f.line("PUB", []string{refused, "0"}); err != nil {
-		return err
-	}
-	return f.ending(f.out)
+	return f.ending()
 }
 
-// refuses returns why a message is kept back: a subject of Refused, or Answered; "" for a message that is passed on.
-// It returns when the message is due.
-func (f *filter) refuses(m Message) (string, error) {
+// decide returns what is published instead of a message; nil for the message itself. It returns when that is due.
+func (f *filter) decide(m Message) (*Instead, error) {
 	switch {
 	case m.Reply != "" && !f.mayReply(m.Reply):
-		return RefusedReply + m.Reply, nil
+		return &Instead{Subject: RefusedReply + m.Reply}, nil
 	case f.caller.Replies != "" && !literal(m.Subject): // a subject of the server's interface ends with a filter
-		return RefusedSubject, nil
+		return &Instead{Subject: RefusedSubject}, nil
 	case f.publish == nil:
-		return "", nil
+		return nil, nil
 	}
-	wait, refused := f.publish(f.caller, m)
+	wait, instead := f.publish(f.caller, m)
 	if wait > 0 {
 		if err := f.out.Flush(); err != nil {
-			return "", err
+			return nil, err
 		}
 		f.pause(wait)
 	}
-	return refused, nil
+	return instead, nil
 }
 
 // literal reports whether a subject has no wildcard and no empty token. A server takes a wildcard in the subject of a message
@@ -248,7 +252,7 @@ const (
 var pieces = sync.Pool{New: func() any { b := make([]byte, pieceSize); return &b }}
 
 // ending passes on the end of a message's bytes.
-func (f *filter) ending(to io.Writer) error {
+func (f *filter) ending() error {
 	var crlf [2]byte
 	if _, err := io.ReadFull(f.in, crlf[:]); err != nil {
 		return err
@@ -256,7 +260,7 @@ func (f *filter) ending(to io.Writer) error {
 	if string(crlf[:]) != "\r\n" {
 		return errors.New("a message is longer than it says")
 	}
-	_, err := to.Write(crlf[:])
+	_, err := f.out.Write(crlf[:])
 	return err
 }
 

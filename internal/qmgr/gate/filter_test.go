@@ -18,16 +18,16 @@ const hello = `CONNECT {"jwt":"j","sig":"s","name":"n","lang":"go","version":"1"
 func passed(said string) (string, error) {
 	var out bytes.Buffer
 	f := &filter{in: bufio.NewReaderSize(strings.NewReader(said), inBuffer), out: bufio.NewWriter(&out),
-		publish: func(who Caller, m Message) (time.Duration, string) {
+		publish: func(who Caller, m Message) (time.Duration, *Instead) {
 			switch {
 			case len(m.Subject) > 30:
-				return 0, RefusedSize
+				return 0, &Instead{Subject: RefusedSize}
 			case m.Subject == "kept.back":
-				return 0, Answered
+				return 0, &Instead{"ferry.ask.qmgr.ALPHA", m.Reply, []byte("no")}
 			case m.Subject == "later":
-				return time.Hour, ""
+				return time.Hour, nil
 			}
-			return 0, ""
+			return 0, nil
 		},
 		pause: func(time.Duration) { out.WriteString("paused,") },
 		admit: func(jwt string) (Caller, error) {
@@ -48,28 +48,28 @@ func TestFilter(t *testing.T) {
 	}
 	long := strings.Repeat("x", 100<<10)
 	for said, want := range map[string]string{
-		"PING\r\nPONG\r\n":                                                "PING\r\nPONG\r\n",
-		"ping\n":                                                          "PING\r\n",
-		"SUB  a.>\t 1\r\nSUB a q 2\r\nUNSUB 1 5":                          "SUB a.> 1\r\nSUB a q 2\r\n",
-		"UNSUB 1 5\r\n":                                                   "UNSUB 1 5\r\n",
-		"PUB a 3\r\nPUB\r\n":                                              "PUB a 3\r\nPUB\r\n",
-		"PUB\ta 0\r\n\r\n":                                                "PUB a 0\r\n\r\n",
-		"PUB a 0102400\r\n" + long + "\r\n":                               "PUB a 0102400\r\n" + long + "\r\n",
-		"HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                          "HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-		"PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n":                      "PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n",
-		"PUB a ferry.inbox.ALPHAX.y 2\r\nhi\r\nPING\r\n":                  "PUB ferry.refused.reply.ferry.inbox.ALPHAX.y 0\r\n\r\nPING\r\n",
-		"PUB a ferry.inbox.ALPHA. 0\r\n\r\n":                              "PUB ferry.refused.reply.ferry.inbox.ALPHA. 0\r\n\r\n",
-		"PUB " + strings.Repeat("a", 31) + " 2\r\nhi\r\nPING\r\n":         "PUB ferry.refused.size 0\r\n\r\nPING\r\n",
-		"HPUB a ferry.command.BETA.bob 2 4\r\nhihi\r\nPING\r\n":           "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
-		"PUB kept.back 2\r\nhi\r\nPING\r\n":                               "PING\r\n",
-		"PUB kept.back 102400\r\n" + long + "\r\nPING\r\n":                "PING\r\n",
-		"PING\r\nPUB later 2\r\nhi\r\n":                                   "PING\r\npaused,PUB later 2\r\nhi\r\n",
-		"PUB ferry.control.*.a 2\r\nhi\r\nPING\r\n":                       "PUB ferry.refused.subject 0\r\n\r\nPING\r\n",
-		"PUB * 0\r\n\r\nPUB > 0\r\n\r\nPUB a.> 0\r\n\r\n":                 strings.Repeat("PUB ferry.refused.subject 0\r\n\r\n", 3),
-		"PUB a..b 0\r\n\r\nPUB .a 0\r\n\r\nPUB a. 0\r\n\r\n":              strings.Repeat("PUB ferry.refused.subject 0\r\n\r\n", 3),
-		"PUB a.*b.c>.>d 0\r\n\r\n":                                        "PUB a.*b.c>.>d 0\r\n\r\n",
-		"PUB a $JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n":               "PUB ferry.refused.reply.$JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n",
-		"PUB a ferry.command.BETA.bob 102400\r\n" + long + "\r\nPING\r\n": "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
+		"PING\r\nPONG\r\n":                                                     "PING\r\nPONG\r\n",
+		"ping\n":                                                               "PING\r\n",
+		"SUB  a.>\t 1\r\nSUB a q 2\r\nUNSUB 1 5":                               "SUB a.> 1\r\nSUB a q 2\r\n",
+		"UNSUB 1 5\r\n":                                                        "UNSUB 1 5\r\n",
+		"PUB a 3\r\nPUB\r\n":                                                   "PUB a 3\r\nPUB\r\n",
+		"PUB\ta 0\r\n\r\n":                                                     "PUB a 0\r\n\r\n",
+		"PUB a 0102400\r\n" + long + "\r\n":                                    "PUB a 0102400\r\n" + long + "\r\n",
+		"HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                               "HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
+		"PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n":                           "PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n",
+		"PUB a ferry.inbox.ALPHAX.y 2\r\nhi\r\nPING\r\n":                       "PUB ferry.refused.reply.ferry.inbox.ALPHAX.y 0\r\n\r\nPING\r\n",
+		"PUB a ferry.inbox.ALPHA. 0\r\n\r\n":                                   "PUB ferry.refused.reply.ferry.inbox.ALPHA. 0\r\n\r\n",
+		"PUB " + strings.Repeat("a", 31) + " 2\r\nhi\r\nPING\r\n":              "PUB ferry.refused.size 0\r\n\r\nPING\r\n",
+		"HPUB a ferry.command.BETA.bob 2 4\r\nhihi\r\nPING\r\n":                "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
+		"PUB kept.back 2\r\nhi\r\nPING\r\n":                                    "PUB ferry.ask.qmgr.ALPHA 2\r\nno\r\nPING\r\n",
+		"PUB kept.back ferry.inbox.ALPHA.x 102400\r\n" + long + "\r\nPING\r\n": "PUB ferry.ask.qmgr.ALPHA ferry.inbox.ALPHA.x 2\r\nno\r\nPING\r\n",
+		"PING\r\nPUB later 2\r\nhi\r\n":                                        "PING\r\npaused,PUB later 2\r\nhi\r\n",
+		"PUB ferry.control.*.a 2\r\nhi\r\nPING\r\n":                            "PUB ferry.refused.subject 0\r\n\r\nPING\r\n",
+		"PUB * 0\r\n\r\nPUB > 0\r\n\r\nPUB a.> 0\r\n\r\n":                      strings.Repeat("PUB ferry.refused.subject 0\r\n\r\n", 3),
+		"PUB a..b 0\r\n\r\nPUB .a 0\r\n\r\nPUB a. 0\r\n\r\n":                   strings.Repeat("PUB ferry.refused.subject 0\r\n\r\n", 3),
+		"PUB a.*b.c>.>d 0\r\n\r\n":                                             "PUB a.*b.c>.>d 0\r\n\r\n",
+		"PUB a $JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n":                    "PUB ferry.refused.reply.$JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n",
+		"PUB a ferry.command.BETA.bob 102400\r\n" + long + "\r\nPING\r\n":      "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
 	} {
 		got, err := passed(hello + said)
 		if (err != io.EOF && err != io.ErrUnexpectedEOF) || got != greeted+want {

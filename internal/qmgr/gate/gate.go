@@ -41,8 +41,13 @@ const (
 	RefusedQuota   = Refused + "quota"
 )
 
-// Answered keeps back a message that Config.Publish has answered itself. The server hears nothing of the message.
-const Answered = "answered"
+// An Instead is published in the place of a message that is kept back. The server handles it as it would the message: after all
+// that the client said before, such as where it hears answers.
+type Instead struct {
+	Subject string // one of Refused, or one on which the client may publish
+	Reply   string
+	Body    []byte
+}
 
 // GreetTime is how long somebody may take to say who he is, over the worst line.
 const GreetTime = 10 * time.Second
@@ -66,9 +71,8 @@ type Config struct {
 	// client. The server checks the JWT itself, later.
 	Admit func(s tls.ConnectionState, jwt string) (Caller, error)
 	// Publish decides on a message of an admitted client before its body is passed on. The message is passed on after
-	// wait. If refused is not empty, the message is kept back: refused is one of the subjects above, or Answered. nil: the
-	// server decides alone.
-	Publish func(who Caller, m Message) (wait time.Duration, refused string)
+	// wait, or kept back if instead is not nil. nil: the server decides alone.
+	Publish func(who Caller, m Message) (wait time.Duration, instead *Instead)
 	// Name is whose connection it is; each has Most at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
