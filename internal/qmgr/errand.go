@@ -106,8 +106,10 @@ func (e *errand) allowed(asker string) bool {
 		return e.Durable != wire.Coordination
 	case opDurable:
 		return agent && (e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
-	case opForget, opOwner, opSetOwner, opStore:
+	case opForget, opOwner, opSetOwner:
 		return agent
+	case opStore: // everybody may withdraw what is his own
+		return agent || e.Store != nil && e.Store.Do == storeClear
 	case opStrangers, opPurge, opNotice:
 		return asker == wire.Coordination
 	case opClear:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,5 +126,61 @@ func TestStrangersGiveWay(t *testing.T) {
 	}
 	if got := left(StreamControl); !maps.Equal(got, map[string]uint64{"ferry.control.ALPHA.ANN": 1}) {
 		t.Errorf("of controls left are %v", got)
+	}
+}
+
+// What a member has stored that is none any more goes, and what waits for it; a user and an agent are told apart, and a token is
+// no pattern. Whoever is no administrator withdraws his own messages alone.
+func TestQueuesAreClearedOfAMember(t *testing.T) {
+	s := start(t, t.TempDir(), "")
+	c := connect(t, ConnConfig{Server: s})
+	ctx := testContext(t)
+	put := func(subjects ...string) {
+		t.Helper()
+		for _, subject := range subjects {
+			if err := store(t, c, subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := func() (all []string) {
+		t.Helper()
+		for _, stream := range commandStreams {
+			st, err := c.control.js().Stream(ctx, string(stream))
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := st.Info(ctx, jetstream.WithSubjectFilter(">"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = slices.AppendSeq(all, maps.Keys(info.State.Subjects))
+		}
+		slices.Sort(all)
+		return all
+	}
+	clear := func(who, token string) error {
+		_, err := s.about.registrar.do(ctx, who, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
+		return err
+	}
+	put("ferry.command.ALPHA.eve", "ferry.command.*.eve", "ferry.control.BETA.eve", "ferry.command.EVE.bob", "ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob")
+	for _, token := range []string{"", "*", ">", "e*", "a.b", ">.x", "a b"} {
+		if err := clear("authority", token); err == nil {
+			t.Errorf("%q is cleared", token)
+		}
+	}
+	wantKind(t, clear("eve", "bob"), transfer.KindDenied)
+	must(t, clear("authority", "eve"))
+	if got := left(); !slices.Equal(got, []string{"ferry.command.ALPHA.bob", "ferry.command.EVE.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob"}) {
+		t.Errorf("left of a user are %v", got)
+	}
+	must(t, ClearStored(ctx, c, "ALPHA"))
+	if got := left(); !slices.Equal(got, []string{"ferry.command.EVE.bob", "ferry.control.BETA.bob"}) {
+		t.Errorf("left of an agent are %v", got)
+	}
+	_, err := s.about.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &storeTask{Do: storeClear}}))
+	must(t, err)
+	if got := left(); len(got) > 0 {
+		t.Errorf("left of what bob has withdrawn are %v", got)
 	}
 }
