@@ -224,13 +224,13 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	return r, err
 }
 
-// clear has what is stored of a member that was revoked removed, and what waits for it: its requests must not run, and take the room of
-// others.
+// clear has the messages of a revoked member removed, and those that wait for it: its requests must not run, and they take the
+// room of others.
 func (d *Desk) clear(name identity.Name) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
 	defer cancel()
 	if err := qmgr.ClearStored(ctx, d.Conn, name.Token()); err != nil {
-		d.quiet.Warn("what is stored of a member that was revoked is not removed; revoke it once more", "name", name, "error", err)
+		d.quiet.Warn("the messages of a revoked member are not removed; revoke it once more", "name", name, "error", err)
 	}
 }
 

@@ -108,7 +108,7 @@ func (e *errand) allowed(asker string) bool {
 		return agent && (e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
 	case opForget, opOwner, opSetOwner:
 		return agent
-	case opStore: // everybody may withdraw what is his own
+	case opStore: // each member may withdraw its own messages
 		return agent || e.Store != nil && e.Store.Do == storeClear
 	case opStrangers, opPurge, opNotice:
 		return asker == wire.Coordination

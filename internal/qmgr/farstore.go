@@ -183,6 +183,11 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		f.quiet.Dropped(shortened(from, maxToken), "what is to be stored for an agent cannot be read", "error", err)
 		return
 	}
+	class, to := wire.ClassOf(subject)
+	if err := f.s.limits.admit(class, from, to, subject, len(data)); err != nil {
+		f.own.conn().Publish(inbox, streamError(noShare(err)))
+		return
+	}
 	f.own.conn().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})
 }
 

@@ -310,11 +310,7 @@ func (f *forwarder) handOn() (again bool) {
 
 // drain hands on all that is stored for an agent: what withdraws a request before the request.
 func (f *forwarder) drain(token, to string) error {
-	name, err := wire.AgentOf(token)
-	if err != nil {
-		return nil
-	}
-	for _, q := range []Queue{Controls(name), Commands(name)} {
+	for _, q := range []Queue{{Stream: StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: StreamCommand, Filter: "ferry.command." + token + ".>"}} {
 		st, err := f.own.js().Stream(f.ctx, string(q.Stream))
 		if err != nil {
 			return nil // there is none, or not now

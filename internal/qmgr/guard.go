@@ -32,7 +32,7 @@ type Guard struct {
 	// claims, also with the same ones.
 	Keep func(roles.Claims) error
 	// Enrolled reports whether the network has an agent with a token. Requests, commands and messages of stored delivery for
-	// others are refused. nil: nobody knows.
+	// others are refused. nil: no agent is unknown.
 	Enrolled func(token string) bool
 }
 

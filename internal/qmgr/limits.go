@@ -3,7 +3,6 @@ package qmgr
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -17,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// limits bound the messages that each member of the network publishes. What is stored is bounded by its share of the stream.
+// limits bound the messages that each member of the network publishes. Stored messages are bounded by a share of their stream.
 // Other messages are delayed where a member publishes too many of them.
 type limits struct {
 	s      *Server
@@ -127,12 +126,12 @@ func (l *limits) admit(class wire.Class, member, to, subject string, size int) e
 
 // publish decides on a message of a client before its body is read (gate.Config.Publish). Queue managers may publish
 // everything, and coordination and the authority as much as they have to say.
-func (l *limits) publish(who gate.Caller, m gate.Message) (wait time.Duration, instead *gate.Instead) {
+func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, instead *gate.Instead) {
 	if wire.TooLong(m.Subject) {
 		return 0, &gate.Instead{Subject: gate.RefusedSubject}
 	}
 	class, to := wire.ClassOf(m.Subject)
-	role := roles.Role(who.Role)
+	role := roles.Role(from.Role)
 	switch {
 	case class == wire.ClassData && !m.Headers || role == roles.Manager:
 		return 0, nil
@@ -143,23 +142,23 @@ func (l *limits) publish(who gate.Caller, m gate.Message) (wait time.Duration, i
 	}
 	pace := l.paces[class]
 	if pace != nil {
-		wait = pace.Take(who.Token, m.Size, time.Now())
+		wait = pace.Take(from.Token, m.Size, time.Now())
 	}
-	if !class.Stored() || !mayPublish(who, m.Subject) { // the server refuses the latter
+	if !class.Stored() || !mayPublish(from, m.Subject) { // the server refuses the latter
 		return wait, nil
 	}
 	switch {
 	case m.Size > maxMsgSize:
-		instead = refusal(who, m, gate.RefusedSize, jetstream.ErrStreamMessageExceedsMaximum.APIError())
+		instead = refusal(from, m, gate.RefusedSize, jetstream.ErrStreamMessageExceedsMaximum.APIError())
 	case class != wire.ClassEvent && !l.knows(to):
-		instead = refusal(who, m, gate.RefusedSubject, &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)})
+		instead = refusal(from, m, gate.RefusedSubject, &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)})
 	default:
-		if err := l.admit(class, who.Token, to, m.Subject, m.Size); err != nil {
-			instead = refusal(who, m, gate.RefusedQuota, &jetstream.APIError{Code: 503, ErrorCode: codeStoreMaxBytes, Description: err.Error()})
+		if err := l.admit(class, from.Token, to, m.Subject, m.Size); err != nil {
+			instead = refusal(from, m, gate.RefusedQuota, noShare(err))
 		}
 	}
 	if instead != nil && pace == nil { // its answer takes time, too
-		wait = l.paces[wire.ClassAsk].Take(who.Token, 0, time.Now())
+		wait = l.paces[wire.ClassAsk].Take(from.Token, 0, time.Now())
 	}
 	return wait, instead
 }
@@ -172,23 +171,32 @@ func (l *limits) knows(token string) bool {
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.
-func mayPublish(who gate.Caller, subject string) bool {
-	return roles.Covers(grants[roles.Role(who.Role)].For(who.Token).Publish, subject)
+func mayPublish(from gate.Caller, subject string) bool {
+	return roles.Covers(grants[roles.Role(from.Role)].For(from.Token).Publish, subject)
 }
 
 var grants = roles.Grants()
 
-// refusal is published instead of a message that is not stored. The client gets the answer that the stream would give: what
-// begins with refusedWord the queue manager sends back (responder.answer). A message without a reply the server refuses, under the
-// subject refused.
-func refusal(who gate.Caller, m gate.Message, refused string, why *jetstream.APIError) *gate.Instead {
-	answer, err := json.Marshal(struct {
-		Error *jetstream.APIError `json:"error"`
-	}{why})
-	if m.Reply == "" || err != nil {
+// refusal is published instead of a message that is not stored. The client gets the answer that the stream would give: the
+// queue manager sends back a question that begins with refusedWord (responder.answer). The server refuses a message without a reply,
+// under the subject refused.
+func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.APIError) *gate.Instead {
+	if m.Reply == "" {
 		return &gate.Instead{Subject: refused}
 	}
-	return &gate.Instead{Subject: wire.AskSubject(wire.Manager, who.Token), Reply: m.Reply, Body: append([]byte(refusedWord), answer...)}
+	return &gate.Instead{Subject: wire.AskSubject(wire.Manager, from.Token), Reply: m.Reply, Body: append([]byte(refusedWord), streamError(why)...)}
 }
 
 const refusedWord = "refused\n"
+
+// noShare is the error of a stream for a message that is not admitted.
+func noShare(err error) *jetstream.APIError {
+	return &jetstream.APIError{Code: 503, ErrorCode: codeStoreMaxBytes, Description: err.Error()}
+}
+
+// streamError is the answer of a stream that does not store a message.
+func streamError(why *jetstream.APIError) []byte {
+	return wire.Marshal(struct {
+		Error *jetstream.APIError `json:"error"`
+	}{why})
+}

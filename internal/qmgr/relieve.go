@@ -27,8 +27,8 @@ func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone 
 	return gone, c.explain(err, "the streams of commands", 0)
 }
 
-// clear removes the messages of a member from the streams, and those that wait for it where it is an agent. What it has put on record
-// stays, and what it has put in application queues is theirs.
+// clear removes the messages of a member from the streams, and those that wait for it where it is an agent. Its audit records and its
+// messages in application queues stay.
 func (l library) clear(ctx context.Context, token string) (err error) {
 	if token == "" || len(token) > maxToken || !isPrintable(token) || strings.ContainsAny(token, ".*>") {
 		return transfer.Errorf(transfer.KindUsage, "%.80q is the token of no member", token)
@@ -43,7 +43,7 @@ func (l library) clear(ctx context.Context, token string) (err error) {
 	for stream, subjects := range doomed {
 		s, failed := l.js().Stream(ctx, string(stream))
 		if errors.Is(failed, jetstream.ErrStreamNotFound) {
-			continue // nobody has stored anything
+			continue
 		}
 		for _, subject := range subjects {
 			if failed == nil {

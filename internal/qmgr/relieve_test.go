@@ -129,8 +129,8 @@ func TestStrangersGiveWay(t *testing.T) {
 	}
 }
 
-// What a member has stored that is none any more goes, and what waits for it; a user and an agent are told apart, and a token is
-// no pattern. Whoever is no administrator withdraws his own messages alone.
+// The messages of a former member are removed, and those that wait for it. A user and an agent are told apart, and a token is
+// no pattern. A user withdraws its own messages alone.
 func TestQueuesAreClearedOfAMember(t *testing.T) {
 	s := start(t, t.TempDir(), "")
 	c := connect(t, ConnConfig{Server: s})
@@ -159,8 +159,8 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	clear := func(who, token string) error {
-		_, err := s.about.registrar.do(ctx, who, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
+	clear := func(as, token string) error {
+		_, err := s.about.registrar.do(ctx, as, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
 		return err
 	}
 	put("ferry.command.ALPHA.eve", "ferry.command.*.eve", "ferry.control.BETA.eve", "ferry.command.EVE.bob", "ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob")

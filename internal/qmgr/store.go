@@ -107,7 +107,7 @@ const (
 	storeReader   = "reader"   // the reader of a shelf is made, for whole messages
 	storeTrim     = "trim"     // what the agent has taken goes
 	storePurge    = "purge"    // what the agent has sent goes
-	storeClear    = "clear"    // all that a member has in any stream goes, and all that waits for it
+	storeClear    = "clear"    // the messages of a member are removed, and those that wait for it
 )
 
 // A storeTask is what an agent has done with its own part of StreamStore.

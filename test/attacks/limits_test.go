@@ -191,3 +191,32 @@ func TestNobodyWritesToUnknownAgents(t *testing.T) {
 		t.Errorf("an agent that was revoked: %v", err)
 	}
 }
+
+// A revocation removes the queued messages of a user at once, and leaves those of others.
+func TestRevocationGivesTheRoomBack(t *testing.T) {
+	n, _ := attended(t)
+	admin := n.asker(n.identity(identity.User, "admin", roles.Admin))
+	bob, err := n.connect(n.identity(identity.User, "bob", roles.User))
+	must(t, err)
+	must(t, bob.Healthy(n.ctx))
+	eve := n.library(n.identity(identity.User, "eve", roles.Auditor))
+	if stored := hostile(t, n, eve, 60, 100_000, func(i int) string { return fmt.Sprintf("ferry.command.NOSUCH%d.eve", i%10) }); stored != 60 {
+		t.Errorf("%d messages of eve are stored", stored)
+	}
+	hostile(t, n, eve, 5, 100_000, func(int) string { return "ferry.control.ALPHA.eve" })
+	works(t, bob)
+	began := time.Now()
+	must(t, admin.Revoke(n.ctx, identity.Name{Network: n.Network(), Role: identity.User, Name: "eve"}))
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the revocation took %s", took)
+	}
+	js, err := jetstream.New(n.library(n.qm))
+	must(t, err)
+	for _, stream := range []string{roles.StreamCommand, roles.StreamControl} {
+		s, err := js.Stream(n.ctx, stream)
+		must(t, err)
+		if left := s.CachedInfo().State.Msgs; left != 1 {
+			t.Errorf("%s has %d messages; bob's is one", stream, left)
+		}
+	}
+}

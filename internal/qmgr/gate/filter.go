@@ -189,7 +189,7 @@ func (f *filter) message(op string, args []string, sizes int) error {
 	return f.ending()
 }
 
-// decide returns what is published instead of a message; nil for the message itself. It returns when that is due.
+// decide returns the message that is published instead of m; nil for m itself. It returns when that one is due.
 func (f *filter) decide(m Message) (*Instead, error) {
 	switch {
 	case m.Reply != "" && !f.mayReply(m.Reply):
@@ -210,7 +210,7 @@ func (f *filter) decide(m Message) (*Instead, error) {
 }
 
 // literal reports whether a subject has no wildcard and no empty token. A server takes a wildcard in the subject of a message
-// for a token like others, and stores the message: a removal of what is stored by that subject would remove the messages of others.
+// for a token like others, and stores the message. To remove messages by that subject would remove those of others.
 func literal(subject string) bool {
 	if strings.IndexByte(subject, '*') >= 0 || strings.IndexByte(subject, '>') >= 0 {
 		for token := range strings.SplitSeq(subject, ".") {

@@ -18,7 +18,7 @@ const hello = `CONNECT {"jwt":"j","sig":"s","name":"n","lang":"go","version":"1"
 func passed(said string) (string, error) {
 	var out bytes.Buffer
 	f := &filter{in: bufio.NewReaderSize(strings.NewReader(said), inBuffer), out: bufio.NewWriter(&out),
-		publish: func(who Caller, m Message) (time.Duration, *Instead) {
+		publish: func(_ Caller, m Message) (time.Duration, *Instead) {
 			switch {
 			case len(m.Subject) > 30:
 				return 0, &Instead{Subject: RefusedSize}

@@ -72,7 +72,7 @@ type Config struct {
 	Admit func(s tls.ConnectionState, jwt string) (Caller, error)
 	// Publish decides on a message of an admitted client before its body is passed on. The message is passed on after
 	// wait, or kept back if instead is not nil. nil: the server decides alone.
-	Publish func(who Caller, m Message) (wait time.Duration, instead *Instead)
+	Publish func(from Caller, m Message) (wait time.Duration, instead *Instead)
 	// Name is whose connection it is; each has Most at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
@@ -81,7 +81,7 @@ type Config struct {
 	Log       *slog.Logger
 }
 
-// A Message is what the first line of a message says.
+// A Message is the first line of a message.
 type Message struct {
 	Subject string // without wildcards
 	Reply   string // one of the client's own; "" for none

@@ -66,7 +66,7 @@ type waiting struct {
 	fresh      int // newest ones that were admitted after the last look
 }
 
-// A holder is what one member holds.
+// A holder is the account of one member.
 type holder struct {
 	amount
 	subjects int
@@ -183,7 +183,7 @@ type Pace struct {
 	rate Rate
 
 	mu      sync.Mutex
-	members map[string]time.Time // when what the member has published would have been published at its rate
+	members map[string]time.Time // the end of its messages, if they were published at the rate
 }
 
 // NewPace returns a Pace at which each member may publish.

@@ -88,7 +88,7 @@ func TestLegitimateLoadIsAdmitted(t *testing.T) {
 	}
 }
 
-// A look gives the room of messages that are gone back, oldest first. What was admitted since the last look stays charged.
+// A look gives the room of messages that are gone back, oldest first. Messages that were admitted since the last look stay charged.
 func TestALookGivesRoomBack(t *testing.T) {
 	s := stockOf(Share{Member: 1, Destination: 16}, 200*mib, 1000)
 	const subject = "ferry.command.ALPHA.bob"
@@ -128,7 +128,7 @@ func TestALookGivesRoomBack(t *testing.T) {
 	}
 }
 
-// The books of a stream are bounded, whatever one member does.
+// The books of a stream are bounded.
 func TestBooksAreBounded(t *testing.T) {
 	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
 	var err error
