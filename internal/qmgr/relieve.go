@@ -12,9 +12,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// Relieve removes commands for agents that have never read any and that keep does not know by their tokens. It does so in
-// each stream of commands of which more than half is used: such commands take the room of others, and no agent reads
-// them. It returns the number of messages that are gone.
+// Relieve removes commands for agents that have never read any and that keep does not know by their tokens, from each stream of
+// commands that is more than half full: such commands take the room of others, and no agent reads them. It returns the number of
+// messages that are gone.
 func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone uint64, err error) {
 	if !c.control.up.Load() {
 		return 0, c.away()

@@ -181,6 +181,6 @@ func TestQueuesAreClearedOfAMember(t *testing.T) {
 	_, err := s.about.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &storeTask{Do: storeClear}}))
 	must(t, err)
 	if got := left(); len(got) > 0 {
-		t.Errorf("left of what bob has withdrawn are %v", got)
+		t.Errorf("left of the messages that bob has withdrawn are %v", got)
 	}
 }

@@ -150,7 +150,7 @@ func TestOneMemberDoesNotFillTheQueue(t *testing.T) {
 	}
 }
 
-// What a member has stored counts until it is read: then there is room for more.
+// Messages of a member count until they are read. Then there is room for more.
 func TestRoomComesBack(t *testing.T) {
 	n := newNetwork(t)
 	alpha, err := n.connect(n.identity(identity.Agent, "ALPHA", roles.Agent))
