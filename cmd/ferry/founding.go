@@ -284,7 +284,7 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep}, nil
+	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
 }
 
 // attend has the authority answer until stop, over the queue manager and, while a token is

@@ -552,6 +552,12 @@ func (a *Authority) Role(name identity.Name) roles.Role {
 	return n.role
 }
 
+// Enrolled reports whether an agent with a token was enrolled, and was not revoked.
+func Enrolled(a *Authority, token string) bool {
+	name, err := transfer.ParsePath(token)
+	return err == nil && a.Role(identity.Name{Network: a.Network(), Role: identity.Agent, Name: string(name)}) == roles.Agent
+}
+
 // Revoked reports whether what was issued to a name last was revoked.
 func (a *Authority) Revoked(name identity.Name) bool {
 	a.mu.Lock()

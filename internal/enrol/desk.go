@@ -226,8 +226,8 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	case opRevoke:
 		err = a.Revoke(name, who.String())
 		d.Changed()
-		if err == nil && name.Role == identity.Agent {
-			d.clear(transfer.AgentName(name.Name))
+		if err == nil && (name.Role == identity.Agent || name.Role == identity.User) {
+			d.clear(name)
 		}
 	case opPolicy:
 		err = a.SetPolicy(q.Policy, who)
@@ -298,12 +298,13 @@ func (d *Desk) test(who identity.Name, all []Question) (answers []Decision, err 
 	return answers, nil
 }
 
-// clear has what is stored of an agent that was revoked, and for it, removed: nobody takes it.
-func (d *Desk) clear(agent transfer.AgentName) {
+// clear has the messages of a revoked member removed, and those that wait for it: its requests must not run, and they take the
+// room of others.
+func (d *Desk) clear(name identity.Name) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
 	defer cancel()
-	if err := qmgr.ClearStored(ctx, d.Conn, agent); err != nil {
-		d.quiet.Warn("what is stored of an agent that was revoked is not removed; `ferry agent rm` removes it", "agent", agent, "error", err)
+	if err := qmgr.ClearStored(ctx, d.Conn, name.Token()); err != nil {
+		d.quiet.Warn("the messages of a revoked member are not removed; revoke it once more", "name", name, "error", err)
 	}
 }
 

@@ -53,6 +53,7 @@ type Grant struct {
 // The streams and durables that a queue manager keeps for Ferry.
 const (
 	StreamCommand = "FERRY_COMMAND"
+	StreamControl = "FERRY_CONTROL"
 	StreamEvent   = "FERRY_EVENT"
 	StreamStore   = "FERRY_STORE"
 	StreamOwner   = "FERRY_OWNER"
@@ -109,7 +110,7 @@ func Grants() map[Role]Grant {
 		"ferry.event." + Self,
 		"ferry.command." + Self + "." + Self,
 		"ferry.queue.*." + Self + ".*", "ferry.queued.*." + Self + ".*.*", // messages of application queues, and receipts
-	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
+	}, reads(StreamCommand, DurableCommand+Self), reads(StreamControl, DurableControl+Self), reads(StreamStore, DurableStore+Self))
 	if failpoint.Planted("template-too-wide") {
 		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
 	}

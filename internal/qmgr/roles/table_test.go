@@ -160,7 +160,7 @@ func subjects() []string {
 		}
 	}
 
-	for _, stream := range []string{roles.StreamCommand, roles.StreamEvent, roles.StreamStore, roles.StreamOwner, roles.StreamHold} {
+	for _, stream := range []string{roles.StreamCommand, roles.StreamControl, roles.StreamEvent, roles.StreamStore, roles.StreamOwner, roles.StreamHold} {
 		for _, op := range []string{"STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "STREAM.INFO", "STREAM.SNAPSHOT", "STREAM.RESTORE",
 			"STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.PEER.REMOVE", "STREAM.LEADER.STEPDOWN", "CONSUMER.NAMES", "CONSUMER.LIST", "CONSUMER.CREATE", "DIRECT.GET"} {
 			all = append(all, "$JS.API."+op+"."+stream)
