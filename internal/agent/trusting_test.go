@@ -20,6 +20,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 	"ferry/internal/word"
 )
@@ -162,10 +163,10 @@ func errorOf(e *transfer.Error) error {
 // after 30 days it accepts nothing new, until it hears something again.
 func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 	s := newTrusted(t)
-	doc, err := s.net.Trust()
+	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	stop := s.run()
-	s.must(s.master.Publish(wire.Trust, doc))
+	s.must(s.master.Publish(wire.Rules, doc))
 	s.says(wire.AgentReady, "")
 	if k := s.submit(); k != transfer.KindNone {
 		t.Errorf("what is said of a request is of kind %s", k)
@@ -195,13 +196,13 @@ func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 	s := newTrusted(t)
 	defer s.run()()
-	old, err := s.net.Trust()
+	old, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	gone := authoritytest.Identity(t, s.net, identity.Agent, "BETA", roles.Agent)
 	s.must(s.net.Revoke(gone.Name(), ""))
-	doc, err := s.net.Trust()
+	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
-	others, err := authoritytest.New(t).Trust()
+	others, err := authoritytest.New(t).Trust(trust.Rules)
 	s.must(err)
 
 	refuses := func() bool {
@@ -210,8 +211,8 @@ func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 	if refuses() {
 		t.Fatal("somebody is refused who was not revoked")
 	}
-	s.must(s.master.Publish(wire.Trust, old))
-	s.must(s.master.Publish(wire.Trust, doc))
+	s.must(s.master.Publish(wire.Rules, old))
+	s.must(s.master.Publish(wire.Rules, doc))
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !refuses() {
@@ -222,7 +223,7 @@ func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 		}
 	}
 	for _, x := range [][]byte{old, others, []byte("x"), nil} {
-		s.must(s.master.Publish(wire.Trust, x))
+		s.must(s.master.Publish(wire.Rules, x))
 	}
 	s.beat() // which comes after them
 	if !refuses() {

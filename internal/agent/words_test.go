@@ -18,6 +18,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 	"ferry/internal/word"
 )
@@ -47,7 +48,7 @@ func newCourier(t *testing.T, duties ...duty.Maker) *courier {
 	})
 	s.must(err)
 	t.Cleanup(stop)
-	doc, err := s.net.Trust()
+	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	end := s.run()
 	t.Cleanup(func() { end() })

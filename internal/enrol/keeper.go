@@ -39,6 +39,8 @@ type KeeperConfig struct {
 	Who     string        // for people: the agent, or coordination
 	Sandbox *policy.Rules // nil: none
 	Fold    access.Fold
+	// Bare has the keeper take trust documents, without rules. Its Judge then allows nothing.
+	Bare bool
 	// Kept is the document that was kept for a network, nil if there is none; Keep keeps one in its
 	// place, durably.
 	Kept func(network string) ([]byte, error)
@@ -68,7 +70,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.held, err = trust.NewHolder(k.self.Trust(), network, kept); err != nil {
+	if k.held, err = trust.NewHolder(k.self.Trust(), network, trust.Form(!cfg.Bare), kept); err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the trust document that %s has kept cannot be used: %w", cfg.Who, err)
 	}
 	k.apply()
@@ -84,7 +86,7 @@ func (k *Keeper) Listen(ctx context.Context, run func(func())) (stop func(), err
 	if k.self == nil {
 		return func() {}, nil
 	}
-	if stop, err = k.cfg.Conn.Subscribe(wire.Trust, k.heard); err != nil {
+	if stop, err = k.cfg.Conn.Subscribe(k.subject(), k.heard); err != nil {
 		return nil, err
 	}
 	first, cancel := context.WithTimeout(ctx, trustFirst)
@@ -92,6 +94,14 @@ func (k *Keeper) Listen(ctx context.Context, run func(func())) (stop func(), err
 	cancel()
 	run(func() { k.askLoop(ctx, asked) })
 	return stop, nil
+}
+
+// subject is where the authority publishes the documents that the keeper takes.
+func (k *Keeper) subject() string {
+	if k.cfg.Bare {
+		return wire.Trust
+	}
+	return wire.Rules
 }
 
 // Again has the authority asked now: what it published while the connection was lost is published again
@@ -141,7 +151,7 @@ func (k *Keeper) ask(ctx context.Context) bool {
 	if err != nil || doc == nil {
 		return false
 	}
-	k.heard(qmgr.Message{Subject: wire.Trust, Data: doc})
+	k.heard(qmgr.Message{Subject: k.subject(), Data: doc})
 	return true
 }
 

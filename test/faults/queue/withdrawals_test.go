@@ -107,7 +107,7 @@ func (w *withdrawing) round(k, serial int) {
 		w.cancel()
 	}
 	if way == lost {
-		w.Wire().Drop(command, "ferry.control.>")
+		w.Wire().Drop(control, "ferry.control.>")
 	}
 	if !w.Running("ALPHA") {
 		w.Start("ALPHA")
