@@ -13,6 +13,7 @@ import (
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/word"
 )
 
 // What the authority did: the words of a journal's records.
@@ -26,6 +27,7 @@ const (
 	actSigned   = "signed"   // a trust document, Number
 	actRotated  = "rotated"  // began to sign with the keys of a generation, Number
 	actRemoved  = "removed"  // had a queue manager taken out of its cluster, or tried to
+	actAsked    = "asked"    // took a signed question, Author, that it obeyed or refused then
 	actFinished = "finished" // gave up the generation Number, of which nothing is in use
 )
 
@@ -43,6 +45,8 @@ type Act struct {
 	Why string `json:"why,omitempty"`
 
 	Number uint64 `json:"number,omitempty"`
+
+	Author *word.Author `json:"author,omitempty"` // of the question; of actAsked
 }
 
 // Keys are what an identity was signed for.
@@ -207,6 +211,7 @@ type state struct {
 	names   map[string]*issued // by URI
 	revoked map[Keys]time.Time // until when what was signed for them would have been good
 	owner   map[string]string  // the name that a key was signed for, by either public key
+	asked   map[transfer.ID]time.Time
 	signed  signed
 	policy  string // the hash of the rules
 
@@ -256,6 +261,7 @@ func (s *state) take(a *Act) {
 	if s.tokens == nil {
 		s.signed.stale = true
 		s.tokens, s.names, s.revoked, s.owner = map[string]*token{}, map[string]*issued{}, map[Keys]time.Time{}, map[string]string{}
+		s.asked = map[transfer.ID]time.Time{}
 	}
 	switch a.Act {
 	case actRotated:
@@ -304,6 +310,10 @@ func (s *state) take(a *Act) {
 			t.told = a.Time
 		} else if n := s.names[a.Name]; n != nil {
 			n.told = a.Time
+		}
+	case actAsked:
+		if a.Author != nil {
+			s.asked[a.Author.ID] = a.Time
 		}
 	case actPolicy:
 		s.policy, s.signed.stale = a.Token, true

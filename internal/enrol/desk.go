@@ -17,12 +17,14 @@ import (
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // An ask is what somebody who is in the network asks its authority, on
-// wire.AskSubject("authority", …): the subject says who. Unknown fields are ignored.
+// wire.AskSubject("authority", …): the subject says who, and the author signs it (word.Authority). Unknown fields are ignored.
 type ask struct {
 	V     int            `json:"v"`
+	ID    transfer.ID    `json:"id,omitzero"` // of the word; none of what is not signed
 	Op    op             `json:"op"`
 	Name  string         `json:"name,omitempty"` // as a URI
 	Role  roles.Role     `json:"role,omitempty"`
@@ -71,6 +73,15 @@ const (
 	opMember     op = "member"     // the queue manager Which is no member of its cluster any more; of who has the authority admin
 )
 
+// signed reports whether an op takes the signature of its author. Whoever asks for a renewal proves the keys, and the document is
+// signed by the authority.
+func (o op) signed() bool { return o != opRenew && o != opTrust }
+
+// changes reports whether an op changes anything, so that it is done once.
+func (o op) changes() bool {
+	return o.signed() && o != opRules && o != opTest && o != opTokens && o != opIdentities
+}
+
 // A reply is what the authority says.
 type reply struct {
 	V          int                   `json:"v"`
@@ -106,6 +117,7 @@ type Desk struct {
 	Log     *slog.Logger
 
 	quiet *quiet.Log
+	words *word.Checker
 	slots chan struct{}
 	tasks sync.WaitGroup
 
@@ -115,6 +127,7 @@ type Desk struct {
 // Attend answers until stop.
 func (d *Desk) Attend() (stop func(), err error) {
 	d.quiet = quiet.New(d.Log, time.Now)
+	d.words = word.NewChecker(d.Conn.Identity())
 	d.slots = make(chan struct{}, deskInAll)
 	working := make(chan struct{}, deskAtOnce)
 	unsubscribe, err := d.Conn.Subscribe(wire.AllAsks(wire.Authority), func(m qmgr.Message) {
@@ -150,9 +163,13 @@ func (d *Desk) answer(m qmgr.Message) {
 	}
 }
 
-func (d *Desk) do(token string, body []byte) (r reply, err error) {
+func (d *Desk) do(token string, message []byte) (r reply, err error) {
 	a := d.Authority
 	var q ask
+	signed, body, err := word.Open(message)
+	if err != nil {
+		return r, err
+	}
 	if len(body) > maxAsk {
 		return r, transfer.Errorf(transfer.KindTooLarge, "a question of %d bytes; the limit is %d", len(body), maxAsk)
 	}
@@ -169,10 +186,18 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		r.Grant = grantAnswer(g)
 		return r, err
 	}
-	switch q.Op {
-	case opTrust:
+	if q.Op == opTrust {
 		r.Trust, err = d.document(who)
 		return r, err
+	}
+	by, err := d.words.Check(signed, body, word.Authority, q.ID, token, time.Now())
+	if err == nil {
+		err = authority.Speaks(a, by)
+	}
+	if err != nil {
+		return r, err
+	}
+	switch q.Op {
 	case opRules:
 		if err = d.maySeeRules(who); err == nil {
 			r.Trust, err = a.Trust(trust.Rules)
@@ -191,6 +216,11 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	}
 	if err := d.may(who, name, &q); err != nil {
 		return r, err
+	}
+	if q.Op.changes() && !ownPipe(who, &q) {
+		if err := authority.Ask(a, by, string(q.Op)); err != nil {
+			return r, err
+		}
 	}
 	switch q.Op {
 	case opEnrol:
@@ -392,9 +422,17 @@ const askTime = 10 * time.Second
 
 func (a Asker) ask(ctx context.Context, q ask) (r reply, err error) {
 	q.V = 1
+	now, self := time.Now(), a.Conn.Identity()
+	if q.Op.signed() {
+		q.ID = transfer.NewID(now)
+	}
 	body, err := json.Marshal(q)
 	if err != nil {
 		return r, err
+	}
+	if q.Op.signed() && self != nil {
+		to := identity.Name{Network: self.Name().Network, Role: identity.Authority}
+		body = word.Sign(self, word.Statement{Kind: word.Authority, To: to, ID: q.ID}, body, now)
 	}
 	data, err := a.Conn.Request(ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), body, askTime)
 	if transfer.KindOf(err) == transfer.KindUnreachable {

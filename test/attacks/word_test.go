@@ -3,6 +3,7 @@ package attacks
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/client"
 	"ferry/internal/clock"
+	"ferry/internal/enrol"
 	"ferry/internal/identity"
 	"ferry/internal/mftxml"
 	"ferry/internal/qmgr"
@@ -130,13 +132,67 @@ func TestNobodySpeaksForRoot(t *testing.T) {
 	_, err = l.as("bob").Submit(l.ctx, forged, nil)
 	denied("a request as bob that the queue manager has signed", err)
 
+	// The authority.
+	asker := enrol.Asker{Conn: far.Conn}
+	denied("rules as root", asker.SetPolicy(l.ctx, []byte(`{"v":1,"rules":[{"name":"all","who":["*"],"may":["admin","source","destination"],"read":["**"],"write":["**"]}]}`)))
+	denied("a revocation as root", asker.Revoke(l.ctx, l.bob.Name()))
+	_, err = asker.NewToken(l.ctx, identity.Name{Network: l.Network(), Role: identity.Manager, Name: "NEW"}, roles.Manager, time.Hour)
+	denied("a token as root", err)
+	_, err = asker.Identities(l.ctx)
+	denied("a list of identities as root", err)
+	data, err := far.Conn.Request(l.ctx, wire.AskSubject(wire.Authority, "root"), []byte(`{"v":1,"op":"revoke","name":"`+l.bob.Name().String()+`"}`), 90*time.Second)
+	must(t, err)
+	if !strings.Contains(string(data), `not signed by its author`) {
+		t.Errorf("a revocation that is not signed is answered with %s", data)
+	}
+	if l.Role(l.bob.Name()) == "" || l.Role(l.root.Name()) != roles.Admin {
+		t.Error("bob was revoked")
+	}
+
 	if p, err := bobs.Status(l.ctx, client.Of(q)); err != nil || p.State.Final() {
 		t.Errorf("the transfer of bob is %+v, %v", p, err)
 	}
 	if _, err := bobs.Status(l.ctx, client.Of(forged)); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the forged transfer: %v", err)
 	}
+	if err := (enrol.Asker{Conn: roots.Conn}).Revoke(l.ctx, l.bob.Name()); err != nil || l.Role(l.bob.Name()) != "" {
+		t.Errorf("root cannot revoke: %v", err)
+	}
 	if _, err := roots.Cancel(l.ctx, client.Transfer{Source: "ALPHA", ID: q.ID}); err != nil {
 		t.Errorf("root cannot cancel: %v", err)
+	}
+}
+
+// A queue manager repeats questions of root to the authority. They are not obeyed twice.
+func TestTheAuthorityObeysOnce(t *testing.T) {
+	n, _ := attended(t)
+	root, bob := n.identity(identity.User, "root", roles.Admin), n.identity(identity.User, "bob", roles.User)
+	as, err := qmgr.Connect(n.ctx, qmgr.ConnConfig{URL: n.server.URL(), Identity: n.qm, Self: "root", Timeout: 30 * time.Second})
+	must(t, err)
+	t.Cleanup(as.Close)
+	heard := make(chan []byte, 16)
+	stop, err := as.Subscribe(wire.AskSubject(wire.Authority, "root"), func(m qmgr.Message) { heard <- m.Data })
+	must(t, err)
+	t.Cleanup(stop)
+	must(t, as.Healthy(n.ctx))
+
+	asker := n.asker(root)
+	rules := func(name string) []byte {
+		return []byte(`{"v":1,"rules":[{"name":"` + name + `","who":["role:admin"],"may":["admin","enrol"]}]}`)
+	}
+	must(t, asker.SetPolicy(n.ctx, rules("first")))
+	must(t, asker.SetPolicy(n.ctx, rules("second")))
+	must(t, asker.Revoke(n.ctx, bob.Name()))
+	n.identity(identity.User, "bob", roles.User) // with new keys
+	for range 3 {
+		data := <-heard
+		answer, err := as.Request(n.ctx, wire.AskSubject(wire.Authority, "root"), data, 90*time.Second)
+		must(t, err)
+		if !strings.Contains(string(answer), "was asked before") {
+			t.Errorf("the repeat of %s is answered with %s", data, answer)
+		}
+	}
+	if !strings.Contains(string(n.Policy()), "second") || n.Role(bob.Name()) == "" {
+		t.Errorf("the rules are %s, and bob is %q", n.Policy(), n.Role(bob.Name()))
 	}
 }
