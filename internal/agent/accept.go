@@ -62,7 +62,7 @@ func (a *intake) submitted(d qmgr.Delivery) {
 		a.poisonous(d, s, err)
 		return
 	}
-	by, unproved := a.gate.author(signed, body, word.Submit, s.Request.ID, d)
+	by, unproved := a.gate.author(signed, body, word.Submit, s.Request.ID, wire.LastToken(d.Subject))
 	if unproved != nil {
 		a.unproved(d, s.Request.ID, s.Reply, unproved)
 		return

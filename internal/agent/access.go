@@ -9,7 +9,6 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
-	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/internal/word"
@@ -40,13 +39,13 @@ func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
 	return g, err
 }
 
-// author is the author of a delivered message, which says that it is of a kind and has an ID. In a network without identities nothing
+// author is the author of a message of a principal, which says that it is of a kind and has an ID. In a network without identities nothing
 // is signed, and there is none.
-func (g *gatekeeper) author(signed *word.Word, body []byte, kind word.Kind, id transfer.ID, d qmgr.Delivery) (*word.Author, error) {
+func (g *gatekeeper) author(signed *word.Word, body []byte, kind word.Kind, id transfer.ID, principal string) (*word.Author, error) {
 	if g.words == nil {
 		return nil, nil
 	}
-	return g.words.Check(signed, body, kind, id, wire.LastToken(d.Subject), g.cfg.Clock.Now())
+	return g.words.Check(signed, body, kind, id, principal, g.cfg.Clock.Now())
 }
 
 // waits is why nothing new is accepted, an error that waits; nil where it is.

@@ -18,6 +18,7 @@ import (
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // The answers of an agent to questions.
@@ -42,24 +43,34 @@ func (a *answers) asked(m qmgr.Message) {
 		return
 	}
 
-	ask, err := wire.DecodeAsk(m.Data)
+	signed, body, err := word.Open(m.Data)
+	ask := &asking{}
+	if err == nil {
+		ask.Ask, err = wire.DecodeAsk(body)
+	}
 	ans := wire.Answer{V: wire.Version}
 	who := wire.LastToken(m.Subject)
 	if err == nil {
 		ask.Principal, ans.ID = who, ask.ID
 		q, known := questions[ask.Kind]
-		if known {
+		_, ofDuty := a.duties.questions[ask.Kind]
+		if q.signed || ofDuty {
+			err = a.proved(ask, signed, body)
+		}
+		if err == nil && known {
 			err = a.gate.answers(who, q.needs)
 		}
-		_, ofDuty := a.duties.questions[ask.Kind]
+		if err == nil && q.once {
+			err = a.once(ask)
+		}
 		switch {
-		case ofDuty:
-			err = a.duties.ask(a, ask, &ans)
 		case err != nil:
+		case ofDuty:
+			err = a.duties.ask(a, ask.Ask, &ans)
 		case !known:
 			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
 		case q.files:
-			a.previewed(m.Reply, ask)
+			a.previewed(m.Reply, ask.Ask)
 			return
 		default:
 			err = q.answer(a, ask, &ans)
@@ -70,20 +81,54 @@ func (a *answers) asked(m qmgr.Message) {
 	a.answer(who, m.Reply, ans)
 }
 
+// An asking is a question that was read. Its author has signed it; nil: nobody has, or must.
+type asking struct {
+	*wire.Ask
+	author *word.Author
+}
+
+// proved checks the signature of a question.
+func (a *answers) proved(ask *asking, signed *word.Word, body []byte) (err error) {
+	var id transfer.ID
+	if signed != nil {
+		id = signed.ID // a question has no ID of its own
+	}
+	ask.author, err = a.gate.author(signed, body, word.Ask, id, ask.Principal)
+	return err
+}
+
+// once puts a signed question on record before it changes anything. The error is of KindConflict for one that is on record already.
+func (a *answers) once(ask *asking) error {
+	if ask.author == nil {
+		return nil
+	}
+	id := ask.author.ID
+	return a.ledger.Update(func(t *ledger.Tx) error {
+		if seen, _, err := t.Command(id); err != nil {
+			return err
+		} else if floor := t.CommandFloor(); seen != "" || string(id[:]) <= string(floor[:]) {
+			return transfer.Errorf(transfer.KindConflict, "the question %s was asked before, and is not obeyed twice", id)
+		}
+		return t.PutCommand(id, ask.author.Sum, nil)
+	})
+}
+
 // A question is what a kind of question needs, and how it is answered.
 type question struct {
 	needs  transfer.Authority
 	files  bool // by previewed, because directories are read for it
-	answer func(*answers, *wire.Ask, *wire.Answer) error
+	signed bool // by its author
+	once   bool // it changes something
+	answer func(*answers, *asking, *wire.Answer) error
 }
 
 // questions is the table of what an agent is asked.
 var questions = map[wire.Kind]question{
-	wire.AskPing: {transfer.AuthNone, false, func(a *answers, ask *wire.Ask, ans *wire.Answer) error {
+	wire.AskPing: {transfer.AuthNone, false, false, false, func(a *answers, ask *asking, ans *wire.Answer) error {
 		ans.Beat = a.gate.visible(ask.Principal, a.beat())
 		return nil
 	}},
-	wire.AskStatus: {transfer.AuthNone, false, func(a *answers, ask *wire.Ask, ans *wire.Answer) (err error) {
+	wire.AskStatus: {transfer.AuthNone, false, false, false, func(a *answers, ask *asking, ans *wire.Answer) (err error) {
 		p, err := a.status(ask.ID)
 		if err == nil {
 			err = a.gate.sees(ask.Principal, p)
@@ -93,17 +138,17 @@ var questions = map[wire.Kind]question{
 		}
 		return err
 	}},
-	wire.AskBegun:   {transfer.AuthNone, false, (*answers).askBegun},
-	wire.AskWitness: {transfer.AuthNone, false, (*answers).askWitness},
-	wire.AskAccept:  {transfer.AuthAdmin, false, (*answers).askAccept},
-	wire.AskSet:     {transfer.AuthAdmin, false, (*answers).askSet},
-	wire.AskPreview: {transfer.AuthSource, true, nil},
-	wire.AskList:    {transfer.AuthSource, true, nil},
-	wire.AskLook:    {transfer.AuthDest, true, nil},
+	wire.AskBegun:   {transfer.AuthNone, false, false, false, (*answers).askBegun},
+	wire.AskWitness: {transfer.AuthNone, false, false, false, (*answers).askWitness},
+	wire.AskAccept:  {transfer.AuthAdmin, false, true, true, (*answers).askAccept},
+	wire.AskSet:     {transfer.AuthAdmin, false, true, true, (*answers).askSet},
+	wire.AskPreview: {transfer.AuthSource, true, true, false, nil},
+	wire.AskList:    {transfer.AuthSource, true, true, false, nil},
+	wire.AskLook:    {transfer.AuthDest, true, true, false, nil},
 }
 
 // askSet changes how fast this agent sends, until it is started again.
-func (a *answers) askSet(ask *wire.Ask, ans *wire.Answer) error {
+func (a *answers) askSet(ask *asking, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.SetRates](ask.Kind, ask.Body)
 	if err != nil {
 		return err
@@ -126,7 +171,8 @@ func (a *answers) askSet(ask *wire.Ask, ans *wire.Answer) error {
 		text += " " + whom + " " + rate
 	}
 	if err := a.ledger.Update(func(t *ledger.Tx) error {
-		return a.note(t, audit.Record{Event: audit.Changed, Source: a.cfg.Name, Principal: ask.Principal, Text: text[:min(len(text), maxChange)]})
+		return a.note(t, audit.Record{Event: audit.Changed, Source: a.cfg.Name, Principal: ask.Principal, Text: text[:min(len(text), maxChange)],
+			Vouched: audit.Vouched{Author: ask.author}})
 	}); err != nil {
 		return err
 	}

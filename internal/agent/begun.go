@@ -35,7 +35,7 @@ func (w *sides) overAt(ctx context.Context, source transfer.AgentName, id transf
 // askBegun says how a transfer stands that this agent has accepted, as its destination or coordination says. For one
 // that the ledger does not know, coordination has a record: the transfer began in a ledger that was lost, and ends. The
 // word of a destination alone makes no record: any agent can claim to be one.
-func (a *answers) askBegun(ask *wire.Ask, ans *wire.Answer) error {
+func (a *answers) askBegun(ask *asking, ans *wire.Answer) error {
 	b, err := wire.ReadBody[wire.Begun](ask.Kind, ask.Body)
 	if err != nil {
 		return err

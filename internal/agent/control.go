@@ -71,7 +71,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	var by *word.Author
 	if c != nil {
 		var unproved error
-		if by, unproved = a.gate.author(signed, body, word.Control, c.ID, d); unproved != nil {
+		if by, unproved = a.gate.author(signed, body, word.Control, c.ID, who); unproved != nil {
 			a.unproved(d, c.ID, c.Reply, unproved)
 			return
 		}

@@ -399,7 +399,7 @@ func (w *witnessing) degraded() string {
 }
 
 // askWitness says what this agent has seen of the audit log.
-func (a *answers) askWitness(_ *wire.Ask, ans *wire.Answer) error {
+func (a *answers) askWitness(_ *asking, ans *wire.Answer) error {
 	w := a.witness
 	if w.key == nil {
 		return transfer.Errorf(transfer.KindUsage, "%s has no identity, so it is no witness of the audit log", a.cfg.Name)
@@ -418,7 +418,7 @@ func (a *answers) askWitness(_ *wire.Ask, ans *wire.Answer) error {
 
 // askAccept has this agent go on as a witness from a log that is not the one that it has seen.
 // What it had seen is put on record.
-func (a *answers) askAccept(ask *wire.Ask, _ *wire.Answer) error {
+func (a *answers) askAccept(ask *asking, _ *wire.Answer) error {
 	w := a.witness
 	body, err := wire.ReadBody[wire.AcceptLog](ask.Kind, ask.Body)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"testing"
@@ -11,6 +12,8 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/authority/authoritytest"
+	"ferry/internal/client"
+	"ferry/internal/clock"
 	"ferry/internal/duty"
 	"ferry/internal/identity"
 	"ferry/internal/ledger"
@@ -28,6 +31,7 @@ type courier struct {
 	*trusted
 	inbox   string
 	answers chan *wire.Answer
+	root    *identity.Identity // an administrator
 }
 
 // A letter is one message.
@@ -48,14 +52,15 @@ func newCourier(t *testing.T, duties ...duty.Maker) *courier {
 	})
 	s.must(err)
 	t.Cleanup(stop)
+	s.root = authoritytest.Identity(t, s.net, identity.User, "root", roles.Admin)
 	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	end := s.run()
 	t.Cleanup(func() { end() })
-	s.must(s.master.Publish(wire.Trust, doc))
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for len(s.beat().Roots) == 0 { // which ann sees by the rules in the document
+		s.must(s.master.Publish(wire.Rules, doc))
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
@@ -256,6 +261,55 @@ func TestDutiesKeepTheirAuthor(t *testing.T) {
 	}
 	if all := noted[q.ID]; len(all) == 0 || all[0].Author == nil || all[0].Author.ID != c.ID {
 		t.Errorf("the records are %+v", all)
+	}
+}
+
+// Questions that change something, or read files, are signed by their author, and one that changes something is obeyed once.
+func TestQuestionsAreSigned(t *testing.T) {
+	s := newCourier(t)
+	ann := &client.Client{Conn: s.user, Clock: clock.System, Timeout: 90 * time.Second}
+	if _, err := ann.Names(s.ctx, "ALPHA", "a"); err != nil {
+		t.Errorf("a signed question is answered %v", err)
+	}
+	admin := &client.Client{Conn: s.connect(s.root), Clock: clock.System, Timeout: 90 * time.Second}
+	for rate := range 2 {
+		if _, err := admin.SetRates(s.ctx, "ALPHA", map[transfer.AgentName]string{"": fmt.Sprint(rate+1, "M")}); err != nil {
+			t.Errorf("a signed change is answered %v", err)
+		}
+	}
+
+	// A queue manager asks as root: unsigned, with its own signature, and with an earlier word of root.
+	as, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.master.Identity(), Self: "root"})
+	s.must(err)
+	t.Cleanup(as.Close)
+	asked := func(kind wire.Kind, data []byte) transfer.Kind {
+		t.Helper()
+		data, err := as.Request(s.ctx, wire.AskAgent("ALPHA", "root"), data, 90*time.Second)
+		s.must(err)
+		ans, err := wire.DecodeAnswer(data)
+		if ans == nil {
+			t.Fatal(err)
+		}
+		return transfer.KindOf(err)
+	}
+	set := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskSet, Body: wire.Marshal(wire.SetRates{Rates: map[transfer.AgentName]string{"": "1K"}})})
+	list := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskList, Path: "a"})
+	by := func(i *identity.Identity, data []byte) []byte {
+		return word.Sign(i, word.Statement{Kind: word.Ask, To: s.alpha.Name(), ID: transfer.NewID(time.Now())}, data, time.Now())
+	}
+	for kind, data := range map[wire.Kind][]byte{wire.AskSet: set, wire.AskList: list} {
+		if k := asked(kind, data); k != transfer.KindDenied {
+			t.Errorf("%s, not signed, is answered with %s", kind, k)
+		}
+		if k := asked(kind, by(s.master.Identity(), data)); k != transfer.KindDenied {
+			t.Errorf("%s, signed by another, is answered with %s", kind, k)
+		}
+	}
+	word := by(s.root, set)
+	for n, want := range []transfer.Kind{transfer.KindNone, transfer.KindConflict, transfer.KindConflict} {
+		if k := asked(wire.AskSet, word); k != want {
+			t.Errorf("a word of root, %d times before, is answered with %s", n, k)
+		}
 	}
 }
 

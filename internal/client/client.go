@@ -123,7 +123,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) error {
 
 func (c *Client) ask(ctx context.Context, subject string, a wire.Ask, limit time.Duration) (*wire.Answer, error) {
 	a.V, a.Room = wire.Version, qmgr.Room(c.Conn)
-	data, err := c.Conn.Request(ctx, subject, wire.Marshal(a), limit)
+	data, err := c.Conn.Request(ctx, subject, signedAsk(c, subject, a), limit)
 	if err != nil {
 		return nil, err
 	}
