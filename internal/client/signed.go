@@ -7,26 +7,38 @@ import (
 	"ferry/internal/word"
 )
 
-// plain are the questions that are not signed. They change nothing, read no files, and their answers go to the inbox of the asker.
-var plain = map[wire.Kind]bool{wire.AskPing: true, wire.AskStatus: true, wire.AskWitness: true}
+// plain are the questions to an agent that are not signed. They change nothing, read no files, and their answers go to the inbox
+// of the asker. administers are the questions to coordination that are signed.
+var (
+	plain       = map[wire.Kind]bool{wire.AskPing: true, wire.AskStatus: true, wire.AskWitness: true}
+	administers = map[wire.Kind]bool{wire.AskRemove: true, wire.AskQueue: true}
+)
 
 // signed is a message to an agent with the signature of the client's identity. In a network without identities it is the message
 // alone.
 func signed(c *Client, kind word.Kind, to transfer.AgentName, id transfer.ID, message []byte) []byte {
+	return signedTo(c, kind, identity.Name{Role: identity.Agent, Name: string(to)}, id, message)
+}
+
+// signedTo is signed for an addressee of the network.
+func signedTo(c *Client, kind word.Kind, to identity.Name, id transfer.ID, message []byte) []byte {
 	self := c.Conn.Identity()
 	if self == nil {
 		return message
 	}
-	agent := identity.Name{Network: self.Name().Network, Role: identity.Agent, Name: string(to)}
-	return word.Sign(self, word.Statement{Kind: kind, To: agent, ID: id}, message, c.Clock.Now())
+	to.Network = self.Name().Network
+	return word.Sign(self, word.Statement{Kind: kind, To: to, ID: id}, message, c.Clock.Now())
 }
 
-// signedAsk is a question, signed where it is one of those to an agent that take a signature.
+// signedAsk is a question, signed where it is one of those that take a signature.
 func signedAsk(c *Client, subject string, a wire.Ask) []byte {
-	message, to := wire.Marshal(a), wire.Answerer(subject)
-	agent, err := wire.AgentOf(to)
-	if err != nil || to == wire.Coordination || plain[a.Kind] {
-		return message
+	message, id := wire.Marshal(a), transfer.NewID(c.Clock.Now())
+	if to := wire.Answerer(subject); to != wire.Coordination && !plain[a.Kind] {
+		if agent, err := wire.AgentOf(to); err == nil {
+			return signed(c, word.Ask, agent, id, message)
+		}
+	} else if to == wire.Coordination && administers[a.Kind] {
+		return signedTo(c, word.Ask, identity.Name{Role: identity.Coordination}, id, message)
 	}
-	return signed(c, word.Ask, agent, transfer.NewID(c.Clock.Now()), message)
+	return message
 }

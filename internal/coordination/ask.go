@@ -12,6 +12,7 @@ import (
 	"ferry/internal/status"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // pageBytes bounds an answer, so that it fits into a message everywhere.
@@ -21,33 +22,38 @@ const pageBytes = 512 << 10
 type question struct {
 	needs  transfer.Authority
 	slow   bool // it reads the log, or asks the queue manager, and is answered beside the others
-	answer func(*Service, *wire.Ask, *wire.Answer) error
+	signed bool // by its author: it changes something, or reads messages
+	answer func(*Service, *asking, *wire.Answer) error
 }
 
 // questions is the table of what coordination is asked.
 var questions = map[wire.Kind]question{
-	wire.AskPing:      {transfer.AuthNone, false, func(*Service, *wire.Ask, *wire.Answer) error { return nil }},
-	wire.AskKnown:     {transfer.AuthNone, false, (*Service).askKnown},
-	wire.AskQueued:    {transfer.AuthNone, false, (*Service).askQueued},
-	wire.AskAgents:    {transfer.AuthNone, false, (*Service).askAgents},
-	wire.AskTransfers: {transfer.AuthNone, false, (*Service).askTransfers},
-	wire.AskTransfer:  {transfer.AuthNone, false, (*Service).askTransfer},
-	wire.AskAudit:     {transfer.AuthNone, true, (*Service).askAudit}, // of his own transfers
-	wire.AskVerify:    {transfer.AuthAudit, true, (*Service).askVerify},
-	wire.AskProof:     {transfer.AuthAudit, true, (*Service).askProof},
-	wire.AskBind:      {transfer.AuthNone, false, (*Service).askBind},
-	wire.AskLog:       {transfer.AuthNone, false, (*Service).askLog},
-	wire.AskCosign:    {transfer.AuthNone, false, (*Service).askCosign},
-	wire.AskRemove:    {transfer.AuthAdmin, true, (*Service).askRemove},
-	wire.AskQueue:     {transfer.AuthOperate, true, askQueue},
-	wire.AskRegister:  {transfer.AuthNone, false, (*Service).askRegister},
+	wire.AskPing:      {transfer.AuthNone, false, false, func(*Service, *asking, *wire.Answer) error { return nil }},
+	wire.AskKnown:     {transfer.AuthNone, false, false, (*Service).askKnown},
+	wire.AskQueued:    {transfer.AuthNone, false, false, (*Service).askQueued},
+	wire.AskAgents:    {transfer.AuthNone, false, false, (*Service).askAgents},
+	wire.AskTransfers: {transfer.AuthNone, false, false, (*Service).askTransfers},
+	wire.AskTransfer:  {transfer.AuthNone, false, false, (*Service).askTransfer},
+	wire.AskAudit:     {transfer.AuthNone, true, false, (*Service).askAudit}, // of his own transfers
+	wire.AskVerify:    {transfer.AuthAudit, true, false, (*Service).askVerify},
+	wire.AskProof:     {transfer.AuthAudit, true, false, (*Service).askProof},
+	wire.AskBind:      {transfer.AuthNone, false, false, (*Service).askBind},
+	wire.AskLog:       {transfer.AuthNone, false, false, (*Service).askLog},
+	wire.AskCosign:    {transfer.AuthNone, false, false, (*Service).askCosign},
+	wire.AskRemove:    {transfer.AuthAdmin, true, true, (*Service).askRemove},
+	wire.AskQueue:     {transfer.AuthOperate, true, true, askQueue},
+	wire.AskRegister:  {transfer.AuthNone, false, false, (*Service).askRegister},
 }
 
 // asked answers a question. Those that read the log run beside the others, a
 // few at once.
 func (s *Service) asked(m qmgr.Message) {
-	ask, err := wire.DecodeAsk(m.Data)
-	if ask != nil {
+	signed, body, err := word.Open(m.Data)
+	ask := &asking{signed: signed, body: body}
+	if err == nil {
+		ask.Ask, err = wire.DecodeAsk(body)
+	}
+	if ask.Ask != nil {
 		ask.Principal = wire.LastToken(m.Subject)
 	}
 	if err != nil || !questions[ask.Kind].slow {
@@ -72,14 +78,20 @@ func (s *Service) asked(m qmgr.Message) {
 	}
 }
 
-func (s *Service) answer(m qmgr.Message, ask *wire.Ask, err error) {
+func (s *Service) answer(m qmgr.Message, ask *asking, err error) {
 	ans := wire.Answer{V: wire.Version}
-	if ask != nil {
+	if ask.Ask != nil {
 		ans.ID = ask.ID
 	}
 	if err == nil {
 		if q, known := questions[ask.Kind]; known {
-			if err = s.rights.may(ask.Principal, q.needs, ""); err == nil {
+			if q.signed {
+				err = s.obeyed.take(ask)
+			}
+			if err == nil {
+				err = s.rights.may(ask.Principal, q.needs, "")
+			}
+			if err == nil {
 				err = q.answer(s, ask, &ans)
 			}
 		} else {
@@ -95,20 +107,20 @@ func (s *Service) answer(m qmgr.Message, ask *wire.Ask, err error) {
 
 // page is how many bytes an answer may have: as many as the line of the asker carries in about a second, where that
 // says so.
-func page(a *wire.Ask) int {
+func page(a *asking) int {
 	if a.Room <= 0 {
 		return pageBytes
 	}
 	return min(a.Room, pageBytes)
 }
 
-func (s *Service) askKnown(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askKnown(a *asking, ans *wire.Answer) error {
 	k := s.picture.Known(a.Agent)
 	ans.Known = &k
 	return nil
 }
 
-func (s *Service) askQueued(a *wire.Ask, _ *wire.Answer) error {
+func (s *Service) askQueued(a *asking, _ *wire.Answer) error {
 	if a.Queued != nil {
 		a.Queued.Principal = a.Principal
 		s.picture.Queued(a.Queued)
@@ -116,7 +128,7 @@ func (s *Service) askQueued(a *wire.Ask, _ *wire.Answer) error {
 	return nil
 }
 
-func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askAgents(a *asking, ans *wire.Answer) error {
 	size := 0
 	for _, st := range s.picture.Agents() {
 		if a.Agent != "" && st.Agent != a.Agent || a.Suffix != "" && string(st.Agent) <= a.Suffix {
@@ -139,7 +151,7 @@ func (s *Service) askAgents(a *wire.Ask, ans *wire.Answer) error {
 }
 
 // askRegister takes an agent's own heartbeat.
-func (s *Service) askRegister(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askRegister(a *asking, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Register](a.Kind, a.Body)
 	if err == nil && body.Beat.Agent.Token() != a.Principal {
 		err = transfer.Errorf(transfer.KindUsage, "%s registers another agent, %s", a.Principal, body.Beat.Agent)
@@ -159,7 +171,7 @@ func (s *Service) askRegister(a *wire.Ask, ans *wire.Answer) error {
 const clearWait = 10 * time.Second
 
 // askRemove removes an agent that is away, with all that is stored of it and for it. If it is heard of again it is there again.
-func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
+func (s *Service) askRemove(a *asking, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.RemoveAgent](a.Kind, a.Body)
 	if err == nil {
 		err = s.picture.Away(body.Agent)
@@ -170,12 +182,12 @@ func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
 		err = qmgr.ClearStored(ctx, s.conn, body.Agent.Token())
 	}
 	if err == nil {
-		err = s.remove(body.Agent, a.Principal)
+		err = s.remove(body.Agent, a.Principal, a.author)
 	}
 	return err
 }
 
-func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askTransfers(a *asking, ans *wire.Answer) error {
 	limit := a.Limit
 	if limit <= 0 || limit > 400 {
 		limit = 400
@@ -199,7 +211,7 @@ func (s *Service) askTransfers(a *wire.Ask, ans *wire.Answer) error {
 	return nil
 }
 
-func (s *Service) askTransfer(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askTransfer(a *asking, ans *wire.Answer) error {
 	whose, err := s.rights.whose(a.Principal)
 	if err != nil {
 		return err
@@ -255,7 +267,7 @@ func RecordFilter(a *wire.Ask) audit.Filter {
 }
 
 // askAudit gives records newest first, below Index where that is given.
-func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askAudit(a *asking, ans *wire.Answer) error {
 	limit := a.Limit
 	if limit <= 0 {
 		limit = 1000
@@ -266,7 +278,7 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 		return err
 	}
 	size := 0
-	err = s.log.Find(RecordFilter(a),
+	err = s.log.Find(RecordFilter(a.Ask),
 		func(i int64, raw []byte, r *audit.Record) error {
 			if whose != "" && r.Principal != whose {
 				return nil
@@ -288,7 +300,7 @@ func (s *Service) askAudit(a *wire.Ask, ans *wire.Answer) error {
 
 // askVerify reads the whole log again. Verified is the audit.Report.
 // What others have kept of it is in the question.
-func (s *Service) askVerify(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askVerify(a *asking, ans *wire.Answer) error {
 	kept, err := against(a)
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 	"ferry/internal/status"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // Config is what the service is given.
@@ -46,6 +47,7 @@ type Service struct {
 	queues  *queueBook
 	trust   *enrol.Keeper // whom nobody may trust, and who may do what
 	rights  rights
+	obeyed  *obeyed
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
 	stops   []func()
@@ -125,6 +127,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 		return nil, err
 	}
 	s.rights = rights{s.trust.Judge()}
+	s.obeyed = newObeyed(conn.Identity(), cfg.Clock)
 
 	s.queues = newQueueBook(s)
 	run, cancel := context.WithCancel(context.Background())
@@ -244,15 +247,15 @@ func (s *Service) dismiss() {
 		if !name.Stream() {
 			continue
 		}
-		if err := s.remove(name, string(audit.Coordination)); err != nil {
+		if err := s.remove(name, string(audit.Coordination), nil); err != nil {
 			s.quiet.Error("agent not removed", "agent", name, "error", err)
 		}
 	}
 }
 
 // remove takes an agent out of the registry. What it did stays on record.
-func (s *Service) remove(name transfer.AgentName, by string) error {
-	if err := s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: name, Principal: by}); err != nil {
+func (s *Service) remove(name transfer.AgentName, by string, author *word.Author) error {
+	if err := s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: name, Principal: by, Vouched: audit.Vouched{Author: author}}); err != nil {
 		return err
 	}
 

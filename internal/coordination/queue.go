@@ -12,7 +12,7 @@ import (
 
 // askQueue does something with an application queue of the queue manager that coordination is connected to,
 // which knows no rules itself.
-func askQueue(s *Service, a *wire.Ask, ans *wire.Answer) error {
+func askQueue(s *Service, a *asking, ans *wire.Answer) error {
 	q, err := wire.ReadBody[wire.QueueAsk](a.Kind, a.Body)
 	if err != nil {
 		return err
@@ -29,7 +29,7 @@ func askQueue(s *Service, a *wire.Ask, ans *wire.Answer) error {
 		err = do()
 	}
 	if err == nil && did.act != "" {
-		err = s.log.AppendOwn(audit.Record{Event: audit.Changed, Principal: a.Principal, Text: did.act})
+		err = s.log.AppendOwn(audit.Record{Event: audit.Changed, Principal: a.Principal, Text: did.act, Vouched: audit.Vouched{Author: a.author}})
 		s.learn()
 	}
 	if err == nil {

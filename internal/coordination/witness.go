@@ -27,7 +27,7 @@ func (s *Service) refuse(d qmgr.Delivery, b *audit.Batch, why string) {
 }
 
 // askBind takes the binding of an agent's key.
-func (s *Service) askBind(a *wire.Ask, _ *wire.Answer) error {
+func (s *Service) askBind(a *asking, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Bind](a.Kind, a.Body)
 	if err == nil && s.notary == nil {
 		err = errUnsigned()
@@ -39,7 +39,7 @@ func (s *Service) askBind(a *wire.Ask, _ *wire.Answer) error {
 }
 
 // askLog shows the log to a witness.
-func (s *Service) askLog(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askLog(a *asking, ans *wire.Answer) error {
 	body, err := wire.ReadBody[wire.LogSeen](a.Kind, a.Body)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (n *notary) witnesses(k *noted) (all []*witness.Binding) {
 }
 
 // askCosign takes a witness's cosignature.
-func (s *Service) askCosign(a *wire.Ask, _ *wire.Answer) error {
+func (s *Service) askCosign(a *asking, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.Cosign](a.Kind, a.Body)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (n *notary) latest(token string) (of bound, ok bool) {
 }
 
 // askProof gives the records that askAudit gives, each with its proof.
-func (s *Service) askProof(a *wire.Ask, ans *wire.Answer) error {
+func (s *Service) askProof(a *asking, ans *wire.Answer) error {
 	if s.notary == nil {
 		return errUnsigned()
 	}
@@ -133,7 +133,7 @@ func (s *Service) askProof(a *wire.Ask, ans *wire.Answer) error {
 		limit = 100
 	}
 	roots, size := string(s.notary.self.Roots().PEM()), 0
-	err := s.log.Find(RecordFilter(a), func(i int64, _ []byte, _ *audit.Record) error {
+	err := s.log.Find(RecordFilter(a.Ask), func(i int64, _ []byte, _ *audit.Record) error {
 		if len(ans.Records) == limit {
 			ans.More = true
 			return errPage
@@ -166,7 +166,7 @@ func (s *Service) askProof(a *wire.Ask, ans *wire.Answer) error {
 }
 
 // against are the checkpoints in a question.
-func against(a *wire.Ask) (all []audit.Checkpoint, err error) {
+func against(a *asking) (all []audit.Checkpoint, err error) {
 	if len(a.Body) == 0 {
 		return nil, nil
 	}
