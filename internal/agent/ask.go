@@ -54,7 +54,8 @@ func (a *answers) asked(m qmgr.Message) {
 		ask.Principal, ans.ID = who, ask.ID
 		q, known := questions[ask.Kind]
 		_, ofDuty := a.duties.questions[ask.Kind]
-		if q.signed || ofDuty {
+		// An agent that asks ends none of the transfers that are not known here; coordination does.
+		if q.signed || ofDuty || ask.Kind == wire.AskBegun && who == wire.Coordination {
 			err = a.proved(ask, signed, body)
 		}
 		if err == nil && known {

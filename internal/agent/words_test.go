@@ -282,9 +282,9 @@ func TestQuestionsAreSigned(t *testing.T) {
 	as, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.master.Identity(), Self: "root"})
 	s.must(err)
 	t.Cleanup(as.Close)
-	asked := func(kind wire.Kind, data []byte) transfer.Kind {
+	askedAs := func(as *qmgr.Conn, who string, data []byte) transfer.Kind {
 		t.Helper()
-		data, err := as.Request(s.ctx, wire.AskAgent("ALPHA", "root"), data, 90*time.Second)
+		data, err := as.Request(s.ctx, wire.AskAgent("ALPHA", who), data, 90*time.Second)
 		s.must(err)
 		ans, err := wire.DecodeAnswer(data)
 		if ans == nil {
@@ -292,22 +292,35 @@ func TestQuestionsAreSigned(t *testing.T) {
 		}
 		return transfer.KindOf(err)
 	}
+	roots := as
+	asked := func(data []byte) transfer.Kind { return askedAs(roots, "root", data) }
 	set := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskSet, Body: wire.Marshal(wire.SetRates{Rates: map[transfer.AgentName]string{"": "1K"}})})
 	list := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskList, Path: "a"})
 	by := func(i *identity.Identity, data []byte) []byte {
 		return word.Sign(i, word.Statement{Kind: word.Ask, To: s.alpha.Name(), ID: transfer.NewID(time.Now())}, data, time.Now())
 	}
 	for kind, data := range map[wire.Kind][]byte{wire.AskSet: set, wire.AskList: list} {
-		if k := asked(kind, data); k != transfer.KindDenied {
+		if k := asked(data); k != transfer.KindDenied {
 			t.Errorf("%s, not signed, is answered with %s", kind, k)
 		}
-		if k := asked(kind, by(s.master.Identity(), data)); k != transfer.KindDenied {
+		if k := asked(by(s.master.Identity(), data)); k != transfer.KindDenied {
 			t.Errorf("%s, signed by another, is answered with %s", kind, k)
 		}
 	}
+	as, err = qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.master.Identity(), Self: wire.Coordination})
+	s.must(err)
+	t.Cleanup(as.Close)
+	lost := transfer.NewID(time.Now())
+	begun := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: lost, Body: wire.Marshal(wire.Begun{Transfer: lost, Destination: "BETA"})})
+	if k := askedAs(as, wire.Coordination, begun); k != transfer.KindDenied {
+		t.Errorf("a question as coordination is answered with %s", k)
+	}
+	if k := askedAs(as, wire.Coordination, by(authoritytest.Identity(t, s.net, identity.Coordination, "", roles.Coordination), begun)); k == transfer.KindDenied {
+		t.Error("coordination's own question is refused")
+	}
 	word := by(s.root, set)
 	for n, want := range []transfer.Kind{transfer.KindNone, transfer.KindConflict, transfer.KindConflict} {
-		if k := asked(wire.AskSet, word); k != want {
+		if k := asked(word); k != want {
 			t.Errorf("a word of root, %d times before, is answered with %s", n, k)
 		}
 	}

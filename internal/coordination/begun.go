@@ -5,9 +5,11 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/identity"
 	"ferry/internal/status"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // Bounds of the questions to agents that have started again.
@@ -34,7 +36,12 @@ func askBegun(ctx context.Context, s *Service) {
 			continue
 		}
 		ask := wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: b.ID, Body: wire.Marshal(wire.Begun{Transfer: b.ID, Destination: b.Destination, Principal: b.Principal, Counts: counts[n]})}
-		data, err := s.conn.Request(ctx, wire.AskAgent(b.Source, wire.Coordination), wire.Marshal(ask), begunTimeout)
+		message := wire.Marshal(ask)
+		if self := s.conn.Identity(); self != nil {
+			now, agent := s.cfg.Clock.Now(), identity.Name{Network: self.Name().Network, Role: identity.Agent, Name: string(b.Source)}
+			message = word.Sign(self, word.Statement{Kind: word.Ask, To: agent, ID: transfer.NewID(now)}, message, now)
+		}
+		data, err := s.conn.Request(ctx, wire.AskAgent(b.Source, wire.Coordination), message, begunTimeout)
 		if ctx.Err() != nil {
 			return
 		}
