@@ -34,7 +34,7 @@ func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
 		}})
 	g := &gatekeeper{core: c, Keeper: k}
 	if self := c.conn.Identity(); self != nil {
-		g.words = word.NewChecker(self)
+		g.words = word.NewChecker(self, identity.Agent, string(c.cfg.Name))
 	}
 	return g, err
 }

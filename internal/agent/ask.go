@@ -125,11 +125,11 @@ type question struct {
 
 // questions is the table of what an agent is asked.
 var questions = map[wire.Kind]question{
-	wire.AskPing: {transfer.AuthNone, false, false, false, func(a *answers, ask *asking, ans *wire.Answer) error {
+	wire.AskPing: {answer: func(a *answers, ask *asking, ans *wire.Answer) error {
 		ans.Beat = a.gate.visible(ask.Principal, a.beat())
 		return nil
 	}},
-	wire.AskStatus: {transfer.AuthNone, false, false, false, func(a *answers, ask *asking, ans *wire.Answer) (err error) {
+	wire.AskStatus: {answer: func(a *answers, ask *asking, ans *wire.Answer) (err error) {
 		p, err := a.status(ask.ID)
 		if err == nil {
 			err = a.gate.sees(ask.Principal, p)
@@ -139,13 +139,13 @@ var questions = map[wire.Kind]question{
 		}
 		return err
 	}},
-	wire.AskBegun:   {transfer.AuthNone, false, false, false, (*answers).askBegun},
-	wire.AskWitness: {transfer.AuthNone, false, false, false, (*answers).askWitness},
-	wire.AskAccept:  {transfer.AuthAdmin, false, true, true, (*answers).askAccept},
-	wire.AskSet:     {transfer.AuthAdmin, false, true, true, (*answers).askSet},
-	wire.AskPreview: {transfer.AuthSource, true, true, false, nil},
-	wire.AskList:    {transfer.AuthSource, true, true, false, nil},
-	wire.AskLook:    {transfer.AuthDest, true, true, false, nil},
+	wire.AskBegun:   {answer: (*answers).askBegun},
+	wire.AskWitness: {answer: (*answers).askWitness},
+	wire.AskAccept:  {needs: transfer.AuthAdmin, signed: true, once: true, answer: (*answers).askAccept},
+	wire.AskSet:     {needs: transfer.AuthAdmin, signed: true, once: true, answer: (*answers).askSet},
+	wire.AskPreview: {needs: transfer.AuthSource, files: true, signed: true},
+	wire.AskList:    {needs: transfer.AuthSource, files: true, signed: true},
+	wire.AskLook:    {needs: transfer.AuthDest, files: true, signed: true},
 }
 
 // askSet changes how fast this agent sends, until it is started again.

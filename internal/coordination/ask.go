@@ -86,7 +86,7 @@ func (s *Service) answer(m qmgr.Message, ask *asking, err error) {
 	if err == nil {
 		if q, known := questions[ask.Kind]; known {
 			if q.signed {
-				err = s.obeyed.take(ask)
+				err = s.obeyed.check(ask)
 			}
 			if err == nil {
 				err = s.rights.may(ask.Principal, q.needs, "")
@@ -175,6 +175,9 @@ func (s *Service) askRemove(a *asking, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.RemoveAgent](a.Kind, a.Body)
 	if err == nil {
 		err = s.picture.Away(body.Agent)
+	}
+	if err == nil {
+		err = s.obeyed.once(a)
 	}
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), clearWait)

@@ -14,6 +14,9 @@ import (
 // which knows no rules itself.
 func askQueue(s *Service, a *asking, ans *wire.Answer) error {
 	q, err := wire.ReadBody[wire.QueueAsk](a.Kind, a.Body)
+	if err == nil && q.Do != wire.QueueList && q.Do != wire.QueueShow && q.Do != wire.QueuePeek {
+		err = s.obeyed.once(a)
+	}
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,6 @@
 package coordination
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -22,8 +21,8 @@ type asking struct {
 
 // Bounds of the questions that are remembered. A word is good for two hours, and may have been made an hour ahead.
 const (
-	askedFor = 4 * time.Hour
-	maxAsked = 100_000
+	askedFor = 3 * time.Hour
+	maxAsked = 500_000 // about 50 bytes each
 )
 
 // An obeyed has the IDs of the signed questions that were obeyed in this run.
@@ -32,21 +31,22 @@ type obeyed struct {
 	clock clock.Clock
 	began time.Time // of this run
 
-	mu sync.Mutex
-	at map[transfer.ID]time.Time
+	mu         sync.Mutex
+	young, old map[transfer.ID]bool // since turned, and in the time before
+	turned     time.Time
 }
 
 func newObeyed(self *identity.Identity, c clock.Clock) *obeyed {
-	o := &obeyed{clock: c, began: c.Now(), at: map[transfer.ID]time.Time{}}
+	now := c.Now()
+	o := &obeyed{clock: c, began: now, young: map[transfer.ID]bool{}, turned: now}
 	if self != nil {
-		o.words = word.NewChecker(self)
+		o.words = word.NewChecker(self, identity.Coordination, "")
 	}
 	return o
 }
 
-// take checks the signature of a question, and takes each question once. A question from before this run may have been obeyed by the run
-// before: the error waits, and the asker signs it anew.
-func (o *obeyed) take(a *asking) (err error) {
+// check checks the signature of a question.
+func (o *obeyed) check(a *asking) (err error) {
 	if o.words == nil {
 		return nil
 	}
@@ -54,9 +54,15 @@ func (o *obeyed) take(a *asking) (err error) {
 	if a.signed != nil {
 		id = a.signed.ID // a question has no ID of its own
 	}
-	now := o.clock.Now()
-	if a.author, err = o.words.Check(a.signed, a.body, word.Ask, id, a.Principal, now); err != nil {
-		return err
+	a.author, err = o.words.Check(a.signed, a.body, word.Ask, id, a.Principal, o.clock.Now())
+	return err
+}
+
+// once takes each question that was checked once. A question from before this run may have been obeyed by the run
+// before: the error waits, and the asker signs the question anew.
+func (o *obeyed) once(a *asking) error {
+	if a.author == nil {
+		return nil
 	}
 	if time.UnixMilli(a.author.Made).Before(o.began) {
 		return transfer.Errorf(transfer.KindBusy, "the question was signed before coordination started").WithHint("ask again; set your clock right if it is behind")
@@ -64,15 +70,16 @@ func (o *obeyed) take(a *asking) (err error) {
 
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if _, known := o.at[id]; known {
+	if now := o.clock.Now(); now.Sub(o.turned).Abs() >= askedFor {
+		o.young, o.old, o.turned = map[transfer.ID]bool{}, o.young, now
+	}
+	switch id := a.author.ID; {
+	case o.young[id] || o.old[id]:
 		return transfer.Errorf(transfer.KindConflict, "the question %s was asked before, and is not obeyed twice", id)
+	case len(o.young)+len(o.old) >= maxAsked:
+		return transfer.Errorf(transfer.KindBusy, "coordination has obeyed %d questions in the last hours, its limit", maxAsked).WithHint("try again later")
+	default:
+		o.young[id] = true
+		return nil
 	}
-	if len(o.at) >= maxAsked {
-		maps.DeleteFunc(o.at, func(_ transfer.ID, at time.Time) bool { return now.Sub(at) > askedFor })
-	}
-	if len(o.at) >= maxAsked {
-		return transfer.Errorf(transfer.KindBusy, "coordination has obeyed %d questions in %s, its limit", maxAsked, askedFor)
-	}
-	o.at[id] = now
-	return nil
 }

@@ -127,7 +127,7 @@ type Desk struct {
 // Attend answers until stop.
 func (d *Desk) Attend() (stop func(), err error) {
 	d.quiet = quiet.New(d.Log, time.Now)
-	d.words = word.NewChecker(d.Conn.Identity())
+	d.words = word.NewChecker(d.Conn.Identity(), identity.Authority, "")
 	d.slots = make(chan struct{}, deskInAll)
 	working := make(chan struct{}, deskAtOnce)
 	unsubscribe, err := d.Conn.Subscribe(wire.AllAsks(wire.Authority), func(m qmgr.Message) {

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Checker checks words that are addressed to an identity. It is safe for concurrent use.
+// A Checker checks words that are addressed to a name. It is safe for concurrent use.
 type Checker struct {
 	to      identity.Name
 	roots   func() *identity.Roots
@@ -20,9 +20,10 @@ type Checker struct {
 	known   leaves
 }
 
-// NewChecker makes the Checker of an addressee.
-func NewChecker(self *identity.Identity) *Checker {
-	return &Checker{to: self.Name(), roots: self.Roots, revoked: self.Revoked}
+// NewChecker makes the Checker of an addressee in the network of an identity, which knows the certificates. The addressee may have another name than
+// the identity: the agent of a command's standard input has that of its user.
+func NewChecker(self *identity.Identity, role identity.Role, name string) *Checker {
+	return &Checker{to: identity.Name{Network: self.Name().Network, Role: role, Name: name}, roots: self.Roots, revoked: self.Revoked}
 }
 
 // Check gives the author of a body. The message says that the word is of a kind and has an ID; the subject says that
@@ -32,18 +33,18 @@ func NewChecker(self *identity.Identity) *Checker {
 // differ, and of KindClock where the word is not good at this time.
 func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker string, now time.Time) (*Author, error) {
 	if w == nil {
-		return nil, transfer.Errorf(transfer.KindDenied, "the %s is not signed by its author, as the network %s demands", kind, c.to.Network).
+		return nil, transfer.Errorf(transfer.KindDenied, "the %s is not signed by its author, as the network %s demands", kind.noun(), c.to.Network).
 			WithHint("give it with a ferry command that has an identity of the network")
 	}
 
 	denied := func(format string, args ...any) (*Author, error) {
-		return nil, transfer.Errorf(transfer.KindDenied, "the %s is not taken: %w", kind, fmt.Errorf(format, args...))
+		return nil, transfer.Errorf(transfer.KindDenied, "the %s is not taken: %w", kind.noun(), fmt.Errorf(format, args...))
 	}
 	switch {
 	case w.To != c.to:
 		return denied("it is addressed to %s, and this is %s", w.To, c.to)
 	case w.Kind != kind || w.ID != id:
-		return nil, transfer.Errorf(transfer.KindMalformed, "the %s %s is signed as the %s %s", kind, id, w.Kind, w.ID)
+		return nil, transfer.Errorf(transfer.KindMalformed, "the %s %s is signed as the %s %s", kind.noun(), id, w.Kind.noun(), w.ID)
 	case w.By.Network != c.to.Network || w.By.Token() != speaker:
 		return denied("%s has signed it, and %s speaks", w.By, speaker)
 	case w.For != (identity.Name{}):
@@ -52,11 +53,11 @@ func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker
 
 	made, until := time.UnixMilli(w.Made), time.UnixMilli(w.Until)
 	if made.After(now.Add(Ahead)) {
-		return nil, transfer.Errorf(transfer.KindClock, "the %s was signed at %s, ahead of the clock of %s (%s)", kind, stamp(made), c.to, stamp(now)).
+		return nil, transfer.Errorf(transfer.KindClock, "the %s was signed at %s, ahead of the clock of %s (%s)", kind.noun(), stamp(made), c.to, stamp(now)).
 			WithHint("set your clock right and give it again")
 	}
 	if now.After(until) {
-		return nil, transfer.Errorf(transfer.KindClock, "the %s was good until %s, and the clock of %s says %s", kind, stamp(until), c.to, stamp(now)).
+		return nil, transfer.Errorf(transfer.KindClock, "the %s was good until %s, and the clock of %s says %s", kind.noun(), stamp(until), c.to, stamp(now)).
 			WithHint("set your clock right and give it again")
 	}
 

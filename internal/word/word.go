@@ -69,6 +69,17 @@ func (k Kind) life() time.Duration {
 	return 0
 }
 
+// noun is the kind in sentences.
+func (k Kind) noun() string {
+	switch k {
+	case Submit:
+		return "request"
+	case Control:
+		return "command"
+	}
+	return "question"
+}
+
 // Ahead is how far the author's clock may be ahead of the reader's.
 const Ahead = time.Hour
 

@@ -105,7 +105,7 @@ type pair struct {
 func newPair(t testing.TB) *pair {
 	p := &pair{office: newOffice(t, testNet), body: []byte(`{"v":1,"request":{}}` + "\n")}
 	p.bob, p.alpha = p.issue(identity.User, "bob"), p.issue(identity.Agent, "ALPHA")
-	p.checker, p.id = NewChecker(p.alpha), transfer.NewID(p.now)
+	p.checker, p.id = NewChecker(p.alpha, identity.Agent, "ALPHA"), transfer.NewID(p.now)
 	return p
 }
 
@@ -431,7 +431,7 @@ func BenchmarkWord(b *testing.B) {
 	b.Run("check-new", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			p.checker = NewChecker(p.alpha)
+			p.checker = NewChecker(p.alpha, identity.Agent, "ALPHA")
 			check(b)
 		}
 	})
