@@ -38,7 +38,9 @@ func TestCoordinationObeysItsAskers(t *testing.T) {
 	c, err := n.connect(root)
 	must(t, err)
 	roots := &client.Client{Conn: c, Clock: clock.System, Timeout: 90 * time.Second}
-	do := func(c *client.Client, q wire.QueueAsk) (*wire.QueueAnswer, error) { return client.AskQueue(n.ctx, c, q) }
+	do := func(c *client.Client, q wire.QueueAsk) (*wire.QueueAnswer, error) {
+		return client.AskQueue(n.ctx, c, q)
+	}
 	_, err = do(roots, wire.QueueAsk{Do: wire.QueueCreate, Queue: "ORDERS", MaxBytes: 1 << 20})
 	must(t, err)
 	_, err = do(roots, wire.QueueAsk{Do: wire.QueuePut, Queue: "ORDERS", Data: []byte("one"), Last: true})
