@@ -82,7 +82,7 @@ func (a *answers) asked(m qmgr.Message) {
 	a.answer(who, m.Reply, ans)
 }
 
-// An asking is a question that was read. Its author has signed it; nil: nobody has, or must.
+// An asking is a question that was read. A nil author has not signed it, and need not.
 type asking struct {
 	*wire.Ask
 	author *word.Author

@@ -24,7 +24,7 @@ func Speaks(a *Authority, by *word.Author) error {
 }
 
 // Ask puts a signed question on record before the authority obeys it. The error is of KindConflict for a question that is
-// on record already: somebody has repeated it.
+// on record already: it was repeated.
 func Ask(a *Authority, by *word.Author, op string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

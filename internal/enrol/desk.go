@@ -21,7 +21,7 @@ import (
 )
 
 // An ask is what somebody who is in the network asks its authority, on
-// wire.AskSubject("authority", …): the subject says who, and the author signs it (word.Authority). Unknown fields are ignored.
+// wire.AskSubject("authority", …): the subject has its token, and the author signs it (word.Authority). Unknown fields are ignored.
 type ask struct {
 	V     int            `json:"v"`
 	ID    transfer.ID    `json:"id,omitzero"` // of the word; none of what is not signed
@@ -73,8 +73,8 @@ const (
 	opMember     op = "member"     // the queue manager Which is no member of its cluster any more; of who has the authority admin
 )
 
-// signed reports whether an op takes the signature of its author. Whoever asks for a renewal proves the keys, and the document is
-// signed by the authority.
+// signed reports whether an op takes the signature of its author. A renewal proves the keys of the asker, and the authority
+// signs the document.
 func (o op) signed() bool { return o != opRenew && o != opTrust }
 
 // changes reports whether an op changes anything, so that it is done once.
