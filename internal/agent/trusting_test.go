@@ -248,7 +248,7 @@ func TestANewUserWaitsForTheRules(t *testing.T) {
 
 	s.user = s.connect(authoritytest.Identity(t, s.net, identity.User, "bob", roles.User))
 	if k := s.submit(); k != transfer.KindBusy {
-		t.Errorf("before the authority answers, what is said of a request is of kind %s", k)
+		t.Errorf("before the authority answers, the agent answers a request with kind %s", k)
 	}
 	desk := &enrol.Desk{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
 		Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
@@ -262,13 +262,13 @@ func TestANewUserWaitsForTheRules(t *testing.T) {
 		return k
 	}
 	if k := settled(); k != transfer.KindNone {
-		t.Errorf("what is said of a request is of kind %s", k)
+		t.Errorf("the agent answers a request with kind %s", k)
 	}
 	unlisted, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.manager, Self: "zoe"})
 	s.must(err)
 	defer unlisted.Close()
 	s.user = unlisted
 	if k := settled(); k != transfer.KindDenied {
-		t.Errorf("what is said of a request of an unlisted user is of kind %s", k)
+		t.Errorf("the agent answers the request of an unlisted user with kind %s", k)
 	}
 }
