@@ -90,9 +90,6 @@ func (l *limits) run() {
 
 // look asks the stream of a book for its room and its messages.
 func (l *limits) look(st *stock) {
-	// The library gives connections their account anew when it reloads its options, without a lock against their messages.
-	l.s.channels.reloading.Lock()
-	defer l.s.channels.reloading.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
 	defer cancel()
 	s, err := l.s.about.js().Stream(ctx, st.stream)
