@@ -88,6 +88,7 @@ func (l *limits) run() {
 	}
 }
 
+// look asks the stream of a book for its room and its messages.
 func (l *limits) look(st *stock) {
 	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/client"
 	"ferry/internal/transfer"
 	msg "ferry/internal/wire"
 	"ferry/internal/word"
@@ -169,7 +170,7 @@ func (w *withdrawing) wait(way int) {
 // commands, which keep their reader busy when the agent comes.
 func (w *withdrawing) cancel() {
 	w.t.Helper()
-	who, wire := transfer.Originator{User: "user", Host: "host"}, w.Wire()
+	who, wire := client.Me(), w.Wire()
 	for range 100 {
 		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Body: msg.Marshal(msg.OfTransfer{Transfer: transfer.NewID(time.Now())}), Originator: who}
 		wire.Enqueue(msg.ControlSubject("ALPHA", msg.Manager), "", w.Signed(word.Control, "ALPHA", c.ID, msg.Marshal(c)))
