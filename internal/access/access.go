@@ -33,6 +33,7 @@ type Judge struct {
 type rules struct {
 	*policy.Rules
 	users map[string]string // roles by name
+	keys  map[string]string // present keys by name, of names that had others
 }
 
 // NewJudge makes the Judge of a network; an empty one has no identities. sandbox may be nil.
@@ -55,11 +56,11 @@ func (j *Judge) Take(d *trust.Document) error {
 	p, err := policy.Parse(d.Policy)
 	if err != nil {
 		if old := j.rules.Load(); old != nil {
-			j.rules.Store(&rules{Rules: old.Rules, users: d.Users}) // revocations and new roles hold with the old rules, too
+			j.rules.Store(&rules{Rules: old.Rules, users: d.Users, keys: d.Keys}) // revocations and new roles hold with the old rules, too
 		}
 		return transfer.Errorf(transfer.KindMalformed, "the policy in trust document %d cannot be used: %w", d.Number, err)
 	}
-	j.rules.Store(&rules{Rules: p, users: d.Users})
+	j.rules.Store(&rules{Rules: p, users: d.Users, keys: d.Keys})
 	return nil
 }
 
@@ -106,6 +107,47 @@ func (j *Judge) Ask(q Question) (rule string, err error) {
 	return j.decide(who, q)
 }
 
+// Delegates is nil where the rules let a user speak for another one at an agent. Sandboxes do not matter.
+func (j *Judge) Delegates(by, principal string, at transfer.AgentName) error {
+	q := Question{Principal: by, Right: transfer.AuthDelegate, Agent: at}
+	who, err := j.who(by)
+	if err != nil {
+		return err
+	}
+	if who.of == nil {
+		return nil
+	}
+	of, err := who.of.principal(j.network, principal)
+	if err != nil {
+		return err
+	}
+	ask := j.question(who.Principal, q)
+	ask.For = of
+	if d := who.of.Decide(ask); !d.Allowed {
+		if who.of.Ever(who.Principal, q.Right) && j.mayList(of) {
+			return notListed(of)
+		}
+		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s for %s %s at agent %s: no rule gives it", who.Kind, who.Name, q.Right, of.Kind, of.Name, at)
+	}
+	return nil
+}
+
+// Key is the begin of the fingerprint of the key that a user has now, where its name had other keys before. It is empty for other principals.
+func (j *Judge) Key(principal string) string {
+	if j == nil || j.network == "" {
+		return ""
+	}
+	r := j.rules.Load()
+	if r == nil || len(r.keys) == 0 {
+		return ""
+	}
+	name, err := identity.OfToken(j.network, principal)
+	if err != nil || name.Role != identity.User {
+		return ""
+	}
+	return r.keys[name.Name]
+}
+
 // For is Ask for one principal at one agent: the principal is looked up once for each document.
 // It is nil where nothing is ever refused, so that the caller need not find out where a file lies.
 func (j *Judge) For(principal string, agent transfer.AgentName) func(right transfer.Authority, path string) error {
@@ -142,11 +184,20 @@ func (j *Judge) who(token string) (*known, error) {
 		return nil, j.notYet()
 	}
 	p, err := r.principal(j.network, token)
-	if err == nil && p.Role == policy.RoleUnknown && j.newer != nil && j.newer(p.Name) {
-		return nil, transfer.Errorf(transfer.KindBusy, "the rules that are known here do not list user %s yet", p.Name).
-			WithHint("the network's authority is asked for newer ones")
+	if err == nil && j.mayList(p) {
+		return nil, notListed(p)
 	}
 	return &known{p, r}, err
+}
+
+// mayList reports whether newer rules may list a user that the present rules do not list.
+func (j *Judge) mayList(p policy.Principal) bool {
+	return p.Role == policy.RoleUnknown && j.newer != nil && j.newer(p.Name)
+}
+
+func notListed(p policy.Principal) error {
+	return transfer.Errorf(transfer.KindBusy, "the rules that are known here do not list user %s yet", p.Name).
+		WithHint("the network's authority is asked for newer ones")
 }
 
 // decide is Ask of a principal who is known.

@@ -81,18 +81,23 @@ func (a *intake) submitted(d qmgr.Delivery) {
 
 // unproved refuses a message without a proved author. The record of it names no transfer: the message proves nothing about one.
 func (a *intake) unproved(d qmgr.Delivery, id transfer.ID, reply string, err error) {
-	principal := wire.LastToken(d.Subject)
-	a.denied(refusal(principal, transfer.ID{}, err))
-	a.answer(principal, reply, wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)})
+	speaker := wire.LastToken(d.Subject)
+	a.answer(speaker, reply, wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)})
+	if transfer.KindOf(err).Waits() { // for the rules
+		d.Nak(again)
+		return
+	}
+	a.denied(refusal(speaker, transfer.ID{}, err))
 	d.Term()
 }
 
 // take keeps parts of a request, and accepts the request where s is its head. by has signed it; nil: it was not signed.
 func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, by *word.Author, now time.Time) {
 	var err error
-	r := &arrival{q: &s.Request, principal: wire.LastToken(d.Subject), author: by}
+	speaker := wire.LastToken(d.Subject)
+	r := &arrival{q: &s.Request, Origin: a.gate.origin(speaker, by)}
 	if len(parts) > 0 && a.cfg.Streams == nil {
-		_, err = a.gate.may(r.principal, transfer.AuthSource)
+		_, err = a.gate.may(r.Principal, transfer.AuthSource)
 	}
 	for n := range parts {
 		if err == nil {
@@ -117,18 +122,18 @@ func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, by
 		}
 		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "error", err)
 		if kind.Waits() || kind == transfer.KindNotFound {
-			a.answer(r.principal, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
+			a.answer(speaker, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
 		d.Nak(again)
 		return
 	}
 
 	if transfer.KindOf(err) == transfer.KindDenied {
-		a.denied(refusal(r.principal, s.Request.ID, err))
+		a.denied(refusal(r.Principal, s.Request.ID, err))
 	}
 	failpoint.Hit("agent.before_ack")
 	if s.Part == nil {
-		a.answer(r.principal, s.Reply, a.receiptOf(s.Request.ID, err))
+		a.answer(speaker, s.Reply, a.receiptOf(s.Request.ID, err))
 	}
 	if err := d.Ack(); err != nil {
 		a.log.Debug("duplicate command ignored", "error", err)
@@ -137,15 +142,13 @@ func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, by
 
 // An arrival is a request that has come.
 type arrival struct {
-	q         *transfer.Request // its head
-	parts     []transfer.Part
-	rest      []transfer.RequestItem // of the parts
-	principal string
-	rule      string // of the policy, by which he may submit
-	late      bool   // its submitter has given it up
-	room      int    // what it may add to a queue that is full, or must leave free in it
-
-	author *word.Author // nil: the request was not signed
+	q     *transfer.Request // its head
+	parts []transfer.Part
+	rest  []transfer.RequestItem // of the parts
+	word.Origin
+	rule string // of the policy, by which he may submit
+	late bool   // its submitter has given it up
+	room int    // what it may add to a queue that is full, or must leave free in it
 }
 
 // dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,
@@ -171,7 +174,7 @@ func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time)
 		case l.Low():
 			return transfer.Errorf(transfer.KindNoSpace, "the disk of the ledger %s", l.Shortage())
 		}
-		return t.Requests().PutPart(a.q.ID, a.principal, *part)
+		return t.Requests().PutPart(a.q.ID, a.Principal, *part)
 	})
 }
 
@@ -185,7 +188,7 @@ func (a *arrival) gather(l *ledger.Ledger, now time.Time) error {
 	err := l.View(func(t *ledger.Tx) error {
 		known, err := t.Source(a.q.ID)
 		if err == nil && known == nil {
-			a.parts, err = t.Requests().Parts(a.q, a.principal)
+			a.parts, err = t.Requests().Parts(a.q, a.Principal)
 		}
 		return err
 	})
@@ -298,12 +301,12 @@ func (a *intake) accept(r *arrival) error {
 	all := append(slices.Clip(q.Items), r.rest...)
 	rule, denied := a.gate.submits(r)
 	if denied == nil {
-		denied = a.calls.Vet(q, r.principal, false)
+		denied = a.calls.Vet(q, r.Principal, false)
 	}
 	var itself error
 	if denied == nil {
 		r.rule = rule
-		itself = a.look(func() error { return a.sendAs(r.principal, r.q.From()).CheckItself(q, all) })
+		itself = a.look(func() error { return a.sendAs(r.Principal, r.q.From()).CheckItself(q, all) })
 	}
 	var fresh *ledger.Source
 	a.admitting.Lock()
@@ -315,7 +318,7 @@ func (a *intake) accept(r *arrival) error {
 		if err != nil {
 			return err
 		}
-		if old != nil && old.Disowned() && (old.Request.Destination != q.Destination || old.Principal != "" && old.Principal != r.principal) {
+		if old != nil && old.Disowned() && (old.Request.Destination != q.Destination || old.Principal != "" && old.Principal != r.Principal) {
 			old = nil // said of another request under this ID
 		}
 		if old != nil && !failpoint.Planted("known-by-message-only") {
@@ -344,7 +347,7 @@ func (a *intake) accept(r *arrival) error {
 		if a.ledger.Low() {
 			return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger %s", a.cfg.Name, a.ledger.Shortage())
 		}
-		rec := sender.NewRecord(*q, word.Origin{Principal: r.principal, Author: r.author}, now)
+		rec := sender.NewRecord(*q, r.Origin, now)
 		if err := a.place(t, rec, r); err != nil {
 			return err
 		}

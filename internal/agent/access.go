@@ -2,6 +2,7 @@ package agent
 
 import (
 	"runtime"
+	"strings"
 
 	"ferry/internal/access"
 	"ferry/internal/audit"
@@ -35,17 +36,55 @@ func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
 	g := &gatekeeper{core: c, Keeper: k}
 	if self := c.conn.Identity(); self != nil {
 		g.words = word.NewChecker(self, identity.Agent, string(c.cfg.Name))
+		g.words.Delegate(func(by, principal identity.Name) error {
+			return g.Judge().Delegates(by.Token(), principal.Token(), c.cfg.Name)
+		})
 	}
 	return g, err
 }
 
-// author is the author of a message of a principal, which says that it is of a kind and has an ID. In a network without identities nothing
+// author is the author of a message of a speaker, which says that it is of a kind and has an ID. In a network without identities nothing
 // is signed, and there is none.
-func (g *gatekeeper) author(signed *word.Word, body []byte, kind word.Kind, id transfer.ID, principal string) (*word.Author, error) {
+func (g *gatekeeper) author(signed *word.Word, body []byte, kind word.Kind, id transfer.ID, speaker string) (*word.Author, error) {
 	if g.words == nil {
 		return nil, nil
 	}
-	return g.words.Check(signed, body, kind, id, principal, g.cfg.Clock.Now())
+	return g.words.Check(signed, body, kind, id, speaker, g.cfg.Clock.Now())
+}
+
+// origin is the origin of a message of a speaker. by has signed it; nil: it was not signed.
+func (g *gatekeeper) origin(speaker string, by *word.Author) word.Origin {
+	o := word.Origin{Principal: speaker, Author: by}
+	if by != nil {
+		o.Principal = by.Principal()
+	}
+	if by == nil || by.Delegated() {
+		o.Holder = g.Judge().Key(o.Principal)
+	}
+	return o
+}
+
+// holds is nil while the members who have given a command have the keys that they had then. A name that was enrolled again
+// may be that of another person.
+func (g *gatekeeper) holds(o word.Origin) error {
+	held := func(member, key string) error {
+		if now := g.Judge().Key(member); strings.HasPrefix(key, now) {
+			return nil
+		}
+		return transfer.Errorf(transfer.KindDenied, "%s was enrolled again with other keys after the command of %s", member, member).
+			WithHint("its present holder can give the command again")
+	}
+	by := o.Author
+	if by == nil {
+		return held(o.Principal, o.Holder)
+	}
+	err := held(by.By.Token(), by.Key)
+	if err == nil && by.Delegated() {
+		if err = held(o.Principal, o.Holder); err == nil {
+			err = g.Judge().Delegates(by.By.Token(), o.Principal, g.cfg.Name)
+		}
+	}
+	return err
 }
 
 // waits is why nothing new is accepted, an error that waits; nil where it is.
@@ -74,9 +113,9 @@ func (g *gatekeeper) permit(principal string) place.Permit {
 // reads on its own standard input nobody else has a say in.
 func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 	if g.cfg.Streams != nil {
-		return "", g.ownPipe(r.principal, g.cfg.Name)
+		return "", g.ownPipe(r.Principal, g.cfg.Name)
 	}
-	rule, err = g.may(r.principal, transfer.AuthSource)
+	rule, err = g.may(r.Principal, transfer.AuthSource)
 	archives := r.q.Archive != ""
 	deletes := r.q.Rest != nil && r.q.Rest.Deletes || r.q.Removes()
 	for n := range r.q.Items {
@@ -84,10 +123,10 @@ func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 		deletes, archives = deletes || o.Removes(), archives || o.Archive != ""
 	}
 	if err == nil && deletes {
-		_, err = g.may(r.principal, transfer.AuthDeleteSource)
+		_, err = g.may(r.Principal, transfer.AuthDeleteSource)
 	}
 	if err == nil && archives {
-		_, err = g.may(r.principal, transfer.AuthDest)
+		_, err = g.may(r.Principal, transfer.AuthDest)
 	}
 	return rule, err
 }

@@ -55,11 +55,11 @@ func (a *answers) asked(m qmgr.Message) {
 		q, known := questions[ask.Kind]
 		_, ofDuty := a.duties.questions[ask.Kind]
 		// An agent that asks ends none of the transfers that are not known here; coordination does.
-		if q.signed || ofDuty || ask.Kind == wire.AskBegun && who == wire.Coordination {
+		if q.signed || ofDuty || signed != nil || ask.Kind == wire.AskBegun && who == wire.Coordination {
 			err = a.proved(ask, signed, body)
 		}
 		if err == nil && known {
-			err = a.gate.answers(who, q.needs)
+			err = a.gate.answers(ask.Principal, q.needs)
 		}
 		if err == nil && q.once {
 			err = a.once(ask)
@@ -71,7 +71,7 @@ func (a *answers) asked(m qmgr.Message) {
 		case !known:
 			err = transfer.Errorf(transfer.KindVersion, "question of unknown kind %q", ask.Kind)
 		case q.files:
-			a.previewed(m.Reply, ask.Ask)
+			a.previewed(who, m.Reply, ask.Ask)
 			return
 		default:
 			err = q.answer(a, ask, &ans)
@@ -88,13 +88,18 @@ type asking struct {
 	author *word.Author
 }
 
-// proved checks the signature of a question.
+// proved checks the signature of a question. What takes the authority admin a user asks without a delegate.
 func (a *answers) proved(ask *asking, signed *word.Word, body []byte) (err error) {
 	var id transfer.ID
 	if signed != nil {
 		id = signed.ID // a question has no ID of its own
 	}
 	ask.author, err = a.gate.author(signed, body, word.Ask, id, ask.Principal)
+	if err == nil && ask.author != nil && ask.author.Delegated() {
+		if ask.Principal = ask.author.Principal(); questions[ask.Kind].needs == transfer.AuthAdmin {
+			err = transfer.Errorf(transfer.KindDenied, "%s speaks for %s, and the authority %s is not delegated", ask.author.By, ask.author.For, transfer.AuthAdmin)
+		}
+	}
 	return err
 }
 
@@ -197,8 +202,8 @@ const (
 	listed       = 200 // names in an answer to AskList
 )
 
-// previewed takes a question about files, a few at once.
-func (a *answers) previewed(reply string, ask *wire.Ask) {
+// previewed takes a question of a speaker about files, a few at once.
+func (a *answers) previewed(to, reply string, ask *wire.Ask) {
 	ans := wire.Answer{V: wire.Version, ID: ask.ID}
 	select {
 	case a.previews <- struct{}{}:
@@ -207,11 +212,11 @@ func (a *answers) previewed(reply string, ask *wire.Ask) {
 			var err error
 			ans.Preview, err = a.aboutFiles(ask)
 			ans.Error = transfer.AsError(err)
-			a.answer(ask.Principal, reply, ans)
+			a.answer(to, reply, ans)
 		})
 	default:
 		ans.Error = transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, its limit", a.cfg.Name, previews).WithHint("try again in a few seconds")
-		a.answer(ask.Principal, reply, ans)
+		a.answer(to, reply, ans)
 	}
 }
 

@@ -43,7 +43,7 @@ func TestPreviewsAreBounded(t *testing.T) {
 	}
 	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	for range 1000 {
-		a.previewed("", &wire.Ask{Kind: wire.AskPreview, Request: &q})
+		a.previewed("ann", "", &wire.Ask{Kind: wire.AskPreview, Request: &q})
 	}
 	a.wg.Wait() // one that had started would have no file system to walk
 	if len(a.previews) != previews {

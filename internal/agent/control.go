@@ -14,14 +14,12 @@ import (
 	"ferry/internal/word"
 )
 
-// A command is one that was read. Its principal is who gave it.
+// A command is one that was read.
 type command struct {
 	*wire.Control
-	principal string
-	whose     string      // the principal whose transfers he may end; empty: everybody's
-	transfer  transfer.ID // that it is about
-
-	author *word.Author // nil: the command was not signed
+	word.Origin
+	whose    string      // the principal whose transfers he may end; empty: everybody's
+	transfer transfer.ID // that it is about
 }
 
 // An administration is what a kind of command needs, and does. Its error is the answer.
@@ -45,9 +43,9 @@ func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error 
 			return err
 		}
 		c.transfer = body.Transfer
-		if c.whose, err = a.gate.controls(c.principal, c.transfer); err != nil {
+		if c.whose, err = a.gate.controls(c.Principal, c.transfer); err != nil {
 			if transfer.KindOf(err) == transfer.KindDenied {
-				a.denied(refusal(c.principal, c.transfer, err))
+				a.denied(refusal(c.Principal, c.transfer, err))
 			}
 			return err
 		}
@@ -85,7 +83,7 @@ func (a *intake) controlled(d qmgr.Delivery) {
 		return
 	}
 
-	ans, err := a.control(c, who, by)
+	ans, err := a.control(c, a.gate.origin(who, by))
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(5 * time.Second)
@@ -97,8 +95,8 @@ func (a *intake) controlled(d qmgr.Delivery) {
 	d.Ack()
 }
 
-// control does a command of a principal; author has signed it, and is nil where it was not signed.
-func (a *intake) control(c *wire.Control, by string, author *word.Author) (answer []byte, err error) {
+// control does a command.
+func (a *intake) control(c *wire.Control, by word.Origin) (answer []byte, err error) {
 	refuse := func(err error) ([]byte, error) {
 		return wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)}), nil
 	}
@@ -132,11 +130,11 @@ func (a *intake) control(c *wire.Control, by string, author *word.Author) (answe
 	}
 
 	if ofDuty {
-		return a.duties.command(a, c, word.Origin{Principal: by, Author: author}, hash)
+		return a.duties.command(a, c, by, hash)
 	}
 
 	ans := wire.Answer{V: wire.Version, ID: c.ID}
-	given := &command{Control: c, principal: by, author: author}
+	given := &command{Control: c, Origin: by}
 	if err := kind.do(a, given); err != nil {
 		if transfer.KindOf(err) == transfer.KindInternal {
 			return nil, err
@@ -176,10 +174,10 @@ func (a *intake) cancelTransfer(c *command) error {
 	a.admitting.Lock()
 	defer a.admitting.Unlock()
 	if o := a.sched.find(c.transfer); o != nil {
-		if err := o.Cancel(word.Origin{Principal: c.principal, Author: c.author}); err != nil {
+		if err := o.Cancel(c.Origin); err != nil {
 			return err
 		}
-		a.log.Info("transfer cancel requested", "transfer", c.transfer, "principal", c.principal, "originator", c.Originator.String())
+		a.log.Info("transfer cancel requested", "transfer", c.transfer, "principal", c.Principal, "originator", c.Originator.String())
 		failpoint.Hit("control.after_cancel")
 		return a.sched.cancel(o)
 	}
@@ -201,7 +199,7 @@ func (a *intake) cancelTransfer(c *command) error {
 
 // entomb ends a transfer whose request has not come.
 func (a *intake) entomb(t *ledger.Tx, c *command) error {
-	if s, err := t.Entombed(c.transfer); s.As != "" && (s.By == "" || s.By == c.principal) || err != nil {
+	if s, err := t.Entombed(c.transfer); s.As != "" && (s.By == "" || s.By == c.Principal) || err != nil {
 		return err
 	}
 
@@ -216,7 +214,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 
 	whose := c.Originator
 	return errors.Join(t.Entomb(c.transfer, as, c.whose), a.note(t, audit.Record{Event: audit.Cancelled, Role: audit.RoleSource, Transfer: c.transfer,
-		Source: a.cfg.Name, Principal: c.principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come", Vouched: audit.Vouched{Author: c.author}}))
+		Source: a.cfg.Name, Principal: c.Principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come", Vouched: audit.Vouched{Author: c.Author}}))
 }
 
 // resumeTransfer lets a parked transfer go on.
@@ -245,13 +243,13 @@ func (a *intake) resumeTransfer(c *command) error {
 		after = rec
 		whose := c.Originator
 		if err := a.note(t, audit.Record{Event: audit.Resumed, Role: audit.RoleSource, Transfer: c.transfer,
-			Source: rec.Request.Source, Destination: rec.Request.Destination, Job: rec.Request.Job, Principal: c.principal, Originator: &whose, State: rec.State, Vouched: audit.Vouched{Author: c.author}}); err != nil {
+			Source: rec.Request.Source, Destination: rec.Request.Destination, Job: rec.Request.Job, Principal: c.Principal, Originator: &whose, State: rec.State, Vouched: audit.Vouched{Author: c.Author}}); err != nil {
 			return err
 		}
 		return t.PutSource(rec)
 	})
 	if err == nil {
-		a.log.Info("transfer resumed", "transfer", c.transfer, "principal", c.principal, "originator", c.Originator.String())
+		a.log.Info("transfer resumed", "transfer", c.transfer, "principal", c.Principal, "originator", c.Originator.String())
 		a.sched.replace(o, after)
 	}
 	return err

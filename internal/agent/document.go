@@ -99,7 +99,7 @@ func (a *intake) cancelDocument(d qmgr.Delivery, s *wire.Submit, of *mftxml.Canc
 // on record, for whoever has put it on the queue may wait for no answer.
 func (a *intake) commandDocument(d qmgr.Delivery, s *wire.Submit, c *wire.Control) {
 	principal := wire.LastToken(d.Subject)
-	ans, err := a.control(c, principal, nil)
+	ans, err := a.control(c, a.gate.origin(principal, nil))
 	if err != nil {
 		a.log.Error("cannot process command; left in its queue", "error", err)
 		d.Nak(again)

@@ -35,6 +35,7 @@ func newDuties(in *intake) (*duties, error) {
 			},
 			Cancel: in.cancelFor,
 			May:    func(principal string, right transfer.Authority) error { return in.gate.answers(principal, right) },
+			Holds:  in.gate.holds,
 			Permit: in.gate.permit, Programs: in.calls.Runner(), Note: in.note, Clock: in.cfg.Clock, Log: in.log})
 		if err != nil {
 			return nil, err
@@ -80,11 +81,15 @@ func (a *Agent) noteSent(t *ledger.Tx, r audit.Record) error {
 // submitFor accepts a request of one of the duties, by the command that has set the duty up. It
 // does not go by way of the queue manager, which may be away.
 func (a *intake) submitFor(by word.Origin, q *transfer.Request, room int) (*transfer.Progress, error) {
+	if err := a.gate.holds(by); err != nil {
+		a.denied(refusal(by.Principal, q.ID, err))
+		return nil, err
+	}
 	head, parts, err := q.Split()
 	if err != nil {
 		return nil, err
 	}
-	r := &arrival{q: head, principal: by.Principal, author: by.Author, room: room}
+	r := &arrival{q: head, Origin: by, room: room}
 	for n := range parts {
 		if err := r.keepPart(a.ledger, &parts[n], a.cfg.Clock.Now()); err != nil {
 			return nil, err
@@ -103,7 +108,7 @@ func (a *intake) submitFor(by word.Origin, q *transfer.Request, room int) (*tran
 
 // cancelFor cancels a transfer for one of the duties, by a command that the duty was given.
 func (a *intake) cancelFor(by word.Origin, id transfer.ID) error {
-	return a.cancelTransfer(&command{Control: &wire.Control{Kind: wire.ControlCancel}, principal: by.Principal, author: by.Author, transfer: id})
+	return a.cancelTransfer(&command{Control: &wire.Control{Kind: wire.ControlCancel}, Origin: by, transfer: id})
 }
 
 // command has a duty do a command, and keeps the answer in the same transaction: a repeat
@@ -117,7 +122,7 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 		return a.refuseCommand(c, hash, err)
 	}
 	err = a.ledger.Update(func(t *ledger.Tx) error {
-		body, err := kind.Do(t, duty.Caller{Principal: by.Principal, Author: by.Author, Originator: c.Originator, Asked: c.ID.Time()}, c.Body)
+		body, err := kind.Do(t, duty.Caller{Origin: by, Originator: c.Originator, Asked: c.ID.Time()}, c.Body)
 		if err != nil {
 			return err
 		}
@@ -167,7 +172,7 @@ func (d *duties) ask(a *answers, ask *wire.Ask, ans *wire.Answer) error {
 	if err := a.gate.answers(ask.Principal, q.Needs); err != nil {
 		return err
 	}
-	body, err := q.Answer(duty.Caller{Principal: ask.Principal}, ask.Body)
+	body, err := q.Answer(duty.Caller{Origin: word.Origin{Principal: ask.Principal}}, ask.Body)
 	if err == nil {
 		ans.Body = wire.Marshal(body)
 	}

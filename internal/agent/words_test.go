@@ -233,7 +233,7 @@ func (s sends) Commands() map[wire.Kind]duty.Command {
 		var q transfer.Request
 		err := json.Unmarshal(body, &q)
 		go func() {
-			_, err := s.Submit(who.Origin(), &q)
+			_, err := s.Submit(who.Origin, &q)
 			s.sent <- err
 		}()
 		return nil, err

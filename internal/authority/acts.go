@@ -252,8 +252,10 @@ type issued struct {
 	at    time.Time
 	until time.Time // the latest that was ever signed for these keys
 	token string    // that it was enrolled with last
-	by    string    // the member that has enrolled these keys, as a URI; empty: the authority's host
-	told  time.Time // when a refusal to renew it was last put on record
+	// replaced says that the name had other keys before.
+	replaced bool
+	by       string    // the member that has enrolled these keys, as a URI; empty: the authority's host
+	told     time.Time // when a refusal to renew it was last put on record
 }
 
 // take takes an act that is in the journal.
@@ -283,13 +285,14 @@ func (s *state) take(a *Act) {
 		if n == nil && ofUser(a.Role) || n != nil && (n.role != a.Role || n.keys != a.Keys) {
 			s.signed.stale = true // the document says what role a user has
 		}
+		replaced := n != nil && (n.replaced || n.keys != a.Keys)
 		if n != nil && n.keys != a.Keys {
 			s.revoke(n) // a name has one pair of keys
 			s.change(a)
 			n = nil
 		}
 		if n == nil {
-			n = &issued{}
+			n = &issued{replaced: replaced}
 			s.names[a.Name] = n
 		}
 		n.role, n.keys, n.at = a.Role, a.Keys, a.Time

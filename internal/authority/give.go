@@ -14,7 +14,7 @@ var enrols = map[roles.Role]bool{roles.Agent: true, roles.User: true, roles.Memb
 
 // offices are the authorities that a name does not get from a giver without them, in any role: rules
 // may give them to a name.
-var offices = []transfer.Authority{transfer.AuthAdmin, transfer.AuthEnrol, transfer.AuthOperate, transfer.AuthAudit, transfer.AuthProgram}
+var offices = []transfer.Authority{transfer.AuthAdmin, transfer.AuthEnrol, transfer.AuthOperate, transfer.AuthAudit, transfer.AuthProgram, transfer.AuthDelegate}
 
 // MayGive is nil where by may have a name enrolled as a role, with the keys of w; a zero Wish stands for keys
 // that are not known yet. Otherwise the error is of KindDenied.

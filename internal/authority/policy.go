@@ -79,7 +79,7 @@ func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 			WithHint(`add a rule as {"name":"administrators","who":["role:admin"],"may":["admin"]}`)
 	}
 	now := a.clock()
-	trial := trust.Document{Network: a.about.Network, Number: 1, Issued: now, Policy: data, Users: a.users(now)}
+	trial := trust.Document{Network: a.about.Network, Number: 1, Issued: now, Policy: data, Users: a.users(now), Keys: a.anew()}
 	if _, err := trust.Sign(a.trust.Signer, trial); err != nil {
 		return err
 	}
@@ -131,20 +131,27 @@ func roleOf(r roles.Role) string {
 // has submitted before may wait that long.
 const longRevoked = 90 * 24 * time.Hour
 
-// maxListed is how many bytes the list of users may have in a rules document, beside the rules and the revoked keys.
+// maxListed is how many bytes the lists of users and of their keys may have in a rules document, beside the rules and the revoked keys.
 const maxListed = 256 << 10
+
+// anewRoom is how many bytes of maxListed are left to the keys of names that are enrolled again.
+const anewRoom = 32 << 10
 
 // listable is nil where the rules document has room for the user of an act. a.mu is held.
 func listable(a *Authority, name identity.Name, act *Act) error {
 	if name.Role != identity.User {
 		return nil
 	}
-	all := a.users(act.Time)
-	if _, ok := all[name.Name]; ok {
+	all, keys, most := a.users(act.Time), a.anew(), maxListed-anewRoom
+	_, listed := all[name.Name]
+	has := a.state.names[name.String()]
+	if anew := has != nil && has.keys != act.Keys; anew && !has.replaced {
+		keys[name.Name], most = mark(act.TLS), maxListed
+	} else if listed {
 		return nil
 	}
 	all[name.Name] = roleOf(act.Role)
-	if data, err := json.Marshal(all); err != nil || len(data) > maxListed {
+	if data, err := json.Marshal([]any{all, keys}); err != nil || len(data) > most {
 		return cmp.Or(err, error(transfer.Errorf(transfer.KindTooLarge, "%d users are enrolled, as many as the network's rules can list", len(all)-1)))
 	}
 	return nil
@@ -165,6 +172,20 @@ func (a *Authority) users(at time.Time) map[string]string {
 			all[name.Name] = policy.RoleRevoked
 		case !revoked:
 			all[name.Name] = roleOf(has.role)
+		}
+	}
+	return all
+}
+
+// mark is the part of a fingerprint that the rules document has: 128 bits.
+func mark(fingerprint string) string { return fingerprint[:min(len(fingerprint), 32)] }
+
+// anew are the marks of the present keys of users whose names had other keys before. a.mu is held.
+func (a *Authority) anew() map[string]string {
+	all := map[string]string{}
+	for uri, has := range a.state.names {
+		if name, err := identity.Parse(uri); err == nil && name.Role == identity.User && has.replaced {
+			all[name.Name] = mark(has.keys.TLS)
 		}
 	}
 	return all

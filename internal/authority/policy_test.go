@@ -80,6 +80,47 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// The rules document names the present key of each user whose name had other keys before, also over a restart.
+func TestKeysOfNamesThatWereEnrolledAgain(t *testing.T) {
+	s := newStage(t)
+	ann, bob := s.name(identity.User, "ann"), s.name(identity.User, "bob")
+	issue := func(name identity.Name) {
+		t.Helper()
+		_, err := s.Issue(name, roles.User, newJoiner(t).wish, "")
+		must(t, err)
+	}
+	keys := func(form trust.Form) map[string]string {
+		t.Helper()
+		data, err := s.Trust(form)
+		must(t, err)
+		d, err := trust.Open(s.trust.Verifier, s.Network(), data)
+		must(t, err)
+		return d.Keys
+	}
+	issue(ann)
+	issue(bob)
+	if all := keys(trust.Rules); len(all) != 0 {
+		t.Errorf("of names with their first keys, the document has %v", all)
+	}
+	must(t, s.Revoke(ann, ""))
+	issue(ann)
+	want := map[string]string{"ann": mark(s.state.names[ann.String()].keys.TLS)}
+	if all := keys(trust.Rules); !maps.Equal(all, want) {
+		t.Errorf("the document has %v, not %v", all, want)
+	}
+	if all := keys(trust.Keys); len(all) != 0 {
+		t.Errorf("the document for users has %v", all)
+	}
+	s.again()
+	if all := keys(trust.Rules); !maps.Equal(all, want) {
+		t.Errorf("after a restart the document has %v, not %v", all, want)
+	}
+	issue(ann)
+	if all := keys(trust.Rules); len(all) != 1 || all["ann"] == want["ann"] || all["ann"] != mark(s.state.names[ann.String()].keys.TLS) {
+		t.Errorf("after another enrolment the document has %v", all)
+	}
+}
+
 // With new keys of a user the agents of his pipes lose theirs: whoever has the old ones is not he.
 func TestNewKeysOfAUserEndHisPipes(t *testing.T) {
 	s := newStage(t)

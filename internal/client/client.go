@@ -36,6 +36,7 @@ type Client struct {
 	Who     transfer.Originator
 	Timeout time.Duration // of an answer; default 5 s
 	Network string        // where Conn leads to, for people
+	For     string        // the user for which requests, commands and questions to agents are signed; empty: the client's own
 
 	took time.Duration // until the last request was receipted, since it was stored or asked for last
 }
@@ -147,8 +148,8 @@ func (c *Client) inbox(of transfer.AgentName) (subject string, answers <-chan []
 // Status asks the source agent for a transfer. An answer that is not about it
 // is an error of KindUnreachable.
 func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, error) {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID})
-	data, err := c.Conn.Request(ctx, wire.AskAgent(t.Source, c.Conn.Self()), ask, pictureTime)
+	subject := wire.AskAgent(t.Source, c.Conn.Self())
+	data, err := c.Conn.Request(ctx, subject, signedAsk(c, subject, wire.Ask{V: wire.Version, Kind: wire.AskStatus, ID: t.ID}), pictureTime)
 	if err != nil {
 		return nil, err
 	}

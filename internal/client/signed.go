@@ -27,13 +27,17 @@ func signedTo(c *Client, kind word.Kind, to identity.Name, id transfer.ID, messa
 		return message
 	}
 	to.Network = self.Name().Network
-	return word.Sign(self, word.Statement{Kind: kind, To: to, ID: id}, message, c.Clock.Now())
+	s := word.Statement{Kind: kind, To: to, ID: id}
+	if c.For != "" && to.Role == identity.Agent {
+		s.For = identity.Name{Network: to.Network, Role: identity.User, Name: c.For}
+	}
+	return word.Sign(self, s, message, c.Clock.Now())
 }
 
 // signedAsk is a question, signed where it is one of those that take a signature.
 func signedAsk(c *Client, subject string, a wire.Ask) []byte {
 	message, id := wire.Marshal(a), transfer.NewID(c.Clock.Now())
-	if to := wire.Answerer(subject); to != wire.Coordination && !plain[a.Kind] {
+	if to := wire.Answerer(subject); to != wire.Coordination && (!plain[a.Kind] || c.For != "") {
 		if agent, err := wire.AgentOf(to); err == nil {
 			return signed(c, word.Ask, agent, id, message)
 		}

@@ -60,14 +60,10 @@ type Maker func(Desk) (Duty, error)
 
 // A Caller is who has given a command or asked a question.
 type Caller struct {
-	Principal  string              // as which its connection speaks
-	Author     *word.Author        // of a command; nil of a question, and where the command was not signed
-	Originator transfer.Originator // as the caller says, for people; zero of a question
-	Asked      time.Time           // when the command was given, by the caller's clock; zero of a question
+	word.Origin                     // of a command; of a question the principal alone
+	Originator  transfer.Originator // as the caller says, for people; zero of a question
+	Asked       time.Time           // when the command was given, by the caller's clock; zero of a question
 }
-
-// Origin is the origin of all that is done on the caller's command.
-func (c Caller) Origin() word.Origin { return word.Origin{Principal: c.Principal, Author: c.Author} }
 
 // A Command is what a kind of command takes and does.
 type Command struct {
@@ -105,6 +101,9 @@ type Desk struct {
 	Cancel func(by word.Origin, id transfer.ID) error
 	// May is whether a principal has an authority at this agent; KindDenied where not.
 	May func(principal string, right transfer.Authority) error
+	// Holds is nil while the members who have given a command have the keys that they had then; KindDenied where one was
+	// enrolled again with others. Nothing more is done on the command then.
+	Holds func(by word.Origin) error
 	// Permit is what a principal may do with files here.
 	Permit func(principal string) place.Permit
 	// Programs runs those that the agent may run; nil: none.

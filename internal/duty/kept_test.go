@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ferry/internal/transfer"
+	"ferry/internal/word"
 )
 
 type thing struct {
@@ -66,15 +67,15 @@ func TestFind(t *testing.T) {
 		{"ann", "000099", thing{}, transfer.KindNotFound},
 		{"ann", "no ID", thing{}, transfer.KindUsage},
 	} {
-		got, err := Find(desk(), Caller{Principal: c.who}, "job", c.suffix, all())
+		got, err := Find(desk(), Caller{Origin: word.Origin{Principal: c.who}}, "job", c.suffix, all())
 		if transfer.KindOf(err) != c.kind || err == nil && got != c.want {
 			t.Errorf("%s finds %v of %s, %v", c.who, got, c.suffix, err)
 		}
 	}
-	if _, err := Find(desk(), Caller{Principal: "BROKEN"}, "job", "000021", all()); err != errBroken {
+	if _, err := Find(desk(), Caller{Origin: word.Origin{Principal: "BROKEN"}}, "job", "000021", all()); err != errBroken {
 		t.Errorf("where the rules cannot be read: %v", err)
 	}
-	if _, err := Find(desk(), Caller{Principal: "ann"}, "job", "000021", things(errBroken, two)); err != errBroken {
+	if _, err := Find(desk(), Caller{Origin: word.Origin{Principal: "ann"}}, "job", "000021", things(errBroken, two)); err != errBroken {
 		t.Errorf("where not all can be read: %v", err)
 	}
 }
@@ -96,7 +97,7 @@ func TestVisible(t *testing.T) {
 	} {
 		var got []thing
 		var end error
-		for x, err := range Visible(desk(), Caller{Principal: c.who}, things(c.fail, one, hers, two)) {
+		for x, err := range Visible(desk(), Caller{Origin: word.Origin{Principal: c.who}}, things(c.fail, one, hers, two)) {
 			if end != nil {
 				t.Errorf("%s: there is more behind an error", c.who)
 			}
@@ -108,7 +109,7 @@ func TestVisible(t *testing.T) {
 			t.Errorf("%s sees %v, %v", c.who, got, end)
 		}
 	}
-	for range Visible(desk(), Caller{Principal: "OPS"}, things(nil, one, hers)) {
+	for range Visible(desk(), Caller{Origin: word.Origin{Principal: "OPS"}}, things(nil, one, hers)) {
 		break // it ends there, without a panic
 	}
 }

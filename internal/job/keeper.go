@@ -76,7 +76,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 		return nil, err
 	}
 
-	j := &Job{V: version, ID: q.ID, Origin: who.Origin(), Originator: who.Originator, Made: now, Source: q.Source, Name: q.Job,
+	j := &Job{V: version, ID: q.ID, Origin: who.Origin, Originator: who.Originator, Made: now, Source: q.Source, Name: q.Job,
 		RetryOf: p.RetryOf, Children: len(p.To), Deletes: q.Removes(), State: transfer.Running}
 	for n := range p.To {
 		c := p.To[n].child(n+1, transfer.NewID(now))
@@ -156,7 +156,7 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	case !j.Ended.IsZero():
 		return nil, transfer.Errorf(transfer.KindEnding, "job %s is already over: %s", j.ID, j.State)
 	}
-	j.Cancelled = &Cancelled{Origin: who.Origin(), At: k.Clock.Now().UTC()}
+	j.Cancelled = &Cancelled{Origin: who.Origin, At: k.Clock.Now().UTC()}
 	j.State = transfer.Cancelling
 	if err := d.put(j); err != nil {
 		return nil, err

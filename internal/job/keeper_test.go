@@ -16,6 +16,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // With crashes at every step, transfers that end anyhow, an agent that is busy or refuses, and jobs
@@ -273,14 +274,14 @@ func TestWhoseJobs(t *testing.T) {
 	if _, err := w.command("eve", CommandCancel, Named{ID: j.ID.String()}); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("another one cancels it: %v", err)
 	}
-	if _, err := w.k.show(duty.Caller{Principal: "eve"}, wire.Marshal(Named{ID: j.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
+	if _, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "eve"}}, wire.Marshal(Named{ID: j.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("another one sees it: %v", err)
 	}
-	l, err := w.k.list(duty.Caller{Principal: "eve"}, wire.Marshal(Page{}))
+	l, err := w.k.list(duty.Caller{Origin: word.Origin{Principal: "eve"}}, wire.Marshal(Page{}))
 	if w.Must(err); len(l.(Listed).Jobs) != 0 {
 		t.Error("another one lists it")
 	}
-	l, err = w.k.list(duty.Caller{Principal: "ann"}, wire.Marshal(Page{}))
+	l, err = w.k.list(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Page{}))
 	if w.Must(err); len(l.(Listed).Jobs) != 1 {
 		t.Error("its owner does not list it")
 	}
@@ -368,14 +369,14 @@ func TestRoom(t *testing.T) {
 	if s := w.show(first.ID); s.Ended.IsZero() || !s.More || len(s.Of) != childPage || s.Request == nil {
 		t.Fatalf("the first one is %+v", s.Job)
 	}
-	next, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{ID: first.ID.String(), After: childPage}))
+	next, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{ID: first.ID.String(), After: childPage}))
 	if s := next.(*Shown); err != nil || s.More || len(s.Of) != 1 || s.Of[0].N != children || s.Request != nil {
 		t.Errorf("the second page is %+v: %v", s, err)
 	}
 	for range 3 {
 		w.make(sample(w.Clock.At, names...))
 	}
-	if _, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{ID: first.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
+	if _, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{ID: first.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the one that has ended is kept: %v", err)
 	}
 	if _, err := w.command("ann", CommandPut, sample(w.Clock.At, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindTooLarge {

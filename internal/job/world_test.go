@@ -181,7 +181,7 @@ func (w *world) make(p Put) *Job {
 
 func (w *world) show(id transfer.ID) *Shown {
 	w.T.Helper()
-	s, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{ID: id.String(), Request: true}))
+	s, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{ID: id.String(), Request: true}))
 	w.Must(err)
 	return s.(*Shown)
 }

@@ -23,6 +23,7 @@ import (
 	"ferry/internal/program"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A world is an agent that keeps calls. Its programs are a function; what it puts on record is in its ledger.
@@ -33,6 +34,7 @@ type world struct {
 	stop   func()
 	run    func(ctx context.Context, id string) (program.Result, error)
 	denied func(principal string) error
+	anew   bool // the makers of all calls were enrolled again
 
 	mu     sync.Mutex
 	starts map[string]int
@@ -54,6 +56,12 @@ func (w *world) start() {
 		w.t.Fatal(err)
 	}
 	w.k = newKeeper(duty.Desk{Agent: "BETA", Ledger: l, Programs: w, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+		Holds: func(by word.Origin) error {
+			if w.anew {
+				return transfer.Errorf(transfer.KindDenied, "%s was enrolled again", by.Principal)
+			}
+			return nil
+		},
 		May: func(principal string, right transfer.Authority) error {
 			if right == transfer.AuthProgram {
 				return w.asked()(principal)
@@ -127,7 +135,7 @@ func (w *world) command(who string, kind wire.Kind, body any) (c *Call, err erro
 		}
 	}
 	err = w.k.Ledger.Update(func(t *ledger.Tx) error {
-		answer, err := of.Do(t, duty.Caller{Principal: who, Originator: transfer.Originator{User: who, Host: "box"}}, wire.Marshal(body))
+		answer, err := of.Do(t, duty.Caller{Origin: word.Origin{Principal: who}, Originator: transfer.Originator{User: who, Host: "box"}}, wire.Marshal(body))
 		if err == nil {
 			c = answer.(*Call)
 		}
@@ -154,7 +162,7 @@ func (w *world) make(p transfer.Program) *Call {
 
 func (w *world) show(id transfer.ID) *Call {
 	w.t.Helper()
-	c, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{ID: id.String()}))
+	c, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{ID: id.String()}))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -393,6 +401,21 @@ func TestRightsAtItsTurn(t *testing.T) {
 	})
 }
 
+// A program does not run again where the name of its call's maker was enrolled again meanwhile.
+func TestMakerEnrolledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run = func(context.Context, string) (program.Result, error) { return program.Result{Code: 3}, nil }
+		c := w.make(transfer.Program{Name: "load", Retries: 1, Pause: transfer.Duration(time.Minute)})
+		synctest.Wait()
+		w.anew = true
+		passes(time.Hour)
+		if now := w.show(c.ID); now.State != transfer.Failed || now.Code != transfer.CodeDenied || w.starts[c.ID.String()] != 1 {
+			t.Errorf("it is %+v", now)
+		}
+	})
+}
+
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -438,7 +461,7 @@ func TestKeepsSome(t *testing.T) {
 		}
 		w.show(first.ID)
 		w.make(transfer.Program{Name: "load"})
-		if _, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{ID: first.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
+		if _, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{ID: first.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
 			t.Errorf("the first one: %v", err)
 		}
 		if _, err := w.command("ann", CommandRun, sample(transfer.Program{Name: "load"})); transfer.KindOf(err) != transfer.KindTooLarge {
@@ -446,7 +469,7 @@ func TestKeepsSome(t *testing.T) {
 		}
 		listed, page := 0, Page{}
 		for more := true; more; {
-			l, err := w.k.list(duty.Caller{Principal: "ann"}, wire.Marshal(page))
+			l, err := w.k.list(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(page))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -87,7 +87,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	if err := d.tidy(); err != nil {
 		return nil, err
 	}
-	c := &Call{V: version, ID: p.ID, Origin: who.Origin(), Originator: who.Originator, Made: k.Clock.Now().UTC(), Agent: k.Agent, Program: p.Program,
+	c := &Call{V: version, ID: p.ID, Origin: who.Origin, Originator: who.Originator, Made: k.Clock.Now().UTC(), Agent: k.Agent, Program: p.Program,
 		Job: p.Job, Meta: p.Meta, State: transfer.Queued}
 	if err := d.put(c); err != nil {
 		return nil, err

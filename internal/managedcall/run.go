@@ -186,6 +186,9 @@ func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
 	}
 	why := k.Ledger.OutboxFull() // there must be room for what becomes of it
 	if why == nil {
+		why = k.Holds(c.Origin)
+	}
+	if why == nil {
 		why = k.May(c.Principal, transfer.AuthProgram)
 	}
 	if why == nil {

@@ -41,11 +41,12 @@ func BenchmarkPollOfKnownFiles(b *testing.B) {
 	m := newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: fs, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Offer:  func(word.Origin, *transfer.Request) (*transfer.Progress, error) { return &transfer.Progress{}, nil },
 		Permit: func(string) place.Permit { return nil },
+		Holds:  func(word.Origin) error { return nil },
 		May:    func(string, transfer.Authority) error { return nil },
 		Note:   func(*ledger.Tx, audit.Record) error { return nil }}, nil)
 	d := files(func(d *Definition) { d.Batch = 1000 })
 	must(l.Update(func(t *ledger.Tx) error {
-		_, err := m.Commands()[CommandCreate].Do(t, duty.Caller{Principal: "ann"}, wire.Marshal(Create{*d, false}))
+		_, err := m.Commands()[CommandCreate].Do(t, duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Create{*d, false}))
 		return err
 	}))
 	r := newRunner(m, "M", nil)

@@ -45,8 +45,8 @@ type Answer struct {
 func (m *monitors) commands() map[wire.Kind]duty.Command {
 	return map[wire.Kind]duty.Command{
 		CommandCreate: {Needs: transfer.AuthMonitor, Do: m.create, Done: m.changed},
-		CommandPause:  m.toNamed("paused", func(_ ledger.Drawer, r *record) error { r.Paused = true; return nil }),
-		CommandResume: m.toNamed("resumed", func(_ ledger.Drawer, r *record) error { r.Paused = false; return nil }),
+		CommandPause:  m.toNamed("paused", func(_ duty.Caller, _ ledger.Drawer, r *record) error { r.Paused = true; return nil }),
+		CommandResume: m.toNamed("resumed", m.resume),
 		CommandClear:  m.toNamed("cleared", clearHistory),
 		CommandRemove: m.toNamed("removed", nil),
 	}
@@ -91,7 +91,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	}
 	now, done := m.Clock.Now().UTC(), "created"
 	d.Request.Originator = who.Originator
-	r := &record{Definition: *d, Origin: who.Origin(), Originator: who.Originator, Created: now, Paused: old.Paused}
+	r := &record{Definition: *d, Origin: who.Origin, Originator: who.Originator, Created: now, Paused: old.Paused}
 	if there {
 		done, r.Created = "redefined", old.Created
 	}
@@ -151,7 +151,7 @@ func (m *monitors) mayChange(who duty.Caller, r *record) error {
 }
 
 // toNamed is a command that changes the monitor of a name; nil removes it.
-func (m *monitors) toNamed(done string, change func(ledger.Drawer, *record) error) duty.Command {
+func (m *monitors) toNamed(done string, change func(duty.Caller, ledger.Drawer, *record) error) duty.Command {
 	return duty.Command{Needs: transfer.AuthNone, Done: m.changed, Do: func(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 		named, err := readBody[Named](body)
 		if err != nil {
@@ -168,7 +168,7 @@ func (m *monitors) toNamed(done string, change func(ledger.Drawer, *record) erro
 			}
 			return m.noted(t, who, r.Name, done)
 		}
-		if err := change(d, r); err != nil {
+		if err := change(who, d, r); err != nil {
 			return nil, err
 		}
 		return m.keep(t, who, r, done)
@@ -191,8 +191,16 @@ func (m *monitors) find(d ledger.Drawer, name string, may func(*record) error) (
 	return &r, may(&r)
 }
 
+// resume has a monitor poll again. A monitor of a former holder of the caller's name becomes the caller's.
+func (m *monitors) resume(who duty.Caller, _ ledger.Drawer, r *record) error {
+	if r.Paused = false; who.Principal == r.Principal && m.Holds(r.Origin) != nil {
+		r.Origin, r.Originator, r.Request.Originator = who.Origin, who.Originator, who.Originator
+	}
+	return nil
+}
+
 // clearHistory forgets what has triggered. Triggers that wait are submitted nevertheless.
-func clearHistory(d ledger.Drawer, r *record) error {
+func clearHistory(_ duty.Caller, d ledger.Drawer, r *record) error {
 	st, _, err := load[Status](d, statusKey(r.Name))
 	if err != nil {
 		return err

@@ -46,6 +46,7 @@ type bench struct {
 	refuse   func(q *transfer.Request) error // before it is accepted; nil: nothing
 	after    func(q *transfer.Request) error // once it is accepted
 	denied   map[transfer.Authority]bool
+	anew     int64  // when ann was enrolled again, in milliseconds
 	looks    func() // before a directory is read
 	permit   place.Permit
 	notes    []audit.Record
@@ -120,6 +121,16 @@ func (b *bench) write(name, content string) {
 	b.must(os.Rename(b.path(".new"), b.path(name)))
 }
 
+// holds refuses commands from before their author was enrolled again.
+func (b *bench) holds(by word.Origin) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if by.Author.Made < b.anew {
+		return transfer.Errorf(transfer.KindDenied, "%s was enrolled again", by.Principal)
+	}
+	return nil
+}
+
 // start begins a run of the agent, with what the last one has left in its ledger.
 func (b *bench) start() {
 	b.t.Helper()
@@ -127,7 +138,7 @@ func (b *bench) start() {
 	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: b.fault, Files: faulty.NewMemoryFiles()})
 	b.must(err)
 	b.ledger = l
-	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Queues: messages.NewSource(b.queue), Status: b.status, Offer: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Queues: messages.NewSource(b.queue), Status: b.status, Offer: b.submit, Holds: b.holds, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Permit: func(string) place.Permit {
 			b.mu.Lock()
 			looks, permit := b.looks, b.permit
@@ -181,6 +192,9 @@ func (b *bench) crash() {
 func (b *bench) submit(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
 	if err := dutytest.Signed(by); err != nil {
 		b.t.Error(err)
+	}
+	if err := b.holds(by); err != nil {
+		return nil, err
 	}
 	hash := q.Hash()
 	b.mu.Lock()
@@ -262,9 +276,10 @@ func pass(d time.Duration) {
 
 // as gives a command in somebody's name.
 func (b *bench) as(who string, kind wire.Kind, body any) error {
-	c := b.m.Commands()[kind]
+	c, author := b.m.Commands()[kind], dutytest.Author(who)
+	author.Made = time.Now().UnixMilli()
 	err := b.ledger.Update(func(t *ledger.Tx) error {
-		_, err := c.Do(t, duty.Caller{Principal: who, Author: dutytest.Author(who), Originator: transfer.Originator{User: who, Host: "host"}}, wire.Marshal(body))
+		_, err := c.Do(t, duty.Caller{Origin: word.Origin{Principal: who, Author: author}, Originator: transfer.Originator{User: who, Host: "host"}}, wire.Marshal(body))
 		return err
 	})
 	if err == nil && c.Done != nil {
@@ -285,14 +300,14 @@ func (b *bench) shown() Shown { return b.shownAs("m") }
 // shownAs is the monitor of a name as it is shown.
 func (b *bench) shownAs(name string) Shown {
 	b.t.Helper()
-	v, err := b.m.Questions()[AskList].Answer(duty.Caller{Principal: "ann"}, wire.Marshal(ListAsked{Name: name}))
+	v, err := b.m.Questions()[AskList].Answer(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(ListAsked{Name: name}))
 	b.must(err)
 	return v.(*Listed).Monitors[0]
 }
 
 func (b *bench) triggers() []Logged {
 	b.t.Helper()
-	v, err := b.m.Questions()[AskHistory].Answer(duty.Caller{Principal: "ann"}, wire.Marshal(HistoryAsked{Name: "m"}))
+	v, err := b.m.Questions()[AskHistory].Answer(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(HistoryAsked{Name: "m"}))
 	b.must(err)
 	return v.(*History).Triggers
 }

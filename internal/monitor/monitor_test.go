@@ -388,6 +388,41 @@ func TestAuthorities(t *testing.T) {
 	})
 }
 
+// A monitor stops where its maker's name was enrolled again, over a restart, too, and says the reason. What it has recorded is not
+// submitted. The present holder of the name can resume it, in its own name; an operator cannot.
+func TestMakerEnrolledAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.set(func() {
+			b.refuse = func(*transfer.Request) error { return transfer.Errorf(transfer.KindBusy, "full") }
+		})
+		b.create(files(), false)
+		b.write("in/a", "a")
+		pass(2 * time.Second)
+		b.set(func() { b.refuse, b.anew = nil, time.Now().UnixMilli() })
+		stopped := func() {
+			t.Helper()
+			b.write("in/b", "b")
+			pass(2 * maxPoll)
+			b.expect("[]")
+			if s := b.shown(); s.State != StateWaiting || s.Problem == nil || s.Problem.Kind != transfer.KindDenied {
+				t.Errorf("shown is %+v", s)
+			}
+		}
+		stopped()
+		b.crash()
+		b.start()
+		stopped()
+		b.must(b.as("olga", CommandResume, Named{"m"}))
+		stopped()
+		b.must(b.as("ann", CommandResume, Named{"m"}))
+		pass(2 * time.Second)
+		b.expect("[b:1]")
+		if s := b.shown(); s.State != StateWatching || s.Problem != nil {
+			t.Errorf("after it was resumed, shown is %+v", s)
+		}
+	})
+}
+
 // A monitor of a forbidden directory is refused in the same words for one that is there and one that is not. If the rules
 // change later, each poll says so, in the same words too.
 func TestForbiddenDirectory(t *testing.T) {

@@ -105,6 +105,10 @@ func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, er
 		r.listen(nil)
 		return maxPoll, nil
 	}
+	if err := r.Holds(rec.Origin); err != nil {
+		r.listen(nil)
+		return maxPoll, err
+	}
 	for _, right := range []transfer.Authority{transfer.AuthMonitor, transfer.AuthSource} {
 		if err := r.May(rec.Principal, right); err != nil {
 			return max(poll, again), err

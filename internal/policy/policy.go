@@ -80,10 +80,17 @@ type Rule struct {
 	Read   []string             `json:"read,omitempty"` // patterns of paths; see Pattern
 	Write  []string             `json:"write,omitempty"`
 	Except []string             `json:"except,omitempty"` // the rule gives none of these, though Read or Write match; other rules may
+	For    []string             `json:"for,omitempty"`    // of the authority delegate: the users for which Who may speak, as in Who
 	Deny   []string             `json:"deny,omitempty"`   // nobody of Who touches these and what is beneath, whatever other rules say, and in letters of either case
 	// Last keeps what comes behind the rule from whom it is for: of rules that end so, the first one
 	// for somebody is the only one for him.
 	Last bool `json:"last,omitempty"`
+}
+
+// People are a list of Who or For that was read.
+type people struct {
+	list  []string
+	users []*regexp.Regexp
 }
 
 // Rules are a policy that decides.
@@ -99,7 +106,7 @@ func (r *Rules) Plain() bool { return r.plain }
 type rule struct {
 	Rule
 	agents                    []string
-	users                     []*regexp.Regexp
+	who, principals           people // of Who and For
 	read, write, except, deny []Pattern
 }
 
@@ -175,7 +182,7 @@ func (p *Policy) Compile() (*Rules, error) {
 	}
 	r := &Rules{groups: p.Groups, plain: p.DirectPlain}
 	for n, raw := range p.Rules {
-		names += len(raw.Who) + len(raw.Agents)
+		names += len(raw.Who) + len(raw.For) + len(raw.Agents)
 		switch {
 		case raw.Name == "":
 			return nil, transfer.Errorf(transfer.KindUsage, "rule %d has no name, by which it could be told what decided", n+1)
@@ -191,7 +198,7 @@ func (p *Policy) Compile() (*Rules, error) {
 		if patterns += len(c.read) + len(c.write) + len(c.except) + len(c.deny); patterns > maxPatterns {
 			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d patterns, each of which every path is held against", maxPatterns)
 		}
-		if users += len(c.users); users > maxUsers {
+		if users += len(c.who.users) + len(c.principals.users); users > maxUsers {
 			return nil, transfer.Errorf(transfer.KindUsage, "the policy has more than %d expressions for users", maxUsers)
 		}
 	}
@@ -229,36 +236,47 @@ func parseUsers(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(`^(?:` + text + `)$`)
 }
 
+// people reads a list of Who or For.
+func (p *Policy) people(list []string) (all people, err error) {
+	all.list = list
+	for _, w := range list {
+		kind, name, ok := strings.Cut(w, ":")
+		switch {
+		case w == "*":
+		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender, RoleMember}, name):
+			return all, transfer.Errorf(transfer.KindUsage, "there is no role %q", name)
+		case !ok || name == "" || !slices.Contains([]string{"user", "users", "group", "agent", "role"}, kind):
+			return all, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME and *", w)
+		case kind == "group" && p.Groups[name] == nil:
+			return all, transfer.Errorf(transfer.KindUsage, "there is no group %q", name)
+		case kind == "user":
+			if err := checkUser(name); err != nil {
+				return all, err
+			}
+		case kind == "users":
+			e, err := parseUsers(name)
+			if err != nil {
+				return all, err
+			}
+			all.users = append(all.users, e)
+		}
+	}
+	return all, nil
+}
+
 func (p *Policy) compile(raw Rule) (c rule, err error) {
 	c.Rule = raw
 	if len(raw.Who) == 0 {
 		return c, transfer.Errorf(transfer.KindUsage, "it is for nobody; who is user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME or *")
 	}
-	for _, w := range raw.Who {
-		kind, name, ok := strings.Cut(w, ":")
-		switch {
-		case w == "*":
-		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender, RoleMember}, name):
-			return c, transfer.Errorf(transfer.KindUsage, "there is no role %q", name)
-		case !ok || name == "" || !slices.Contains([]string{"user", "users", "group", "agent", "role"}, kind):
-			return c, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME and *", w)
-		case kind == "group" && p.Groups[name] == nil:
-			return c, transfer.Errorf(transfer.KindUsage, "there is no group %q", name)
-		}
+	if (len(raw.For) > 0) != slices.Contains(raw.May, transfer.AuthDelegate) {
+		return c, transfer.Errorf(transfer.KindUsage, "the authority %s and the list for of users belong together", transfer.AuthDelegate)
 	}
-	for _, w := range raw.Who {
-		if name, ok := strings.CutPrefix(w, "user:"); ok {
-			if err := checkUser(name); err != nil {
-				return c, err
-			}
-		}
-		if text, ok := strings.CutPrefix(w, "users:"); ok {
-			e, err := parseUsers(text)
-			if err != nil {
-				return c, err
-			}
-			c.users = append(c.users, e)
-		}
+	if c.who, err = p.people(raw.Who); err != nil {
+		return c, err
+	}
+	if c.principals, err = p.people(raw.For); err != nil {
+		return c, err
 	}
 	for _, m := range raw.May {
 		if _, err := ParseAuthority(string(m)); err != nil {
@@ -307,6 +325,7 @@ type Principal struct {
 type Question struct {
 	Who   Principal
 	Right transfer.Authority
+	For   Principal          // of the authority delegate: the user for which Who speaks
 	Agent transfer.AgentName // where
 	// Path is for rights to paths: absolute, clean, / between levels. One with a / at its end asks whether there is any
 	// path beneath it; an empty one, whether there is any at all.
@@ -338,7 +357,7 @@ func (r *Rules) Decide(q Question) (d Decision) {
 				}
 			}
 		}
-		if !d.Allowed && slices.Contains(c.May, q.Right) && c.reaches(q) {
+		if !d.Allowed && slices.Contains(c.May, q.Right) && r.reaches(c, q) {
 			d = Decision{Allowed: true, Rule: c.Name}
 		}
 		if c.Last {
@@ -348,14 +367,17 @@ func (r *Rules) Decide(q Question) (d Decision) {
 	return d
 }
 
-// reaches reports whether a rule's patterns have the path, where the right is one to paths.
-func (c *rule) reaches(q Question) bool {
+// reaches reports whether a rule's patterns have the path, where the right is one to paths, and whether its list For has the user,
+// where the right is to speak for users.
+func (r *Rules) reaches(c *rule, q Question) bool {
 	var all []Pattern
 	switch q.Right {
 	case transfer.AuthSource, transfer.AuthDeleteSource:
 		all = c.read
 	case transfer.AuthDest, transfer.AuthOverwrite:
 		all = c.write
+	case transfer.AuthDelegate:
+		return r.have(c.principals, q.For)
 	default:
 		return true
 	}
@@ -372,7 +394,7 @@ func (c *rule) reaches(q Question) bool {
 
 // Ever reports whether a rule gives a principal an authority at any agent, or in the network.
 func (r *Rules) Ever(who Principal, right transfer.Authority) bool {
-	return slices.ContainsFunc(r.rules, func(c rule) bool { return slices.Contains(c.May, right) && r.names(&c, who) })
+	return slices.ContainsFunc(r.rules, func(c rule) bool { return slices.Contains(c.May, right) && r.have(c.who, who) })
 }
 
 // concerns reports whether a rule is for whoever asks, at that agent.
@@ -380,15 +402,15 @@ func (r *Rules) concerns(c *rule, q Question) bool {
 	if len(c.agents) > 0 && !slices.ContainsFunc(c.agents, func(a string) bool { return matchLevel(a, string(q.Agent), false) }) {
 		return false
 	}
-	return r.names(c, q.Who)
+	return r.have(c.who, q.Who)
 }
 
-// names reports whether a rule is for a principal, at some agents or all.
-func (r *Rules) names(c *rule, who Principal) bool {
-	if who.Kind == "user" && slices.ContainsFunc(c.users, func(e *regexp.Regexp) bool { return e.MatchString(who.Name) }) {
+// have reports whether a list names a principal.
+func (r *Rules) have(all people, who Principal) bool {
+	if who.Kind == "user" && slices.ContainsFunc(all.users, func(e *regexp.Regexp) bool { return e.MatchString(who.Name) }) {
 		return true
 	}
-	return slices.ContainsFunc(c.Who, func(w string) bool {
+	return slices.ContainsFunc(all.list, func(w string) bool {
 		kind, name, _ := strings.Cut(w, ":")
 		switch {
 		case w == "*":

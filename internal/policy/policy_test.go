@@ -170,6 +170,40 @@ func TestPoliciesThatAreNone(t *testing.T) {
 	}
 }
 
+// The authority delegate is for the users that the rule names in for.
+func TestDelegate(t *testing.T) {
+	r, err := Parse([]byte(`{"v":1,"groups":{"treasury":["alice"]},"rules":[
+ {"name":"console","who":["user:console"],"agents":["ALPHA"],"may":["delegate"],"for":["group:treasury","users:t-[0-9]+"]},
+ {"name":"robot","who":["user:robot"],"may":["delegate"],"for":["*"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	user := func(name string) Principal { return Principal{Kind: "user", Name: name, Role: RoleMember} }
+	for _, c := range []struct {
+		by, principal string
+		at            transfer.AgentName
+		want          string
+	}{
+		{"console", "alice", "ALPHA", "console"}, {"console", "t-12", "ALPHA", "console"}, {"console", "bob", "ALPHA", ""}, {"console", "alice", "BETA", ""},
+		{"alice", "console", "ALPHA", ""}, {"alice", "alice", "ALPHA", ""}, {"robot", "bob", "BETA", "robot"},
+	} {
+		d := r.Decide(Question{Who: user(c.by), For: user(c.principal), Right: transfer.AuthDelegate, Agent: c.at})
+		if d.Allowed != (c.want != "") || d.Rule != c.want {
+			t.Errorf("%s for %s at %s: %+v", c.by, c.principal, c.at, d)
+		}
+	}
+	for _, right := range transfer.Authorities() {
+		if d := r.Decide(Question{Who: user("console"), Right: right, Agent: "ALPHA"}); d.Allowed {
+			t.Errorf("console has the authority %s itself: %+v", right, d)
+		}
+	}
+	for _, rule := range []string{`"may":["delegate"]`, `"may":["source"],"for":["*"]`, `"may":["delegate"],"for":["bob"]`, `"may":["delegate"],"for":["group:none"]`, `"may":["delegate"],"for":["user:Bob"]`} {
+		if _, err := Parse([]byte(`{"v":1,"rules":[{"name":"a","who":["*"],` + rule + `}]}`)); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("%s: %v", rule, err)
+		}
+	}
+}
+
 // Whatever a policy says, nobody gets what no rule of it has among its rights.
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(bank), "alice", "/srv/out/a")

@@ -103,7 +103,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 
 	q := &p.Request
 	q.Job = cmp.Or(q.Job, p.Name)
-	s := &Schedule{V: version, Name: p.Name, ID: transfer.NewID(now), Origin: who.Origin(), Originator: who.Originator, Made: now,
+	s := &Schedule{V: version, Name: p.Name, ID: transfer.NewID(now), Origin: who.Origin, Originator: who.Originator, Made: now,
 		Plan: p.Plan, Missed: p.Missed, Overlap: p.Overlap, Source: q.Source, Destination: q.Destination, Job: q.Job}
 	if old != nil {
 		s.Last = old.Last

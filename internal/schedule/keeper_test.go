@@ -173,7 +173,7 @@ func (w *world) put(who, name, missed string, words Words) error {
 
 func (w *world) show(name string) *Schedule {
 	w.T.Helper()
-	s, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{name}))
+	s, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(Named{name}))
 	w.Must(err)
 	return s.(*Schedule)
 }
@@ -447,7 +447,7 @@ func TestOwners(t *testing.T) {
 	w.Must(w.put("ann", "other", MissedOnce, Words{At: "+1m"}))
 
 	names := func(who string) (all string) {
-		l, err := w.k.list(duty.Caller{Principal: who}, wire.Marshal(Page{}))
+		l, err := w.k.list(duty.Caller{Origin: word.Origin{Principal: who}}, wire.Marshal(Page{}))
 		w.Must(err)
 		for _, s := range l.(Listed).Schedules {
 			all += s.Name + " "
@@ -457,7 +457,7 @@ func TestOwners(t *testing.T) {
 	if a, b := names("ann"), names("bob"); a != "nightly other " || b != "nightly " {
 		t.Errorf("ann sees %s, bob %s", a, b)
 	}
-	_, err := w.k.show(duty.Caller{Principal: "bob"}, wire.Marshal(Named{"other"}))
+	_, err := w.k.show(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(Named{"other"}))
 	refused("bob looks at ann's", err, transfer.KindNotFound)
 	_, err = w.command("bob", CommandRemove, Named{"other"})
 	refused("bob removes ann's", err, transfer.KindDenied)
@@ -556,7 +556,7 @@ func TestMany(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for page := (Page{}); ; {
-		l, err := w.k.list(duty.Caller{Principal: "ann"}, wire.Marshal(page))
+		l, err := w.k.list(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(page))
 		w.Must(err)
 		b, err := json.Marshal(l)
 		if err != nil || len(b) > wire.MaxControl/2 {
@@ -600,7 +600,7 @@ func TestRun(t *testing.T) {
 		w.Must(err)
 		c := w.k.Commands()[CommandPut]
 		w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
-			_, err := c.Do(tx, duty.Caller{Principal: "ann", Author: dutytest.Author("ann")}, wire.Marshal(Put{Name: "a", Plan: p, Missed: MissedOnce, Request: sample()}))
+			_, err := c.Do(tx, duty.Caller{Origin: word.Origin{Principal: "ann", Author: dutytest.Author("ann")}}, wire.Marshal(Put{Name: "a", Plan: p, Missed: MissedOnce, Request: sample()}))
 			return err
 		}))
 		c.Done()

@@ -126,7 +126,7 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 	if err != nil {
 		return nil, err
 	}
-	t.Origin, t.Originator, t.Made = who.Origin(), &who.Originator, s.Clock.Now().UTC()
+	t.Origin, t.Originator, t.Made = who.Origin, &who.Originator, s.Clock.Now().UTC()
 	if err := d.Put(t.Name, wire.Marshal(t)); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 func request() *transfer.Request {
@@ -231,7 +232,7 @@ func (w *world) put(who string, t *Template, redefine bool) error {
 }
 
 func ask[T any](w *world, kind wire.Kind, body any) (v T, err error) {
-	answer, err := w.shelf.Questions()[kind].Answer(duty.Caller{Principal: "bob"}, wire.Marshal(body))
+	answer, err := w.shelf.Questions()[kind].Answer(duty.Caller{Origin: word.Origin{Principal: "bob"}}, wire.Marshal(body))
 	if err == nil {
 		err = json.Unmarshal(wire.Marshal(answer), &v)
 	}

@@ -20,14 +20,15 @@ const (
 	AuthOverwrite    Authority = "overwrite"
 	AuthTemplate     Authority = "template"
 	AuthProgram      Authority = "program"
-	AuthAudit        Authority = "audit" // read all of the audit log
-	AuthEnrol        Authority = "enrol" // make tokens, enrol and revoke
+	AuthAudit        Authority = "audit"    // read all of the audit log
+	AuthEnrol        Authority = "enrol"    // make tokens, enrol and revoke
+	AuthDelegate     Authority = "delegate" // speak for the users that the rule names
 )
 
 // Authorities are all of them, without AuthNone.
 func Authorities() []Authority {
 	return []Authority{AuthSource, AuthDest, AuthMonitor, AuthSchedule, AuthOperate, AuthAdmin, AuthPeer,
-		AuthDeleteSource, AuthOverwrite, AuthTemplate, AuthProgram, AuthAudit, AuthEnrol}
+		AuthDeleteSource, AuthOverwrite, AuthTemplate, AuthProgram, AuthAudit, AuthEnrol, AuthDelegate}
 }
 
 // OfPaths reports whether an authority is held for the paths that a rule names, and not as

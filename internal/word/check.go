@@ -17,6 +17,7 @@ type Checker struct {
 	to      identity.Name
 	roots   func() *identity.Roots
 	revoked func(*x509.Certificate) bool
+	may     func(by, principal identity.Name) error
 	known   leaves
 }
 
@@ -26,8 +27,12 @@ func NewChecker(self *identity.Identity, role identity.Role, name string) *Check
 	return &Checker{to: identity.Name{Network: self.Name().Network, Role: role, Name: name}, roots: self.Roots, revoked: self.Revoked}
 }
 
+// Delegate has the Checker ask may if an author may speak for another user. Without it no author may. Delegate is called
+// before the Checker is used.
+func (c *Checker) Delegate(may func(by, principal identity.Name) error) { c.may = may }
+
 // Check gives the author of a body. The message says that the word is of a kind and has an ID; the subject says that
-// its principal is speaker. w is nil for a message that is not signed.
+// its author is speaker. w is nil for a message that is not signed.
 //
 // The errors are of KindDenied where the author is not proved, of KindMalformed where word and message
 // differ, and of KindClock where the word is not good at this time.
@@ -47,8 +52,8 @@ func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker
 		return nil, transfer.Errorf(transfer.KindMalformed, "the %s %s is signed as the %s %s", kind.noun(), id, w.Kind.noun(), w.ID)
 	case w.By.Network != c.to.Network || w.By.Token() != speaker:
 		return denied("%s has signed it, and %s speaks", w.By, speaker)
-	case w.For != (identity.Name{}):
-		return denied("%s speaks for %s, and no rule allows it", w.By, w.For)
+	case w.For != (identity.Name{}) && (c.may == nil || w.For.Network != c.to.Network || w.For.Role != identity.User || w.By.Role != identity.User):
+		return denied("%s speaks for %s, and no rule can allow it here", w.By, w.For)
 	}
 
 	made, until := time.UnixMilli(w.Made), time.UnixMilli(w.Until)
@@ -73,6 +78,11 @@ func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker
 	a := &Author{Statement: w.Statement, Size: len(body), Sum: sumOf(body), Key: identity.KeyHash(l.cert), Signature: w.Signature}
 	if !a.Holds(l.key) {
 		return denied("the signature is not that of %s over this message", w.By)
+	}
+	if w.For != (identity.Name{}) {
+		if err := c.may(w.By, w.For); err != nil {
+			return nil, err
+		}
 	}
 	return a, nil
 }

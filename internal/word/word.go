@@ -121,10 +121,24 @@ type Author struct {
 	Signature []byte `json:"signature"`
 }
 
+// Delegated reports whether the author speaks for another user.
+func (a *Author) Delegated() bool { return a.For != (identity.Name{}) }
+
+// Principal is the token of the member for which the author speaks, which may be the author itself.
+func (a *Author) Principal() string {
+	if a.Delegated() {
+		return a.For.Token()
+	}
+	return a.By.Token()
+}
+
 // An Origin is the principal of a message, and its author; no author: the message was not signed.
 type Origin struct {
 	Principal string  `json:"principal,omitempty"`
 	Author    *Author `json:"author,omitempty"`
+	// Holder is the begin of the fingerprint of the principal's key by the rules of that time, where the principal has not
+	// signed the message itself. Rules name the keys of some users; of others it is empty.
+	Holder string `json:"holder,omitempty"`
 }
 
 // Holds reports whether the owner of a key has signed.

@@ -118,7 +118,7 @@ func (n *network) sandbox(name transfer.AgentName) *policy.Rules {
 	if name != srcName {
 		return nil
 	}
-	all := policy.Rule{Name: "all but one", May: transfer.Authorities(), Read: []string{"**"}, Write: []string{"**"}}
+	all := policy.Rule{Name: "all but one", May: transfer.Authorities(), For: []string{"*"}, Read: []string{"**"}, Write: []string{"**"}}
 	for _, who := range []string{"ann", "bob", "carol", "dave", "erin", "frank"} {
 		all.Who = append(all.Who, "user:"+who+"@box")
 	}

@@ -36,12 +36,13 @@ type Agent struct {
 	Ledger *ledger.Ledger    // of the run that has begun last
 	Notes  []audit.Record    // of all runs
 	Denied map[string]string // by the principal, the authorities that he does not have
+	Anew   map[string]bool   // principals whose names were enrolled again after all commands so far
 	store  *faulty.MemoryStore
 }
 
 // New makes an agent with an empty ledger, which has not begun to run.
 func New(t testing.TB, now time.Time) *Agent {
-	a := &Agent{T: t, Clock: &Clock{clock.System, now}, Denied: map[string]string{}, store: faulty.NewMemoryStore()}
+	a := &Agent{T: t, Clock: &Clock{clock.System, now}, Denied: map[string]string{}, Anew: map[string]bool{}, store: faulty.NewMemoryStore()}
 	t.Cleanup(a.close)
 	return a
 }
@@ -62,13 +63,20 @@ func (a *Agent) Start() duty.Desk {
 	l, err := ledger.Open(a.T.TempDir(), ledger.Options{Store: a.store, Files: faulty.NewMemoryFiles(), Log: log})
 	a.Must(err)
 	a.Ledger = l
-	return duty.Desk{Agent: "ALPHA", Ledger: l, Clock: a.Clock, Log: log, May: a.may,
+	return duty.Desk{Agent: "ALPHA", Ledger: l, Clock: a.Clock, Log: log, May: a.may, Holds: a.holds,
 		Note: func(_ *ledger.Tx, r audit.Record) error { a.Notes = append(a.Notes, r); return nil }}
 }
 
 func (a *Agent) may(principal string, right transfer.Authority) error {
 	if strings.Contains(a.Denied[principal], string(right)) {
 		return transfer.Errorf(transfer.KindDenied, "%s does not have the authority %s", principal, right)
+	}
+	return nil
+}
+
+func (a *Agent) holds(by word.Origin) error {
+	if a.Anew[by.Principal] {
+		return transfer.Errorf(transfer.KindDenied, "%s was enrolled again", by.Principal)
 	}
 	return nil
 }
@@ -95,7 +103,7 @@ func (a *Agent) Do(d duty.Duty, who string, asked time.Time, kind wire.Kind, bod
 			return nil, err
 		}
 	}
-	caller := duty.Caller{Principal: who, Author: Author(who), Originator: transfer.Originator{User: who, Host: "box"}, Asked: asked}
+	caller := duty.Caller{Origin: word.Origin{Principal: who, Author: Author(who)}, Originator: transfer.Originator{User: who, Host: "box"}, Asked: asked}
 	err = a.Ledger.Update(func(t *ledger.Tx) error {
 		answer, err = c.Do(t, caller, wire.Marshal(body))
 		return err
