@@ -146,9 +146,9 @@ type arrival struct {
 	parts []transfer.Part
 	rest  []transfer.RequestItem // of the parts
 	word.Origin
-	rule string // of the policy, by which he may submit
-	late bool   // its submitter has given it up
-	room int    // what it may add to a queue that is full, or must leave free in it
+	rule string // of the policy that allows it
+	late bool   // its submitter no longer wants it
+	room int    // transfers that it may add to a full queue; below zero: that it leaves free
 }
 
 // dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,

@@ -64,7 +64,7 @@ func (g *gatekeeper) origin(speaker string, by *word.Author) word.Origin {
 	return o
 }
 
-// holds is nil while the members who have given a command have the keys that they had then. A name that was enrolled again
+// holds is nil while the members behind a command have the keys that they had then. A name that was enrolled again
 // may be that of another person.
 func (g *gatekeeper) holds(o word.Origin) error {
 	held := func(member, key string) error {

@@ -88,7 +88,7 @@ type asking struct {
 	author *word.Author
 }
 
-// proved checks the signature of a question. What takes the authority admin a user asks without a delegate.
+// proved checks the signature of a question. A delegate asks no question that takes the authority admin.
 func (a *answers) proved(ask *asking, signed *word.Word, body []byte) (err error) {
 	var id transfer.ID
 	if signed != nil {

@@ -18,7 +18,7 @@ import (
 type command struct {
 	*wire.Control
 	word.Origin
-	whose    string      // the principal whose transfers he may end; empty: everybody's
+	whose    string      // the principal that has the transfers that it may end; empty: all principals
 	transfer transfer.ID // that it is about
 }
 

@@ -22,7 +22,7 @@ import (
 	"ferry/internal/word"
 )
 
-// until repeats what until it is true.
+// until repeats a question until the answer is true.
 func (s *courier) until(what func() bool) {
 	s.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -60,7 +60,7 @@ func (h holds) Commands() map[wire.Kind]duty.Command {
 func (h holds) Questions() map[wire.Kind]duty.Question { return nil }
 func (h holds) Run(ctx context.Context)                { <-ctx.Done() }
 
-// Nothing more is done on a command whose author was enrolled again with other keys, or that was not signed before that.
+// Nothing more is done on a command if its author was enrolled again with other keys, or if it came before that, unsigned.
 func TestACommandOfAFormerHolder(t *testing.T) {
 	var desk duty.Desk
 	given := make(chan word.Origin, 1)

@@ -180,7 +180,7 @@ func (a *Authority) users(at time.Time) map[string]string {
 // mark is the part of a fingerprint that the rules document has: 128 bits.
 func mark(fingerprint string) string { return fingerprint[:min(len(fingerprint), 32)] }
 
-// anew are the marks of the present keys of users whose names had other keys before. a.mu is held.
+// anew are the marks of the present keys of users, by name, if the name had other keys before. a.mu is held.
 func (a *Authority) anew() map[string]string {
 	all := map[string]string{}
 	for uri, has := range a.state.names {

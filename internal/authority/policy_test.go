@@ -80,7 +80,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The rules document names the present key of each user whose name had other keys before, also over a restart.
+// The rules document names the present key of each user with a name that had other keys before, also over a restart.
 func TestKeysOfNamesThatWereEnrolledAgain(t *testing.T) {
 	s := newStage(t)
 	ann, bob := s.name(identity.User, "ann"), s.name(identity.User, "bob")

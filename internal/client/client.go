@@ -36,7 +36,7 @@ type Client struct {
 	Who     transfer.Originator
 	Timeout time.Duration // of an answer; default 5 s
 	Network string        // where Conn leads to, for people
-	For     string        // the user for which requests, commands and questions to agents are signed; empty: the client's own
+	For     string        // the user that the client speaks for at agents; empty: its own
 
 	took time.Duration // until the last request was receipted, since it was stored or asked for last
 }

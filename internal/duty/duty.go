@@ -101,7 +101,7 @@ type Desk struct {
 	Cancel func(by word.Origin, id transfer.ID) error
 	// May is whether a principal has an authority at this agent; KindDenied where not.
 	May func(principal string, right transfer.Authority) error
-	// Holds is nil while the members who have given a command have the keys that they had then; KindDenied where one was
+	// Holds is nil while the members behind a command have the keys that they had then; KindDenied where one was
 	// enrolled again with others. Nothing more is done on the command then.
 	Holds func(by word.Origin) error
 	// Permit is what a principal may do with files here.

@@ -24,7 +24,7 @@ import (
 // wire.AskSubject("authority", …): the subject has its token, and the author signs it (word.Authority). Unknown fields are ignored.
 type ask struct {
 	V     int            `json:"v"`
-	ID    transfer.ID    `json:"id,omitzero"` // of the word; none of what is not signed
+	ID    transfer.ID    `json:"id,omitzero"` // of the word; zero in a question without a signature
 	Op    op             `json:"op"`
 	Name  string         `json:"name,omitempty"` // as a URI
 	Role  roles.Role     `json:"role,omitempty"`

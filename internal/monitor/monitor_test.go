@@ -388,7 +388,7 @@ func TestAuthorities(t *testing.T) {
 	})
 }
 
-// A monitor stops where its maker's name was enrolled again, over a restart, too, and says the reason. What it has recorded is not
+// A monitor stops where its maker's name was enrolled again, over a restart, too, and says the reason. Its recorded triggers are not
 // submitted. The present holder of the name can resume it, in its own name; an operator cannot.
 func TestMakerEnrolledAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {

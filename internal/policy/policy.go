@@ -80,14 +80,14 @@ type Rule struct {
 	Read   []string             `json:"read,omitempty"` // patterns of paths; see Pattern
 	Write  []string             `json:"write,omitempty"`
 	Except []string             `json:"except,omitempty"` // the rule gives none of these, though Read or Write match; other rules may
-	For    []string             `json:"for,omitempty"`    // of the authority delegate: the users for which Who may speak, as in Who
+	For    []string             `json:"for,omitempty"`    // of the authority delegate: users, in the form of Who
 	Deny   []string             `json:"deny,omitempty"`   // nobody of Who touches these and what is beneath, whatever other rules say, and in letters of either case
 	// Last keeps what comes behind the rule from whom it is for: of rules that end so, the first one
 	// for somebody is the only one for him.
 	Last bool `json:"last,omitempty"`
 }
 
-// People are a list of Who or For that was read.
+// People are a list of principals that was read.
 type people struct {
 	list  []string
 	users []*regexp.Regexp
@@ -106,7 +106,7 @@ func (r *Rules) Plain() bool { return r.plain }
 type rule struct {
 	Rule
 	agents                    []string
-	who, principals           people // of Who and For
+	who, principals           people // of the two lists of principals
 	read, write, except, deny []Pattern
 }
 
@@ -236,7 +236,7 @@ func parseUsers(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(`^(?:` + text + `)$`)
 }
 
-// people reads a list of Who or For.
+// people reads a list of principals.
 func (p *Policy) people(list []string) (all people, err error) {
 	all.list = list
 	for _, w := range list {
@@ -246,7 +246,7 @@ func (p *Policy) people(list []string) (all people, err error) {
 		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender, RoleMember}, name):
 			return all, transfer.Errorf(transfer.KindUsage, "there is no role %q", name)
 		case !ok || name == "" || !slices.Contains([]string{"user", "users", "group", "agent", "role"}, kind):
-			return all, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME and *", w)
+			return all, transfer.Errorf(transfer.KindUsage, "%q is none of user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME and *", w)
 		case kind == "group" && p.Groups[name] == nil:
 			return all, transfer.Errorf(transfer.KindUsage, "there is no group %q", name)
 		case kind == "user":
@@ -267,10 +267,10 @@ func (p *Policy) people(list []string) (all people, err error) {
 func (p *Policy) compile(raw Rule) (c rule, err error) {
 	c.Rule = raw
 	if len(raw.Who) == 0 {
-		return c, transfer.Errorf(transfer.KindUsage, "it is for nobody; who is user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME or *")
+		return c, transfer.Errorf(transfer.KindUsage, "it names no principal: user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME or *")
 	}
 	if (len(raw.For) > 0) != slices.Contains(raw.May, transfer.AuthDelegate) {
-		return c, transfer.Errorf(transfer.KindUsage, "the authority %s and the list for of users belong together", transfer.AuthDelegate)
+		return c, transfer.Errorf(transfer.KindUsage, "it has the authority %s or the list \"for\", and takes both", transfer.AuthDelegate)
 	}
 	if c.who, err = p.people(raw.Who); err != nil {
 		return c, err
@@ -325,7 +325,7 @@ type Principal struct {
 type Question struct {
 	Who   Principal
 	Right transfer.Authority
-	For   Principal          // of the authority delegate: the user for which Who speaks
+	For   Principal          // of the authority delegate: the user that a delegate speaks for
 	Agent transfer.AgentName // where
 	// Path is for rights to paths: absolute, clean, / between levels. One with a / at its end asks whether there is any
 	// path beneath it; an empty one, whether there is any at all.
@@ -367,8 +367,8 @@ func (r *Rules) Decide(q Question) (d Decision) {
 	return d
 }
 
-// reaches reports whether a rule's patterns have the path, where the right is one to paths, and whether its list For has the user,
-// where the right is to speak for users.
+// reaches reports whether a rule's patterns have the path of a right to paths. Of the authority delegate it reports whether
+// the rule names the user.
 func (r *Rules) reaches(c *rule, q Question) bool {
 	var all []Pattern
 	switch q.Right {

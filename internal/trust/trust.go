@@ -51,7 +51,7 @@ type Document struct {
 	Policy json.RawMessage `json:"policy,omitempty"`
 	// Users are the roles of all users, by name. A user that is not listed has no right.
 	Users map[string]string `json:"users,omitempty"`
-	// Keys are the first 128 bits of the SHA-256 of the present public keys, in hexadecimal, of users whose names had other keys before.
+	// Keys are the first 128 bits of the SHA-256 of the present public keys, in hexadecimal, of users with names that had other keys before.
 	Keys map[string]string `json:"keys,omitempty"`
 }
 

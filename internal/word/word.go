@@ -8,7 +8,7 @@
 //	ferry word v1
 //	KIND
 //	AUTHOR               ferry://NETWORK/ROLE/NAME
-//	PRINCIPAL            for which the author speaks; "-": for itself
+//	PRINCIPAL            that the author speaks for; "-": itself
 //	ADDRESSEE            ferry://NETWORK/ROLE/NAME
 //	ID                   of the transfer, or of the command or question
 //	MADE UNTIL           milliseconds since 1970
@@ -87,7 +87,7 @@ const Ahead = time.Hour
 type Statement struct {
 	Kind  Kind          `json:"kind"`
 	By    identity.Name `json:"by"`
-	For   identity.Name `json:"for,omitzero"` // the principal for which the author speaks; zero: for itself
+	For   identity.Name `json:"for,omitzero"` // the principal that the author speaks for; zero: for itself
 	To    identity.Name `json:"to"`
 	ID    transfer.ID   `json:"id"`
 	Made  int64         `json:"made"` // milliseconds since 1970
@@ -124,7 +124,7 @@ type Author struct {
 // Delegated reports whether the author speaks for another user.
 func (a *Author) Delegated() bool { return a.For != (identity.Name{}) }
 
-// Principal is the token of the member for which the author speaks, which may be the author itself.
+// Principal is the token of the member that the author speaks for, which may be the author itself.
 func (a *Author) Principal() string {
 	if a.Delegated() {
 		return a.For.Token()

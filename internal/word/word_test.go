@@ -149,7 +149,7 @@ func TestAWordProvesItsAuthor(t *testing.T) {
 	}
 }
 
-// Each field of a head and each byte of a body is covered: a word in which one differs is refused.
+// Each field of a head and each byte of a body is covered: a word with another field or byte is refused.
 func TestAWordThatWasChanged(t *testing.T) {
 	p := newPair(t)
 	eve, other := p.issue(identity.User, "eve"), newOffice(t, "otherother").issue(identity.User, "bob")

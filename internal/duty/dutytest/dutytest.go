@@ -36,7 +36,7 @@ type Agent struct {
 	Ledger *ledger.Ledger    // of the run that has begun last
 	Notes  []audit.Record    // of all runs
 	Denied map[string]string // by the principal, the authorities that he does not have
-	Anew   map[string]bool   // principals whose names were enrolled again after all commands so far
+	Anew   map[string]bool   // principals that were enrolled again after all commands so far
 	store  *faulty.MemoryStore
 }
 
