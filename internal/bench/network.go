@@ -12,12 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"ferry/internal/client"
+	"ferry/internal/identities"
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
@@ -167,8 +169,8 @@ func submitter() string {
 	return identity.Name{Role: identity.User, Name: strings.ToLower(client.Me().User)}.Token()
 }
 
-// Connect connects to the queue manager as somebody of a name: with the identity that the queue
-// manager has itself, which may speak as anybody.
+// Connect connects to the queue manager under a name: as the submitter with the identity of the user, and otherwise with that
+// of the queue manager, which may use any name.
 func (n *Network) Connect(ctx context.Context, url, name string) (*qmgr.Conn, error) {
 	cc := qmgr.ConnConfig{URL: url, Name: "ferry-bench", Self: name, Timeout: patience, Log: n.env.Log}
 	founder := "QM"
@@ -179,11 +181,25 @@ func (n *Network) Connect(ctx context.Context, url, name string) (*qmgr.Conn, er
 	if err == nil {
 		cc.Identity, err = identity.Load(dir)
 	}
+	if err == nil && name == submitter() {
+		cc.Identity, err = n.users().Load(cc.Identity.Name().Network)
+	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is insecure
 		return nil, err
 	}
 	return qmgr.Connect(ctx, cc)
 }
+
+// users are the identities of the user of the processes.
+func (n *Network) users() *identities.Store {
+	state := filepath.Join(n.home(), ".local", "state", "ferry")
+	if runtime.GOOS == "darwin" {
+		state = filepath.Join(n.home(), "Library", "Application Support", "ferry")
+	}
+	return identities.At(filepath.Join(state, "identities"))
+}
+
+func (n *Network) home() string { return filepath.Join(n.cfg.Dir, "home") }
 
 // url is that by which a role reaches the queue manager.
 func (n *Network) url(r Role) string {
@@ -249,7 +265,7 @@ func (n *Network) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, "FERRY_") || strings.HasPrefix(e, "HOME=") || strings.HasPrefix(e, "XDG_")
 	})
-	return append(env, "HOME="+filepath.Join(n.cfg.Dir, "home"))
+	return append(env, "HOME="+n.home())
 }
 
 // ready waits until processes have said that they are.

@@ -20,6 +20,7 @@ import (
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/internal/witness"
+	"ferry/internal/word"
 )
 
 // A witnessed network has coordination, which can be stopped and started on whatever its
@@ -92,7 +93,9 @@ func (w *witnessed) put(dir string) {
 
 func (w *witnessed) ask(to transfer.AgentName, kind wire.Kind, body any) *wire.Answer {
 	w.t.Helper()
-	data, err := w.user.Request(w.ctx, wire.AskAgent(to, w.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 90*time.Second)
+	statement := word.Statement{Kind: word.Ask, To: identity.Name{Network: w.Network(), Role: identity.Agent, Name: string(to)}, ID: transfer.NewID(time.Now())}
+	question := word.Sign(w.user.Identity(), statement, wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), time.Now())
+	data, err := w.user.Request(w.ctx, wire.AskAgent(to, w.user.Self()), question, 90*time.Second)
 	must(w.t, err)
 	ans, err := wire.DecodeAnswer(data)
 	must(w.t, err)
