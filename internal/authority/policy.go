@@ -96,15 +96,7 @@ func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 func (a *Authority) May(who identity.Name, right transfer.Authority) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, err := policy.Parse(a.policy)
-	if err != nil {
-		return err
-	}
-	if d := r.Decide(policy.Question{Who: a.principal(who), Right: right}); !d.Allowed {
-		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s in the network: no rule gives it", who.Role, who.Name, right).
-			WithHint("`ferry policy show` prints the rules")
-	}
-	return nil
+	return mayAt(a, who, right, "")
 }
 
 // principal is a name as rules know it. a.mu is held.

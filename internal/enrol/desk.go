@@ -30,6 +30,7 @@ type ask struct {
 	Which string         `json:"which,omitempty"` // a token: the first digits of its hash, or its name
 
 	Policy json.RawMessage `json:"policy,omitempty"`
+	Pipe   *authority.Pipe `json:"pipe,omitempty"`
 }
 
 // An op is what somebody asks for.
@@ -38,6 +39,7 @@ type op string
 const (
 	opRenew      op = "renew"      // what the asker has; of anybody
 	opTrust      op = "trust"      // the trust document; of anybody
+	opPipe       op = "pipe"       // a ticket for Pipe; of a user, where the rules allow the request
 	opEnrol      op = "enrol"      // Name as Role with Wish; of who may enrol, as the others below
 	opToken      op = "token"      // a token for Name as Role
 	opDrop       op = "drop"       // no token Which any more
@@ -55,6 +57,7 @@ type reply struct {
 	Error      *transfer.Error       `json:"error,omitempty"`
 	Grant      *answer               `json:"grant,omitempty"`
 	Token      string                `json:"token,omitempty"`
+	Ticket     *identity.JWTs        `json:"ticket,omitempty"`
 	Trust      []byte                `json:"trust,omitempty"`
 	Dropped    int                   `json:"dropped,omitempty"`
 	Tokens     []authority.OpenToken `json:"tokens,omitempty"`
@@ -150,11 +153,15 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		r.Trust, err = a.Trust()
 		return r, err
 	}
+	if q.Op == opPipe {
+		r.Ticket, err = ticket(a, who, q.Pipe)
+		return r, err
+	}
 	needs := transfer.AuthEnrol
 	if q.Op == opPolicy || q.Op == opRotate || q.Op == opMember {
 		needs = transfer.AuthAdmin
 	}
-	if err := a.May(who, needs); err != nil && !(a.Role(who) != "" && ownPipe(who, &q)) {
+	if err := a.May(who, needs); err != nil {
 		return r, err
 	}
 	var name identity.Name
@@ -177,11 +184,7 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Wish) && !authority.Ended(a, name) {
 			return r, transfer.Errorf(transfer.KindConflict, "%s is enrolled already, with other keys", name)
 		}
-		least := wire.UnreachableAfter
-		if ownPipe(who, &q) {
-			least = 24 * time.Hour // there are others
-		}
-		if age, ok := a.Age(name); q.Anew && ok && age < least && !a.Has(name, q.Wish) {
+		if age, ok := a.Age(name); q.Anew && ok && age < wire.UnreachableAfter && !a.Has(name, q.Wish) {
 			return r, transfer.Errorf(transfer.KindBusy, "%s was enrolled %s ago with other keys, and may be about to start", name, age.Round(time.Second))
 		}
 		changes := a.Role(name) != "" && !a.Has(name, q.Wish) || name.Role == identity.User
@@ -265,26 +268,15 @@ func (d *Desk) mayGive(who identity.Name, role roles.Role) error {
 // is it says itself, and that does no more than have renewed what its keys were signed for.
 func asks(network, token string, q *ask) (who identity.Name, err error) {
 	if token != wire.Manager || q.Op != opRenew && q.Op != opTrust {
-		return identity.OfToken(network, token)
+		if who, err = identity.OfToken(network, token); err == nil && transfer.AgentName(who.Name).Stream() && q.Op != opTrust {
+			err = transfer.Errorf(transfer.KindDenied, "%s is a pipe, and asks the authority for the trust document alone", who.Name)
+		}
+		return who, err
 	}
 	if who, err = identity.Parse(q.Name); err == nil && (who.Role != identity.Manager || who.Network != network) {
 		err = transfer.Errorf(transfer.KindDenied, "%s is no queue manager of the network %s", who, network)
 	}
 	return who, err
-}
-
-// ownPipe reports whether a user asks for an identity of those that his own pipes have.
-func ownPipe(who identity.Name, q *ask) bool {
-	name, err := identity.Parse(q.Name)
-	if err != nil || who.Role != identity.User || q.Op != opEnrol || q.Role != roles.Agent || name.Role != identity.Agent {
-		return false
-	}
-	for n := range 256 {
-		if name.Name == string(transfer.StreamAgentOf(who.String(), byte(n))) {
-			return true
-		}
-	}
-	return false
 }
 
 func grantAnswer(g identity.Grant) *answer {

@@ -99,6 +99,9 @@ func queueNamed(durable string) (q Queue, ok bool) {
 func (e *errand) allowed(asker string) bool {
 	_, err := wire.AgentOf(asker)
 	agent := err == nil && asker == strings.ToUpper(asker)
+	if agent && transfer.AgentName(asker).Stream() {
+		return e.ofPipe(asker)
+	}
 	switch e.Op {
 	case opEnsure, opMembers:
 		return true
@@ -120,6 +123,17 @@ func (e *errand) allowed(asker string) bool {
 	return false
 }
 
+// ofPipe says whether a pipe may have an errand done: for the readers of its own requests and cancels.
+func (e *errand) ofPipe(asker string) bool {
+	switch e.Op {
+	case opEnsure, opForget:
+		return true
+	case opStanding, opDurable:
+		return e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker
+	}
+	return false
+}
+
 // A registrar does errands.
 type registrar struct {
 	where  string // names the queue manager in sentences
@@ -128,6 +142,7 @@ type registrar struct {
 	end    context.CancelFunc
 	slots  chan struct{}
 	tasks  sync.WaitGroup
+	pipes  pipeBook
 	// admit takes what the authority has signed; nil: it is told otherwise.
 	admit    func(roles.Claims) error
 	forwards *forwarder // knows what is at other queue managers; nil: nothing is
@@ -334,6 +349,12 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		if e.Idle != 0 {
 			q.Idle = min(max(e.Idle, minErrandIdle), durableIdle)
 		}
+		if name := transfer.AgentName(asker); name.Stream() {
+			q.Idle = PipeIdle
+			if err := r.pipes.enter(name, time.Now()); err != nil {
+				return res, err
+			}
+		}
 		var d durable
 		d, err = r.keeper.durable(ctx, q)
 		res.Durable = &d
@@ -346,7 +367,9 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		res.Standing = &s
 	case opForget:
 		name, _ := wire.AgentOf(asker)
-		err = r.keeper.forget(ctx, asker, []Queue{Commands(name), Controls(name)})
+		if err = r.keeper.forget(ctx, asker, []Queue{Commands(name), Controls(name)}); err == nil {
+			r.pipes.leave(name)
+		}
 	case opOwner:
 		var o owner
 		o, err = r.keeper.owner(ctx, asker)

@@ -251,17 +251,17 @@ func TestSeals(t *testing.T) {
 	leaves := grow(t, logA, 3, plain).leaves
 	root := witness.RootOf(leaves)
 	b := witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 3}
-	s := c.alpha.Seal(b, root)
+	s := c.alpha.Seal("ALPHA", b, root)
 	alpha := c.alpha.Party()
-	must(t, alpha.CheckSeal(s, b, root))
+	must(t, alpha.CheckSeal(s, "ALPHA", b, root))
 	for _, err := range []error{
-		c.eve.Party().CheckSeal(s, b, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logB, Floor: 5, First: 7, Count: 3}, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logA, Floor: 6, First: 7, Count: 3}, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logA, Floor: 5, First: 8, Count: 3}, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 2}, root),
-		alpha.CheckSeal(s, b, leaves[0]), alpha.CheckSeal(s[1:], b, root),
-		c.service.Party().CheckSeal(c.service.Seal(b, root), b, root),
+		c.eve.Party().CheckSeal(s, "ALPHA", b, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logB, Floor: 5, First: 7, Count: 3}, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logA, Floor: 6, First: 7, Count: 3}, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logA, Floor: 5, First: 8, Count: 3}, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 2}, root),
+		alpha.CheckSeal(s, "ALPHA", b, leaves[0]), alpha.CheckSeal(s[1:], "ALPHA", b, root),
+		c.service.Party().CheckSeal(c.service.Seal("ALPHA", b, root), "ALPHA", b, root),
 	} {
 		wantKind(t, err, transfer.KindDenied)
 	}

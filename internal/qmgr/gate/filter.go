@@ -110,6 +110,8 @@ func (f *filter) next() error {
 		return f.message(op, args, 1)
 	case op == "HPUB" && (n == 3 || n == 4):
 		return f.message(op, args, 2)
+	case op == "SUB" && (n == 2 || n == 3) && f.caller.Subscribe != nil && !f.caller.Subscribe(args[0]):
+		return f.line(op, []string{RefusedTicket, args[n-1]})
 	case op == "SUB" && (n == 2 || n == 3), op == "UNSUB" && (n == 1 || n == 2), op == "PING" && n == 0, op == "PONG" && n == 0:
 		return f.line(op, args)
 	}
@@ -158,6 +160,8 @@ func (f *filter) message(op string, args []string, sizes int) error {
 		refused = Refused + reply
 	} else if f.tooLong != nil && f.tooLong(args[0]) {
 		refused = RefusedLong
+	} else if f.caller.Publish != nil && !f.caller.Publish(args[0]) {
+		refused = RefusedTicket
 	}
 	if refused != "" {
 		// Nobody may publish on this subject, so the server refuses it in its own words, and

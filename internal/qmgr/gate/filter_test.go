@@ -22,7 +22,8 @@ func passed(said string) (string, error) {
 			if jwt != "j" {
 				return Caller{}, errors.New("the JWT is not known")
 			}
-			return Caller{Token: "ALPHA", Role: "agent", Replies: "ferry.inbox.ALPHA."}, nil
+			narrow := func(subject string) bool { return !strings.HasPrefix(subject, "no.") }
+			return Caller{Token: "ALPHA", Role: "agent", Replies: "ferry.inbox.ALPHA.", Publish: narrow, Subscribe: narrow}, nil
 		}}
 	err := f.run()
 	f.out.Flush()
@@ -46,6 +47,9 @@ func TestFilter(t *testing.T) {
 		"HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                          "HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
 		"PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n":                      "PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n",
 		"PUB a ferry.inbox.ALPHAX.y 2\r\nhi\r\nPING\r\n":                  "PUB ferry.refused.reply.ferry.inbox.ALPHAX.y 0\r\n\r\nPING\r\n",
+		"PUB no.x 2\r\nhi\r\nPING\r\n":                                    "PUB ferry.refused.ticket 0\r\n\r\nPING\r\n",
+		"HPUB no.x 2 4\r\nhihi\r\nPING\r\n":                               "PUB ferry.refused.ticket 0\r\n\r\nPING\r\n",
+		"SUB no.> 7\r\nSUB no.x q 8\r\nSUB x 9\r\n":                       "SUB ferry.refused.ticket 7\r\nSUB ferry.refused.ticket 8\r\nSUB x 9\r\n",
 		"PUB a ferry.inbox.ALPHA. 0\r\n\r\n":                              "PUB ferry.refused.reply.ferry.inbox.ALPHA. 0\r\n\r\n",
 		"PUB " + strings.Repeat("a", 31) + " 2\r\nhi\r\nPING\r\n":         "PUB ferry.refused.subject 0\r\n\r\nPING\r\n",
 		"HPUB a ferry.command.BETA.bob 2 4\r\nhihi\r\nPING\r\n":           "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",

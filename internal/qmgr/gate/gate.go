@@ -35,6 +35,9 @@ const Refused = "ferry.refused.reply."
 // RefusedLong is the same where the subject is too long.
 const RefusedLong = "ferry.refused.subject"
 
+// RefusedTicket is the same, also for a subscription, where the ticket of a client is for another peer or transfer.
+const RefusedTicket = "ferry.refused.ticket"
+
 // GreetTime is how long somebody may take to say who he is, over the worst line.
 const GreetTime = 10 * time.Second
 
@@ -72,6 +75,8 @@ type Caller struct {
 	Token   string // the name of the client in subjects, such as "ALPHA" or "alice"
 	Role    string // the role of the client's JWT
 	Replies string // the prefix of each reply that the client may name; "" for a client that may name any reply
+	// Publish and Subscribe report whether the client may use a subject. They narrow what its JWT gives; nil: they do not.
+	Publish, Subscribe func(subject string) bool
 }
 
 // A Gate lets clients in until it is closed.
