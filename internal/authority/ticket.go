@@ -19,11 +19,11 @@ const (
 type Pipe struct {
 	Transfer transfer.ID        `json:"transfer"`
 	Peer     transfer.AgentName `json:"peer"` // the agent at the other end
-	// Right is what the request needs there: source where the pipe is the destination, else destination.
+	// Right is the authority that the request needs there: source where the pipe is the destination, else destination.
 	Right transfer.Authority `json:"right"`
 }
 
-// check reports what no request has.
+// check refuses a Pipe that is out of its ranges.
 func (p *Pipe) check() error {
 	if p.Transfer.IsZero() || p.Right != transfer.AuthSource && p.Right != transfer.AuthDest {
 		return transfer.Errorf(transfer.KindUsage, "the request for a pipe names no transfer, or neither %s nor %s", transfer.AuthSource, transfer.AuthDest)
@@ -61,7 +61,7 @@ func Ticket(a *Authority, user identity.Name, p Pipe) (identity.JWTs, error) {
 
 // mayAt decides whether a name has an authority at an agent, for some path where it is one for paths. An empty agent is
 // the network. a.mu is held.
-func mayAt(a *Authority, who identity.Name, right transfer.Authority, at transfer.AgentName) error {
+func mayAt(a *Authority, name identity.Name, right transfer.Authority, at transfer.AgentName) error {
 	r, err := policy.Parse(a.policy)
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func mayAt(a *Authority, who identity.Name, right transfer.Authority, at transfe
 	if at != "" {
 		where = "at agent " + string(at)
 	}
-	if d := r.Decide(policy.Question{Who: a.principal(who), Right: right, Agent: at}); !d.Allowed {
-		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s %s: no rule gives it", who.Role, who.Name, right, where).
+	if d := r.Decide(policy.Question{Who: a.principal(name), Right: right, Agent: at}); !d.Allowed {
+		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s %s: no rule gives it", name.Role, name.Name, right, where).
 			WithHint("`ferry policy show` prints the rules")
 	}
 	return nil

@@ -26,7 +26,7 @@ func TestTickets(t *testing.T) {
 	size, before := s.acts.size, s.Identities()
 	id := transfer.ID{6: 0x70, 8: 0x80, 15: 7}
 	for _, x := range []struct {
-		who  identity.Name
+		user identity.Name
 		pipe Pipe
 		want transfer.Kind
 	}{
@@ -43,8 +43,8 @@ func TestTickets(t *testing.T) {
 		{bob, Pipe{id, "*", transfer.AuthSource}, transfer.KindUsage},
 		{bob, Pipe{id, transfer.StreamAgentOf(eve.String(), id), transfer.AuthSource}, transfer.KindUsage},
 	} {
-		if _, err := Ticket(s.Authority, x.who, x.pipe); transfer.KindOf(err) != x.want {
-			t.Errorf("%s asks for %+v: %v, want %v", x.who, x.pipe, err, x.want)
+		if _, err := Ticket(s.Authority, x.user, x.pipe); transfer.KindOf(err) != x.want {
+			t.Errorf("%s asks for %+v: %v, want %v", x.user, x.pipe, err, x.want)
 		}
 	}
 
@@ -76,11 +76,11 @@ func TestTickets(t *testing.T) {
 	}
 	must(t, s.Revoke(bob, ""))
 	if _, err := Ticket(s.Authority, bob, Pipe{id, "BETA.X", transfer.AuthSource}); transfer.KindOf(err) != transfer.KindDenied {
-		t.Errorf("a user who was revoked gets a ticket: %v", err)
+		t.Errorf("a revoked user gets a ticket: %v", err)
 	}
 }
 
-// TestAPipeNameIsNeverEnrolled holds that the name of a pipe is no name of an agent, for those who may enrol neither.
+// TestAPipeNameIsNeverEnrolled holds that the name of a pipe is no name of an agent, not even with the authority enrol.
 func TestAPipeNameIsNeverEnrolled(t *testing.T) {
 	s := newStage(t)
 	pipe := s.name(identity.Agent, string(transfer.StreamAgentOf(s.name(identity.User, "bob").String(), transfer.ID{1})))

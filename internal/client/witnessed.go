@@ -70,7 +70,7 @@ func (c Auditor) Log(ctx context.Context, size int64, log string) (*witness.Show
 	return witness.DecodeShown(ans.Witness)
 }
 
-// Witnesses asks the agents what they have seen of the audit log.
+// Witnesses asks the agents for their statements about the audit log.
 func (c Auditor) Witnesses(ctx context.Context) (*audit.Heard, error) {
 	h := &audit.Heard{Roots: c.Conn.Identity().Roots(), Now: c.Clock.Now()}
 	var names []transfer.AgentName

@@ -9,8 +9,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// TestTheRegistryHasNoPipes holds that a pipe is no agent of the registry, by what it says and by what is said of it, and
-// that its audit records are in the log.
+// TestTheRegistryHasNoPipes holds that a pipe is no agent of the registry, neither by registering nor by a heartbeat, and that its
+// audit records are in the log.
 func TestTheRegistryHasNoPipes(t *testing.T) {
 	s := newStage(t)
 	for _, pipe := range []transfer.AgentName{transfer.StreamAgent(transfer.ID{15: 1}), transfer.StreamAgentOf("ferry://n/user/bob", transfer.ID{15: 1})} {

@@ -9,11 +9,11 @@ import (
 )
 
 // ticket answers opPipe.
-func ticket(a *authority.Authority, who identity.Name, p *authority.Pipe) (*identity.JWTs, error) {
+func ticket(a *authority.Authority, user identity.Name, p *authority.Pipe) (*identity.JWTs, error) {
 	if p == nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "the request for a pipe is missing")
 	}
-	t, err := authority.Ticket(a, who, *p)
+	t, err := authority.Ticket(a, user, *p)
 	if err != nil {
 		return nil, err
 	}

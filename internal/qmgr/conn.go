@@ -115,7 +115,7 @@ type changes struct {
 func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.Name = cmp.Or(cfg.Name, "ferry")
 	if i := cfg.Identity; i != nil {
-		if cfg.Ticket == nil && (i.Name().Role != identity.Manager || cfg.Self == "") { // which may speak as anybody
+		if cfg.Ticket == nil && (i.Name().Role != identity.Manager || cfg.Self == "") { // a queue manager may speak as others
 			cfg.Self = i.Name().Token()
 		}
 		cfg.TLS = i.Client(identity.OneOf(i.Name().Network, identity.Manager))
@@ -178,7 +178,7 @@ func (c *Conn) LocalHost() string {
 	return "127.0.0.1"
 }
 
-// jwts are what the queue manager is shown.
+// jwts are the JWTs that the queue manager is shown.
 func (cfg *ConnConfig) jwts() identity.JWTs {
 	if cfg.Ticket != nil {
 		return cfg.Ticket()

@@ -132,7 +132,7 @@ func caller(name identity.Name, token string, to *admission) (gate.Caller, error
 	return c, nil
 }
 
-// pipe is the client c with the ticket of a user, whose rights the gate narrows to the peer and the transfer.
+// pipe is the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
 func pipe(c gate.Caller, user identity.Name, u *jwt.UserClaims, data bool) (gate.Caller, error) {
 	t, err := roles.ReadTicket(u)
 	if err != nil {

@@ -44,7 +44,7 @@ func (b *pipeBook) enter(pipe transfer.AgentName, now time.Time) error {
 	return nil
 }
 
-// leave takes a pipe out whose readers were removed.
+// leave takes a pipe out after its readers were removed.
 func (b *pipeBook) leave(pipe transfer.AgentName) {
 	user := pipe.StreamUser()
 	b.mu.Lock()

@@ -24,12 +24,13 @@ type Batch struct {
 	Count       int    `json:"count"`
 }
 
-// Seal signs a batch of an agent whose records have a root.
+// Seal signs a batch of an agent. root is the root of its records.
 func (k *Key) Seal(agent transfer.AgentName, b Batch, root tlog.Hash) []byte {
 	return ed25519.Sign(k.private, sealed(k.party.agent(agent), b, root))
 }
 
-// CheckSeal checks that a party has signed a batch of an agent whose records have a root. The error is of KindDenied.
+// CheckSeal checks that a party has signed a batch of an agent. root is the root of its records. The error is of
+// KindDenied.
 func (p *Party) CheckSeal(seal []byte, agent transfer.AgentName, b Batch, root tlog.Hash) error {
 	if !p.Seals(agent) || b.Count < 1 || !ed25519.Verify(p.key, sealed(p.agent(agent), b, root), seal) {
 		return transfer.Errorf(transfer.KindDenied, "records %d to %d of ledger %s are not signed by %s", b.First, b.First+uint64(max(b.Count, 1))-1, b.Incarnation, p.Name)

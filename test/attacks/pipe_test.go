@@ -63,7 +63,7 @@ func newPiped(t *testing.T) *piped {
 	return p
 }
 
-// config is how somebody connects with a ticket.
+// config connects with a ticket.
 func (p *piped) config(i *identity.Identity, name transfer.AgentName, jwts identity.JWTs) qmgr.ConnConfig {
 	return qmgr.ConnConfig{URL: p.server.URL(), Identity: i, Self: name.Token(), Ticket: func() identity.JWTs { return jwts }, Timeout: 30 * time.Second}
 }
@@ -170,7 +170,7 @@ func TestATicketIsOfItsUser(t *testing.T) {
 	other := transfer.StreamAgentOf(p.bob.Name().String(), transfer.ID{15: 2})
 	own := p.config(p.bob, p.name, p.jwts)
 	plain := identity.JWTs{User: p.bob.JWTs().User, Data: p.jwts.Data}
-	for what, c := range map[string]qmgr.ConnConfig{
+	for as, c := range map[string]qmgr.ConnConfig{
 		"another user":          p.config(p.eve, p.name, p.jwts),
 		"an agent":              p.config(p.identity(identity.Agent, "ALPHA", roles.Agent), p.name, p.jwts),
 		"a user's own JWT":      p.config(p.bob, p.name, plain),
@@ -179,7 +179,7 @@ func TestATicketIsOfItsUser(t *testing.T) {
 	} {
 		c.Timeout = 2 * time.Second
 		if c, err := qmgr.Connect(p.ctx, c); err == nil {
-			t.Errorf("%s is let in as %s", what, c.Self())
+			t.Errorf("%s is let in as %s", as, c.Self())
 			c.Close()
 		}
 	}
@@ -195,11 +195,11 @@ func TestATicketIsOfItsUser(t *testing.T) {
 	select {
 	case <-lost:
 	case <-p.ctx.Done():
-		t.Fatal("the pipe of a user who was revoked stays")
+		t.Fatal("the pipe of a revoked user stays")
 	}
 	own.Timeout = 2 * time.Second
 	if c, err := qmgr.Connect(p.ctx, own); err == nil {
-		t.Error("the pipe of a user who was revoked is let in again")
+		t.Error("the pipe of a revoked user is let in again")
 		c.Close()
 	}
 }

@@ -68,7 +68,7 @@ func TestAPipeIsItsUser(t *testing.T) {
 	bob := authoritytest.Identity(t, net, identity.User, "bob", roles.User)
 	eve := authoritytest.Identity(t, net, identity.User, "eve", roles.User)
 	pipe := transfer.StreamAgentOf(bob.Name().String(), id(1))
-	for what, x := range map[string]struct {
+	for by, x := range map[string]struct {
 		dialler *identity.Identity
 		name    transfer.AgentName
 		meets   bool
@@ -78,13 +78,13 @@ func TestAPipeIsItsUser(t *testing.T) {
 		"an agent":     {authoritytest.Identity(t, net, identity.Agent, "ALPHA", roles.Agent), pipe, false},
 		"a plain pipe": {bob, transfer.StreamAgent(id(1)), false},
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(by, func(t *testing.T) {
 			w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
 			a, b := w.add(x.name, is(x.dialler)), w.add("BETA", as(t, net, "BETA"))
 			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 			defer cancel()
 			if _, err := a.Open(ctx, id(1), "BETA", b.Offer(id(1), x.name), 0); (err == nil) != x.meets || err != nil && transfer.KindOf(err) != transfer.KindUnreachable {
-				t.Errorf("%s dials as %s: %v", what, x.name, err)
+				t.Errorf("%s dials as %s: %v", by, x.name, err)
 			}
 		})
 	}

@@ -75,7 +75,8 @@ type Caller struct {
 	Token   string // the name of the client in subjects, such as "ALPHA" or "alice"
 	Role    string // the role of the client's JWT
 	Replies string // the prefix of each reply that the client may name; "" for a client that may name any reply
-	// Publish and Subscribe report whether the client may use a subject. They narrow what its JWT gives; nil: they do not.
+	// Publish and Subscribe report whether the client may use a subject. They narrow the rights of its JWT; nil: they do
+	// not.
 	Publish, Subscribe func(subject string) bool
 }
 

@@ -24,7 +24,7 @@ const (
 	tagTransfer = "transfer:"
 )
 
-// SignTicket signs a ticket for the public nkey of a user: one JWT for what is said and one for data.
+// SignTicket signs a ticket for the public nkey of a user: one JWT for the account and one for the account of data.
 func (k *Keys) SignTicket(t Ticket, key string, until time.Time) (said, data string, err error) {
 	tags := []string{tagPeer + string(t.Peer), tagTransfer + t.Transfer.String()}
 	if said, err = k.sign(k.Account, Pipe, t.Name.Token(), key, until, tags...); err != nil {
@@ -34,7 +34,7 @@ func (k *Keys) SignTicket(t Ticket, key string, until time.Time) (said, data str
 	return said, data, err
 }
 
-// ReadTicket reads what SignTicket has put into a JWT.
+// ReadTicket reads the ticket in a JWT of SignTicket.
 func ReadTicket(u *jwt.UserClaims) (t Ticket, err error) {
 	for _, tag := range u.Tags {
 		if peer, ok := strings.CutPrefix(tag, tagPeer); ok && err == nil {
@@ -50,7 +50,7 @@ func ReadTicket(u *jwt.UserClaims) (t Ticket, err error) {
 	return t, nil
 }
 
-// An end is what the rights of a pipe depend on, as tokens of subjects.
+// An end has the tokens of subjects that differ from one pipe to the next, beside its name.
 type end struct{ user, peer, transfer string }
 
 // anyEnd is the end in the template.
@@ -59,13 +59,13 @@ var anyEnd = end{"*", "*", "*"}
 // end is the end of the ticket of a user's pipe.
 func (t Ticket) end(user string) end { return end{user, t.Peer.Token(), t.Transfer.String()} }
 
-// Grant is what the pipe of a ticket may do. user is the token of its user.
+// Grant is the rights of the pipe of a ticket. user is the token of its user.
 func (t Ticket) Grant(user string) Grant { return pipeGrant(t.Name.Token(), t.end(user)) }
 
 // Data is Grant for the account of data.
 func (t Ticket) Data(user string) Grant { return pipeData(t.Name.Token(), t.end(user)) }
 
-// pipeGrant is what a pipe says and hears. Its requests and cancels come from its user, its conversation is with the
+// pipeGrant is the subjects of a pipe. Its requests and cancels come from its user, its conversation is with the
 // peer, and it answers those two and coordination.
 func pipeGrant(self string, e end) (g Grant) {
 	each := func(before string, tokens []string, after string) (all []string) {
