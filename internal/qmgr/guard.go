@@ -121,7 +121,7 @@ func caller(name identity.Name, token string, to *admission) (gate.Caller, error
 		c.Role = signed.Role
 	}
 	if c.Role == string(roles.Pipe) && name.Role == identity.User {
-		return pipe(c, name, u, account == to.data)
+		return pipe(c, name, token, account == to.data)
 	}
 	if !ok || u.Name != name.Token() || identityRole[roles.Role(signed.Role)] != name.Role {
 		return gate.Caller{}, transfer.Errorf(transfer.KindDenied, "%s shows the JWT of another name", name)
@@ -133,8 +133,8 @@ func caller(name identity.Name, token string, to *admission) (gate.Caller, error
 }
 
 // pipe is the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
-func pipe(c gate.Caller, user identity.Name, u *jwt.UserClaims, data bool) (gate.Caller, error) {
-	t, err := roles.ReadTicket(u)
+func pipe(c gate.Caller, user identity.Name, token string, data bool) (gate.Caller, error) {
+	t, err := roles.ReadTicket(token)
 	if err != nil {
 		return gate.Caller{}, err
 	}

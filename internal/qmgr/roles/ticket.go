@@ -35,7 +35,11 @@ func (k *Keys) SignTicket(t Ticket, key string, until time.Time) (said, data str
 }
 
 // ReadTicket reads the ticket in a JWT of SignTicket.
-func ReadTicket(u *jwt.UserClaims) (t Ticket, err error) {
+func ReadTicket(text string) (t Ticket, err error) {
+	u, err := jwt.DecodeUserClaims(text)
+	if err != nil {
+		return t, transfer.Errorf(transfer.KindMalformed, "a ticket cannot be read")
+	}
 	for _, tag := range u.Tags {
 		if peer, ok := strings.CutPrefix(tag, tagPeer); ok && err == nil {
 			t.Peer, err = transfer.ParseAgentName(peer)
