@@ -145,6 +145,7 @@ type registrar struct {
 	pipes  pipeBook
 	// admit takes what the authority has signed; nil: it is told otherwise.
 	admit    func(roles.Claims) error
+	may      Rules      // checks the rules; nil: they are not known here
 	forwards *forwarder // knows what is at other queue managers; nil: nothing is
 	// leads is an error where nobody takes messages of a stream at present, "" being all of them; nil: that
 	// shows by itself.
@@ -393,6 +394,9 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	case opQueue:
 		var q queueResult
 		e.Queue.behind = behind
+		if err := r.permits(asker, e.Queue); err != nil {
+			return res, err
+		}
 		if t := e.Queue; r.room != nil && (t.Do == queuePublish || t.Do == queuePut) {
 			done, err := r.room(len(t.Data)+len(behind), len(t.Sizes)+1)
 			if err != nil {
@@ -429,6 +433,26 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		res.Gone, err = r.keeper.purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	}
 	return res, err
+}
+
+// permits checks the rules for the principal for whom an agent asks for a queue. It is a second check, beside that of the
+// agent, so a refusal waits: one of the two may have the newer rules.
+func (r *registrar) permits(asker string, t *queueTask) error {
+	right := t.needs()
+	if r.may == nil || right == transfer.AuthNone || asker == wire.Coordination {
+		return nil
+	}
+	if t.For == "" {
+		return transfer.Errorf(transfer.KindDenied, "%s does not say for which principal it asks for the queue %s", asker, t.Span.Queue)
+	}
+	agent, err := wire.AgentOf(asker)
+	if err == nil {
+		err = r.may(t.For, right, agent, "/queue:"+string(t.Span.Queue))
+	}
+	if transfer.KindOf(err) == transfer.KindDenied {
+		err = transfer.Errorf(transfer.KindBusy, "%s refuses: %w", r.where, err)
+	}
+	return err
 }
 
 // An asker is a keeper that has the queue manager do everything. What it asks for of a name

@@ -31,7 +31,12 @@ type Guard struct {
 	// called before they take effect. Where it fails they take effect, and it is called again with the next
 	// claims, also with the same ones.
 	Keep func(roles.Claims) error
+	// May checks the rules for errands of application queues; nil: they are not known here.
+	May Rules
 }
+
+// Rules checks the rules for a principal, by its token, at an agent: nil, or an error of KindDenied.
+type Rules func(principal string, right transfer.Authority, agent transfer.AgentName, path string) error
 
 // claims are what was signed, read.
 type claims struct {

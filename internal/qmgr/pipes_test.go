@@ -51,3 +51,59 @@ func TestPipesOfAUserAreCounted(t *testing.T) {
 		t.Errorf("%d pipes are counted, want 3", n)
 	}
 }
+
+// TestErrandsOfQueuesNameTheirPrincipal holds that the queue manager checks the rules for the principal for whom an agent
+// asks, and that a refusal waits.
+func TestErrandsOfQueuesNameTheirPrincipal(t *testing.T) {
+	type question struct {
+		principal string
+		right     transfer.Authority
+		agent     transfer.AgentName
+		path      string
+	}
+	var asked []question
+	r := newRegistrar("a test", nil)
+	defer r.close()
+	allows := Rules(func(principal string, right transfer.Authority, agent transfer.AgentName, path string) error {
+		asked = append(asked, question{principal, right, agent, path})
+		if principal != "bob" {
+			return transfer.Errorf(transfer.KindDenied, "no rule gives it")
+		}
+		return nil
+	})
+	for _, x := range []struct {
+		do     string
+		before int
+		right  transfer.Authority
+	}{
+		{queueRead, 0, transfer.AuthSource}, {queueCount, 0, transfer.AuthSource}, {queueFind, 0, transfer.AuthSource}, {queueHold, 0, transfer.AuthSource},
+		{queueTake, 0, transfer.AuthDeleteSource}, {queuePublish, 0, transfer.AuthDest},
+		{queuePublish, 3, ""}, {queueShow, 0, ""}, {queueReceipt, 0, ""}, {queueSettle, 0, ""}, {queueRenew, 0, ""}, {queueRelease, 0, ""},
+	} {
+		for _, y := range []struct {
+			asker, principal string
+			may              Rules
+			want             transfer.Kind
+		}{
+			{"ALPHA", "bob", allows, transfer.KindNone},
+			{"ALPHA", "eve", allows, transfer.KindBusy},
+			{"ALPHA", "", allows, transfer.KindDenied},
+			{"ALPHA", "", nil, transfer.KindNone},
+			{"coordination", "", allows, transfer.KindNone},
+		} {
+			want := y.want
+			if x.right == "" {
+				want = transfer.KindNone
+			}
+			asked, r.may = nil, y.may
+			task := &queueTask{Do: x.do, Before: x.before, For: y.principal}
+			task.Span.Queue = "ORDERS"
+			if err := r.permits(y.asker, task); transfer.KindOf(err) != want {
+				t.Errorf("%s asks for %q for %q: %v, want %v", y.asker, x.do, y.principal, err, want)
+			}
+			if x.right != "" && y.principal != "" && (len(asked) != 1 || asked[0] != question{y.principal, x.right, "ALPHA", "/queue:ORDERS"}) {
+				t.Errorf("%q is asked as %+v", x.do, asked)
+			}
+		}
+	}
+}
