@@ -97,27 +97,32 @@ func TestAPipeIsItsTransfer(t *testing.T) {
 	must(t, err)
 
 	conn := p.connect(p.config(p.bob, p.name, p.jwts))
-	for errand, want := range map[string]transfer.Kind{
-		`"op":"ensure"`: transfer.KindNone,
-		fmt.Sprintf(`"op":"durable","durable":"command-%s"`, p.name):  transfer.KindNone,
-		fmt.Sprintf(`"op":"durable","durable":"control-%s"`, p.name):  transfer.KindNone,
-		fmt.Sprintf(`"op":"standing","durable":"control-%s"`, p.name): transfer.KindNone,
-		`"op":"standing","durable":"command-ALPHA"`:                   transfer.KindDenied,
-		`"op":"durable","durable":"command-ALPHA"`:                    transfer.KindDenied,
-		`"op":"owner"`: transfer.KindDenied,
-		`"op":"set-owner","owner":{"value":"QQ=="}`: transfer.KindDenied,
-		`"op":"members"`:                     transfer.KindDenied,
-		`"op":"strangers"`:                   transfer.KindDenied,
-		`"op":"purge","tokens":["ALPHA"]`:    transfer.KindDenied,
-		`"op":"clear","tokens":["ALPHA"]`:    transfer.KindDenied,
-		`"op":"store","store":{"do":"list"}`: transfer.KindDenied,
-		`"op":"admit"`:                       transfer.KindDenied,
-		`"op":"remove"`:                      transfer.KindDenied,
-		`"op":"notice","text":"x"`:           transfer.KindDenied,
-		fmt.Sprintf(`"op":"forget","durable":"command-%s"`, "ALL"): transfer.KindNone, // of its own readers
+	own := string(p.name)
+	for _, x := range []struct {
+		errand string
+		want   transfer.Kind
+	}{
+		{`"op":"ensure"`, transfer.KindNone},
+		{`"op":"durable","durable":"command-` + own + `"`, transfer.KindNone},
+		{`"op":"durable","durable":"control-` + own + `"`, transfer.KindNone},
+		{`"op":"standing","durable":"control-` + own + `"`, transfer.KindNone},
+		{`"op":"standing","durable":"command-ALPHA"`, transfer.KindDenied},
+		{`"op":"durable","durable":"command-ALPHA"`, transfer.KindDenied},
+		{`"op":"durable","durable":"coordination"`, transfer.KindDenied},
+		{`"op":"owner"`, transfer.KindDenied},
+		{`"op":"set-owner","owner":{"value":"QQ=="}`, transfer.KindDenied},
+		{`"op":"members"`, transfer.KindDenied},
+		{`"op":"strangers"`, transfer.KindDenied},
+		{`"op":"purge","tokens":["ALPHA"]`, transfer.KindDenied},
+		{`"op":"clear","tokens":["ALPHA"]`, transfer.KindDenied},
+		{`"op":"store","store":{"do":"list"}`, transfer.KindDenied},
+		{`"op":"admit"`, transfer.KindDenied},
+		{`"op":"remove"`, transfer.KindDenied},
+		{`"op":"notice","text":"x"`, transfer.KindDenied},
+		{`"op":"forget"`, transfer.KindNone}, // its own readers
 	} {
-		if err := p.errand(conn, `{"v":1,`+errand+`}`); transfer.KindOf(err) != want {
-			t.Errorf("a pipe asks for %s: %v, want %v", errand, err, want)
+		if err := p.errand(conn, `{"v":1,`+x.errand+`}`); transfer.KindOf(err) != x.want {
+			t.Errorf("a pipe asks for %s: %v, want %v", x.errand, err, x.want)
 		}
 	}
 	for _, do := range []string{"create", "list", "marks", "show", "remove", "put", "publish", "oldest", "hold", "renew", "release", "claim", "remove-held", "read", "count", "groups", "take", "receipt", "settle"} {
