@@ -435,7 +435,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	return res, err
 }
 
-// permits checks the rules for the principal for whom an agent asks for a queue. It is a second check, beside that of the
+// permits checks the rules for the principal of an agent's errand. It is a second check, beside that of the
 // agent, so a refusal waits: one of the two may have the newer rules.
 func (r *registrar) permits(asker string, t *queueTask) error {
 	right := t.needs()
@@ -443,7 +443,7 @@ func (r *registrar) permits(asker string, t *queueTask) error {
 		return nil
 	}
 	if t.For == "" {
-		return transfer.Errorf(transfer.KindDenied, "%s does not say for which principal it asks for the queue %s", asker, t.Span.Queue)
+		return transfer.Errorf(transfer.KindDenied, "the errand of %s for the queue %s names no principal", asker, t.Span.Queue)
 	}
 	agent, err := wire.AgentOf(asker)
 	if err == nil {

@@ -52,8 +52,8 @@ func TestPipesOfAUserAreCounted(t *testing.T) {
 	}
 }
 
-// TestErrandsOfQueuesNameTheirPrincipal holds that the queue manager checks the rules for the principal for whom an agent
-// asks, and that a refusal waits.
+// TestErrandsOfQueuesNameTheirPrincipal holds that the queue manager checks the rules for the principal of an agent's
+// errand, and that a refusal waits.
 func TestErrandsOfQueuesNameTheirPrincipal(t *testing.T) {
 	type question struct {
 		principal string

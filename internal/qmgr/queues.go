@@ -89,7 +89,7 @@ type queueTask struct {
 	Before int               `json:"before,omitempty"`
 	Number uint64            `json:"number,omitempty"`
 
-	// For is the token of the principal for whom an agent asks.
+	// For is the token of the principal of an agent's errand.
 	For string `json:"for,omitempty"`
 
 	behind []byte // data that follow the task

@@ -14,7 +14,7 @@ import (
 type Queues struct {
 	c    *Conn
 	self string // the token of whoever uses them
-	who  string // the principal for whom an agent uses them; "": the agent itself, or coordination
+	acts string // the principal of an agent's errands; "": the agent itself, or coordination
 }
 
 // QueuesOf are the application queues for whom the Conn speaks as.
@@ -37,7 +37,7 @@ func (q *Queues) taskPartly(ctx context.Context, t queueTask, some func(*queueRe
 		ctx, cancel = q.c.control.patient(ctx, apiTimeout)
 		defer cancel()
 	}
-	t.For = q.who
+	t.For = q.acts
 	res, err := q.c.keeper.queue(ctx, q.self, t, some)
 	if err != nil {
 		return res, q.explain(err, t.Span.Queue, len(t.Data)+len(t.behind))
