@@ -4,6 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 )
 
@@ -103,6 +107,40 @@ func TestErrandsOfQueuesNameTheirPrincipal(t *testing.T) {
 			}
 			if x.right != "" && y.principal != "" && (len(asked) != 1 || asked[0] != question{y.principal, x.right, "ALPHA", "/queue:ORDERS"}) {
 				t.Errorf("%q is asked as %+v", x.do, asked)
+			}
+		}
+	}
+}
+
+// TestAGateTakesTheTicketsOfAUser holds that the gate compares a ticket with the certificate, before the server verifies
+// it.
+func TestAGateTakesTheTicketsOfAUser(t *testing.T) {
+	a := authoritytest.New(t)
+	bob := authoritytest.Identity(t, a, identity.User, "bob", roles.User).Name()
+	eve := authoritytest.Identity(t, a, identity.User, "eve", roles.User).Name()
+	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent).Name()
+	claims, err := a.Claims()
+	must(t, err)
+	r, err := readClaims(claims)
+	must(t, err)
+	lets := &admission{account: r.account, data: r.data}
+	id := transfer.ID{6: 0x70, 8: 0x80, 15: 1}
+	jwts, err := authority.Ticket(a, bob, authority.Pipe{Transfer: id, Peer: "ALPHA", Right: transfer.AuthDest})
+	must(t, err)
+	self := transfer.StreamAgentOf(bob.String(), id).Token()
+	for _, token := range []string{jwts.User, jwts.Data} {
+		c, err := caller(bob, token, lets)
+		must(t, err)
+		if c.Token != self || c.Role != "pipe" || c.Replies != "ferry.inbox."+self+"." {
+			t.Errorf("the ticket lets in %s as %s with replies %s", c.Token, c.Role, c.Replies)
+		}
+		data := token == jwts.Data
+		if c.Publish("ferry.data.ALPHA."+self+"."+id.String()) != data || c.Publish("ferry.reply.ALPHA."+self) == data || c.Publish("ferry.reply.BETA."+self) {
+			t.Errorf("the rights are not those of the ticket; for data: %v", data)
+		}
+		for _, other := range []identity.Name{eve, alpha} {
+			if c, err := caller(other, token, lets); transfer.KindOf(err) != transfer.KindDenied {
+				t.Errorf("the ticket of bob lets %s in as %s: %v", other, c.Token, err)
 			}
 		}
 	}

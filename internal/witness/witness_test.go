@@ -267,6 +267,38 @@ func TestSeals(t *testing.T) {
 	}
 }
 
+// TestSealsOfPipes holds that the key of a user seals the batches of that user's pipes, and no others.
+func TestSealsOfPipes(t *testing.T) {
+	c := newCast(t)
+	user := func(name string) *witness.Key {
+		k, err := witness.OpenKey(authoritytest.Identity(t, c.net, identity.User, name, roles.User), time.Now())
+		must(t, err)
+		return k
+	}
+	bob, eve := user("bob"), user("eve")
+	root := witness.RootOf(grow(t, logA, 3, plain).leaves)
+	b := witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 3}
+	pipe := transfer.StreamAgentOf(bob.Party().Name.String(), transfer.ID{15: 1})
+	s := bob.Seal(pipe, b, root)
+	must(t, bob.Party().CheckSeal(s, pipe, b, root))
+	p, err := bob.Binding().AsSealer(c.roots)
+	must(t, err)
+	must(t, p.CheckSeal(s, pipe, b, root))
+	for _, err := range []error{
+		bob.Party().CheckSeal(s, transfer.StreamAgentOf(bob.Party().Name.String(), transfer.ID{15: 2}), b, root),
+		bob.Party().CheckSeal(bob.Seal("ALPHA", b, root), "ALPHA", b, root),
+		bob.Party().CheckSeal(bob.Seal("BOB", b, root), "BOB", b, root),
+		eve.Party().CheckSeal(eve.Seal(pipe, b, root), pipe, b, root),
+		c.alpha.Party().CheckSeal(c.alpha.Seal(pipe, b, root), pipe, b, root),
+	} {
+		wantKind(t, err, transfer.KindDenied)
+	}
+	_, err = c.service.Binding().AsSealer(c.roots)
+	wantKind(t, err, transfer.KindMalformed)
+	_, err = bob.Binding().As(identity.Agent, c.roots)
+	wantKind(t, err, transfer.KindMalformed)
+}
+
 // What a witness takes, and what it keeps of what it does not take.
 func TestMemory(t *testing.T) {
 	c := newCast(t)
