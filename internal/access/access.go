@@ -26,6 +26,7 @@ type Judge struct {
 	sandbox *policy.Rules
 	fold    Fold
 	rules   atomic.Pointer[rules]
+	newer   func(user string) bool // Newer; nil: there is no authority to ask
 }
 
 // rules are a document that was taken apart.
@@ -38,6 +39,10 @@ type rules struct {
 func NewJudge(network string, sandbox *policy.Rules, fold Fold) *Judge {
 	return &Judge{network: network, sandbox: sandbox, fold: fold}
 }
+
+// Newer has the Judge call may before it refuses a user that its document does not list. Where a newer document may list
+// the user, the answer is an error that waits. Newer is called before the Judge is used.
+func (j *Judge) Newer(may func(user string) bool) { j.newer = may }
 
 // Take has the Judge decide by a document. One whose policy cannot be read is an error, and what
 // was taken before holds: the authority has a newer version, or is broken. By a document without rules
@@ -127,7 +132,7 @@ type known struct {
 	of *rules
 }
 
-// who is a principal by the present rules. Where there are none yet it waits.
+// who is a principal by the present rules. Where there are none yet, or newer ones may list the user, it waits.
 func (j *Judge) who(token string) (*known, error) {
 	if j.network == "" {
 		return &known{Principal: named(token)}, nil
@@ -137,6 +142,10 @@ func (j *Judge) who(token string) (*known, error) {
 		return nil, j.notYet()
 	}
 	p, err := r.principal(j.network, token)
+	if err == nil && p.Role == policy.RoleUnknown && j.newer != nil && j.newer(p.Name) {
+		return nil, transfer.Errorf(transfer.KindBusy, "the rules that are known here do not list user %s yet", p.Name).
+			WithHint("the network's authority is asked for newer ones")
+	}
 	return &known{p, r}, err
 }
 

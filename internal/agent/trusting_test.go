@@ -15,6 +15,7 @@ import (
 	"ferry/internal/authority"
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/clock"
+	"ferry/internal/enrol"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
@@ -33,15 +34,16 @@ func (c *late) NewTimer(d time.Duration) clock.Timer { return clock.System.NewTi
 // A trusted is a network with identities, and ALPHA in it.
 type trusted struct {
 	*testing.T
-	ctx    context.Context
-	net    *authority.Authority
-	server *qmgr.Server
-	master *qmgr.Conn // the queue manager's own
-	user   *qmgr.Conn
-	alpha  *identity.Identity
-	dir    string
-	root   string
-	clock  *late
+	ctx     context.Context
+	net     *authority.Authority
+	server  *qmgr.Server
+	master  *qmgr.Conn // the queue manager's own
+	user    *qmgr.Conn
+	alpha   *identity.Identity
+	manager *identity.Identity
+	dir     string
+	root    string
+	clock   *late
 }
 
 func newTrusted(t *testing.T) *trusted {
@@ -54,7 +56,7 @@ func newTrusted(t *testing.T) *trusted {
 	s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Guard: &qmgr.Guard{Identity: manager, Claims: claims}})
 	s.must(err)
 	t.Cleanup(s.server.Shutdown)
-	s.master = s.connect(manager)
+	s.manager, s.master = manager, s.connect(manager)
 	s.user = s.connect(authoritytest.Identity(t, s.net, identity.User, "ann", roles.User))
 	s.alpha = authoritytest.Identity(t, s.net, identity.Agent, "ALPHA", roles.Agent)
 	return s
@@ -231,4 +233,42 @@ func stateOf(i *identity.Identity) tls.ConnectionState {
 		}
 	}
 	return s
+}
+
+// A user that was enrolled after the agent has heard the rules is not refused: its request waits until the authority has
+// been asked. A user that the authority does not list is refused then.
+func TestANewUserWaitsForTheRules(t *testing.T) {
+	s := newTrusted(t)
+	doc, err := s.net.Trust(trust.Rules)
+	s.must(err)
+	stop := s.run()
+	defer stop()
+	s.must(s.master.Publish(wire.Rules, doc))
+	s.says(wire.AgentReady, "")
+
+	s.user = s.connect(authoritytest.Identity(t, s.net, identity.User, "bob", roles.User))
+	if k := s.submit(); k != transfer.KindBusy {
+		t.Errorf("before the authority answers, the agent answers a request with kind %s", k)
+	}
+	desk := &enrol.Desk{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
+		Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
+	gone, err := desk.Attend()
+	s.must(err)
+	defer gone()
+	settled := func() (k transfer.Kind) {
+		for k = transfer.KindBusy; k == transfer.KindBusy; {
+			k = s.submit()
+		}
+		return k
+	}
+	if k := settled(); k != transfer.KindNone {
+		t.Errorf("the agent answers a request with kind %s", k)
+	}
+	unlisted, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.manager, Self: "zoe"})
+	s.must(err)
+	defer unlisted.Close()
+	s.user = unlisted
+	if k := settled(); k != transfer.KindDenied {
+		t.Errorf("the agent answers the request of an unlisted user with kind %s", k)
+	}
 }

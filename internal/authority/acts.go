@@ -54,8 +54,8 @@ type Keys struct {
 // maxAct is how long a line may be, in bytes.
 const maxAct = 4096
 
-// A journal is a file to which acts are appended. A start drops the renewals that a later one replaces, once they are
-// most of the file: without that the members would fill the disk in the course of years.
+// A journal is the file of the acts, oldest first. A start drops the renewals that later ones replace, once they are
+// most of the file. Otherwise the renewals of all members would fill the disk in the course of years.
 type journal struct {
 	f    *os.File
 	size int64 // of the acts that are on the disk

@@ -143,7 +143,7 @@ func listable(a *Authority, name identity.Name, act *Act) error {
 	return nil
 }
 
-// users are the roles of all users, also of those whose identity was revoked not long ago: a user that is not
+// users are the roles of all users, also of revoked ones for some time: a user that is not
 // among them has no right. a.mu is held.
 func (a *Authority) users(at time.Time) map[string]string {
 	all := map[string]string{}

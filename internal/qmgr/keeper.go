@@ -30,8 +30,8 @@ type keeper interface {
 	owner(ctx context.Context, name string) (owner, error)
 	// setOwner is of KindConflict where the owner is not of the revision in o.
 	setOwner(ctx context.Context, name string, o owner) (revision uint64, err error)
-	// strangers returns the tokens of agents for which a stream of commands has messages and that have never read from
-	// it, where that stream is crowded; none otherwise.
+	// strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
+	// it.
 	strangers(ctx context.Context) ([]string, error)
 	// purge removes the commands for some of the strangers and says how many there were.
 	purge(ctx context.Context, tokens []string) (gone uint64, err error)

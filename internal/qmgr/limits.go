@@ -89,6 +89,7 @@ func (l *limits) run() {
 	}
 }
 
+// look asks the stream of a book for its room and its messages.
 func (l *limits) look(st *stock) {
 	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
 	defer cancel()
@@ -136,7 +137,7 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	switch {
 	case class == wire.ClassData && !m.Headers || role == roles.Manager:
 		return 0, nil
-	case m.Headers: // a header tells the server to drop, expire or trace messages
+	case m.Headers && !isAnswer(m.Subject): // a header has the server drop or expire stored messages; parts of answers have one
 		return 0, &gate.Instead{Subject: gate.RefusedHeaders}
 	case role == roles.Coordination || role == roles.Authority:
 		return 0, nil
@@ -162,6 +163,12 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 		wait = l.paces[wire.ClassAsk].Take(from.Member, 0, time.Now())
 	}
 	return wait, instead
+}
+
+// isAnswer reports whether a subject is an inbox. The parts of a long answer have a header, and no stream has inboxes.
+func isAnswer(subject string) bool {
+	_, _, ok := wire.ReadInbox(subject)
+	return ok
 }
 
 // knows reports whether an agent may be one of the network. One that was heard is, also where an authority that was

@@ -499,7 +499,7 @@ func (a asker) store(ctx context.Context, self string, t storeTask) (res storeRe
 
 // ClearStored removes the messages of a member that the network does not have any more, by its token: requests, commands and stored
 // delivery, and for an agent also those that wait for it. Audit records and messages of application queues stay.
-// Coordination and the authority may ask for that. Should an agent come back, its peers send anew what it does not find.
+// Only coordination and the authority may ask for that. If the agent comes back, its peers send the lost messages anew.
 func ClearStored(ctx context.Context, c *Conn, token string) error {
 	var err error
 	if a, asks := c.keeper.(asker); asks {

@@ -101,7 +101,7 @@ var streams = []jetstream.StreamConfig{
 	},
 }
 
-// commandConfig is a stream from which agents take commands.
+// commandConfig is the configuration of a stream of commands for agents.
 func commandConfig(name Stream, holds, subjects string, maxBytes, maxMsgs int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:         string(name),
@@ -123,8 +123,8 @@ func commandConfig(name Stream, holds, subjects string, maxBytes, maxMsgs int64)
 	}
 }
 
-// commandStreams are the streams from which agents take commands, those first that are obeyed first: a withdrawal comes
-// before its request.
+// commandStreams are the streams of commands for agents. An agent obeys the first stream first: a withdrawal comes before
+// its request.
 var commandStreams = []Stream{StreamControl, StreamCommand}
 
 // Ensure makes the streams that are missing.

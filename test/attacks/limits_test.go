@@ -1,6 +1,7 @@
 package attacks
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -67,6 +68,24 @@ func TestWhatNoClientMayHaveStored(t *testing.T) {
 	_, err = js.Publish(n.ctx, "ferry.control.ALPHA.eve", []byte("x"))
 	must(t, err)
 	must(t, alpha.Flush())
+}
+
+// The parts of a long answer have a header, and no stream stores them.
+func TestALongAnswerPasses(t *testing.T) {
+	n := newNetwork(t)
+	alpha, err := n.connect(n.identity(identity.Agent, "ALPHA", roles.Agent))
+	must(t, err)
+	bob, err := n.connect(n.identity(identity.User, "bob", roles.User))
+	must(t, err)
+	want := make([]byte, 300<<10)
+	rand.NewChaCha8([32]byte{}).Read(want)
+	stop, err := alpha.Subscribe(wire.AllAsks("ALPHA"), func(m qmgr.Message) { alpha.Answer("bob", m.Reply, want) })
+	must(t, err)
+	defer stop()
+	got, err := bob.Request(n.ctx, wire.AskAgent("ALPHA", bob.Self()), []byte("all"), time.Minute)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d of %d bytes of an answer have arrived: %v", len(got), len(want), err)
+	}
 }
 
 // hostile publishes messages of a size on the subjects that subject returns until n have been answered, and returns how many

@@ -28,8 +28,8 @@ import (
 	"ferry/internal/tcp"
 )
 
-// Refused begins the subjects on which no client may publish. A message that the gate keeps back is replaced by an empty one on
-// such a subject: the server refuses it, the client learns the subject, and goes on.
+// Refused begins the subjects of refusals. No client may publish there. The gate replaces a message that it keeps back by an
+// empty one with such a subject. The server refuses that message, so the client learns the reason.
 const Refused = "ferry.refused."
 
 // The subjects of refusals.
@@ -45,7 +45,7 @@ const (
 // An Instead is published in the place of a message that is kept back. The server handles it as it would the message: after all
 // that the client said before, such as where it hears answers.
 type Instead struct {
-	Subject string // one of Refused, or one on which the client may publish
+	Subject string // a subject of refusals, or one that the client may use
 	Reply   string
 	Body    []byte
 }

@@ -4,7 +4,7 @@
 // A share is measured against the room that is left. One member may hold an eighth of that room in a stream of commands:
 // alone a ninth of the stream. Twenty such members leave a tenth of it. Nothing tells honest members from others.
 //
-// A Book knows the messages that it has admitted. A look at the stream, which has numbers and no sizes, tells it how many of
+// A Stock knows the messages that it has admitted. A look at the stream, which has numbers and no sizes, tells it how many of
 // them are left.
 package quota
 
@@ -13,10 +13,12 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"ferry/internal/transfer"
 )
 
-// Limits of a Book.
+// Limits of a Stock and a Pace.
 const (
 	mostSubjects = 1024 // of one member in one stream; the rest waits until some are empty
 	mostMembers  = 8192 // with a rate; beyond it a member that has been silent for long is forgotten
@@ -183,25 +185,25 @@ type Pace struct {
 	rate Rate
 
 	mu      sync.Mutex
-	members map[string]time.Time // the end of its messages, if they were published at the rate
+	members map[string]*rate.Limiter // its tokens are microseconds of messages at the rate
 }
 
 // NewPace returns a Pace at which each member may publish.
-func NewPace(rate Rate) *Pace { return &Pace{rate: rate, members: map[string]time.Time{}} }
+func NewPace(r Rate) *Pace { return &Pace{rate: r, members: map[string]*rate.Limiter{}} }
 
 // Take returns for how long a member must wait before it publishes a message of a size.
 func (p *Pace) Take(member string, size int, now time.Time) time.Duration {
-	cost := time.Duration(max(1/p.rate.Messages, float64(size)/p.rate.Bytes) * float64(time.Second))
+	burst := int(p.rate.Burst.Microseconds())
+	cost := min(int(max(1/p.rate.Messages, float64(size)/p.rate.Bytes)*1e6), burst)
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	at, known := p.members[member]
-	if !known && len(p.members) >= mostMembers {
-		maps.DeleteFunc(p.members, func(_ string, at time.Time) bool { return at.Before(now) })
+	l := p.members[member]
+	if l == nil {
+		if len(p.members) >= mostMembers {
+			maps.DeleteFunc(p.members, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(burst) })
+		}
+		l = rate.NewLimiter(1e6, burst)
+		p.members[member] = l
 	}
-	if at.Before(now) {
-		at = now
-	}
-	at = at.Add(cost)
-	p.members[member] = at
-	return max(at.Sub(now)-p.rate.Burst, 0)
+	p.mu.Unlock()
+	return l.ReserveN(now, cost).DelayFrom(now)
 }
