@@ -338,8 +338,11 @@ func (a *Agent) listen() error {
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.reply},
 		{wire.AllAsks(a.cfg.Name.Token()), a.conn.Subscribe, a.answers.asked},
 		{a.outbox.inbox, a.conn.Subscribe, a.outbox.receipted},
-		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
+		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard}, // other instances of the name
 	} {
+		if a.cfg.unique() && s.subject == wire.BeatSubject(a.cfg.Name) {
+			continue
+		}
 		stop, err := s.listen(s.subject, s.handle)
 		if err != nil {
 			return err

@@ -50,7 +50,6 @@ type Instead struct {
 	Body    []byte
 }
 
-
 // GreetTime is how long somebody may take to say who he is, over the worst line.
 const GreetTime = 10 * time.Second
 

@@ -116,7 +116,7 @@ func Grants() map[Role]Grant {
 		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
 	}
 	agent.Subscribe = append(agent.Subscribe,
-		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust", "ferry.rules")
+		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.rules")
 
 	user := ours(Self)
 	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user

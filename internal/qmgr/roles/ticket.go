@@ -87,8 +87,8 @@ func pipeGrant(self string, e end) (g Grant) {
 	g.Publish = append(g.Publish, each("ferry.inbox.", askers, "."+self+".>")...)
 	g.Publish = append(g.Publish, "ferry.reply."+e.peer+"."+self, "ferry.beat."+self, "ferry.progress."+self+"."+e.user, "ferry.event."+self)
 	g.Publish = append(g.Publish, reads(StreamCommand, DurableCommand+self)...)
-	g.Publish = append(g.Publish, reads(StreamCommand, DurableControl+self)...)
-	g.Subscribe = []string{"ferry.inbox." + self + ".>", "ferry.reply." + self + ".*", "ferry.ask." + self + ".*", "ferry.beat." + self, "ferry.beat." + e.peer, "ferry.trust"}
+	g.Publish = append(g.Publish, reads(StreamControl, DurableControl+self)...)
+	g.Subscribe = []string{"ferry.inbox." + self + ".>", "ferry.reply." + self + ".*", "ferry.ask." + self + ".*", "ferry.beat." + e.peer, "ferry.trust"}
 	return g
 }
 
