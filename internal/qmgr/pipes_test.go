@@ -131,8 +131,8 @@ func TestAGateTakesTheTicketsOfAUser(t *testing.T) {
 	for _, token := range []string{jwts.User, jwts.Data} {
 		c, err := caller(bob, token, lets)
 		must(t, err)
-		if c.Token != self || c.Role != "pipe" || c.Replies != "ferry.inbox."+self+"." {
-			t.Errorf("the ticket lets in %s as %s with replies %s", c.Token, c.Role, c.Replies)
+		if c.Token != self || c.Member != bob.Token() || c.Role != "pipe" || c.Replies != "ferry.inbox."+self+"." {
+			t.Errorf("the ticket lets in %s of %s as %s with replies %s", c.Token, c.Member, c.Role, c.Replies)
 		}
 		data := token == jwts.Data
 		if c.Publish("ferry.data.ALPHA."+self+"."+id.String()) != data || c.Publish("ferry.reply.ALPHA."+self) == data || c.Publish("ferry.reply.BETA."+self) {
