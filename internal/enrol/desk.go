@@ -249,8 +249,8 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	return r, err
 }
 
-// document is the newest document of the form that the asker keeps. Users have no rules in it, and neither have the
-// agents of their pipes.
+// document is the newest document of the form that the asker keeps. The form of users and of their
+// pipes is without the rules.
 func (d *Desk) document(who identity.Name) ([]byte, error) {
 	if who.Role == identity.User || who.Role == identity.Agent && transfer.AgentName(who.Name).Stream() {
 		return d.Authority.Trust(trust.Keys)
