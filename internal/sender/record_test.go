@@ -1,6 +1,8 @@
 package sender
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -155,7 +157,7 @@ func TestLastOutcomes(t *testing.T) {
 	if err := m.rec.begin(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.items.openJournal(m.rec.read()); err != nil {
+	if err := m.items.openJournal(m.rec.read(), 0); err != nil {
 		t.Fatal(err)
 	}
 	j := m.items.journal()
@@ -250,5 +252,88 @@ func TestTheEndIsShownOnce(t *testing.T) {
 	m.show(true)
 	if shown[transfer.Accepted] != 2 || shown[transfer.Cancelled] != 1 {
 		t.Errorf("shown: %v", shown)
+	}
+}
+
+// Outcomes that contradict the journal of an earlier run end the transfer: the journal is damaged. They end no
+// transfer if this run has made the journal.
+func TestOutcomesAgainstADamagedJournal(t *testing.T) {
+	file := func(n uint64, p transfer.Path) transfer.Outcome {
+		return transfer.Outcome{Item: n, Type: transfer.ItemFile, Source: p, Path: p}
+	}
+	for name, c := range map[string]struct {
+		said wire.Outcomes
+		ends bool // with stored delivery, too
+	}{
+		"an item of the journal":   {wire.Outcomes{Outcomes: []transfer.Outcome{file(1, "/b")}}, false},
+		"an item that it lacks":    {wire.Outcomes{Outcomes: []transfer.Outcome{file(0, "/a"), file(2, "/c")}}, true},
+		"another file":             {wire.Outcomes{Outcomes: []transfer.Outcome{file(1, "/c")}}, true},
+		"another type":             {wire.Outcomes{Outcomes: []transfer.Outcome{{Item: 1, Type: transfer.ItemDir, Source: "/b"}}}, true},
+		"the last, without an end": {wire.Outcomes{Outcomes: []transfer.Outcome{file(0, "/a"), file(1, "/b")}, Last: true}, true},
+	} {
+		for _, delivery := range []string{"", transfer.DeliveryStored} {
+			for _, made := range []bool{true, false} {
+				m := newMade(t, faulty.NewMemoryFiles())
+				err := errors.Join(m.rec.begin(), m.items.openJournal(m.rec.read(), 0))
+				j := m.items.journal()
+				for _, p := range []transfer.Path{"/a", "/b"} {
+					err = errors.Join(err, j.Append(transfer.Item{Type: transfer.ItemFile, Source: p, Name: p[1:]}))
+				}
+				err = errors.Join(err, j.Sync(), m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+					rec.Journal, rec.Request.Delivery = made, delivery
+					if made {
+						rec.Dest = "earlier"
+					}
+					return nil
+				}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.items.closeJournal()
+				m.notes = nil
+				o := New(*m.cfg, m.rec.read())
+				o.outcomes.record(&c.said)
+				rec, where := o.rec.read(), fmt.Sprintf("%s, delivery %q, journal of an earlier run: %v", name, delivery, made)
+				if !made || !c.ends {
+					if rec.State != transfer.Negotiating {
+						t.Errorf("%s: the transfer is %s: %v", where, rec.State, rec.Progress.Reason)
+					}
+					continue
+				}
+				if why := rec.Progress.Reason; rec.State != transfer.Failed || why == nil || why.Kind != transfer.KindLost || rec.Progress.Code != transfer.CodeNothing || rec.Progress.Files > 0 {
+					t.Errorf("%s: the transfer is %s with %d files: %v", where, rec.State, rec.Progress.Files, why)
+				}
+				if len(m.told) != 2 || m.told[0].Kind != wire.KindCancel || m.told[1].Kind != wire.KindOutcomesAck {
+					t.Errorf("%s: the destination is told %v", where, m.told)
+				}
+				if len(m.notes) != 2 || m.notes[0].Event != audit.Failed || m.notes[1].Event != audit.Warning || len(m.notes[1].Items) != len(c.said.Outcomes) {
+					t.Errorf("%s: the audit has %+v", where, m.notes)
+				}
+			}
+		}
+	}
+}
+
+// The journal of a guarded request that lacks its end is damaged once an item was offered.
+func TestAGuardedJournalWithoutItsEnd(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		for offered := range uint64(3) {
+			m := newMade(t, faulty.NewMemoryFiles())
+			err := errors.Join(m.rec.begin(), m.items.openJournal(m.rec.read(), 0))
+			err = errors.Join(err, m.items.journal().Append(transfer.Item{Type: transfer.ItemFile, Source: "/a", Name: "a"}), m.items.journal().Sync(),
+				m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+					rec.Journal, rec.Request.Together = true, guarded
+					return nil
+				}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.items.closeJournal()
+			err = m.items.openJournal(m.rec.read(), offered)
+			if damaged := offered > 1 || guarded && offered > 0; damaged != (transfer.KindOf(err) == transfer.KindLost) || !damaged && err != nil {
+				t.Errorf("guarded %v, %d offered: %v", guarded, offered, err)
+			}
+			m.items.closeJournal()
+		}
 	}
 }
