@@ -337,3 +337,19 @@ func TestAGuardedJournalWithoutItsEnd(t *testing.T) {
 		}
 	}
 }
+
+// The destination is told of the end once the ledger has it, and not before.
+func TestTheEndIsOnRecordBeforeItIsTold(t *testing.T) {
+	m := newMade(t, faulty.NewMemoryFiles())
+	if err := m.rec.begin(); err != nil {
+		t.Fatal(err)
+	}
+	cfg, full := *m.cfg, errors.New("the ledger is full")
+	cfg.Note = func(*ledger.Tx, audit.Record) error { return full }
+	if _, err := New(cfg, m.rec.read()).giveUp(nil); !errors.Is(err, full) || len(m.told) > 0 {
+		t.Errorf("with a full ledger: %v, and the destination is told %v", err, m.told)
+	}
+	if _, err := m.giveUp(nil); err != nil || len(m.told) != 1 || m.told[0].Kind != wire.KindCancel || m.State() != transfer.Failed {
+		t.Errorf("%v: the transfer is %s, and the destination is told %v", err, m.State(), m.told)
+	}
+}
