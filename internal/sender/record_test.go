@@ -353,3 +353,36 @@ func TestTheEndIsOnRecordBeforeItIsTold(t *testing.T) {
 		t.Errorf("%v: the transfer is %s, and the destination is told %v", err, m.State(), m.told)
 	}
 }
+
+// unreadable are item journals that cannot be read.
+type unreadable struct{ ledger.Files }
+
+func (unreadable) Open(string) (ledger.File, error) { return nil, errors.New("input/output error") }
+
+// A cancelled transfer ends if its item journal cannot be read: the outcomes go into the audit. Another transfer gives
+// the journal as the reason of its wait.
+func TestOutcomesWithAnUnreadableJournal(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		m := newMade(t, unreadable{faulty.NewMemoryFiles()})
+		err := errors.Join(m.rec.begin(), m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+			rec.Journal, rec.Dest = true, "earlier"
+			if cancelled {
+				return rec.Move(transfer.Cancelling)
+			}
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.notes = nil
+		o := New(*m.cfg, m.rec.read())
+		o.outcomes.record(&wire.Outcomes{Last: true, Outcomes: []transfer.Outcome{{Type: transfer.ItemFile, Source: "/a", Path: "/a"}}})
+		why := o.outcomes.unrecorded()
+		switch {
+		case !cancelled && (len(m.told) > 0 || len(m.notes) > 0 || why == nil || !why.Kind.Waits() || !strings.Contains(why.Text, "input/output error")):
+			t.Errorf("the destination is told %v, the audit has %+v, and the reason is %v", m.told, m.notes, why)
+		case cancelled && (len(m.told) != 1 || m.told[0].Kind != wire.KindOutcomesAck || len(m.notes) != 1 || m.notes[0].Event != audit.Warning || len(m.notes[0].Items) != 1):
+			t.Errorf("cancelled, the destination is told %v, and the audit has %+v", m.told, m.notes)
+		}
+	}
+}

@@ -46,16 +46,18 @@ var journalDamages = map[string]func(parts [][]byte) [][]byte{
 // journalMoments are those when the source dies. Then its journal is damaged.
 var journalMoments = map[string]struct {
 	unheard bool   // no outcome has reached the source
+	late    bool   // nor does one before the epoch after the damage, and there is a new file by then
 	decided uint64 // items at the destination
 	cancel  bool   // the source was cancelling
 }{
-	"nothing decided":         {},
-	"some on record":          {decided: 2},
-	"some decided, unheard":   {decided: 3, unheard: true},
-	"all decided, unheard":    {decided: 7, unheard: true},
-	"cancelling":              {decided: 2, cancel: true},
-	"cancelling, unheard":     {decided: 3, unheard: true, cancel: true},
-	"cancelling, all decided": {decided: 7, unheard: true, cancel: true},
+	"nothing decided":          {},
+	"some on record":           {decided: 2},
+	"some decided, unheard":    {decided: 3, unheard: true},
+	"some decided, heard late": {decided: 3, unheard: true, late: true},
+	"all decided, unheard":     {decided: 7, unheard: true},
+	"cancelling":               {decided: 2, cancel: true},
+	"cancelling, unheard":      {decided: 3, unheard: true, cancel: true},
+	"cancelling, all decided":  {decided: 7, unheard: true, cancel: true},
 }
 
 // A transfer ends if its item journal was damaged while the source was down, or it names the journal as the reason
@@ -93,8 +95,21 @@ func TestDamagedItemJournal(t *testing.T) {
 					} else {
 						must(t, os.WriteFile(path, bytes.Join(hurt, nil), 0o600))
 					}
-					w.change(func(w *world) { w.fates = nil })
+					if m.late {
+						more := map[string][]byte{"in/aa": content(6, 900)}
+						w.write(more)
+						w.expect("out", more)
+					} else {
+						w.change(func(w *world) { w.fates = nil })
+					}
 					w.src.start(left)
+					if m.late {
+						w.until(time.Minute, "no epoch begins, and it does not end", func() bool {
+							s := w.source(id).State
+							return s == transfer.Running || s == transfer.Waiting || s.Final()
+						})
+						w.change(func(w *world) { w.fates = nil })
+					}
 					w.endsOrSays(id, m.cancel)
 					w.truthful(id, files)
 				})
