@@ -77,7 +77,7 @@ func TestDamagedItemJournal(t *testing.T) {
 					}
 					w.change(func(w *world) { w.fates = lost })
 					id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(24 * time.Hour),
-						Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete}})
+						Options: transfer.Options{Recursive: true, Disposition: transfer.DispositionDelete, IfExists: transfer.IfExistsOverwrite}})
 					w.until(time.Minute, "the items do not arrive", func() bool {
 						in, s := w.incoming(id), w.source(id)
 						return w.net.Count(wire.KindAck) > 0 && in.Decided.Count() >= m.decided && (m.unheard || s.Decided.Count() >= m.decided)
@@ -108,6 +108,7 @@ func TestDamagedItemJournal(t *testing.T) {
 							s := w.source(id).State
 							return s == transfer.Running || s == transfer.Waiting || s.Final()
 						})
+						pass(20 * time.Second) // a file with another number than before would be sent again
 						w.change(func(w *world) { w.fates = nil })
 					}
 					w.endsOrSays(id, m.cancel)
