@@ -145,7 +145,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	if cfg.May != nil {
 		may = cfg.May(rec.Principal)
 	}
-	cfg.Place = place.WithLinks(cfg.Place.For(rec.Request.From(), may), rec.Request.Links)
+	cfg.Place = place.WithLinks(place.As(cfg.Place, rec.Principal).For(rec.Request.From(), may), rec.Request.Links)
 	before := rec.Dest != ""
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress
@@ -155,7 +155,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		sent:   &sent{items: map[uint64]*begun{}, heir: before || rec.Request.Stored(), all: rec.Request.Stored()},
 		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
-	o.items = &items{cfg: &cfg, log: log, id: o.ID, wake: o.wake}
+	o.items = &items{cfg: &cfg, log: log, id: o.ID, made: rec.Journal, wake: o.wake}
 	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, programs: cfg.Programs, clock: cfg.Clock, figures: o.snapshot, last: rec,
 		told: chronicle{log: log, now: cfg.Clock.Now}}
 	o.rec.know(rec)
