@@ -240,8 +240,10 @@ func (s sends) Commands() map[wire.Kind]duty.Command {
 	}}}
 }
 
-func (s sends) Questions() map[wire.Kind]duty.Question { return nil }
-func (s sends) Run(ctx context.Context)                { <-ctx.Done() }
+func (s sends) Questions() map[wire.Kind]duty.Question {
+	return map[wire.Kind]duty.Question{"sent": {Answer: func(who duty.Caller, _ json.RawMessage) (any, error) { return who.Principal, nil }}}
+}
+func (s sends) Run(ctx context.Context) { <-ctx.Done() }
 
 // A transfer of a duty has the author of the command that has set the duty up.
 func TestDutiesKeepTheirAuthor(t *testing.T) {
@@ -254,6 +256,14 @@ func TestDutiesKeepTheirAuthor(t *testing.T) {
 		t.Fatalf("the command is answered with %s", k)
 	}
 	s.must(<-sent)
+	question, id := wire.Marshal(wire.Ask{V: wire.Version, Kind: "sent"}), transfer.NewID(time.Now())
+	for want, data := range map[transfer.Kind][]byte{transfer.KindDenied: question, transfer.KindNone: s.signed(word.Ask, id, question, time.Now())} {
+		answer, err := s.user.Request(s.ctx, wire.AskAgent("ALPHA", s.user.Self()), data, 90*time.Second)
+		s.must(err)
+		if _, err := wire.DecodeAnswer(answer); transfer.KindOf(err) != want {
+			t.Errorf("a question of a duty is answered with %v, not %s", err, want)
+		}
+	}
 	s.agent.Stop()
 	sources, noted := s.kept([]letter{{id: q.ID}})
 	if rec := sources[q.ID]; rec == nil || rec.Author == nil || rec.Author.ID != c.ID || rec.Author.Kind != word.Control || rec.Author.By != s.user.Identity().Name() {

@@ -231,7 +231,7 @@ func (a *Authority) Trust(form trust.Form) ([]byte, error) {
 	}
 	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes()}
 	if form == trust.Rules {
-		d.Policy, d.Users, d.Keys = a.policy, a.users(d.Issued), a.anew()
+		d.Policy, d.Users, d.Keys = a.policy, a.users(d.Issued), anew(a)
 	}
 	for k, until := range a.state.revoked {
 		if d.Issued.Before(until.Add(named)) {

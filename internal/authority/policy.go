@@ -79,7 +79,7 @@ func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 			WithHint(`add a rule as {"name":"administrators","who":["role:admin"],"may":["admin"]}`)
 	}
 	now := a.clock()
-	trial := trust.Document{Network: a.about.Network, Number: 1, Issued: now, Policy: data, Users: a.users(now), Keys: a.anew()}
+	trial := trust.Document{Network: a.about.Network, Number: 1, Issued: now, Policy: data, Users: a.users(now), Keys: anew(a)}
 	if _, err := trust.Sign(a.trust.Signer, trial); err != nil {
 		return err
 	}
@@ -135,10 +135,10 @@ func listable(a *Authority, name identity.Name, act *Act) error {
 	if name.Role != identity.User {
 		return nil
 	}
-	all, keys, most := a.users(act.Time), a.anew(), maxListed-anewRoom
+	all, keys, most := a.users(act.Time), anew(a), maxListed-anewRoom
 	_, listed := all[name.Name]
 	has := a.state.names[name.String()]
-	if anew := has != nil && has.keys != act.Keys; anew && !has.replaced {
+	if has != nil && has.keys != act.Keys && !has.replaced {
 		keys[name.Name], most = mark(act.TLS), maxListed
 	} else if listed {
 		return nil
@@ -174,7 +174,7 @@ func (a *Authority) users(at time.Time) map[string]string {
 func mark(fingerprint string) string { return fingerprint[:min(len(fingerprint), 32)] }
 
 // anew are the marks of the present keys of users, by name, if the name had other keys before. a.mu is held.
-func (a *Authority) anew() map[string]string {
+func anew(a *Authority) map[string]string {
 	all := map[string]string{}
 	for uri, has := range a.state.names {
 		if name, err := identity.Parse(uri); err == nil && name.Role == identity.User && has.replaced {

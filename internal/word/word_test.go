@@ -208,6 +208,14 @@ func TestAWordThatWasChanged(t *testing.T) {
 	if _, err := p.checker.Check(nil, body, Submit, p.id, "bob", p.now); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("unsigned: %v", err)
 	}
+	for _, to := range []identity.Name{{Network: testNet, Role: identity.Agent, Name: "BETA"}, {Network: testNet, Role: identity.Authority}, {Network: "otherother", Role: identity.Agent, Name: p.alpha.Name().Name}} {
+		if _, err := p.check(Sign(p.bob, Statement{Kind: Submit, To: to, ID: p.id}, p.body, p.now), Submit, p.now); transfer.KindOf(err) != transfer.KindDenied {
+			t.Errorf("to %s: %v", to, err)
+		}
+	}
+	if _, err := p.check(Sign(p.bob, Statement{Kind: Submit, For: eve.Name(), To: p.alpha.Name(), ID: p.id}, p.body, p.now), Submit, p.now); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("for eve: %v", err)
+	}
 	forged := Sign(other, Statement{Kind: Submit, To: p.alpha.Name(), ID: p.id}, p.body, p.now)
 	if _, err := p.check(forged, Submit, p.now); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("of another network: %v", err)

@@ -2,6 +2,7 @@ package attacks
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // A link is a network with the agent ALPHA, and a queue manager behind a channel that may publish on any subject.
@@ -194,5 +196,16 @@ func TestTheAuthorityObeysOnce(t *testing.T) {
 	}
 	if !strings.Contains(string(n.Policy()), "second") || n.Role(bob.Name()) == "" {
 		t.Errorf("the rules are %s, and bob is %q", n.Policy(), n.Role(bob.Name()))
+	}
+
+	// The former keys of root, which was enrolled again, are no author of root.
+	n.identity(identity.User, "root", roles.Admin)
+	id := transfer.NewID(time.Now())
+	to := identity.Name{Network: n.Network(), Role: identity.Authority}
+	question := word.Sign(root, word.Statement{Kind: word.Authority, To: to, ID: id}, wire.Marshal(map[string]any{"v": 1, "id": id, "op": "policy", "policy": json.RawMessage(rules("third"))}), time.Now())
+	answer, err := as.Request(n.ctx, wire.AskSubject(wire.Authority, "root"), question, 90*time.Second)
+	must(t, err)
+	if !strings.Contains(string(answer), "other keys than those that have signed") || strings.Contains(string(n.Policy()), "third") {
+		t.Errorf("a question with former keys is answered with %s", answer)
 	}
 }

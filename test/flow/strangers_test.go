@@ -10,8 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/client"
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 	"ferry/test/flow/network"
 )
 
@@ -176,21 +179,26 @@ func TestRequestThatComesAgainRunsOnce(t *testing.T) {
 	sum := n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0).Summary
 	n.Until("the request has passed", func() bool { return len(requests()) == 1 })
 	landed := n.Landed("BETA", "out")
+	again := wire.CommandSubject("ALPHA", identity.Name{Role: identity.User, Name: strings.ToLower(client.Me().User)}.Token())
 	for range 5 {
-		w.Say("ferry.command.ALPHA.again", requests()[0])
+		w.Say(again, requests()[0])
 	}
 	var other map[string]any
-	must(t, json.Unmarshal(requests()[0], &other))
+	_, body, err := word.Open(requests()[0])
+	must(t, err)
+	must(t, json.Unmarshal(body, &other))
 	other["request"].(map[string]any)["sources"] = []string{"b"}
 	text, err := json.Marshal(other)
 	must(t, err)
-	w.Say("ferry.command.ALPHA.again", text)
+	id, err := transfer.ParseID(fmt.Sprint(sum.ID))
+	must(t, err)
+	w.Say(wire.CommandSubject("ALPHA", wire.Manager), n.Signed(word.Submit, "ALPHA", id, text))
 
 	n.Send("ALPHA:b", "BETA:later/").Ends("successful", 0)
 	n.Stop("ALPHA")
 	n.Start("ALPHA")
 	for range 5 {
-		w.Say("ferry.command.ALPHA.again", requests()[0])
+		w.Say(again, requests()[0])
 	}
 	n.Send("ALPHA:b", "BETA:last/").Ends("successful", 0)
 
