@@ -402,7 +402,7 @@ func TestMakerEnrolledAgain(t *testing.T) {
 		stopped := func() {
 			t.Helper()
 			b.write("in/b", "b")
-			pass(2 * maxPoll)
+			pass(10 * time.Second)
 			b.expect("[]")
 			if s := b.shown(); s.State != StateWaiting || s.Problem == nil || s.Problem.Kind != transfer.KindDenied {
 				t.Errorf("shown is %+v", s)
