@@ -10,14 +10,29 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A batch is what is handed on at once.
 type batch struct {
 	V        int         `json:"v"`
-	From     string      `json:"from"` // the queue manager's token
 	Messages []forwarded `json:"messages"`
-	Store    *farTask    `json:"store,omitempty"` // instead of messages
+	Store    *farTask    `json:"store,omitempty"`  // instead of messages
+	Places   *placesTask `json:"places,omitempty"` // likewise
+	// Proofs are identity.Places: each author of a message, and the asker of Store, was at the queue manager that hands this on.
+	Proofs []json.RawMessage `json:"proofs,omitempty"`
+}
+
+// prove puts a proof of somebody into a batch. It reports whether there is one, or none is needed.
+func (f *forwarder) prove(b *batch, token string) bool {
+	if f.places.guard == nil {
+		return true
+	}
+	proof := f.places.proofOf(token)
+	if proof != nil && !slices.ContainsFunc(b.Proofs, func(other json.RawMessage) bool { return string(other) == string(proof) }) {
+		b.Proofs = append(b.Proofs, proof)
+	}
+	return proof != nil
 }
 
 type forwarded struct {
@@ -39,13 +54,20 @@ func (f *forwarder) take(m *nats.Msg) {
 		return
 	}
 	r := batchResult{V: 1}
+	from := wire.LastToken(m.Subject)
 	b, err := readBatch(unpacked(m.Data))
-	if err == nil && b.Store != nil {
-		f.doFar(b.Store, func(answer []byte) { m.Respond(answer) })
+	switch {
+	case err != nil:
+	case b.Store != nil:
+		f.doFar(&b, from, func(answer []byte) { m.Respond(answer) })
 		return
-	}
-	if err == nil {
-		r.Stored, err = f.store(b)
+	case b.Places != nil:
+		if answer, err := json.Marshal(f.placesAfter(*b.Places)); err == nil {
+			answerInParts(f.own.conn(), m.Reply, answer) // the asker repeats its question
+		}
+		return
+	default:
+		r.Stored, err = f.store(b, from)
 	}
 	if err != nil {
 		r.Error = transfer.AsError(explain(err, "queue manager "+f.s.cfg.Name, "the streams", len(m.Data), serverMaxPayload))
@@ -63,8 +85,8 @@ func readBatch(data []byte) (b batch, err error) {
 	if len(b.Messages) > forwardMost {
 		return b, transfer.Errorf(transfer.KindTooLarge, "%d messages are too many to hand on; the limit is %d", len(b.Messages), forwardMost)
 	}
-	if b.From == "" || len(b.From) > maxToken || !isPrintable(b.From) {
-		return b, transfer.Errorf(transfer.KindMalformed, "a batch of messages that is handed on does not say from where")
+	if len(b.Proofs) > forwardMost {
+		return b, transfer.Errorf(transfer.KindTooLarge, "%d proofs are too many; the limit is %d", len(b.Proofs), forwardMost)
 	}
 	return b, nil
 }
@@ -96,17 +118,22 @@ func isPrintable(s string) bool {
 }
 
 // store stores what another queue manager hands on, in its order, and says how many.
-func (f *forwarder) store(b batch) (stored int, err error) {
+func (f *forwarder) store(b batch, from string) (stored int, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
 	for _, x := range b.Messages {
 		if err := x.check(); err != nil {
 			return stored, err
 		}
+		if f.places.guard != nil {
+			if err := f.places.proves(b.Proofs, wire.LastToken(x.Subject), from, placeProof); err != nil {
+				return stored, err
+			}
+		}
 		m := &nats.Msg{Subject: x.Subject, Data: x.Data}
 		if x.ID != "" {
 			// Somebody else may have given the same ID to another message here.
-			m.Header = nats.Header{nats.MsgIdHdr: {"forwarded." + b.From + "." + x.ID}}
+			m.Header = nats.Header{nats.MsgIdHdr: {"forwarded." + from + "." + x.ID}}
 		}
 		if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); missing(err) {
 			library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}

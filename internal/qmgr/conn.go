@@ -79,6 +79,7 @@ type Conn struct {
 
 	control, data *link
 	bulk          bulk
+	placing       placing
 	amounts       amounts
 	keeper        keeper
 	packer        packer
@@ -154,6 +155,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c.learn(ctx)
 	c.background(c.notify)
+	c.background(c.place)
 	for _, l := range links(c) {
 		c.background(func() { c.watch(l) })
 	}

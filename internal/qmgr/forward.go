@@ -21,8 +21,7 @@ import (
 
 // A forwarder hands on what is stored here for agents, and for coordination, at other queue
 // managers: a message leaves the store when the queue manager there has acknowledged that it has
-// stored it. Where an agent is, its heartbeats say; where coordination is, the queue managers say
-// (announcer). A message may arrive twice where an acknowledgement is lost, as everything that is
+// stored it. Where somebody is, places says. A message may arrive twice where an acknowledgement is lost, as everything that is
 // stored may.
 //
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects
@@ -44,18 +43,12 @@ type forwarder struct {
 	tasks sync.WaitGroup
 	wake  chan struct{}
 
-	mu      sync.Mutex
-	agents  map[string]whereabouts // by the agent's token
-	due     map[string]int         // tokens for which something was stored, with how many looks are left
-	waits   map[string]int         // by the queue manager's token, what waited at the last look
-	blocked map[string]time.Time   // by the queue manager's token, until when it is left alone
-}
+	places *places
 
-// whereabouts are at which queue manager an agent is, as it said last.
-type whereabouts struct {
-	at   string
-	seen time.Time
-	gone bool // it was elsewhere once: what was stored for it may have been handed on
+	mu      sync.Mutex
+	due     map[string]int       // tokens for which something was stored, with how many looks are left
+	waits   map[string]int       // by the queue manager's token, what waited at the last look
+	blocked map[string]time.Time // by the queue manager's token, until when it is left alone
 }
 
 // Limits and times of forwarding.
@@ -79,19 +72,25 @@ const (
 
 // startForwarder begins to hand on, and to take.
 func startForwarder(s *Server) (*forwarder, error) {
-	f := &forwarder{s: s, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
-		agents: map[string]whereabouts{}, due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
+	f := &forwarder{s: s, places: s.channels.places, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
+		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.announcer = newAnnouncer(f)
-	for subject, h := range map[string]nats.MsgHandler{
-		wire.AllBeats:               f.beat,
-		wire.AllManagers:            f.announced,
-		wire.ForwardSubject(f.self): f.take,
-		"ferry.command.*.*":         f.stored,
-		"ferry.control.*.*":         f.stored,
-	} {
+	hears := map[string]nats.MsgHandler{
+		wire.AllManagers:                    f.announced,
+		wire.AllForwarded(f.self):           f.take,
+		wire.AllForwarded(s.channels.token): f.take,
+		"ferry.command.*.*":                 f.stored,
+		"ferry.control.*.*":                 f.stored,
+	}
+	if s.cfg.Guard == nil {
+		hears[wire.AllBeats] = f.beat
+	} else {
+		hears[wire.AllPlaces] = f.came
+	}
+	for subject, h := range hears {
 		group := "" // each member of a cluster hears it
-		if subject == wire.ForwardSubject(f.self) {
+		if subject == wire.AllForwarded(f.self) {
 			group = "forward" // one of them stores it
 		}
 		if err := f.own.subscribe(subject, group, h); err != nil {
@@ -110,6 +109,9 @@ func startForwarder(s *Server) (*forwarder, error) {
 		}
 	}
 	f.tasks.Go(f.run)
+	if s.cfg.Guard != nil {
+		f.tasks.Go(f.place)
+	}
 	f.tasks.Go(f.events)
 	f.tasks.Go(f.announce)
 	return f, nil
@@ -133,7 +135,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// beat takes where an agent says that it is.
+// beat takes where an agent says that it is, in a network without identities.
 func (f *forwarder) beat(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var report struct {
@@ -148,28 +150,30 @@ func (f *forwarder) beat(m *nats.Msg) {
 	if len(token) > maxToken || len(at) > maxToken {
 		return
 	}
+	if f.places.hear(token, at, time.Now()) {
+		f.moved(token)
+	}
+}
+
+// moved has what is stored for somebody handed on soon, who is elsewhere.
+func (f *forwarder) moved(token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was, known := f.agents[token]
-	if !known && len(f.agents) >= maxAgents {
-		f.quiet.Warn("there are too many agents; where one more is, is not known", "agent", token, "limit", maxAgents)
-		return
-	}
-	f.agents[token] = whereabouts{at, time.Now(), was.gone || at != f.self}
-	if was.at != at && at != f.self {
-		f.due[token] = forwardLooks
-		f.poke()
-	}
+	f.due[token] = forwardLooks
+	f.poke()
+}
+
+// elsewhere is the token of the queue manager where somebody is, or of its cluster; not ok where that is here, or not known.
+func (f *forwarder) elsewhere(token string) (at string, ok bool) {
+	at = f.whereIs(token)
+	return at, at != "" && at != f.self
 }
 
 // stored hears what is stored here, to hand it on at once.
 func (f *forwarder) stored(m *nats.Msg) {
 	parts := strings.SplitN(m.Subject, ".", 4)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if w, ok := f.agents[parts[2]]; ok && w.at != f.self {
-		f.due[parts[2]] = forwardLooks
-		f.poke()
+	if _, ok := f.elsewhere(parts[2]); ok {
+		f.moved(parts[2])
 	}
 }
 
@@ -238,24 +242,19 @@ func (f *forwarder) lookAtAll() {
 		if len(parts) < 4 {
 			continue
 		}
-		if w, ok := f.agents[parts[2]]; ok && w.at != f.self {
-			f.waits[w.at] += int(n)
+		if at, ok := f.elsewhere(parts[2]); ok {
+			f.waits[at] += int(n)
 			f.due[parts[2]] = max(f.due[parts[2]], 1)
 		}
 	}
 }
 
-// forget drops agents and queue managers of which nothing was heard for long: where there is no room, for a
-// minute.
+// forget drops those of whom nothing was heard for long.
 func (f *forwarder) forget(now time.Time) {
 	f.announcer.forget(now)
+	f.places.forget(now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	most := agentGone
-	if len(f.agents) >= maxAgents {
-		most = agentAway
-	}
-	maps.DeleteFunc(f.agents, func(_ string, w whereabouts) bool { return now.Sub(w.seen) > most })
 	maps.DeleteFunc(f.blocked, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
@@ -273,18 +272,18 @@ func (f *forwarder) handOn() (again bool) {
 	type errandOf struct{ token, to string }
 	var all []errandOf
 	for token, looks := range f.due {
-		w, ok := f.agents[token]
-		if !ok || w.at == f.self || looks <= 0 {
+		at, ok := f.elsewhere(token)
+		if !ok || looks <= 0 {
 			delete(f.due, token)
 			continue
 		}
-		if time.Now().Before(f.blocked[w.at]) {
+		if time.Now().Before(f.blocked[at]) {
 			again = true
 			continue
 		}
 		f.due[token] = looks - 1
 		again = again || looks > 1
-		all = append(all, errandOf{token, w.at})
+		all = append(all, errandOf{token, at})
 	}
 	f.mu.Unlock()
 
@@ -352,7 +351,7 @@ func (f *forwarder) never(err error, subject string) bool {
 
 // gather reads the first messages with subjects of a filter, and their numbers.
 func (f *forwarder) gather(st jetstream.Stream, filter string) (b batch, seqs []uint64, err error) {
-	b = batch{V: 1, From: f.self}
+	b = batch{V: 1}
 	bytes := 0
 	for seq := uint64(1); len(seqs) < forwardMost; {
 		m, err := st.GetMsg(f.ctx, seq, jetstream.WithGetMsgSubject(filter))
@@ -361,6 +360,10 @@ func (f *forwarder) gather(st jetstream.Stream, filter string) (b batch, seqs []
 		}
 		if err != nil {
 			return b, nil, err
+		}
+		if !f.prove(&b, wire.LastToken(m.Subject)) { // until its author is here again
+			seq = m.Sequence + 1
+			continue
 		}
 		if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes {
 			break
@@ -380,7 +383,7 @@ func (f *forwarder) send(to string, b batch) (stored int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+Slowest(len(data)))
 	defer cancel()
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
+	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
@@ -405,10 +408,7 @@ func (f *forwarder) stays(token string) bool {
 	if f == nil || len(f.s.channels.List()) == 0 {
 		return true
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w, known := f.agents[token]
-	return known && w.at == f.self && !w.gone
+	return f.places.stays(token)
 }
 
 // waiting is how many messages wait for another queue manager.

@@ -57,6 +57,13 @@ type member struct {
 	removed []string // members of which was heard that they were removed, until it is in the note
 }
 
+// mates are the names of the other members.
+func (m *member) mates() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.cfg.Name })
+}
+
 // A present is how a cluster stands, as one of its members sees it.
 type present struct {
 	leader     string   // of the cluster; "" for none

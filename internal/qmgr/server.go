@@ -290,6 +290,9 @@ func (s *Server) start(opts *server.Options) error {
 			return listenError("--listen", s.cfg.Listen, err)
 		}
 	}
+	if err := s.channels.listens(); err != nil {
+		return err
+	}
 	if s.cfg.Listen != "" {
 		_, staged := staged(s)
 		makeRoom(s, staged+spareBytes, spareInodes)
@@ -349,6 +352,7 @@ func (s *Server) start(opts *server.Options) error {
 	}
 	if err == nil && s.listener != nil {
 		s.gate = s.cfg.Guard.open(s, s.listener)
+		err = s.channels.open()
 	}
 	return err
 }
@@ -457,6 +461,7 @@ func (s *Server) Shutdown() {
 		} else if s.listener != nil {
 			s.listener.Close()
 		}
+		s.channels.close()
 		s.forwarder.stop()
 		s.about.stop()
 		if s.ns != nil {

@@ -233,8 +233,17 @@ func ReadShelf(subject string) (from string, ok bool) {
 // ManagerSubject carries what a queue manager says of itself to the others.
 func ManagerSubject(of string) string { return "ferry.manager." + of }
 
-// ForwardSubject carries stored messages to the queue manager of the agent that they are for.
-func ForwardSubject(to string) string { return "ferry.forward." + to }
+// ForwardSubject carries stored messages to the queue manager of the agent that they are for, from another one.
+func ForwardSubject(to, from string) string { return "ferry.forward." + to + "." + from }
+
+// AllForwarded matches what ForwardSubject makes for a queue manager.
+func AllForwarded(to string) string { return ForwardSubject(to, "*") }
+
+// PlaceSubject carries at which queue manager somebody is, as he has signed it (identity.Place). of is his token.
+func PlaceSubject(of string) string { return "ferry.place." + of }
+
+// AllPlaces matches what PlaceSubject makes.
+const AllPlaces = "ferry.place.*"
 
 // AllManagers matches what ManagerSubject makes.
 const AllManagers = "ferry.manager.*"

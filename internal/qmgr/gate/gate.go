@@ -65,13 +65,16 @@ type Config struct {
 	// Strangers are how many connections may be there that have not said who they are; 0: 1,024.
 	Strangers int
 	Log       *slog.Logger
+	// Peers is of a gate for the channels of other queue managers, and not for clients.
+	Peers *Peers
 }
 
 // A Caller is a client that has been admitted.
 type Caller struct {
-	Token   string // the name of the client in subjects, such as "ALPHA" or "alice"
-	Role    string // the role of the client's JWT
-	Replies string // the prefix of each reply that the client may name; "" for a client that may name any reply
+	Token   string  // the name of the client in subjects, such as "ALPHA" or "alice"
+	Role    string  // the role of the client's JWT
+	Replies string  // the prefix of each reply that the client may name; "" for a client that may name any reply
+	Passage Passage // of a queue manager at the other end of a channel
 }
 
 // A Gate lets clients in until it is closed.
@@ -141,6 +144,10 @@ func (g *Gate) serve(raw net.Conn) {
 		return
 	}
 
+	said := net.Conn(client)
+	if g.cfg.Peers != nil {
+		said = Packed(client)
+	}
 	server, err := g.cfg.Dial()
 	if err != nil {
 		g.quiet.Error("a client cannot be connected to the queue manager", "client", raw.RemoteAddr(), "error", err)
@@ -150,7 +157,7 @@ func (g *Gate) serve(raw net.Conn) {
 
 	info, err := greeting(server)
 	if err == nil {
-		_, err = client.Write(info)
+		_, err = said.Write(info)
 	}
 	if err != nil {
 		g.refuse(raw, err)
@@ -160,6 +167,10 @@ func (g *Gate) serve(raw net.Conn) {
 	known, leave := false, func() {}
 	defer func() { leave() }()
 	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer), tooLong: g.cfg.TooLong}
+	run := f.run
+	if g.cfg.Peers != nil {
+		run = g.cfg.Peers.run(said, server, info, func(jwt string) (Caller, error) { return f.admit(jwt) })
+	}
 	f.admit = func(jwt string) (Caller, error) {
 		caller, err := g.cfg.Admit(client.ConnectionState(), jwt)
 		if err == nil {
@@ -177,9 +188,9 @@ func (g *Gate) serve(raw net.Conn) {
 		// Whichever direction ends first ends the other.
 		defer raw.Close()
 		defer server.Close()
-		answer(client, server)
+		answer(said, server)
 	})
-	err = f.run()
+	err = run()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
 	case !known:

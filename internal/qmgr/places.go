@@ -1,0 +1,683 @@
+package qmgr
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// Times and limits of places.
+const (
+	placeEvery = 2 * time.Minute  // between two statements of one who stays where it is
+	placeLife  = 10 * time.Minute // for which a statement counts after it has come
+	// mateLife is the same of a member of a cluster that names another one: what the other one has stored is handed on while
+	// this one is away.
+	mateLife = 24 * time.Hour
+	// placeProof is how old a statement may be that shows that the author of a stored message was where the message was
+	// stored. Commands are kept for 14 days.
+	placeProof = 15 * 24 * time.Hour
+
+	maxPlace       = 8 << 10 // bytes of a statement
+	maxPlacesOfOne = 8       // queue managers at which one identity is at once
+	maxWays        = 8       // channels between a queue manager and the farthest other one
+	maxOwnPlaces   = 100_000 // statements that are kept as proofs
+	placesFile     = "places.json"
+	keepPlaces     = 12 * time.Hour // between two times that a proof of one identity is kept
+)
+
+// places know at which queue managers agents, users, services and other queue managers are. In a network with identities each
+// says so itself and signs it (identity.Place); without identities the heartbeats of agents say so.
+//
+// A name is behind a channel if it is at the queue manager at the other end, or at another one that leads there: each queue
+// manager signs to which others it is joined.
+type places struct {
+	guard *Guard // nil: nobody signs anything
+	self  string // the token of this queue manager
+	// domain is the token of the queue manager, or of its cluster, and mate reports whether a token is another member's.
+	domain    string
+	mate      func(token string) bool
+	admission func() *admission
+	log       *slog.Logger
+	path      string // of the file that keeps proofs
+
+	mu       sync.Mutex
+	all      map[string]*whereabouts              // by token, but for queue managers
+	managers map[string]*joined                   // queue managers, by token
+	links    map[string]map[*gate.Link]linkedPeer // by the token of the peer
+	ways     map[string]map[string]bool           // by the token of a queue manager, the peers that lead there; nil: not known
+	domains  map[string]string                    // by the token of a queue manager that is in a cluster
+	crowd    map[string]map[roles.Role]bool       // by the token of a peer, the roles of those behind it; nil: not known
+	own      map[string]json.RawMessage           // by token, proofs of those who were here
+	kept     map[string]int64                     // by token, when the proofs in the file were made
+	arrivals uint64                               // of queue managers, to order them
+	turned   chan struct{}                        // has one when a channel has come up or gone
+}
+
+// A linkedPeer is a connection of a channel, and which one it was.
+type linkedPeer struct {
+	gate.Connection
+	asked bool // its queue manager has been asked for the places that it knows
+}
+
+// whereabouts are the queue managers at which somebody is.
+type whereabouts struct {
+	at     map[string]placed // by the queue manager's token
+	newest string            // the token of the one that was named last
+	made   int64             // by that statement
+	seen   time.Time         // when it came
+	gone   bool              // newest was elsewhere once: what was stored here for it may have been handed on
+	role   roles.Role
+}
+
+// placed is a statement.
+type placed struct {
+	made   int64
+	until  time.Time // when it counts no longer
+	member bool
+	said   json.RawMessage
+}
+
+// joined is a queue manager and the others that it has named.
+type joined struct {
+	at      map[string]placed
+	cluster string // as it says itself
+	number  uint64 // in the order in which they were heard of
+}
+
+func newPlaces(s *Server) *places {
+	p := &places{guard: s.cfg.Guard, self: transfer.Token(s.cfg.Name), domain: s.cfg.domain(), log: s.cfg.Log, admission: s.account.Load, path: filepath.Join(s.cfg.Dir, placesFile),
+		all: map[string]*whereabouts{}, managers: map[string]*joined{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, turned: make(chan struct{}, 1)}
+	p.mate = func(token string) bool {
+		if s.member == nil {
+			return false
+		}
+		return slices.ContainsFunc(s.member.mates(), func(name string) bool { return transfer.Token(name) == token })
+	}
+	return p
+}
+
+// here reports whether a queue manager, by its token, is this one or of its cluster.
+func (p *places) here(at string) bool { return at == p.self || at == p.domain || p.mate(at) }
+
+// take takes a statement, and reports whether it was new. Its errors are of KindMalformed, KindDenied, KindClock or KindTooLarge.
+func (p *places) take(said []byte) (x identity.Place, fresh bool, err error) {
+	x, made, err := readPlace(said)
+	if err != nil {
+		return x, false, err
+	}
+	now := time.Now()
+	if made.Sub(now) > maxClockOff || now.Sub(made) > placeLife+maxClockOff {
+		return x, false, transfer.Errorf(transfer.KindClock, "%s says where it is at %s, which is too far from now", x.Who, made.UTC().Format(time.RFC3339))
+	}
+	if p.known(&x) {
+		return x, false, nil
+	}
+	role, err := p.check(&x)
+	if err != nil {
+		return x, false, err
+	}
+	if x.Who.Role == identity.Manager {
+		return x, p.join(&x, said, now), nil
+	}
+	return x, p.put(x.Who.Token(), &x, role, said, now), nil
+}
+
+func readPlace(said []byte) (x identity.Place, made time.Time, err error) {
+	if len(said) > maxPlace {
+		return x, made, transfer.Errorf(transfer.KindTooLarge, "a place has %d bytes; the limit is %d", len(said), maxPlace)
+	}
+	if err := json.Unmarshal(said, &x); err != nil {
+		return x, made, transfer.Errorf(transfer.KindMalformed, "a place cannot be read")
+	}
+	return x, time.UnixMilli(x.Made), nil
+}
+
+// check checks the signature of a statement, and gives the role of its author.
+func (p *places) check(x *identity.Place) (roles.Role, error) {
+	if err := p.guard.Identity.CheckPlace(x); err != nil {
+		return "", err
+	}
+	switch {
+	case x.Who.Role == identity.Agent:
+		return roles.Agent, nil
+	case x.Who.Role != identity.User:
+		return roles.Role(x.Who.Role), nil
+	case x.JWT == "":
+		return roles.User, nil
+	}
+	a := p.admission()
+	role, err := fits(x.Who, x.JWT, a)
+	if err != nil {
+		return "", err
+	}
+	u, err := jwt.DecodeUserClaims(x.JWT)
+	if err != nil || a.account.IsClaimRevoked(u) || u.Expires > 0 && time.Since(time.Unix(u.Expires, 0)) > maxClockOff {
+		return "", transfer.Errorf(transfer.KindDenied, "the JWT of %s has ended or was revoked", x.Who)
+	}
+	return role, nil
+}
+
+// known reports whether a statement is no newer than another one of its kind.
+func (p *places) known(x *identity.Place) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := transfer.Token(x.At)
+	if x.Who.Role == identity.Manager {
+		m := p.managers[transfer.Token(x.Who.Name)]
+		return m != nil && m.at[at].made >= x.Made
+	}
+	w := p.all[x.Who.Token()]
+	return w != nil && w.at[at].made >= x.Made
+}
+
+// put takes where somebody is, and reports whether that was new.
+func (p *places) put(token string, x *identity.Place, role roles.Role, said []byte, now time.Time) bool {
+	at, left := transfer.Token(x.At), transfer.Token(x.Left)
+	p.mu.Lock()
+	w := p.all[token]
+	if w == nil {
+		if len(p.all) >= maxAgents {
+			p.mu.Unlock()
+			p.forget(now)
+			p.mu.Lock()
+		}
+		if w = p.all[token]; w == nil {
+			if len(p.all) >= maxAgents {
+				p.mu.Unlock()
+				p.log.Warn("there are too many agents and users; one more is at no queue manager", slog.String("token", token), slog.Int("limit", maxAgents))
+				return false
+			}
+			w = &whereabouts{at: map[string]placed{}}
+			p.all[token] = w
+		}
+	}
+	was, before := w.at[at]
+	if was.made >= x.Made && before {
+		p.mu.Unlock()
+		return false
+	}
+	changed := !before || w.role != role
+	w.role = role
+	w.at[at] = placed{made: x.Made, until: untilOf(x, now), said: said}
+	if old, ok := w.at[left]; ok && left != at && old.made < x.Made {
+		delete(w.at, left)
+		changed = true
+	}
+	for len(w.at) > maxPlacesOfOne {
+		oldest := at
+		for other, pl := range w.at {
+			if pl.made < w.at[oldest].made {
+				oldest = other
+			}
+		}
+		delete(w.at, oldest)
+	}
+	if x.Made > w.made {
+		w.newest, w.made, w.seen = at, x.Made, now
+		w.gone = w.gone || !p.here(at)
+	}
+	if p.here(at) && p.guard != nil && (len(p.own) < maxOwnPlaces || p.own[token] != nil) {
+		p.own[token] = said
+	}
+	p.mu.Unlock()
+	if changed {
+		p.changed(token, anybody)
+	}
+	return true
+}
+
+func untilOf(x *identity.Place, now time.Time) time.Time {
+	life := placeLife
+	if x.Member {
+		life = mateLife
+	}
+	return now.Add(min(life, time.UnixMilli(x.Made).Add(life+maxClockOff).Sub(now)))
+}
+
+// join takes to which other queue manager one is joined, and reports whether that was new.
+func (p *places) join(x *identity.Place, said []byte, now time.Time) bool {
+	token, at := transfer.Token(x.Who.Name), transfer.Token(x.At)
+	p.mu.Lock()
+	m := p.managers[token]
+	if m == nil {
+		if len(p.managers) >= maxManagers {
+			p.mu.Unlock()
+			return false
+		}
+		p.arrivals++
+		m = &joined{at: map[string]placed{}, number: p.arrivals}
+		p.managers[token] = m
+	}
+	was, before := m.at[at]
+	if before && was.made >= x.Made || !before && len(m.at) >= maxManagers {
+		p.mu.Unlock()
+		return false
+	}
+	changed := !before || was.member != x.Member || m.cluster != x.Cluster
+	m.cluster = x.Cluster
+	m.at[at] = placed{made: x.Made, until: untilOf(x, now), member: x.Member, said: said}
+	if changed {
+		p.ways = nil
+	}
+	p.mu.Unlock()
+	if changed {
+		p.changed("")
+	}
+	return true
+}
+
+// anybody is the token on which depends what is for anybody behind a channel.
+const anybody = "*"
+
+// changed has the connections of channels look again at what depends on tokens.
+func (p *places) changed(tokens ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.crowd = nil
+	for _, links := range p.links {
+		for l := range links {
+			l.Changed(tokens...)
+		}
+	}
+}
+
+// hear takes where an agent is in a network without identities, where its heartbeats say so. It reports whether the agent
+// has come to another queue manager.
+func (p *places) hear(token, at string, now time.Time) (came bool) {
+	p.mu.Lock()
+	w := p.all[token]
+	came = w == nil || w.newest != at
+	p.mu.Unlock()
+	p.put(token, &identity.Place{At: at, Left: p.where(token), Made: now.UnixMilli()}, roles.Agent, nil, now)
+	return came && !p.here(at)
+}
+
+// where is the token of the queue manager at which somebody was last, empty where that is not known.
+func (p *places) where(token string) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w := p.all[token]; w != nil {
+		return w.newest
+	}
+	return ""
+}
+
+// stays reports whether somebody is here, and was nowhere else.
+func (p *places) stays(token string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.all[token]
+	return w != nil && p.here(w.newest) && !w.gone
+}
+
+// domainOf is the token by which what a queue manager stores is called: its own, or its cluster's.
+func (p *places) domainOf(manager string) string {
+	if p.here(manager) {
+		return p.domain
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	if d, ok := p.domains[manager]; ok {
+		return d
+	}
+	return manager
+}
+
+// linked notes a connection of a channel, until left is called.
+func (p *places) linked(l *gate.Link, c gate.Connection) (left func()) {
+	peer := transfer.Token(c.Peer)
+	change := func(put bool) {
+		p.mu.Lock()
+		before := len(p.links[peer])
+		if put {
+			if p.links[peer] == nil {
+				p.links[peer] = map[*gate.Link]linkedPeer{}
+			}
+			p.links[peer][l] = linkedPeer{Connection: c}
+		} else if delete(p.links[peer], l); len(p.links[peer]) == 0 {
+			delete(p.links, peer)
+		}
+		turned := before == 0 || len(p.links[peer]) == 0
+		if turned {
+			p.ways = nil
+		}
+		p.mu.Unlock()
+		if turned {
+			p.changed("")
+		}
+		poke(p.turned)
+	}
+	change(true)
+	return func() { change(false) }
+}
+
+// walk finds out which peers lead to which queue managers, and which queue managers are of one cluster. p.mu is held.
+func (p *places) walk() {
+	if p.ways != nil {
+		return
+	}
+	p.ways, p.domains = map[string]map[string]bool{}, map[string]string{}
+	for peer := range p.links {
+		p.ways[peer] = map[string]bool{peer: true}
+	}
+	for token := range p.managers {
+		if p.ways[token] == nil && !p.here(token) {
+			p.ways[token] = p.lead(token)
+		}
+	}
+	// The first queue manager that says that it is of a cluster is, and others are of which it says so, and which say so.
+	order := slices.SortedFunc(maps.Keys(p.managers), func(a, b string) int { return int(p.managers[a].number) - int(p.managers[b].number) })
+	of := map[string]string{} // by cluster, the first
+	for _, token := range order {
+		m := p.managers[token]
+		d := transfer.Token(m.cluster)
+		if m.cluster == "" || p.here(token) || p.managers[d] != nil || p.links[d] != nil || d == p.self || d == p.domain {
+			continue
+		}
+		first, taken := of[d]
+		if !taken {
+			of[d] = token
+		} else if !p.mates(first, token) || !p.mates(token, first) {
+			continue
+		}
+		p.domains[token] = d
+	}
+}
+
+// mates reports whether a queue manager has said that another one is of its cluster. p.mu is held.
+func (p *places) mates(token, other string) bool {
+	m := p.managers[token]
+	return m != nil && m.at[other].member
+}
+
+// lead finds the peers that are nearest to a queue manager, by what queue managers say of those to which they are joined.
+// p.mu is held.
+func (p *places) lead(token string) map[string]bool {
+	peers, seen, level := map[string]bool{}, map[string]bool{token: true}, []string{token}
+	for step := 0; step < maxWays && len(level) > 0 && len(peers) == 0; step++ {
+		var next []string
+		for _, t := range level {
+			m := p.managers[t]
+			if m == nil {
+				continue
+			}
+			for at := range m.at {
+				switch {
+				case p.here(at): // a way through this queue manager is a way of another one
+				case p.links[at] != nil:
+					peers[at] = true
+				case !seen[at]:
+					seen[at] = true
+					next = append(next, at)
+				}
+			}
+		}
+		level = next
+	}
+	return peers
+}
+
+// behind reports whether somebody is behind the channel to a peer.
+func (p *places) behind(peer, token string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	return p.isBehind(peer, p.all[token])
+}
+
+func (p *places) isBehind(peer string, w *whereabouts) bool {
+	if w == nil {
+		return false
+	}
+	for at := range w.at {
+		if p.ways[at][peer] {
+			return true
+		}
+	}
+	return false
+}
+
+// anyBehind reports whether anybody of some roles is behind the channel to a peer.
+func (p *places) anyBehind(peer string, of ...roles.Role) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	if p.crowd == nil {
+		p.crowd = map[string]map[roles.Role]bool{}
+		for _, w := range p.all {
+			for at := range w.at {
+				for peer := range p.ways[at] {
+					if p.crowd[peer] == nil {
+						p.crowd[peer] = map[roles.Role]bool{}
+					}
+					p.crowd[peer][w.role] = true
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(of, func(r roles.Role) bool { return p.crowd[peer][r] })
+}
+
+// leadsTo reports whether the channel to a peer leads to a queue manager, by its token.
+func (p *places) leadsTo(peer, manager string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	return p.ways[manager][peer]
+}
+
+// stores reports whether the channel to a peer leads to all queue managers that are called by a token, their own or that of
+// their cluster.
+func (p *places) stores(peer, domain string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	if p.here(domain) || domain == p.domain {
+		return false
+	}
+	if p.ways[domain] != nil {
+		return p.ways[domain][peer]
+	}
+	some := false
+	for manager, d := range p.domains {
+		if d != domain {
+			continue
+		}
+		if !p.ways[manager][peer] {
+			return false
+		}
+		some = true
+	}
+	return some
+}
+
+// forget drops statements that count no longer, and whom nobody has heard of for a day; where there is no room, for a minute.
+func (p *places) forget(now time.Time) {
+	var gone []string
+	p.mu.Lock()
+	most := agentGone
+	if len(p.all) >= maxAgents {
+		most = agentAway
+	}
+	for token, w := range p.all {
+		before := len(w.at)
+		maps.DeleteFunc(w.at, func(_ string, pl placed) bool { return now.After(pl.until) })
+		if len(w.at) < before {
+			gone = append(gone, token)
+		}
+		if now.Sub(w.seen) > most {
+			delete(p.all, token)
+			gone = append(gone, token)
+		}
+	}
+	graph := false
+	for token, m := range p.managers {
+		before := len(m.at)
+		maps.DeleteFunc(m.at, func(_ string, pl placed) bool { return now.After(pl.until) })
+		graph = graph || len(m.at) < before
+		if len(m.at) == 0 {
+			delete(p.managers, token)
+		}
+	}
+	if graph {
+		p.ways = nil
+	}
+	p.mu.Unlock()
+	switch {
+	case graph:
+		p.changed("")
+	case len(gone) > 0:
+		p.changed(append(gone, anybody)...)
+	}
+}
+
+// after gives statements that count, in the order of their keys, from behind a key on, and the last one's key; "" where there
+// are no more.
+func (p *places) after(key string, most int) (all []json.RawMessage, last string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var keys []string
+	said := map[string]json.RawMessage{}
+	add := func(kind, token string, at map[string]placed) {
+		for manager, pl := range at {
+			if k := kind + " " + token + " " + manager; k > key && pl.said != nil {
+				keys = append(keys, k)
+				said[k] = pl.said
+			}
+		}
+	}
+	for token, m := range p.managers {
+		add("0", token, m.at)
+	}
+	for token, w := range p.all {
+		add("1", token, w.at)
+	}
+	slices.Sort(keys)
+	for _, k := range keys {
+		if most -= len(said[k]); most < 0 && len(all) > 0 {
+			return all, last
+		}
+		all, last = append(all, said[k]), k
+	}
+	return all, ""
+}
+
+// proofOf is a statement by which somebody was here; nil where there is none.
+func (p *places) proofOf(token string) json.RawMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.own[token]
+}
+
+// proves reports whether one of some statements says that somebody was at a queue manager that has handed something on, or at
+// another one of its cluster, for so long at most.
+func (p *places) proves(all []json.RawMessage, token, from string, most time.Duration) error {
+	var err error
+	for _, said := range all {
+		x, made, rerr := readPlace(said)
+		if rerr != nil || x.Who.Role == identity.Manager || x.Who.Token() != token {
+			continue
+		}
+		now := time.Now()
+		if made.Sub(now) > maxClockOff || now.Sub(made) > most+maxClockOff {
+			err = transfer.Errorf(transfer.KindClock, "the statement that %s was at queue manager %s is too old, or of a time to come", x.Who, x.At)
+			continue
+		}
+		if _, err = p.check(&x); err != nil {
+			continue
+		}
+		at := transfer.Token(x.At)
+		p.mu.Lock()
+		ok := at == from || p.mates(at, from)
+		p.mu.Unlock()
+		if ok {
+			return nil
+		}
+		err = transfer.Errorf(transfer.KindDenied, "%s was at queue manager %s, and not at %s", x.Who, x.At, from)
+	}
+	if err == nil {
+		err = transfer.Errorf(transfer.KindDenied, "nothing shows that %.200q was at queue manager %s", token, from)
+	}
+	return err
+}
+
+// keptPlaces is what the file has.
+type keptPlaces struct {
+	V      int               `json:"v"`
+	Places []json.RawMessage `json:"places"`
+}
+
+// read reads the proofs that were kept. A file that is damaged costs the proofs of those who do not come back.
+func (p *places) read() {
+	data, err := os.ReadFile(p.path)
+	var kept keptPlaces
+	if err == nil {
+		err = json.Unmarshal(data, &kept)
+	}
+	if err != nil || kept.V != 1 {
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.log.Warn("read of the places of former clients failed", slog.String("path", p.path), slog.Any("error", err))
+		}
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, said := range kept.Places {
+		if x, made, err := readPlace(said); err == nil && len(p.own) < maxOwnPlaces && time.Since(made) < placeProof {
+			p.own[x.Who.Token()], p.kept[x.Who.Token()] = said, x.Made
+		}
+	}
+}
+
+// keep writes the proofs, where the file has none of somebody, or an old one.
+func (p *places) keep() {
+	p.mu.Lock()
+	due := false
+	kept := keptPlaces{V: 1}
+	for token, said := range p.own {
+		x, made, err := readPlace(said)
+		if err != nil || time.Since(made) > placeProof {
+			delete(p.own, token)
+			delete(p.kept, token)
+			continue
+		}
+		due = due || x.Made-p.kept[token] > keepPlaces.Milliseconds()
+		kept.Places = append(kept.Places, said)
+	}
+	if due {
+		for token, said := range p.own {
+			x, _, _ := readPlace(said)
+			p.kept[token] = x.Made
+		}
+	}
+	p.mu.Unlock()
+	if !due {
+		return
+	}
+	data, err := json.Marshal(kept)
+	if err == nil {
+		err = keyfile.Replace(p.path, data)
+	}
+	if err != nil {
+		p.log.Warn("write of the places of clients failed", slog.String("path", p.path), slog.Any("error", err))
+		p.mu.Lock()
+		clear(p.kept)
+		p.mu.Unlock()
+	}
+}

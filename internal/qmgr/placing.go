@@ -1,0 +1,264 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/compress"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/gate"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// What queue managers tell each other of places. Whoever comes to a queue manager gives it a statement (come), which is
+// published and passes all channels: the gate of each reads it before the messages that follow. Two queue managers that a
+// channel joins ask each other for what they know.
+
+// A placesTask asks a queue manager for the places that it knows.
+type placesTask struct {
+	After string `json:"after,omitempty"` // places.after
+}
+
+// somePlaces are a part of them.
+type somePlaces struct {
+	V      int               `json:"v"`
+	Places []json.RawMessage `json:"places"`
+	Next   string            `json:"next,omitempty"` // placesTask.After of the next part; "" where this is the last
+}
+
+const (
+	placesPart  = 32 << 10         // bytes of a part
+	placesWait  = 10 * time.Second // for a part
+	placesAgain = time.Second
+	placesKeep  = time.Minute // between two looks whether the file is to be written
+)
+
+func (f *forwarder) placesAfter(t placesTask) somePlaces {
+	all, next := f.places.after(t.After, placesPart)
+	return somePlaces{V: 1, Places: all, Next: next}
+}
+
+// come takes where somebody says that he is, which is here. It returns when the newest statement of him was made that is known.
+func (f *forwarder) come(said []byte) (newest int64, err error) {
+	x, _, err := readPlace(said)
+	if err == nil && (f.places.guard == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.self) {
+		err = transfer.Errorf(transfer.KindDenied, "%s says that it is at queue manager %s, and this is %s", x.Who, x.At, f.s.cfg.Name)
+	}
+	if err == nil {
+		err = f.placed(said)
+	}
+	if err != nil {
+		return 0, err
+	}
+	f.places.mu.Lock()
+	defer f.places.mu.Unlock()
+	if w := f.places.all[x.Who.Token()]; w != nil {
+		newest = w.made
+	}
+	return newest, nil
+}
+
+// placed takes a statement. One that is new goes to all queue managers, and has what is stored for its author handed on.
+func (f *forwarder) placed(said []byte) error {
+	x, fresh, err := f.places.take(said)
+	if err != nil || !fresh {
+		return err
+	}
+	f.noticePlace(&x)
+	return f.own.conn().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
+}
+
+// noticePlace has what is stored for somebody handed on who is elsewhere now.
+func (f *forwarder) noticePlace(x *identity.Place) {
+	if _, away := f.elsewhere(x.Who.Token()); away && x.Who.Role != identity.Manager {
+		f.moved(x.Who.Token())
+	}
+}
+
+// came hears a statement, which has come through a channel of this queue manager or of another member of the cluster.
+func (f *forwarder) came(m *nats.Msg) {
+	x, _, err := f.places.take(unpacked(m.Data))
+	if err != nil {
+		f.quiet.Dropped(shortened(wire.LastToken(m.Subject), maxToken), "where somebody is cannot be read", "error", err)
+		return
+	}
+	f.noticePlace(&x)
+}
+
+// place says to which queue managers this one is joined, and asks those for what they know, until stop.
+func (f *forwarder) place() {
+	f.places.read()
+	said, kept := map[string]time.Time{}, time.Now()
+	for {
+		for peer, name := range f.places.unasked() {
+			if err := f.askPlaces(peer); err != nil {
+				f.quiet.Log(slog.LevelInfo, "places wait for another queue manager", "queue_manager", name, "error", err)
+			} else {
+				f.places.asked(peer)
+			}
+		}
+		f.tellJoined(said)
+		if time.Since(kept) > placesKeep {
+			f.places.keep()
+			kept = time.Now()
+		}
+		select {
+		case <-time.After(placesAgain):
+		case <-f.places.turned:
+		case <-f.ctx.Done():
+			f.places.keep()
+			return
+		}
+	}
+}
+
+// tellJoined says to which queue managers this one is joined: at once, and every placeEvery. said has when.
+func (f *forwarder) tellJoined(said map[string]time.Time) {
+	cluster := ""
+	if f.s.cfg.Cluster != nil {
+		cluster = f.s.cfg.Cluster.Name
+	}
+	now := time.Now()
+	tell := func(name string, member bool) {
+		if now.Sub(said[name]) < placeEvery {
+			return
+		}
+		x, err := f.places.guard.Identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: cluster, Member: member})
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(x)
+		}
+		if err == nil {
+			err = f.placed(text)
+		}
+		if err != nil {
+			f.quiet.Warn("a channel is not made known to other queue managers", "queue_manager", name, "error", err)
+			return
+		}
+		said[name] = now
+	}
+	peers := f.places.peers()
+	for name := range said {
+		if !peers[name] && now.Sub(said[name]) >= placeEvery {
+			delete(said, name)
+		}
+	}
+	for name := range peers {
+		tell(name, false)
+	}
+	if f.s.member != nil {
+		for _, name := range f.s.member.mates() {
+			tell(name, true)
+		}
+	}
+}
+
+// askPlaces asks a queue manager for the places that it knows, and passes on those that are new.
+func (f *forwarder) askPlaces(peer string) error {
+	for after := ""; ; {
+		data, err := json.Marshal(batch{V: 1, Places: &placesTask{after}})
+		if err != nil {
+			return err
+		}
+		var some somePlaces
+		if err := f.askPart(peer, data, &some); err != nil {
+			return err
+		}
+		for _, said := range some.Places {
+			if err := f.placed(said); err != nil {
+				f.quiet.Dropped(peer, "where somebody is cannot be read", "error", err)
+			}
+		}
+		if some.Next <= after {
+			return nil
+		}
+		after = some.Next
+	}
+}
+
+func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
+	ctx, cancel := context.WithTimeout(f.ctx, placesWait)
+	defer cancel()
+	nc := f.own.conn()
+	sub, err := nc.SubscribeSync(wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)))
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.places.self), sub.Subject, data); err != nil {
+		return err
+	}
+	var g gathering
+	for {
+		m, err := sub.NextMsgWithContext(ctx)
+		switch {
+		case err != nil:
+			return err
+		case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+			return nats.ErrNoResponders
+		}
+		if !g.add(m) {
+			continue
+		}
+		if err := json.Unmarshal(unpacked(g.data), into); err != nil || into.V != 1 {
+			return transfer.Errorf(transfer.KindVersion, "the places that queue manager %s knows cannot be read", peer)
+		}
+		return nil
+	}
+}
+
+// peers are the names of the queue managers to which channels lead.
+func (p *places) peers() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]bool{}
+	for _, links := range p.links {
+		for _, c := range links {
+			all[c.Peer] = true
+		}
+	}
+	return all
+}
+
+// unasked are the tokens and names of the peers with a connection since whose beginning they were not asked for what they know.
+func (p *places) unasked() map[string]string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]string{}
+	for peer, links := range p.links {
+		for _, c := range links {
+			if !c.asked {
+				all[peer] = c.Peer
+			}
+		}
+	}
+	return all
+}
+
+// asked notes that a peer was asked.
+func (p *places) asked(peer string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l, c := range p.links[peer] {
+		c.asked = true
+		p.links[peer][l] = c
+	}
+}
+
+// connections are those of channels.
+func (p *places) connections() map[*gate.Link]gate.Connection {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[*gate.Link]gate.Connection{}
+	for _, links := range p.links {
+		for l, c := range links {
+			all[l] = c.Connection
+		}
+	}
+	return all
+}
