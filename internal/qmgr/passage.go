@@ -109,7 +109,7 @@ func (p *passage) Says(subject, reply string) bool {
 		return p.at.behind(p.peer, t[3])
 	case kind == "ask" && len(t) == 4:
 		return t[2] != wire.Manager && t[2] != wire.Up && asks(t[3], t[2]) && (t[3] == wire.Manager && t[2] == wire.Authority || p.at.behind(p.peer, t[3]))
-	case kind == "inbox" && len(t) >= 5:
+	case kind == "inbox" && len(t) >= 5 && t[2] != wire.Up:
 		return asks(t[3], t[2]) && (t[3] == wire.Manager || p.at.behind(p.peer, t[3]))
 	case kind == "progress" && len(t) == 4, kind == "beat" && len(t) == 3:
 		return p.at.behind(p.peer, t[2])
