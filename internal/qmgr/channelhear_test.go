@@ -10,6 +10,7 @@ import (
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/wire"
 )
 
 // A queue manager behind a channel that subscribes to the files, answers and figures of two agents at the hub hears none of
@@ -72,4 +73,145 @@ func placedAt(t *testing.T, i *identity.Identity, at string, when time.Time) jso
 	said, err := json.Marshal(signed)
 	must(t, err)
 	return said
+}
+
+// What a queue manager hands on is of those who were there when they gave it: a request in the name of somebody who was
+// never there is not stored, whatever shows where he is.
+func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	bob, eve := authoritytest.Identity(t, a, identity.User, "bob", roles.Admin), authoritytest.Identity(t, a, identity.User, "eve", roles.User)
+	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
+	c := trusted(t, s)
+	ask := func(from string, b batch) batchResult {
+		t.Helper()
+		data, err := json.Marshal(b)
+		must(t, err)
+		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+		must(t, err)
+		var r batchResult
+		must(t, json.Unmarshal(answer, &r))
+		return r
+	}
+	now := time.Now()
+	forged := func() json.RawMessage { // eve signs where bob is
+		var x identity.Place
+		must(t, json.Unmarshal(placedAt(t, eve, "TWO", now), &x))
+		x.Who = bob.Name()
+		said, err := json.Marshal(x)
+		must(t, err)
+		return said
+	}
+	old := placedAt(t, bob, "TWO", now.Add(-placeProof-2*maxClockOff))
+	var changed identity.Place
+	must(t, json.Unmarshal(placedAt(t, bob, "ONE", now), &changed))
+	changed.At = "TWO"
+	moved, err := json.Marshal(changed)
+	must(t, err)
+	for what, proofs := range map[string][]json.RawMessage{
+		"none": nil, "that of another one": {placedAt(t, eve, "TWO", now)}, "that of another place": {placedAt(t, bob, "ONE", now)}, "a forged one": {forged()},
+		"one that was changed": {moved}, "an old one": {old}, "no statement": {json.RawMessage(`{"v":1}`)}, "one of a time to come": {placedAt(t, bob, "TWO", now.Add(2*maxClockOff))},
+	} {
+		for _, subject := range []string{"ferry.command.BETA.bob", "ferry.control.BETA.bob", "ferry.event.bob"} {
+			if r := ask("TWO", batch{V: 1, Messages: []forwarded{{Subject: subject}}, Proofs: proofs}); r.Error == nil || r.Stored != 0 {
+				t.Errorf("with %s as proof, %s is taken: %+v", what, subject, r)
+			}
+		}
+	}
+	good := batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.BETA.bob"}, {Subject: "ferry.event.ALPHA"}}, Proofs: []json.RawMessage{placedAt(t, bob, "TWO", now.Add(-20*time.Hour)), placedAt(t, alpha, "TWO", now)}}
+	if r := ask("TWO", good); r.Error != nil || r.Stored != 2 {
+		t.Errorf("what is right is not taken: %+v", r)
+	}
+	if r := ask("THREE", good); r.Error == nil {
+		t.Error("what was given to TWO is handed on by THREE")
+	}
+	must(t, a.Revoke(bob.Name(), ""))
+	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(bob.Certificate().Leaf)})
+	if r := ask("TWO", good); r.Error == nil || r.Stored != 0 {
+		t.Error("what is of somebody who was revoked is handed on")
+	}
+}
+
+// A statement where somebody is counts if it is signed, and of two of one identity the later one does.
+func TestPlacesAreSigned(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	p := s.channels.places
+	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
+	bob := authoritytest.Identity(t, a, identity.User, "bob", roles.User)
+	stranger := authoritytest.Identity(t, authoritytest.New(t), identity.Agent, "ALPHA", roles.Agent)
+	now := time.Now()
+	changed := func(said json.RawMessage, change func(*identity.Place)) json.RawMessage {
+		var x identity.Place
+		must(t, json.Unmarshal(said, &x))
+		change(&x)
+		out, err := json.Marshal(x)
+		must(t, err)
+		return out
+	}
+	good := placedAt(t, alpha, "TWO", now)
+	for what, said := range map[string]json.RawMessage{
+		"another network's":  placedAt(t, stranger, "TWO", now),
+		"too old":            placedAt(t, alpha, "TWO", now.Add(-placeLife-maxClockOff-time.Second)),
+		"of a time to come":  placedAt(t, alpha, "TWO", now.Add(maxClockOff+time.Minute)),
+		"another place":      changed(good, func(x *identity.Place) { x.At = "THREE" }),
+		"another place left": changed(good, func(x *identity.Place) { x.Left = "ONE" }),
+		"another time":       changed(good, func(x *identity.Place) { x.Made++ }),
+		"another name":       changed(good, func(x *identity.Place) { x.Who.Name = "BETA" }),
+		"another version":    changed(good, func(x *identity.Place) { x.V = 2 }),
+		"a member":           changed(good, func(x *identity.Place) { x.Member = true }),
+		"no certificate":     changed(good, func(x *identity.Place) { x.Chain = nil }),
+		"another one's":      changed(good, func(x *identity.Place) { x.Chain = [][]byte{bob.Certificate().Certificate[0]} }),
+		"another JWT":        changed(placedAt(t, bob, "TWO", now), func(x *identity.Place) { x.JWT = alpha.JWTs().User }),
+		"an admin's JWT": changed(placedAt(t, bob, "TWO", now), func(x *identity.Place) {
+			x.JWT = authoritytest.Identity(t, a, identity.User, "root", roles.Admin).JWTs().User
+		}),
+		"no JSON": json.RawMessage(`{`),
+		"long":    json.RawMessage(`"` + strings.Repeat("x", maxPlace) + `"`),
+	} {
+		if _, _, err := p.take(said); err == nil {
+			t.Errorf("%s: it is taken", what)
+		}
+	}
+	if p.where("ALPHA") != "" || p.where("bob") != "" || p.where("BETA") != "" {
+		t.Fatal("somebody is somewhere")
+	}
+	take := func(said json.RawMessage, want bool) {
+		t.Helper()
+		if _, fresh, err := p.take(said); err != nil || fresh != want {
+			t.Errorf("new: %t, %v", fresh, err)
+		}
+	}
+	take(good, true)
+	take(good, false) // again
+	take(placedAt(t, alpha, "THREE", now.Add(-time.Minute)), true)
+	if at := p.where("ALPHA"); at != "TWO" {
+		t.Errorf("ALPHA is at %s by the older statement", at)
+	}
+	later, err := alpha.SignPlace(identity.Place{At: "FOUR", Left: "TWO", Made: now.UnixMilli() + 1})
+	must(t, err)
+	said, err := json.Marshal(later)
+	must(t, err)
+	take(said, true)
+	if at := p.where("ALPHA"); at != "FOUR" {
+		t.Errorf("ALPHA is at %s", at)
+	}
+	p.mu.Lock()
+	two, three := p.all["ALPHA"].at["TWO"], p.all["ALPHA"].at["THREE"]
+	p.mu.Unlock()
+	if !two.ended || three.ended {
+		t.Errorf("ALPHA has left TWO: %t, and THREE: %t", two.ended, three.ended)
+	}
+	take(good, false) // TWO has the statement of before, and plays it again
+	p.forget(now.Add(placeLife + time.Minute))
+	take(said, false) // likewise where it has ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for manager, x := range p.all["ALPHA"].at {
+		if !x.ended {
+			t.Errorf("that ALPHA is at %s has not ended", manager)
+		}
+	}
 }

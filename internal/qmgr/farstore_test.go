@@ -140,16 +140,16 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		t.Errorf("a look at what was sent: %+v", r)
 	}
 	for what, f := range map[string]farTask{
-		"no agent":      {"coordination", storeTask{Do: storeOutgoing}},
-		"small letters": {"alpha", storeTask{Do: storeOutgoing}},
-		"a wildcard":    {"*", storeTask{Do: storePurge, Peer: "BETA"}},
-		"a look":        {"ALPHA", storeTask{Do: storeIncoming}},
-		"a reader":      {"ALPHA", storeTask{Do: storeRead, Peer: "BETA"}},
-		"a trim":        {"ALPHA", storeTask{Do: storeTrim, Peer: "BETA"}},
+		"no agent":       {"coordination", storeTask{Do: storeOutgoing}},
+		"small letters":  {"alpha", storeTask{Do: storeOutgoing}},
+		"a wildcard":     {"*", storeTask{Do: storePurge, Peer: "BETA"}},
+		"a look":         {"ALPHA", storeTask{Do: storeIncoming}},
+		"a reader":       {"ALPHA", storeTask{Do: storeRead, Peer: "BETA"}},
+		"a trim":         {"ALPHA", storeTask{Do: storeTrim, Peer: "BETA"}},
 		"all of ALPHA's": {"ALPHA", storeTask{Do: storeClear}},
-		"no proof":      {"GAMMA", storeTask{Do: storeOutgoing}},
-		"one of here":   {"HERE", storeTask{Do: storePurge, Peer: "BETA", Epoch: 9}},
-		"a bad peer":    {"ALPHA", storeTask{Do: storePurge, Peer: "B TA"}},
+		"no proof":       {"GAMMA", storeTask{Do: storeOutgoing}},
+		"one of here":    {"HERE", storeTask{Do: storePurge, Peer: "BETA", Epoch: 9}},
+		"a bad peer":     {"ALPHA", storeTask{Do: storePurge, Peer: "B TA"}},
 	} {
 		if r := ask(f); r.Error == nil {
 			t.Errorf("%s: %+v", what, r)

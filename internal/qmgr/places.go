@@ -33,7 +33,7 @@ const (
 	placeProof = 15 * 24 * time.Hour
 
 	maxPlace       = 8 << 10 // bytes of a statement
-	maxPlacesOfOne = 8       // queue managers at which one identity is at once
+	maxPlacesOfOne = 16      // queue managers at which one identity is at once, or was
 	maxWays        = 8       // channels between a queue manager and the farthest other one
 	maxOwnPlaces   = 100_000 // statements that are kept as proofs
 	placesFile     = "places.json"
@@ -84,12 +84,20 @@ type whereabouts struct {
 	role   roles.Role
 }
 
-// placed is a statement.
+// placed is a statement. One that has ended is remembered for as long as somebody could play it again.
 type placed struct {
 	made   int64
-	until  time.Time // when it counts no longer
+	until  time.Time // when it ends
+	ended  bool
 	member bool
 	said   json.RawMessage
+}
+
+// ends ends a statement whose time is over, and reports whether it did. gone says that nobody can play it again.
+func (x *placed) ends(now time.Time) (did, gone bool) {
+	did = !x.ended && now.After(x.until)
+	x.ended = x.ended || did
+	return did, x.ended && now.After(x.until.Add(placeLife+2*maxClockOff))
 }
 
 // joined is a queue manager and the others that it has named.
@@ -211,12 +219,12 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, said []by
 		p.mu.Unlock()
 		return false
 	}
-	changed := !before || w.role != role
+	changed := !before || was.ended || w.role != role
 	w.role = role
 	w.at[at] = placed{made: x.Made, until: untilOf(x, now), said: said}
-	if old, ok := w.at[left]; ok && left != at && old.made < x.Made {
-		delete(w.at, left)
-		changed = true
+	if old := w.at[left]; x.Left != "" && left != at && old.made < x.Made {
+		changed = changed || old.made > 0 && !old.ended
+		w.at[left] = placed{made: x.Made, until: now, ended: true}
 	}
 	for len(w.at) > maxPlacesOfOne {
 		oldest := at
@@ -268,7 +276,7 @@ func (p *places) join(x *identity.Place, said []byte, now time.Time) bool {
 		p.mu.Unlock()
 		return false
 	}
-	changed := !before || was.member != x.Member || m.cluster != x.Cluster
+	changed := !before || was.ended || was.member != x.Member || m.cluster != x.Cluster
 	m.cluster = x.Cluster
 	m.at[at] = placed{made: x.Made, until: untilOf(x, now), member: x.Member, said: said}
 	if changed {
@@ -403,7 +411,7 @@ func (p *places) walk() {
 // mates reports whether a queue manager has said that another one is of its cluster. p.mu is held.
 func (p *places) mates(token, other string) bool {
 	m := p.managers[token]
-	return m != nil && m.at[other].member
+	return m != nil && m.at[other].member && !m.at[other].ended
 }
 
 // lead finds the peers that are nearest to a queue manager, by what queue managers say of those to which they are joined.
@@ -417,8 +425,9 @@ func (p *places) lead(token string) map[string]bool {
 			if m == nil {
 				continue
 			}
-			for at := range m.at {
+			for at, x := range m.at {
 				switch {
+				case x.ended:
 				case p.here(at): // a way through this queue manager is a way of another one
 				case p.links[at] != nil:
 					peers[at] = true
@@ -445,8 +454,8 @@ func (p *places) isBehind(peer string, w *whereabouts) bool {
 	if w == nil {
 		return false
 	}
-	for at := range w.at {
-		if p.ways[at][peer] {
+	for at, x := range w.at {
+		if !x.ended && p.ways[at][peer] {
 			return true
 		}
 	}
@@ -461,7 +470,10 @@ func (p *places) anyBehind(peer string, of ...roles.Role) bool {
 	if p.crowd == nil {
 		p.crowd = map[string]map[roles.Role]bool{}
 		for _, w := range p.all {
-			for at := range w.at {
+			for at, x := range w.at {
+				if x.ended {
+					continue
+				}
 				for peer := range p.ways[at] {
 					if p.crowd[peer] == nil {
 						p.crowd[peer] = map[roles.Role]bool{}
@@ -516,9 +528,7 @@ func (p *places) forget(now time.Time) {
 		most = agentAway
 	}
 	for token, w := range p.all {
-		before := len(w.at)
-		maps.DeleteFunc(w.at, func(_ string, pl placed) bool { return now.After(pl.until) })
-		if len(w.at) < before {
+		if endAll(w.at, now) {
 			gone = append(gone, token)
 		}
 		if now.Sub(w.seen) > most {
@@ -528,9 +538,7 @@ func (p *places) forget(now time.Time) {
 	}
 	graph := false
 	for token, m := range p.managers {
-		before := len(m.at)
-		maps.DeleteFunc(m.at, func(_ string, pl placed) bool { return now.After(pl.until) })
-		graph = graph || len(m.at) < before
+		graph = endAll(m.at, now) || graph
 		if len(m.at) == 0 {
 			delete(p.managers, token)
 		}
@@ -547,6 +555,18 @@ func (p *places) forget(now time.Time) {
 	}
 }
 
+// endAll ends statements whose time is over, and reports whether there was one.
+func endAll(at map[string]placed, now time.Time) (some bool) {
+	for manager, x := range at {
+		did, gone := x.ends(now)
+		some = some || did
+		if at[manager] = x; gone {
+			delete(at, manager)
+		}
+	}
+	return some
+}
+
 // after gives statements that count, in the order of their keys, from behind a key on, and the last one's key; "" where there
 // are no more.
 func (p *places) after(key string, most int) (all []json.RawMessage, last string) {
@@ -556,7 +576,7 @@ func (p *places) after(key string, most int) (all []json.RawMessage, last string
 	said := map[string]json.RawMessage{}
 	add := func(kind, token string, at map[string]placed) {
 		for manager, pl := range at {
-			if k := kind + " " + token + " " + manager; k > key && pl.said != nil {
+			if k := kind + " " + token + " " + manager; k > key && pl.said != nil && !pl.ended {
 				keys = append(keys, k)
 				said[k] = pl.said
 			}
