@@ -35,6 +35,7 @@ const (
 	placesPart  = 32 << 10         // bytes of a part
 	placesWait  = 10 * time.Second // for a part
 	placesAgain = time.Second
+	placesQuiet = 5           // questions without an answer, before that is logged
 	placesKeep  = time.Minute // between two looks whether the file is to be written
 )
 
@@ -93,12 +94,16 @@ func (f *forwarder) came(m *nats.Msg) {
 // place says to which queue managers this one is joined, and asks those for what they know, until stop.
 func (f *forwarder) place() {
 	f.places.read()
-	said, kept := map[string]time.Time{}, time.Now()
+	said, kept, failed := map[string]time.Time{}, time.Now(), 0
 	for {
 		for peer, name := range f.places.unasked() {
 			if err := f.askPlaces(peer); err != nil {
+				if failed++; failed <= placesQuiet { // interest takes a moment to pass a channel
+					continue
+				}
 				f.quiet.Log(slog.LevelInfo, "places wait for another queue manager", "queue_manager", name, "error", err)
 			} else {
+				failed = 0
 				f.places.asked(peer)
 			}
 		}

@@ -461,7 +461,6 @@ func (s *Server) Shutdown() {
 		} else if s.listener != nil {
 			s.listener.Close()
 		}
-		s.channels.close()
 		s.forwarder.stop()
 		s.about.stop()
 		if s.ns != nil {
@@ -469,6 +468,7 @@ func (s *Server) Shutdown() {
 			s.ns.WaitForShutdown()
 			s.leave()
 		}
+		s.channels.close() // or the library would dial again meanwhile
 		s.lock.unlock()
 	})
 }
