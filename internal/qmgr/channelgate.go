@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
+	"ferry/internal/compress"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
@@ -71,7 +72,7 @@ func (c *Channels) open() error {
 	}
 	g, self, at := c.s.cfg.Guard, c.s.cfg.Guard.Identity, net.JoinHostPort("127.0.0.1", strconv.Itoa(v.LeafNode.Port))
 	shake := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
-	shake.NextProtos = []string{gate.ProtocolPacked}
+	shake.NextProtos = []string{protocolPacked}
 	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.s.cfg.Log, Strangers: c.s.cfg.strangers(),
 		Dial: func() (net.Conn, error) {
 			conn, err := net.DialTimeout("tcp", at, channelDial)
@@ -91,7 +92,7 @@ func (c *Channels) open() error {
 			}
 			return gate.Caller{Token: name.Name, Role: string(role), Passage: newPassage(c.places, name.Name)}, err
 		},
-		Peers: &gate.Peers{Linked: c.places.linked, Sign: func(nonce string) string {
+		Peers: &gate.Peers{Over: packed, Linked: c.places.linked, Sign: func(nonce string) string {
 			sig, err := c.key.Sign([]byte(nonce))
 			if err != nil {
 				return "" // which the server refuses
@@ -130,7 +131,7 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	self := c.s.cfg.Guard.Identity
 	shake := self.Client(identity.OneOf(self.Name().Network, identity.Manager))
 	if ch.Compress {
-		shake.NextProtos = []string{gate.ProtocolPacked}
+		shake.NextProtos = []string{protocolPacked}
 	}
 	conn := tcp.NewWhole(raw, func(raw net.Conn) *tls.Conn { return tls.Client(raw, shake) })
 	raw.SetDeadline(time.Now().Add(channelGreet))
@@ -149,7 +150,18 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	c.peers[ch.Name] = name.Name
 	c.made[ch.Name]++
 	c.mu.Unlock()
-	return gate.Packed(conn), name.Name, nil
+	return packed(conn), name.Name, nil
+}
+
+// protocolPacked is the protocol (ALPN) of a channel whose connections are compressed.
+const protocolPacked = "ferry-s2"
+
+// packed compresses a connection where both sides have agreed on that in the handshake.
+func packed(c *tcp.Whole) net.Conn {
+	if c.ConnectionState().NegotiatedProtocol != protocolPacked {
+		return c
+	}
+	return compress.Conn(c)
 }
 
 // way is where the library dials a channel through; "" where it dials itself.

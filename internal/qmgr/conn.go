@@ -155,7 +155,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c.learn(ctx)
 	c.background(c.notify)
-	c.background(c.place)
+	c.background(func() { c.placing.keep(c) })
 	for _, l := range links(c) {
 		c.background(func() { c.watch(l) })
 	}

@@ -21,8 +21,8 @@ type placing struct {
 	said    time.Time // when the queue manager took the statement
 }
 
-// place says where the Conn is for as long as it is open: when it has come up, and every placeEvery.
-func (c *Conn) place() {
+// keep says where the Conn is for as long as it is open: when it has come up, and every placeEvery.
+func (p *placing) keep(c *Conn) {
 	a, ok := c.keeper.(asker)
 	if !ok {
 		return
@@ -61,7 +61,7 @@ func (a asker) placed(ctx context.Context, e errand) (res errandResult, err erro
 	session, _ := c.Session()
 	for range 2 {
 		var made int64
-		if e.Place, made, err = c.sayPlace(); err != nil {
+		if e.Place, made, err = c.placing.say(c); err != nil {
 			return res, err
 		}
 		if res, err = a.ask(ctx, e); err != nil {
@@ -79,8 +79,8 @@ func (a asker) placed(ctx context.Context, e errand) (res errandResult, err erro
 	return res, nil
 }
 
-// sayPlace signs where the Conn is; nil where nobody signs, or the queue manager is not known.
-func (c *Conn) sayPlace() (said json.RawMessage, made int64, err error) {
+// say signs where the Conn is; nil where nobody signs, or the queue manager is not known.
+func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	i := c.cfg.Identity
 	if i == nil || i.Name().Role == identity.Manager {
 		return nil, 0, nil
@@ -95,7 +95,6 @@ func (c *Conn) sayPlace() (said json.RawMessage, made int64, err error) {
 		return nil, 0, nil
 	}
 	now := time.Now()
-	p := &c.placing
 	p.mu.Lock()
 	if p.at != at && p.at != "" {
 		p.left, p.since = p.at, now

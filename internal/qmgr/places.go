@@ -2,11 +2,8 @@ package qmgr
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,7 +12,6 @@ import (
 	"github.com/nats-io/jwt/v2"
 
 	"ferry/internal/identity"
-	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
@@ -596,108 +592,4 @@ func (p *places) after(key string, most int) (all []json.RawMessage, last string
 		all, last = append(all, said[k]), k
 	}
 	return all, ""
-}
-
-// proofOf is a statement by which somebody was here; nil where there is none.
-func (p *places) proofOf(token string) json.RawMessage {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.own[token]
-}
-
-// proves reports whether one of some statements says that somebody was at a queue manager that has handed something on, or at
-// another one of its cluster, for so long at most.
-func (p *places) proves(all []json.RawMessage, token, from string, most time.Duration) error {
-	var err error
-	for _, said := range all {
-		x, made, rerr := readPlace(said)
-		if rerr != nil || x.Who.Role == identity.Manager || x.Who.Token() != token {
-			continue
-		}
-		now := time.Now()
-		if made.Sub(now) > maxClockOff || now.Sub(made) > most+maxClockOff {
-			err = transfer.Errorf(transfer.KindClock, "the statement that %s was at queue manager %s is too old, or of a time to come", x.Who, x.At)
-			continue
-		}
-		if _, err = p.check(&x); err != nil {
-			continue
-		}
-		at := transfer.Token(x.At)
-		p.mu.Lock()
-		ok := at == from || p.mates(at, from)
-		p.mu.Unlock()
-		if ok {
-			return nil
-		}
-		err = transfer.Errorf(transfer.KindDenied, "%s was at queue manager %s, and not at %s", x.Who, x.At, from)
-	}
-	if err == nil {
-		err = transfer.Errorf(transfer.KindDenied, "nothing shows that %.200q was at queue manager %s", token, from)
-	}
-	return err
-}
-
-// keptPlaces is what the file has.
-type keptPlaces struct {
-	V      int               `json:"v"`
-	Places []json.RawMessage `json:"places"`
-}
-
-// read reads the proofs that were kept. A file that is damaged costs the proofs of those who do not come back.
-func (p *places) read() {
-	data, err := os.ReadFile(p.path)
-	var kept keptPlaces
-	if err == nil {
-		err = json.Unmarshal(data, &kept)
-	}
-	if err != nil || kept.V != 1 {
-		if !errors.Is(err, fs.ErrNotExist) {
-			p.log.Warn("read of the places of former clients failed", slog.String("path", p.path), slog.Any("error", err))
-		}
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, said := range kept.Places {
-		if x, made, err := readPlace(said); err == nil && len(p.own) < maxOwnPlaces && time.Since(made) < placeProof {
-			p.own[x.Who.Token()], p.kept[x.Who.Token()] = said, x.Made
-		}
-	}
-}
-
-// keep writes the proofs, where the file has none of somebody, or an old one.
-func (p *places) keep() {
-	p.mu.Lock()
-	due := false
-	kept := keptPlaces{V: 1}
-	for token, said := range p.own {
-		x, made, err := readPlace(said)
-		if err != nil || time.Since(made) > placeProof {
-			delete(p.own, token)
-			delete(p.kept, token)
-			continue
-		}
-		due = due || x.Made-p.kept[token] > keepPlaces.Milliseconds()
-		kept.Places = append(kept.Places, said)
-	}
-	if due {
-		for token, said := range p.own {
-			x, _, _ := readPlace(said)
-			p.kept[token] = x.Made
-		}
-	}
-	p.mu.Unlock()
-	if !due {
-		return
-	}
-	data, err := json.Marshal(kept)
-	if err == nil {
-		err = keyfile.Replace(p.path, data)
-	}
-	if err != nil {
-		p.log.Warn("write of the places of clients failed", slog.String("path", p.path), slog.Any("error", err))
-		p.mu.Lock()
-		clear(p.kept)
-		p.mu.Unlock()
-	}
 }

@@ -146,7 +146,7 @@ func (g *Gate) serve(raw net.Conn) {
 
 	said := net.Conn(client)
 	if g.cfg.Peers != nil {
-		said = Packed(client)
+		said = g.cfg.Peers.Over(client)
 	}
 	server, err := g.cfg.Dial()
 	if err != nil {

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/klauspost/compress/s2"
-
 	"ferry/internal/quiet"
 	"ferry/internal/tcp"
 )
@@ -23,6 +21,8 @@ import (
 type Peers struct {
 	// Sign signs the server's nonce with the key that the server trusts: what did not come through this gate has no signature.
 	Sign func(nonce string) string
+	// Over is called after the handshake, and returns the connection that carries the protocol.
+	Over func(*tcp.Whole) net.Conn
 	// Linked is called when a peer has been admitted. left is called when its connection has ended.
 	Linked func(l *Link, c Connection) (left func())
 }
@@ -191,32 +191,4 @@ func (w *Way) admits(q *http.Request) bool {
 	q.Header.Set("Authorization", q.Header.Get("Proxy-Authorization"))
 	user, password, ok := q.BasicAuth()
 	return ok && q.Method == http.MethodConnect && user == wayUser && subtle.ConstantTimeCompare([]byte(password), []byte(w.secret)) == 1
-}
-
-// ProtocolPacked is the protocol (ALPN) of a channel whose connections are compressed.
-const ProtocolPacked = "ferry-s2"
-
-// Packed compresses a connection where both sides have agreed on that in the handshake.
-func Packed(c *tcp.Whole) net.Conn {
-	if c.ConnectionState().NegotiatedProtocol != ProtocolPacked {
-		return c
-	}
-	return &packed{c, s2.NewReader(c), s2.NewWriter(c, s2.WriterConcurrency(1))}
-}
-
-// packed is a connection that compresses what is written. Its Write must not be called from two goroutines at once.
-type packed struct {
-	net.Conn
-	in  *s2.Reader
-	out *s2.Writer
-}
-
-func (p *packed) Read(b []byte) (int, error) { return p.in.Read(b) }
-
-func (p *packed) Write(b []byte) (int, error) {
-	n, err := p.out.Write(b)
-	if err == nil {
-		err = p.out.Flush()
-	}
-	return n, err
 }
