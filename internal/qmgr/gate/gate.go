@@ -144,8 +144,9 @@ func (g *Gate) serve(raw net.Conn) {
 		return
 	}
 
-	said := net.Conn(client)
+	said, most := net.Conn(client), maxBuffer
 	if g.cfg.Peers != nil {
+		most = maxLinkBuffer
 		said = g.cfg.Peers.Over(client)
 	}
 	server, err := g.cfg.Dial()
@@ -188,7 +189,7 @@ func (g *Gate) serve(raw net.Conn) {
 		// Whichever direction ends first ends the other.
 		defer raw.Close()
 		defer server.Close()
-		answer(said, server)
+		answer(said, server, most)
 	})
 	err = run()
 	switch {
@@ -231,7 +232,7 @@ func (g *Gate) refuse(c net.Conn, why error) {
 }
 
 // answer passes on what the server says.
-func answer(client net.Conn, server net.Conn) error {
+func answer(client net.Conn, server net.Conn, most int) error {
 	// The buffer is as large as what comes: most clients hear little, and there may be
 	// thousands.
 	buf := make([]byte, minBuffer)
@@ -247,8 +248,8 @@ func answer(client net.Conn, server net.Conn) error {
 			return err
 		}
 		switch {
-		case n == len(buf) && n < maxBuffer:
-			buf = make([]byte, 2*len(buf))
+		case n == len(buf) && n < most:
+			buf = make([]byte, min(2*len(buf), most))
 		case n < len(buf)/8 && len(buf) > minBuffer:
 			buf = make([]byte, len(buf)/2)
 		}

@@ -159,7 +159,7 @@ func (w *Way) serve(server net.Conn) {
 	w.tasks.Go(func() {
 		defer conn.Close()
 		defer server.Close()
-		answer(conn, readAfter{server, in})
+		answer(conn, readAfter{server, in}, maxLinkBuffer)
 	})
 	err = l.run(l.dialled(peer, p))
 	switch {
@@ -176,7 +176,10 @@ func Shallow(c net.Conn) {
 	}
 }
 
-const shallow = 256 << 10
+const (
+	shallow       = 512 << 10
+	maxLinkBuffer = 256 << 10 // bytes on their way to the other end of a channel
+)
 
 // readAfter is a connection of which a part was read into a buffer.
 type readAfter struct {
