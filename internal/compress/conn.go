@@ -9,8 +9,8 @@ import (
 // connBlock is the most bytes that one block of a connection has, so that a peer has this side hold no more.
 const connBlock = 64 << 10
 
-// Conn compresses what is written to a connection, and takes for granted that the other side does. Its Write must not be called
-// from two goroutines at once.
+// Conn compresses the bytes that are written to a connection, and expands the bytes that are read. The other side must do the same.
+// Write must not be called from two goroutines at once.
 func Conn(c net.Conn) net.Conn {
 	return &conn{c, s2.NewReader(c, s2.ReaderMaxBlockSize(connBlock)), s2.NewWriter(c, s2.WriterConcurrency(1), s2.WriterBlockSize(connBlock))}
 }

@@ -57,7 +57,7 @@ type Identity struct {
 	revoked atomic.Pointer[map[string]bool] // keys of certificates that count for nothing
 	told    atomic.Pointer[[]string]        // the roots that the authority has, by their hashes, the one that signs first
 	soon    chan struct{}                   // has one where it has become due meanwhile
-	proved  proved                          // others whose Places were checked
+	proved  proved                          // certificates of checked Places
 }
 
 // issued is what an authority has signed for an identity's keys.

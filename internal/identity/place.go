@@ -13,16 +13,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Place says, in the name of an identity, at which queue manager the identity is: of an agent, a user or a service, the queue
-// manager to which it is connected; of a queue manager, another one that a channel or a cluster joins to it. A queue manager
-// in between passes a Place on and cannot make one. A Place counts for nothing until CheckPlace has checked it.
+// A Place is the signed statement of an identity that it is at a queue manager. An agent, a user or a service is at the queue
+// manager that it is connected to. A queue manager is at each other queue manager that a channel or a cluster joins to it. A
+// queue manager on the way passes a Place on and cannot make one. CheckPlace must check a Place before its use.
 type Place struct {
 	V       int      `json:"v"`
 	Who     Name     `json:"who"`
 	At      string   `json:"at"`                // the name of a queue manager
-	Left    string   `json:"left,omitempty"`    // the queue manager at which Who was before, and is not any more
-	Made    int64    `json:"made"`              // milliseconds since 1970; of two Places of one identity the later one counts
-	Cluster string   `json:"cluster,omitempty"` // of a queue manager: the cluster of which it is a member
+	Left    string   `json:"left,omitempty"`    // the queue manager that the identity has left
+	Made    int64    `json:"made"`              // milliseconds since 1970; the later one of two Places of an identity counts
+	Cluster string   `json:"cluster,omitempty"` // of a queue manager: the name of its cluster
 	Member  bool     `json:"member,omitempty"`  // of a queue manager: At is another member of that cluster
 	JWT     string   `json:"jwt,omitempty"`     // of a user: its role
 	Chain   [][]byte `json:"chain"`             // certificates in DER: that of the identity, then those that others may not know
@@ -36,7 +36,7 @@ const (
 	maxCluster = 256
 	// maxProved bounds the certificates that a proved remembers.
 	maxProved = 4096
-	// provedFor is how long a certificate that was verified needs no other look.
+	// provedFor is the time after that a verified certificate is verified again.
 	provedFor = 10 * time.Minute
 )
 
@@ -69,7 +69,7 @@ func (i *Identity) SignPlace(p Place) (*Place, error) {
 	now := i.now.Load()
 	p.V, p.Who = placeVersion, now.name
 	p.Chain = now.cert.Certificate[:1]
-	if len(now.cert.Certificate) > 2 { // a root is being replaced, and others may know the old one alone
+	if len(now.cert.Certificate) > 2 { // a root is being replaced, and a reader may know the old one alone
 		p.Chain = now.cert.Certificate
 	}
 	if err := p.check(); err != nil {
@@ -81,8 +81,8 @@ func (i *Identity) SignPlace(p Place) (*Place, error) {
 	return &p, err
 }
 
-// CheckPlace is nil for a Place that the identity in it has signed, with a certificate that was good when the Place was made and
-// was not revoked. The error is of KindMalformed or KindDenied.
+// CheckPlace is nil for a Place that the named identity has signed. The certificate must have been good when the Place was made,
+// and must not be revoked. The error is of KindMalformed or KindDenied.
 func (i *Identity) CheckPlace(p *Place) error {
 	if err := p.check(); err != nil {
 		return err

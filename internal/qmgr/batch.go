@@ -19,11 +19,11 @@ type batch struct {
 	Messages []forwarded `json:"messages"`
 	Store    *farTask    `json:"store,omitempty"`  // instead of messages
 	Places   *placesTask `json:"places,omitempty"` // likewise
-	// Proofs are identity.Places: each author of a message, and the asker of Store, was at the queue manager that hands this on.
+	// Proofs are identity.Places. They show that each author of a message, and the asker of Store, was at the sending queue manager.
 	Proofs []json.RawMessage `json:"proofs,omitempty"`
 }
 
-// prove puts a proof of somebody into a batch. It reports whether there is one, or none is needed.
+// prove adds the proof of an identity to a batch. It reports whether the forwarder has one. Without identities it needs none.
 func (f *forwarder) prove(b *batch, token string) bool {
 	if f.places.guard == nil {
 		return true

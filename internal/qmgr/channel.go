@@ -60,8 +60,8 @@ type ChannelState struct {
 	// Made is how many connections of a channel that is dialled here have come as far as the other side's
 	// certificate, since this queue manager was started; one that is up has two.
 	Made uint64 `json:"connections,omitempty"`
-	// Refused are the messages of the other side that did not pass since it is up, as those who had sent them are not behind the
-	// channel. Unheard are the subjects that the other side wants to hear and does not, as those for whom they are, are not.
+	// Refused counts messages of the other side that did not pass since the channel is up: their authors are not behind the
+	// channel. Unheard counts subjects that the other side asks for and does not hear: their readers are not behind the channel.
 	Refused uint64 `json:"refused_messages,omitempty"`
 	Unheard int64  `json:"refused_subjects,omitempty"`
 }
@@ -123,10 +123,10 @@ type Channels struct {
 	notes notes
 
 	token  string  // of the queue manager
-	places *places // says who is behind which channel
+	places *places // has the identities behind each channel
 	gate   *gate.Gate
 	listen net.Listener         // of the gate, which closes it
-	key    nkeys.KeyPair        // with which the gate and the ways sign
+	key    nkeys.KeyPair        // signs for the gate and the ways
 	ways   map[string]*gate.Way // by channel
 
 	up chan struct{} // has one when a channel comes up
@@ -240,7 +240,7 @@ func (c *Channels) leafnodes(opts *server.Options) error {
 			return err
 		}
 		l.Host, l.Port = host, port
-		if c.s.cfg.Guard != nil { // whose gate listens there
+		if c.s.cfg.Guard != nil { // and the gate listens at the address
 			l.Host, l.Port = "127.0.0.1", server.RANDOM_PORT
 		}
 	}

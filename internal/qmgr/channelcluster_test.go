@@ -38,8 +38,8 @@ func TestAChannelToACluster(t *testing.T) {
 		must(t, err)
 		_, err = x.to.SubscribeData(x.data[:len("ferry.data.ALPHA")-len("ALPHA")+len(x.to.Self())]+".>", nil, func(m Message) { data <- string(m.Data) })
 		must(t, err)
-		eventually(t, "what is said passes", func() bool { must(t, x.from.Publish(x.reply, []byte("x"))); return len(replies) > 0 })
-		eventually(t, "what is moved passes", func() bool { must(t, x.from.PublishData(x.data, []byte("x"))); return len(data) > 0 })
+		eventually(t, "a reply passes", func() bool { must(t, x.from.Publish(x.reply, []byte("x"))); return len(replies) > 0 })
+		eventually(t, "data passes", func() bool { must(t, x.from.PublishData(x.data, []byte("x"))); return len(data) > 0 })
 	}
 	user := authoritytest.Identity(t, a, identity.User, "bob", roles.User)
 	for _, x := range []struct {

@@ -20,8 +20,8 @@ import (
 )
 
 // In a network with identities the library's leafnodes see loopback alone. The gate takes the connections of other queue
-// managers and hands them to the library's listener there. The library dials through a gate.Way for each channel. Both
-// shake hands, and hold the other side to its passage: each end of a channel does so with what comes from the other end.
+// managers and hands them to the library's listener there. The library dials through a gate.Way for each channel. The gate and the
+// ways shake hands, and filter the messages of the other end by its passage. Each end of a channel filters the other end.
 
 // openWays has the library's leafnodes come through the gate and the ways alone.
 func (c *Channels) openWays(opts *server.Options) error {
@@ -118,14 +118,14 @@ func (c *Channels) close() {
 	}
 }
 
-// dial connects a channel to an address, and notes which queue manager answers there, or why none does.
+// dial connects a channel to an address. It notes the queue manager that answers, or the error.
 func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.Conn, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, channelDial+channelGreet)
 	defer cancel()
 	d := net.Dialer{Timeout: channelDial}
 	raw, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
-		c.notes.put(address, "nobody answers there: "+err.Error())
+		c.notes.put(address, "no queue manager answers there: "+err.Error())
 		return nil, "", err
 	}
 	self := c.s.cfg.Guard.Identity
@@ -153,7 +153,7 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	return packed(conn), name.Name, nil
 }
 
-// protocolPacked is the protocol (ALPN) of a channel whose connections are compressed.
+// protocolPacked is the protocol (ALPN) of a compressed channel.
 const protocolPacked = "ferry-s2"
 
 // packed compresses a connection where both sides have agreed on that in the handshake.
@@ -164,7 +164,7 @@ func packed(c *tcp.Whole) net.Conn {
 	return compress.Conn(c)
 }
 
-// way is where the library dials a channel through; "" where it dials itself.
+// way is the address of the gate.Way of a channel; "" if the library dials itself.
 func (c *Channels) way(channel string) string {
 	if w := c.ways[channel]; w != nil {
 		return w.Addr()
@@ -172,7 +172,7 @@ func (c *Channels) way(channel string) string {
 	return ""
 }
 
-// gated adds to how a channel stands what is known of its connections.
+// gated adds the address and the counts of a channel's connections to its state.
 func (c *Channels) gated(st *ChannelState, of func(gate.Connection) bool) {
 	for l, g := range c.places.connections() {
 		if of(g) {

@@ -75,8 +75,8 @@ func placedAt(t *testing.T, i *identity.Identity, at string, when time.Time) jso
 	return said
 }
 
-// What a queue manager hands on is of those who were there when they gave it: a request in the name of somebody who was
-// never there is not stored, whatever shows where he is.
+// A queue manager hands on messages of identities that were connected to it. A message of another identity is not stored, with
+// any forged or borrowed proof.
 func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -121,19 +121,19 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	}
 	good := batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.BETA.bob"}, {Subject: "ferry.event.ALPHA"}}, Proofs: []json.RawMessage{placedAt(t, bob, "TWO", now.Add(-20*time.Hour)), placedAt(t, alpha, "TWO", now)}}
 	if r := ask("TWO", good); r.Error != nil || r.Stored != 2 {
-		t.Errorf("what is right is not taken: %+v", r)
+		t.Errorf("a batch with its proofs is refused: %+v", r)
 	}
 	if r := ask("THREE", good); r.Error == nil {
-		t.Error("what was given to TWO is handed on by THREE")
+		t.Error("THREE hands on messages that TWO has taken")
 	}
 	must(t, a.Revoke(bob.Name(), ""))
 	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(bob.Certificate().Leaf)})
 	if r := ask("TWO", good); r.Error == nil || r.Stored != 0 {
-		t.Error("what is of somebody who was revoked is handed on")
+		t.Error("a message of a revoked identity is handed on")
 	}
 }
 
-// A statement where somebody is counts if it is signed, and of two of one identity the later one does.
+// A place counts if its identity has signed it. The later one of two places of an identity counts.
 func TestPlacesAreSigned(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -176,7 +176,7 @@ func TestPlacesAreSigned(t *testing.T) {
 		}
 	}
 	if p.where("ALPHA") != "" || p.where("bob") != "" || p.where("BETA") != "" {
-		t.Fatal("somebody is somewhere")
+		t.Fatal("a refused place counts")
 	}
 	take := func(said json.RawMessage, want bool) {
 		t.Helper()

@@ -166,7 +166,7 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 	return h, s
 }
 
-// place says where somebody is.
+// place publishes the place of an identity.
 func (h *hostile) place(i *identity.Identity, at string) {
 	h.t.Helper()
 	h.control.say("%s", message(wire.PlaceSubject(i.Name().Token()), placedAt(h.t, i, at, time.Now())))
@@ -234,8 +234,8 @@ func kindOf(subject string) int {
 
 func numberOf(place string) string { return strconv.Itoa(slices.Index(everyPlace, place)) }
 
-// Each subject, in each direction, of each place of a speaker and each of a listener: a queue manager at the other end of a channel
-// hears what is for those behind it, and publishes what is of them, whichever of the two has dialled.
+// The test has each subject, direction, and place of a speaker and of a listener. The queue manager at the other end of a channel
+// hears messages for the identities behind it, and publishes messages of them. Either end may have dialled.
 func TestWhatAChannelPasses(t *testing.T) {
 	for _, dials := range []string{"the other side dials", "this side dials"} {
 		t.Run(dials, func(t *testing.T) {
@@ -260,7 +260,7 @@ func TestWhatAChannelPasses(t *testing.T) {
 			two.place(authoritytest.Identity(t, a, identity.User, "behind", roles.User), "TWO")
 			here := as(t, a, s, isHere)
 			connect(t, ConnConfig{URL: s.URL(), Asks: true, Identity: authoritytest.Identity(t, a, identity.User, "here", roles.User)})
-			all := trusted(t, s) // may speak as anybody, and hears everything
+			all := trusted(t, s) // publishes as any identity, and hears all messages
 			rows := matrix(managers)
 
 			t.Run("hears", func(t *testing.T) {

@@ -35,8 +35,8 @@ func reaches(t *testing.T, from *Conn, subject string, got chan string) time.Dur
 	return time.Since(began)
 }
 
-// An agent that moves to another queue manager is heard there, and hears; what is stored for it is handed on there. The queue
-// manager that it has left hears nothing for it any more. A compressed channel is no different.
+// An agent that moves to another queue manager hears and is heard there, and gets its stored commands there. A compressed
+// channel behaves alike.
 func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -67,7 +67,7 @@ func TestAnAgentMovesBetweenQueueManagers(t *testing.T) {
 	}
 }
 
-// A Conn that reconnects to another queue manager says which it has left: that one can neither hear nor speak for its identity.
+// A Conn that reconnects to another queue manager names the one that it has left. That one neither hears nor speaks for it.
 func TestAConnThatMovesLeaves(t *testing.T) {
 	a := authoritytest.New(t)
 	hub := linked(t, a, "HUB")
@@ -89,7 +89,7 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 
 func transferToken(c *Conn) string { return *c.control.peer.Load() }
 
-// A hub that is started again learns from its peers who is behind them.
+// A hub that is started again asks its peers for the places behind them.
 func TestAHubIsStartedAgain(t *testing.T) {
 	a := authoritytest.New(t)
 	claims, err := a.Claims()
@@ -115,7 +115,7 @@ func TestAHubIsStartedAgain(t *testing.T) {
 	}
 }
 
-// Messages pass several queue managers in a row, and from one of them to all.
+// Messages pass several queue managers in a row.
 func TestChannelsInARow(t *testing.T) {
 	a := authoritytest.New(t)
 	top := linked(t, a, "TOP")

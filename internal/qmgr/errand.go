@@ -313,7 +313,7 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 
 	if f := r.forwarder(); f != nil && len(e.Place) > 0 {
 		if res.Placed, err = f.come(e.Place); err != nil {
-			f.quiet.Dropped(shortened(asker, maxToken), "a client's place is not taken", "error", err)
+			f.quiet.Dropped(shortened(asker, maxToken), "take place of client failed", "error", err)
 		}
 	}
 	if e.Op == opPlace {

@@ -35,7 +35,7 @@ type farTask struct {
 // authority has storeClear done there.
 var farTasks = []string{storeOutgoing, storeSent, storePurge}
 
-// clearers are those who have storeClear done.
+// clearers may ask for storeClear.
 var clearers = []string{wire.Coordination, wire.Authority}
 
 // check is nil for a task that may be done for somebody elsewhere.

@@ -21,7 +21,7 @@ import (
 
 // A forwarder hands on what is stored here for agents, and for coordination, at other queue
 // managers: a message leaves the store when the queue manager there has acknowledged that it has
-// stored it. Where somebody is, places says. A message may arrive twice where an acknowledgement is lost, as everything that is
+// stored it. The places say where an agent is. A message may arrive twice where an acknowledgement is lost, as everything that is
 // stored may.
 //
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects
@@ -155,7 +155,7 @@ func (f *forwarder) beat(m *nats.Msg) {
 	}
 }
 
-// moved has what is stored for somebody handed on soon, who is elsewhere.
+// moved has the messages of an agent handed on soon.
 func (f *forwarder) moved(token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *forwarder) moved(token string) {
 	f.poke()
 }
 
-// elsewhere is the token of the queue manager where somebody is, or of its cluster; not ok where that is here, or not known.
+// elsewhere is the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is here, or not known.
 func (f *forwarder) elsewhere(token string) (at string, ok bool) {
 	at = f.whereIs(token)
 	return at, at != "" && at != f.self
@@ -249,7 +249,7 @@ func (f *forwarder) lookAtAll() {
 	}
 }
 
-// forget drops those of whom nothing was heard for long.
+// forget drops queue managers and identities that have been silent for long.
 func (f *forwarder) forget(now time.Time) {
 	f.announcer.forget(now)
 	f.places.forget(now)

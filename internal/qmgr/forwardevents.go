@@ -85,7 +85,7 @@ func (f *forwarder) handEvents(to string) error {
 			if err := all[0].Ack(); err != nil {
 				return err
 			}
-			f.quiet.Warn("audit records are not handed on, as their agent was not here", "subject", all[0].Subject())
+			f.quiet.Warn("hand on audit records failed: their agent has no place here", "subject", all[0].Subject())
 			all = all[1:]
 			continue
 		}

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/identity"
 )
 
-// A placing is where a Conn has said that its identity is (identity.Place).
+// A placing is the last identity.Place that a Conn has given to its queue manager.
 type placing struct {
 	mu      sync.Mutex
 	at      string    // the queue manager
@@ -21,7 +21,7 @@ type placing struct {
 	said    time.Time // when the queue manager took the statement
 }
 
-// keep says where the Conn is for as long as it is open: when it has come up, and every placeEvery.
+// keep gives the queue manager a place whenever the Conn has come up, and every placeEvery, until the Conn is closed.
 func (p *placing) keep(c *Conn) {
 	a, ok := c.keeper.(asker)
 	if !ok {
@@ -43,7 +43,7 @@ func (p *placing) keep(c *Conn) {
 			if err == nil {
 				continue
 			}
-			c.cfg.Log.Debug("the queue manager does not take where this is", slog.String("at", c.where), slog.Any("error", err))
+			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.where), slog.Any("error", err))
 		}
 		select {
 		case <-time.After(max(wait, placesAgain)):
@@ -54,8 +54,8 @@ func (p *placing) keep(c *Conn) {
 	}
 }
 
-// placed does an errand, with where the Conn is. Where the clock of this host has been set back, the queue manager knows a later
-// statement of the same identity, and gets one that is later than that.
+// placed does an errand, with a place of the Conn. If the clock of this host was set back, the queue manager knows a later
+// place of the identity. Then placed repeats the errand with a place that is later still.
 func (a asker) placed(ctx context.Context, e errand) (res errandResult, err error) {
 	c := a.c
 	session, _ := c.Session()
@@ -79,7 +79,7 @@ func (a asker) placed(ctx context.Context, e errand) (res errandResult, err erro
 	return res, nil
 }
 
-// say signs where the Conn is; nil where nobody signs, or the queue manager is not known.
+// say signs a place of the Conn. It is nil without an identity, or if the name of the queue manager is not known.
 func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	i := c.cfg.Identity
 	if i == nil || i.Name().Role == identity.Manager {

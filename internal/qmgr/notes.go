@@ -28,7 +28,7 @@ func (n *notes) heard(line string) {
 	if rest, ok := strings.CutPrefix(line, "Error trying to connect as leafnode to remote server \""); ok {
 		address, rest, _ := strings.Cut(rest, "\"")
 		_, text, _ := strings.Cut(rest, "): ")
-		if strings.Contains(text, "proxy CONNECT failed") { // of which Channels.dial has taken note
+		if strings.Contains(text, "proxy CONNECT failed") { // which Channels.dial has noted
 			return
 		}
 		n.put(address, "nobody answers there: "+text)
@@ -68,7 +68,7 @@ func (n *notes) put(address, text string) {
 
 // of is the newest note about a channel; empty where there is none.
 //
-// way is where the library dials through; "" where it dials itself.
+// way is the address of the gate.Way of the channel; "" if the library dials itself.
 func (n *notes) of(c *Channel, way string) string {
 	urls, err := c.urls()
 	if err != nil {

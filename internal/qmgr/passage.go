@@ -11,16 +11,16 @@ import (
 	"ferry/internal/wire"
 )
 
-// A passage is what the queue manager at the other end of a channel may hear and publish here: messages for those behind it,
-// and messages of those. It is the same at both ends of a channel, each of which holds the other one to it.
+// A passage decides which messages the queue manager at the other end of a channel hears and publishes here: messages for
+// identities behind the channel, and messages of them. Both ends of a channel have the same rules, each for the other end.
 //
-//	subject                        the peer hears, where behind it is       the peer publishes, where behind it is
+//	subject                        the peer hears, if behind it is          the peer publishes, if behind it is
 //	reply.TO.FROM                  TO                                       FROM
 //	data.TO.FROM.ID                TO                                       FROM
 //	ask.TO.FROM                    TO                                       FROM; of queue managers to the authority
 //	inbox.ASKER.ANSWERER…          ASKER; of a queue manager, if the        ANSWERER; of a queue manager
 //	                               peer names its secret
-//	progress.AGENT.OWNER           OWNER, or one who sees all figures       AGENT
+//	progress.AGENT.OWNER           OWNER, or a role that sees all figures   AGENT
 //	beat.AGENT                     an agent, coordination or the authority  AGENT
 //	manager.QM                     always                                   QM
 //	forward.TO.FROM                TO, a queue manager                      FROM, a queue manager
@@ -28,14 +28,14 @@ import (
 //	trust, claims                  always                                   always; the authority has signed it
 //	place.NAME                     always                                   always; NAME has signed it
 //
-// A message names a reply only where it is a question, and that is an inbox of its speaker.
+// A message may name a reply only if it is a question. The reply is an inbox of its speaker.
 type passage struct {
 	at    *places
 	peer  string // the token of the queue manager at the other end
 	fresh *rate.Limiter
 }
 
-// Statements of places are checked, which costs some time, for each peer so many a second and at once.
+// So many places of each peer are checked in a second, and at once.
 const (
 	placesASecond = 500
 	placesAtOnce  = 5000
@@ -66,7 +66,7 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 		return of(2)
 	case kind == "data" && len(t) >= 4 && literal(2):
 		if at, ok := strings.CutPrefix(t[2], "store-"); ok {
-			return p.at.stores(p.peer, at), anybody
+			return p.at.stores(p.peer, at), anyone
 		}
 		return of(2)
 	case kind == "inbox" && len(t) >= 5 && t[2] == wire.Manager:
@@ -74,18 +74,18 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 	case kind == "inbox" && len(t) >= 4 && literal(2) && t[2] != wire.Up:
 		return of(2)
 	case kind == "progress" && len(t) == 4 && literal(3):
-		return p.at.behind(p.peer, t[3]) || p.at.anyBehind(p.peer, watchers...), anybody
+		return p.at.behind(p.peer, t[3]) || p.at.anyBehind(p.peer, watchers...), anyone
 	case kind == "progress" && (len(t) == 4 || len(t) == 3 && t[2] == ">"):
-		return p.at.anyBehind(p.peer, watchers...), anybody
+		return p.at.anyBehind(p.peer, watchers...), anyone
 	case kind == "beat" && len(t) == 3:
-		return p.at.anyBehind(p.peer, roles.Agent, roles.Coordination, roles.Authority), anybody
+		return p.at.anyBehind(p.peer, roles.Agent, roles.Coordination, roles.Authority), anyone
 	case kind == "forward" && len(t) == 4 && literal(2):
-		return p.at.stores(p.peer, t[2]), anybody
+		return p.at.stores(p.peer, t[2]), anyone
 	}
 	return false, ""
 }
 
-// loopSubject begins the subjects by which servers notice that channels make a loop.
+// loopSubject begins the subjects that show servers a loop of channels.
 const loopSubject = "$LDS."
 
 // Says implements gate.Passage.
@@ -124,10 +124,10 @@ func (p *passage) Says(subject, reply string) bool {
 // Body implements gate.Passage.
 func (p *passage) Body(subject string) bool { return strings.HasPrefix(subject, wire.PlaceSubject("")) }
 
-// Read implements gate.Passage: it takes where somebody is before the messages that follow.
+// Read implements gate.Passage. It takes a place before the messages that follow it.
 func (p *passage) Read(_ string, body []byte) (pass bool, err error) {
 	if !p.fresh.Allow() {
-		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s says too often where somebody is", p.peer)
+		return false, transfer.Errorf(transfer.KindBusy, "queue manager %s sends more than %d places a second", p.peer, placesASecond)
 	}
 	_, fresh, err := p.at.take(unpacked(body))
 	return fresh, err

@@ -13,15 +13,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// proofOf is a statement by which somebody was here; nil where there is none.
+// proofOf is the newest place of an identity at this queue manager; nil if there is none.
 func (p *places) proofOf(token string) json.RawMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.own[token]
 }
 
-// proves reports whether one of some statements says that somebody was at a queue manager that has handed something on, or at
-// another one of its cluster, for so long at most.
+// proves is nil if one of the places shows that an identity was at the queue manager from, or at another member of its cluster. The
+// place must not be older than most.
 func (p *places) proves(all []json.RawMessage, token, from string, most time.Duration) error {
 	var err error
 	for _, said := range all {
@@ -31,7 +31,7 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 		}
 		now := time.Now()
 		if made.Sub(now) > maxClockOff || now.Sub(made) > most+maxClockOff {
-			err = transfer.Errorf(transfer.KindClock, "the statement that %s was at queue manager %s is too old, or of a time to come", x.Who, x.At)
+			err = transfer.Errorf(transfer.KindClock, "the place of %s at queue manager %s is too old, or of a time to come", x.Who, x.At)
 			continue
 		}
 		if _, err = p.check(&x); err != nil {
@@ -47,18 +47,18 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 		err = transfer.Errorf(transfer.KindDenied, "%s was at queue manager %s, and not at %s", x.Who, x.At, from)
 	}
 	if err == nil {
-		err = transfer.Errorf(transfer.KindDenied, "nothing shows that %.200q was at queue manager %s", token, from)
+		err = transfer.Errorf(transfer.KindDenied, "no place shows that %.200q was at queue manager %s", token, from)
 	}
 	return err
 }
 
-// keptPlaces is what the file has.
+// keptPlaces is the content of the file.
 type keptPlaces struct {
 	V      int               `json:"v"`
 	Places []json.RawMessage `json:"places"`
 }
 
-// read reads the proofs that were kept. A file that is damaged costs the proofs of those who do not come back.
+// read reads the proofs in the file. A damaged file costs the proofs of identities that do not connect again.
 func (p *places) read() {
 	data, err := os.ReadFile(p.path)
 	var kept keptPlaces
@@ -67,7 +67,7 @@ func (p *places) read() {
 	}
 	if err != nil || kept.V != 1 {
 		if !errors.Is(err, fs.ErrNotExist) {
-			p.log.Warn("read of the places of former clients failed", slog.String("path", p.path), slog.Any("error", err))
+			p.log.Warn("read places of former clients failed", slog.String("path", p.path), slog.Any("error", err))
 		}
 		return
 	}
@@ -80,7 +80,7 @@ func (p *places) read() {
 	}
 }
 
-// keep writes the proofs, where the file has none of somebody, or an old one.
+// keep writes the file if it lacks the proof of an identity, or has an old one.
 func (p *places) keep() {
 	p.mu.Lock()
 	due := false
@@ -110,7 +110,7 @@ func (p *places) keep() {
 		err = keyfile.Replace(p.path, data)
 	}
 	if err != nil {
-		p.log.Warn("write of the places of clients failed", slog.String("path", p.path), slog.Any("error", err))
+		p.log.Warn("write places of clients failed", slog.String("path", p.path), slog.Any("error", err))
 		p.mu.Lock()
 		clear(p.kept)
 		p.mu.Unlock()

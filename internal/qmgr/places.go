@@ -19,30 +19,30 @@ import (
 
 // Times and limits of places.
 const (
-	placeEvery = 2 * time.Minute  // between two statements of one who stays where it is
-	placeLife  = 10 * time.Minute // for which a statement counts after it has come
-	// mateLife is the same of a member of a cluster that names another one: what the other one has stored is handed on while
-	// this one is away.
+	placeEvery = 2 * time.Minute  // between two places that a client gives its queue manager
+	placeLife  = 10 * time.Minute // a place counts for so long after it has come
+	// mateLife is the same of a member of a cluster that names another member. The other member hands on messages for so long
+	// while this one is away.
 	mateLife = 24 * time.Hour
-	// placeProof is how old a statement may be that shows that the author of a stored message was where the message was
-	// stored. Commands are kept for 14 days.
+	// placeProof is the greatest age of the place that proves that the author of a stored message was at the queue manager.
+	// Commands are kept for 14 days.
 	placeProof = 15 * 24 * time.Hour
 
-	maxPlace       = 8 << 10 // bytes of a statement
-	maxPlacesOfOne = 16      // queue managers at which one identity is at once, or was
+	maxPlace       = 8 << 10 // bytes of a place
+	maxPlacesOfOne = 16      // places of one identity, ended ones included
 	maxWays        = 8       // channels between a queue manager and the farthest other one
-	maxOwnPlaces   = 100_000 // statements that are kept as proofs
+	maxOwnPlaces   = 100_000 // places that are kept as proofs
 	placesFile     = "places.json"
-	keepPlaces     = 12 * time.Hour // between two times that a proof of one identity is kept
+	keepPlaces     = 12 * time.Hour // between two writes of the proof of one identity
 )
 
-// places know at which queue managers agents, users, services and other queue managers are. In a network with identities each
-// says so itself and signs it (identity.Place); without identities the heartbeats of agents say so.
+// places have the queue managers that agents, users, services and other queue managers are at. In a network with identities each
+// identity signs its places (identity.Place). Without identities the heartbeats of agents say them.
 //
-// A name is behind a channel if it is at the queue manager at the other end, or at another one that leads there: each queue
-// manager signs to which others it is joined.
+// An identity is behind a channel if it is at the queue manager at the other end, or at a queue manager that leads there. Each
+// queue manager signs its places at the queue managers that channels and its cluster join it to.
 type places struct {
-	guard *Guard // nil: nobody signs anything
+	guard *Guard // nil: the network has no identities
 	self  string // the token of this queue manager
 	// domain is the token of the queue manager, or of its cluster, and mate reports whether a token is another member's.
 	domain    string
@@ -55,32 +55,32 @@ type places struct {
 	all      map[string]*whereabouts              // by token, but for queue managers
 	managers map[string]*joined                   // queue managers, by token
 	links    map[string]map[*gate.Link]linkedPeer // by the token of the peer
-	ways     map[string]map[string]bool           // by the token of a queue manager, the peers that lead there; nil: not known
+	ways     map[string]map[string]bool           // by the token of a queue manager, the peers that lead there; nil: to be found
 	domains  map[string]string                    // by the token of a queue manager that is in a cluster
-	crowd    map[string]map[roles.Role]bool       // by the token of a peer, the roles of those behind it; nil: not known
-	own      map[string]json.RawMessage           // by token, proofs of those who were here
-	kept     map[string]int64                     // by token, when the proofs in the file were made
-	arrivals uint64                               // of queue managers, to order them
+	crowd    map[string]map[roles.Role]bool       // by the token of a peer, the roles behind it; nil: to be found
+	own      map[string]json.RawMessage           // by token, proofs of clients
+	kept     map[string]int64                     // by token, the times of the proofs in the file
+	arrivals uint64                               // counts new queue managers, to order them
 	turned   chan struct{}                        // has one when a channel has come up or gone
 }
 
-// A linkedPeer is a connection of a channel, and which one it was.
+// A linkedPeer is a connection of a channel.
 type linkedPeer struct {
 	gate.Connection
 	asked bool // its queue manager has been asked for the places that it knows
 }
 
-// whereabouts are the queue managers at which somebody is.
+// whereabouts are the places of one identity.
 type whereabouts struct {
 	at     map[string]placed // by the queue manager's token
-	newest string            // the token of the one that was named last
-	made   int64             // by that statement
+	newest string            // the token of the queue manager in the latest place
+	made   int64             // of the latest place
 	seen   time.Time         // when it came
-	gone   bool              // newest was elsewhere once: what was stored here for it may have been handed on
+	gone   bool              // the identity was elsewhere once: messages for it may have been handed on
 	role   roles.Role
 }
 
-// placed is a statement. One that has ended is remembered for as long as somebody could play it again.
+// placed is a place. One that has ended is remembered while a queue manager could replay it.
 type placed struct {
 	made   int64
 	until  time.Time // when it ends
@@ -89,18 +89,18 @@ type placed struct {
 	said   json.RawMessage
 }
 
-// ends ends a statement whose time is over, and reports whether it did. gone says that nobody can play it again.
+// ends ends a place after its time, and reports whether it did. gone reports that a replay would be refused as too old.
 func (x *placed) ends(now time.Time) (did, gone bool) {
 	did = !x.ended && now.After(x.until)
 	x.ended = x.ended || did
 	return did, x.ended && now.After(x.until.Add(placeLife+2*maxClockOff))
 }
 
-// joined is a queue manager and the others that it has named.
+// joined is a queue manager with its places at others.
 type joined struct {
 	at      map[string]placed
 	cluster string // as it says itself
-	number  uint64 // in the order in which they were heard of
+	number  uint64 // the order of arrival
 }
 
 func newPlaces(s *Server) *places {
@@ -115,10 +115,10 @@ func newPlaces(s *Server) *places {
 	return p
 }
 
-// here reports whether a queue manager, by its token, is this one or of its cluster.
+// here reports whether a token is that of this queue manager, of its cluster, or of another member.
 func (p *places) here(at string) bool { return at == p.self || at == p.domain || p.mate(at) }
 
-// take takes a statement, and reports whether it was new. Its errors are of KindMalformed, KindDenied, KindClock or KindTooLarge.
+// take takes a place, and reports whether it was new. Its errors are of KindMalformed, KindDenied, KindClock or KindTooLarge.
 func (p *places) take(said []byte) (x identity.Place, fresh bool, err error) {
 	x, made, err := readPlace(said)
 	if err != nil {
@@ -126,7 +126,7 @@ func (p *places) take(said []byte) (x identity.Place, fresh bool, err error) {
 	}
 	now := time.Now()
 	if made.Sub(now) > maxClockOff || now.Sub(made) > placeLife+maxClockOff {
-		return x, false, transfer.Errorf(transfer.KindClock, "%s says where it is at %s, which is too far from now", x.Who, made.UTC().Format(time.RFC3339))
+		return x, false, transfer.Errorf(transfer.KindClock, "the place of %s was made at %s, too far from now", x.Who, made.UTC().Format(time.RFC3339))
 	}
 	if p.known(&x) {
 		return x, false, nil
@@ -151,7 +151,7 @@ func readPlace(said []byte) (x identity.Place, made time.Time, err error) {
 	return x, time.UnixMilli(x.Made), nil
 }
 
-// check checks the signature of a statement, and gives the role of its author.
+// check checks the signature of a place, and returns the role of its author.
 func (p *places) check(x *identity.Place) (roles.Role, error) {
 	if err := p.guard.Identity.CheckPlace(x); err != nil {
 		return "", err
@@ -176,7 +176,7 @@ func (p *places) check(x *identity.Place) (roles.Role, error) {
 	return role, nil
 }
 
-// known reports whether a statement is no newer than another one of its kind.
+// known reports whether a place is no newer than the known one at the same queue manager.
 func (p *places) known(x *identity.Place) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *places) known(x *identity.Place) bool {
 	return w != nil && w.at[at].made >= x.Made
 }
 
-// put takes where somebody is, and reports whether that was new.
+// put takes the place of an identity other than a queue manager, and reports whether it was new.
 func (p *places) put(token string, x *identity.Place, role roles.Role, said []byte, now time.Time) bool {
 	at, left := transfer.Token(x.At), transfer.Token(x.Left)
 	p.mu.Lock()
@@ -203,7 +203,7 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, said []by
 		if w = p.all[token]; w == nil {
 			if len(p.all) >= maxAgents {
 				p.mu.Unlock()
-				p.log.Warn("there are too many agents and users; one more is at no queue manager", slog.String("token", token), slog.Int("limit", maxAgents))
+				p.log.Warn("too many agents and users; a place is not taken", slog.String("token", token), slog.Int("limit", maxAgents))
 				return false
 			}
 			w = &whereabouts{at: map[string]placed{}}
@@ -240,7 +240,7 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, said []by
 	}
 	p.mu.Unlock()
 	if changed {
-		p.changed(token, anybody)
+		p.changed(token, anyone)
 	}
 	return true
 }
@@ -253,7 +253,7 @@ func untilOf(x *identity.Place, now time.Time) time.Time {
 	return now.Add(min(life, time.UnixMilli(x.Made).Add(life+maxClockOff).Sub(now)))
 }
 
-// join takes to which other queue manager one is joined, and reports whether that was new.
+// join takes the place of a queue manager, and reports whether it was new.
 func (p *places) join(x *identity.Place, said []byte, now time.Time) bool {
 	token, at := transfer.Token(x.Who.Name), transfer.Token(x.At)
 	p.mu.Lock()
@@ -285,10 +285,10 @@ func (p *places) join(x *identity.Place, said []byte, now time.Time) bool {
 	return true
 }
 
-// anybody is the token on which depends what is for anybody behind a channel.
-const anybody = "*"
+// anyone is the token of Hears for subjects that depend on all identities behind a channel.
+const anyone = "*"
 
-// changed has the connections of channels look again at what depends on tokens.
+// changed has the connections of channels ask again about subjects that depend on tokens.
 func (p *places) changed(tokens ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,7 +300,7 @@ func (p *places) changed(tokens ...string) {
 	}
 }
 
-// hear takes where an agent is in a network without identities, where its heartbeats say so. It reports whether the agent
+// hear takes the queue manager in the heartbeat of an agent, in a network without identities. It reports whether the agent
 // has come to another queue manager.
 func (p *places) hear(token, at string, now time.Time) (came bool) {
 	p.mu.Lock()
@@ -311,7 +311,7 @@ func (p *places) hear(token, at string, now time.Time) (came bool) {
 	return came && !p.here(at)
 }
 
-// where is the token of the queue manager at which somebody was last, empty where that is not known.
+// where is the token of the queue manager in the latest place of an identity; empty if none is known.
 func (p *places) where(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -321,7 +321,7 @@ func (p *places) where(token string) string {
 	return ""
 }
 
-// stays reports whether somebody is here, and was nowhere else.
+// stays reports whether an identity is here, and was never elsewhere.
 func (p *places) stays(token string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -329,7 +329,7 @@ func (p *places) stays(token string) bool {
 	return w != nil && p.here(w.newest) && !w.gone
 }
 
-// domainOf is the token by which what a queue manager stores is called: its own, or its cluster's.
+// domainOf is the token of a queue manager's store: its own token, or that of its cluster.
 func (p *places) domainOf(manager string) string {
 	if p.here(manager) {
 		return p.domain
@@ -371,7 +371,7 @@ func (p *places) linked(l *gate.Link, c gate.Connection) (left func()) {
 	return func() { change(false) }
 }
 
-// walk finds out which peers lead to which queue managers, and which queue managers are of one cluster. p.mu is held.
+// walk finds the peers that lead to each queue manager, and the cluster of each queue manager. p.mu is held.
 func (p *places) walk() {
 	if p.ways != nil {
 		return
@@ -385,7 +385,7 @@ func (p *places) walk() {
 			p.ways[token] = p.lead(token)
 		}
 	}
-	// The first queue manager that says that it is of a cluster is, and others are of which it says so, and which say so.
+	// The first queue manager that names a cluster is a member of it. Another one is a member if it and the first name each other.
 	order := slices.SortedFunc(maps.Keys(p.managers), func(a, b string) int { return int(p.managers[a].number) - int(p.managers[b].number) })
 	of := map[string]string{} // by cluster, the first
 	for _, token := range order {
@@ -404,14 +404,13 @@ func (p *places) walk() {
 	}
 }
 
-// mates reports whether a queue manager has said that another one is of its cluster. p.mu is held.
+// mates reports whether a queue manager has signed that another one is a member of its cluster. p.mu is held.
 func (p *places) mates(token, other string) bool {
 	m := p.managers[token]
 	return m != nil && m.at[other].member && !m.at[other].ended
 }
 
-// lead finds the peers that are nearest to a queue manager, by what queue managers say of those to which they are joined.
-// p.mu is held.
+// lead finds the peers that are nearest to a queue manager, by the places of queue managers on the way. p.mu is held.
 func (p *places) lead(token string) map[string]bool {
 	peers, seen, level := map[string]bool{}, map[string]bool{token: true}, []string{token}
 	for step := 0; step < maxWays && len(level) > 0 && len(peers) == 0; step++ {
@@ -424,7 +423,7 @@ func (p *places) lead(token string) map[string]bool {
 			for at, x := range m.at {
 				switch {
 				case x.ended:
-				case p.here(at): // a way through this queue manager is a way of another one
+				case p.here(at): // no channel leads through this queue manager
 				case p.links[at] != nil:
 					peers[at] = true
 				case !seen[at]:
@@ -438,7 +437,7 @@ func (p *places) lead(token string) map[string]bool {
 	return peers
 }
 
-// behind reports whether somebody is behind the channel to a peer.
+// behind reports whether an identity is behind the channel to a peer.
 func (p *places) behind(peer, token string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -458,7 +457,7 @@ func (p *places) isBehind(peer string, w *whereabouts) bool {
 	return false
 }
 
-// anyBehind reports whether anybody of some roles is behind the channel to a peer.
+// anyBehind reports whether an identity of one of some roles is behind the channel to a peer.
 func (p *places) anyBehind(peer string, of ...roles.Role) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -490,8 +489,7 @@ func (p *places) leadsTo(peer, manager string) bool {
 	return p.ways[manager][peer]
 }
 
-// stores reports whether the channel to a peer leads to all queue managers that are called by a token, their own or that of
-// their cluster.
+// stores reports whether the channel to a peer leads to the queue manager of a token, or to all members of the cluster of a token.
 func (p *places) stores(peer, domain string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -515,7 +513,7 @@ func (p *places) stores(peer, domain string) bool {
 	return some
 }
 
-// forget drops statements that count no longer, and whom nobody has heard of for a day; where there is no room, for a minute.
+// forget ends places after their time, and drops identities that have been silent for a day; without room, for a minute.
 func (p *places) forget(now time.Time) {
 	var gone []string
 	p.mu.Lock()
@@ -547,11 +545,11 @@ func (p *places) forget(now time.Time) {
 	case graph:
 		p.changed("")
 	case len(gone) > 0:
-		p.changed(append(gone, anybody)...)
+		p.changed(append(gone, anyone)...)
 	}
 }
 
-// endAll ends statements whose time is over, and reports whether there was one.
+// endAll ends places after their time, and reports whether one ended.
 func endAll(at map[string]placed, now time.Time) (some bool) {
 	for manager, x := range at {
 		did, gone := x.ends(now)
@@ -563,8 +561,7 @@ func endAll(at map[string]placed, now time.Time) (some bool) {
 	return some
 }
 
-// after gives statements that count, in the order of their keys, from behind a key on, and the last one's key; "" where there
-// are no more.
+// after returns places that count, in the order of their keys, behind a key, and the key of the last one; "" after all.
 func (p *places) after(key string, most int) (all []json.RawMessage, last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

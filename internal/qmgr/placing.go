@@ -15,9 +15,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// What queue managers tell each other of places. Whoever comes to a queue manager gives it a statement (come), which is
-// published and passes all channels: the gate of each reads it before the messages that follow. Two queue managers that a
-// channel joins ask each other for what they know.
+// Queue managers pass on places. A client gives its place to its queue manager (come), which publishes it. The place passes all
+// channels, and the gate of each reads it before the messages that follow. Two queue managers that a channel joins ask each
+// other for all places that they know.
 
 // A placesTask asks a queue manager for the places that it knows.
 type placesTask struct {
@@ -44,11 +44,11 @@ func (f *forwarder) placesAfter(t placesTask) somePlaces {
 	return somePlaces{V: 1, Places: all, Next: next}
 }
 
-// come takes where somebody says that he is, which is here. It returns when the newest statement of him was made that is known.
+// come takes the place of a client. It returns the time of the latest known place of the same identity.
 func (f *forwarder) come(said []byte) (newest int64, err error) {
 	x, _, err := readPlace(said)
 	if err == nil && (f.places.guard == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.self) {
-		err = transfer.Errorf(transfer.KindDenied, "%s says that it is at queue manager %s, and this is %s", x.Who, x.At, f.s.cfg.Name)
+		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.s.cfg.Name)
 	}
 	if err == nil {
 		err = f.placed(said)
@@ -64,7 +64,7 @@ func (f *forwarder) come(said []byte) (newest int64, err error) {
 	return newest, nil
 }
 
-// placed takes a statement. One that is new goes to all queue managers, and has what is stored for its author handed on.
+// placed takes a place. A new one goes to all queue managers.
 func (f *forwarder) placed(said []byte) error {
 	x, fresh, err := f.places.take(said)
 	if err != nil || !fresh {
@@ -74,24 +74,24 @@ func (f *forwarder) placed(said []byte) error {
 	return f.own.conn().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
 }
 
-// noticePlace has what is stored for somebody handed on who is elsewhere now.
+// noticePlace has the messages handed on that are stored for an identity that has moved.
 func (f *forwarder) noticePlace(x *identity.Place) {
 	if _, away := f.elsewhere(x.Who.Token()); away && x.Who.Role != identity.Manager {
 		f.moved(x.Who.Token())
 	}
 }
 
-// came hears a statement, which has come through a channel of this queue manager or of another member of the cluster.
+// came hears a place, from a channel of this queue manager or of another member of the cluster.
 func (f *forwarder) came(m *nats.Msg) {
 	x, _, err := f.places.take(unpacked(m.Data))
 	if err != nil {
-		f.quiet.Dropped(shortened(wire.LastToken(m.Subject), maxToken), "where somebody is cannot be read", "error", err)
+		f.quiet.Dropped(shortened(wire.LastToken(m.Subject), maxToken), "read place failed", "error", err)
 		return
 	}
 	f.noticePlace(&x)
 }
 
-// place says to which queue managers this one is joined, and asks those for what they know, until stop.
+// place publishes the places of this queue manager, and asks new peers for the places that they know, until stop.
 func (f *forwarder) place() {
 	f.places.read()
 	said, kept, failed := map[string]time.Time{}, time.Now(), 0
@@ -101,7 +101,7 @@ func (f *forwarder) place() {
 				if failed++; failed <= placesQuiet { // interest takes a moment to pass a channel
 					continue
 				}
-				f.quiet.Log(slog.LevelInfo, "places wait for another queue manager", "queue_manager", name, "error", err)
+				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", name, "error", err)
 			} else {
 				failed = 0
 				f.places.asked(peer)
@@ -122,7 +122,7 @@ func (f *forwarder) place() {
 	}
 }
 
-// tellJoined says to which queue managers this one is joined: at once, and every placeEvery. said has when.
+// tellJoined publishes the places of this queue manager, each at once and every placeEvery. said has the times.
 func (f *forwarder) tellJoined(said map[string]time.Time) {
 	cluster := ""
 	if f.s.cfg.Cluster != nil {
@@ -142,7 +142,7 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 			err = f.placed(text)
 		}
 		if err != nil {
-			f.quiet.Warn("a channel is not made known to other queue managers", "queue_manager", name, "error", err)
+			f.quiet.Warn("publish place of queue manager failed", "queue_manager", name, "error", err)
 			return
 		}
 		said[name] = now
@@ -163,7 +163,7 @@ func (f *forwarder) tellJoined(said map[string]time.Time) {
 	}
 }
 
-// askPlaces asks a queue manager for the places that it knows, and passes on those that are new.
+// askPlaces asks a queue manager for the places that it knows, and passes on new ones.
 func (f *forwarder) askPlaces(peer string) error {
 	for after := ""; ; {
 		data, err := json.Marshal(batch{V: 1, Places: &placesTask{after}})
@@ -176,7 +176,7 @@ func (f *forwarder) askPlaces(peer string) error {
 		}
 		for _, said := range some.Places {
 			if err := f.placed(said); err != nil {
-				f.quiet.Dropped(peer, "where somebody is cannot be read", "error", err)
+				f.quiet.Dropped(peer, "read place failed", "error", err)
 			}
 		}
 		if some.Next <= after {
@@ -211,13 +211,13 @@ func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 			continue
 		}
 		if err := json.Unmarshal(unpacked(g.data), into); err != nil || into.V != 1 {
-			return transfer.Errorf(transfer.KindVersion, "the places that queue manager %s knows cannot be read", peer)
+			return transfer.Errorf(transfer.KindVersion, "the places of queue manager %s cannot be read", peer)
 		}
 		return nil
 	}
 }
 
-// peers are the names of the queue managers to which channels lead.
+// peers are the names of the queue managers at the other ends of channels.
 func (p *places) peers() map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,7 +230,7 @@ func (p *places) peers() map[string]bool {
 	return all
 }
 
-// unasked are the tokens and names of the peers with a connection since whose beginning they were not asked for what they know.
+// unasked are the tokens and names of peers that have a new connection and were not asked for places since.
 func (p *places) unasked() map[string]string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

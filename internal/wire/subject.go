@@ -236,13 +236,13 @@ func ManagerSubject(of string) string { return "ferry.manager." + of }
 // ForwardSubject carries stored messages to the queue manager of the agent that they are for, from another one.
 func ForwardSubject(to, from string) string { return "ferry.forward." + to + "." + from }
 
-// AllForwarded matches what ForwardSubject makes for a queue manager.
+// AllForwarded matches each ForwardSubject to a queue manager.
 func AllForwarded(to string) string { return ForwardSubject(to, "*") }
 
-// PlaceSubject carries at which queue manager somebody is, as he has signed it (identity.Place). of is his token.
+// PlaceSubject carries the places (identity.Place) of the identity with a token.
 func PlaceSubject(of string) string { return "ferry.place." + of }
 
-// AllPlaces matches what PlaceSubject makes.
+// AllPlaces matches each PlaceSubject.
 const AllPlaces = "ferry.place.*"
 
 // AllManagers matches what ManagerSubject makes.

@@ -100,7 +100,7 @@ func newLink(in *bufio.Reader, out *bufio.Writer) *Link {
 	return &Link{in: in, out: out, bytes: filter{in: in, out: out}, wants: map[string]*want{}, on: map[string]map[string]*want{}, tokens: map[string]bool{}, wake: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
-// run passes on everything until one side ends the connection or the peer violates the protocol. first takes what the peer says of itself, each time.
+// run passes on lines until one side ends the connection or the peer violates the protocol. first reads each CONNECT and INFO.
 func (l *Link) run(first func(op string, text []byte) (line []byte, err error)) error {
 	var looks sync.WaitGroup
 	defer looks.Wait()
@@ -358,8 +358,8 @@ func (l *Link) message(op string, words []string, sizes int) error {
 	return l.bytes.ending()
 }
 
-// plainHeader reports whether headers have none that means something to a server: one of them names a subject to which the
-// server itself publishes.
+// plainHeader reports whether a server ignores headers. A server acts on headers such as Nats-Trace-Dest, and publishes on the
+// subject in it.
 func plainHeader(header []byte) bool {
 	text := strings.ToLower(string(header))
 	return strings.HasPrefix(text, "nats/1.0") && !strings.Contains(text, "nats-") && !strings.Contains(text, "traceparent")
@@ -423,7 +423,7 @@ type leafGrant struct {
 	Deny  []string `json:"deny,omitempty"`
 }
 
-// accepted reads what the peer says of itself where it dials: CONNECT, once. name is the peer's own, by its certificate.
+// accepted reads the CONNECT of a peer that has dialled. The name in it must be the name of the peer's certificate.
 func (l *Link) accepted(admit func(jwt string) (Caller, error), nonce func(string) string, info []byte) func(string, []byte) ([]byte, error) {
 	return func(op string, text []byte) ([]byte, error) {
 		if op != "CONNECT" || l.p != nil {
@@ -451,7 +451,7 @@ func (l *Link) accepted(admit func(jwt string) (Caller, error), nonce func(strin
 	}
 }
 
-// dialled reads what the peer says of itself where it accepts: INFO, first and again.
+// dialled reads each INFO of a peer that has accepted a connection.
 func (l *Link) dialled(peer string, p Passage) func(string, []byte) ([]byte, error) {
 	return func(op string, text []byte) ([]byte, error) {
 		if op != "INFO" {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// rules are a Passage: whoever is in it hears and publishes on subjects that end so.
+// rules are a Passage for subjects whose last token is in may.
 type rules struct{ may map[string]bool }
 
 func (r *rules) Hears(subject string) (bool, string) {
@@ -35,7 +35,7 @@ func (r *rules) Read(_ string, body []byte) (bool, error) {
 	return false, errors.New("the place cannot be read")
 }
 
-// linkOf is a Link of a peer that has said something, with what was passed on.
+// linkOf is a Link that has read the lines of a peer, with the lines that it has passed on.
 func linkOf(said string, r *rules) (*Link, *bytes.Buffer, error) {
 	var out bytes.Buffer
 	l := newLink(bufio.NewReaderSize(strings.NewReader(said), maxLinkLine), bufio.NewWriter(&out))
@@ -109,7 +109,7 @@ func TestLink(t *testing.T) {
 	}
 }
 
-// What the peer may not hear yet is passed on when it may, and taken back when it may not any more.
+// A subject that the peer may not hear yet is passed on when it may, and taken back when it may not any more.
 func TestALinkKeepsWhatThePeerWants(t *testing.T) {
 	in, said := io.Pipe()
 	got, out := io.Pipe()
@@ -153,7 +153,7 @@ func TestALinkKeepsWhatThePeerWants(t *testing.T) {
 	}
 }
 
-// Whatever a peer says, the server reads lines of the protocol of leafnodes alone, on subjects that the peer may hear or publish on.
+// From any bytes of a peer the server gets lines of the protocol of leafnodes alone, on subjects that the Passage allows.
 func FuzzLink(f *testing.F) {
 	for _, s := range []string{"LS+ x.A\r\n", "LS+ x.B g 1\r\n", "LMSG x.A 2\r\nhi\r\n", "LMSG x.A + r g 2\r\nhi\r\n", "HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", "LMSG place.A 3\r\nnew\r\n", "-ERR 'x'\r\n", "INFO {}\r\n", "LS- x.A\r\n", "LMSG x.B 2\r\nLS+ y.B\r\n"} {
 		f.Add([]byte(s))

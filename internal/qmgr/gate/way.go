@@ -19,7 +19,7 @@ import (
 
 // Peers is for the part of a Config that is of channels alone.
 type Peers struct {
-	// Sign signs the server's nonce with the key that the server trusts: what did not come through this gate has no signature.
+	// Sign signs the server's nonce with the key that the server trusts. A connection past this gate has no such signature.
 	Sign func(nonce string) string
 	// Over is called after the handshake, and returns the connection that carries the protocol.
 	Over func(*tcp.Whole) net.Conn
@@ -35,7 +35,7 @@ type Connection struct {
 	Local   net.Addr // this end of the connection to the server
 }
 
-// run is how a connection is served whose peer dials.
+// run serves a connection that a peer has dialled.
 func (p *Peers) run(client, server net.Conn, info []byte, admit func(string) (Caller, error)) func() error {
 	l := newLink(bufio.NewReaderSize(client, maxLinkLine), bufio.NewWriterSize(server, outBuffer))
 	left := func() {}
@@ -54,7 +54,7 @@ func (p *Peers) run(client, server net.Conn, info []byte, admit func(string) (Ca
 }
 
 // A Way leads a channel that a queue manager dials through Links. It listens on loopback, as a proxy that the server
-// dials through, and takes nobody else's connections.
+// dials through, and refuses all other clients.
 type Way struct {
 	cfg    WayConfig
 	l      net.Listener
@@ -68,7 +68,7 @@ type Way struct {
 // WayConfig says how a Way leads to peers.
 type WayConfig struct {
 	Channel string // its name
-	// Dial connects to an address, shakes hands, and says which queue manager answers there.
+	// Dial connects to an address, shakes hands, and returns the name of the queue manager there.
 	Dial func(ctx context.Context, address string) (conn net.Conn, peer string, err error)
 	// Passage is that of a peer.
 	Passage func(peer string) Passage
@@ -88,7 +88,7 @@ func OpenWay(cfg WayConfig) (*Way, error) {
 	return w, nil
 }
 
-// Proxy is what the server needs to dial through it.
+// Proxy is the address of the proxy, with the name and the password that it asks for.
 func (w *Way) Proxy() (at, user, password string) { return "http://" + w.Addr(), wayUser, w.secret }
 
 // Addr is where it listens.
@@ -141,7 +141,7 @@ func (w *Way) serve(server net.Conn) {
 	}
 	server.SetDeadline(time.Time{})
 	conn, peer, err := w.cfg.Dial(w.ctx, q.Host)
-	if err != nil { // of which WayConfig.Dial has taken note
+	if err != nil { // which WayConfig.Dial has noted
 		io.WriteString(server, "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
 		return
 	}
@@ -181,7 +181,7 @@ const (
 	maxLinkBuffer = 256 << 10 // bytes on their way to the other end of a channel
 )
 
-// readAfter is a connection of which a part was read into a buffer.
+// readAfter is a connection with its first bytes in a buffer.
 type readAfter struct {
 	net.Conn
 	in *bufio.Reader
