@@ -82,20 +82,26 @@ func (i *Identity) SignPlace(p Place) (*Place, error) {
 }
 
 // CheckPlace is nil for a Place that the named identity has signed. The certificate must have been good when the Place was made,
-// and must not be revoked. The error is of KindMalformed or KindDenied.
-func (i *Identity) CheckPlace(p *Place) error {
+// and must not be revoked. CheckPlace returns the KeyHash of the certificate. The error is of KindMalformed or KindDenied.
+func (i *Identity) CheckPlace(p *Place) (key string, err error) {
 	if err := p.check(); err != nil {
-		return err
+		return "", err
 	}
-	public, err := i.proves(p)
+	known, err := i.proves(p)
 	if err != nil {
-		return transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it: %w", p.Who, err)
+		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it: %w", p.Who, err)
 	}
 	sum := sha256.Sum256(p.lines())
-	if !ecdsa.VerifyASN1(public, sum[:], p.Sig) {
-		return transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it", p.Who)
+	if !ecdsa.VerifyASN1(known.public, sum[:], p.Sig) {
+		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it", p.Who)
 	}
-	return nil
+	return known.hash, nil
+}
+
+// Revoked reports whether a certificate, by its KeyHash, was revoked (Distrust).
+func (i *Identity) Revoked(key string) bool {
+	revoked := i.revoked.Load()
+	return revoked != nil && (*revoked)[key]
 }
 
 // A proved has certificates that were verified, by their SHA-256.
@@ -113,8 +119,8 @@ type proof struct {
 	looked time.Time
 }
 
-// proves gives the key that has to have signed a Place.
-func (i *Identity) proves(p *Place) (*ecdsa.PublicKey, error) {
+// proves returns the verified certificate of a Place.
+func (i *Identity) proves(p *Place) (proof, error) {
 	made, now := time.UnixMilli(p.Made), time.Now()
 	sum := sha256.Sum256(p.Chain[0])
 	i.proved.mu.Lock()
@@ -123,7 +129,7 @@ func (i *Identity) proves(p *Place) (*ecdsa.PublicKey, error) {
 	if !ok || now.Sub(known.looked) > provedFor {
 		var err error
 		if known, err = i.prove(p.Chain, made); err != nil {
-			return nil, err
+			return proof{}, err
 		}
 		known.looked = now
 		i.proved.mu.Lock()
@@ -133,16 +139,15 @@ func (i *Identity) proves(p *Place) (*ecdsa.PublicKey, error) {
 		i.proved.all[sum] = known
 		i.proved.mu.Unlock()
 	}
-	revoked := i.revoked.Load()
 	switch {
 	case known.name != p.Who:
-		return nil, fmt.Errorf("the certificate is that of %s", known.name)
-	case revoked != nil && (*revoked)[known.hash]:
-		return nil, fmt.Errorf("its certificate was revoked")
+		return proof{}, fmt.Errorf("the certificate is that of %s", known.name)
+	case i.Revoked(known.hash):
+		return proof{}, fmt.Errorf("its certificate was revoked")
 	case made.Before(known.from.Add(-time.Hour)) || made.After(known.to.Add(time.Hour)):
-		return nil, fmt.Errorf("its certificate was not good at that time")
+		return proof{}, fmt.Errorf("its certificate was not good at that time")
 	}
-	return known.public, nil
+	return known, nil
 }
 
 func (i *Identity) prove(ders [][]byte, at time.Time) (proof, error) {

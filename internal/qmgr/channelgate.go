@@ -87,6 +87,9 @@ func (c *Channels) open() error {
 				return gate.Caller{}, err
 			}
 			role, err := fits(name, token, c.s.account.Load())
+			if err == nil {
+				err = c.places.spells(name.Name)
+			}
 			if err == nil && role != roles.Channel {
 				err = transfer.Errorf(transfer.KindDenied, "%s shows a JWT that is not for channels", name)
 			}
@@ -142,6 +145,9 @@ func (c *Channels) dial(ctx context.Context, ch *Channel, address string) (net.C
 	}
 	raw.SetDeadline(time.Time{})
 	name, err := self.Peer(conn.ConnectionState())
+	if err == nil {
+		err = c.places.spells(name.Name)
+	}
 	if err != nil {
 		raw.Close()
 		return nil, "", err

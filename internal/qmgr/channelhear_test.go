@@ -10,6 +10,7 @@ import (
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -123,6 +124,14 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	if r := ask("TWO", good); r.Error != nil || r.Stored != 2 {
 		t.Errorf("a batch with its proofs is refused: %+v", r)
 	}
+	pipe := batch{V: 1, Messages: []forwarded{{Subject: wire.EventSubject(transfer.StreamAgentOf("bob", 1))}}, Proofs: good.Proofs}
+	if r := ask("TWO", pipe); r.Error != nil || r.Stored != 1 {
+		t.Errorf("a message of a pipe of bob is refused: %+v", r)
+	}
+	pipe.Messages[0].Subject = wire.EventSubject(transfer.StreamAgentOf("eve", 1))
+	if r := ask("TWO", pipe); r.Error == nil || r.Stored != 0 {
+		t.Error("a message of a pipe of eve is handed on with bob's proof")
+	}
 	if r := ask("THREE", good); r.Error == nil {
 		t.Error("THREE hands on messages that TWO has taken")
 	}
@@ -205,6 +214,27 @@ func TestPlacesAreSigned(t *testing.T) {
 		t.Errorf("ALPHA has left TWO: %t, and THREE: %t", two.ended, three.ended)
 	}
 	take(good, false) // TWO has the statement of before, and plays it again
+	take(placedAt(t, bob, "TWO", now), true)
+	if at := p.where(string(transfer.StreamAgentOf("bob", 7))); at != "TWO" {
+		t.Errorf("a pipe of bob is at %q", at)
+	}
+	if at := p.where(string(transfer.StreamAgentOf("eve", 7))); at != "" {
+		t.Errorf("a pipe of eve is at %q", at)
+	}
+	gamma := authoritytest.Identity(t, a, identity.Agent, "GAMMA", roles.Agent)
+	take(placedAt(t, gamma, "TWO", now), true)
+	take(placedAt(t, gamma, "TWO", now.Add(time.Second)), false) // too soon
+	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(gamma.Certificate().Leaf)})
+	p.forget(time.Now())
+	p.mu.Lock()
+	revoked := p.all["GAMMA"].at["TWO"]
+	p.mu.Unlock()
+	if !revoked.ended {
+		t.Error("the place of a revoked agent counts")
+	}
+	if p.spells("one") == nil || p.spells("ONE") != nil || p.spells("three") != nil || p.spells("THREE") == nil {
+		t.Error("two queue managers have one token")
+	}
 	p.forget(now.Add(placeLife + time.Minute))
 	take(said, false) // likewise where it has ended
 	p.mu.Lock()

@@ -42,7 +42,8 @@ const (
 )
 
 func newPassage(at *places, peer string) *passage {
-	return &passage{at, transfer.Token(peer), rate.NewLimiter(placesASecond, placesAtOnce)}
+	token := transfer.Token(peer)
+	return &passage{at, token, at.limiterOf(token)}
 }
 
 // watchers see the live figures of all transfers.
@@ -60,7 +61,7 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 	literal := func(n int) bool { return n < len(t) && t[n] != "*" && t[n] != ">" }
 	of := func(n int) (bool, string) { return literal(n) && p.at.behind(p.peer, t[n]), t[n] }
 	switch kind := t[1]; {
-	case kind == "trust" && len(t) == 2, kind == "claims" && len(t) == 2, kind == "manager" && len(t) == 3, kind == "place" && len(t) == 3:
+	case signed(kind) && len(t) == 2, kind == "manager" && len(t) == 3, kind == "place" && len(t) == 3:
 		return true, ""
 	case kind == "ask" && len(t) == 4 && t[2] != wire.Manager && t[2] != wire.Up && literal(2), kind == "reply" && len(t) == 4 && literal(2):
 		return of(2)
@@ -85,6 +86,9 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 	return false, ""
 }
 
+// signed reports whether the authority has signed the messages of a kind.
+func signed(kind string) bool { return kind == "trust" || kind == "claims" }
+
 // loopSubject begins the subjects that show servers a loop of channels.
 const loopSubject = "$LDS."
 
@@ -103,7 +107,7 @@ func (p *passage) Says(subject, reply string) bool {
 		return false
 	}
 	switch {
-	case (kind == "trust" || kind == "claims") && len(t) == 2, kind == "place" && len(t) == 3:
+	case signed(kind) && len(t) == 2, kind == "place" && len(t) == 3:
 		return true
 	case kind == "reply" && len(t) == 4, kind == "data" && len(t) == 5:
 		return p.at.behind(p.peer, t[3])

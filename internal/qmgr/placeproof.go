@@ -17,7 +17,10 @@ import (
 func (p *places) proofOf(token string) json.RawMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.own[token]
+	if own := p.own[token]; own != nil || !transfer.AgentName(token).Stream() {
+		return own
+	}
+	return p.own[p.streams[beginning(token)]]
 }
 
 // proves is nil if one of the places shows that an identity was at the queue manager from, or at another member of its cluster. The
@@ -26,7 +29,7 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 	var err error
 	for _, said := range all {
 		x, made, rerr := readPlace(said)
-		if rerr != nil || x.Who.Role == identity.Manager || x.Who.Token() != token {
+		if rerr != nil || !speaksAs(x.Who, token) {
 			continue
 		}
 		now := time.Now()
@@ -34,7 +37,7 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 			err = transfer.Errorf(transfer.KindClock, "the place of %s at queue manager %s is too old, or of a time to come", x.Who, x.At)
 			continue
 		}
-		if _, err = p.check(&x); err != nil {
+		if _, _, err = p.check(&x); err != nil {
 			continue
 		}
 		at := transfer.Token(x.At)
@@ -50,6 +53,11 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 		err = transfer.Errorf(transfer.KindDenied, "no place shows that %.200q was at queue manager %s", token, from)
 	}
 	return err
+}
+
+// speaksAs reports whether a token is that of an identity, or of a pipe of the user that it is.
+func speaksAs(who identity.Name, token string) bool {
+	return who.Role != identity.Manager && who.Token() == token || who.Role == identity.User && transfer.AgentName(token).StreamOf(who.Name)
 }
 
 // keptPlaces is the content of the file.

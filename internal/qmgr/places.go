@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	"golang.org/x/time/rate"
 
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
@@ -28,8 +29,13 @@ const (
 	// Commands are kept for 14 days.
 	placeProof = 15 * 24 * time.Hour
 
+	// placeSoon is how long after a place no other one of the identity at the same queue manager is taken: commands in a loop
+	// cost one place.
+	placeSoon = 30 * time.Second
+
 	maxPlace       = 8 << 10 // bytes of a place
 	maxPlacesOfOne = 16      // places of one identity, ended ones included
+	placesAtATime  = 64      // places in one answer of a queue manager
 	maxWays        = 8       // channels between a queue manager and the farthest other one
 	maxOwnPlaces   = 100_000 // places that are kept as proofs
 	placesFile     = "places.json"
@@ -60,6 +66,9 @@ type places struct {
 	crowd    map[string]map[roles.Role]bool       // by the token of a peer, the roles behind it; nil: to be found
 	own      map[string]json.RawMessage           // by token, proofs of clients
 	kept     map[string]int64                     // by token, the times of the proofs in the file
+	names    map[string]string                    // by token, the names of queue managers
+	fresh    map[string]*rate.Limiter             // by the token of a peer, of places to check
+	streams  map[string]string                    // by the beginning of the names of a user's pipes, the user's token
 	arrivals uint64                               // counts new queue managers, to order them
 	turned   chan struct{}                        // has one when a channel has come up or gone
 }
@@ -67,6 +76,7 @@ type places struct {
 // A linkedPeer is a connection of a channel.
 type linkedPeer struct {
 	gate.Connection
+	began time.Time
 	asked bool // its queue manager has been asked for the places that it knows
 }
 
@@ -78,11 +88,13 @@ type whereabouts struct {
 	seen   time.Time         // when it came
 	gone   bool              // the identity was elsewhere once: messages for it may have been handed on
 	role   roles.Role
+	key    string // identity.KeyHash of the certificate that has signed the latest place
 }
 
 // placed is a place. One that has ended is remembered while a queue manager could replay it.
 type placed struct {
 	made   int64
+	came   time.Time
 	until  time.Time // when it ends
 	ended  bool
 	member bool
@@ -100,12 +112,14 @@ func (x *placed) ends(now time.Time) (did, gone bool) {
 type joined struct {
 	at      map[string]placed
 	cluster string // as it says itself
+	key     string // likewise
 	number  uint64 // the order of arrival
 }
 
 func newPlaces(s *Server) *places {
 	p := &places{guard: s.cfg.Guard, self: transfer.Token(s.cfg.Name), domain: s.cfg.domain(), log: s.cfg.Log, admission: s.account.Load, path: filepath.Join(s.cfg.Dir, placesFile),
-		all: map[string]*whereabouts{}, managers: map[string]*joined{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, turned: make(chan struct{}, 1)}
+		all: map[string]*whereabouts{}, managers: map[string]*joined{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, turned: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, streams: map[string]string{},
+		names: map[string]string{transfer.Token(s.cfg.Name): s.cfg.Name}}
 	p.mate = func(token string) bool {
 		if s.member == nil {
 			return false
@@ -131,14 +145,29 @@ func (p *places) take(said []byte) (x identity.Place, fresh bool, err error) {
 	if p.known(&x) {
 		return x, false, nil
 	}
-	role, err := p.check(&x)
+	role, key, err := p.check(&x)
 	if err != nil {
 		return x, false, err
 	}
 	if x.Who.Role == identity.Manager {
-		return x, p.join(&x, said, now), nil
+		if err := p.spells(x.Who.Name); err != nil {
+			return x, false, err
+		}
+		return x, p.join(&x, key, said, now), nil
 	}
-	return x, p.put(x.Who.Token(), &x, role, said, now), nil
+	return x, p.put(x.Who.Token(), &x, role, key, said, now), nil
+}
+
+// spells is nil unless two queue managers have names with one token, such as qm and QM. Then it is nil for the first one.
+func (p *places) spells(name string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	token := transfer.Token(name)
+	if first, ok := p.names[token]; ok && first != name {
+		return transfer.Errorf(transfer.KindConflict, "two queue managers are called %s and %s", first, name)
+	}
+	p.names[token] = name
+	return nil
 }
 
 func readPlace(said []byte) (x identity.Place, made time.Time, err error) {
@@ -151,29 +180,28 @@ func readPlace(said []byte) (x identity.Place, made time.Time, err error) {
 	return x, time.UnixMilli(x.Made), nil
 }
 
-// check checks the signature of a place, and returns the role of its author.
-func (p *places) check(x *identity.Place) (roles.Role, error) {
-	if err := p.guard.Identity.CheckPlace(x); err != nil {
-		return "", err
+// check checks the signature of a place, and returns the role of its author and the KeyHash of the author's certificate.
+func (p *places) check(x *identity.Place) (role roles.Role, key string, err error) {
+	if key, err = p.guard.Identity.CheckPlace(x); err != nil {
+		return "", "", err
 	}
 	switch {
 	case x.Who.Role == identity.Agent:
-		return roles.Agent, nil
+		return roles.Agent, key, nil
 	case x.Who.Role != identity.User:
-		return roles.Role(x.Who.Role), nil
+		return roles.Role(x.Who.Role), key, nil
 	case x.JWT == "":
-		return roles.User, nil
+		return roles.User, key, nil
 	}
 	a := p.admission()
-	role, err := fits(x.Who, x.JWT, a)
-	if err != nil {
-		return "", err
+	if role, err = fits(x.Who, x.JWT, a); err != nil {
+		return "", "", err
 	}
 	u, err := jwt.DecodeUserClaims(x.JWT)
 	if err != nil || a.account.IsClaimRevoked(u) || u.Expires > 0 && time.Since(time.Unix(u.Expires, 0)) > maxClockOff {
-		return "", transfer.Errorf(transfer.KindDenied, "the JWT of %s has ended or was revoked", x.Who)
+		return "", "", transfer.Errorf(transfer.KindDenied, "the JWT of %s has ended or was revoked", x.Who)
 	}
-	return role, nil
+	return role, key, nil
 }
 
 // known reports whether a place is no newer than the known one at the same queue manager.
@@ -186,11 +214,15 @@ func (p *places) known(x *identity.Place) bool {
 		return m != nil && m.at[at].made >= x.Made
 	}
 	w := p.all[x.Who.Token()]
-	return w != nil && w.at[at].made >= x.Made
+	if w == nil {
+		return false
+	}
+	pl := w.at[at]
+	return pl.made >= x.Made || w.newest == at && !pl.ended && time.Since(pl.came) < placeSoon
 }
 
 // put takes the place of an identity other than a queue manager, and reports whether it was new.
-func (p *places) put(token string, x *identity.Place, role roles.Role, said []byte, now time.Time) bool {
+func (p *places) put(token string, x *identity.Place, role roles.Role, key string, said []byte, now time.Time) bool {
 	at, left := transfer.Token(x.At), transfer.Token(x.Left)
 	p.mu.Lock()
 	w := p.all[token]
@@ -216,11 +248,18 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, said []by
 		return false
 	}
 	changed := !before || was.ended || w.role != role
-	w.role = role
-	w.at[at] = placed{made: x.Made, until: untilOf(x, now), said: said}
+	if w.role != role {
+		p.crowd = nil
+	}
+	w.role, w.key = role, key
+	if x.Who.Role == identity.User {
+		p.streams[streamsOf(x.Who.Name)] = token
+	}
+	w.at[at] = placed{made: x.Made, came: now, until: untilOf(x, now), said: said}
 	if old := w.at[left]; x.Left != "" && left != at && old.made < x.Made {
 		changed = changed || old.made > 0 && !old.ended
 		w.at[left] = placed{made: x.Made, until: now, ended: true}
+		p.crowd = nil
 	}
 	for len(w.at) > maxPlacesOfOne {
 		oldest := at
@@ -230,6 +269,15 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, said []by
 			}
 		}
 		delete(w.at, oldest)
+		p.crowd = nil
+	}
+	if p.ways == nil {
+		p.crowd = nil
+	}
+	for peer := range p.ways[at] {
+		if p.crowd != nil {
+			p.joins(peer, role)
+		}
 	}
 	if x.Made > w.made {
 		w.newest, w.made, w.seen = at, x.Made, now
@@ -245,6 +293,31 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, said []by
 	return true
 }
 
+// streamsOf is the beginning of the names of all pipes of a user (transfer.StreamAgentOf).
+func streamsOf(user string) string { return beginning(string(transfer.StreamAgentOf(user, 0))) }
+
+func beginning(stream string) string { return stream[:len(stream)-2] }
+
+// find finds the whereabouts of a token. A pipe without places of its own is at those of its user. p.mu is held.
+func (p *places) find(token string) *whereabouts {
+	w := p.all[token]
+	if w == nil && transfer.AgentName(token).Stream() {
+		w = p.all[p.streams[beginning(token)]]
+	}
+	return w
+}
+
+// limiterOf bounds the places of a peer that are checked, over all its connections.
+func (p *places) limiterOf(peer string) *rate.Limiter {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fresh[peer] == nil {
+		p.fresh[peer] = rate.NewLimiter(placesASecond, placesAtOnce)
+	}
+	return p.fresh[peer]
+}
+
+// untilOf is the end of a place that has come now.
 func untilOf(x *identity.Place, now time.Time) time.Time {
 	life := placeLife
 	if x.Member {
@@ -254,7 +327,7 @@ func untilOf(x *identity.Place, now time.Time) time.Time {
 }
 
 // join takes the place of a queue manager, and reports whether it was new.
-func (p *places) join(x *identity.Place, said []byte, now time.Time) bool {
+func (p *places) join(x *identity.Place, key string, said []byte, now time.Time) bool {
 	token, at := transfer.Token(x.Who.Name), transfer.Token(x.At)
 	p.mu.Lock()
 	m := p.managers[token]
@@ -273,7 +346,7 @@ func (p *places) join(x *identity.Place, said []byte, now time.Time) bool {
 		return false
 	}
 	changed := !before || was.ended || was.member != x.Member || m.cluster != x.Cluster
-	m.cluster = x.Cluster
+	m.cluster, m.key = x.Cluster, key
 	m.at[at] = placed{made: x.Made, until: untilOf(x, now), member: x.Member, said: said}
 	if changed {
 		p.ways = nil
@@ -292,7 +365,6 @@ const anyone = "*"
 func (p *places) changed(tokens ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.crowd = nil
 	for _, links := range p.links {
 		for l := range links {
 			l.Changed(tokens...)
@@ -307,7 +379,7 @@ func (p *places) hear(token, at string, now time.Time) (came bool) {
 	w := p.all[token]
 	came = w == nil || w.newest != at
 	p.mu.Unlock()
-	p.put(token, &identity.Place{At: at, Left: p.where(token), Made: now.UnixMilli()}, roles.Agent, nil, now)
+	p.put(token, &identity.Place{At: at, Left: p.where(token), Made: now.UnixMilli()}, roles.Agent, "", nil, now)
 	return came && !p.here(at)
 }
 
@@ -315,7 +387,7 @@ func (p *places) hear(token, at string, now time.Time) (came bool) {
 func (p *places) where(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.all[token]; w != nil {
+	if w := p.find(token); w != nil {
 		return w.newest
 	}
 	return ""
@@ -353,7 +425,7 @@ func (p *places) linked(l *gate.Link, c gate.Connection) (left func()) {
 			if p.links[peer] == nil {
 				p.links[peer] = map[*gate.Link]linkedPeer{}
 			}
-			p.links[peer][l] = linkedPeer{Connection: c}
+			p.links[peer][l] = linkedPeer{Connection: c, began: time.Now()}
 		} else if delete(p.links[peer], l); len(p.links[peer]) == 0 {
 			delete(p.links, peer)
 		}
@@ -376,7 +448,7 @@ func (p *places) walk() {
 	if p.ways != nil {
 		return
 	}
-	p.ways, p.domains = map[string]map[string]bool{}, map[string]string{}
+	p.ways, p.domains, p.crowd = map[string]map[string]bool{}, map[string]string{}, nil
 	for peer := range p.links {
 		p.ways[peer] = map[string]bool{peer: true}
 	}
@@ -442,7 +514,7 @@ func (p *places) behind(peer, token string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.walk()
-	return p.isBehind(peer, p.all[token])
+	return p.isBehind(peer, p.find(token))
 }
 
 func (p *places) isBehind(peer string, w *whereabouts) bool {
@@ -470,15 +542,20 @@ func (p *places) anyBehind(peer string, of ...roles.Role) bool {
 					continue
 				}
 				for peer := range p.ways[at] {
-					if p.crowd[peer] == nil {
-						p.crowd[peer] = map[roles.Role]bool{}
-					}
-					p.crowd[peer][w.role] = true
+					p.joins(peer, w.role)
 				}
 			}
 		}
 	}
 	return slices.ContainsFunc(of, func(r roles.Role) bool { return p.crowd[peer][r] })
+}
+
+// joins notes that an identity of a role is behind the channel to a peer. p.mu is held.
+func (p *places) joins(peer string, role roles.Role) {
+	if p.crowd[peer] == nil {
+		p.crowd[peer] = map[roles.Role]bool{}
+	}
+	p.crowd[peer][role] = true
 }
 
 // leadsTo reports whether the channel to a peer leads to a queue manager, by its token.
@@ -522,23 +599,27 @@ func (p *places) forget(now time.Time) {
 		most = agentAway
 	}
 	for token, w := range p.all {
-		if endAll(w.at, now) {
+		if endAll(w.at, now, p.revoked(w.key)) {
 			gone = append(gone, token)
 		}
 		if now.Sub(w.seen) > most {
 			delete(p.all, token)
+			maps.DeleteFunc(p.streams, func(_, user string) bool { return user == token })
 			gone = append(gone, token)
 		}
 	}
 	graph := false
 	for token, m := range p.managers {
-		graph = endAll(m.at, now) || graph
+		graph = endAll(m.at, now, p.revoked(m.key)) || graph
 		if len(m.at) == 0 {
 			delete(p.managers, token)
 		}
 	}
 	if graph {
 		p.ways = nil
+	}
+	if len(gone) > 0 {
+		p.crowd = nil
 	}
 	p.mu.Unlock()
 	switch {
@@ -549,9 +630,15 @@ func (p *places) forget(now time.Time) {
 	}
 }
 
-// endAll ends places after their time, and reports whether one ended.
-func endAll(at map[string]placed, now time.Time) (some bool) {
+// revoked reports whether a certificate was revoked, by its identity.KeyHash.
+func (p *places) revoked(key string) bool { return p.guard != nil && p.guard.Identity.Revoked(key) }
+
+// endAll ends places after their time, or all of them, and reports whether one ended.
+func endAll(at map[string]placed, now time.Time, all bool) (some bool) {
 	for manager, x := range at {
+		if all && !x.ended && x.until.After(now) {
+			x.until = now.Add(-1)
+		}
 		did, gone := x.ends(now)
 		some = some || did
 		if at[manager] = x; gone {
@@ -565,13 +652,20 @@ func endAll(at map[string]placed, now time.Time) (some bool) {
 func (p *places) after(key string, most int) (all []json.RawMessage, last string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var keys []string
+	var keys []string // the first ones
 	said := map[string]json.RawMessage{}
 	add := func(kind, token string, at map[string]placed) {
 		for manager, pl := range at {
-			if k := kind + " " + token + " " + manager; k > key && pl.said != nil && !pl.ended {
-				keys = append(keys, k)
-				said[k] = pl.said
+			k := kind + " " + token + " " + manager
+			if k <= key || pl.said == nil || pl.ended || len(keys) > placesAtATime && k > keys[placesAtATime] {
+				continue
+			}
+			n, _ := slices.BinarySearch(keys, k)
+			keys = slices.Insert(keys, n, k)
+			said[k] = pl.said
+			if len(keys) > placesAtATime+1 {
+				delete(said, keys[placesAtATime+1])
+				keys = keys[:placesAtATime+1]
 			}
 		}
 	}
@@ -581,9 +675,8 @@ func (p *places) after(key string, most int) (all []json.RawMessage, last string
 	for token, w := range p.all {
 		add("1", token, w.at)
 	}
-	slices.Sort(keys)
-	for _, k := range keys {
-		if most -= len(said[k]); most < 0 && len(all) > 0 {
+	for n, k := range keys {
+		if most -= len(said[k]); n == placesAtATime || most < 0 && n > 0 {
 			return all, last
 		}
 		all, last = append(all, said[k]), k

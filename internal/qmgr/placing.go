@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -35,6 +36,7 @@ const (
 	placesPart  = 32 << 10         // bytes of a part
 	placesWait  = 10 * time.Second // for a part
 	placesAgain = time.Second
+	placesPeers = 32          // queue managers that are asked at once
 	placesQuiet = 5           // questions without an answer, before that is logged
 	placesKeep  = time.Minute // between two looks whether the file is to be written
 )
@@ -94,18 +96,27 @@ func (f *forwarder) came(m *nats.Msg) {
 // place publishes the places of this queue manager, and asks new peers for the places that they know, until stop.
 func (f *forwarder) place() {
 	f.places.read()
-	said, kept, failed := map[string]time.Time{}, time.Now(), 0
+	said, kept := map[string]time.Time{}, time.Now()
+	type answer struct {
+		peer  string
+		began time.Time
+		err   error
+	}
+	answers, busy, failed := make(chan answer, placesPeers), map[string]bool{}, map[string]int{}
 	for {
-		for peer, name := range f.places.unasked() {
-			if err := f.askPlaces(peer); err != nil {
-				if failed++; failed <= placesQuiet { // interest takes a moment to pass a channel
-					continue
-				}
-				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", name, "error", err)
-			} else {
-				failed = 0
-				f.places.asked(peer)
+		for peer := range f.places.unasked() {
+			if busy[peer] || len(busy) == placesPeers {
+				continue
 			}
+			busy[peer] = true
+			began := time.Now()
+			f.tasks.Go(func() {
+				err := f.askPlaces(peer)
+				if err != nil {
+					f.pause(placesAgain)
+				}
+				answers <- answer{peer, began, err}
+			})
 		}
 		f.tellJoined(said)
 		if time.Since(kept) > placesKeep {
@@ -113,6 +124,14 @@ func (f *forwarder) place() {
 			kept = time.Now()
 		}
 		select {
+		case a := <-answers:
+			delete(busy, a.peer)
+			if a.err == nil {
+				delete(failed, a.peer)
+				f.places.asked(a.peer, a.began)
+			} else if failed[a.peer]++; failed[a.peer] > placesQuiet { // interest takes a moment to pass a channel
+				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.peer, "error", a.err)
+			}
 		case <-time.After(placesAgain):
 		case <-f.places.turned:
 		case <-f.ctx.Done():
@@ -187,8 +206,6 @@ func (f *forwarder) askPlaces(peer string) error {
 }
 
 func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
-	ctx, cancel := context.WithTimeout(f.ctx, placesWait)
-	defer cancel()
 	nc := f.own.conn()
 	sub, err := nc.SubscribeSync(wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)))
 	if err != nil {
@@ -200,7 +217,9 @@ func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 	}
 	var g gathering
 	for {
+		ctx, cancel := context.WithTimeout(f.ctx, placesWait)
 		m, err := sub.NextMsgWithContext(ctx)
+		cancel()
 		switch {
 		case err != nil:
 			return err
@@ -230,27 +249,26 @@ func (p *places) peers() map[string]bool {
 	return all
 }
 
-// unasked are the tokens and names of peers that have a new connection and were not asked for places since.
-func (p *places) unasked() map[string]string {
+// unasked are the tokens of peers that have a new connection and were not asked for places since.
+func (p *places) unasked() map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := map[string]string{}
+	all := map[string]bool{}
 	for peer, links := range p.links {
 		for _, c := range links {
-			if !c.asked {
-				all[peer] = c.Peer
-			}
+			all[peer] = all[peer] || !c.asked
 		}
 	}
+	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
 	return all
 }
 
-// asked notes that a peer was asked.
-func (p *places) asked(peer string) {
+// asked notes that a peer was asked, from a time on.
+func (p *places) asked(peer string, from time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l, c := range p.links[peer] {
-		c.asked = true
+		c.asked = c.asked || c.began.Before(from)
 		p.links[peer][l] = c
 	}
 }
