@@ -75,9 +75,11 @@ test-clusters: ## run the tests of several queue managers and of standbys, which
 	$(TESTS) -run '$(CLUSTERED)' ./test/flow ./internal/qmgr
 
 # The detector slows a test down by five to ten times. It is run a few packages at a time, so that
-# no test waits for a processor until it gives up.
+# no test waits for a processor until it gives up. The named file has the reason of each report that is left out.
+DETECT := CGO_ENABLED=1 GORACE=suppressions=$(CURDIR)/.ci/race.suppressions
+
 race: cc ## run all tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -count=1 -vet=off -timeout 60m -p 2 ./...
+	$(DETECT) $(GO) test -race -count=1 -vet=off -timeout 60m -p 2 ./...
 
 # RACED are the packages in which goroutines meet; the one that takes longest begins first. RACE_SKIPPED are their tests that take longest under the
 # detector and are left to make race: -skip has go test leave them out, and the first line names them.
@@ -86,7 +88,7 @@ RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeB
 
 race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)
 	@echo "== race detector: $(RACED)"; echo "== left to make race: $(or $(RACE_SKIPPED),nothing)"
-	CGO_ENABLED=1 $(GO) test -race -count=1 -vet=off -timeout 15m $(if $(RACE_SKIPPED),-skip '$(RACE_SKIPPED)') $(RACED)
+	$(DETECT) $(GO) test -race -count=1 -vet=off -timeout 15m $(if $(RACE_SKIPPED),-skip '$(RACE_SKIPPED)') $(RACED)
 
 cc:
 	@command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || { \

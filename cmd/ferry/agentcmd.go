@@ -17,6 +17,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/clock"
 	"ferry/internal/identity"
+	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -221,6 +222,9 @@ func newCoordination() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")
+			}
+			if err := keyfile.Own(filepath.Join(dir, "audit")); err != nil {
+				return err
 			}
 			told, log, stop, err := lf.serve(cmd)
 			if err != nil {

@@ -147,7 +147,8 @@ func newAuditFind() *cobra.Command {
 	c := &cobra.Command{Use: "find PATTERN", SuggestFor: []string{"search", "grep"}, Short: "Find files by name, newest first: did they arrive, when, from whom, with which digest",
 		Long: `Finds the files that were transferred under a name: their last name at either end,
 or the whole path where the pattern has a '/'. * and ? stand for any characters, also
-for '/'. What failed is found, too. Result code 26: there is none.`,
+for '/'. What failed is found, too. The agents of the transfer answer: the destination,
+and the source where the destination is a pipe. Result code 26: there is none.`,
 		Example: "  ferry audit find pay-1234.xml\n  ferry audit find '*.xml' --agent BETA --since 18:00\n  ferry audit find '/srv/in/*'",
 		Args:    oneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
 			filter, err := f.filter(time.Now())

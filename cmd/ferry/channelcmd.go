@@ -39,6 +39,7 @@ type upAnswer struct {
 	V        int                 `json:"v"`
 	Agents   map[string]bool     `json:"agents"`             // name, ready
 	Starting bool                `json:"starting,omitempty"` // coordination has not been started yet
+	Degraded string              `json:"degraded,omitempty"` // why coordination does not run
 	Channels []qmgr.ChannelState `json:"channels,omitempty"`
 	Error    *transfer.Error     `json:"error,omitempty"`
 }
@@ -53,6 +54,7 @@ type upDesk struct {
 	rules func() (*trust.Document, error) // nil: anybody may do anything
 	ready map[string]*atomic.Bool         // agents
 	begun atomic.Bool                     // coordination has been started, or is not to be
+	away  atomic.Pointer[error]           // why coordination does not run, though it is to
 }
 
 // openDesk answers for as long as the connection is there.
@@ -78,9 +80,24 @@ func (d *upDesk) asked(m qmgr.Message) {
 		ans.Agents[n] = r.Load()
 	}
 	ans.Channels = d.links.List()
+	if why := d.away.Load(); why != nil {
+		ans.Degraded = coordinationAway
+		if d.rules == nil || d.mayChange(asker) == nil { // names of files are for administrators
+			ans.Degraded = "coordination is degraded: " + (*why).Error()
+		}
+	}
 	if data, err := json.Marshal(ans); err == nil {
 		d.conn.Answer(asker, m.Reply, data) // or nobody of ours asks
 	}
+}
+
+// tell says why coordination does not run; nil: it does.
+func (d *upDesk) tell(why error) {
+	if why == nil {
+		d.away.Store(nil)
+		return
+	}
+	d.away.Store(&why)
 }
 
 // change does what somebody asks for who may.

@@ -120,6 +120,9 @@ func (h *home) user() error {
 		h.log.Warn("identities of this user that have ended are not removed", "error", err)
 	}
 	dir, err := store.Dir(h.Network())
+	if os.Geteuid() == 0 && errors.As(err, new(*keyfile.ForeignError)) { // a HOME that is not root's
+		return err
+	}
 	if err != nil { // as of a service that may write nowhere else
 		h.log.Warn("this user gets no identity: it cannot be kept", "error", err)
 		return nil
@@ -236,13 +239,13 @@ func putAside(path string) error {
 
 // Enrol is the authority's, with whom nobody may trust told at once: a name may get new keys by
 // it, unless something of it runs, which would be cut off by that.
-func (h *home) Enrol(secret string, w authority.Wish) (identity.Grant, error) {
-	if name, ok := h.Replaces(secret, w); ok {
+func (h *home) Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error) {
+	if name, ok := h.Replaces(secret, as, w); ok {
 		if err := h.lives(name); err != nil {
 			return identity.Grant{}, err
 		}
 	}
-	g, err := h.Authority.Enrol(secret, w)
+	g, err := h.Authority.Enrol(secret, as, w)
 	if err == nil {
 		h.changed()
 	}
@@ -281,7 +284,7 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep}, nil
+	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
 }
 
 // attend has the authority answer until stop, over the queue manager and, while a token is
@@ -385,12 +388,12 @@ func forgetAddresses(listen string) error {
 	return store.Know("", listen)
 }
 
-// document is the newest trust document; nil, of none.
+// document is the newest rules document; nil, of none.
 func (h *home) document() (*trust.Document, error) {
 	if h == nil {
 		return nil, nil
 	}
-	doc, err := h.Trust()
+	doc, err := h.Trust(trust.Rules)
 	if err != nil {
 		return nil, err
 	}
@@ -441,7 +444,7 @@ func tellManagers(conn *qmgr.Conn, claims roles.Claims) error {
 
 // distrust tells everybody whom nobody may trust.
 func (h *home) distrust(w *way) error {
-	doc, err := h.Trust()
+	doc, err := h.Trust(trust.Keys)
 	if err != nil {
 		return err
 	}
@@ -459,7 +462,11 @@ func (h *home) distrust(w *way) error {
 		i.Trusting(d.Roots)
 	}
 	h.mu.Unlock()
-	return w.conn.Publish(wire.Trust, doc)
+	rules, err := h.Trust(trust.Rules)
+	if err == nil {
+		err = w.conn.Publish(wire.Rules, rules)
+	}
+	return errors.Join(err, w.conn.Publish(wire.Trust, doc))
 }
 
 // settled is how long the process must have run, and by how much at most the host's clock may have

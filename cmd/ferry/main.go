@@ -48,6 +48,7 @@ func exitCode(err error, stderr io.Writer) int {
 		return int(code)
 	}
 
+	err = asOwner(err, os.Args)
 	explain(stderr, err)
 	var sig signalError
 	if errors.As(err, &sig) {

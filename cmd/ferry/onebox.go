@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/client"
+	"ferry/internal/keyfile"
 	"ferry/internal/onebox"
 	"ferry/internal/transfer"
 )
@@ -50,6 +51,9 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 // ends with a signal, or when an agent has lost its directory.
 func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *onebox.Box) error) error {
 	home, err := stateDir()
+	if err == nil {
+		err = keyfile.Own(home)
+	}
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type outpost struct {
 	dir   string            // of `ferry up`
 	store *identities.Store // of the OS user; nil: he has no state directory
 	qm    *identity.Identity
-	held  *trust.Holder
+	held  *trust.Holder // of rules documents
 	tasks sync.WaitGroup
 
 	server *qmgr.Server
@@ -41,7 +41,7 @@ type outpost struct {
 	all []*identity.Identity // of what runs here
 }
 
-// fileNote has the newest trust document, beside the queue manager's identity.
+// fileNote has the newest rules document, beside the queue manager's identity.
 const fileNote = "trust.note"
 
 // outpost starts a queue manager that has joined a network.
@@ -83,7 +83,7 @@ func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, erro
 	o.qm, err = stored(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindDenied, "queue manager %s has no identity, and the authority that could issue one is elsewhere", name).
-			WithHint("have a token made with `ferry token create --qm " + name + "`, or take the one that `ferry authority run` writes at its first start, and give it with --join FILE")
+			WithHint("have an administrator make a token with `ferry token create --qm " + name + "`, or take the one that `ferry authority run` writes at its first start, and give it with --join FILE")
 	}
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (o *outpost) openNote(path string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	o.held, err = trust.NewHolder(o.qm.Trust(), o.qm.Name().Network, kept)
+	o.held, err = trust.NewHolder(o.qm.Trust(), o.qm.Name().Network, trust.Rules, kept)
 	return err
 }
 
@@ -215,7 +215,7 @@ func (o *outpost) attend(listen string) error {
 	if o.conn, err = qmgr.Connect(o.ctx, qmgr.ConnConfig{Server: o.server, Name: "ferry queue manager", Identity: o.qm, Early: true, Log: o.log}); err != nil {
 		return err
 	}
-	stop, err := o.conn.Subscribe(wire.Trust, func(m qmgr.Message) { o.heard(m.Data) })
+	stop, err := o.conn.Subscribe(wire.Rules, func(m qmgr.Message) { o.heard(m.Data) })
 	if err != nil {
 		return err
 	}
@@ -279,7 +279,11 @@ func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, er
 	defer conn.Close()
 	for said := false; ; said = true {
 		i, err := enrolHere(o.ctx, conn, path, name)
-		if k := transfer.KindOf(err); k != transfer.KindUnreachable && k != transfer.KindTimeout {
+		k := transfer.KindOf(err)
+		if k == transfer.KindDenied && name.Role == identity.Coordination {
+			return nil, transfer.AsError(err).WithHint("give --coordination none, or log in as an administrator: `ferry login --join FILE`")
+		}
+		if k != transfer.KindUnreachable && k != transfer.KindTimeout {
 			return i, err
 		}
 		if !said {

@@ -61,6 +61,7 @@ type (
 		MessageType string `json:"message_type"` // token, removed, revoked
 		Name        string `json:"name"`
 		Token       string `json:"token,omitempty"`
+		File        string `json:"file,omitempty"` // that has the token
 	}
 	// A memberLine is a queue manager that was taken out of its cluster.
 	memberLine struct {

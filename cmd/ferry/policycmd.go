@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"ferry/internal/access"
+	"ferry/internal/enrol"
 	"ferry/internal/identity"
 	"ferry/internal/policy"
 	"ferry/internal/transfer"
@@ -24,14 +24,14 @@ func newPolicy() *cobra.Command {
 	return c
 }
 
-// document asks for the trust document and checks it.
+// document asks for the rules document and checks it.
 func (q *query) document(cmd *cobra.Command) (*trust.Document, error) {
 	ctx, a, network, done, err := q.askAuthority(cmd)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	data, err := a.Trust(ctx)
+	data, err := a.Rules(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -43,12 +43,15 @@ type policyLine struct {
 	Number uint64            `json:"number"`
 	Issued time.Time         `json:"issued"`
 	Policy json.RawMessage   `json:"policy"`
-	Roles  map[string]string `json:"roles"` // of users who are more than senders, or are revoked
+	Roles  map[string]string `json:"roles"` // of all users
 }
 
 func newPolicyShow() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "show", Short: "Print the rules of the network, as ferry policy apply takes them", Args: noArgs,
+	c := &cobra.Command{Use: "show", Short: "Print the rules of the network, as ferry policy apply takes them",
+		Long: `Prints the rules of the network, as ferry policy apply takes them. They name users and paths:
+reading them takes the authority audit or admin. ferry policy test shows all users their own rights.`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := q.document(cmd)
 			if err != nil {
@@ -148,8 +151,9 @@ func newPolicyTest() *cobra.Command {
 		Long: `Decides as agents would, and names the rule: whether a user may send from one path
 to another, or has an authority (source, destination, delete-source, overwrite,
 operate, admin, audit, enrol, …) at an agent. Paths are absolute, as they really
-are on the agent's host; an agent's own sandbox is not known here. Exits 53 where
-anything is refused.`,
+are on the agent's host; an agent's own sandbox is not known here. The authority answers.
+Questions about another name take the authority audit or admin. Exits 53 where anything
+is refused.`,
 		Example: "  ferry policy test bob send ALPHA:/srv/out/a BETA:/srv/in/a\n  ferry policy test bob operate ALPHA",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) < 2 || args[1] == "send" && len(args) != 4 || args[1] != "send" && len(args) > 3 {
@@ -158,22 +162,27 @@ anything is refused.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d, err := q.document(cmd)
+			ctx, a, network, done, err := q.askAuthority(cmd)
 			if err != nil {
 				return err
 			}
-			all, err := asked(d.Network, args)
+			defer done()
+			all, err := asked(network, args)
 			if err != nil {
 				return err
 			}
-			return q.decide(cmd, d, all)
+			decisions, err := a.Test(ctx, all)
+			if err != nil {
+				return err
+			}
+			return q.decided(cmd, all, decisions)
 		}}
 	q.add(c)
 	return c
 }
 
 // asked are the questions of `ferry policy test`.
-func asked(network string, args []string) (all []access.Question, err error) {
+func asked(network string, args []string) (all []enrol.Question, err error) {
 	who, err := namedIdentity(network, args[0])
 	if err != nil {
 		return nil, err
@@ -190,7 +199,7 @@ func asked(network string, args []string) (all []access.Question, err error) {
 		if p != "" {
 			p = path.Clean(p)
 		}
-		all = append(all, access.Question{Principal: who.Token(), Right: right, Agent: agent, Path: p})
+		all = append(all, enrol.Question{Principal: who.Token(), Right: right, Agent: agent, Path: transfer.Path(p)})
 		return agent, nil
 	}
 
@@ -200,7 +209,7 @@ func asked(network string, args []string) (all []access.Question, err error) {
 			return nil, err
 		}
 		if len(args) == 2 {
-			return []access.Question{{Principal: who.Token(), Right: right}}, nil
+			return []enrol.Question{{Principal: who.Token(), Right: right}}, nil
 		}
 		_, err := ask(right, args[2])
 		return all, err
@@ -212,31 +221,27 @@ func asked(network string, args []string) (all []access.Question, err error) {
 	to, err := ask(transfer.AuthDest, args[3])
 	if err == nil && from != to {
 		peer := identity.Name{Network: network, Role: identity.Agent, Name: string(from)}
-		all = append(all, access.Question{Principal: peer.Token(), Right: transfer.AuthPeer, Agent: to})
+		all = append(all, enrol.Question{Principal: peer.Token(), Right: transfer.AuthPeer, Agent: to})
 	}
 	return all, err
 }
 
-// decide prints the decisions; the error is of KindDenied where anything is refused.
-func (q *query) decide(cmd *cobra.Command, d *trust.Document, all []access.Question) error {
-	j := access.NewJudge(d.Network, nil, false)
-	if err := j.Take(d); err != nil {
-		return err
-	}
+// decided prints decisions; the error is of KindDenied where anything is refused.
+func (q *query) decided(cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
 	code := 0
 	rows := [][]string{{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}}
-	for _, question := range all {
-		rule, err := j.Ask(question)
-		line := decisionLine{question.Principal, question.Right, question.Agent, question.Path, err == nil, rule, ""}
+	for n, question := range all {
+		rule, refused := decisions[n].Rule, decisions[n].Error
+		line := decisionLine{question.Principal, question.Right, question.Agent, string(question.Path), refused == nil, rule, ""}
 		word := "allowed"
-		if err != nil {
-			word, line.Reason, code = "refused", transfer.AsError(err).Text, transfer.CodeDenied
+		if refused != nil {
+			word, line.Reason, code = "refused", refused.Text, transfer.CodeDenied
 			rule = line.Reason
 		}
 		if q.json {
 			printJSON(cmd, line)
 		}
-		rows = append(rows, []string{word, question.Principal, string(question.Right), string(question.Agent), printable(question.Path), printable(rule)})
+		rows = append(rows, []string{word, question.Principal, string(question.Right), string(question.Agent), printable(string(question.Path)), printable(rule)})
 	}
 	if !q.json {
 		table(cmd.OutOrStdout(), rows)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/keyfile"
 	"ferry/internal/textfile"
 	"ferry/internal/transfer"
 )
@@ -20,6 +21,18 @@ func readInput(cmd *cobra.Command, kind, name string, most int64) ([]byte, error
 // readText is readInput for a text of most bytes in UTF-8. A longer one is an error of kind TooLarge.
 func readText(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
 	return readNamed(cmd, kind, name, func(in io.Reader) ([]byte, error) { return textfile.Read(in, most) })
+}
+
+// readSecret is readText for a secret: a file that other users can read is refused.
+func readSecret(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
+	return readNamed(cmd, kind, name, func(in io.Reader) ([]byte, error) {
+		if f, ok := in.(*os.File); ok && name != "-" {
+			if err := keyfile.Exposed(f); err != nil {
+				return nil, err
+			}
+		}
+		return textfile.Read(in, most)
+	})
 }
 
 func readNamed(cmd *cobra.Command, kind, name string, read func(io.Reader) ([]byte, error)) ([]byte, error) {

@@ -100,7 +100,11 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 				for _, text := range down {
 					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text))
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"), degraded(conn))
+				text := degraded(conn)
+				if ans.Degraded != "" {
+					text += "; " + printable(ans.Degraded)
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"), text)
 				missingAgents(ctx, cmd, conn, network, ans.Agents)
 				return nil
 			}

@@ -13,6 +13,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 
@@ -59,6 +60,54 @@ func TestReadyWaitsForCoordination(t *testing.T) {
 	desk.begun.Store(true)
 	if out, err := runReady(t.Context(), server, time.Minute); err != nil || !strings.Contains(out, "ready, 0 agents") {
 		t.Errorf("afterwards: %v %s", err, out)
+	}
+}
+
+// `ferry ready` says that coordination is degraded, and why. The queue manager and its agents are ready all the same: exit code 0.
+func TestReadySaysThatCoordinationIsDegraded(t *testing.T) {
+	server, conn := startManager(t)
+	desk, err := openDesk(conn, server.Channels(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	desk.begun.Store(true)
+	desk.tell(errors.New("records: record 17 is another one"))
+	out, err := runReady(t.Context(), server, time.Minute)
+	if err != nil || !strings.Contains(out, "ready, 0 agents; coordination is degraded: records: record 17 is another one") {
+		t.Errorf("%v %s", err, out)
+	}
+	desk.rules = func() (*trust.Document, error) { return nil, errors.New("this user is no administrator") }
+	if out, err := runReady(t.Context(), server, time.Minute); err != nil || !strings.Contains(out, "; "+coordinationAway) || strings.Contains(out, "record 17") {
+		t.Errorf("without the authority admin: %v %s", err, out)
+	}
+	desk.tell(nil)
+	if out, err := runReady(t.Context(), server, time.Minute); err != nil || strings.Contains(out, "degraded") {
+		t.Errorf("once it runs: %v %s", err, out)
+	}
+}
+
+// While coordination does not run, questions to it are answered with that, but for the question of another one that is to start.
+func TestCoordinationThatIsAwayIsSaidToBe(t *testing.T) {
+	server, conn := startManager(t)
+	own, err := qmgr.Connect(t.Context(), qmgr.ConnConfig{Server: server, Name: "ferry coordination", Self: wire.Coordination})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	away := &absence{conn: own, log: slog.New(slog.DiscardHandler)}
+	away.begin()
+	away.begin() // after another try
+	net := newClient(conn, server.URL(), time.Minute)
+	if err := net.Agents(t.Context(), func(*wire.AgentStatus) error { return nil }); transfer.KindOf(err) != transfer.KindUnreachable || !strings.Contains(err.Error(), coordinationAway) {
+		t.Error(err)
+	}
+	ask := wire.AskSubject(wire.Coordination, conn.Self())
+	if data, err := conn.Request(t.Context(), ask, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing}), 300*time.Millisecond); transfer.KindOf(err) != transfer.KindTimeout {
+		t.Errorf("%s, %v", data, err)
+	}
+	away.end()
+	if _, err := conn.Request(t.Context(), ask, wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskAgents}), time.Minute); transfer.KindOf(err) != transfer.KindUnreachable || strings.Contains(err.Error(), coordinationAway) {
+		t.Errorf("after its end: %v", err)
 	}
 }
 

@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +76,7 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 }
 
 // userRoles are what --role says.
-var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User}
+var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
 
 func newToken() *cobra.Command {
 	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: noArgs,
@@ -85,17 +88,24 @@ func newToken() *cobra.Command {
 func newTokenCreate() *cobra.Command {
 	q, s := &query{}, &subjectFlags{}
 	var ttl time.Duration
-	var role string
+	var role, out string
 	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
 		Long: `Makes a token, with which somebody joins the network under one name: with
 ` + "`ferry agent run NAME --join FILE`" + ` or ` + "`ferry login --join FILE`" + `. It is one line and a secret:
-whoever has it first, joins.`,
-		Example: "  ferry token create --agent GAMMA > gamma.token\n  ferry token create --user bob --role sender --ttl 15m",
+the first to use it joins. With --out it is written to a new file that only this user
+can read, and not printed; a file that other users can read is not taken by --join.
+
+The rules give a user its rights by its --role and by its name (docs/security.md). A sender
+reads and writes beneath all roots by the rules of a new network; a member has no right until
+a rule names it. Making a token takes the authority enrol. The authority admin is needed for
+queue managers, for the roles admin, operator and auditor, and for names that another member
+has enrolled.`,
+		Example: "  ferry token create --agent GAMMA --out gamma.token\n  ferry token create --user bob --role sender --ttl 15m\n  ferry token create --user carol --role member --out carol.token",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			as, ok := userRoles[role]
 			if !ok {
-				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender", role)
+				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender, member", role)
 			}
 			ctx, a, network, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -112,24 +122,55 @@ whoever has it first, joins.`,
 			case name.Role != identity.User:
 				as = roles.Role(name.Role)
 			}
-			token, err := a.NewToken(ctx, name, as, ttl)
-			if err != nil {
+			create := func() (string, error) { return a.NewToken(ctx, name, as, ttl) }
+			line := tokenLine{MessageType: "token", Name: name.String(), File: out}
+			if out == "" {
+				line.Token, err = create()
+			} else {
+				err = writeToken(out, create)
+			}
+			switch {
+			case err != nil:
 				return err
+			case q.json:
+				printJSON(cmd, line)
+			case out != "":
+				fmt.Fprintf(cmd.OutOrStdout(), "the token for %s is in %s\n", name, out)
+			default:
+				fmt.Fprintln(cmd.OutOrStdout(), line.Token)
 			}
-			if q.json {
-				printJSON(cmd, tokenLine{MessageType: "token", Name: name.String(), Token: token})
-				return nil
-			}
-			fmt.Fprintln(cmd.OutOrStdout(), token)
 			return nil
 		}}
 	q.add(c)
 	c.Flags().StringVar(&s.agent, "agent", "", "name of an agent")
 	c.Flags().StringVar(&s.user, "user", "", "name of a user, in small letters")
 	c.Flags().StringVar(&s.qm, "qm", "", "name of a queue manager")
-	c.Flags().StringVar(&role, "role", "sender", "what the user may do: admin or operator (also enrol others and see all live figures), auditor (see all live figures), sender")
+	c.Flags().StringVar(&role, "role", "sender", "role of the user, for the rules: admin, operator, auditor, sender, member (none by the rules of a new network)")
 	c.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good")
+	c.Flags().StringVar(&out, "out", "", "new file for the token, which only this user can read (default: standard output)")
 	return c
+}
+
+// writeToken writes the token that create makes to a new file of mode 0600. The file is there before the token is made, and
+// removed where none is.
+func writeToken(path string, create func() (string, error)) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return transfer.Errorf(transfer.KindUsage, "%s exists already, and --out writes a new file", path).WithHint("choose another name, or remove the file first")
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the token cannot be written: %w", err)
+	}
+	token, err := create()
+	if err != nil {
+		return errors.Join(err, f.Close(), os.Remove(path))
+	}
+	_, err = fmt.Fprintln(f, token)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(transfer.Errorf(transfer.KindUnwritable, "the token cannot be written to %s: %w", path, err).
+			WithHint("make room, and have another one made"), os.Remove(path))
+	}
+	return nil
 }
 
 func newTokenLs() *cobra.Command {
@@ -224,12 +265,7 @@ func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identi
 	if err != nil {
 		return nil, err
 	}
-	i, err := joinIn(ctx, t, dir.Path(), func(n identity.Name) error {
-		if n.Role != identity.User {
-			return transfer.Errorf(transfer.KindUsage, "the token was for %s, which is no user", n).WithHint("give it to `ferry agent run --join FILE`")
-		}
-		return nil
-	})
+	i, err := joinIn(ctx, t, dir.Path(), identity.Name{Role: identity.User})
 	if err != nil {
 		return nil, err
 	}

@@ -348,7 +348,7 @@ func target(ctx context.Context, net *client.Client, id, agentName string) (of c
 	if err != nil {
 		return of, err
 	}
-	return client.Transfer{Source: p.Source, ID: p.ID, Begun: client.BegunAs(p)}, nil
+	return client.Transfer{Source: p.Source, ID: p.ID}, nil
 }
 
 // aheadText is how far the source was allowed to run ahead, and whether that was

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,9 +19,9 @@ import (
 	"ferry/internal/enrol"
 	"ferry/internal/flow"
 	"ferry/internal/identity"
+	"ferry/internal/keyfile"
 	"ferry/internal/localfs"
 	"ferry/internal/qmgr"
-	"ferry/internal/space"
 	"ferry/internal/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
@@ -100,6 +99,9 @@ func parseLimits(limits []string) (map[transfer.AgentName]flow.Timetable, error)
 func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string, log logT) (agent.Config, error) {
 	var c agent.Config
 	n, err := transfer.ParseAgentName(name)
+	if err == nil {
+		err = keyfile.Own(filepath.Join(dir, "items"))
+	}
 	if err != nil {
 		return c, err
 	}
@@ -338,6 +340,11 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	if err != nil {
 		return err
 	}
+	for _, own := range []string{"qm", filepath.Join("coordination", "audit")} {
+		if err := keyfile.Own(filepath.Join(u.dir, own)); err != nil {
+			return err
+		}
+	}
 
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -396,14 +403,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 		}
 		defer conn.Close()
 		cfg := coordination.Config{Dir: filepath.Join(u.dir, "coordination"), Log: log, XML: u.publishXML}
-		if err := beside.run("coordination", cfg.Dir, func() (run, stop func(), err error) {
-			service, err := coordination.Start(ctx, cfg, conn)
-			if err != nil {
-				return nil, nil, err
-			}
-			watchKeeper(ctx, end, service)
-			return func() {}, service.Stop, nil
-		}); err != nil {
+		if err := beside.coordinate(cfg, conn, desk); err != nil {
 			return err
 		}
 	}
@@ -426,7 +426,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 		if err != nil {
 			return err
 		}
-		if err := beside.run("agent "+n, configs[i].Dir, func() (run, stop func(), err error) {
+		if err := beside.run(service{name: "agent " + n, dir: configs[i].Dir, start: func() (run, stop func(), err error) {
 			a, err := startAgent(ctx, own, configs[i], func() {})
 			if err != nil {
 				return nil, nil, err
@@ -436,7 +436,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 			desk.ready[n].Store(true)
 			fmt.Fprintf(out, "agent %s ready\n", a.Name())
 			return func() { attend(ctx, cmd, []attended{a}, false) }, a.close, nil
-		}); err != nil {
+		}}); err != nil {
 			return cmp.Or(lost(ctx), err)
 		}
 	}
@@ -444,56 +444,6 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	<-ctx.Done()
 	log.Info("stopping")
 	return lost(ctx)
-}
-
-// Services run in the process of a queue manager. One that finds a full disk starts when there is
-// space, and delays no other.
-type services struct {
-	ctx context.Context
-	end context.CancelCauseFunc // with the error of one that cannot start later
-	log logT
-	all sync.WaitGroup
-
-	mu    sync.Mutex
-	stops []func() // of those that have started, in that order
-}
-
-// run starts a service: start gives its work until ctx ends, and how it is stopped.
-func (b *services) run(name, dir string, start func() (run, stop func(), err error)) error {
-	begin := func() error {
-		run, stop, err := start()
-		if err == nil {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.stops = append(b.stops, stop)
-			b.all.Go(run)
-		}
-		return err
-	}
-	err := begin()
-	if !transfer.Full(err) {
-		return err
-	}
-	b.log.Warn("waiting for space on the disk", "of", name, "dir", dir, "error", err, "shortage", space.Shortage(dir))
-	b.all.Go(func() {
-		for transfer.Full(err) && b.ctx.Err() == nil {
-			sleepFor(b.ctx, fullPause)
-			err = begin()
-		}
-		if err != nil && b.ctx.Err() == nil {
-			b.end(err)
-		}
-	})
-	return nil
-}
-
-// stop ends the services, the last one first.
-func (b *services) stop() {
-	b.end(nil)
-	b.all.Wait()
-	for _, stop := range slices.Backward(b.stops) {
-		stop()
-	}
 }
 
 // remark is said of a queue manager that others should know of.

@@ -404,12 +404,7 @@ func joinWith(ctx context.Context, cmd *cobra.Command, join, path string, role i
 	if err != nil {
 		return err
 	}
-	_, err = joinIn(ctx, t, path, func(n identity.Name) error {
-		if n.Role != role || n.Name != name {
-			return transfer.Errorf(transfer.KindUsage, "the token was for %s, and not for %s %s", n, role, name)
-		}
-		return nil
-	})
+	_, err = joinIn(ctx, t, path, identity.Name{Role: role, Name: name})
 	if good && transfer.KindOf(err) == transfer.KindDenied {
 		log.Warn("the token is not good; the identity stays as it is", "identity", was.Name(), "error", err)
 		return nil
@@ -417,11 +412,10 @@ func joinWith(ctx context.Context, cmd *cobra.Command, join, path string, role i
 	return err
 }
 
-// joinIn joins a network with a token and keeps the identity at a path. It has new keys: old
+// joinIn joins a network with a token as a name, and keeps the identity at a path. It has new keys: old
 // ones may be revoked, or another's. What was there before is put aside once that is done. Called
-// again with the same token it goes on where it was, or gives what there is. What the token is not
-// for is kept nowhere.
-func joinIn(ctx context.Context, t enrol.Token, path string, fits func(identity.Name) error) (*identity.Identity, error) {
+// again with the same token it goes on where it was, or gives the identity that it has kept.
+func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (*identity.Identity, error) {
 	sum := sha256.Sum256([]byte(t.Secret))
 	mark := hex.EncodeToString(sum[:])
 	marked := func(path string) bool {
@@ -449,11 +443,7 @@ func joinIn(ctx context.Context, t enrol.Token, path string, fits func(identity.
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the identity cannot be kept: %w", err)
 	}
-	i, err := enrol.Join(ctx, t, dir)
-	if err == nil {
-		err = fits(i.Name())
-	}
-	if err != nil {
+	if _, err := enrol.Join(ctx, t, as, dir); err != nil {
 		return nil, err
 	}
 	if _, err := os.Lstat(path); err == nil {
@@ -475,7 +465,7 @@ const envJoin = "FERRY_JOIN"
 
 // addJoin adds the flag for a token.
 func addJoin(c *cobra.Command, join *string) {
-	c.Flags().StringVar(join, "join", "", "file with the token of `ferry token create`, or - for standard input; the token itself may be in FERRY_JOIN")
+	c.Flags().StringVar(join, "join", "", "file with the token of `ferry token create --out FILE`, which other users cannot read, or - for standard input; the token itself may be in FERRY_JOIN")
 	config.Never(c, "join") // FERRY_JOIN is a token, and not its file
 }
 
@@ -490,9 +480,12 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 		return enrol.ParseToken(os.Getenv(envJoin))
 	case strings.HasPrefix(from, "ferry-token:"):
 		return enrol.Token{}, transfer.Errorf(transfer.KindUsage, "--join takes a file and not the token: everybody on this host can read the arguments of a command").
-			WithHint("have a new token made, and write it to a file or to standard input")
+			WithHint("have a new one made with `ferry token create --out FILE`, and give the file or standard input")
 	}
-	data, err := readText(cmd, "token", from, 64<<10)
+	data, err := readSecret(cmd, "token", from, 64<<10)
+	if errors.Is(err, keyfile.ErrRead) {
+		return enrol.Token{}, transfer.AsError(err).WithHint("if no other user has read it, `chmod 600 " + quoted(from) + "`; otherwise take it back with `ferry token rm`, and have a new one made with `ferry token create --out FILE`")
+	}
 	if err != nil {
 		return enrol.Token{}, transfer.AsError(err).WithHint("--join takes a file with the token, or - for standard input")
 	}

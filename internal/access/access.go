@@ -26,6 +26,7 @@ type Judge struct {
 	sandbox *policy.Rules
 	fold    Fold
 	rules   atomic.Pointer[rules]
+	newer   func(user string) bool // Newer; nil: there is no authority to ask
 }
 
 // rules are a document that was taken apart.
@@ -39,9 +40,18 @@ func NewJudge(network string, sandbox *policy.Rules, fold Fold) *Judge {
 	return &Judge{network: network, sandbox: sandbox, fold: fold}
 }
 
+// Newer has the Judge call may before it refuses a user that its document does not list. Where a newer document may list
+// the user, the answer is an error that waits. Newer is called before the Judge is used.
+func (j *Judge) Newer(may func(user string) bool) { j.newer = may }
+
 // Take has the Judge decide by a document. One whose policy cannot be read is an error, and what
-// was taken before holds: the authority has a newer version, or is broken.
+// was taken before holds: the authority has a newer version, or is broken. By a document without rules
+// nothing is allowed.
 func (j *Judge) Take(d *trust.Document) error {
+	if d.Form() == trust.Keys {
+		j.rules.Store(&rules{Rules: &policy.Rules{}})
+		return nil
+	}
 	p, err := policy.Parse(d.Policy)
 	if err != nil {
 		if old := j.rules.Load(); old != nil {
@@ -80,7 +90,7 @@ type Question struct {
 	Principal string // a token
 	Right     transfer.Authority
 	Agent     transfer.AgentName
-	Path      string // of rights to paths; empty: whether there is any path for which he has it
+	Path      string // of rights to paths; with / at its end: whether he has it for any path beneath; empty: for any path
 }
 
 // Ask is nil, with the rule that allows it, or an error of KindDenied that names principal,
@@ -122,7 +132,7 @@ type known struct {
 	of *rules
 }
 
-// who is a principal by the present rules. Where there are none yet it waits.
+// who is a principal by the present rules. Where there are none yet, or newer ones may list the user, it waits.
 func (j *Judge) who(token string) (*known, error) {
 	if j.network == "" {
 		return &known{Principal: named(token)}, nil
@@ -132,6 +142,10 @@ func (j *Judge) who(token string) (*known, error) {
 		return nil, j.notYet()
 	}
 	p, err := r.principal(j.network, token)
+	if err == nil && p.Role == policy.RoleUnknown && j.newer != nil && j.newer(p.Name) {
+		return nil, transfer.Errorf(transfer.KindBusy, "the rules that are known here do not list user %s yet", p.Name).
+			WithHint("the network's authority is asked for newer ones")
+	}
 	return &known{p, r}, err
 }
 
@@ -184,7 +198,7 @@ func (r *rules) principal(network, token string) (p policy.Principal, err error)
 	p = policy.Principal{Kind: string(n.Role), Name: n.Name}
 	if n.Role == identity.User {
 		if p.Role = r.users[n.Name]; p.Role == "" {
-			p.Role = policy.RoleSender
+			p.Role = policy.RoleUnknown
 		}
 	}
 	return p, nil
@@ -200,9 +214,11 @@ func refusal(who policy.Principal, q Question, d policy.Decision, where string) 
 		at += " for " + transfer.Path(q.Path).String()
 	}
 	why := "no rule" + where + " gives it"
-	if d.Rule != "" {
+	if who.Role == policy.RoleUnknown {
+		why = "the network's authority lists no such user"
+	} else if d.Rule != "" {
 		why = fmt.Sprintf("rule %q%s denies %s", d.Rule, where, d.Denied)
 	}
 	return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s%s: %s", who.Kind, who.Name, q.Right, at, why).
-		WithHint("`ferry policy show` prints the rules")
+		WithHint("`ferry policy test` shows the rights that the rules give")
 }

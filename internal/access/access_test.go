@@ -32,7 +32,7 @@ func TestAsk(t *testing.T) {
 	if _, err := j.Ask(access.Question{Principal: "bob", Right: transfer.AuthSource, Agent: "ALPHA"}); transfer.KindOf(err) != transfer.KindBusy {
 		t.Errorf("without a document it decides: %v", err)
 	}
-	if err := j.Take(document(rules, map[string]string{"olga": "operator", "rex": "revoked"})); err != nil {
+	if err := j.Take(document(rules, map[string]string{"bob": "member", "alpha": "sender", "olga": "operator", "rex": "revoked"})); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range []struct {
@@ -78,7 +78,7 @@ func TestSandboxOnlyNarrows(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := access.NewJudge(network, box, false)
-	if err := j.Take(document(rules, nil)); err != nil {
+	if err := j.Take(document(rules, map[string]string{"bob": "sender"})); err != nil {
 		t.Fatal(err)
 	}
 	ask := func(j *access.Judge, who, path string, right transfer.Authority) error {
@@ -108,11 +108,12 @@ func TestSandboxOnlyNarrows(t *testing.T) {
 // A document with rules that cannot be read changes nothing.
 func TestRulesThatCannotBeRead(t *testing.T) {
 	j := access.NewJudge(network, nil, false)
-	if err := j.Take(document(rules, nil)); err != nil {
+	users := map[string]string{"bob": "sender"}
+	if err := j.Take(document(rules, users)); err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range []string{"", "{}", `{"v":9,"rules":[]}`, `{"v":1,"rules":[{"name":"a"}]}`} {
-		if err := j.Take(document(bad, nil)); transfer.KindOf(err) != transfer.KindMalformed {
+		if err := j.Take(document(bad, users)); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%q is taken: %v", bad, err)
 		}
 	}
@@ -121,6 +122,55 @@ func TestRulesThatCannotBeRead(t *testing.T) {
 	}
 	if j.Plain() {
 		t.Error("a plain direct lane is allowed by rules that do not say so")
+	}
+}
+
+// TestMembersAndUnknownUsers holds that a member has the rights alone that rules give it by name, and that a user
+// that the document does not list has none, even by name.
+func TestMembersAndUnknownUsers(t *testing.T) {
+	const named = `{"v":1,"rules":[{"name":"all","who":["*"],"may":["monitor"]},{"name":"two","who":["user:mary","users:p.*"],"may":["source"],"read":["/srv/out/**"]}]}`
+	for _, x := range []struct {
+		rules, user, role string
+		right             transfer.Authority
+		says              string // empty: allowed
+	}{
+		{string(policy.Default), "mary", policy.RoleSender, transfer.AuthSource, ""},
+		{string(policy.Default), "mary", policy.RoleMember, transfer.AuthSource, "no rule gives it"},
+		{string(policy.Default), "mary", policy.RoleMember, transfer.AuthMonitor, "no rule gives it"},
+		{string(policy.Default), "mary", "", transfer.AuthSource, "the network's authority lists no such user"},
+		{named, "mary", policy.RoleMember, transfer.AuthSource, ""},
+		{named, "mary", "", transfer.AuthSource, "the network's authority lists no such user"},
+		{named, "paul", "", transfer.AuthSource, "the network's authority lists no such user"},
+		{named, "zoe", "", transfer.AuthMonitor, "the network's authority lists no such user"},
+	} {
+		users := map[string]string{"olga": policy.RoleOperator}
+		if x.role != "" {
+			users[x.user] = x.role
+		}
+		j := access.NewJudge(network, nil, false)
+		if err := j.Take(document(x.rules, users)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := j.Ask(access.Question{Principal: x.user, Right: x.right, Agent: "ALPHA", Path: "/srv/out/a"})
+		if x.says == "" && err != nil || x.says != "" && (transfer.KindOf(err) != transfer.KindDenied || !strings.Contains(err.Error(), x.says)) {
+			t.Errorf("%s with the role %q: %v", x.user, x.role, err)
+		}
+	}
+}
+
+// TestADocumentWithoutRules holds that nothing is allowed by it, and that nothing waits for rules.
+func TestADocumentWithoutRules(t *testing.T) {
+	j := access.NewJudge(network, nil, false)
+	if err := j.Take(&trust.Document{Network: network, Number: 1, Issued: time.Unix(1_800_000_000, 0)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Ready(); err != nil {
+		t.Error(err)
+	}
+	for _, principal := range []string{"bob", "ALPHA"} {
+		if _, err := j.Ask(access.Question{Principal: principal, Right: transfer.AuthPeer}); transfer.KindOf(err) != transfer.KindDenied {
+			t.Errorf("%s: %v", principal, err)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ type gatekeeper struct {
 // newGatekeeper reads the trust document that the ledger has.
 func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
 	k, err := enrol.NewKeeper(enrol.KeeperConfig{Conn: c.conn, Clock: c.cfg.Clock, Quiet: c.quiet, Who: string(c.cfg.Name),
-		Sandbox: c.cfg.Sandbox, Fold: runtime.GOOS == "windows" || runtime.GOOS == "darwin", Revoked: revoked,
+		Sandbox: c.cfg.Sandbox, Bare: c.cfg.Streams != nil, Fold: runtime.GOOS == "windows" || runtime.GOOS == "darwin", Revoked: revoked,
 		Kept: func(network string) (doc []byte, err error) {
 			err = c.ledger.View(func(tx *ledger.Tx) error { doc = tx.Trust(network).Get(); return nil })
 			return doc, err
@@ -46,8 +46,12 @@ func (g *gatekeeper) may(principal string, right transfer.Authority) (rule strin
 	return g.Judge().Ask(access.Question{Principal: principal, Right: right, Agent: g.cfg.Name})
 }
 
-// permit is what a principal may do with files here.
+// permit is the rights of a principal to files here. The standard input and output of a command belong to its
+// user.
 func (g *gatekeeper) permit(principal string) place.Permit {
+	if g.cfg.Streams != nil {
+		return nil
+	}
 	return g.Judge().For(principal, g.cfg.Name)
 }
 

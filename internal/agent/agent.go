@@ -102,7 +102,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
 	own := newOwner(c)
-	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1), look: own.look}, own: own, disowned: disowned{of: map[string]int{}}}
+	w := &sides{core: c, older: &older{core: c, resend: make(chan struct{}, 1), look: own.look}, own: own}
 	a := &Agent{sides: w, intake: newIntake(w), answers: newAnswers(w), replies: newReplies(w), outbox: newOutbox(c)}
 	a.outbox.register = a.registerOnce
 	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}

@@ -4,50 +4,65 @@ import (
 	"context"
 	"time"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// maxDisowned bounds the transfers that one asker can have ended in a run because the ledger does
+// maxDisowned bounds the transfers that coordination can have ended in a run because the ledger does
 // not know them. Each is a record of the ledger.
 const maxDisowned = 10_000
 
-// overAt asks a source how a transfer stands there; nil: no answer has come.
-func (w *sides) overAt(ctx context.Context, source transfer.AgentName, begun wire.Begun) *transfer.Progress {
-	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: begun.Transfer, Body: wire.Marshal(begun)})
+// overAt asks a source how a transfer stands there. The error is of KindNotFound where the source does not know it, and
+// of another kind where no answer has come.
+func (w *sides) overAt(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
+	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskBegun, ID: id, Body: wire.Marshal(wire.Begun{Transfer: id})})
 	data, err := w.conn.Request(ctx, wire.AskAgent(source, w.cfg.Name.Token()), ask, 5*time.Second)
 	if err != nil {
-		return nil
+		return nil, transfer.Errorf(transfer.KindUnreachable, "%s does not answer: %w", source, err)
 	}
 	ans, err := wire.DecodeAnswer(data)
-	if err != nil || ans.Progress == nil || ans.Progress.ID != begun.Transfer || ans.Progress.Source != source {
-		return nil
+	switch {
+	case err != nil:
+		return nil, err
+	case ans.Progress == nil || ans.Progress.ID != id || ans.Progress.Source != source:
+		return nil, transfer.Errorf(transfer.KindMalformed, "%s has answered for another transfer", source)
 	}
-	return ans.Progress
+	return ans.Progress, nil
 }
 
-// askBegun says how a transfer stands that this agent has accepted, as its destination or
-// coordination says. One that the ledger does not know has begun in a ledger that was lost, and ends.
+// askBegun says how a transfer stands that this agent has accepted, as its destination or coordination says. For one
+// that the ledger does not know, coordination has a record: the transfer began in a ledger that was lost, and ends. The
+// word of a destination alone makes no record: any agent can claim to be one.
 func (a *answers) askBegun(ask *wire.Ask, ans *wire.Answer) error {
 	b, err := wire.ReadBody[wire.Begun](ask.Kind, ask.Body)
 	if err != nil {
 		return err
 	}
-	if ask.Principal != wire.Coordination {
-		if b.Destination, err = wire.AgentOf(ask.Principal); err != nil {
-			return transfer.Errorf(transfer.KindDenied, "only the destination of a transfer and coordination ask whether it has begun")
-		}
+	if ask.Principal == wire.Coordination {
+		ans.Progress, err = a.begun(b)
+		return err
 	}
-	ans.Progress, err = a.begun(b, ask.Principal)
-	if err == nil && ask.Principal != wire.Coordination && ans.Progress.Destination != "" && ans.Progress.Destination != b.Destination {
-		ans.Progress, err = nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s to %s", a.cfg.Name, b.Transfer, b.Destination)
+	asker, err := wire.AgentOf(ask.Principal)
+	if err != nil {
+		return transfer.Errorf(transfer.KindDenied, "only the destination of a transfer and coordination ask whether it has begun")
 	}
+	if failpoint.Planted("disowned-for-anybody") {
+		b.Destination = asker
+		ans.Progress, err = a.begun(b)
+		return err
+	}
+	p, err := a.status(b.Transfer)
+	if err == nil && p.Destination != "" && p.Destination != asker {
+		return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s to %s", a.cfg.Name, b.Transfer, asker)
+	}
+	ans.Progress = p
 	return err
 }
 
-// begun gives the picture of a transfer that has begun here, as asker says. One that is not known ends.
-func (w *sides) begun(b *wire.Begun, asker string) (*transfer.Progress, error) {
+// begun gives the picture of a transfer that has begun here, as coordination says. One that is not known ends.
+func (w *sides) begun(b *wire.Begun) (*transfer.Progress, error) {
 	p, err := w.status(b.Transfer)
 	if transfer.KindOf(err) != transfer.KindNotFound {
 		return p, err
@@ -55,26 +70,13 @@ func (w *sides) begun(b *wire.Begun, asker string) (*transfer.Progress, error) {
 	if b.Destination == "" || b.Transfer.Time().Sub(w.cfg.Clock.Now()) > farFuture {
 		return nil, err
 	}
-	if !w.disowned.count(asker) {
+	if w.disowned.Add(1) > maxDisowned {
 		return nil, err
 	}
 	if p, err = sender.Disown(&w.sendCfg, &sender.Begun{ID: b.Transfer, Destination: b.Destination, Principal: b.Principal, Counts: b.Counts}); err != nil {
 		return nil, err
 	}
-	w.log.Warn("transfer ended that the ledger does not know", "transfer", b.Transfer, "destination", b.Destination, "state", p.State, "asker", asker)
+	w.log.Warn("transfer ended that the ledger does not know", "transfer", b.Transfer, "destination", b.Destination, "state", p.State)
 	w.progress(p)
 	return p, nil
-}
-
-// count counts one more transfer of an asker, or reports false where there are too many of that asker, or too
-// many askers.
-func (d *disowned) count(asker string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n, known := d.of[asker]
-	if n >= maxDisowned || !known && len(d.of) >= maxDisowned {
-		return false
-	}
-	d.of[asker] = n + 1
-	return true
 }

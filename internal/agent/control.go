@@ -19,7 +19,6 @@ type command struct {
 	principal string
 	whose     string      // the principal whose transfers he may end; empty: everybody's
 	transfer  transfer.ID // that it is about
-	begun     *wire.Begun // the audit log's record of it, as the command says
 }
 
 // An administration is what a kind of command needs, and does. Its error is the answer.
@@ -42,7 +41,7 @@ func ofTransfer(do func(*intake, *command) error) func(*intake, *command) error 
 		if err != nil {
 			return err
 		}
-		c.transfer, c.begun = body.Transfer, body.Begun
+		c.transfer = body.Transfer
 		if c.whose, err = a.gate.controls(c.principal, c.transfer); err != nil {
 			if transfer.KindOf(err) == transfer.KindDenied {
 				a.denied(refusal(c.principal, c.transfer, err))
@@ -169,14 +168,6 @@ func (a *intake) cancelTransfer(c *command) error {
 		return a.sched.cancel(o)
 	}
 
-	if c.begun != nil && c.begun.Transfer == c.transfer {
-		if c.whose != "" {
-			c.begun.Principal = c.whose
-		}
-		if _, err := a.begun(c.begun, c.principal); err != nil {
-			return err
-		}
-	}
 	return a.ledger.Update(func(t *ledger.Tx) error {
 		rec, err := t.Source(c.transfer)
 		if err != nil {

@@ -1,9 +1,14 @@
 package agent
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
@@ -14,11 +19,12 @@ import (
 // The replies are what other agents send on REPLY: control messages of transfers.
 type replies struct {
 	*sides
-	late chan *wire.Message // outcomes of transfers that do not run
+	late  chan *wire.Message // outcomes of transfers that do not run
+	stray strays
 }
 
 func newReplies(w *sides) *replies {
-	return &replies{sides: w, late: make(chan *wire.Message, maxLate)}
+	return &replies{sides: w, late: make(chan *wire.Message, maxLate), stray: strays{of: map[transfer.AgentName]int64{}}}
 }
 
 // reply takes one message of the REPLY queue to the side that it is for.
@@ -74,8 +80,8 @@ func (a *replies) refuseUnread(m qmgr.Message, err error) {
 		Refuse: &wire.Refuse{Nonce: head.Body.Nonce, Error: transfer.AsError(err)}})
 }
 
-// toSender delivers what a destination says. For a transfer that is over, or
-// that the ledger no longer has, outcomes are still taken: into the audit.
+// toSender delivers the message of a destination. Outcomes of a transfer that is over are still taken, into the audit; those
+// of one that the ledger does not have are counted.
 func (a *replies) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
@@ -97,15 +103,18 @@ func (a *replies) toSender(msg *wire.Message) {
 
 // Bounds of what is done for outcomes that nothing waits for.
 const (
-	maxLate   = 16              // batches that wait
-	lateEvery = time.Second / 4 // a batch costs a synced record
+	maxLate    = 16              // batches that wait
+	lateEvery  = time.Second / 4 // a batch costs a synced record
+	strayEvery = time.Hour       // between two audit records of outcomes of transfers that are not known
 )
 
 // lateLoop takes outcomes of transfers that do not run, one batch at a time, and not
-// many a second of those that cost a record: a stranger who makes them up costs no more.
+// many a second of those that cost a record.
 func (a *replies) lateLoop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
+	told := a.cfg.Clock.NewTimer(strayEvery)
+	defer told.Stop()
 	for {
 		select {
 		case <-t.C():
@@ -115,13 +124,19 @@ func (a *replies) lateLoop() {
 		select {
 		case msg := <-a.late:
 			t.Reset(a.takeLate(msg))
+		case <-told.C():
+			t.Reset(0)
 		case <-a.ctx.Done():
 			return
+		}
+		if now := a.cfg.Clock.Now(); a.stray.due(now) {
+			a.noteStrays(now)
+			told.Reset(strayEvery)
 		}
 	}
 }
 
-// takeLate records outcomes that come late, or of a transfer that is not known, and
+// takeLate records outcomes that come late, and
 // says how long to wait before the next ones. Where all are recorded only the answer
 // was lost, and it is given at once.
 func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
@@ -137,6 +152,7 @@ func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 	switch {
 	case rec == nil:
 		a.orphan(msg)
+		return 0
 	case a.sched.find(msg.Transfer) == nil: // it has not begun again meanwhile
 		sender.New(a.sendCfg, rec).Late(msg)
 		if rec.Settled {
@@ -146,18 +162,71 @@ func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 	return lateEvery
 }
 
-// orphan takes outcomes of a transfer that this ledger does not know: it was
-// lost with an earlier one (R35). The destination is released.
+// orphan answers outcomes of a transfer that this ledger does not know. It may have been lost with an earlier ledger
+// (R35): the destination is released. But any agent can make them up. So they are counted, and no record says anything
+// of the transfer: its history is that of the destination, and the end that coordination asks for (begun.go).
 func (a *replies) orphan(msg *wire.Message) {
-	err := a.ledger.Update(func(t *ledger.Tx) error {
-		n := audit.FitItems(msg.Outcomes.Outcomes)
-		return a.note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Transfer: msg.Transfer, Source: a.cfg.Name,
-			Destination: msg.From, Items: msg.Outcomes.Outcomes[:n], Text: "outcomes of a transfer that the ledger does not know"})
-	})
-	if err == nil {
-		link{a.core}.Send(msg.From, &wire.Message{Kind: wire.KindOutcomesAck, From: a.cfg.Name, Transfer: msg.Transfer,
-			OutcomesAck: &wire.OutcomesAck{Batch: msg.Outcomes.Batch}})
+	a.quiet.Dropped(string(msg.From), "outcomes of a transfer that the ledger does not know", "transfer", msg.Transfer)
+	a.stray.count(msg.From, len(msg.Outcomes.Outcomes))
+	if failpoint.Planted("orphans-on-record") {
+		a.ledger.Update(func(t *ledger.Tx) error {
+			return a.note(t, audit.Record{Event: audit.Items, Role: audit.RoleSource, Transfer: msg.Transfer, Source: a.cfg.Name,
+				Destination: msg.From, Items: msg.Outcomes.Outcomes})
+		})
 	}
+	link{a.core}.Send(msg.From, &wire.Message{Kind: wire.KindOutcomesAck, From: a.cfg.Name, Transfer: msg.Transfer,
+		OutcomesAck: &wire.OutcomesAck{Batch: msg.Outcomes.Batch}})
+}
+
+// noteStrays puts on record how many outcomes of unknown transfers have come. The record names no transfer and no item.
+func (a *replies) noteStrays(now time.Time) {
+	err := a.ledger.Update(func(t *ledger.Tx) error {
+		return a.note(t, audit.Record{Event: audit.Warning, Role: audit.RoleSource, Source: a.cfg.Name, Text: a.stray.String()})
+	})
+	if err != nil {
+		a.quiet.Error("cannot record outcomes of unknown transfers", "error", err)
+	}
+	a.stray.told(now)
+}
+
+// maxStrays bounds the speakers that are counted one by one.
+const maxStrays = 8
+
+// The strays are outcomes of transfers that the ledger does not know, by speaker, since the last audit record of them.
+// One goroutine uses them.
+type strays struct {
+	of   map[transfer.AgentName]int64 // "": of all others
+	next time.Time                    // when there may be another record
+}
+
+func (s *strays) count(from transfer.AgentName, n int) {
+	if _, known := s.of[from]; !known && len(s.of) >= maxStrays {
+		from = ""
+	}
+	s.of[from] += int64(n)
+}
+
+// due reports whether some are to be put on record now.
+func (s *strays) due(now time.Time) bool {
+	return len(s.of) > 0 && (!now.Before(s.next) || s.next.Sub(now) > strayEvery)
+}
+
+func (s *strays) told(now time.Time) {
+	clear(s.of)
+	s.next = now.Add(strayEvery)
+}
+
+func (s *strays) String() string {
+	var all []string
+	for _, from := range slices.Sorted(maps.Keys(s.of)) {
+		if from != "" {
+			all = append(all, fmt.Sprintf("%d from %s", s.of[from], from))
+		}
+	}
+	if n := s.of[""]; n > 0 {
+		all = append(all, fmt.Sprintf("%d from other agents", n))
+	}
+	return "has received outcomes of transfers that the ledger does not know: " + strings.Join(all, ", ")
 }
 
 // link sends control messages on REPLY.

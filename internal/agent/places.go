@@ -83,12 +83,12 @@ func (b bothPlaces) target(of transfer.Place) place.Target {
 	return b.Local
 }
 
-func (b bothPlaces) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
-	return b.target(dest.Place).Resolve(dest, several)
+func (b bothPlaces) Resolve(dest transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
+	return b.target(dest.Place).Resolve(dest, several, may)
 }
 
-func (b bothPlaces) Resolved(res transfer.Resolution) (transfer.Resolution, error) {
-	return b.target(res.Place).Resolved(res)
+func (b bothPlaces) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
+	return b.target(res.Place).Resolved(res, may)
 }
 
 func (b bothPlaces) Ready(at transfer.Resolution) error { return b.target(at.Place).Ready(at) }

@@ -2,7 +2,7 @@ package agent
 
 import (
 	"os"
-	"sync"
+	"sync/atomic"
 
 	"ferry/internal/calls"
 	"ferry/internal/flow"
@@ -32,14 +32,7 @@ type sides struct {
 	older    *older
 	calls    *calls.Keeper
 	lines    flow.Lines
-	disowned disowned
-}
-
-// A disowned counts, by asker, the transfers that have ended because the ledger does not
-// know them.
-type disowned struct {
-	mu sync.Mutex
-	of map[string]int
+	disowned atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }
 
 // sendAs is how files are sent for a principal.

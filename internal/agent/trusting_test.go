@@ -15,10 +15,12 @@ import (
 	"ferry/internal/authority"
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/clock"
+	"ferry/internal/enrol"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 
@@ -32,15 +34,16 @@ func (c *late) NewTimer(d time.Duration) clock.Timer { return clock.System.NewTi
 // A trusted is a network with identities, and ALPHA in it.
 type trusted struct {
 	*testing.T
-	ctx    context.Context
-	net    *authority.Authority
-	server *qmgr.Server
-	master *qmgr.Conn // the queue manager's own
-	user   *qmgr.Conn
-	alpha  *identity.Identity
-	dir    string
-	root   string
-	clock  *late
+	ctx     context.Context
+	net     *authority.Authority
+	server  *qmgr.Server
+	master  *qmgr.Conn // the queue manager's own
+	user    *qmgr.Conn
+	alpha   *identity.Identity
+	manager *identity.Identity
+	dir     string
+	root    string
+	clock   *late
 }
 
 func newTrusted(t *testing.T) *trusted {
@@ -53,7 +56,7 @@ func newTrusted(t *testing.T) *trusted {
 	s.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Guard: &qmgr.Guard{Identity: manager, Claims: claims}})
 	s.must(err)
 	t.Cleanup(s.server.Shutdown)
-	s.master = s.connect(manager)
+	s.manager, s.master = manager, s.connect(manager)
 	s.user = s.connect(authoritytest.Identity(t, s.net, identity.User, "ann", roles.User))
 	s.alpha = authoritytest.Identity(t, s.net, identity.Agent, "ALPHA", roles.Agent)
 	return s
@@ -152,10 +155,10 @@ func errorOf(e *transfer.Error) error {
 // after 30 days it accepts nothing new, until it hears something again.
 func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 	s := newTrusted(t)
-	doc, err := s.net.Trust()
+	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	stop := s.run()
-	s.must(s.master.Publish(wire.Trust, doc))
+	s.must(s.master.Publish(wire.Rules, doc))
 	s.says(wire.AgentReady, "")
 	if k := s.submit(); k != transfer.KindNone {
 		t.Errorf("what is said of a request is of kind %s", k)
@@ -185,13 +188,13 @@ func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 	s := newTrusted(t)
 	defer s.run()()
-	old, err := s.net.Trust()
+	old, err := s.net.Trust(trust.Rules)
 	s.must(err)
 	gone := authoritytest.Identity(t, s.net, identity.Agent, "BETA", roles.Agent)
 	s.must(s.net.Revoke(gone.Name(), ""))
-	doc, err := s.net.Trust()
+	doc, err := s.net.Trust(trust.Rules)
 	s.must(err)
-	others, err := authoritytest.New(t).Trust()
+	others, err := authoritytest.New(t).Trust(trust.Rules)
 	s.must(err)
 
 	refuses := func() bool {
@@ -200,8 +203,8 @@ func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 	if refuses() {
 		t.Fatal("somebody is refused who was not revoked")
 	}
-	s.must(s.master.Publish(wire.Trust, old))
-	s.must(s.master.Publish(wire.Trust, doc))
+	s.must(s.master.Publish(wire.Rules, old))
+	s.must(s.master.Publish(wire.Rules, doc))
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !refuses() {
@@ -212,7 +215,7 @@ func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 		}
 	}
 	for _, x := range [][]byte{old, others, []byte("x"), nil} {
-		s.must(s.master.Publish(wire.Trust, x))
+		s.must(s.master.Publish(wire.Rules, x))
 	}
 	s.beat() // which comes after them
 	if !refuses() {
@@ -230,4 +233,42 @@ func stateOf(i *identity.Identity) tls.ConnectionState {
 		}
 	}
 	return s
+}
+
+// A user that was enrolled after the agent has heard the rules is not refused: its request waits until the authority has
+// been asked. A user that the authority does not list is refused then.
+func TestANewUserWaitsForTheRules(t *testing.T) {
+	s := newTrusted(t)
+	doc, err := s.net.Trust(trust.Rules)
+	s.must(err)
+	stop := s.run()
+	defer stop()
+	s.must(s.master.Publish(wire.Rules, doc))
+	s.says(wire.AgentReady, "")
+
+	s.user = s.connect(authoritytest.Identity(t, s.net, identity.User, "bob", roles.User))
+	if k := s.submit(); k != transfer.KindBusy {
+		t.Errorf("before the authority answers, the agent answers a request with kind %s", k)
+	}
+	desk := &enrol.Desk{Authority: s.net, Conn: s.connect(authoritytest.Identity(t, s.net, identity.Authority, "", roles.Authority)),
+		Changed: func() {}, Log: slog.New(slog.DiscardHandler)}
+	gone, err := desk.Attend()
+	s.must(err)
+	defer gone()
+	settled := func() (k transfer.Kind) {
+		for k = transfer.KindBusy; k == transfer.KindBusy; {
+			k = s.submit()
+		}
+		return k
+	}
+	if k := settled(); k != transfer.KindNone {
+		t.Errorf("the agent answers a request with kind %s", k)
+	}
+	unlisted, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.manager, Self: "zoe"})
+	s.must(err)
+	defer unlisted.Close()
+	s.user = unlisted
+	if k := settled(); k != transfer.KindDenied {
+		t.Errorf("the agent answers the request of an unlisted user with kind %s", k)
+	}
 }

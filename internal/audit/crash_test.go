@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -211,6 +212,42 @@ func TestRecordsLostTheirEnd(t *testing.T) {
 			}
 			closeLog(t, l)
 		}
+	}
+}
+
+// One flipped bit anywhere is found when the log is opened, or does no harm. The error names the file, for records also the record,
+// and the next step.
+func TestEachFlippedBitIsNamed(t *testing.T) {
+	s := newSample(t)
+	found := 0
+	for _, name := range []string{recordsName, indexName, hashesName, stateName} {
+		whole := load(t, s.dir, name)
+		for at := range whole {
+			if at%3 != 0 && at > headerSize {
+				continue
+			}
+			dir := s.again(t)
+			changed := slices.Clone(whole)
+			changed[at] ^= 1 << (at % 8)
+			store(t, dir, name, changed)
+			l, err := openLog(dir, still, &faulty{quick: true})
+			if err == nil {
+				rep, verr := l.Verify(t.Context(), nil, s.checks[7])
+				closeLog(t, l)
+				if name == recordsName && at >= headerSize || verr != nil {
+					t.Errorf("byte %d of %s: opened, %+v, %v", at, name, rep, verr)
+				}
+				continue
+			}
+			found++
+			if text := err.Error(); !strings.Contains(text, dir+"/") || !strings.Contains(text, "; look at it with `ferry audit verify --dir "+dir+"`, then restore") ||
+				name == recordsName && at >= headerSize && !strings.Contains(text, "record ") {
+				t.Errorf("byte %d of %s: %v", at, name, err)
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("only %d flipped bits were found", found)
 	}
 }
 

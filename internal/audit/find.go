@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -25,7 +26,7 @@ type Filter struct {
 	// Name is the name of an item at its source or destination, as it is or as a path is
 	// shown, or a pattern for it with * and ? as in names of files: its last name, or all of
 	// it where the pattern has a '/', which is a character like any other. Only records with
-	// such items match, of agents that speak of transfers of their own.
+	// such items match, of agents that speak of transfers of their own; of a pipe the agent at its other end speaks.
 	Name   string
 	Failed bool              // only records with items that have failed; without a Name also those of other failures
 	States []transfer.State  // of the transfer, as the record has it; any of them
@@ -161,9 +162,9 @@ func (m *matcher) record(r *Record) bool {
 	switch {
 	case m.Agent != "" && r.Agent != m.Agent && r.Source != m.Agent && r.Destination != m.Agent:
 		return false
-	case m.Event == "" && (r.Event == Sealed || r.Event == Bound), m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role,
+	case m.Event == "" && (r.Event == Sealed || r.Event == Bound), m.Event != "" && r.Event != m.Event, m.Role != "" && r.Role != m.Role && !m.standsIn(r),
 		m.Job != "" && !Like(m.Job, r.Job),
-		m.Name != "" && (!r.own() || r.Event == Deleted || r.Event == Archived || !slices.ContainsFunc(r.Items, m.Names)),
+		m.Name != "" && !(r.tells() && slices.ContainsFunc(r.Items, m.Names)),
 		m.Failed && !(m.Name == "" && r.Error != nil) && !slices.ContainsFunc(r.Items, func(o transfer.Outcome) bool { return o.Failed() }),
 		len(m.States) > 0 && !slices.Contains(m.States, r.State):
 		return false
@@ -175,6 +176,24 @@ func (m *matcher) record(r *Record) bool {
 		}
 	}
 	return (m.Since.IsZero() || !r.Time.Before(m.Since)) && (m.Until.IsZero() || r.Time.Before(m.Until))
+}
+
+// tells reports whether a record says how files have ended. A pipe, the agent of a command's standard input or output,
+// tells nothing: the agent at its other end does. Neither does a warning: its items are the word of others.
+func (r *Record) tells() bool {
+	switch {
+	case failpoint.Planted("everything-tells"):
+		return true
+	case r.Event == Deleted, r.Event == Archived, r.Event == Warning, r.Agent.Stream():
+		return false
+	}
+	return r.own()
+}
+
+// standsIn reports whether the record of a source is to be found where those of destinations are looked for by name: its
+// destination is a pipe.
+func (m *matcher) standsIn(r *Record) bool {
+	return m.Name != "" && m.Role == RoleDestination && r.Role == RoleSource && r.Destination.Stream()
 }
 
 // own reports whether the agent that wrote the record is a side of its transfer, as it says.

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -199,5 +200,35 @@ func BenchmarkFindByName(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// A question about a file is answered by the agents of its transfer: neither by a warning, nor by a pipe. Of a transfer to a
+// pipe the source answers.
+func TestFindByNameWhoAnswers(t *testing.T) {
+	const pipe transfer.AgentName = "PIPE-0123456789AB"
+	l := open(t, t.TempDir())
+	defer closeLog(t, l)
+	item := []transfer.Outcome{{Item: 1, Type: transfer.ItemFile, Source: "/srv/out/pay80", Path: "/srv/in/pay80", Size: 1, Digest: "xxh3:00"}}
+	n := map[transfer.AgentName]uint64{}
+	put := func(writer, source, destination transfer.AgentName, role string, event Event) {
+		t.Helper()
+		n[writer]++
+		r := recordOf(writer, 1, n[writer])
+		r.Event, r.Role, r.Source, r.Destination, r.Items = event, role, source, destination, item
+		appendOK(t, l, Batch{V: 1, Agent: writer, Incarnation: FormatIncarnation(1), Floor: 1, Records: []json.RawMessage{encoded(t, r)}})
+	}
+	put("ALPHA", "ALPHA", "BETA", RoleSource, Warning)   // 0: outcomes that came late
+	put("BETA", "ALPHA", "BETA", RoleDestination, Items) // 1
+	put("ALPHA", "ALPHA", "BETA", RoleSource, Items)     // 2: says the same again
+	put(pipe, "ALPHA", pipe, RoleDestination, Items)     // 3: the pipe's own word
+	put("ALPHA", "ALPHA", pipe, RoleSource, Items)       // 4
+	put(pipe, pipe, "BETA", RoleSource, Items)           // 5: the pipe's own word
+	put("BETA", "ALPHA", "BETA", RoleDestination, Warning)
+	for role, want := range map[string][]int64{RoleDestination: {4, 1}, RoleSource: {4, 2}, "": {4, 2, 1}} {
+		var got []int64
+		if err := l.Find(Filter{Name: "pay80", Role: role}, func(i int64, _ []byte, _ *Record) error { got = append(got, i); return nil }); err != nil || !slices.Equal(got, want) {
+			t.Errorf("role %q: %v, %v; want %v", role, got, err, want)
+		}
 	}
 }

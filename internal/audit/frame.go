@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"path/filepath"
 
 	"ferry/internal/compress"
 	"ferry/internal/transfer"
@@ -47,11 +48,11 @@ func parseHeader(b []byte, magic, path string) (log uint64, err error) {
 	v := binary.BigEndian.Uint32(b[8:])
 	switch {
 	case string(b[:8]) != magic:
-		return 0, transfer.Errorf(transfer.KindUsage, "%s is not a file of an audit log: it does not begin with %q", path, magic)
+		return 0, transfer.Errorf(transfer.KindUsage, "%s is not a file of an audit log: it does not begin with %q", path, magic).WithHint(mending(filepath.Dir(path)))
 	case v != formatVersion:
-		return 0, transfer.Errorf(transfer.KindVersion, "%s has version %d; this is version %d", path, v, formatVersion)
+		return 0, transfer.Errorf(transfer.KindVersion, "%s has version %d; this is version %d", path, v, formatVersion).WithHint(mending(filepath.Dir(path)))
 	case binary.BigEndian.Uint32(b[28:]) != crc32.Checksum(b[:28], castagnoli):
-		return 0, transfer.Errorf(transfer.KindInternal, "%s is damaged at offset 0: the header's checksum does not match", path)
+		return 0, transfer.Errorf(transfer.KindInternal, "%s is damaged at offset 0: the header's checksum does not match", path).WithHint(mending(filepath.Dir(path)))
 	}
 	return binary.BigEndian.Uint64(b[12:]), nil
 }

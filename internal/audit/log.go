@@ -116,8 +116,12 @@ func logError(dir string, err error) error {
 
 // damaged is the error of what no crash leaves behind.
 func (l *Log) damaged(file, text string) error {
-	return transfer.Errorf(transfer.KindInternal, "the audit log is damaged or was changed: %s: %s", filepath.Join(l.dir, file), text).
-		WithHint("look at it with `ferry audit verify`, then restore the directory from a copy, or move it away to begin a new log")
+	return transfer.Errorf(transfer.KindInternal, "the audit log is damaged or was changed: %s: %s", filepath.Join(l.dir, file), text).WithHint(mending(l.dir))
+}
+
+// mending is the next step for a log that is damaged.
+func mending(dir string) string {
+	return "look at it with `ferry audit verify --dir " + dir + "`, then restore the directory from a copy, or move it away to begin a new log"
 }
 
 // openFiles opens records, hashes and index; with O_RDWR it creates them.

@@ -54,7 +54,8 @@ type Keys struct {
 // maxAct is how long a line may be, in bytes.
 const maxAct = 4096
 
-// A journal is a file to which acts are appended.
+// A journal is the file of the acts, oldest first. A start drops the renewals that later ones replace, once they are
+// most of the file. Otherwise the renewals of all members would fill the disk in the course of years.
 type journal struct {
 	f    *os.File
 	size int64 // of the acts that are on the disk
@@ -64,11 +65,14 @@ type journal struct {
 // cut off is removed: its result was given to nobody. Damage before that is an error of
 // KindMalformed.
 func openJournal(dir *keyfile.Dir, take func(*Act)) (*journal, error) {
+	if err := compactActs(dir); err != nil {
+		return nil, err
+	}
 	f, err := dir.Append(fileActs)
 	if err != nil {
 		return nil, err
 	}
-	whole, err := readActs(f, take)
+	whole, err := readActs(f, func(_ int, _ []byte, a *Act) { take(a) })
 	if err == nil {
 		err = f.Truncate(whole)
 	}
@@ -82,8 +86,57 @@ func openJournal(dir *keyfile.Dir, take func(*Act)) (*journal, error) {
 	return &journal{f, whole}, nil
 }
 
-// readActs reads whole lines, and gives where the last one ends.
-func readActs(r io.Reader, take func(*Act)) (whole int64, err error) {
+// compactFrom is how many bytes of replaced renewals are worth a new journal.
+const compactFrom = 64 << 10
+
+// compactActs writes the journal anew without the renewals that a later renewal of the same keys replaces, where those
+// are most of it. After a crash there is the old journal or the new one. On a full disk the old one stays.
+func compactActs(dir *keyfile.Dir) error {
+	f, err := dir.Append(fileActs)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	type renewal struct {
+		line, size int
+		keys       Keys
+		until      time.Time
+	}
+	last, replaced, idle := map[string]renewal{}, map[int]bool{}, 0
+	whole, err := readActs(f, func(n int, line []byte, a *Act) {
+		if a.Act != actRenewed {
+			return
+		}
+		before, ok := last[a.Name]
+		if ok && before.keys == a.Keys && !a.Until.Before(before.until) {
+			replaced[before.line] = true
+			idle += before.size
+		}
+		last[a.Name] = renewal{n, len(line), a.Keys, a.Until}
+	})
+	if err != nil || idle < compactFrom || int64(idle) < whole/2 {
+		return err
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	err = dir.Rewrite(fileActs, func(w io.Writer) error {
+		out, failed := bufio.NewWriter(w), error(nil)
+		_, err := readActs(f, func(n int, line []byte, _ *Act) {
+			if !replaced[n] && failed == nil {
+				_, failed = out.Write(line)
+			}
+		})
+		return errors.Join(err, failed, out.Flush(), f.Close())
+	})
+	if transfer.Full(err) {
+		return nil
+	}
+	return err
+}
+
+// readActs reads whole lines, and gives where the last one ends. take gets each line with its number.
+func readActs(r io.Reader, take func(n int, line []byte, a *Act)) (whole int64, err error) {
 	in := bufio.NewReaderSize(r, maxAct)
 	for n := 1; ; n++ {
 		line, err := in.ReadSlice('\n')
@@ -97,7 +150,7 @@ func readActs(r io.Reader, take func(*Act)) (whole int64, err error) {
 		if err != nil || json.Unmarshal(line, &a) != nil || a.V != version || a.Act == "" || a.Name == "" || a.Time.IsZero() {
 			return whole, transfer.Errorf(transfer.KindMalformed, "line %d of %s is damaged, or of another version", n, fileActs)
 		}
-		take(&a)
+		take(n, line, &a)
 		whole += int64(len(line))
 	}
 }
@@ -161,9 +214,13 @@ type state struct {
 	claims   uint64 // a number of what queue managers are told, which grows with each change
 }
 
-// privileged reports whether a trust document names who has a role.
-func privileged(r roles.Role) bool {
-	return r == roles.Admin || r == roles.Operator || r == roles.Auditor
+// ofUser reports whether a role is one of those that users have.
+func ofUser(r roles.Role) bool {
+	switch r {
+	case roles.Admin, roles.Operator, roles.Auditor, roles.User, roles.Member:
+		return true
+	}
+	return false
 }
 
 // signed is the last trust document.
@@ -178,6 +235,7 @@ type token struct {
 	name  string
 	role  roles.Role
 	until time.Time
+	by    string    // the member that has made it, as a URI; empty: the authority's host
 	keys  Keys      // that it was used with; none: nobody has used it
 	told  time.Time // when a refusal of it was last put on record
 }
@@ -189,6 +247,8 @@ type issued struct {
 	at    time.Time
 	until time.Time // the latest that was ever signed for these keys
 	token string    // that it was enrolled with last
+	by    string    // the member that has enrolled these keys, as a URI; empty: the authority's host
+	told  time.Time // when a refusal to renew it was last put on record
 }
 
 // take takes an act that is in the journal.
@@ -205,15 +265,16 @@ func (s *state) take(a *Act) {
 		s.rotation.old = 0
 		s.change(a)
 	case actToken:
-		s.tokens[a.Token] = &token{name: a.Name, role: a.Role, until: a.Until}
+		s.tokens[a.Token] = &token{name: a.Name, role: a.Role, until: a.Until, by: a.By}
 	case actDropped:
 		delete(s.tokens, a.Token)
 	case actEnrolled, actRenewed:
+		by := a.By
 		if t := s.tokens[a.Token]; t != nil {
-			t.keys = a.Keys
+			t.keys, by = a.Keys, t.by
 		}
 		n := s.names[a.Name]
-		if n == nil && privileged(a.Role) || n != nil && (n.role != a.Role || n.keys != a.Keys) {
+		if n == nil && ofUser(a.Role) || n != nil && (n.role != a.Role || n.keys != a.Keys) {
 			s.signed.stale = true // the document says what role a user has
 		}
 		if n != nil && n.keys != a.Keys {
@@ -230,7 +291,7 @@ func (s *state) take(a *Act) {
 			n.until = a.Until
 		}
 		if a.Act == actEnrolled {
-			n.token = a.Token
+			n.token, n.by = a.Token, by
 		}
 		s.owner[a.TLS], s.owner[a.Nkey] = a.Name, a.Name
 	case actRevoked:
@@ -241,6 +302,8 @@ func (s *state) take(a *Act) {
 	case actRefused:
 		if t := s.tokens[a.Token]; t != nil {
 			t.told = a.Time
+		} else if n := s.names[a.Name]; n != nil {
+			n.told = a.Time
 		}
 	case actPolicy:
 		s.policy, s.signed.stale = a.Token, true

@@ -216,9 +216,9 @@ type trustKey struct {
 	Verifier string `json:"verifier"`
 }
 
-// Trust is the trust document as it is now, signed: a new one where the rules or who somebody is have
+// Trust is the document of a form as it is now, signed: a new one where the rules or the role of a user have
 // changed since the last, or that was signed a day ago; otherwise the last, byte by byte.
-func (a *Authority) Trust() ([]byte, error) {
+func (a *Authority) Trust(form trust.Form) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
@@ -229,8 +229,10 @@ func (a *Authority) Trust() ([]byte, error) {
 			return nil, err
 		}
 	}
-	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes(), Policy: a.policy}
-	d.Users = a.users(d.Issued)
+	d := trust.Document{Network: a.about.Network, Number: a.state.signed.number, Issued: a.state.signed.at, Roots: a.roots().Hashes()}
+	if form == trust.Rules {
+		d.Policy, d.Users = a.policy, a.users(d.Issued)
+	}
 	for k, until := range a.state.revoked {
 		if d.Issued.Before(until.Add(grace)) {
 			d.Revoked = append(d.Revoked, trust.Revoked{TLS: k.TLS, Until: until})

@@ -122,7 +122,7 @@ func TestTokens(t *testing.T) {
 	}
 	denied := func(what, secret string, w Wish) {
 		t.Helper()
-		if g, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindDenied || g.JWTs.User != "" {
+		if g, err := s.Enrol(secret, alpha, w); transfer.KindOf(err) != transfer.KindDenied || g.JWTs.User != "" {
 			t.Errorf("%s: %+v, %v", what, g, err)
 		}
 	}
@@ -142,7 +142,7 @@ func TestTokens(t *testing.T) {
 		if n == 1 {
 			s.again()
 		}
-		g, err := s.Enrol(secret, me.wish)
+		g, err := s.Enrol(secret, alpha, me.wish)
 		must(t, err)
 		i, err := identity.New(me.dir, me.keys, g)
 		must(t, err)
@@ -198,11 +198,11 @@ func TestWishes(t *testing.T) {
 	forged[len(forged)-1] ^= 1
 	for what, w := range map[string]Wish{"nothing": {}, "no CSR": {Nkey: good.Nkey}, "a forged CSR": {forged, good.Nkey}, "no nkey": {CSR: good.CSR},
 		"an nkey that is none": {good.CSR, "UAAA"}, "a CSR and more": {append(slices.Clone(good.CSR), 0), good.Nkey}} {
-		if _, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindMalformed {
+		if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, w); transfer.KindOf(err) != transfer.KindMalformed {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if _, err := s.Enrol(secret, good); err != nil {
+	if _, err := s.Enrol(secret, identity.Name{Role: identity.Agent}, good); err != nil {
 		t.Errorf("after that a good one: %v", err)
 	}
 }
@@ -354,12 +354,12 @@ func TestTrustDocuments(t *testing.T) {
 	s := newStage(t)
 	alpha, beta := s.name(identity.Agent, "ALPHA"), s.name(identity.Agent, "BETA")
 	revoked, keeps := s.enrolled(alpha, roles.Agent), s.enrolled(beta, roles.Agent)
-	h, err := trust.NewHolder(keeps.Trust(), s.Network(), nil)
+	h, err := trust.NewHolder(keeps.Trust(), s.Network(), trust.Keys, nil)
 	must(t, err)
 	count, newest := 0, uint64(0)
 	take := func(number, named int) *trust.Document { // the document of that number from 1 on, by how many there were
 		t.Helper()
-		data, err := s.Trust()
+		data, err := s.Trust(trust.Keys)
 		must(t, err)
 		if _, err := h.Take(data, func([]byte) error { return nil }); err != nil {
 			t.Error(err)
@@ -405,11 +405,11 @@ func TestTrustDocuments(t *testing.T) {
 func TestTrustDocumentsAfterABackup(t *testing.T) {
 	s := newStage(t)
 	beta := s.enrolled(s.name(identity.Agent, "BETA"), roles.Agent)
-	h, err := trust.NewHolder(beta.Trust(), s.Network(), nil)
+	h, err := trust.NewHolder(beta.Trust(), s.Network(), trust.Keys, nil)
 	must(t, err)
 	take := func() {
 		t.Helper()
-		data, err := s.Trust()
+		data, err := s.Trust(trust.Keys)
 		must(t, err)
 		_, err = h.Take(data, func([]byte) error { return nil })
 		must(t, err)
@@ -455,7 +455,7 @@ func TestThereIsAlwaysRoomToRevoke(t *testing.T) {
 	if !s.Revoked(bob) || !s.Revoked(pipe) || s.Revoked(alpha) {
 		t.Errorf("bob %v, his pipe %v, ALPHA %v", s.Revoked(bob), s.Revoked(pipe), s.Revoked(alpha))
 	}
-	data, err := s.Trust()
+	data, err := s.Trust(trust.Keys)
 	must(t, err)
 	if d, err := trust.Open(s.trust.Verifier, s.Network(), data); err != nil || len(d.Revoked) != trust.MaxRevoked/2+2 {
 		t.Errorf("%v, %v", d, err)
@@ -497,30 +497,30 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 		must(t, err)
 		return secret
 	}
-	denied := func(what, secret string, w Wish) {
+	denied := func(who, secret string, as identity.Role, w Wish) {
 		t.Helper()
-		if _, err := s.Enrol(secret, w); transfer.KindOf(err) != transfer.KindDenied {
-			t.Errorf("%s: %v", what, err)
+		if _, err := s.Enrol(secret, identity.Name{Role: as}, w); transfer.KindOf(err) != transfer.KindDenied {
+			t.Errorf("%s: %v", who, err)
 		}
 		s.now = s.now.Add(time.Second)
 	}
 	alpha, mallory := newJoiner(t), newJoiner(t)
-	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), alpha.wish)
+	_, err := s.Enrol(token(s.name(identity.Agent, "ALPHA"), roles.Agent), s.name(identity.Agent, "ALPHA"), alpha.wish)
 	must(t, err)
-	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), Wish{mallory.wish.CSR, alpha.wish.Nkey})
-	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), alpha.wish)
-	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), Wish{alpha.wish.CSR, mallory.wish.Nkey})
+	denied("another's nkey", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, Wish{mallory.wish.CSR, alpha.wish.Nkey})
+	denied("another's keys", token(s.name(identity.Agent, "MALLORY"), roles.Agent), identity.Agent, alpha.wish)
+	denied("one new key", token(s.name(identity.Agent, "ALPHA"), roles.Agent), identity.Agent, Wish{alpha.wish.CSR, mallory.wish.Nkey})
 
 	alice := newJoiner(t)
 	name := s.name(identity.User, "alice")
 	operator := token(name, roles.Operator)
-	_, err = s.Enrol(operator, alice.wish)
+	_, err = s.Enrol(operator, name, alice.wish)
 	must(t, err)
-	denied("another role with the same keys", token(name, roles.User), alice.wish)
+	denied("another role with the same keys", token(name, roles.User), identity.User, alice.wish)
 	demoted := newJoiner(t)
-	_, err = s.Enrol(token(name, roles.User), demoted.wish)
+	_, err = s.Enrol(token(name, roles.User), name, demoted.wish)
 	must(t, err)
-	denied("the old token with the old keys", operator, alice.wish)
+	denied("the old token with the old keys", operator, identity.User, alice.wish)
 
 	// Issued while the clock was ahead, renewed at the right time, revoked.
 	right := s.now
@@ -615,7 +615,7 @@ func TestWhatDoesNotCount(t *testing.T) {
 	qm, alpha := s.name(identity.Manager, "QM"), s.name(identity.Agent, "ALPHA")
 	issue := func(by *signer, name identity.Name) *x509.Certificate {
 		t.Helper()
-		c, err := by.issue(name, key.Public(), s.now)
+		c, err := by.issue(name, key.Public(), s.now, s.now.Add(identity.Validity))
 		must(t, err)
 		return c
 	}
@@ -647,7 +647,7 @@ func selfSigned(t *testing.T, like *x509.Certificate, name identity.Name) *x509.
 	now := time.Now()
 	double, err := newSigner(&x509.Certificate{Subject: like.Subject, SubjectKeyId: like.SubjectKeyId, NotAfter: now.Add(time.Hour)}, now, nil)
 	must(t, err)
-	c, err := double.issue(name, double.key.Public(), now)
+	c, err := double.issue(name, double.key.Public(), now, now.Add(identity.Validity))
 	must(t, err)
 	return c
 }

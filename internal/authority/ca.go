@@ -70,8 +70,8 @@ func (s *signer) sign(template *x509.Certificate, public crypto.PublicKey) (*x50
 	return x509.ParseCertificate(der)
 }
 
-// issue signs somebody's key.
-func (s *signer) issue(name identity.Name, public crypto.PublicKey, now time.Time) (*x509.Certificate, error) {
+// issue signs the key of a name, until then at the latest.
+func (s *signer) issue(name identity.Name, public crypto.PublicKey, now, until time.Time) (*x509.Certificate, error) {
 	uri, err := url.Parse(name.String())
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *signer) issue(name identity.Name, public crypto.PublicKey, now time.Tim
 		Subject:      pkix.Name{CommonName: name.Token()},
 		URIs:         []*url.URL{uri},
 		NotBefore:    now.Add(-identity.Backdate),
-		NotAfter:     earlier(now.Add(identity.Validity), s.cert.NotAfter),
+		NotAfter:     earlier(until, s.cert.NotAfter),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
 

@@ -117,7 +117,7 @@ func (a *Authority) fits(name identity.Name, role roles.Role) error {
 		return transfer.Errorf(transfer.KindUsage, "%s is not in the network %s", name, a.about.Network)
 	}
 	want := identity.Role(role)
-	if privileged(role) {
+	if ofUser(role) {
 		want = identity.User
 	}
 	if want != name.Role {
@@ -131,10 +131,11 @@ func hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Enrol issues an identity to who has a token's secret. The same keys may ask again for as
-// long as the token is good: an answer may be lost. Others are refused, on record. The errors
-// are of KindDenied, which say nothing of the token, and of KindMalformed.
-func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
+// Enrol issues an identity to a joiner that has a token's secret and is to have the name as; an empty
+// as.Name stands for any name of as.Role. The same keys may ask again for as long as the token is good: an
+// answer may be lost. Other keys are refused, on record. A token for another name is refused, on record, and stays good.
+// The errors are of KindDenied, which say nothing of the token, of KindUsage for another name, and of KindMalformed.
+func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Grant, error) {
 	csr, keys, err := w.read()
 	if err != nil {
 		return identity.Grant{}, err
@@ -143,7 +144,7 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 	defer a.mu.Unlock()
 	now, h := a.clock(), hash(secret)
 	t := a.state.tokens[h]
-	why := ""
+	why, refused := "", errNoToken
 	switch {
 	case t == nil:
 		return identity.Grant{}, errNoToken // not on record: strangers could fill the journal
@@ -157,12 +158,16 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 		why = "the keys were revoked"
 	case t.keys != (Keys{}) && a.state.names[t.name] != nil && a.state.names[t.name].token != h:
 		why = "the name was enrolled again since the token was used"
+	case !t.isFor(as):
+		why, refused = "the joiner is to have another name", errOtherName(t)
+	case forfeit(a, t, keys) != nil:
+		why = "the member that has made the token may not give the name any more"
 	}
 	if why != "" && now.Sub(t.told).Abs() < time.Hour {
-		return identity.Grant{}, errNoToken // once an hour is enough of a record
+		return identity.Grant{}, refused // once an hour is enough of a record
 	}
 	if why != "" {
-		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: t.name, Token: h, Keys: keys, Why: why}), error(errNoToken))
+		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: t.name, Token: h, Keys: keys, Why: why}), error(refused))
 	}
 
 	name, err := identity.Parse(t.name)
@@ -172,9 +177,32 @@ func (a *Authority) Enrol(secret string, w Wish) (identity.Grant, error) {
 	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
 }
 
-// Replaces is the name that has other keys than those of a wish, which end when a token is used with it;
-// not ok where there is none.
-func (a *Authority) Replaces(secret string, w Wish) (name identity.Name, ok bool) {
+// forfeit is why the member that has made a token may not give its name now; nil: it may. The rules may have changed
+// since, and the member may have been revoked. a.mu is held.
+func forfeit(a *Authority, t *token, keys Keys) error {
+	if t.by == "" {
+		return nil
+	}
+	name, err := identity.Parse(t.name)
+	if err != nil {
+		return err
+	}
+	by, err := identity.Parse(t.by)
+	if err != nil {
+		return err
+	}
+	return mayGive(a, by, name, t.role, keys)
+}
+
+// isFor reports whether a token is for a name; an empty as.Name stands for any name of as.Role.
+func (t *token) isFor(as identity.Name) bool {
+	name, err := identity.Parse(t.name)
+	return err == nil && name.Role == as.Role && (as.Name == "" || as.Name == name.Name)
+}
+
+// Replaces is the name that has other keys than those of a wish, which end when a token is used with it by
+// a joiner that is to have the name as; not ok where there is none.
+func (a *Authority) Replaces(secret string, as identity.Name, w Wish) (name identity.Name, ok bool) {
 	_, keys, err := w.read()
 	if err != nil {
 		return name, false
@@ -182,7 +210,7 @@ func (a *Authority) Replaces(secret string, w Wish) (name identity.Name, ok bool
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	t := a.state.tokens[hash(secret)]
-	if t == nil || t.keys != (Keys{}) || !a.clock().Before(t.until) {
+	if t == nil || t.keys != (Keys{}) || !a.clock().Before(t.until) || !t.isFor(as) {
 		return name, false
 	}
 	has := a.state.names[t.name]
@@ -196,6 +224,12 @@ func (a *Authority) Replaces(secret string, w Wish) (name identity.Name, ok bool
 var errNoToken = transfer.Errorf(transfer.KindDenied, "the token is not good: it was used, is too old, or is of another network").
 	WithHint("ask for a new one: `ferry token create`")
 
+// errOtherName refuses a token that is for another name than the joiner is to have. The holder of the secret may know its name.
+func errOtherName(t *token) *transfer.Error {
+	return transfer.Errorf(transfer.KindUsage, "the token is for %s, and for no other name; it was not used up", t.name).
+		WithHint("use it for that name, or ask for another one: `ferry token create`")
+}
+
 // Renew issues anew what a name has, for the same keys. The name is what its connection
 // vouches for.
 func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
@@ -206,28 +240,36 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
+	has := a.state.names[name.String()]
+	if has == nil { // not on record: a queue manager could fill the journal with names
+		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: nothing was ever issued to it", name)
+	}
 	if !a.may(name.String(), now) {
 		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%s has asked to be renewed %d times within an hour", name, renewals)
 	}
-	has := a.state.names[name.String()]
 	why := ""
 	switch {
-	case has == nil:
-		why = "nothing was ever issued to it"
 	case has.keys != keys:
 		why = "it asks with other keys"
 	case a.state.isRevoked(keys):
 		why = "it was revoked"
 	}
 	if why != "" {
-		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: name.String(), Keys: keys, Why: why}),
-			error(transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: %s", name, why)))
+		err := refused(a, &Act{Act: actRefused, Time: now, Name: name.String(), Keys: keys, Why: why})
+		return identity.Grant{}, cmp.Or(err, error(transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: %s", name, why)))
 	}
 	return a.issue(&Act{Act: actRenewed, Time: now, Role: has.role, Keys: keys}, name, csr)
 }
 
-// renewals are how often a name may ask to be renewed in an hour: each is a line in the journal,
-// also where it is refused.
+// refused puts a refusal on record, one a day of a name. a.mu is held.
+func refused(a *Authority, act *Act) error {
+	if act.Time.Sub(a.state.names[act.Name].told).Abs() < repeatWithin {
+		return nil
+	}
+	return a.do(act)
+}
+
+// renewals are how often a name may ask to be renewed in an hour.
 const renewals = 20
 
 // may counts what a name asks for. a.mu is held.
@@ -289,7 +331,8 @@ func (s *state) isRevoked(keys Keys) bool {
 }
 
 // issue signs, and gives nothing away before it is on record. a.mu is held. Other keys that
-// the name had are revoked by that.
+// the name had are revoked by that. A grant of the last day is signed again for the same time, and
+// that is no act.
 func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
 	if n := a.state.names[name.String()]; n != nil && n.keys == act.Keys && n.role != act.Role {
 		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "%s is %s, and becomes %s with new keys only: what was signed for the old ones is good for days", name, n.role, act.Role)
@@ -299,12 +342,20 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.state.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {
 		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%d keys are revoked, half of the limit: no name gets other keys until some of them have ended", trust.MaxRevoked/2)
 	}
+	if err := listable(a, name, act); err != nil {
+		return identity.Grant{}, err
+	}
 	unit := identity.UnitOthers
 	if name.Role == identity.Manager {
 		unit = identity.UnitManagers
 	}
 	by := a.now.issuer[unit]
-	cert, err := by.issue(name, csr.PublicKey, act.Time)
+	until := act.Time.Add(identity.Validity)
+	onRecord := repeats(a, name, act)
+	if onRecord {
+		until = earlier(until, a.state.names[name.String()].until)
+	}
+	cert, err := by.issue(name, csr.PublicKey, act.Time, until)
 	if err != nil {
 		return identity.Grant{}, transfer.Errorf(transfer.KindMalformed, "the key of %s cannot be signed: %w", name, err)
 	}
@@ -319,8 +370,10 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 			return identity.Grant{}, err
 		}
 	}
-	if err := a.do(act); err != nil {
-		return identity.Grant{}, err
+	if !onRecord {
+		if err := a.do(act); err != nil {
+			return identity.Grant{}, err
+		}
 	}
 	chain := []*x509.Certificate{cert, by.cert}
 	if a.old != nil { // for those who know no other root than the old one
@@ -337,6 +390,30 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 		}
 	}
 	return g, nil
+}
+
+// repeatWithin is how long a grant is given again without an act. Without it a member could fill the journal.
+const repeatWithin = 24 * time.Hour
+
+// repeats reports whether an act would issue a grant a second time that is on record: the same role for the same keys,
+// within a day, by the same keys of the authority. a.mu is held.
+func repeats(a *Authority, name identity.Name, act *Act) bool {
+	has := a.state.names[name.String()]
+	if has == nil || has.keys != act.Keys || has.role != act.Role || a.state.isRevoked(has.keys) {
+		return false
+	}
+	if t := a.state.tokens[act.Token]; t != nil && (t.keys != act.Keys || has.token != act.Token) {
+		return false // that the token was used is put on record
+	}
+	if age := act.Time.Sub(has.at); age < 0 || age >= repeatWithin {
+		return false
+	}
+	for _, changed := range []time.Time{a.state.rotation.at, a.state.rotation.at.Add(settleAfter)} {
+		if !has.at.After(changed) && !act.Time.Before(changed) {
+			return false
+		}
+	}
+	return true
 }
 
 // signJWTs signs somebody in to all in which his role has a part.
@@ -419,12 +496,16 @@ func Ended(a *Authority, name identity.Name) bool {
 	return has != nil && !a.clock().Before(has.until.Add(grace))
 }
 
-// DropToken takes back a token, by the first digits of its hash or by its name.
+// DropToken takes back a token, by the first digits of its hash or by its name. A token that by, unless it is empty,
+// could not have made is an error of KindDenied.
 func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for h, t := range a.state.tokens {
 		if t.keys == (Keys{}) && (t.name == which || len(which) >= 8 && strings.HasPrefix(h, which)) {
+			if err := mayDrop(a, t, by); err != nil {
+				return dropped, err
+			}
 			if err := a.do(&Act{Act: actDropped, Time: a.clock(), Name: t.name, Token: h, By: by}); err != nil {
 				return dropped, err
 			}
@@ -432,6 +513,22 @@ func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 		}
 	}
 	return dropped, nil
+}
+
+// mayDrop is nil where by may take back a token. a.mu is held.
+func mayDrop(a *Authority, t *token, by string) error {
+	if by == "" {
+		return nil
+	}
+	name, err := identity.Parse(t.name)
+	if err != nil {
+		return err
+	}
+	giver, err := identity.Parse(by)
+	if err != nil {
+		return err
+	}
+	return governs(a, giver, name, t.role)
 }
 
 // do puts an act on record, and then into effect. a.mu is held.
@@ -453,6 +550,12 @@ func (a *Authority) Role(name identity.Name) roles.Role {
 		return ""
 	}
 	return n.role
+}
+
+// Enrolled reports whether an agent with a token was enrolled, and was not revoked.
+func Enrolled(a *Authority, token string) bool {
+	name, err := transfer.ParsePath(token)
+	return err == nil && a.Role(identity.Name{Network: a.Network(), Role: identity.Agent, Name: string(name)}) == roles.Agent
 }
 
 // Revoked reports whether what was issued to a name last was revoked.

@@ -17,11 +17,11 @@ func FuzzActs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var first, second state
 		n := 0
-		whole, err := readActs(bytes.NewReader(data), func(a *Act) { first.take(a); n++ })
+		whole, err := readActs(bytes.NewReader(data), func(_ int, _ []byte, a *Act) { first.take(a); n++ })
 		if whole > int64(len(data)) || whole > 0 && data[whole-1] != '\n' || n != bytes.Count(data[:whole], []byte("\n")) {
 			t.Fatalf("%d acts in %d bytes of %d", n, whole, len(data))
 		}
-		if again, err2 := readActs(bytes.NewReader(data[:whole]), second.take); again != whole || err2 != nil {
+		if again, err2 := readActs(bytes.NewReader(data[:whole]), func(_ int, _ []byte, a *Act) { second.take(a) }); again != whole || err2 != nil {
 			t.Fatalf("%d bytes, then %d: %v, %v", whole, again, err, err2)
 		}
 		if len(first.tokens) != len(second.tokens) || len(first.names) != len(second.names) {

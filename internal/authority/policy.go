@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -101,8 +102,7 @@ func (a *Authority) May(who identity.Name, right transfer.Authority) error {
 		return err
 	}
 	if d := r.Decide(policy.Question{Who: a.principal(who), Right: right}); !d.Allowed {
-		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s in the network: no rule gives it", who.Role, who.Name, right).
-			WithHint("`ferry policy show` prints the rules")
+		return noAuthority(who, right)
 	}
 	return nil
 }
@@ -131,8 +131,27 @@ func roleOf(r roles.Role) string {
 // has submitted before may wait that long.
 const longRevoked = 90 * 24 * time.Hour
 
-// users are the roles of those who are more than senders, and of those whose identity was
-// revoked. a.mu is held.
+// maxListed is how many bytes the list of users may have in a rules document, beside the rules and the revoked keys.
+const maxListed = 256 << 10
+
+// listable is nil where the rules document has room for the user of an act. a.mu is held.
+func listable(a *Authority, name identity.Name, act *Act) error {
+	if name.Role != identity.User {
+		return nil
+	}
+	all := a.users(act.Time)
+	if _, ok := all[name.Name]; ok {
+		return nil
+	}
+	all[name.Name] = roleOf(act.Role)
+	if data, err := json.Marshal(all); err != nil || len(data) > maxListed {
+		return cmp.Or(err, error(transfer.Errorf(transfer.KindTooLarge, "%d users are enrolled, as many as the network's rules can list", len(all)-1)))
+	}
+	return nil
+}
+
+// users are the roles of all users, also of revoked ones for some time: a user that is not
+// among them has no right. a.mu is held.
 func (a *Authority) users(at time.Time) map[string]string {
 	all := map[string]string{}
 	for uri, has := range a.state.names {
@@ -144,7 +163,7 @@ func (a *Authority) users(at time.Time) map[string]string {
 		switch {
 		case revoked && at.Before(until.Add(longRevoked)):
 			all[name.Name] = policy.RoleRevoked
-		case !revoked && has.role != roles.User:
+		case !revoked:
 			all[name.Name] = roleOf(has.role)
 		}
 	}

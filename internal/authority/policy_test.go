@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -21,9 +22,10 @@ func TestRules(t *testing.T) {
 	must(t, err)
 	_, err = s.Issue(bob, roles.User, newJoiner(t).wish, "")
 	must(t, err)
+	s.enrolled(s.name(identity.User, "mary"), roles.Member)
 	document := func() *trust.Document {
 		t.Helper()
-		data, err := s.Trust()
+		data, err := s.Trust(trust.Rules)
 		must(t, err)
 		d, err := trust.Open(s.trust.Verifier, s.Network(), data)
 		must(t, err)
@@ -33,7 +35,7 @@ func TestRules(t *testing.T) {
 		return d
 	}
 	first := document()
-	if first.Users["ann"] != "admin" || len(first.Users) != 1 {
+	if !maps.Equal(first.Users, map[string]string{"ann": policy.RoleAdmin, "bob": policy.RoleSender, "mary": policy.RoleMember}) {
 		t.Errorf("users are %v", first.Users)
 	}
 	rules := func(deny string) []byte {
@@ -67,6 +69,10 @@ func TestRules(t *testing.T) {
 	s.now = s.now.Add(60 * 24 * time.Hour)
 	if d := document(); d.Users["bob"] != policy.RoleRevoked {
 		t.Errorf("after two months users are %v", d.Users)
+	}
+	s.now = s.now.Add(2 * longRevoked)
+	if d := document(); d.Users["bob"] != "" || d.Users["mary"] != policy.RoleMember {
+		t.Errorf("long after the revocation users are %v", d.Users)
 	}
 	s.again()
 	if string(s.Policy()) != string(second.Policy) {
@@ -110,13 +116,13 @@ func TestRulesThatAreNotOnRecord(t *testing.T) {
 	s := newStage(t)
 	ann := s.name(identity.User, "ann")
 	s.enrolled(ann, roles.Admin)
-	before, err := s.Trust()
+	before, err := s.Trust(trust.Rules)
 	must(t, err)
 	must(t, s.acts.f.Close()) // as of a disk that is full
 	if err := s.SetPolicy([]byte(`{"v":1,"rules":[{"name":"a","who":["role:admin"],"may":["admin"]}]}`), ann); err == nil {
 		t.Fatal("rules are taken that are not on record")
 	}
-	if after, err := s.Trust(); err != nil || string(after) != string(before) {
+	if after, err := s.Trust(trust.Rules); err != nil || string(after) != string(before) {
 		t.Errorf("the document is another one, %v", err)
 	}
 	if err := s.May(ann, transfer.AuthAudit); err != nil {

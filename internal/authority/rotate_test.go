@@ -43,7 +43,7 @@ func (s *stage) verifies(i, shown *identity.Identity) bool {
 // told has an identity hear the authority's trust document.
 func (s *stage) told(i *identity.Identity) {
 	s.t.Helper()
-	doc, err := s.Trust()
+	doc, err := s.Trust(trust.Keys)
 	must(s.t, err)
 	d, err := trust.Open(i.Trust(), s.Network(), doc)
 	must(s.t, err)

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/client"
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
@@ -122,7 +123,7 @@ func (n *Network) up(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	n.conn, err = n.Connect(ctx, n.url(RoleSubmitter), "bench")
+	n.conn, err = n.Connect(ctx, n.url(RoleSubmitter), submitter())
 	return err
 }
 
@@ -158,6 +159,12 @@ func (n *Network) upApart(ctx context.Context) error {
 		}
 	}
 	return n.ready(ctx, n.procs...)
+}
+
+// submitter is the token of the user that `ferry up` enrols, the one of this process: agents know the users that are
+// enrolled.
+func submitter() string {
+	return identity.Name{Role: identity.User, Name: strings.ToLower(client.Me().User)}.Token()
 }
 
 // Connect connects to the queue manager as somebody of a name: with the identity that the queue

@@ -200,14 +200,14 @@ func (r *resume) interrupted(dir, dest string) (*transfer.Request, error) {
 	defer to.Close()
 
 	now := time.Now()
-	src := sender.NewRecord(*q, "bench", now)
+	src := sender.NewRecord(*q, submitter(), now)
 	src.Nonce, src.Epoch, src.Dest, src.Resolution, src.Journal, src.Decided = 1, 1, to.IncarnationText(), &res, true, decided
 	src.Progress.Started, src.Progress.Settings = now, q.Settings
 	if err := src.Move(transfer.Accepted, transfer.Negotiating); err != nil {
 		return nil, err
 	}
 
-	in := &ledger.Incoming{Request: *q, From: from.IncarnationText(), Principal: "bench", State: transfer.Receiving, Epoch: 1, Nonce: 1,
+	in := &ledger.Incoming{Request: *q, From: from.IncarnationText(), Principal: submitter(), State: transfer.Receiving, Epoch: 1, Nonce: 1,
 		Settings: q.Settings, Resolution: res, Generations: ledger.Generations{Generation: to.Generation()}, Decided: decided, Started: now, LastContact: now}
 	in.Request.Items = nil
 	if err := r.journal(from, q.ID); err != nil {

@@ -10,9 +10,6 @@ type Transfer struct {
 	Source transfer.AgentName
 	ID     transfer.ID
 	Hash   string // of its request (transfer.Request.Hash); empty: not known here
-
-	// Begun is the audit log's record of it, where the source has accepted it; nil: not known here.
-	Begun *wire.Begun
 }
 
 // Of is the transfer of a request.

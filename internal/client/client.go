@@ -338,7 +338,7 @@ func (c *Client) Control(ctx context.Context, agent transfer.AgentName, kind wir
 }
 
 func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*transfer.Progress, error) {
-	ans, err := AtAgent{c, of.Source}.Command(ctx, kind, wire.OfTransfer{Transfer: of.ID, Begun: of.Begun})
+	ans, err := AtAgent{c, of.Source}.Command(ctx, kind, wire.OfTransfer{Transfer: of.ID})
 	if err != nil {
 		return nil, err
 	}
@@ -347,14 +347,6 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 
 // endsSoon is how long Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
-
-// BegunAs is the report of a picture on a transfer that its source has accepted; nil: it has not.
-func BegunAs(p *transfer.Progress) *wire.Begun {
-	if p.State == transfer.Queued || p.State == transfer.Withdrawn || p.Destination == "" {
-		return nil
-	}
-	return &wire.Begun{Transfer: p.ID, Destination: p.Destination, Principal: p.Principal, Counts: p.Counts}
-}
 
 // Cancel cancels a transfer, and gives its end where that comes soon, else where it stands.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {

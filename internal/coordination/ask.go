@@ -167,7 +167,7 @@ func (s *Service) askRemove(a *wire.Ask, _ *wire.Answer) error {
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), clearWait)
 		defer cancel()
-		err = qmgr.ClearStored(ctx, s.conn, body.Agent)
+		err = qmgr.ClearStored(ctx, s.conn, body.Agent.Token())
 	}
 	if err == nil {
 		err = s.remove(body.Agent, a.Principal)

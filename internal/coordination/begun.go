@@ -15,7 +15,7 @@ const (
 	begunAtOnce  = 50               // transfers that are asked about at each look
 	begunTimeout = 5 * time.Second  // for an answer
 	begunRecords = 100_000          // of each of them, that are read for the counts
-	begunGrace   = 45 * time.Second // for its destination to ask first: it knows which files have arrived
+	begunGrace   = 15 * time.Second // for the records of its destination to come: they say which files have arrived
 )
 
 // askBegun asks each agent that has started again about the transfers that it had begun. One that

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/access"
 	"ferry/internal/authority"
 	"ferry/internal/identity"
 	"ferry/internal/policy"
@@ -14,6 +15,7 @@ import (
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/quiet"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 
@@ -29,16 +31,36 @@ type ask struct {
 	TTL   time.Duration  `json:"ttl,omitempty"`   // nanoseconds
 	Which string         `json:"which,omitempty"` // a token: the first digits of its hash, or its name
 
-	Policy json.RawMessage `json:"policy,omitempty"`
+	Policy    json.RawMessage `json:"policy,omitempty"`
+	Questions []Question      `json:"questions,omitempty"`
 }
+
+// A Question is whether a principal may do something, as access.Question.
+type Question struct {
+	Principal string             `json:"principal"` // a token
+	Right     transfer.Authority `json:"authority"`
+	Agent     transfer.AgentName `json:"agent,omitempty"`
+	Path      transfer.Path      `json:"path,omitempty"`
+}
+
+// A Decision is the answer: the rule that allows it, or why not.
+type Decision struct {
+	Rule  string          `json:"rule,omitempty"`
+	Error *transfer.Error `json:"error,omitempty"`
+}
+
+// maxQuestions is how many questions are answered at once.
+const maxQuestions = 16
 
 // An op is what somebody asks for.
 type op string
 
 const (
 	opRenew      op = "renew"      // what the asker has; of anybody
-	opTrust      op = "trust"      // the trust document; of anybody
-	opEnrol      op = "enrol"      // Name as Role with Wish; of who may enrol, as the others below
+	opTrust      op = "trust"      // the document that the asker keeps: agents, coordination and queue managers have the rules in it
+	opRules      op = "rules"      // the rules document; takes the authority audit or admin
+	opTest       op = "test"       // Questions; those about others take the same
+	opEnrol      op = "enrol"      // Name as Role with Wish; takes the authority enrol, as the others below
 	opToken      op = "token"      // a token for Name as Role
 	opDrop       op = "drop"       // no token Which any more
 	opRevoke     op = "revoke"     // Name
@@ -56,6 +78,7 @@ type reply struct {
 	Grant      *answer               `json:"grant,omitempty"`
 	Token      string                `json:"token,omitempty"`
 	Trust      []byte                `json:"trust,omitempty"`
+	Decisions  []Decision            `json:"decisions,omitempty"`
 	Dropped    int                   `json:"dropped,omitempty"`
 	Tokens     []authority.OpenToken `json:"tokens,omitempty"`
 	Identities []authority.Issued    `json:"identities,omitempty"`
@@ -146,15 +169,17 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		r.Grant = grantAnswer(g)
 		return r, err
 	}
-	if q.Op == opTrust {
-		r.Trust, err = a.Trust()
+	switch q.Op {
+	case opTrust:
+		r.Trust, err = d.document(who)
 		return r, err
-	}
-	needs := transfer.AuthEnrol
-	if q.Op == opPolicy || q.Op == opRotate || q.Op == opMember {
-		needs = transfer.AuthAdmin
-	}
-	if err := a.May(who, needs); err != nil && !(a.Role(who) != "" && ownPipe(who, &q)) {
+	case opRules:
+		if err = d.maySeeRules(who); err == nil {
+			r.Trust, err = a.Trust(trust.Rules)
+		}
+		return r, err
+	case opTest:
+		r.Decisions, err = d.test(who, q.Questions)
 		return r, err
 	}
 	var name identity.Name
@@ -164,10 +189,8 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 			return r, err
 		}
 	}
-	if q.Op == opEnrol || q.Op == opToken {
-		if err := d.mayGive(who, q.Role); err != nil {
-			return r, err
-		}
+	if err := d.may(who, name, &q); err != nil {
+		return r, err
 	}
 	switch q.Op {
 	case opEnrol:
@@ -203,8 +226,8 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	case opRevoke:
 		err = a.Revoke(name, who.String())
 		d.Changed()
-		if err == nil && name.Role == identity.Agent {
-			d.clear(transfer.AgentName(name.Name))
+		if err == nil && (name.Role == identity.Agent || name.Role == identity.User) {
+			d.clear(name)
 		}
 	case opPolicy:
 		err = a.SetPolicy(q.Policy, who)
@@ -224,12 +247,64 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	return r, err
 }
 
-// clear has what is stored of an agent that was revoked, and for it, removed: nobody takes it.
-func (d *Desk) clear(agent transfer.AgentName) {
+// document is the newest document of the form that the asker keeps. Users have no rules in it, and neither have the
+// agents of their pipes.
+func (d *Desk) document(who identity.Name) ([]byte, error) {
+	if who.Role == identity.User || who.Role == identity.Agent && transfer.AgentName(who.Name).Stream() {
+		return d.Authority.Trust(trust.Keys)
+	}
+	return d.Authority.Trust(trust.Rules)
+}
+
+// maySeeRules is nil where the asker may read the rules, which name users and paths: so does the audit log.
+func (d *Desk) maySeeRules(who identity.Name) error {
+	err := d.Authority.May(who, transfer.AuthAudit)
+	if err != nil && d.Authority.May(who, transfer.AuthAdmin) == nil {
+		return nil
+	}
+	return err
+}
+
+// test decides questions as agents do. A member that may not see the rules asks about itself, and whether an agent
+// is a peer.
+func (d *Desk) test(who identity.Name, all []Question) (answers []Decision, err error) {
+	if len(all) > maxQuestions {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "%d questions; the limit is %d", len(all), maxQuestions)
+	}
+	for _, q := range all {
+		if q.Principal == who.Token() || q.Right == transfer.AuthPeer {
+			continue
+		}
+		if err := d.maySeeRules(who); err != nil {
+			return nil, err
+		}
+	}
+	doc, err := d.Authority.Trust(trust.Rules)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := trust.Open(d.Conn.Identity().Trust(), d.Authority.Network(), doc)
+	if err != nil {
+		return nil, err
+	}
+	j := access.NewJudge(rules.Network, nil, false)
+	if err := j.Take(rules); err != nil {
+		return nil, err
+	}
+	for _, q := range all {
+		rule, err := j.Ask(access.Question{Principal: q.Principal, Right: q.Right, Agent: q.Agent, Path: string(q.Path)})
+		answers = append(answers, Decision{Rule: rule, Error: transfer.AsError(err)})
+	}
+	return answers, nil
+}
+
+// clear has the messages of a revoked member removed, and those that wait for it: its requests must not run, and they take the
+// room of others.
+func (d *Desk) clear(name identity.Name) {
 	ctx, cancel := context.WithTimeout(context.Background(), clearWait)
 	defer cancel()
-	if err := qmgr.ClearStored(ctx, d.Conn, agent); err != nil {
-		d.quiet.Warn("what is stored of an agent that was revoked is not removed; `ferry agent rm` removes it", "agent", agent, "error", err)
+	if err := qmgr.ClearStored(ctx, d.Conn, name.Token()); err != nil {
+		d.quiet.Warn("the messages of a revoked member are not removed; revoke it once more", "name", name, "error", err)
 	}
 }
 
@@ -251,14 +326,24 @@ func (d *Desk) removeMember(which string, who identity.Name) error {
 
 const removeWait = time.Minute
 
-// mayGive is whether somebody who may enrol may give a role: nobody becomes more than a sender but
-// by an administrator.
-func (d *Desk) mayGive(who identity.Name, role roles.Role) error {
-	switch role {
-	case roles.Admin, roles.Operator, roles.Auditor:
-		return d.Authority.May(who, transfer.AuthAdmin)
+// may is nil where the asker has the authority for a question, about name where it has one. The authority enrol is enough for
+// the names and roles that authority.MayGive says.
+func (d *Desk) may(who, name identity.Name, q *ask) error {
+	a := d.Authority
+	switch q.Op {
+	case opEnrol:
+		if a.Role(who) != "" && ownPipe(who, q) {
+			return nil
+		}
+		return authority.MayGive(a, who, name, q.Role, q.Wish)
+	case opToken:
+		return authority.MayGive(a, who, name, q.Role, authority.Wish{})
+	case opRevoke:
+		return authority.MayRevoke(a, who, name)
+	case opPolicy, opRotate, opMember:
+		return a.May(who, transfer.AuthAdmin)
 	}
-	return nil
+	return a.May(who, transfer.AuthEnrol)
 }
 
 // asks is who asks, by the token in the subject. All queue managers have one token: which of them it
@@ -409,7 +494,22 @@ func (a Asker) Rotate(ctx context.Context) error {
 	return err
 }
 
-// Trust is the trust document as the authority has signed it last.
+// Rules is the rules document, where the asker may see the rules.
+func (a Asker) Rules(ctx context.Context) ([]byte, error) {
+	r, err := a.ask(ctx, ask{Op: opRules})
+	return r.Trust, err
+}
+
+// Test has questions decided by the rules, each in its place.
+func (a Asker) Test(ctx context.Context, all []Question) ([]Decision, error) {
+	r, err := a.ask(ctx, ask{Op: opTest, Questions: all})
+	if err == nil && len(r.Decisions) != len(all) {
+		err = transfer.Errorf(transfer.KindVersion, "the authority has answered %d of %d questions", len(r.Decisions), len(all))
+	}
+	return r.Decisions, err
+}
+
+// Trust is the document that the asker keeps, as the authority has signed it last.
 func (a Asker) Trust(ctx context.Context) ([]byte, error) {
 	q := ask{Op: opTrust}
 	if i := a.Conn.Identity(); i != nil {

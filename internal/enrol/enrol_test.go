@@ -80,9 +80,9 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-func (s *stage) Enrol(secret string, w authority.Wish) (identity.Grant, error) {
+func (s *stage) Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error) {
 	s.before(secret)
-	return s.Authority.Enrol(secret, w)
+	return s.Authority.Enrol(secret, as, w)
 }
 
 // self is the authority's own identity.
@@ -103,6 +103,9 @@ func (s *stage) self() *identity.Identity {
 	must(s.t, err)
 	return i
 }
+
+// agent is any agent.
+var agent = identity.Name{Role: identity.Agent}
 
 func directory(t testing.TB) *keyfile.Dir {
 	t.Helper()
@@ -130,7 +133,7 @@ func TestJoin(t *testing.T) {
 	token.Addresses = []string{dead.Addr().String(), s.address}
 	dir := directory(t)
 	for range 2 {
-		i, err := Join(t.Context(), token, dir)
+		i, err := Join(t.Context(), token, agent, dir)
 		must(t, err)
 		if i.Name() != (identity.Name{Network: s.Network(), Role: identity.Agent, Name: "ALPHA"}) {
 			t.Errorf("it is %s", i.Name())
@@ -140,20 +143,46 @@ func TestJoin(t *testing.T) {
 			t.Errorf("read again: %v", err)
 		}
 	}
-	if _, err := Join(t.Context(), token, directory(t)); transfer.KindOf(err) != transfer.KindDenied || strings.Contains(err.Error(), token.Secret) {
+	if _, err := Join(t.Context(), token, agent, directory(t)); transfer.KindOf(err) != transfer.KindDenied || strings.Contains(err.Error(), token.Secret) {
 		t.Errorf("other keys: %v", err)
 	}
 	unknown := token
 	unknown.Secret = base64.RawURLEncoding.EncodeToString(make([]byte, 32))
-	if _, err := Join(t.Context(), unknown, directory(t)); transfer.KindOf(err) != transfer.KindDenied {
+	if _, err := Join(t.Context(), unknown, agent, directory(t)); transfer.KindOf(err) != transfer.KindDenied {
 		t.Errorf("a secret of nobody's: %v", err)
 	}
 	token.Addresses = token.Addresses[:1]
-	if _, err := Join(t.Context(), token, dir); transfer.KindOf(err) != transfer.KindUnreachable {
+	if _, err := Join(t.Context(), token, agent, dir); transfer.KindOf(err) != transfer.KindUnreachable {
 		t.Errorf("nobody listens: %v", err)
 	}
 	if strings.Contains(s.log.String(), token.Secret) || !strings.Contains(s.log.String(), "enrolment refused") {
 		t.Errorf("the log says %s", s.log.String())
+	}
+}
+
+// A joiner says its name: with that of another one a token is refused, and good for its own name after that.
+func TestJoinWithAnotherName(t *testing.T) {
+	s := newStage(t)
+	token := s.token("ALPHA")
+	token.Addresses = append(token.Addresses, s.address)
+	shown := 0
+	s.before = func(string) { shown++ }
+	for _, as := range []identity.Name{{Role: identity.Agent, Name: "BETA"}, {Role: identity.User}, {Role: identity.Manager, Name: "ALPHA"}} {
+		dir := directory(t)
+		_, err := Join(t.Context(), token, as, dir)
+		if transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "/agent/ALPHA, and for no other name; it was not used up") {
+			t.Errorf("as %v: %v", as, err)
+		}
+		if _, err := identity.Load(dir); err == nil {
+			t.Errorf("as %v: an identity is kept", as)
+		}
+	}
+	if shown != 3 {
+		t.Errorf("the secret was shown %d times", shown)
+	}
+	i, err := Join(t.Context(), token, identity.Name{Role: identity.Agent, Name: "ALPHA"}, directory(t))
+	if err != nil || i.Name().Name != "ALPHA" {
+		t.Errorf("as its own name: %v", err)
 	}
 }
 
@@ -166,12 +195,12 @@ func TestJoinAfterARotation(t *testing.T) {
 	g, err := s.Renew(s.own.Name(), s.wishOfOwn())
 	must(t, err)
 	must(t, s.own.Renew(g))
-	i, err := Join(t.Context(), token, directory(t))
+	i, err := Join(t.Context(), token, agent, directory(t))
 	must(t, err)
 	if known := i.Known(); len(known) != 2 || known[1] != token.Root {
 		t.Errorf("it knows the roots %v", known)
 	}
-	i, err = Join(t.Context(), s.token("BETA"), directory(t))
+	i, err = Join(t.Context(), s.token("BETA"), agent, directory(t))
 	if err != nil || len(i.Known()) != 2 {
 		t.Errorf("a token of the new root: %v", err)
 	}
@@ -191,7 +220,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 	other.before = func(string) { shown = true }
 	token := s.token("ALPHA")
 	token.Addresses = []string{other.address}
-	if _, err := Join(t.Context(), token, directory(t)); transfer.KindOf(err) != transfer.KindConflict {
+	if _, err := Join(t.Context(), token, agent, directory(t)); transfer.KindOf(err) != transfer.KindConflict {
 		t.Errorf("another network's authority: %v", err)
 	}
 	// One that shows the right root, which anybody may have seen, behind a chain of its own.
@@ -199,11 +228,11 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 	cert := *own.Certificate()
 	cert.Certificate = append(cert.Certificate[:len(cert.Certificate):len(cert.Certificate)], s.Roots().Root.Raw)
 	// One of the right network that is not its authority.
-	i, err := Join(t.Context(), s.token("MALLORY"), directory(t))
+	i, err := Join(t.Context(), s.token("MALLORY"), agent, directory(t))
 	must(t, err)
-	agent := *i.Certificate()
-	agent.Certificate = append(agent.Certificate[:len(agent.Certificate):len(agent.Certificate)], s.Roots().Root.Raw)
-	for what, c := range map[string]tls.Certificate{"the right root": cert, "an agent": agent} {
+	shownBy := *i.Certificate()
+	shownBy.Certificate = append(shownBy.Certificate[:len(shownBy.Certificate):len(shownBy.Certificate)], s.Roots().Root.Raw)
+	for what, c := range map[string]tls.Certificate{"the right root": cert, "an agent": shownBy} {
 		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c}})
 		must(t, err)
 		hs := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { shown = true })}
@@ -211,7 +240,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 		go hs.Serve(l)
 		t.Cleanup(func() { hs.Close() })
 		token.Addresses = []string{l.Addr().String()}
-		if _, err := Join(t.Context(), token, directory(t)); transfer.KindOf(err) != transfer.KindConflict {
+		if _, err := Join(t.Context(), token, agent, directory(t)); transfer.KindOf(err) != transfer.KindConflict {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -219,7 +248,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 		t.Error("the secret was shown")
 	}
 	token.Addresses = []string{s.address}
-	if _, err := Join(t.Context(), token, directory(t)); err != nil {
+	if _, err := Join(t.Context(), token, agent, directory(t)); err != nil {
 		t.Errorf("after that the right one: %v", err)
 	}
 }
@@ -285,7 +314,7 @@ func TestStrangers(t *testing.T) {
 	token := s.token("ALPHA")
 	deadline := time.Now().Add(90 * time.Second)
 	for dir := directory(t); ; {
-		if _, err := Join(t.Context(), token, dir); err == nil {
+		if _, err := Join(t.Context(), token, agent, dir); err == nil {
 			break
 		} else if time.Now().After(deadline) {
 			t.Fatalf("a joiner is kept out: %v", err)
@@ -303,7 +332,7 @@ func TestManyJoin(t *testing.T) {
 			tick := time.NewTicker(20 * time.Millisecond)
 			defer tick.Stop()
 			for range 200 { // the places for one address may be taken
-				_, err := Join(t.Context(), token, dir)
+				_, err := Join(t.Context(), token, agent, dir)
 				if err == nil {
 					return
 				}

@@ -18,16 +18,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Join asks for an identity with a token, and keeps it in a directory. It may be called again
-// after a failure, or a crash: the keys are those of the first time. Its errors are of
-// KindDenied, of KindUnreachable where no address answers, of KindConflict where somebody
-// else answers, and those of the disk.
-func Join(ctx context.Context, t Token, dir *keyfile.Dir) (*identity.Identity, error) {
+// Join asks for an identity of the name as with a token, and keeps it in a directory. An empty as.Name stands for any name
+// of as.Role. Join may be called again after a failure, or a crash: the keys are those of the first time. Its errors are of
+// KindDenied, of KindUsage where the token is for another name, of KindUnreachable where no address answers, of
+// KindConflict where another network answers, and those of the disk.
+func Join(ctx context.Context, t Token, as identity.Name, dir *keyfile.Dir) (*identity.Identity, error) {
 	keys, w, err := authority.NewWish(dir)
 	if err != nil {
 		return nil, err
 	}
-	body, err := json.Marshal(request{Secret: t.Secret, CSR: w.CSR, Nkey: w.Nkey})
+	body, err := json.Marshal(request{Secret: t.Secret, Role: as.Role, Name: as.Name, CSR: w.CSR, Nkey: w.Nkey})
 	if err != nil {
 		return nil, err
 	}
@@ -36,18 +36,18 @@ func Join(ctx context.Context, t Token, dir *keyfile.Dir) (*identity.Identity, e
 	for _, a := range t.Addresses {
 		g, err := t.ask(ctx, a, body)
 		if err == nil {
-			return t.keep(dir, keys, g)
+			return t.keep(dir, as, keys, g)
 		}
 		last = err
-		if k := transfer.KindOf(err); k == transfer.KindDenied || ctx.Err() != nil {
+		if k := transfer.KindOf(err); k == transfer.KindDenied || k == transfer.KindUsage || ctx.Err() != nil {
 			break
 		}
 	}
 	return nil, last
 }
 
-// keep checks that what was issued is of the token's network, and keeps it.
-func (t Token) keep(dir *keyfile.Dir, keys identity.Keys, g identity.Grant) (*identity.Identity, error) {
+// keep keeps a grant of the token's network for a name.
+func (t Token) keep(dir *keyfile.Dir, as identity.Name, keys identity.Keys, g identity.Grant) (*identity.Identity, error) {
 	roots, err := identity.ReadRoots(g.Roots)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,11 @@ func (t Token) keep(dir *keyfile.Dir, keys identity.Keys, g identity.Grant) (*id
 	if !slices.Contains(roots.Hashes(), t.Root) {
 		return nil, transfer.Errorf(transfer.KindConflict, "the authority has issued for another network than the token's")
 	}
-	return identity.New(dir, keys, g)
+	i, err := identity.New(dir, keys, g)
+	if err == nil && (i.Name().Role != as.Role || as.Name != "" && i.Name().Name != as.Name) {
+		return nil, transfer.Errorf(transfer.KindConflict, "the authority has issued the identity of %s to a joiner with another name", i.Name())
+	}
+	return i, err
 }
 
 // ask asks at one address.

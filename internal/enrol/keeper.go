@@ -29,7 +29,14 @@ type Keeper struct {
 
 	applying sync.Mutex
 	wake     chan struct{} // has one when what was published may have been missed
+
+	mu              sync.Mutex
+	begun, answered int            // questions to the authority, and the number of the last one that was answered
+	missed          map[string]int // users that the document does not list, with the number of questions that had begun then
 }
+
+// mostMissed is how many users that are not listed are asked for, until the next document.
+const mostMissed = 1024
 
 // KeeperConfig is what a Keeper works with.
 type KeeperConfig struct {
@@ -39,6 +46,8 @@ type KeeperConfig struct {
 	Who     string        // for people: the agent, or coordination
 	Sandbox *policy.Rules // nil: none
 	Fold    access.Fold
+	// Bare has the keeper take trust documents, without rules. Its Judge then allows nothing.
+	Bare bool
 	// Kept is the document that was kept for a network, nil if there is none; Keep keeps one in its
 	// place, durably.
 	Kept func(network string) ([]byte, error)
@@ -56,7 +65,7 @@ const (
 
 // NewKeeper begins with what was kept.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
-	k := &Keeper{cfg: cfg, self: cfg.Conn.Identity(), wake: make(chan struct{}, 1)}
+	k := &Keeper{cfg: cfg, self: cfg.Conn.Identity(), wake: make(chan struct{}, 1), missed: map[string]int{}}
 	if k.self == nil {
 		k.judge = access.NewJudge("", cfg.Sandbox, cfg.Fold)
 		return k, nil
@@ -64,11 +73,14 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 
 	network := k.self.Name().Network
 	k.judge = access.NewJudge(network, cfg.Sandbox, cfg.Fold)
+	if !cfg.Bare {
+		k.judge.Newer(k.newer)
+	}
 	kept, err := cfg.Kept(network)
 	if err != nil {
 		return nil, err
 	}
-	if k.held, err = trust.NewHolder(k.self.Trust(), network, kept); err != nil {
+	if k.held, err = trust.NewHolder(k.self.Trust(), network, trust.Form(!cfg.Bare), kept); err != nil {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the trust document that %s has kept cannot be used: %w", cfg.Who, err)
 	}
 	k.apply()
@@ -84,7 +96,7 @@ func (k *Keeper) Listen(ctx context.Context, run func(func())) (stop func(), err
 	if k.self == nil {
 		return func() {}, nil
 	}
-	if stop, err = k.cfg.Conn.Subscribe(wire.Trust, k.heard); err != nil {
+	if stop, err = k.cfg.Conn.Subscribe(k.subject(), k.heard); err != nil {
 		return nil, err
 	}
 	first, cancel := context.WithTimeout(ctx, trustFirst)
@@ -92,6 +104,14 @@ func (k *Keeper) Listen(ctx context.Context, run func(func())) (stop func(), err
 	cancel()
 	run(func() { k.askLoop(ctx, asked) })
 	return stop, nil
+}
+
+// subject is where the authority publishes the documents that the keeper takes.
+func (k *Keeper) subject() string {
+	if k.cfg.Bare {
+		return wire.Trust
+	}
+	return wire.Rules
 }
 
 // Again has the authority asked now: what it published while the connection was lost is published again
@@ -112,6 +132,9 @@ func (k *Keeper) heard(m qmgr.Message) {
 	}
 	if fresh {
 		k.apply()
+		k.mu.Lock()
+		clear(k.missed)
+		k.mu.Unlock()
 		k.cfg.Revoked()
 	}
 }
@@ -137,11 +160,34 @@ func (k *Keeper) apply() {
 
 // ask asks the authority for its document.
 func (k *Keeper) ask(ctx context.Context) bool {
+	k.mu.Lock()
+	k.begun++
+	number := k.begun
+	k.mu.Unlock()
 	doc, err := Asker{Conn: k.cfg.Conn}.Trust(ctx)
 	if err != nil || doc == nil {
 		return false
 	}
-	k.heard(qmgr.Message{Subject: wire.Trust, Data: doc})
+	k.heard(qmgr.Message{Subject: k.subject(), Data: doc})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.answered = number
+	return true
+}
+
+// newer reports whether a newer document may list a user that the present one does not: a user may have been enrolled a
+// moment ago. It has the authority asked, and is true until that question is answered.
+func (k *Keeper) newer(user string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before, known := k.missed[user]
+	if known && k.answered > before || !known && len(k.missed) >= mostMissed {
+		return false
+	}
+	if !known {
+		k.missed[user] = k.begun
+	}
+	k.Again()
 	return true
 }
 

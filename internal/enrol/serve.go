@@ -31,11 +31,13 @@ const (
 
 const enrolPath = "/v1/enrol"
 
-// A request is what a joiner says.
+// A request is the question of a joiner. It wants the identity of Role and Name; without Name that is any name of the role.
 type request struct {
-	Secret string `json:"secret"`
-	CSR    []byte `json:"csr"`
-	Nkey   string `json:"nkey"`
+	Secret string        `json:"secret"`
+	Role   identity.Role `json:"role"`
+	Name   string        `json:"name,omitempty"`
+	CSR    []byte        `json:"csr"`
+	Nkey   string        `json:"nkey"`
 }
 
 // An answer is what it is told: the grant, or why not.
@@ -51,7 +53,7 @@ type answer struct {
 
 // An Enroller issues an identity for a token's secret: an authority.Authority.
 type Enroller interface {
-	Enrol(secret string, w authority.Wish) (identity.Grant, error)
+	Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error)
 }
 
 // Serve answers joiners on l until ctx ends, and closes it. self is the authority's own
@@ -131,7 +133,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request) (answer, int) {
 	if err := json.Unmarshal(body, &q); err != nil {
 		return refuse(http.StatusBadRequest, transfer.Errorf(transfer.KindMalformed, "the request is malformed")) // the cause may repeat the secret
 	}
-	g, err := s.enroller.Enrol(q.Secret, authority.Wish{CSR: q.CSR, Nkey: q.Nkey})
+	g, err := s.enroller.Enrol(q.Secret, identity.Name{Role: q.Role, Name: q.Name}, authority.Wish{CSR: q.CSR, Nkey: q.Nkey})
 	if err != nil {
 		return refuse(http.StatusForbidden, err)
 	}

@@ -3,10 +3,10 @@
 // token before it shows the token's secret; so an authority that is not the network's learns
 // nothing, and an answer that is lost is asked for again.
 //
-//	joiner                                    authority
-//	TLS 1.3                          ↔        its certificate, its issuer's, the root
-//	POST /v1/enrol  secret, CSR, nkey →
-//	                                 ←        certificate, roots, JWT, key of trust documents
+//	joiner                                             authority
+//	TLS 1.3                                   ↔        its certificate, its issuer's, the root
+//	POST /v1/enrol  secret, role, name, CSR, nkey →
+//	                                          ←        certificate, roots, JWT, key of trust documents
 package enrol
 
 import (

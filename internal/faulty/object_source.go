@@ -144,7 +144,7 @@ type objectFiles struct{ o *Objects }
 func (f objectFiles) Close() {}
 
 func (f objectFiles) Open(p transfer.Path, _ bool) (place.File, error) {
-	if err := f.o.may.Check(transfer.AuthSource, "/"+string(p)); err != nil {
+	if err := errors.Join(mayBeKey(p), f.o.may.Check(transfer.AuthSource, "/"+string(p))); err != nil {
 		return nil, err
 	}
 	is, err := f.o.Session.get(string(p))
@@ -250,16 +250,26 @@ func (o *Objects) Free(transfer.Resolution) (int64, error) { return 1 << 50, nil
 func (o *Objects) Ready(transfer.Resolution) error { return nil }
 
 // Resolve takes a DEST that ends in '/' for the beginning of keys.
-func (o *Objects) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
+func (o *Objects) Resolve(dest transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	base := transfer.Path(path.Clean(string(dest.Path)))
-	if !cleanKey(base) {
-		return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "%s is no key of an object", dest)
+	if err := errors.Join(mayBeKey(base), may.Reaches(transfer.AuthDest, "/"+string(base))); err != nil {
+		return transfer.Resolution{}, err
 	}
 	return transfer.Resolution{Base: base, Into: several || dest.Directory()}, nil
 }
 
 // Resolved is what was resolved.
-func (o *Objects) Resolved(res transfer.Resolution) (transfer.Resolution, error) { return res, nil }
+func (o *Objects) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
+	return res, errors.Join(mayBeKey(res.Base), may.Reaches(transfer.AuthDest, "/"+string(res.Base)))
+}
+
+// mayBeKey refuses a path that can be no key, or is one of Ferry's own.
+func mayBeKey(p transfer.Path) error {
+	if !cleanKey(p) {
+		return transfer.Errorf(transfer.KindUsage, "%s is no key of an object", p)
+	}
+	return nil
+}
 
 // cleanKey reports whether a path can be a key, and none of Ferry's own.
 func cleanKey(p transfer.Path) bool {

@@ -48,10 +48,10 @@ func (l *objectLanding) Locate(name, _ transfer.Path) (place.Location, error) {
 	if l.cfg.IfExists == transfer.IfExistsRename {
 		return at, transfer.Errorf(transfer.KindUsage, "an object store does not give objects other names than were asked for")
 	}
-	if name != "." && (!cleanKey(name) || !cleanKey(l.Path(name))) {
-		return at, transfer.Errorf(transfer.KindUsage, "%s is no key of an object", l.Path(name))
+	if name == "." {
+		return at, nil
 	}
-	return at, nil
+	return at, errors.Join(mayBeKey(name), mayBeKey(l.Path(name)))
 }
 
 func (l *objectLanding) Look(name transfer.Path, mtime, _ int64) (target transfer.Path, err error) {
@@ -63,6 +63,9 @@ func (l *objectLanding) Look(name transfer.Path, mtime, _ int64) (target transfe
 // where it cannot have it.
 func (l *objectLanding) condition(name transfer.Path, mtime int64) (condition, error) {
 	key := l.Path(name)
+	if err := mayBeKey(key); err != nil {
+		return condition{}, err
+	}
 	is, _, err := l.o.Session.head(string(key))
 	switch {
 	case errors.Is(err, ErrNoSuchKey):

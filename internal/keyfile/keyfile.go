@@ -1,6 +1,6 @@
 // Package keyfile keeps secrets in files: in directories that only their owner may enter, in
-// files that only he may read. One that others may read is refused, not mended: what was
-// read cannot be called back, and its owner must hear of it.
+// files that only the owner may read. A file that others may read is refused, not mended: its content
+// cannot be called back, and its owner must hear of it. A process of root takes no directory that another user controls.
 package keyfile
 
 import (
@@ -27,6 +27,9 @@ type Dir struct{ path string }
 
 // Make opens a directory, and makes it where it is missing, with those above it.
 func Make(path string) (*Dir, error) {
+	if err := Own(path); err != nil {
+		return nil, err
+	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
@@ -40,7 +43,7 @@ func Make(path string) (*Dir, error) {
 	return Open(path)
 }
 
-// Open opens a directory that is there. The error is fs.ErrNotExist, or ErrLax.
+// Open opens a directory that is there. The error is fs.ErrNotExist, or ErrLax. See Own for root.
 func Open(path string) (*Dir, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -49,10 +52,26 @@ func Open(path string) (*Dir, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("%s is not a directory", path)
 	}
-	if err := private(info, 0o077); err != nil {
-		return nil, fmt.Errorf("the directory %s has mode %04o: %w; `chmod 700` it, if nobody else has read it", path, info.Mode().Perm(), err)
+	if err := Own(path); err != nil {
+		return nil, err
+	}
+	if err := closed(path, info); err != nil {
+		return nil, err
 	}
 	return &Dir{path}, nil
+}
+
+// closed is an error where a file or directory belongs to another user, or others can read or change it.
+func closed(path string, info fs.FileInfo) error {
+	err := private(path, info, 0o077)
+	if err == nil || errors.As(err, new(*ForeignError)) {
+		return err
+	}
+	kind, mode := "file", "600"
+	if info.IsDir() {
+		kind, mode = "directory", "700"
+	}
+	return fmt.Errorf("the %s %s has mode %04o: %w; `chmod %s` it, if no other user has read it", kind, path, info.Mode().Perm(), err, mode)
 }
 
 // Path is the directory.
@@ -81,8 +100,8 @@ func (d *Dir) Read(name string) ([]byte, error) {
 	if !os.SameFile(before, info) {
 		return nil, fmt.Errorf("%s was replaced while it was opened", path)
 	}
-	if err := private(info, 0o077); err != nil {
-		return nil, fmt.Errorf("the file %s has mode %04o: %w; `chmod 600` it, if nobody else has read it", path, info.Mode().Perm(), err)
+	if err := closed(path, info); err != nil {
+		return nil, err
 	}
 
 	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
@@ -107,17 +126,34 @@ func (d *Dir) Write(name string, data []byte) error {
 	return replace(f, filepath.Join(d.path, name), data)
 }
 
-// Replace replaces a file, or makes it, with mode 0600, in a directory in which nobody else writes
+// Rewrite replaces a file by one of any size that write writes. When it returns nil the new content is on the disk;
+// after a crash there is the old or the new, whole.
+func (d *Dir) Rewrite(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(d.path, ".new-*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if err := write(f); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	return replace(f, filepath.Join(d.path, name), nil)
+}
+
+// Replace replaces a file, or makes it, with mode 0600, in a directory where no other process writes
 // it. When it returns nil the new content is on the disk; after a crash there is the old or the new,
-// whole, and there may be a file of the same name with .new behind it. A file that has this content, and that only its
-// owner can read, stays.
+// whole, and there may be a file of the same name with .new behind it, which the next Replace removes. Links are not followed. A
+// file that has this content, and that only its owner can read, stays.
 func Replace(path string, data []byte) error {
-	if fi, err := os.Lstat(path); err == nil && fi.Mode().IsRegular() && private(fi, 0o077) == nil && fi.Size() == int64(len(data)) {
+	if fi, err := os.Lstat(path); err == nil && fi.Mode().IsRegular() && private(path, fi, 0o077) == nil && fi.Size() == int64(len(data)) {
 		if now, err := os.ReadFile(path); err == nil && bytes.Equal(now, data) {
 			return dirsync.Sync(filepath.Dir(path))
 		}
 	}
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err := os.Remove(path + ".new"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -150,8 +186,8 @@ func (d *Dir) Append(name string) (*os.File, error) {
 	if !before.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a file", path)
 	}
-	if err := private(before, 0o077); err != nil {
-		return nil, fmt.Errorf("the file %s has mode %04o: %w; `chmod 600` it, if nobody else has read it", path, before.Mode().Perm(), err)
+	if err := closed(path, before); err != nil {
+		return nil, err
 	}
 	return os.OpenFile(path, os.O_RDWR, 0)
 }

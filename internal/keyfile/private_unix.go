@@ -3,18 +3,38 @@
 package keyfile
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"syscall"
 )
 
-// private is nil for what is this user's own and has none of the bits of mode. Root may
-// read the secrets of a user for whom it works.
-func private(info fs.FileInfo, bits fs.FileMode) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	own := ok && (int(st.Uid) == os.Geteuid() || os.Geteuid() == 0)
-	if !own || info.Mode().Perm()&bits != 0 {
+// private is nil for a file or directory that belongs to this user and has none of the bits of mode.
+func private(path string, info fs.FileInfo, bits fs.FileMode) error {
+	switch e, err := entryOf(info); {
+	case err != nil:
+		return err
+	case e.uid != os.Geteuid():
+		return &ForeignError{Path: path, UID: e.uid, GID: e.gid}
+	case e.mode.Perm()&bits != 0:
 		return ErrLax
 	}
 	return nil
+}
+
+// look is the entry at a path, of a link itself.
+func look(path string) (entry, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return entry{}, err
+	}
+	return entryOf(info)
+}
+
+func entryOf(info fs.FileInfo) (entry, error) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return entry{}, errors.ErrUnsupported
+	}
+	return entry{int(st.Uid), int(st.Gid), info.Mode()}, nil
 }

@@ -35,6 +35,9 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	if err != nil {
 		return wrap(transfer.KindUsage, err, otherDir, "sources cannot be archived in %s: %s", dir, transfer.AsError(err).Text)
 	}
+	if err := l.mayReach(l.may, transfer.AuthDest, at); err != nil {
+		return err
+	}
 	d, err := l.openDir(at)
 	if err != nil && errors.Is(err, fs.ErrNotExist) {
 		d, err = l.openNearest(at.parent())

@@ -8,12 +8,29 @@ import (
 	"strconv"
 	"strings"
 
+	"ferry/internal/failpoint"
 	"ferry/internal/transfer"
 )
 
 // reserved begins every name that Ferry makes for its own use beside people's
 // files. Such names are never sent, never matched and never landed on.
 const reserved = ".ferry-"
+
+// isReserved reports whether a name begins with reserved. Letters of either case count, because some file systems
+// take them for the same name.
+func isReserved(name string) bool {
+	return len(name) >= len(reserved) && strings.EqualFold(name[:len(reserved)], reserved)
+}
+
+// refusesReserved is an error where a path beneath a root has a reserved name in it. p is the path as the request has it.
+func refusesReserved(p transfer.Path, rel string) error {
+	for name := range strings.SplitSeq(rel, "/") {
+		if isReserved(name) && !failpoint.Planted("reserved-names") {
+			return wrap(transfer.KindOutsideRoot, nil, "choose another name", "%s contains a name that begins with %s, which Ferry keeps for its own files", p, reserved)
+		}
+	}
+	return nil
+}
 
 const tempSuffix = ".part"
 
@@ -67,8 +84,8 @@ func checkName(name transfer.Path) error {
 			return bad("has a component . or ..")
 		case len(part) > transfer.MaxName:
 			return bad("has a component of more than 255 bytes")
-		case strings.HasPrefix(part, reserved):
-			return bad("has a component that begins with .ferry-, which is Ferry's own")
+		case isReserved(part):
+			return bad("has a component that begins with .ferry-, which Ferry keeps for its own files")
 		case why != "":
 			return bad(why)
 		case HostRules.Windows && strings.ContainsAny(part, `\*?`):

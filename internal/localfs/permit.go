@@ -1,6 +1,7 @@
 package localfs
 
 import (
+	"cmp"
 	"path"
 
 	"ferry/internal/failpoint"
@@ -53,6 +54,49 @@ func (f *rooted) permittedAt(may place.Permit, right transfer.Authority, l locat
 	}
 	defer d.close()
 	return f.permitted(may, right, d, HostRules.below(l.path, at.path))
+}
+
+// mayName is nil where a permit gives a right to a path or to any file beneath it, by the text of the path.
+// Nothing is looked at, and the error does not say where links lead.
+func (f *rooted) mayName(may place.Permit, right transfer.Authority, l location) error {
+	root := cmp.Or(l.root.lies(), l.root.path) // one that is away lies nowhere
+	err := may.Reaches(right, path.Join(root, l.rel))
+	if transfer.KindOf(err) != transfer.KindDenied {
+		return err
+	}
+	if given := may.Check(right, l.path); given != nil {
+		return given
+	}
+	return notAllowed(right, l)
+}
+
+func notAllowed(right transfer.Authority, l location) error {
+	return transfer.Errorf(transfer.KindDenied, "the rules do not allow %s at %s", right, transfer.Path(l.path)).
+		WithHint("`ferry policy show` prints the rules")
+}
+
+// mayReach is mayName, also for where the path leads. It looks at nothing if the name is not allowed.
+func (f *rooted) mayReach(may place.Permit, right transfer.Authority, l location) error {
+	if may == nil || failpoint.Planted("looked-at-before-rights") {
+		return nil
+	}
+	if err := f.mayName(may, right, l); err != nil {
+		return err
+	}
+	d, at, err := f.openAbove(l)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	real, err := f.lies(d)
+	if err != nil {
+		return err
+	}
+	err = may.Reaches(right, path.Join(real, HostRules.below(l.path, at.path)))
+	if transfer.KindOf(err) == transfer.KindDenied {
+		return notAllowed(right, l)
+	}
+	return err
 }
 
 // openAbove opens the nearest directory above a place that can be opened, or itself. What is in the

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,14 +17,6 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
-
-// public allows what lies beneath a directory called public.
-func public(_ transfer.Authority, path string) error {
-	if strings.Contains(path+"/", "/public/") {
-		return nil
-	}
-	return transfer.Errorf(transfer.KindDenied, "%s is not public", path)
-}
 
 // swap exchanges two names again and again until stop.
 func swap(t *testing.T, a, b string) (stop func()) {

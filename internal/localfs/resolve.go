@@ -7,13 +7,23 @@ import (
 	"strings"
 	"syscall"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
 // Resolve decides what a DEST is. It ends with '/' or is a directory: items go
 // into it by their own names. Otherwise it is the name of the one thing that is
 // sent. Missing parents are made when they are needed.
+func (l Local) Resolve(to transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
+	return l.FS.resolve(to, several, may)
+}
+
+// Resolve is Local.Resolve without a permit.
 func (f *FS) Resolve(to transfer.Location, several bool) (transfer.Resolution, error) {
+	return f.resolve(to, several, nil)
+}
+
+func (f *FS) resolve(to transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	dest := to.Path
 	switch to.Place {
 	case transfer.Files:
@@ -30,6 +40,9 @@ func (f *FS) Resolve(to transfer.Location, several bool) (transfer.Resolution, e
 	l, err := f.locate(dest)
 	if err == nil {
 		err = l.root.mayWrite()
+	}
+	if err == nil {
+		err = f.mayReach(may, transfer.AuthDest, l)
 	}
 	if err != nil {
 		return transfer.Resolution{}, err
@@ -64,18 +77,21 @@ func (f *FS) Resolve(to transfer.Location, several bool) (transfer.Resolution, e
 }
 
 // Resolved checks a DEST that was resolved before, which stays what it was.
-func (f *FS) Resolved(res transfer.Resolution) (transfer.Resolution, error) {
-	l, err := f.locate(res.Base)
+func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
+	at, err := l.locate(res.Base)
 	if err == nil {
-		err = l.root.mayWrite()
+		err = at.root.mayWrite()
 	}
 	if err == nil {
-		err = f.checkAbove(l)
+		err = l.mayReach(may, transfer.AuthDest, at)
+	}
+	if err == nil {
+		err = l.checkAbove(at)
 	}
 	if err != nil {
 		return transfer.Resolution{}, err
 	}
-	return transfer.Resolution{Base: transfer.Path(l.path), Into: res.Into}, nil
+	return transfer.Resolution{Base: transfer.Path(at.path), Into: res.Into}, nil
 }
 
 // checkNotDir is for a path that could not be opened as a directory because

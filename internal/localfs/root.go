@@ -209,8 +209,21 @@ func isAbs(p transfer.Path) bool { return HostRules.isAbs(string(p)) }
 func slashed(p transfer.Path) transfer.Path { return transfer.Path(HostRules.slashed(string(p))) }
 
 // locate puts a path beneath a root, by its text alone. Absolute paths may be
-// spelled through the root as configured or through its real path.
+// spelled through the root as configured or through its real path. A path with a
+// reserved name beneath its root is refused: each path of a request comes through here.
 func (f *rooted) locate(p transfer.Path) (location, error) {
+	l, err := f.beneathRoot(p)
+	if err == nil {
+		err = refusesReserved(p, l.rel)
+	}
+	if err != nil {
+		return location{}, err
+	}
+	return l, nil
+}
+
+// beneathRoot is locate for any name.
+func (f *rooted) beneathRoot(p transfer.Path) (location, error) {
 	if why := HostRules.refuses(string(p)); why != "" {
 		return location{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
 	}
@@ -320,8 +333,8 @@ func (f *rooted) openResolved(l location) (Handle, error) {
 	return h, err
 }
 
-// guard is the second wall: whatever the path said, the directory that was
-// opened lies beneath the root and not in the state directory.
+// guard holds that an open directory lies beneath the root, not in the state directory and
+// not beneath a reserved name, wherever links have led.
 func (f *rooted) guard(l location, d *Dir) error {
 	if !beneath(d.real, l.root.lies()) {
 		return f.outside(transfer.Path(l.path))
@@ -329,7 +342,7 @@ func (f *rooted) guard(l location, d *Dir) error {
 	if f.inState(d.real) {
 		return inState(l.path)
 	}
-	return nil
+	return refusesReserved(transfer.Path(l.path), HostRules.below(d.real, l.root.lies()))
 }
 
 // inState reports whether a path, links resolved, lies in a state directory.

@@ -41,7 +41,8 @@ type ScanRequest struct {
 // Scan passes on the regular files in a directory: those of a directory in the order of their
 // names by bytes, a directory's in the place of its name. It leaves out what has a name of Ferry's own,
 // what may not be read, links, and directories whose names begin with '.'. Its memory does
-// not grow with their number. The error is fn's, that of ctx, or why Dir itself cannot be read.
+// not grow with their number. The error is fn's, that of ctx, or why Dir itself cannot be read. Where nothing in
+// Dir may be read, it is of KindDenied, whether Dir is there or not.
 func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error) error {
 	p, err := l.locate(req.Dir)
 	if err == nil {
@@ -50,16 +51,25 @@ func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error)
 	if err != nil {
 		return err
 	}
+	if err := l.mayReach(l.may, transfer.AuthSource, p); err != nil {
+		return err // whether it is there is not said
+	}
 	d, err := l.openDir(p)
 	if err != nil {
-		if denied := l.permittedAt(l.may, transfer.AuthSource, p); transfer.KindOf(denied) == transfer.KindDenied {
-			return denied // whether it is there is not said
-		}
 		return sourceError(req.Dir, err)
 	}
 	defer d.close()
 	s := &scan{walker{fs: l.FS, ctx: ctx, may: l.may}, req, fn}
 	return s.read(d, "", req.Levels)
+}
+
+// MayScan is nil unless Scan would read nothing because of the name of a directory. It looks at nothing.
+func (l Local) MayScan(dir transfer.Path) error {
+	p, err := l.locate(dir)
+	if err != nil || l.may == nil {
+		return nil // Scan says so
+	}
+	return l.mayName(l.may, transfer.AuthSource, p)
 }
 
 type scan struct {

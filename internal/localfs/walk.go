@@ -375,8 +375,6 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 	switch {
 	case err != nil:
 		return w.bad(src, a.base, err)
-	case strings.HasPrefix(name, reserved):
-		return w.bad(src, a.base, wrap(transfer.KindWrongType, nil, "", "source %s has a name of Ferry's own and is not sent", src))
 	case st.Type == TypeDir && !a.recursive:
 		return w.bad(src, a.base, directoryArgument(src))
 	case st.Type == TypeLink && w.links != transfer.LinksFollow:

@@ -35,7 +35,7 @@ func (j *journal) Again(items []uint64) error           { j.again = append(j.aga
 func land(t *testing.T, q *queues, dir string, j *journal, dest transfer.Path) place.Landing {
 	t.Helper()
 	target := NewTarget(q, dir)
-	res, err := target.Resolve(transfer.Location{Place: transfer.Queues, Path: dest}, false)
+	res, err := target.Resolve(transfer.Location{Place: transfer.Queues, Path: dest}, false, nil)
 	must(t, err)
 	return target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Dest: transfer.Location{Place: transfer.Queues, Path: dest}, Resolution: res}})
 }

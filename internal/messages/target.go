@@ -66,9 +66,12 @@ func (t *Target) view(queue transfer.QueueName) (wire.QueueView, error) {
 	return v, waiting(err)
 }
 
-// Resolve looks whether the queue is there. It takes any number of files, under whatever names.
-func (t *Target) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
+// Resolve looks whether the queue is there. It takes any number of files, under any names.
+func (t *Target) Resolve(dest transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	a, err := destOf(dest)
+	if err == nil {
+		err = may.Check(transfer.AuthDest, a.lies())
+	}
 	if err == nil {
 		_, err = t.view(a.Queue)
 	}
@@ -79,8 +82,11 @@ func (t *Target) Resolve(dest transfer.Location, several bool) (transfer.Resolut
 }
 
 // Resolved is what was resolved.
-func (t *Target) Resolved(res transfer.Resolution) (transfer.Resolution, error) {
-	_, err := resolved(res)
+func (t *Target) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
+	a, err := resolved(res)
+	if err == nil {
+		err = may.Check(transfer.AuthDest, a.lies())
+	}
 	return res, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/localfs"
 	"ferry/internal/mftxml"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -70,6 +71,9 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	if d.Agent != m.Agent || d.Request.Source != m.Agent {
 		return nil, transfer.Errorf(transfer.KindUsage, "the monitor is for agent %s; this is %s", d.Agent, m.Agent)
 	}
+	if err := m.mayWatch(who, d); err != nil {
+		return nil, err
+	}
 	drawer := drawerOf(t)
 	old, there, err := load[record](drawer, recordKey(d.Name))
 	switch {
@@ -97,6 +101,16 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 		}
 	}
 	return m.keep(t, who, r, done)
+}
+
+// mayWatch is an error where the caller may read no file of the directory, by its name alone. It does not say if the
+// directory is there. Each poll decides by where the directory lies.
+func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
+	if d.onQueue() {
+		return nil // its poll asks for the queue's name before it asks for the queue
+	}
+	place, _ := m.FS.Place().For(transfer.Files, m.Permit(who.Principal)).(localfs.Local)
+	return place.MayScan(d.Dir.Path)
 }
 
 // room is an error where the agent has as many monitors as it may.

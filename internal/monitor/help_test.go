@@ -45,6 +45,7 @@ type bench struct {
 	after    func(q *transfer.Request) error // once it is accepted
 	denied   map[transfer.Authority]bool
 	looks    func() // before a directory is read
+	permit   place.Permit
 	notes    []audit.Record
 	queue    *queue
 	states   map[transfer.ID]*transfer.Progress // of those that the agent knows more of than that they are accepted
@@ -127,12 +128,12 @@ func (b *bench) start() {
 	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Queues: messages.NewSource(b.queue), Status: b.status, Offer: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Permit: func(string) place.Permit {
 			b.mu.Lock()
-			looks := b.looks
+			looks, permit := b.looks, b.permit
 			b.mu.Unlock()
 			if looks != nil {
 				looks()
 			}
-			return nil
+			return permit
 		},
 		May: func(_ string, right transfer.Authority) error {
 			b.mu.Lock()
@@ -274,9 +275,12 @@ func (b *bench) create(d *Definition, replace bool) {
 	synctest.Wait()
 }
 
-func (b *bench) shown() Shown {
+func (b *bench) shown() Shown { return b.shownAs("m") }
+
+// shownAs is the monitor of a name as it is shown.
+func (b *bench) shownAs(name string) Shown {
 	b.t.Helper()
-	v, err := b.m.Questions()[AskList].Answer(duty.Caller{Principal: "ann"}, wire.Marshal(ListAsked{Name: "m"}))
+	v, err := b.m.Questions()[AskList].Answer(duty.Caller{Principal: "ann"}, wire.Marshal(ListAsked{Name: name}))
 	b.must(err)
 	return v.(*Listed).Monitors[0]
 }

@@ -3,6 +3,7 @@ package monitor
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -331,7 +332,12 @@ func TestChangedWhileItReads(t *testing.T) {
 		func(b *bench) error { return b.as("ann", CommandRemove, Named{"m"}) },
 	} {
 		inBubble(t, func(t *testing.T, b *bench) {
+			created := false
 			b.looks = func() {
+				if !created { // the first one is asked for by the command that makes the monitor
+					created = true
+					return
+				}
 				b.set(func() { b.looks = nil })
 				b.must(change(b))
 			}
@@ -379,6 +385,55 @@ func TestAuthorities(t *testing.T) {
 		b.set(func() { b.denied[transfer.AuthMonitor] = false })
 		pass(3 * time.Second)
 		b.expect("[a:1]")
+	})
+}
+
+// A monitor of a forbidden directory is refused in the same words for one that is there and one that is not. If the rules
+// change later, each poll says so, in the same words too.
+func TestForbiddenDirectory(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bench) {
+		b.write("in/a", "a")
+		b.write("closed/there/x", "x")
+		closed := func(_ transfer.Authority, path string) error {
+			if strings.Contains(path, "/closed") {
+				return transfer.Errorf(transfer.KindDenied, "the test forbids %s", path)
+			}
+			return nil
+		}
+		watch := func(dir transfer.Path) Create {
+			return Create{*files(func(d *Definition) {
+				d.Name, d.Dir = string(dir[strings.LastIndex(string(dir), "/")+1:]), transfer.File(dir)
+			}), false}
+		}
+		b.set(func() { b.permit = closed })
+		said := map[string]bool{}
+		for _, name := range []string{"there", "none"} {
+			err := b.as("ann", CommandCreate, watch(transfer.Path("closed/"+name)))
+			if transfer.KindOf(err) != transfer.KindDenied {
+				t.Errorf("a monitor of closed/%s: %v", name, err)
+				continue
+			}
+			said[strings.ReplaceAll(err.Error(), name, "NAME")] = true
+		}
+		b.must(b.as("ann", CommandCreate, watch("in")))
+		b.set(func() { b.permit = nil })
+		for _, name := range []string{"there", "none"} {
+			b.must(b.as("ann", CommandCreate, watch(transfer.Path("closed/"+name))))
+		}
+		b.set(func() { b.permit = closed })
+		pass(time.Minute)
+		polls := map[string]bool{}
+		for _, name := range []string{"there", "none"} {
+			s := b.shownAs(name)
+			if s.Problem == nil || s.Problem.Kind != transfer.KindDenied {
+				t.Errorf("the monitor of closed/%s is %s: %v", name, s.State, s.Problem)
+				continue
+			}
+			polls[strings.ReplaceAll(s.Problem.Error(), name, "NAME")] = true
+		}
+		if len(said) != 1 || len(polls) != 1 {
+			t.Errorf("the commands are refused with %v, and the polls say %v", said, polls)
+		}
 	})
 }
 

@@ -168,10 +168,10 @@ func TestStreamsHaveOneDirection(t *testing.T) {
 	if transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it sends: %v", err)
 	}
-	if _, err := (Nowhere{}).Resolve(transfer.File("x"), false); transfer.KindOf(err) != transfer.KindUsage {
+	if _, err := (Nowhere{}).Resolve(transfer.File("x"), false, nil); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it receives: %v", err)
 	}
-	if _, err := (Nowhere{}).Resolved(transfer.Resolution{Base: "x"}); transfer.KindOf(err) != transfer.KindUsage {
+	if _, err := (Nowhere{}).Resolved(transfer.Resolution{Base: "x"}, nil); transfer.KindOf(err) != transfer.KindUsage {
 		t.Errorf("it receives a retry: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (t *Target) write(b []byte) (n int, err error) {
 }
 
 // Resolve takes the one name that there is.
-func (t *Target) Resolve(dest transfer.Location, several bool) (transfer.Resolution, error) {
+func (t *Target) Resolve(dest transfer.Location, several bool, _ place.Permit) (transfer.Resolution, error) {
 	if dest != Stdio || several {
 		return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "standard output takes one file")
 	}
@@ -77,7 +77,9 @@ func (t *Target) Resolve(dest transfer.Location, several bool) (transfer.Resolut
 }
 
 // Resolved is what was resolved.
-func (t *Target) Resolved(res transfer.Resolution) (transfer.Resolution, error) { return res, nil }
+func (t *Target) Resolved(res transfer.Resolution, _ place.Permit) (transfer.Resolution, error) {
+	return res, nil
+}
 
 // Ready is nil: what is wrong with a stream a write says.
 func (t *Target) Ready(transfer.Resolution) error { return nil }
@@ -247,13 +249,13 @@ func (p *part) Discard() error { return nil }
 type Nowhere struct{ place.Target }
 
 // Resolve refuses.
-func (Nowhere) Resolve(transfer.Location, bool) (transfer.Resolution, error) {
+func (Nowhere) Resolve(transfer.Location, bool, place.Permit) (transfer.Resolution, error) {
 	return transfer.Resolution{}, transfer.Errorf(transfer.KindUsage, "nothing can be sent to a process that only sends")
 }
 
 // Resolved refuses.
-func (Nowhere) Resolved(transfer.Resolution) (transfer.Resolution, error) {
-	return Nowhere{}.Resolve(transfer.Location{}, false)
+func (Nowhere) Resolved(transfer.Resolution, place.Permit) (transfer.Resolution, error) {
+	return Nowhere{}.Resolve(transfer.Location{}, false, nil)
 }
 
 // Nothing is a place from which nothing can be sent.

@@ -11,10 +11,11 @@ import (
 
 // A Target is a place in which files land.
 type Target interface {
-	// Resolve decides, once, what a DEST is (R8).
-	Resolve(dest transfer.Location, several bool) (transfer.Resolution, error)
-	// Resolved checks a DEST that was resolved before, which stays what it was.
-	Resolved(res transfer.Resolution) (transfer.Resolution, error)
+	// Resolve decides, once, if a DEST is a directory or a file (R8). If may allows no file to land at it or beneath it,
+	// the error is of KindDenied, and is the same for a directory, a file and a free name.
+	Resolve(dest transfer.Location, several bool, may Permit) (transfer.Resolution, error)
+	// Resolved checks a DEST that was resolved before. Its resolution stays the same. may is as for Resolve.
+	Resolved(res transfer.Resolution, may Permit) (transfer.Resolution, error)
 	// Ready is nil if what a DEST lies in is there; otherwise the error is why transfers
 	// wait.
 	Ready(at transfer.Resolution) error

@@ -80,6 +80,41 @@ func (p Pattern) Match(path string, fold bool) bool {
 	return i == len(p.levels)
 }
 
+// Reaches reports whether the pattern matches a path, or may match one beneath it. A ** with two or more levels behind
+// it reaches only paths that match the first of these levels: otherwise **/in/out would reach every directory.
+func (p Pattern) Reaches(path string, fold bool) bool {
+	at := map[int]bool{0: true} // the levels of the pattern that may be next
+	for _, name := range levels(path) {
+		next := map[int]bool{}
+		for i := range at {
+			for ; i < len(p.levels) && p.levels[i] == "**"; i++ {
+				next[i] = true
+			}
+			if i < len(p.levels) && matchLevel(p.levels[i], name, fold) {
+				next[i+1] = true
+			}
+		}
+		at = next
+	}
+	for i := range at {
+		behind := 0
+		for _, l := range p.levels[i:] {
+			if l != "**" {
+				behind++
+			}
+		}
+		if i == len(p.levels) || p.levels[i] != "**" || behind < 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports whether the pattern matches a path and all that is beneath it.
+func (p Pattern) covers(path string, fold bool) bool {
+	return p.levels[len(p.levels)-1] == "**" && p.Match(path, fold)
+}
+
 // matchLevel matches one level, with * and ?, in the same way.
 func matchLevel(pattern, name string, fold bool) bool {
 	i, k := 0, 0

@@ -61,6 +61,48 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
+func TestPatternsReach(t *testing.T) {
+	for _, x := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"/srv/in/**", "/srv/in", true},
+		{"/srv/in/**", "/srv/in/a/b", true},
+		{"/srv/in/**", "/srv", true},
+		{"/srv/in/**", "/srv/other", false},
+		{"/srv/in/**", "/srv/inner", false},
+		{"/srv/in/*.csv", "/srv/in", true},
+		{"/srv/in/*.csv", "/srv/in/a", false},
+		{"/srv/in/*.csv", "/srv/in/a.csv", true},
+		{"/srv/in/*.csv", "/srv/in/a.csv/b", false},
+		{"/srv/in/sub/deep/**", "/srv/in", true},
+		{"/srv/?/out", "/srv/1", true},
+		{"/srv/?/out", "/srv/12", false},
+		{"**", "/a/b", true},
+		{"/**", "", true},
+		{"/srv/in", "", true},
+		{"**/*.csv", "/a/b", true},
+		{"**/in/out/**", "/a/b", false},
+		{"**/in/out/**", "/a/in", true},
+		{"**/in/out/**", "/a/in/out/b", true},
+		{"C:/in/**", "c:/IN", false},
+	} {
+		p, err := ParsePattern(x.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Reaches(x.path, false); got != x.want {
+			t.Errorf("%s reaches %s: %t", x.pattern, x.path, got)
+		}
+		if p.Match(x.path, false) && !p.Reaches(x.path, false) {
+			t.Errorf("%s matches %s and does not reach it", x.pattern, x.path)
+		}
+	}
+	if p, err := ParsePattern("C:/in/**"); err != nil || !p.Reaches("c:/IN", true) {
+		t.Errorf("with fold: %v", err)
+	}
+}
+
 func TestPatternsThatAreNone(t *testing.T) {
 	for _, text := range []string{"", "a", "a/b", "*/a", "/a//b", "//a", "/a/../b", "/a/.", "/a/x**", "/**x", "/a/***", "1:/a", strings.Repeat("/a", 300), "/" + strings.Repeat("a", 5000)} {
 		if p, err := ParsePattern(text); transfer.KindOf(err) != transfer.KindUsage {
@@ -131,6 +173,9 @@ func FuzzPattern(f *testing.F) {
 			return
 		}
 		got := p.Match(path, false)
+		if reaches := p.Reaches(path, false); got && !reaches {
+			t.Errorf("%q matches %q and does not reach it", pattern, path)
+		}
 		if len(pattern) > 200 || len(path) > 1000 || strings.ToValidUTF8(pattern+path, "") != pattern+path || strings.HasPrefix(pattern, "**/") {
 			return // a level that ** stands for at the beginning may be none, which the expression cannot say
 		}

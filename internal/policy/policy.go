@@ -24,8 +24,10 @@ const (
 	RoleAdmin    = "admin"
 	RoleOperator = "operator"
 	RoleAuditor  = "auditor"
-	RoleSender   = "sender"  // of whom nothing else is known
-	RoleRevoked  = "revoked" // of whom nobody is to take anything; no rule gives it a right
+	RoleSender   = "sender"
+	RoleMember   = "member"  // is in the network, and has the rights alone that rules give it by name
+	RoleRevoked  = "revoked" // no rule gives it a right
+	RoleUnknown  = "unknown" // the rules do not list the user; no rule gives it a right
 )
 
 // Default is the policy that a network begins with, in JSON.
@@ -236,7 +238,7 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 		kind, name, ok := strings.Cut(w, ":")
 		switch {
 		case w == "*":
-		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender}, name):
+		case kind == "role" && !slices.Contains([]string{RoleAdmin, RoleOperator, RoleAuditor, RoleSender, RoleMember}, name):
 			return c, transfer.Errorf(transfer.KindUsage, "there is no role %q", name)
 		case !ok || name == "" || !slices.Contains([]string{"user", "users", "group", "agent", "role"}, kind):
 			return c, transfer.Errorf(transfer.KindUsage, "who %q is none of user:NAME, users:EXPRESSION, group:NAME, agent:NAME, role:NAME and *", w)
@@ -306,8 +308,10 @@ type Question struct {
 	Who   Principal
 	Right transfer.Authority
 	Agent transfer.AgentName // where
-	Path  string             // of rights to paths: absolute, clean, / between levels; empty: whether there is any
-	Fold  bool               // letters of paths are the same in both cases there
+	// Path is for rights to paths: absolute, clean, / between levels. One with a / at its end asks whether there is any
+	// path beneath it; an empty one, whether there is any at all.
+	Path string
+	Fold bool // letters of paths are the same in both cases there
 }
 
 // A Decision is the answer, and the rule that it is of; "" where none speaks of it.
@@ -319,8 +323,8 @@ type Decision struct {
 
 // Decide answers a question.
 func (r *Rules) Decide(q Question) (d Decision) {
-	if q.Who.Role == RoleRevoked {
-		return Decision{Rule: "(revoked)", Denied: "everything"}
+	if q.Who.Role == RoleRevoked || q.Who.Role == RoleUnknown {
+		return Decision{Rule: "(" + q.Who.Role + ")", Denied: "everything"}
 	}
 	for n := range r.rules {
 		c := &r.rules[n]
@@ -328,8 +332,8 @@ func (r *Rules) Decide(q Question) (d Decision) {
 			continue
 		}
 		if q.Path != "" {
-			for _, p := range c.deny {
-				if p.Match(q.Path, true) {
+			for _, p := range c.deny { // with a pattern for all beneath each
+				if p.Match(strings.TrimSuffix(q.Path, "/"), true) {
 					return Decision{Rule: c.Name, Denied: p.String()}
 				}
 			}
@@ -358,8 +362,17 @@ func (c *rule) reaches(q Question) bool {
 	if q.Path == "" {
 		return len(all) > 0
 	}
+	if dir, beneath := strings.CutSuffix(q.Path, "/"); beneath {
+		return slices.ContainsFunc(all, func(p Pattern) bool { return p.Reaches(dir, q.Fold) }) &&
+			!slices.ContainsFunc(c.except, func(p Pattern) bool { return p.covers(dir, q.Fold) })
+	}
 	matches := func(p Pattern) bool { return p.Match(q.Path, q.Fold) }
 	return slices.ContainsFunc(all, matches) && !slices.ContainsFunc(c.except, matches)
+}
+
+// Ever reports whether a rule gives a principal an authority at any agent, or in the network.
+func (r *Rules) Ever(who Principal, right transfer.Authority) bool {
+	return slices.ContainsFunc(r.rules, func(c rule) bool { return slices.Contains(c.May, right) && r.names(&c, who) })
 }
 
 // concerns reports whether a rule is for whoever asks, at that agent.
@@ -367,7 +380,12 @@ func (r *Rules) concerns(c *rule, q Question) bool {
 	if len(c.agents) > 0 && !slices.ContainsFunc(c.agents, func(a string) bool { return matchLevel(a, string(q.Agent), false) }) {
 		return false
 	}
-	if q.Who.Kind == "user" && slices.ContainsFunc(c.users, func(e *regexp.Regexp) bool { return e.MatchString(q.Who.Name) }) {
+	return r.names(c, q.Who)
+}
+
+// names reports whether a rule is for a principal, at some agents or all.
+func (r *Rules) names(c *rule, who Principal) bool {
+	if who.Kind == "user" && slices.ContainsFunc(c.users, func(e *regexp.Regexp) bool { return e.MatchString(who.Name) }) {
 		return true
 	}
 	return slices.ContainsFunc(c.Who, func(w string) bool {
@@ -376,10 +394,10 @@ func (r *Rules) concerns(c *rule, q Question) bool {
 		case w == "*":
 			return true
 		case kind == "group":
-			return q.Who.Kind == "user" && slices.Contains(r.groups[name], q.Who.Name)
+			return who.Kind == "user" && slices.Contains(r.groups[name], who.Name)
 		case kind == "role":
-			return q.Who.Kind == "user" && q.Who.Role == name
+			return who.Kind == "user" && who.Role == name
 		}
-		return kind == q.Who.Kind && (name == q.Who.Name || kind == "agent" && matchLevel(strings.ToUpper(name), q.Who.Name, false))
+		return kind == who.Kind && (name == who.Name || kind == "agent" && matchLevel(strings.ToUpper(name), who.Name, false))
 	})
 }

@@ -201,3 +201,22 @@ func FuzzPolicy(f *testing.F) {
 		}
 	})
 }
+
+// A path with a / at its end asks whether any path beneath it is allowed. A deny or an except that has all of them refuses.
+func TestBeneath(t *testing.T) {
+	r, err := Parse([]byte(`{"v":1,"rules":[
+ {"name":"out","who":["*"],"may":["source"],"read":["/srv/out/*.csv","/srv/all/**"],"except":["/srv/all/hidden/**","/srv/all/part/*.txt"]},
+ {"name":"never","who":["*"],"deny":["/srv/all/secret"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{
+		"/srv/out": false, "/srv/out/": true, "/srv/out/a.csv": true, "/srv/out/a.csv/": true, "/srv/out/d/": false, "/srv/": true, "/": true, "/etc/": false,
+		"/srv/all/": true, "/srv/all/x/": true, "/srv/all/hidden/": false, "/srv/all/hidden/x/": false, "/srv/all/part/": true,
+		"/srv/all/secret/": false, "/srv/all/SECRET/x/": false, "/srv/all/secrets/": true,
+	} {
+		if d := r.Decide(Question{Who: Principal{Kind: "user", Name: "bob"}, Right: transfer.AuthSource, Agent: "ALPHA", Path: path}); d.Allowed != want {
+			t.Errorf("%s: %+v", path, d)
+		}
+	}
+}

@@ -29,7 +29,7 @@ const (
 
 // A Queue is what one reader reads: the messages of a stream whose subject
 // matches Filter, remembered under the name Durable. The filters of two
-// durables of StreamCommand must not overlap.
+// durables of a stream of commands must not overlap.
 type Queue struct {
 	Stream  Stream
 	Durable string // no spaces, no . * > / \
@@ -38,10 +38,14 @@ type Queue struct {
 }
 
 // Commands is the queue of an agent's requests.
-func Commands(of transfer.AgentName) Queue { return own(commandsPrefix, of, wire.AllCommands(of)) }
+func Commands(of transfer.AgentName) Queue {
+	return Queue{Stream: StreamCommand, Durable: commandsPrefix + of.Token(), Filter: wire.AllCommands(of)}
+}
 
 // Controls is the queue of cancels and administration of an agent.
-func Controls(of transfer.AgentName) Queue { return own(controlsPrefix, of, wire.AllControls(of)) }
+func Controls(of transfer.AgentName) Queue {
+	return Queue{Stream: StreamControl, Durable: controlsPrefix + of.Token(), Filter: wire.AllControls(of)}
+}
 
 // Events is the queue of everything that agents put on record.
 func Events() Queue {
@@ -53,11 +57,6 @@ const (
 	commandsPrefix = roles.DurableCommand
 	controlsPrefix = roles.DurableControl
 )
-
-// own is an agent's part of StreamCommand.
-func own(prefix string, of transfer.AgentName, filter string) Queue {
-	return Queue{Stream: StreamCommand, Durable: prefix + of.Token(), Filter: filter}
-}
 
 func (q Queue) check() error {
 	if q.Stream == "" || q.Filter == "" || q.Durable == "" || strings.ContainsAny(q.Durable, " \t\r\n.*>/\\") {

@@ -34,7 +34,7 @@ func TestEnqueueAndConsume(t *testing.T) {
 		}
 	}
 	stop()
-	control := Queue{Stream: StreamCommand, Durable: "control-A", Filter: "ferry.control.A.>"}
+	control := Queue{Stream: StreamControl, Durable: "control-A", Filter: "ferry.control.A.>"}
 	got, _ = consume(t, c, control)
 	enqueue(t, c, "ferry.control.A.me", "cancel")
 	if m := receive(t, "control", got); m != "cancel" {

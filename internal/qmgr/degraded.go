@@ -2,6 +2,7 @@ package qmgr
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -189,7 +190,7 @@ func (w *witness) delivered(stream, durable string, seq, consumerSeq uint64) (wr
 	defer w.mu.Unlock()
 	r := w.reader(stream, durable)
 	r.seq = max(r.seq, consumerSeq)
-	if !r.acked[seq] || stream != string(StreamCommand) {
+	if !r.acked[seq] || !slices.Contains(commandStreams, Stream(stream)) {
 		return "" // only a work queue removes what was acknowledged
 	}
 	most := mayComeAgain

@@ -89,10 +89,10 @@ func queueNamed(durable string) (q Queue, ok bool) {
 	if durable == wire.Coordination {
 		return Events(), true
 	}
-	for prefix, filter := range map[string]func(transfer.AgentName) string{commandsPrefix: wire.AllCommands, controlsPrefix: wire.AllControls} {
+	for prefix, queue := range map[string]func(transfer.AgentName) Queue{commandsPrefix: Commands, controlsPrefix: Controls} {
 		if token, ok := strings.CutPrefix(durable, prefix); ok {
 			name, err := wire.AgentOf(token)
-			return own(prefix, name, filter(name)), err == nil && name.Token() == token
+			return queue(name), err == nil && name.Token() == token
 		}
 	}
 	return q, false
@@ -110,8 +110,10 @@ func (e *errand) allowed(asker string) bool {
 		return e.Durable != wire.Coordination
 	case opDurable:
 		return agent && (e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker) || asker == wire.Coordination && e.Durable == asker
-	case opForget, opOwner, opSetOwner, opStore:
+	case opForget, opOwner, opSetOwner:
 		return agent
+	case opStore: // each member may withdraw its own messages
+		return agent || e.Store != nil && e.Store.Do == storeClear
 	case opStrangers, opPurge, opNotice:
 		return asker == wire.Coordination
 	case opClear:

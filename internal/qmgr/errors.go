@@ -15,7 +15,8 @@ import (
 const (
 	codeNoStorage     = 10023 // the server's or account's storage is used up
 	codeStorageLimit  = 10047
-	codeStoreMaxBytes = 10077 // the stream is full
+	codeStoreMaxBytes = 10077 // the stream is full, or the sender's share of it
+	codeNotEnrolled   = 19404 // Ferry's own: the network has no agent to take the message
 
 	codeWrongSequence   = 10071 // the newest message is another one than was expected
 	codeWrongSequenceOf = 10164 // the same, where a cluster has not agreed yet on one before
@@ -74,6 +75,9 @@ func explain(err error, where, subject string, size int, limit int64) error {
 		return tooLarge(where, size, limit)
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
 		return tooLarge(where, size, maxMsgSize)
+	case errors.As(err, &api) && api.ErrorCode == codeNotEnrolled:
+		return transfer.Errorf(transfer.KindUnknownAgent, "%s", api.Description).
+			WithHint("`ferry agent ls` lists the agents; `ferry token create --agent NAME` enrols one")
 	case errors.As(err, &api) && isFull(api) && strings.Contains(api.Description, "per subject"):
 		return transfer.Errorf(transfer.KindNoSpace, "the queue %s is full: what waits in it is not being read", subject).
 			WithHint("start the agent, or withdraw what waits for it")

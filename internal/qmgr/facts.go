@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -110,6 +111,12 @@ func answerAbout(s *Server) (*responder, error) {
 
 // answer answers what somebody asks the queue manager: what it is, where nothing else is said.
 func (r *responder) answer(s *Server, m *nats.Msg) {
+	if answer, ok := bytes.CutPrefix(m.Data, []byte(refusedWord)); ok { // of the gate, or of a client that then hears itself
+		if strings.HasPrefix(m.Reply, wire.InboxesOf(wire.LastToken(m.Subject))) {
+			m.Respond(answer)
+		}
+		return
+	}
 	if !wire.Wants(m.Subject, m.Reply) {
 		return
 	}

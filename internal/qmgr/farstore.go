@@ -40,7 +40,7 @@ var clearers = []string{wire.Coordination, wire.Authority}
 
 // check is nil for a task that may be done for somebody elsewhere.
 func (t *farTask) check() error {
-	if name, err := wire.AgentOf(t.Asker); err != nil || name.Token() != t.Asker {
+	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != storeClear {
 		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
 	}
 	if !slices.Contains(farTasks, t.Task.Do) && t.Task.Do != storeClear {
@@ -127,7 +127,7 @@ func (r *registrar) store(ctx context.Context, asker string, t storeTask) (store
 	return res, err
 }
 
-// clear removes all that agents have stored, and all that is stored for them, here and at the queue managers that can be reached.
+// clear removes all that members have stored, and all that is stored for agents among them, here and at the queue managers that can be reached.
 func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
 	f := r.forwarder()
 	for _, token := range tokens {
@@ -209,6 +209,11 @@ func (f *forwarder) shelve(m *nats.Msg) {
 	}
 	if err != nil || !ok {
 		f.quiet.Dropped(shortened(from, maxToken), "what is to be stored for an agent cannot be read", "error", err)
+		return
+	}
+	class, to := wire.ClassOf(subject)
+	if err := f.s.limits.admit(class, from, to, subject, len(data)); err != nil {
+		f.own.conn().Publish(inbox, streamError(noShare(err)))
 		return
 	}
 	f.own.conn().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})

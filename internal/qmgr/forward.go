@@ -223,21 +223,22 @@ func (f *forwarder) leads(stream Stream) bool {
 func (f *forwarder) lookAtAll() {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
-	st, err := f.own.js().Stream(ctx, string(StreamCommand))
-	if err != nil || st.CachedInfo().State.Msgs == 0 {
-		f.mu.Lock()
-		clear(f.waits)
-		f.mu.Unlock()
-		return
-	}
-	info, err := st.Info(ctx, jetstream.WithSubjectFilter(">"))
-	if err != nil {
-		return
+	subjects := map[string]uint64{}
+	for _, stream := range commandStreams {
+		st, err := f.own.js().Stream(ctx, string(stream))
+		if err != nil || st.CachedInfo().State.Msgs == 0 {
+			continue
+		}
+		info, err := st.Info(ctx, jetstream.WithSubjectFilter(">"))
+		if err != nil {
+			return
+		}
+		maps.Copy(subjects, info.State.Subjects)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	clear(f.waits)
-	for subject, n := range info.State.Subjects {
+	for subject, n := range subjects {
 		parts := strings.SplitN(subject, ".", 4)
 		if len(parts) < 4 {
 			continue
@@ -308,14 +309,13 @@ func (f *forwarder) handOn() (again bool) {
 
 // drain hands on all that is stored for an agent: what withdraws a request before the request.
 func (f *forwarder) drain(token, to string) error {
-	st, err := f.own.js().Stream(f.ctx, string(StreamCommand))
-	if err != nil {
-		return nil // there is none, or not now
-	}
-	for _, kind := range []string{"control", "command"} {
-		filter := "ferry." + kind + "." + token + ".>"
+	for _, q := range []Queue{{Stream: StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: StreamCommand, Filter: "ferry.command." + token + ".>"}} {
+		st, err := f.own.js().Stream(f.ctx, string(q.Stream))
+		if err != nil {
+			return nil // there is none, or not now
+		}
 		for {
-			b, seqs, err := f.gather(st, filter)
+			b, seqs, err := f.gather(st, q.Filter)
 			if err != nil {
 				return err
 			}

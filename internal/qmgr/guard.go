@@ -31,6 +31,9 @@ type Guard struct {
 	// called before they take effect. Where it fails they take effect, and it is called again with the next
 	// claims, also with the same ones.
 	Keep func(roles.Claims) error
+	// Enrolled reports whether the network has an agent with a token. Requests, commands and messages of stored delivery for
+	// others are refused. nil: no agent is unknown.
+	Enrolled func(token string) bool
 }
 
 // claims are what was signed, read.
@@ -87,7 +90,7 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 		}
 		return others(n)
 	}
-	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), TooLong: wire.TooLong,
+	return gate.Open(l, gate.Config{TLS: g.Identity.Server(all), Dial: s.ns.InProcessConn, Log: s.cfg.Log, Strangers: s.cfg.strangers(), Most: s.cfg.mostOfOne(), Publish: s.limits.publish,
 		Name: func(state tls.ConnectionState) string {
 			name, err := g.Identity.Peer(state)
 			if err != nil || name.Role == identity.Manager {
@@ -130,7 +133,7 @@ func fits(name identity.Name, token string, to *admission) (roles.Role, error) {
 
 // identityRole is what the bearer of a role is called in certificates.
 var identityRole = map[roles.Role]identity.Role{
-	roles.Agent: identity.Agent, roles.User: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
+	roles.Agent: identity.Agent, roles.User: identity.User, roles.Member: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
 	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager, roles.Channel: identity.Manager,
 }
 

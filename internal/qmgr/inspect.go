@@ -141,9 +141,12 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 		}
 	}
 
-	if damaged[string(StreamCommand)] && !x.unread[string(StreamCommand)] {
-		if err := s.rescue(ctx, opts, x); err != nil {
-			s.noticed("nothing could be taken over from the damaged stream %s: %v", StreamCommand, err)
+	for _, stream := range commandStreams {
+		if !damaged[string(stream)] || x.unread[string(stream)] {
+			continue
+		}
+		if err := s.rescue(ctx, opts, x, stream); err != nil {
+			s.noticed("nothing could be taken over from the damaged stream %s: %v", stream, err)
 		}
 	}
 	return damaged, nil
@@ -389,10 +392,10 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 	return n, nil
 }
 
-// rescue makes a store with the commands that can be read. Audit batches
+// rescue makes a store with the commands that can be read of a stream. Audit batches
 // are not taken over: their senders send them again.
-func (s *Server) rescue(ctx context.Context, opts *server.Options, from *examination) error {
-	st, err := from.js.Stream(ctx, string(StreamCommand))
+func (s *Server) rescue(ctx context.Context, opts *server.Options, from *examination, stream Stream) error {
+	st, err := from.js.Stream(ctx, string(stream))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,8 +30,8 @@ type keeper interface {
 	owner(ctx context.Context, name string) (owner, error)
 	// setOwner is of KindConflict where the owner is not of the revision in o.
 	setOwner(ctx context.Context, name string, o owner) (revision uint64, err error)
-	// strangers are the agents for whom there are commands and who have never read any,
-	// by their tokens, where the queue of commands is crowded; otherwise there are none.
+	// strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
+	// it.
 	strangers(ctx context.Context) ([]string, error)
 	// purge removes the commands for some of the strangers and says how many there were.
 	purge(ctx context.Context, tokens []string) (gone uint64, err error)
@@ -260,61 +262,86 @@ func (l library) setOwner(ctx context.Context, name string, o owner) (uint64, er
 	return ack.Sequence, nil
 }
 
-func (l library) strangers(ctx context.Context) ([]string, error) {
-	all, _, err := l.crowd(ctx)
-	return all, err
+func (l library) strangers(ctx context.Context) (tokens []string, err error) {
+	for _, stream := range commandStreams {
+		_, strangers, err := l.crowd(ctx, stream)
+		if err != nil {
+			return nil, err
+		}
+		tokens = slices.AppendSeq(tokens, maps.Keys(strangers))
+	}
+	slices.Sort(tokens)
+	return slices.Compact(tokens), nil
 }
 
 func (l library) purge(ctx context.Context, tokens []string) (gone uint64, err error) {
-	all, count, err := l.crowd(ctx)
-	if err != nil || len(all) == 0 {
-		return 0, err
-	}
-	s, err := l.js().Stream(ctx, string(StreamCommand))
-	if err != nil {
-		return 0, err
-	}
-	for _, token := range tokens {
-		if count[token] == 0 { // a wildcard, among others
-			continue
-		}
-		if err := s.Purge(ctx, jetstream.WithPurgeSubject("ferry.command."+token+".>")); err != nil {
+	for _, stream := range commandStreams {
+		s, strangers, err := l.crowd(ctx, stream)
+		if err != nil {
 			return gone, err
 		}
-		gone += count[token]
+		for _, token := range tokens {
+			for subject, n := range strangers[token] {
+				if err := removeSubject(ctx, s, subject); err != nil {
+					return gone, err
+				}
+				gone += n
+			}
+		}
 	}
 	return gone, nil
 }
 
-// crowd are those for whom there are commands and who have never read any, with how many there
-// are, where the queue of commands is crowded.
-func (l library) crowd(ctx context.Context) (tokens []string, count map[string]uint64, err error) {
-	s, err := l.js().Stream(ctx, string(StreamCommand))
+// crowd returns a stream of commands and, where it is crowded, the subjects of its messages by the tokens of agents that have
+// never read from it, with the numbers of messages.
+func (l library) crowd(ctx context.Context, stream Stream) (s jetstream.Stream, strangers map[string]map[string]uint64, err error) {
+	s, err = l.js().Stream(ctx, string(stream))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil, nil
+	}
 	if err != nil || !crowded(s.CachedInfo()) {
 		return nil, nil, err
 	}
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter("ferry.command.>"))
+	info, err := s.Info(ctx, jetstream.WithSubjectFilter(">"))
 	if err != nil {
 		return nil, nil, err
 	}
 
-	count = map[string]uint64{}
+	strangers = map[string]map[string]uint64{}
 	for subject, n := range info.State.Subjects {
-		if parts := strings.SplitN(subject, ".", 4); len(parts) == 4 && !strings.ContainsAny(parts[2], "*>") {
-			count[parts[2]] += n
+		token := strings.SplitN(subject, ".", 4)[min(2, strings.Count(subject, "."))]
+		if strangers[token] == nil {
+			strangers[token] = map[string]uint64{}
 		}
+		strangers[token][subject] = n
 	}
 	readers := s.ConsumerNames(ctx)
 	for name := range readers.Name() {
-		delete(count, strings.TrimPrefix(name, commandsPrefix))
+		_, token, _ := strings.Cut(name, "-")
+		delete(strangers, token)
 	}
-	if err := readers.Err(); err != nil {
-		return nil, nil, err
+	return s, strangers, readers.Err()
+}
+
+// removeSubject removes the messages of one subject. A wildcard in the subject stands for itself: these messages are
+// removed by their numbers, as a purge would take it for the subjects of others.
+func removeSubject(ctx context.Context, s jetstream.Stream, subject string) error {
+	if !strings.ContainsAny(subject, "*>") {
+		return s.Purge(ctx, jetstream.WithPurgeSubject(subject))
 	}
-	for token := range count {
-		tokens = append(tokens, token)
+	for seq := uint64(1); ; {
+		m, err := s.GetMsg(ctx, seq, jetstream.WithGetMsgSubject(subject))
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil
+		}
+		if err == nil && m.Subject == subject {
+			err = s.DeleteMsg(ctx, m.Sequence)
+		}
+		if err != nil && !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return err
+		}
+		seq = m.Sequence + 1
 	}
-	return tokens, count, nil
 }
 
 func crowded(info *jetstream.StreamInfo) bool {

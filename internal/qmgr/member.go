@@ -192,9 +192,15 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	defer x.close()
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
-	from, err := x.js.Stream(ctx, string(StreamCommand))
 	n := 0
-	if err == nil {
+	for _, stream := range commandStreams {
+		from, err := x.js.Stream(ctx, string(stream))
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
 		err = each(ctx, from, func(msg *jetstream.RawStreamMsg) error {
 			n++
 			out := &nats.Msg{Subject: msg.Subject, Header: nats.Header{}, Data: msg.Data}
@@ -205,11 +211,9 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 			_, err := s.about.js().PublishMsg(ctx, out)
 			return err
 		})
-	} else if errors.Is(err, jetstream.ErrStreamNotFound) {
-		err = nil
-	}
-	if err != nil {
-		return err
+		if err != nil {
+			return err
+		}
 	}
 	x.close()
 	done := dir + ".handed-over"

@@ -25,7 +25,7 @@ import (
 //	manager.QM                     always                                   QM
 //	forward.TO.FROM                TO, a queue manager                      FROM, a queue manager
 //	data.store-TO.FROM.ID          TO, a queue manager                      FROM, an agent
-//	trust, claims                  always                                   always; the authority has signed it
+//	trust, rules, claims           always                                   always; the authority has signed it
 //	place.NAME                     always                                   always; NAME has signed it
 //
 // A message may name a reply only if it is a question. The reply is an inbox of its speaker.
@@ -87,7 +87,7 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 }
 
 // signed reports whether the authority has signed the messages of a kind.
-func signed(kind string) bool { return kind == "trust" || kind == "claims" }
+func signed(kind string) bool { return kind == "trust" || kind == "rules" || kind == "claims" }
 
 // loopSubject begins the subjects that show servers a loop of channels.
 const loopSubject = "$LDS."

@@ -3,6 +3,8 @@ package qmgr
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,24 +80,107 @@ func TestStrangersGiveWay(t *testing.T) {
 		}
 	}
 	put("ferry.command.ALPHA.ANN", 7)
-	put("ferry.command.*.ANN", 1) // for no agent, and as a filter it would be for all
+	put("ferry.command.*.ANN", 2) // for no agent, and as a filter it would be for all
 	put("ferry.control.NOBODY.ANN", 2)
+	put("ferry.control.ALPHA.ANN", 1)
 	put("ferry.command.NOBODY.ANN", 9)
+	put("ferry.command.READER.ANN", 1)
+	if _, err := c.keeper.durable(ctx, Commands("READER")); err != nil {
+		t.Fatal(err)
+	}
 	if gone, err := c.Relieve(ctx, keep); gone != 0 || err != nil {
 		t.Errorf("with room enough %d are removed, %v", gone, err)
 	}
 	for n := range 10 {
 		put(fmt.Sprintf("ferry.command.NOBODY%d.ANN", n), 1)
 	}
-	if gone, err := c.Relieve(ctx, keep); gone != 19 || err != nil {
+	if gone, err := c.Relieve(ctx, keep); gone != 21 || err != nil {
 		t.Errorf("%d are removed, %v", gone, err)
 	}
-	s, err := c.control.js().Stream(ctx, string(StreamCommand))
-	if err != nil {
+	left := func(stream Stream) map[string]uint64 {
+		s, err := c.control.js().Stream(ctx, string(stream))
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(ctx, jetstream.WithSubjectFilter(">"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.State.Subjects
+	}
+	if got := left(StreamCommand); !maps.Equal(got, map[string]uint64{"ferry.command.ALPHA.ANN": 7, "ferry.command.READER.ANN": 1}) {
+		t.Errorf("left are %v", got)
+	}
+	if got := left(StreamControl); len(got) != 2 {
+		t.Errorf("the stream of controls has room, and left are %v", got)
+	}
+
+	// The same holds for cancels and administration, which have a stream of their own.
+	cfg := streams[1]
+	cfg.MaxMsgs = 5
+	if _, err := c.control.js().UpdateStream(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
-	info, err := s.Info(ctx, jetstream.WithSubjectFilter(">"))
-	if err != nil || info.State.Msgs != 10 || info.State.Subjects["ferry.command.ALPHA.ANN"] != 7 {
-		t.Errorf("left are %+v, %v", info.State, err)
+	if gone, err := c.Relieve(ctx, keep); gone != 2 || err != nil {
+		t.Errorf("of controls %d are removed, %v", gone, err)
+	}
+	if got := left(StreamControl); !maps.Equal(got, map[string]uint64{"ferry.control.ALPHA.ANN": 1}) {
+		t.Errorf("of controls left are %v", got)
+	}
+}
+
+// The messages of a former member are removed, and those that wait for it. A user and an agent are told apart, and a token is
+// no pattern. A user withdraws its own messages alone.
+func TestQueuesAreClearedOfAMember(t *testing.T) {
+	s := start(t, t.TempDir(), "")
+	c := connect(t, ConnConfig{Server: s})
+	ctx := testContext(t)
+	put := func(subjects ...string) {
+		t.Helper()
+		for _, subject := range subjects {
+			if err := store(t, c, subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := func() (all []string) {
+		t.Helper()
+		for _, stream := range commandStreams {
+			st, err := c.control.js().Stream(ctx, string(stream))
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := st.Info(ctx, jetstream.WithSubjectFilter(">"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = slices.AppendSeq(all, maps.Keys(info.State.Subjects))
+		}
+		slices.Sort(all)
+		return all
+	}
+	clear := func(as, token string) error {
+		_, err := s.about.registrar.do(ctx, as, mustMarshal(errand{V: 1, Op: opClear, Tokens: []string{token}}))
+		return err
+	}
+	put("ferry.command.ALPHA.eve", "ferry.command.*.eve", "ferry.control.BETA.eve", "ferry.command.EVE.bob", "ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob")
+	for _, token := range []string{"", "*", ">", "e*", "a.b", ">.x", "a b"} {
+		if err := clear("authority", token); err == nil {
+			t.Errorf("%q is cleared", token)
+		}
+	}
+	wantKind(t, clear("eve", "bob"), transfer.KindDenied)
+	must(t, clear("authority", "eve"))
+	if got := left(); !slices.Equal(got, []string{"ferry.command.ALPHA.bob", "ferry.command.EVE.bob", "ferry.control.ALPHA.bob", "ferry.control.BETA.bob"}) {
+		t.Errorf("left of a user are %v", got)
+	}
+	must(t, ClearStored(ctx, c, "ALPHA"))
+	if got := left(); !slices.Equal(got, []string{"ferry.command.EVE.bob", "ferry.control.BETA.bob"}) {
+		t.Errorf("left of an agent are %v", got)
+	}
+	_, err := s.about.registrar.do(ctx, "bob", mustMarshal(errand{V: 1, Op: opStore, Store: &storeTask{Do: storeClear}}))
+	must(t, err)
+	if got := left(); len(got) > 0 {
+		t.Errorf("left of the messages that bob has withdrawn are %v", got)
 	}
 }

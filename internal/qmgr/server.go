@@ -62,9 +62,17 @@ type ServerConfig struct {
 	has func(dir string, bytes, inodes uint64) bool // whether a disk has so much left; default space.Has
 }
 
+// An entrance is where clients come in, if there is a Guard.
+type entrance struct {
+	listener net.Listener
+	gate     *gate.Gate // lets them in
+	limits   *limits    // bounds the messages that they publish
+}
+
 // A Server is the embedded queue manager. It syncs every stored message before
 // it acknowledges it.
 type Server struct {
+	entrance
 	cfg         ServerConfig
 	opts        *server.Options // as it was started with
 	ns          *server.Server
@@ -78,8 +86,6 @@ type Server struct {
 	full        atomic.Pointer[string] // why nothing else can be written at present
 	room        room                   // for messages of application queues
 	known       map[string]mark        // what the marks say; remember's until it has ended
-	listener    net.Listener           // of a Guard, and
-	gate        *gate.Gate             // what lets clients in there
 	member      *member                // its part in a cluster; nil: it is in none
 	account     atomic.Pointer[admission]
 	admitting   sync.Mutex
@@ -351,6 +357,8 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 	if err == nil && s.listener != nil {
+		s.limits = newLimits(s)
+		s.tasks.Go(s.limits.run)
 		s.gate = s.cfg.Guard.open(s, s.listener)
 		err = s.channels.open()
 	}

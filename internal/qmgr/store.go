@@ -107,7 +107,7 @@ const (
 	storeReader   = "reader"   // the reader of a shelf is made, for whole messages
 	storeTrim     = "trim"     // what the agent has taken goes
 	storePurge    = "purge"    // what the agent has sent goes
-	storeClear    = "clear"    // all that the agent has sent goes, and all that waits for it
+	storeClear    = "clear"    // the messages of a member are removed, and those that wait for it
 )
 
 // A storeTask is what an agent has done with its own part of StreamStore.
@@ -160,6 +160,9 @@ type storeShelf struct {
 // store does a task for whoever has a token: every subject that it touches has that token in the
 // place of the source (a purge, a look at what was sent) or of the destination (all others).
 func (l library) store(ctx context.Context, self string, t storeTask) (res storeResult, err error) {
+	if t.Do == storeClear {
+		return res, l.clear(ctx, self)
+	}
 	var s jetstream.Stream
 	if t.Do == storeOutgoing {
 		s, err = l.storeStream(ctx)
@@ -179,7 +182,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		if peer, err = wire.AgentOf(t.Peer); err != nil {
 			return res, err
 		}
-	} else if t.Do != storeIncoming && t.Do != storeOutgoing && t.Do != storeSent && t.Do != storeClear {
+	} else if t.Do != storeIncoming && t.Do != storeOutgoing && t.Do != storeSent {
 		return res, transfer.Errorf(transfer.KindUsage, "nobody is named at the other side of what is stored")
 	}
 
@@ -208,8 +211,6 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		err = l.makeReader(ctx, self, in.subject(), t.From)
 	case storeTrim:
 		err = purgeStored(ctx, s, in.subject(), t.From)
-	case storeClear:
-		err = errors.Join(purgeStored(ctx, s, wire.AllStored(name), 0), purgeStored(ctx, s, wire.AllStoredBy(name), 0))
 	case storePurge:
 		res.Gone, err = purgeBelow(ctx, s, &out, t.Epoch)
 	default:
@@ -496,16 +497,17 @@ func (a asker) store(ctx context.Context, self string, t storeTask) (res storeRe
 	return res, err
 }
 
-// ClearStored removes all that an agent has stored, and all that is stored for it, which is no agent of the network any more.
-// Coordination and the authority may ask for that. Should the agent come back, its peers send anew what it does not find.
-func ClearStored(ctx context.Context, c *Conn, of transfer.AgentName) error {
+// ClearStored removes the messages of a member that the network does not have any more, by its token: requests, commands and stored
+// delivery, and for an agent also those that wait for it. Audit records and messages of application queues stay.
+// Only coordination and the authority may ask for that. If the agent comes back, its peers send the lost messages anew.
+func ClearStored(ctx context.Context, c *Conn, token string) error {
 	var err error
 	if a, asks := c.keeper.(asker); asks {
-		_, err = a.ask(ctx, errand{Op: opClear, Tokens: []string{of.Token()}})
+		_, err = a.ask(ctx, errand{Op: opClear, Tokens: []string{token}})
 	} else {
-		_, err = c.keeper.store(ctx, of.Token(), storeTask{Do: storeClear})
+		_, err = c.keeper.store(ctx, token, storeTask{Do: storeClear})
 	}
-	return c.explain(err, "ferry.store", 0)
+	return c.explain(err, "the streams", 0)
 }
 
 // A StoreAt is one agent's part of StreamStore. What it has done there is of the agent's own name alone.

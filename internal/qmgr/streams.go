@@ -17,9 +17,11 @@ type Stream string
 
 // The streams.
 const (
-	// StreamCommand holds ferry.command.> and ferry.control.> until an agent has
-	// acknowledged them, 14 days at most; 5,000 for one agent of one principal.
+	// StreamCommand holds ferry.command.> until an agent has acknowledged them, 14 days at most; 5,000 for one
+	// agent of one principal.
 	StreamCommand Stream = roles.StreamCommand
+	// StreamControl holds ferry.control.> likewise. Cancels and administration have room that requests cannot take.
+	StreamControl Stream = roles.StreamControl
 	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
 	StreamEvent Stream = roles.StreamEvent
 	// StreamOwner holds ferry.owner.>, the newest message of each: who has a name. Whoever
@@ -34,7 +36,9 @@ const (
 	maxOwnerSize    = 64 << 10
 	commandMaxBytes = 512 << 20
 	commandMaxMsgs  = 200_000
-	commandMaxSame  = 5_000 // for one agent, of one principal
+	commandMaxSame  = 5_000 // for one agent, of one principal; also of controls
+	controlMaxBytes = 64 << 20
+	controlMaxMsgs  = 100_000
 	eventMaxBytes   = 256 << 20
 	holdMaxBytes    = 64 << 20 // some 150,000 holds
 	commandMaxAge   = 14 * 24 * time.Hour
@@ -48,24 +52,8 @@ const (
 // other limits; then they stay as they are. In a cluster they have three replicas, once it
 // has as many members (library.raise).
 var streams = []jetstream.StreamConfig{
-	{
-		Name:         string(StreamCommand),
-		Description:  "Ferry: requests and administration",
-		Subjects:     []string{"ferry.command.>", "ferry.control.>"},
-		Retention:    jetstream.WorkQueuePolicy,
-		Storage:      jetstream.FileStorage,
-		Replicas:     1,
-		MaxConsumers: maxConsumers,
-		MaxMsgs:      commandMaxMsgs,
-		MaxBytes:     commandMaxBytes,
-		MaxAge:       commandMaxAge,
-		MaxMsgSize:   maxMsgSize,
-		Discard:      jetstream.DiscardNew,
-		Duplicates:   duplicateWindow,
-
-		MaxMsgsPerSubject:    commandMaxSame,
-		DiscardNewPerSubject: true,
-	},
+	commandConfig(StreamCommand, "requests", "ferry.command.>", commandMaxBytes, commandMaxMsgs),
+	commandConfig(StreamControl, "cancels and administration", "ferry.control.>", controlMaxBytes, controlMaxMsgs),
 	{
 		Name:         string(StreamEvent),
 		Description:  "Ferry: audit batches and monitor events",
@@ -112,6 +100,32 @@ var streams = []jetstream.StreamConfig{
 		AllowMsgTTL:       true,
 	},
 }
+
+// commandConfig is the configuration of a stream of commands for agents.
+func commandConfig(name Stream, holds, subjects string, maxBytes, maxMsgs int64) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name:         string(name),
+		Description:  "Ferry: " + holds,
+		Subjects:     []string{subjects},
+		Retention:    jetstream.WorkQueuePolicy,
+		Storage:      jetstream.FileStorage,
+		Replicas:     1,
+		MaxConsumers: maxConsumers,
+		MaxMsgs:      maxMsgs,
+		MaxBytes:     maxBytes,
+		MaxAge:       commandMaxAge,
+		MaxMsgSize:   maxMsgSize,
+		Discard:      jetstream.DiscardNew,
+		Duplicates:   duplicateWindow,
+
+		MaxMsgsPerSubject:    commandMaxSame,
+		DiscardNewPerSubject: true,
+	}
+}
+
+// commandStreams are the streams of commands for agents. An agent obeys the first stream first: a withdrawal comes before
+// its request.
+var commandStreams = []Stream{StreamControl, StreamCommand}
 
 // Ensure makes the streams that are missing.
 func (c *Conn) Ensure(ctx context.Context) error {
@@ -175,8 +189,8 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 			return s, nil
 		}
 		kind := transfer.KindOf(err)
-		s.Doubt = s.Doubt || !errors.Is(err, errNotSent) && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal
-		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || c.ctx.Err() != nil {
+		s.Doubt = s.Doubt || !errors.Is(err, errNotSent) && kind != transfer.KindNoSpace && kind != transfer.KindTooLarge && kind != transfer.KindInternal && kind != transfer.KindUnknownAgent
+		if kind == transfer.KindTooLarge || kind == transfer.KindInternal || kind == transfer.KindUnknownAgent || c.ctx.Err() != nil {
 			return s, err
 		}
 		if sleep(ctx, publishPause, again) {

@@ -18,7 +18,7 @@ func TestPlaceThatCannotAppend(t *testing.T) {
 	if err := mayAppend(without{}, &transfer.Options{IfExists: transfer.IfExistsOverwrite}); err != nil {
 		t.Error(err)
 	}
-	g, err := resolveTarget(without{}, transfer.Target{N: 1, Dest: transfer.File("x"), Options: appending})
+	g, err := resolveTarget(without{}, nil, transfer.Target{N: 1, Dest: transfer.File("x"), Options: appending})
 	if err != nil || g.Error == nil || g.Error.Kind != transfer.KindUsage {
 		t.Errorf("%v, %+v", err, g.Error)
 	}

@@ -156,10 +156,15 @@ func (rc *record) admitted(o *wire.Open) (rules string, err error) {
 	if rules, err = rc.r.admit(o.Principal, rc.from); err == nil {
 		err = vetPrograms(&rc.r.cfg, &o.Request, o.Principal)
 	}
+	rc.denied(o, err)
+	return rules, err
+}
+
+// denied puts on record that a transfer is refused, where the error is of KindDenied.
+func (rc *record) denied(o *wire.Open, err error) {
 	if transfer.KindOf(err) == transfer.KindDenied {
 		rc.r.noteDenied(rc.id, rc.from, o.Principal, err)
 	}
-	return rules, err
 }
 
 // busy answers an OPEN while a program of the transfer runs here.

@@ -63,7 +63,7 @@ func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.P
 			before = q.Retry.Resolved
 		}
 		var err error
-		if to.Resolution, err = resolve(at, p.Dest, p.Several, before); err != nil {
+		if to.Resolution, err = resolve(at, may, p.Dest, p.Several, before); err != nil {
 			return nil, err
 		}
 	}
@@ -71,7 +71,7 @@ func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.P
 	first := at.Land(place.LandConfig{Transfer: q.ID, May: may, Destination: to})
 	all := map[uint64]*destination{0: {landing: first}}
 	for _, t := range p.Targets {
-		g, err := resolveTarget(at, t)
+		g, err := resolveTarget(at, may, t)
 		if err != nil {
 			return nil, err
 		}

@@ -296,7 +296,8 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 		if q.Retry != nil {
 			before = q.Retry.Resolved
 		}
-		if res, err = resolve(rc.r.cfg.Place, q.Dest, o.Several, before); err != nil {
+		if res, err = resolve(rc.r.cfg.Place, rc.r.permit(o.Principal), q.Dest, o.Several, before); err != nil {
+			rc.denied(o, err)
 			return err
 		}
 	}

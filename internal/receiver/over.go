@@ -57,13 +57,17 @@ func (r *Receiver) ask(i *incoming) {
 	default:
 		return
 	}
-	begun := wire.Begun{Transfer: i.id, Principal: i.rec.Principal, Counts: i.rec.Counts}
 	acked, receiving := delivered(i), i.rec.State == transfer.Receiving
 	r.wg.Go(func() {
 		defer func() { <-r.asking }()
-		p := r.cfg.Over(r.ctx, i.from, begun)
+		p, err := r.cfg.Over(r.ctx, i.from, i.id)
 		switch {
-		case p == nil, failpoint.Planted("lost-ledger-unasked"):
+		case failpoint.Planted("lost-ledger-unasked"):
+		case transfer.KindOf(err) == transfer.KindNotFound: // it was in the source's ledger before OPEN was sent
+			i.box.control(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: transfer.Errorf(transfer.KindLost,
+				"%s has lost the ledger of the transfer, or runs on an older copy of it", i.from).
+				WithHint("look at the destination, then submit the missing files as a new transfer")}})
+		case err != nil:
 		case p.State.Final() && p.Reason != nil && p.Reason.Kind == transfer.KindLost:
 			i.box.control(&wire.Message{Kind: sourceLost, Refuse: &wire.Refuse{Error: p.Reason}})
 		case !p.State.Final() && p.Items < acked:

@@ -6,17 +6,16 @@ import (
 	"time"
 
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // A source is not asked how many outcomes it has while a group is committed: those of the group would count as
 // acknowledged, and the source would seem to have lost them.
 func TestNoQuestionWhileAGroupIsCommitted(t *testing.T) {
 	r, id, _ := resting(t)
-	asked := make(chan wire.Begun, 1)
-	r.cfg.Over = func(_ context.Context, _ transfer.AgentName, b wire.Begun) *transfer.Progress {
-		asked <- b
-		return nil
+	asked := make(chan transfer.ID, 1)
+	r.cfg.Over = func(_ context.Context, _ transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
+		asked <- id
+		return nil, transfer.Errorf(transfer.KindUnreachable, "no answer")
 	}
 	i := live(t, r, id)
 	i.closeEpoch()
@@ -29,7 +28,7 @@ func TestNoQuestionWhileAGroupIsCommitted(t *testing.T) {
 		t.Error("a question is under way")
 	}
 	i.askOver(now.Add(2 * time.Minute))
-	if b := <-asked; b.Transfer != id {
-		t.Errorf("the question is %+v", b)
+	if got := <-asked; got != id {
+		t.Errorf("the question is about %s", got)
 	}
 }

@@ -96,9 +96,9 @@ type Config struct {
 	// Came counts the bytes of chunk messages that lanes have brought from an agent, parts of
 	// messages included; nil: nothing is counted.
 	Came func(from transfer.AgentName) int64
-	// Over asks a source how a transfer stands there. begun is this agent's record of it.
-	// Nil is returned where no answer comes before ctx ends. nil: no source is asked.
-	Over func(ctx context.Context, source transfer.AgentName, begun wire.Begun) *transfer.Progress
+	// Over asks a source how a transfer stands there. The error is of KindNotFound where the source does not know the
+	// transfer; any other one says that no answer has come. nil: no source is asked.
+	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error)
 	Rights
 	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
 

@@ -135,7 +135,7 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 	var fresh []ledger.Target
 	for _, t := range o.Targets.List {
 		if t.N > rc.rec.Targets.Last {
-			g, err := resolveTarget(rc.r.cfg.Place, t)
+			g, err := resolveTarget(rc.r.cfg.Place, rc.r.permit(rc.rec.Principal), t)
 			if err != nil {
 				return nil, false, err
 			}
@@ -192,12 +192,12 @@ func fitting(all []transfer.Resolved) int {
 
 // resolveTarget finds out what a DEST is. Why nothing can land there is kept with it; an
 // error is a wait.
-func resolveTarget(p place.Target, t transfer.Target) (ledger.Target, error) {
+func resolveTarget(p place.Target, may place.Permit, t transfer.Target) (ledger.Target, error) {
 	g := ledger.Target{Target: t}
 	err := mayAppend(p, &t.Options)
 	var res transfer.Resolution
 	if err == nil {
-		res, err = resolve(p, t.Dest, t.Several, t.Resolved)
+		res, err = resolve(p, may, t.Dest, t.Several, t.Resolved)
 	}
 	if transfer.KindOf(err).Waits() {
 		return g, err
@@ -216,9 +216,9 @@ func mayAppend(p place.Target, o *transfer.Options) error {
 }
 
 // resolve decides what a DEST is, or takes what it was for the transfer that is repeated.
-func resolve(p place.Target, dest transfer.Location, several bool, before *transfer.Resolution) (transfer.Resolution, error) {
+func resolve(p place.Target, may place.Permit, dest transfer.Location, several bool, before *transfer.Resolution) (transfer.Resolution, error) {
 	if before != nil {
-		return p.Resolved(*before)
+		return p.Resolved(*before, may)
 	}
-	return p.Resolve(dest, several)
+	return p.Resolve(dest, several, may)
 }

@@ -3,6 +3,10 @@
 // old one cannot be slipped in after a revocation. It is signed anew each day, so that its age
 // says how long nothing has been heard of the authority.
 //
+// There are two forms of each number. The trust document names revoked keys and roots, and is for every
+// member. The rules document has the rules and the roles of users besides, and is for agents, coordination and queue managers.
+// A holder takes one of the forms, so rules are always of the number that it holds.
+//
 // The format is a signed note (golang.org/x/mod/sumdb/note, C2SP signed-note) whose text is
 // one line of JSON. The name of its key is that of the network.
 package trust
@@ -43,11 +47,14 @@ type Document struct {
 	Issued  time.Time `json:"issued"`
 	Revoked []Revoked `json:"revoked,omitempty"` // in the order of their keys
 	Roots   []string  `json:"roots,omitempty"`   // SHA-256 of the network's roots, in hexadecimal; the one that signs first
-	// Policy are the rules of the network, as package policy reads them.
+	// Policy are the rules of the network, as package policy reads them; nil in a trust document.
 	Policy json.RawMessage `json:"policy,omitempty"`
-	// Users are the roles of those who are more than senders, or whose identity was revoked, by name.
+	// Users are the roles of all users, by name. A user that is not listed has no right.
 	Users map[string]string `json:"users,omitempty"`
 }
+
+// Form is whether a document has the rules.
+func (d *Document) Form() Form { return d.Policy != nil }
 
 // Revoked are the keys of somebody whom nobody may trust.
 type Revoked struct {
@@ -117,9 +124,27 @@ func Open(verifier, network string, data []byte) (*Document, error) {
 	return &d, nil
 }
 
-// A Holder has the newest document that somebody has heard of. It is safe for concurrent use.
+// A Form is whether a document has the rules.
+type Form bool
+
+// The forms.
+const (
+	Keys  Form = false // revoked keys and roots alone
+	Rules Form = true  // also the rules and the roles of users
+)
+
+// String is "rules" or "trust".
+func (f Form) String() string {
+	if f == Rules {
+		return "rules"
+	}
+	return "trust"
+}
+
+// A Holder has the newest document of one form that was heard. It is safe for concurrent use.
 type Holder struct {
 	verifier, network string
+	form              Form
 
 	mu  sync.Mutex
 	doc *Document
@@ -128,8 +153,8 @@ type Holder struct {
 
 // NewHolder begins with what was kept; nil: nothing was. What is kept was checked before, and
 // is checked again.
-func NewHolder(verifier, network string, kept []byte) (*Holder, error) {
-	h := &Holder{verifier: verifier, network: network}
+func NewHolder(verifier, network string, form Form, kept []byte) (*Holder, error) {
+	h := &Holder{verifier: verifier, network: network, form: form}
 	if kept == nil {
 		return h, nil
 	}
@@ -144,6 +169,9 @@ func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err err
 	d, err := Open(h.verifier, h.network, data)
 	if err != nil {
 		return false, err
+	}
+	if d.Form() != h.form {
+		return false, transfer.Errorf(transfer.KindMalformed, "document %d of the network %s is a %s document, and a %s document is kept here", d.Number, h.network, d.Form(), h.form)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

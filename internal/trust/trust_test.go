@@ -2,6 +2,7 @@ package trust
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -101,7 +102,7 @@ func open(verifier, network string, data []byte) error {
 // and however often the holder starts again.
 func TestNumbersOnlyGrow(t *testing.T) {
 	signer, verifier := key(t, testNet)
-	h, err := NewHolder(verifier, testNet, nil)
+	h, err := NewHolder(verifier, testNet, Keys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	take(doc(9, "aa"), true, transfer.KindNone)
 	take(doc(5), false, transfer.KindConflict)
 	_, raw := h.Held()
-	if h, err = NewHolder(verifier, testNet, raw); err != nil {
+	if h, err = NewHolder(verifier, testNet, Keys, raw); err != nil {
 		t.Fatal(err)
 	}
 	take(doc(8), false, transfer.KindConflict)
@@ -138,7 +139,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 			t.Errorf("%s later it is %s old", off, age)
 		}
 	}
-	if _, err := NewHolder(verifier, testNet, raw[:10]); err == nil {
+	if _, err := NewHolder(verifier, testNet, Keys, raw[:10]); err == nil {
 		t.Error("what was kept and is damaged is taken")
 	}
 }
@@ -156,4 +157,39 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("%+v is taken", d)
 		}
 	})
+}
+
+// TestAHolderTakesOneForm holds that a document of the other form changes nothing, also with a greater number: rules
+// are always of the number that the holder has.
+func TestAHolderTakesOneForm(t *testing.T) {
+	signer, verifier := key(t, testNet)
+	with := func(number uint64) Document {
+		d := doc(number)
+		d.Policy, d.Users = json.RawMessage(`{"v":1,"rules":[]}`), map[string]string{"ann": "admin"}
+		return d
+	}
+	without := func(number uint64) Document { return doc(number) }
+	keep := func([]byte) error { return nil }
+	for _, form := range []Form{Keys, Rules} {
+		h, err := NewHolder(verifier, testNet, form, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, other := without, with
+		if form == Rules {
+			own, other = with, without
+		}
+		if fresh, err := h.Take(signed(t, signer, own(5)), keep); !fresh || err != nil {
+			t.Errorf("a %s document: %v", form, err)
+		}
+		if fresh, err := h.Take(signed(t, signer, other(6)), keep); fresh || transfer.KindOf(err) != transfer.KindMalformed {
+			t.Errorf("a %s document is given the other form: %v", form, err)
+		}
+		if d, _ := h.Held(); d.Number != 5 || d.Form() != form {
+			t.Errorf("held is document %d, a %s document", d.Number, d.Form())
+		}
+		if _, err := NewHolder(verifier, testNet, form, signed(t, signer, other(4))); err == nil {
+			t.Errorf("a kept document of the other form than %s is taken", form)
+		}
+	}
 }

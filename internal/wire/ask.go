@@ -33,7 +33,7 @@ const (
 	AskProof     Kind = "proof"     // coordination: Records with proofs (audit.Proof) in place of records, as AskAudit
 	AskWitness   Kind = "witness"   // agent: Witness is a witness.Statement
 	AskAccept    Kind = "accept"    // agent: takes AcceptLog, and goes on from there as a witness
-	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted, as the asker says in Begun; one that it does not know ends
+	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted; one that it does not know ends where coordination asks
 	AskRegister  Kind = "register"  // coordination: the asker's own Beat; answered where coordination has the agent, or says why not
 )
 
@@ -247,23 +247,19 @@ const (
 // OfTransfer is the body of a command about a transfer.
 type OfTransfer struct {
 	Transfer transfer.ID `json:"transfer"`
-	Begun    *Begun      `json:"begun,omitempty"` // of a cancel: the audit log says that the agent has accepted the transfer
 }
 
 func (b *OfTransfer) check() string {
-	what := broken(rule{"no transfer ID", !b.Transfer.IsZero()})
-	if what == "" && b.Begun != nil {
-		what = b.Begun.check()
-	}
-	return what
+	return broken(rule{"no transfer ID", !b.Transfer.IsZero()})
 }
 
-// Begun is the body of AskBegun: the asker's record of a transfer.
+// Begun is the body of AskBegun. All but the ID is coordination's record of the transfer, and is empty where its
+// destination asks.
 type Begun struct {
 	Transfer    transfer.ID        `json:"transfer"`
-	Destination transfer.AgentName `json:"destination,omitempty"` // where the asker is coordination, or a submitter
+	Destination transfer.AgentName `json:"destination,omitempty"`
 	Principal   string             `json:"principal,omitempty"`
-	Counts      transfer.Counts    `json:"counts,omitzero"` // of the outcomes that the asker knows
+	Counts      transfer.Counts    `json:"counts,omitzero"` // of the outcomes that the destination has put on record
 }
 
 func (b *Begun) check() string {

@@ -208,6 +208,9 @@ func AllAsks(to string) string { return "ferry.ask." + to + ".*" }
 // Trust carries what the network's authority says of whom nobody may trust.
 const Trust = "ferry.trust"
 
+// Rules carries the same with the network's rules and the roles of users, for agents, coordination and queue managers.
+const Rules = "ferry.rules"
+
 // Claims carries whom queue managers are to let in, as the network's authority has signed it.
 const Claims = "ferry.claims"
 

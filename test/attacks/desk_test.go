@@ -21,6 +21,7 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
+	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 
@@ -88,7 +89,7 @@ func TestWhoMayAskTheAuthority(t *testing.T) {
 
 		data, err := a.Conn.Request(n.ctx, wire.AskSubject(wire.Authority, a.Conn.Self()), []byte(`{"v":1,"op":"trust"}`), 90*time.Second)
 		must(t, err)
-		doc, err := n.Trust()
+		doc, err := n.Trust(trust.Form(who.i.Name().Role != identity.User))
 		must(t, err)
 		var said struct{ Trust []byte }
 		if err := json.Unmarshal(data, &said); err != nil || !bytes.Equal(said.Trust, doc) {

@@ -46,7 +46,7 @@ func newNetwork(t *testing.T) *network {
 }
 
 // newNetworkOf is newNetwork of an authority.
-func newNetworkOf(t *testing.T, a *authority.Authority) *network {
+func newNetworkOf(t *testing.T, a *authority.Authority, options ...func(*qmgr.Guard)) *network {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
@@ -54,8 +54,11 @@ func newNetworkOf(t *testing.T, a *authority.Authority) *network {
 	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
 	claims, err := a.Claims()
 	must(t, err)
-	n.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0",
-		Guard: &qmgr.Guard{Identity: n.qm, Claims: claims}})
+	guard := &qmgr.Guard{Identity: n.qm, Claims: claims}
+	for _, option := range options {
+		option(guard)
+	}
+	n.server, err = qmgr.StartServer(ctx, qmgr.ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", Guard: guard})
 	must(t, err)
 	t.Cleanup(n.server.Shutdown)
 	u, err := url.Parse(n.server.URL())

@@ -101,7 +101,7 @@ func (r *rotating) tell() {
 	claims, err := r.Claims()
 	must(r.t, err)
 	must(r.t, r.server.Admit(claims))
-	doc, err := r.Trust()
+	doc, err := r.Trust(trust.Rules)
 	must(r.t, err)
 	d, err := trust.Open(r.self.Trust(), r.Network(), doc)
 	must(r.t, err)
@@ -116,7 +116,7 @@ func (r *rotating) tell() {
 func (r *rotating) await(what string) {
 	r.t.Helper()
 	for slices.ContainsFunc(r.agents, func(i *identity.Identity) bool { return i.Known()[0] != r.Roots().Hash() }) {
-		r.authority.Publish(wire.Trust, r.said)
+		r.authority.Publish(wire.Rules, r.said)
 		select {
 		case <-r.ctx.Done():
 			r.t.Fatalf("%s: not all agents are renewed", what)
@@ -132,11 +132,11 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB
 	must(t, os.WriteFile(filepath.Join(from, "a"), data, 0o600))
+	user := r.identity(identity.User, "ann", roles.User) // is in the rules that the agents ask for
 	r.member("ALPHA", from)
 	r.member("BETA", to)
 	first := r.Roots().Hash()
 
-	user := r.identity(identity.User, "ann", roles.User)
 	cc := r.config(user)
 	cc.Asks = true
 	asks, err := qmgr.Connect(r.ctx, cc)

@@ -49,7 +49,7 @@ func TestSchedulesSurviveTheirAgent(t *testing.T) {
 	n.Kill("ALPHA")
 	never := n.Async("send", "--at", "+1s", "--schedule", "never", "--missed", "skip", "ALPHA:a", "BETA:never")
 	n.Until("both are late, and the second lies in the agent's queue", func() bool {
-		stored, _ := n.Wire().Stored("FERRY_COMMAND")
+		stored, _ := n.Wire().Stored("FERRY_CONTROL")
 		return stored > 0 && time.Now().After(at.Add(time.Second))
 	})
 	n.Start("ALPHA")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -133,6 +134,33 @@ func TestStrangersAreNotHeard(t *testing.T) {
 		t.Errorf("a stranger's words have interrupted the transfer %d times", sum.Resumes)
 	}
 	once(t, n, sum.ID, 1)
+}
+
+// Outcomes of a transfer that never was, from an agent and from a pipe, are no answer to a question about a file. The log is
+// sound, and one record counts them.
+func TestForgedOutcomesLeaveNoHistory(t *testing.T) {
+	t.Parallel()
+	n := up(t, "ALPHA", "BETA")
+	w := n.Wire()
+	for _, speaker := range []transfer.AgentName{"BETA", "PIPE-0123456789AB"} {
+		m := wire.Message{Kind: wire.KindOutcomes, From: speaker, Transfer: transfer.NewID(time.Now()), Outcomes: &wire.Outcomes{Batch: 1, Last: true,
+			Outcomes: []transfer.Outcome{{Item: 1, Type: transfer.ItemFile, Source: "/srv/out/pay80", Path: "/srv/in/pay80", Size: 7, Digest: "xxh3:00"}}}}
+		text, err := m.Encode()
+		must(t, err)
+		w.Say(wire.ReplySubject("ALPHA", speaker), text)
+	}
+	n.Until("the outcomes are on record", func() bool {
+		return strings.Contains(n.Ferry("audit", "ls").Stdout, "has received outcomes of transfers that the ledger does not know: 1 from")
+	})
+	if r := n.Ferry("audit", "find", "pay80"); r.Code != 26 {
+		t.Errorf("`ferry audit find` ends with %d: %s", r.Code, r.Stdout)
+	}
+	if r := n.Ferry("transfer", "ls", "--json"); r.Code != 0 || r.Stdout != "" {
+		t.Errorf("`ferry transfer ls` ends with %d: %s", r.Code, r.Stdout)
+	}
+	if r := n.Ferry("audit", "verify"); r.Code != 0 || !strings.HasPrefix(r.Stdout, "sound") {
+		t.Errorf("`ferry audit verify` ends with %d: %s", r.Code, r.Stdout)
+	}
 }
 
 // A request that comes again under its ID runs once; the same ID with other

@@ -99,7 +99,7 @@ func TestQueuedRequestsAreTakenBack(t *testing.T) {
 				}
 			}
 			if lost {
-				n.WireOf("ALPHA").Drop("FERRY_COMMAND", "ferry.control.>")
+				n.WireOf("ALPHA").Drop("FERRY_CONTROL", "ferry.control.>")
 			}
 			n.Start("ALPHA")
 			taken(n)
@@ -117,8 +117,12 @@ func TestQueuedRequestsAreTakenBack(t *testing.T) {
 func taken(n *network.Network) {
 	given, at := n.Wire(), n.WireOf("ALPHA")
 	n.Until("every command is taken", func() bool {
-		left, _ := given.Stored("FERRY_COMMAND")
-		waits, _ := at.Stored("FERRY_COMMAND")
-		return left+waits == 0
+		left := uint64(0)
+		for _, stream := range []string{"FERRY_COMMAND", "FERRY_CONTROL"} {
+			here, _ := given.Stored(stream)
+			there, _ := at.Stored(stream)
+			left += here + there
+		}
+		return left == 0
 	})
 }

@@ -4,9 +4,12 @@ package flow_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"ferry/internal/client"
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/test/flow/network"
@@ -31,7 +34,7 @@ func TestXMLOnTheQueue(t *testing.T) {
 	w := n.Wire()
 	id := transfer.NewID(time.Now()).String()
 	named := request(` f:id="`+id+`"`, "big", "named")
-	subject := wire.CommandSubject("ALPHA", "ann%40desk")
+	subject := wire.CommandSubject("ALPHA", identity.Name{Role: identity.User, Name: strings.ToLower(client.Me().User)}.Token()) // the user that is enrolled
 	for _, doc := range [][]byte{named, request("", "many", "plain"), named, []byte("<request><wish/></request>")} {
 		if !w.Enqueue(subject, "", doc) {
 			t.Fatal("the document is not stored")

@@ -128,6 +128,11 @@ var mutants = []mutant{
 	{"lost-ledger-unasked", "a destination does not end a transfer that its source has lost", inProtocol, "TestSourceLedgerGone"},
 	{"trigger-unbound", "a transfer of a monitor sends another version than the one that triggered", inMonitors, "monitor-versions"},
 	{"reserve-kept", "a queue manager keeps its reserve on a full disk", inDisk, "hub-full"},
+	{"reserved-names", "a path of a request may have a name of Ferry's own in it", inLocalfs, "TestReservedNames"},
+	{"orphans-on-record", "outcomes of a transfer that the ledger never had are put on record", "./internal/agent", "TestOutcomesOfUnknownTransfers"},
+	{"disowned-for-anybody", "an agent that claims to be a destination has a transfer ended on record", "./internal/agent", "TestATransferThatTheLedgerDoesNotKnow"},
+	{"everything-tells", "warnings and pipes answer a question about a file", "./internal/audit", "TestFindByNameWhoAnswers"},
+	{"looked-at-before-rights", "a DEST and a directory of a monitor are looked at before rights are asked", inLocalfs, "TestRightsBeforeLooks"},
 	{"name-is-pattern", "a literal path with a wildcard in it matches other files", inLocalfs, "TestNamesAreLiteral"},
 	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }

@@ -6,11 +6,32 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/sender"
 	"ferry/internal/transfer"
 )
 
-// The destination asks a source that has lost its ledger, which ends the transfer. So do both sides,
-// however many files have arrived. A repeat of the request does not run.
+// coordinationAsks has coordination ask the source about a transfer, with the outcomes that its destination has put on record.
+func (w *world) coordinationAsks(id transfer.ID) {
+	w.t.Helper()
+	s := w.src.living()
+	if s == nil {
+		return
+	}
+	b := sender.Begun{ID: id, Destination: dstName}
+	for _, r := range records(w, w.dst) {
+		for n := range r.Items {
+			if o := &r.Items[n]; r.Transfer == id && (o.Err == nil || o.Err.Kind != transfer.KindLost) {
+				b.Counts.Add(o)
+			}
+		}
+	}
+	if _, err := sender.Disown(&s.cfg, &b); err != nil {
+		w.t.Error(err)
+	}
+}
+
+// The destination asks a source that has lost its ledger, which does not know the transfer, and ends it. The source ends it
+// when coordination asks. So do both sides, however many files have arrived. A repeat of the request does not run.
 func TestSourceLedgerGone(t *testing.T) {
 	for name, arrive := range map[string]bool{"before a file has arrived": false, "once a file has arrived": true} {
 		t.Run(name, func(t *testing.T) {
@@ -28,10 +49,11 @@ func TestSourceLedgerGone(t *testing.T) {
 				}
 				w.src.killed()
 				w.src.start(w.src.nextDir())
-				w.until(2*time.Minute, "the two sides do not end", func() bool {
-					s := w.source(id)
-					return s != nil && s.State.Final() && w.incoming(id).State == transfer.Orphaned
-				})
+				w.until(2*time.Minute, "the destination does not end", func() bool { return w.incoming(id).State == transfer.Orphaned })
+				if s := w.source(id); s != nil {
+					t.Errorf("the source takes the destination's word: %s", s.State)
+				}
+				w.coordinationAsks(id)
 				w.isLost(id, want)
 				q.ID = id
 				w.submit(q) // the command comes again
@@ -40,6 +62,33 @@ func TestSourceLedgerGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A request that comes again before coordination has asked runs no second time: the destination refuses it.
+func TestRepeatAfterALostLedger(t *testing.T) {
+	bubble(t, setup{}, func(w *world) {
+		w.slow(10 * time.Millisecond)
+		w.write(map[string][]byte{"in/a": content(1, 300<<10), "in/b": content(2, 300<<10)})
+		q := transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(24 * time.Hour), Options: transfer.Options{Recursive: true}}
+		id := w.submit(q)
+		w.arrived(id, 1)
+		w.src.killed()
+		w.src.start(w.src.nextDir())
+		w.until(2*time.Minute, "the destination does not end", func() bool { return w.incoming(id).State == transfer.Orphaned })
+		q.ID = id
+		w.submit(q)
+		w.until(2*time.Minute, "the source does not end", func() bool { s := w.source(id); return s != nil && s.State.Final() })
+		if s := w.source(id); s.State != transfer.Failed || s.Progress.Reason == nil || s.Progress.Reason.Kind != transfer.KindLost {
+			t.Errorf("it ended %s: %v", s.State, s.Progress.Reason)
+		}
+		w.coordinationAsks(id)
+		if s := w.source(id); s.State != transfer.Failed {
+			t.Errorf("its end has become %s", s.State)
+		}
+		if _, err := os.Stat(w.dst.files("out/in/b")); err == nil {
+			t.Error("the unfinished file has arrived all the same")
+		}
+	})
 }
 
 // isLost expects a transfer to have ended because a ledger was lost.
@@ -105,6 +154,9 @@ func TestOlderLedger(t *testing.T) {
 					n.start(older)
 					w.until(10*time.Minute, "the two sides do not end", func() bool {
 						s, in := w.source(id), w.incoming(id)
+						if s == nil && in != nil && in.State.Final() {
+							w.coordinationAsks(id)
+						}
 						return s != nil && s.State.Final() && (in == nil || in.State.Final())
 					})
 					s := w.source(id)

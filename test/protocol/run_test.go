@@ -124,19 +124,32 @@ func (r *run) came(from transfer.AgentName) int64 {
 
 // overAt asks the source's run whether a transfer is over, as the agent does by
 // way of the queue manager.
-func (r *run) overAt(_ context.Context, source transfer.AgentName, begun wire.Begun) *transfer.Progress {
+func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
+	silent := transfer.Errorf(transfer.KindUnreachable, "%s does not answer", source)
 	w := r.node.w
 	cut := false
 	w.net.Set(func(rules *faulty.Rules) { cut = rules.Cut })
 	s := w.src.living()
 	if cut || s == nil || source != srcName || s.mortal.doomed() {
-		return nil
+		return nil, silent
 	}
-	p, err := sender.Disown(&s.cfg, &sender.Begun{ID: begun.Transfer, Destination: r.node.name, Principal: begun.Principal, Counts: begun.Counts})
-	if err != nil || s.mortal.doomed() {
-		return nil
+	var rec *ledger.Source
+	var tomb ledger.Tombstone
+	err := s.ledger.View(func(t *ledger.Tx) (err error) {
+		if rec, err = t.Source(id); err == nil && rec == nil {
+			tomb, err = t.Entombed(id)
+		}
+		return err
+	})
+	switch {
+	case err != nil || s.mortal.doomed():
+		return nil, silent
+	case rec != nil:
+		return &rec.Progress, nil
+	case tomb.As != "":
+		return &transfer.Progress{ID: id, State: tomb.As, Source: source, Code: tomb.As.Code()}, nil
 	}
-	return p
+	return nil, transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s", source, id)
 }
 
 // ageLoop counts the running time, as the agent does.

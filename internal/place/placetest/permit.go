@@ -61,6 +61,53 @@ func testMayRead(t *testing.T, p *Fixture) {
 	}
 }
 
+// testMayResolve holds that a forbidden DEST is refused with the same error for a directory, a file and a free name, and
+// that a DEST with a permitted file beneath it is not refused.
+func testMayResolve(t *testing.T, p *Fixture) {
+	p.put(t, "closed/dir/f", "1")
+	p.put(t, "closed/file", "2")
+	p.put(t, "open/dir/f", "3")
+	may := only("/open", transfer.AuthDest)
+	same := func(at string, err error) {
+		t.Helper()
+		wantKind(t, err, transfer.KindDenied)
+		text := strings.ReplaceAll(err.Error(), at, "AT")
+		if want := strings.ReplaceAll(p.denied(may, "closed/x").Error(), "closed/x", "AT"); text != want {
+			t.Errorf("%s is refused with %q, not %q", at, text, want)
+		}
+	}
+	for _, at := range []string{"closed/dir", "closed/file", "closed/none", "closed/dir/f", "closed/file/none", "closed/none/none"} {
+		for _, dest := range []string{at, at + "/"} {
+			for _, several := range []bool{false, true} {
+				_, err := p.Target.Resolve(transfer.File(p.Base+transfer.Path("/"+dest)), several, may)
+				same(at, err)
+			}
+		}
+		_, err := p.Target.Resolved(transfer.Resolution{Base: p.at(at)}, may)
+		same(at, err)
+	}
+	for _, at := range []string{"open", "open/dir", "open/none/"} {
+		if _, err := p.Target.Resolve(transfer.File(p.Base+transfer.Path("/"+at)), false, may); err != nil {
+			t.Errorf("%s is refused: %v", at, err)
+		}
+	}
+	beneath := func(right transfer.Authority, path string) error {
+		if right == transfer.AuthDest && strings.HasSuffix(path, "/open/") {
+			return nil
+		}
+		return transfer.Errorf(transfer.KindDenied, "%s of %s is not allowed", right, path)
+	}
+	if _, err := p.Target.Resolve(transfer.File(p.at("open")), false, beneath); err != nil {
+		t.Errorf("a directory with a permitted file in it is refused: %v", err)
+	}
+}
+
+// denied is the error of a destination that does not exist.
+func (p *Fixture) denied(may place.Permit, name string) error {
+	_, err := p.Target.Resolve(transfer.File(p.at(name)), false, may)
+	return err
+}
+
 // Where somebody may not land nothing is begun, and what is there is replaced only by who may.
 func testMayLand(t *testing.T, p *Fixture) {
 	p.put(t, "open/there", "old")

@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(t *testing.T) *Fixture) {
 		name string
 		test func(t *testing.T, p *Fixture)
 	}{
-		{"walk", testWalk}, {"read", testRead}, {"change", testChange}, {"delete", testDelete},
+		{"walk", testWalk}, {"read", testRead}, {"reserved names", testReserved}, {"may resolve", testMayResolve}, {"change", testChange}, {"delete", testDelete},
 		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"skip", testSkip},
 		{"update", testUpdate}, {"rename", testRename}, {"two destinations", testTwoDestinations}, {"not durable", testNotDurable},
 		{"go on", testGoOn}, {"points that are none", testBadPoints}, {"leave nothing", testLeaveNothing},

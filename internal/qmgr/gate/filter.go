@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // maxLine is the longest line that a server of NATS takes, in bytes: its max_control_line.
@@ -48,7 +50,8 @@ type filter struct {
 	admit    func(jwt string) (Caller, error)
 	admitted bool
 	caller   Caller
-	tooLong  func(subject string) bool
+	publish  func(Caller, Message) (time.Duration, *Instead) // Config.Publish
+	pause    func(time.Duration)
 }
 
 var (
@@ -153,30 +156,70 @@ func (f *filter) message(op string, args []string, sizes int) error {
 		return errors.New("the headers of a message are longer than the message")
 	}
 
-	refused := ""
-	if reply := args[1]; len(args) > 1+sizes && !f.mayReply(reply) {
-		refused = Refused + reply
-	} else if f.tooLong != nil && f.tooLong(args[0]) {
-		refused = RefusedLong
+	m := Message{Subject: args[0], Headers: sizes == 2, Size: int(size)}
+	if len(args) > 1+sizes {
+		m.Reply = args[1]
 	}
-	if refused != "" {
-		// Nobody may publish on this subject, so the server refuses it in its own words, and
-		// the client goes on.
-		if err := f.line("PUB", []string{refused, "0"}); err != nil {
-			return err
-		}
-		if _, err := io.CopyN(io.Discard, f.in, int64(size)); err != nil {
-			return err
-		}
-	} else {
+	instead, err := f.decide(m)
+	if err != nil {
+		return err
+	}
+	if instead == nil {
 		if err := f.line(op, args); err != nil {
 			return err
 		}
-		if err := f.pass(int(size)); err != nil {
+		if err := f.pass(m.Size); err != nil {
 			return err
 		}
+		return f.ending()
+	}
+	args = []string{instead.Subject, instead.Reply, strconv.Itoa(len(instead.Body))}
+	if instead.Reply == "" {
+		args = slices.Delete(args, 1, 2)
+	}
+	if err := f.line("PUB", args); err != nil {
+		return err
+	}
+	if _, err := f.out.Write(instead.Body); err != nil {
+		return err
+	}
+	if _, err := io.CopyN(io.Discard, f.in, int64(m.Size)); err != nil {
+		return err
 	}
 	return f.ending()
+}
+
+// decide returns the message that is published instead of m; nil for m itself. It returns when that one is due.
+func (f *filter) decide(m Message) (*Instead, error) {
+	switch {
+	case m.Reply != "" && !f.mayReply(m.Reply):
+		return &Instead{Subject: RefusedReply + m.Reply}, nil
+	case f.caller.Replies != "" && !literal(m.Subject): // a subject of the server's interface ends with a filter
+		return &Instead{Subject: RefusedSubject}, nil
+	case f.publish == nil:
+		return nil, nil
+	}
+	wait, instead := f.publish(f.caller, m)
+	if wait > 0 {
+		if err := f.out.Flush(); err != nil {
+			return nil, err
+		}
+		f.pause(wait)
+	}
+	return instead, nil
+}
+
+// literal reports whether a subject has no wildcard and no empty token. A server takes a wildcard in the subject of a message
+// for a token like others, and stores the message. To remove messages by that subject would remove those of others.
+func literal(subject string) bool {
+	if strings.IndexByte(subject, '*') >= 0 || strings.IndexByte(subject, '>') >= 0 {
+		for token := range strings.SplitSeq(subject, ".") {
+			if token == "*" || token == ">" {
+				return false
+			}
+		}
+	}
+	return subject[0] != '.' && subject[len(subject)-1] != '.' && !strings.Contains(subject, "..")
 }
 
 // pass passes on the bytes of a message. Long ones go in large pieces and past the buffers: each

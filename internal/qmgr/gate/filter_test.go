@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const hello = `CONNECT {"jwt":"j","sig":"s","name":"n","lang":"go","version":"1","protocol":1,"headers":true,"no_responders":true}` + "\r\n"
@@ -17,7 +18,18 @@ const hello = `CONNECT {"jwt":"j","sig":"s","name":"n","lang":"go","version":"1"
 func passed(said string) (string, error) {
 	var out bytes.Buffer
 	f := &filter{in: bufio.NewReaderSize(strings.NewReader(said), inBuffer), out: bufio.NewWriter(&out),
-		tooLong: func(subject string) bool { return len(subject) > 30 },
+		publish: func(_ Caller, m Message) (time.Duration, *Instead) {
+			switch {
+			case len(m.Subject) > 30:
+				return 0, &Instead{Subject: RefusedSize}
+			case m.Subject == "kept.back":
+				return 0, &Instead{"ferry.ask.qmgr.ALPHA", m.Reply, []byte("no")}
+			case m.Subject == "later":
+				return time.Hour, nil
+			}
+			return 0, nil
+		},
+		pause: func(time.Duration) { out.WriteString("paused,") },
 		admit: func(jwt string) (Caller, error) {
 			if jwt != "j" {
 				return Caller{}, errors.New("the JWT is not known")
@@ -36,21 +48,28 @@ func TestFilter(t *testing.T) {
 	}
 	long := strings.Repeat("x", 100<<10)
 	for said, want := range map[string]string{
-		"PING\r\nPONG\r\n":                                                "PING\r\nPONG\r\n",
-		"ping\n":                                                          "PING\r\n",
-		"SUB  a.>\t 1\r\nSUB a q 2\r\nUNSUB 1 5":                          "SUB a.> 1\r\nSUB a q 2\r\n",
-		"UNSUB 1 5\r\n":                                                   "UNSUB 1 5\r\n",
-		"PUB a 3\r\nPUB\r\n":                                              "PUB a 3\r\nPUB\r\n",
-		"PUB\ta 0\r\n\r\n":                                                "PUB a 0\r\n\r\n",
-		"PUB a 0102400\r\n" + long + "\r\n":                               "PUB a 0102400\r\n" + long + "\r\n",
-		"HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                          "HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
-		"PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n":                      "PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n",
-		"PUB a ferry.inbox.ALPHAX.y 2\r\nhi\r\nPING\r\n":                  "PUB ferry.refused.reply.ferry.inbox.ALPHAX.y 0\r\n\r\nPING\r\n",
-		"PUB a ferry.inbox.ALPHA. 0\r\n\r\n":                              "PUB ferry.refused.reply.ferry.inbox.ALPHA. 0\r\n\r\n",
-		"PUB " + strings.Repeat("a", 31) + " 2\r\nhi\r\nPING\r\n":         "PUB ferry.refused.subject 0\r\n\r\nPING\r\n",
-		"HPUB a ferry.command.BETA.bob 2 4\r\nhihi\r\nPING\r\n":           "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
-		"PUB a $JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n":               "PUB ferry.refused.reply.$JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n",
-		"PUB a ferry.command.BETA.bob 102400\r\n" + long + "\r\nPING\r\n": "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
+		"PING\r\nPONG\r\n":                                                     "PING\r\nPONG\r\n",
+		"ping\n":                                                               "PING\r\n",
+		"SUB  a.>\t 1\r\nSUB a q 2\r\nUNSUB 1 5":                               "SUB a.> 1\r\nSUB a q 2\r\n",
+		"UNSUB 1 5\r\n":                                                        "UNSUB 1 5\r\n",
+		"PUB a 3\r\nPUB\r\n":                                                   "PUB a 3\r\nPUB\r\n",
+		"PUB\ta 0\r\n\r\n":                                                     "PUB a 0\r\n\r\n",
+		"PUB a 0102400\r\n" + long + "\r\n":                                    "PUB a 0102400\r\n" + long + "\r\n",
+		"HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                               "HPUB a 12 14\r\nNATS/1.0\r\n\r\nhi\r\n",
+		"PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n":                           "PUB a ferry.inbox.ALPHA.QM.x.1 2\r\nhi\r\n",
+		"PUB a ferry.inbox.ALPHAX.y 2\r\nhi\r\nPING\r\n":                       "PUB ferry.refused.reply.ferry.inbox.ALPHAX.y 0\r\n\r\nPING\r\n",
+		"PUB a ferry.inbox.ALPHA. 0\r\n\r\n":                                   "PUB ferry.refused.reply.ferry.inbox.ALPHA. 0\r\n\r\n",
+		"PUB " + strings.Repeat("a", 31) + " 2\r\nhi\r\nPING\r\n":              "PUB ferry.refused.size 0\r\n\r\nPING\r\n",
+		"HPUB a ferry.command.BETA.bob 2 4\r\nhihi\r\nPING\r\n":                "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
+		"PUB kept.back 2\r\nhi\r\nPING\r\n":                                    "PUB ferry.ask.qmgr.ALPHA 2\r\nno\r\nPING\r\n",
+		"PUB kept.back ferry.inbox.ALPHA.x 102400\r\n" + long + "\r\nPING\r\n": "PUB ferry.ask.qmgr.ALPHA ferry.inbox.ALPHA.x 2\r\nno\r\nPING\r\n",
+		"PING\r\nPUB later 2\r\nhi\r\n":                                        "PING\r\npaused,PUB later 2\r\nhi\r\n",
+		"PUB ferry.control.*.a 2\r\nhi\r\nPING\r\n":                            "PUB ferry.refused.subject 0\r\n\r\nPING\r\n",
+		"PUB * 0\r\n\r\nPUB > 0\r\n\r\nPUB a.> 0\r\n\r\n":                      strings.Repeat("PUB ferry.refused.subject 0\r\n\r\n", 3),
+		"PUB a..b 0\r\n\r\nPUB .a 0\r\n\r\nPUB a. 0\r\n\r\n":                   strings.Repeat("PUB ferry.refused.subject 0\r\n\r\n", 3),
+		"PUB a.*b.c>.>d 0\r\n\r\n":                                             "PUB a.*b.c>.>d 0\r\n\r\n",
+		"PUB a $JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n":                    "PUB ferry.refused.reply.$JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n",
+		"PUB a ferry.command.BETA.bob 102400\r\n" + long + "\r\nPING\r\n":      "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
 	} {
 		got, err := passed(hello + said)
 		if (err != io.EOF && err != io.ErrUnexpectedEOF) || got != greeted+want {
@@ -93,6 +112,7 @@ func FuzzFilter(f *testing.F) {
 	for _, s := range []string{
 		hello + "PING\r\n", hello + "PUB a ferry.inbox.ALPHA.x 2\r\nhi\r\nSUB a 1\r\n", hello + "HPUB a b 2 4\r\nhihi\r\n",
 		hello + "PUB a b 2\r\nhi\r\nUNSUB 1\r\n", hello + "pub a  b\t2\r\nhi\r\n", hello + "PUB a\rb 2\r\nhi\r\n",
+		hello + "PUB a.*.b 2\r\nhi\r\n", hello + "PUB kept.back 2\r\nhi\r\n", hello + "PUB a..> 0\r\n\r\n",
 	} {
 		f.Add(s)
 	}
@@ -106,6 +126,11 @@ func FuzzFilter(f *testing.F) {
 			}
 			out = rest
 			reply, size := m[5]+m[9], m[6]+m[10]
+			for token := range strings.SplitSeq(m[3]+m[7], ".") {
+				if token == "*" || token == ">" || token == "" && size != "" {
+					t.Fatalf("it is published on %q", m[3]+m[7])
+				}
+			}
 			if reply != "" && !strings.HasPrefix(reply, "ferry.inbox.ALPHA.") {
 				t.Fatalf("it names the reply %q", reply)
 			}

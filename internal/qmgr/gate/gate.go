@@ -28,12 +28,26 @@ import (
 	"ferry/internal/tcp"
 )
 
-// Refused begins the subject of which the server says that a client may not publish on it,
-// where the client named a reply that is not its own. The reply follows.
-const Refused = "ferry.refused.reply."
+// Refused begins the subjects of refusals. No client may publish there. The gate replaces a message that it keeps back by an
+// empty one with such a subject. The server refuses that message, so the client learns the reason.
+const Refused = "ferry.refused."
 
-// RefusedLong is the same where the subject is too long.
-const RefusedLong = "ferry.refused.subject"
+// The subjects of refusals.
+const (
+	RefusedReply   = Refused + "reply." // and the reply follows, which is not one of the client's own
+	RefusedSubject = Refused + "subject"
+	RefusedSize    = Refused + "size"
+	RefusedHeaders = Refused + "headers"
+	RefusedQuota   = Refused + "quota"
+)
+
+// An Instead is published in the place of a message that is kept back. The server handles it as it would the message: after all
+// that the client said before, such as where it hears answers.
+type Instead struct {
+	Subject string // a subject of refusals, or one that the client may use
+	Reply   string
+	Body    []byte
+}
 
 // GreetTime is how long somebody may take to say who he is, over the worst line.
 const GreetTime = 10 * time.Second
@@ -56,9 +70,9 @@ type Config struct {
 	// Admit compares the certificate of a connection with the JWT that the client shows, and returns the
 	// client. The server checks the JWT itself, later.
 	Admit func(s tls.ConnectionState, jwt string) (Caller, error)
-	// TooLong reports whether nobody may publish on a subject, whatever his rights are; nil: the server decides
-	// alone.
-	TooLong func(subject string) bool
+	// Publish decides on a message of an admitted client before its body is passed on. The message is passed on after
+	// wait, or kept back if instead is not nil. nil: the server decides alone.
+	Publish func(from Caller, m Message) (wait time.Duration, instead *Instead)
 	// Name is whose connection it is; each has Most at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
@@ -67,6 +81,14 @@ type Config struct {
 	Log       *slog.Logger
 	// Peers is of a gate for the channels of other queue managers, and not for clients.
 	Peers *Peers
+}
+
+// A Message is the first line of a message.
+type Message struct {
+	Subject string // without wildcards
+	Reply   string // one of the client's own; "" for none
+	Headers bool
+	Size    int // of the body and the headers, in bytes
 }
 
 // A Caller is a client that has been admitted.
@@ -167,7 +189,7 @@ func (g *Gate) serve(raw net.Conn) {
 
 	known, leave := false, func() {}
 	defer func() { leave() }()
-	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer), tooLong: g.cfg.TooLong}
+	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer), publish: g.cfg.Publish, pause: g.pause}
 	run := f.run
 	if g.cfg.Peers != nil {
 		run = g.cfg.Peers.run(said, server, info, func(jwt string) (Caller, error) { return f.admit(jwt) })
@@ -198,6 +220,16 @@ func (g *Gate) serve(raw net.Conn) {
 		g.refuse(raw, err)
 	default:
 		g.quiet.Log(slog.LevelInfo, "a client of the queue manager is cut off", "client", raw.RemoteAddr(), "error", err)
+	}
+}
+
+// pause waits, unless the Gate is closed meanwhile.
+func (g *Gate) pause(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-g.ctx.Done():
 	}
 }
 

@@ -19,11 +19,12 @@ import (
 type Role string
 
 // The roles. Admin, Operator and Auditor are users who see the live figures of all transfers, and what is
-// published of them in XML; what
-// they may ask for and command is decided by whom they ask.
+// published of them in XML. The agent or service that a user asks decides by the rules. Those give a Member rights by
+// its name alone.
 const (
 	Agent        Role = "agent"
-	User         Role = "user"
+	User         Role = "user" // a sender
+	Member       Role = "member"
 	Admin        Role = "admin"
 	Operator     Role = "operator"
 	Auditor      Role = "auditor"
@@ -36,7 +37,7 @@ const (
 )
 
 // All are the roles that have a signing key, in the order of the table.
-var All = []Role{Agent, User, Admin, Operator, Auditor, Coordination, Authority, Manager, Channel}
+var All = []Role{Agent, User, Member, Admin, Operator, Auditor, Coordination, Authority, Manager, Channel}
 
 // Self stands in a Grant for the token of whoever has the role.
 const Self = "{{name()}}"
@@ -52,6 +53,7 @@ type Grant struct {
 // The streams and durables that a queue manager keeps for Ferry.
 const (
 	StreamCommand = "FERRY_COMMAND"
+	StreamControl = "FERRY_CONTROL"
 	StreamEvent   = "FERRY_EVENT"
 	StreamStore   = "FERRY_STORE"
 	StreamOwner   = "FERRY_OWNER"
@@ -108,12 +110,12 @@ func Grants() map[Role]Grant {
 		"ferry.event." + Self,
 		"ferry.command." + Self + "." + Self,
 		"ferry.queue.*." + Self + ".*", "ferry.queued.*." + Self + ".*.*", // messages of application queues, and receipts
-	}, reads(StreamCommand, DurableCommand+Self), reads(StreamCommand, DurableControl+Self), reads(StreamStore, DurableStore+Self))
+	}, reads(StreamCommand, DurableCommand+Self), reads(StreamControl, DurableControl+Self), reads(StreamStore, DurableStore+Self))
 	if failpoint.Planted("template-too-wide") {
 		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
 	}
 	agent.Subscribe = append(agent.Subscribe,
-		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust")
+		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust", "ferry.rules")
 
 	user := ours(Self)
 	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user
@@ -122,14 +124,14 @@ func Grants() map[Role]Grant {
 
 	coordination := ours(string(Coordination))
 	coordination.Publish = slices.Concat(coordination.Publish, []string{"ferry.reply.*.coordination", "ferry.log.xml.*.*", "ferry.status.xml.*.*"}, reads(StreamEvent, DurableCoordination))
-	coordination.Subscribe = append(coordination.Subscribe, "ferry.ask.coordination.*", "ferry.beat.*", "ferry.progress.>", "ferry.trust")
+	coordination.Subscribe = append(coordination.Subscribe, "ferry.ask.coordination.*", "ferry.beat.*", "ferry.progress.>", "ferry.rules")
 
 	authority := ours(string(Authority))
-	authority.Publish = append(authority.Publish, "ferry.trust", "ferry.claims")
+	authority.Publish = append(authority.Publish, "ferry.trust", "ferry.rules", "ferry.claims")
 	authority.Subscribe = append(authority.Subscribe, "ferry.ask.authority.*", "ferry.beat.*", "ferry.progress.>", "ferry.manager.*")
 
 	return map[Role]Grant{
-		Agent: agent, User: user, Admin: watcher, Operator: watcher, Auditor: watcher,
+		Agent: agent, User: user, Member: user, Admin: watcher, Operator: watcher, Auditor: watcher,
 		Coordination: coordination, Authority: authority,
 		Manager: {Publish: []string{">"}, Subscribe: []string{">"}},
 		Channel: {Linked, Linked, Local},
@@ -150,8 +152,8 @@ func DataGrants() map[Role]Grant {
 // queue manager answers those beside it.
 var (
 	Linked = []string{
-		"ferry.reply.*.*", "ferry.beat.*", "ferry.progress.*.*", "ferry.inbox.*.>", "ferry.trust", "ferry.claims",
-		"ferry.ask.*.*", "ferry.manager.*", "ferry.forward.*.*", "ferry.place.*",
+		"ferry.reply.*.*", "ferry.beat.*", "ferry.progress.*.*", "ferry.inbox.*.>", "ferry.trust", "ferry.rules", "ferry.claims",
+		"ferry.ask.*.*", "ferry.manager.*", "ferry.forward.*",
 	}
 	LinkedData = []string{"ferry.data.>"}
 	// Local is what of Linked does not go through a channel.

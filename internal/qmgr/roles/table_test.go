@@ -132,7 +132,7 @@ func (l *line) say(text string) (refusal string) {
 }
 
 // who are those who try: by role, with the token.
-var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.User: "alice", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
+var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.User: "alice", roles.Member: "mary", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
 	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "qmgr", roles.Channel: "qmgr"}
 
 // subjects are all that anybody tries: every subject of the table in everybody's name, with
@@ -160,7 +160,7 @@ func subjects() []string {
 		}
 	}
 
-	for _, stream := range []string{roles.StreamCommand, roles.StreamEvent, roles.StreamStore, roles.StreamOwner, roles.StreamHold} {
+	for _, stream := range []string{roles.StreamCommand, roles.StreamControl, roles.StreamEvent, roles.StreamStore, roles.StreamOwner, roles.StreamHold} {
 		for _, op := range []string{"STREAM.CREATE", "STREAM.UPDATE", "STREAM.DELETE", "STREAM.PURGE", "STREAM.INFO", "STREAM.SNAPSHOT", "STREAM.RESTORE",
 			"STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.PEER.REMOVE", "STREAM.LEADER.STEPDOWN", "CONSUMER.NAMES", "CONSUMER.LIST", "CONSUMER.CREATE", "DIRECT.GET"} {
 			all = append(all, "$JS.API."+op+"."+stream)

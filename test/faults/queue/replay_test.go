@@ -63,20 +63,21 @@ func replay(t *testing.T, seed uint64, r *rand.Rand) int {
 	p := &replaying{t: t, r: r, Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA", "GAMMA"}})}
 	p.wire = p.Wire()
 	p.wire.Window(command, window)
+	p.wire.Window(control, window)
 	for _, subjects := range []string{"ferry.command.>", "ferry.control.>"} {
 		p.wire.Hear(subjects, p.hear)
 	}
 	jobs, cancelled := p.work(seed)
 	landed := p.Landed("BETA", "b1/overwriting")
 	p.storm(2)
-	p.Until("every command is taken", func() bool { n, _ := p.wire.Stored(command); return n == 0 })
+	p.Until("every command is taken", p.taken)
 	for _, j := range jobs {
 		p.once(j.ID, "submitted", "accepted")
 	}
 	p.storm(50)
 	p.Start("GAMMA")
 	p.storm(50) // again, when nearly everything has ended
-	p.Until("every command is taken", func() bool { n, _ := p.wire.Stored(command); return n == 0 })
+	p.Until("every command is taken", p.taken)
 	p.Judge(nil, jobs...)
 	p.Untouched("BETA", "b1/overwriting", landed)
 	for _, j := range jobs {
@@ -90,6 +91,13 @@ func replay(t *testing.T, seed uint64, r *rand.Rand) int {
 		t.Errorf("nothing was lost, and they say that the queue manager is degraded: %q, %v", manager, agents)
 	}
 	return p.replayed
+}
+
+// taken reports whether no command waits.
+func (p *replaying) taken() bool {
+	commands, _ := p.wire.Stored(command)
+	controls, _ := p.wire.Stored(control)
+	return commands+controls == 0
 }
 
 // hear keeps what was given, once.

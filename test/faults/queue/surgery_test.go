@@ -18,6 +18,7 @@ import (
 
 const (
 	command = "FERRY_COMMAND"
+	control = "FERRY_CONTROL"
 	event   = "FERRY_EVENT"
 )
 

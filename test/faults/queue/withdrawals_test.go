@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/client"
+	"ferry/internal/identity"
 	"ferry/internal/transfer"
 	msg "ferry/internal/wire"
 	"ferry/test/campaign"
@@ -106,7 +108,7 @@ func (w *withdrawing) round(k, serial int) {
 		w.cancel()
 	}
 	if way == lost {
-		w.Wire().Drop(command, "ferry.control.>")
+		w.Wire().Drop(control, "ferry.control.>")
 	}
 	if !w.Running("ALPHA") {
 		w.Start("ALPHA")
@@ -168,10 +170,11 @@ func (w *withdrawing) wait(way int) {
 // commands, which keep their reader busy when the agent comes.
 func (w *withdrawing) cancel() {
 	w.t.Helper()
-	who, wire := transfer.Originator{User: "user", Host: "host"}, w.Wire()
+	who, wire := client.Me(), w.Wire()
+	user := identity.Name{Role: identity.User, Name: strings.ToLower(who.User)}.Token() // the user that is enrolled
 	for range 100 {
 		c := msg.Control{V: msg.Version, ID: transfer.NewID(time.Now()), Kind: msg.ControlCancel, Body: msg.Marshal(msg.OfTransfer{Transfer: transfer.NewID(time.Now())}), Originator: who}
-		wire.Enqueue(msg.ControlSubject("ALPHA", who.Principal()), "", msg.Marshal(c))
+		wire.Enqueue(msg.ControlSubject("ALPHA", user), "", msg.Marshal(c))
 	}
 	var cancels []*network.Sending
 	for _, a := range w.all {

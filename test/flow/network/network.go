@@ -112,6 +112,9 @@ func Up(t testing.TB, s Setup) *Network {
 	if n.dir == "" {
 		n.dir = t.TempDir()
 	}
+	if err := os.Chmod(n.dir, 0o755); err != nil { // root uses no directory in which others may write, and some tests have no umask
+		t.Fatal(err)
+	}
 	// Not s.Dir, which this process itself may serve: a process that is being started
 	// enters its directory while the runtime of this one may stand still.
 	n.cwd = t.TempDir()

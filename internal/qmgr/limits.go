@@ -1,0 +1,209 @@
+package qmgr
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/quota"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/quiet"
+	"ferry/internal/wire"
+)
+
+// limits bound the messages that each member of the network publishes. Stored messages are bounded by a share of their stream.
+// Other messages are delayed where a member publishes too many of them.
+type limits struct {
+	s      *Server
+	stocks map[wire.Class]*stock
+	paces  map[wire.Class]*quota.Pace
+	quiet  *quiet.Log
+	wake   chan struct{}
+}
+
+// A stock is the book of a stream.
+type stock struct {
+	*quota.Stock
+	stream string
+	room   quota.Room // where the stream is not there yet
+}
+
+const (
+	stockLook  = 2 * time.Second // while messages are charged
+	stockPause = time.Second     // between two looks: within it a message that was admitted is stored
+)
+
+// newLimits returns the limits of a queue manager. An epoch of stored delivery has half of its stream already, so one member may
+// hold as much as is left.
+func newLimits(s *Server) *limits {
+	command, store := quota.Share{Member: 1, Destination: 16}, quota.Share{Member: 8, Destination: 16}
+	book := func(name string, share quota.Share, cfg jetstream.StreamConfig) *stock {
+		room := quota.Room{MaxBytes: uint64(cfg.MaxBytes), MaxMessages: uint64(cfg.MaxMsgs)}
+		return &stock{quota.NewStock(name, share, room), cfg.Name, room}
+	}
+	pace := func(messages, bytes float64, burst time.Duration) *quota.Pace {
+		return quota.NewPace(quota.Rate{Messages: messages, Bytes: bytes, Burst: burst})
+	}
+	asks := pace(2_000, 128<<20, 4*time.Second) // messages of application queues are put by questions
+	return &limits{s: s, quiet: quiet.New(s.cfg.Log, nil), wake: make(chan struct{}, 1),
+		stocks: map[wire.Class]*stock{
+			wire.ClassCommand: book("the queue of requests", command, streams[0]),
+			wire.ClassControl: book("the queue of cancels and administration", command, streams[1]),
+			wire.ClassStore:   book("the store", store, storeConfig(cmp.Or(s.cfg.MaxStored, DefaultMaxStored))),
+		},
+		paces: map[wire.Class]*quota.Pace{
+			wire.ClassCommand: asks, wire.ClassControl: asks, wire.ClassAsk: asks,
+			wire.ClassEvent: pace(1_000, 8<<20, 8*time.Second),
+			wire.ClassWord:  pace(20_000, 64<<20, 2*time.Second),
+		},
+	}
+}
+
+// run looks at the streams that hold charged messages, until the queue manager ends.
+func (l *limits) run() {
+	t := time.NewTicker(stockLook)
+	defer t.Stop()
+	for first := true; ; first = false {
+		for _, st := range l.stocks {
+			if first || st.Held() {
+				l.look(st)
+			}
+		}
+		select {
+		case <-t.C:
+		case <-l.wake:
+		case <-l.s.ending:
+			return
+		}
+		select {
+		case <-time.After(stockPause):
+		case <-l.s.ending:
+			return
+		}
+	}
+}
+
+// look asks the stream of a book for its room and its messages.
+func (l *limits) look(st *stock) {
+	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
+	defer cancel()
+	s, err := l.s.about.js().Stream(ctx, st.stream)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		st.Look(st.room, nil)
+		return
+	}
+	var info *jetstream.StreamInfo
+	if err == nil {
+		info, err = s.Info(ctx, jetstream.WithSubjectFilter(">"))
+	}
+	if err != nil {
+		return // the queue manager is asked again
+	}
+	limit := func(n int64) uint64 { return uint64(max(n, 0)) }
+	st.Look(quota.Room{Bytes: info.State.Bytes, Messages: info.State.Msgs, MaxBytes: limit(info.Config.MaxBytes), MaxMessages: limit(info.Config.MaxMsgs)}, info.State.Subjects)
+}
+
+// admit charges a message that is to be stored.
+func (l *limits) admit(class wire.Class, member, to, subject string, size int) error {
+	if l == nil {
+		return nil
+	}
+	st := l.stocks[class]
+	if st == nil {
+		return nil
+	}
+	err := st.Admit(quota.Message{Subject: subject, Member: member, Destination: to, Size: size})
+	if err != nil {
+		poke(l.wake)
+		l.quiet.Dropped(member, "a message is not stored", "subject", subject, "error", err)
+	}
+	return err
+}
+
+// publish decides on a message of a client before its body is read (gate.Config.Publish). Queue managers may publish
+// everything, and coordination and the authority as much as they have to say.
+func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, instead *gate.Instead) {
+	if wire.TooLong(m.Subject) {
+		return 0, &gate.Instead{Subject: gate.RefusedSubject}
+	}
+	class, to := wire.ClassOf(m.Subject)
+	role := roles.Role(from.Role)
+	switch {
+	case class == wire.ClassData && !m.Headers || role == roles.Manager:
+		return 0, nil
+	case m.Headers && !isAnswer(m.Subject): // a header has the server drop or expire stored messages; parts of answers have one
+		return 0, &gate.Instead{Subject: gate.RefusedHeaders}
+	case role == roles.Coordination || role == roles.Authority:
+		return 0, nil
+	}
+	pace := l.paces[class]
+	if pace != nil {
+		wait = pace.Take(from.Token, m.Size, time.Now())
+	}
+	if !class.Stored() || !mayPublish(from, m.Subject) { // the server refuses the latter
+		return wait, nil
+	}
+	switch {
+	case m.Size > maxMsgSize:
+		instead = refusal(from, m, gate.RefusedSize, jetstream.ErrStreamMessageExceedsMaximum.APIError())
+	case class != wire.ClassEvent && !l.knows(to):
+		instead = refusal(from, m, gate.RefusedSubject, &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)})
+	default:
+		if err := l.admit(class, from.Token, to, m.Subject, m.Size); err != nil {
+			instead = refusal(from, m, gate.RefusedQuota, noShare(err))
+		}
+	}
+	if instead != nil && pace == nil { // its answer takes time, too
+		wait = l.paces[wire.ClassAsk].Take(from.Token, 0, time.Now())
+	}
+	return wait, instead
+}
+
+// isAnswer reports whether a subject is an inbox. The parts of a long answer have a header, and no stream has inboxes.
+func isAnswer(subject string) bool {
+	_, _, ok := wire.ReadInbox(subject)
+	return ok
+}
+
+// knows reports whether an agent may be one of the network. One that was heard is, also where an authority that was
+// restored from a backup has forgotten it.
+func (l *limits) knows(token string) bool {
+	enrolled := l.s.cfg.Guard.Enrolled
+	return enrolled == nil || enrolled(token) || l.s.forwarder.whereIs(token) != ""
+}
+
+// mayPublish reports whether the role of a client allows it to publish on a subject.
+func mayPublish(from gate.Caller, subject string) bool {
+	return roles.Covers(grants[roles.Role(from.Role)].For(from.Token).Publish, subject)
+}
+
+var grants = roles.Grants()
+
+// refusal is published instead of a message that is not stored. The client gets the answer that the stream would give: the
+// queue manager sends back a question that begins with refusedWord (responder.answer). The server refuses a message without a reply,
+// under the subject refused.
+func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.APIError) *gate.Instead {
+	if m.Reply == "" {
+		return &gate.Instead{Subject: refused}
+	}
+	return &gate.Instead{Subject: wire.AskSubject(wire.Manager, from.Token), Reply: m.Reply, Body: append([]byte(refusedWord), streamError(why)...)}
+}
+
+const refusedWord = "refused\n"
+
+// noShare is the error of a stream for a message that is not admitted.
+func noShare(err error) *jetstream.APIError {
+	return &jetstream.APIError{Code: 503, ErrorCode: codeStoreMaxBytes, Description: err.Error()}
+}
+
+// streamError is the answer of a stream that does not store a message.
+func streamError(why *jetstream.APIError) []byte {
+	return wire.Marshal(struct {
+		Error *jetstream.APIError `json:"error"`
+	}{why})
+}

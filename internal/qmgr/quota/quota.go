@@ -1,0 +1,209 @@
+// Package quota decides whether a member of a network may publish one more message. It bounds the room that one member, and
+// the messages for one destination, take in each stream, and the rate at which one member publishes.
+//
+// A share is measured against the room that is left. One member may hold an eighth of that room in a stream of commands:
+// alone a ninth of the stream. Twenty such members leave a tenth of it. Nothing tells honest members from others.
+//
+// A Stock knows the messages that it has admitted. A look at the stream, which has numbers and no sizes, tells it how many of
+// them are left.
+package quota
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"ferry/internal/transfer"
+)
+
+// Limits of a Stock and a Pace.
+const (
+	mostSubjects = 1024 // of one member in one stream; the rest waits until some are empty
+	mostMembers  = 8192 // with a rate; beyond it a member that has been silent for long is forgotten
+
+	// overhead is the room of a message in a stream beside its body and its subject, in bytes.
+	overhead = 64
+)
+
+// A Share is the part of the free room of a stream that may be held, in eighths. 0: all of it.
+type Share struct {
+	Member, Destination uint64
+}
+
+// Room is the room of a stream, in bytes and messages. A limit of 0 is none.
+type Room struct {
+	Bytes, Messages       uint64
+	MaxBytes, MaxMessages uint64
+}
+
+// A Message is one that is to be stored.
+type Message struct {
+	Subject     string
+	Member      string // the token of its sender
+	Destination string // the token of its addressee
+	Size        int    // of its body, in bytes
+}
+
+// amount is how much is held.
+type amount struct{ bytes, messages uint64 }
+
+// A Stock is the book of one stream. Its methods may be called at the same time.
+type Stock struct {
+	name  string
+	share Share
+
+	mu       sync.Mutex
+	room     Room
+	subjects map[string]*waiting
+	members  map[string]*holder
+	to       map[string]*amount
+}
+
+// waiting are the messages of one subject, oldest first.
+type waiting struct {
+	member, to string
+	sizes      []uint32
+	fresh      int // newest ones that were admitted after the last look
+}
+
+// A holder is the account of one member.
+type holder struct {
+	amount
+	subjects int
+}
+
+// NewStock returns the book of a stream that has so much room until the first look.
+func NewStock(name string, share Share, room Room) *Stock {
+	return &Stock{name: name, share: share, room: room, subjects: map[string]*waiting{}, members: map[string]*holder{}, to: map[string]*amount{}}
+}
+
+// Admit charges a message. Its error is of KindNoSpace where there is no room for it.
+func (s *Stock) Admit(m Message) error {
+	size := amount{uint64(m.Size + len(m.Subject) + overhead), 1}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, by, to := s.subjects[m.Subject], s.members[m.Member], s.to[m.Destination]
+	if by == nil {
+		by = &holder{}
+	}
+	if to == nil {
+		to = &amount{}
+	}
+	switch {
+	case !s.room.fits(size, amount{}, 0):
+		return transfer.Errorf(transfer.KindNoSpace, "%s is full", s.name)
+	case !s.room.fits(size, by.amount, s.share.Member):
+		return transfer.Errorf(transfer.KindNoSpace, "%s has %s of %d messages in %s, the most that one may have at present", m.Member, transfer.FormatBytes(int64(by.bytes)), by.messages, s.name)
+	case !s.room.fits(size, *to, s.share.Destination):
+		return transfer.Errorf(transfer.KindNoSpace, "%s of %d messages wait for %s in %s, the most that may wait for one at present", transfer.FormatBytes(int64(to.bytes)), to.messages, m.Destination, s.name)
+	case w == nil && by.subjects >= mostSubjects:
+		return transfer.Errorf(transfer.KindNoSpace, "%s has messages for %d others in %s, the most that one may have", m.Member, by.subjects, s.name)
+	}
+	if w == nil {
+		w = &waiting{member: m.Member, to: m.Destination}
+		s.subjects[m.Subject], s.members[m.Member], s.to[m.Destination] = w, by, to
+		by.subjects++
+	}
+	w.sizes = append(w.sizes, uint32(size.bytes))
+	w.fresh++
+	by.add(size)
+	to.add(size)
+	s.room.Bytes += size.bytes
+	s.room.Messages++
+	return nil
+}
+
+// fits reports whether a message has room where so much is held already, of a share of the free room in eighths.
+func (r Room) fits(size, held amount, share uint64) bool {
+	return fits(r.MaxBytes, r.Bytes, size.bytes, held.bytes, share) && fits(r.MaxMessages, r.Messages, size.messages, held.messages, share)
+}
+
+func fits(most, used, size, held, share uint64) bool {
+	if most == 0 {
+		return true
+	}
+	if used+size > most {
+		return false
+	}
+	return share == 0 || held+size <= (most-used)*share/8
+}
+
+func (a *amount) add(b amount) { a.bytes, a.messages = a.bytes+b.bytes, a.messages+b.messages }
+func (a *amount) sub(b amount) { a.bytes, a.messages = a.bytes-b.bytes, a.messages-b.messages }
+
+// Held reports whether any message is charged.
+func (s *Stock) Held() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.subjects) > 0
+}
+
+// Look takes in how the stream stands: its room, and how many messages each of its subjects has. Messages that were admitted
+// after the last look may still be on their way to the stream. They stay charged until the next one.
+func (s *Stock) Look(room Room, subjects map[string]uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.room = room
+	for subject, w := range s.subjects {
+		keep := int(min(subjects[subject], uint64(len(w.sizes)))) + w.fresh
+		w.fresh = 0
+		for len(w.sizes) > keep {
+			gone := amount{uint64(w.sizes[0]), 1}
+			w.sizes = w.sizes[1:]
+			s.members[w.member].sub(gone)
+			s.to[w.to].sub(gone)
+		}
+		if len(w.sizes) == 0 {
+			s.drop(subject, w)
+		}
+	}
+}
+
+// drop forgets a subject without messages. s.mu is held.
+func (s *Stock) drop(subject string, w *waiting) {
+	delete(s.subjects, subject)
+	if by := s.members[w.member]; by.subjects > 1 {
+		by.subjects--
+	} else {
+		delete(s.members, w.member)
+	}
+	if s.to[w.to].messages == 0 {
+		delete(s.to, w.to)
+	}
+}
+
+// A Rate is a bound on the messages of one member.
+type Rate struct {
+	Messages, Bytes float64 // in a second
+	Burst           time.Duration
+}
+
+// A Pace spreads the messages of members over time. Its methods may be called at the same time.
+type Pace struct {
+	rate Rate
+
+	mu      sync.Mutex
+	members map[string]*rate.Limiter // its tokens are microseconds of messages at the rate
+}
+
+// NewPace returns a Pace at which each member may publish.
+func NewPace(r Rate) *Pace { return &Pace{rate: r, members: map[string]*rate.Limiter{}} }
+
+// Take returns for how long a member must wait before it publishes a message of a size.
+func (p *Pace) Take(member string, size int, now time.Time) time.Duration {
+	burst := int(p.rate.Burst.Microseconds())
+	cost := min(int(max(1/p.rate.Messages, float64(size)/p.rate.Bytes)*1e6), burst)
+	p.mu.Lock()
+	l := p.members[member]
+	if l == nil {
+		if len(p.members) >= mostMembers {
+			maps.DeleteFunc(p.members, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(burst) })
+		}
+		l = rate.NewLimiter(1e6, burst)
+		p.members[member] = l
+	}
+	p.mu.Unlock()
+	return l.ReserveN(now, cost).DelayFrom(now)
+}
