@@ -18,7 +18,7 @@ import (
 // A hostile queue manager behind a channel hears messages for its own agents alone, and speaks for them alone. Its operator has
 // its identity, and with that all rights at the queue manager itself: its leafnode asks for any subject, and publishes on any.
 func TestAHostileQueueManager(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	n := &network{Authority: authoritytest.New(t), t: t, ctx: ctx}
 	server := func(name string, to ...qmgr.Channel) (*qmgr.Server, *identity.Identity) {
@@ -86,15 +86,19 @@ func TestAHostileQueueManager(t *testing.T) {
 
 	heard := make(chan string, 10000)
 	subscribe(heard, mallory, "ferry.data.>", "ferry.data.BETA.>", "ferry.data.BETA.ALPHA.>", "ferry.reply.*.*", "ferry.reply.BETA.*", "ferry.reply.BETA.ALPHA", "ferry.inbox.ALPHA.>", "ferry.inbox.bob.>",
-		"ferry.progress.>", "ferry.progress.*.bob", "ferry.ask.BETA.*", "ferry.ask.*.*", "ferry.data.EVE.>")
-	toEve := func() error { return alpha.Publish("ferry.reply.EVE.ALPHA", []byte("last")) }
-	until(heard, toEve, "ferry.reply.EVE.ALPHA last")
+		"ferry.progress.>", "ferry.progress.*.bob", "ferry.ask.BETA.*", "ferry.ask.*.*", "ferry.reply.EVE.*", "ferry.ask.EVE.*", "ferry.data.EVE.>")
+	toEve := func() { // after all messages of each of them
+		for subject, c := range map[string]*qmgr.Conn{"ferry.reply.EVE.ALPHA": alpha, "ferry.reply.EVE.BETA": beta, "ferry.ask.EVE.bob": bob} {
+			until(heard, func() error { return c.Publish(subject, []byte("last")) }, subject+" last")
+		}
+	}
+	toEve()
 	for subject, c := range map[string]*qmgr.Conn{"ferry.reply.BETA.ALPHA": alpha, "ferry.inbox.ALPHA.BETA.x": beta, "ferry.progress.BETA.bob": beta, "ferry.ask.BETA.bob": bob, "ferry.inbox.bob.BETA.x": beta} {
 		must(t, c.Publish(subject, []byte("secret")))
 	}
 	must(t, alpha.PublishData("ferry.data.BETA.ALPHA.x", []byte("secret")))
 	until(heard, func() error { return alpha.PublishData("ferry.data.EVE.ALPHA.x", []byte("last")) }, "ferry.data.EVE.ALPHA.x last")
-	until(heard, toEve, "ferry.reply.EVE.ALPHA last")
+	toEve()
 
 	heard = make(chan string, 10000)
 	subscribe(heard, alpha, "ferry.reply.ALPHA.*", "ferry.inbox.ALPHA.>", "ferry.beat.*")
