@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/quota"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -41,11 +42,15 @@ type forwarded struct {
 	Data    []byte `json:"data"`
 }
 
-// A batchResult says how many messages of a batch were stored, from its beginning on, and why not all.
+// A batchResult says how many messages of a batch were stored. The others are those of Held, and all behind the last one of both.
+// Error says why.
 type batchResult struct {
-	V      int             `json:"v"`
-	Stored int             `json:"stored"`
-	Error  *transfer.Error `json:"error,omitempty"`
+	V      int `json:"v"`
+	Stored int `json:"stored"`
+	// Held are the messages, by their places in the batch, that are not stored at present. Their author has no room or no place.
+	// Messages of other authors behind them are stored.
+	Held  []int           `json:"held,omitempty"`
+	Error *transfer.Error `json:"error,omitempty"`
 }
 
 // take stores what another queue manager hands on.
@@ -67,10 +72,10 @@ func (f *forwarder) take(m *nats.Msg) {
 		}
 		return
 	default:
-		r.Stored, err = f.store(b, from)
+		r.Stored, r.Held, err = f.store(b, from)
 	}
 	if err != nil {
-		r.Error = transfer.AsError(explain(err, "queue manager "+f.s.cfg.Name, "the streams", len(m.Data), serverMaxPayload))
+		r.Error = transfer.AsError(err)
 	}
 	if answer, err := json.Marshal(r); err == nil {
 		m.Respond(answer)
@@ -117,36 +122,70 @@ func isPrintable(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
-// store stores what another queue manager hands on, in its order, and says how many.
-func (f *forwarder) store(b batch, from string) (stored int, err error) {
+// store stores the messages of a batch in their order, and returns how many. The requests and commands of an author without room
+// or without a place are held, and err says why.
+func (f *forwarder) store(b batch, from string) (stored int, held []int, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
-	for _, x := range b.Messages {
-		if err := x.check(); err != nil {
-			return stored, err
+	holds := map[string]bool{} // the subjects of messages that are held
+	for n, x := range b.Messages {
+		if holds[x.Subject] {
+			held = append(held, n)
+			continue
 		}
-		if f.places.guard != nil {
-			if err := f.places.proves(b.Proofs, wire.LastToken(x.Subject), from, placeProof); err != nil {
-				return stored, err
-			}
+		failed := f.storeOne(ctx, &x, b.Proofs, from)
+		failed = explain(failed, "queue manager "+f.s.cfg.Name, x.Subject, len(x.Data), serverMaxPayload)
+		class, _ := wire.ClassOf(x.Subject)
+		switch {
+		case failed == nil:
+			stored++
+		case class != wire.ClassEvent && isHeld(failed):
+			holds[x.Subject], held, err = true, append(held, n), failed
+		default:
+			return stored, held, failed
 		}
-		m := &nats.Msg{Subject: x.Subject, Data: x.Data}
-		if x.ID != "" {
-			// Somebody else may have given the same ID to another message here.
-			m.Header = nats.Header{nats.MsgIdHdr: {"forwarded." + from + "." + x.ID}}
-		}
-		if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); missing(err) {
-			library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}
-			if _, err := library.ensure(ctx); err != nil {
-				return stored, err
-			}
-			if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); err != nil {
-				return stored, err
-			}
-		} else if err != nil {
-			return stored, err
-		}
-		stored++
 	}
-	return stored, nil
+	return stored, held, err
+}
+
+// isHeld reports whether a message waits for the reason of an error, and those of other authors do not.
+func isHeld(err error) bool {
+	switch transfer.KindOf(err) {
+	case transfer.KindNoSpace, transfer.KindDenied, transfer.KindClock, transfer.KindUnknownAgent:
+		return true
+	}
+	return false
+}
+
+// storeOne stores a message that another queue manager hands on.
+func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.RawMessage, from string) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	author := wire.LastToken(x.Subject)
+	if f.places.guard != nil {
+		if err := f.places.proves(proofs, author, from, placeProof); err != nil {
+			return err
+		}
+	}
+	class, to := wire.ClassOf(x.Subject)
+	if class != wire.ClassEvent && f.s.limits != nil && !f.s.limits.knows(to) {
+		return transfer.Errorf(transfer.KindUnknownAgent, "no agent %.80s is enrolled in this network", to)
+	}
+	if err := f.s.limits.admit(class, quota.Message{Subject: x.Subject, Member: author, Destination: to, Via: from, Size: len(x.Data)}); err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: x.Subject, Data: x.Data}
+	if x.ID != "" {
+		// Somebody else may have given the same ID to another message here.
+		m.Header = nats.Header{nats.MsgIdHdr: {"forwarded." + from + "." + x.ID}}
+	}
+	_, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+	if missing(err) {
+		library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}
+		if _, err = library.ensure(ctx); err == nil {
+			_, err = f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+		}
+	}
+	return err
 }

@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,11 +32,15 @@ func BenchmarkChannel(b *testing.B) {
 		return c
 	}
 	alpha, beta := conn(one, "ALPHA"), conn(hub, "BETA")
-	var came atomic.Int64
-	_, err := beta.SubscribeData("ferry.data.BETA.>", nil, func(Message) { came.Add(1) })
+	const ahead, last = 32, 1
+	came := make(chan byte, 4*ahead)
+	hears := func(m Message) { came <- m.Data[0] }
+	_, err := beta.SubscribeData("ferry.data.BETA.>", nil, hears)
 	benched(b, err)
-	_, err = beta.Subscribe("ferry.reply.BETA.*", func(Message) { came.Add(1) })
+	_, err = beta.Subscribe("ferry.reply.BETA.*", hears)
 	benched(b, err)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
 	for _, x := range []struct {
 		name    string
 		size    int
@@ -48,24 +51,29 @@ func BenchmarkChannel(b *testing.B) {
 		{"reply", 200, func(data []byte) error { return PublishPlain(alpha, "ferry.reply.BETA.ALPHA", data) }},
 	} {
 		data := make([]byte, x.size)
-		for before := came.Load(); came.Load() == before; time.Sleep(time.Millisecond) {
+		for passes := false; !passes; { // interest takes a moment
 			benched(b, x.publish(data))
+			select {
+			case <-came:
+				passes = true
+			case <-tick.C:
+			}
 		}
-		const ahead = 32
+		data[0] = last
+		benched(b, x.publish(data))
+		for <-came != last {
+		}
 		b.Run(fmt.Sprintf("%s/%d", x.name, x.size), func(b *testing.B) {
 			b.SetBytes(int64(x.size))
-			for before := came.Load() - 1; came.Load() != before; time.Sleep(20 * time.Millisecond) {
-				before = came.Load()
-			}
-			began := came.Load()
-			for n := 0; b.Loop(); n++ {
+			n := 0
+			for ; b.Loop(); n++ {
 				benched(b, x.publish(data))
-				for came.Load()-began < int64(n-ahead) {
-					time.Sleep(10 * time.Microsecond)
+				if n >= ahead {
+					<-came
 				}
 			}
-			for end := began + int64(b.N); came.Load() < end; {
-				time.Sleep(10 * time.Microsecond)
+			for range min(n, ahead) {
+				<-came
 			}
 		})
 	}

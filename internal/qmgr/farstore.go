@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/quota"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -212,7 +213,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		return
 	}
 	class, to := wire.ClassOf(subject)
-	if err := f.s.limits.admit(class, from, to, subject, len(data)); err != nil {
+	if err := f.s.limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Size: len(data)}); err != nil {
 		f.own.conn().Publish(inbox, streamError(noShare(err)))
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -48,8 +49,10 @@ type forwarder struct {
 	mu      sync.Mutex
 	due     map[string]int       // tokens for which something was stored, with how many looks are left
 	waits   map[string]int       // by the queue manager's token, what waited at the last look
-	blocked map[string]time.Time // by the queue manager's token, until when it is left alone
+	blocked map[string]time.Time // by the queue manager's token, or an agent's behind blockedAgent, until when it is left alone
 }
+
+const blockedAgent = "agent "
 
 // Limits and times of forwarding.
 const (
@@ -278,7 +281,7 @@ func (f *forwarder) handOn() (again bool) {
 			delete(f.due, token)
 			continue
 		}
-		if time.Now().Before(f.blocked[at]) {
+		if now := time.Now(); now.Before(f.blocked[at]) || now.Before(f.blocked[blockedAgent+token]) {
 			again = true
 			continue
 		}
@@ -296,7 +299,11 @@ func (f *forwarder) handOn() (again bool) {
 			defer func() { <-slots }()
 			if err := f.drain(e.token, e.to); err != nil && f.ctx.Err() == nil {
 				f.mu.Lock()
-				f.blocked[e.to] = time.Now().Add(forwardAgain)
+				key := e.to
+				if isHeld(err) {
+					key = blockedAgent + e.token
+				}
+				f.blocked[key] = time.Now().Add(forwardAgain)
 				f.due[e.token] = forwardLooks
 				f.mu.Unlock()
 				f.quiet.Log(slog.LevelInfo, "messages wait for another queue manager", "queue_manager", e.to, "error", err)
@@ -307,36 +314,51 @@ func (f *forwarder) handOn() (again bool) {
 	return again
 }
 
-// drain hands on all that is stored for an agent: what withdraws a request before the request.
-func (f *forwarder) drain(token, to string) error {
+// drain hands on the messages that are stored for an agent: commands before requests, as a command may withdraw one. err says why
+// messages are left.
+func (f *forwarder) drain(token, to string) (err error) {
+	held := map[string]bool{} // authors without room or without a place there
 	for _, q := range []Queue{{Stream: StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: StreamCommand, Filter: "ferry.command." + token + ".>"}} {
-		st, err := f.own.js().Stream(f.ctx, string(q.Stream))
-		if err != nil {
-			return nil // there is none, or not now
+		st, missing := f.own.js().Stream(f.ctx, string(q.Stream))
+		if missing != nil {
+			return err // there is none, or not now
 		}
+		info, failed := st.Info(f.ctx, jetstream.WithSubjectFilter(q.Filter))
+		if failed != nil {
+			return failed
+		}
+		subjects := slices.Sorted(maps.Keys(info.State.Subjects))
 		for {
-			b, seqs, err := f.gather(st, q.Filter)
-			if err != nil {
-				return err
+			subjects = slices.DeleteFunc(subjects, func(s string) bool { return held[wire.LastToken(s)] })
+			b, seqs, failed := f.gather(st, subjects)
+			if failed != nil {
+				return failed
 			}
 			if len(seqs) == 0 {
 				break
 			}
-			n, err := f.send(to, b)
-			if err != nil && n < len(seqs) && f.never(err, b.Messages[n].Subject) {
-				n, err = n+1, nil
+			n, left, failed := f.send(to, b)
+			if failed != nil && n < len(seqs) && f.never(failed, b.Messages[n].Subject) {
+				n, failed = n+1, nil
 			}
-			for _, seq := range seqs[:n] {
-				if derr := st.DeleteMsg(f.ctx, seq); derr != nil && !errors.Is(derr, jetstream.ErrMsgNotFound) {
+			for i, seq := range seqs[:n] {
+				if slices.Contains(left, i) {
+					held[wire.LastToken(b.Messages[i].Subject)] = true
+				} else if derr := st.DeleteMsg(f.ctx, seq); derr != nil && !errors.Is(derr, jetstream.ErrMsgNotFound) {
 					return derr
 				}
 			}
-			if err != nil {
+			if failed != nil {
+				err = failed
+			}
+			if n < len(seqs) && failed != nil {
 				return err
 			}
+			at := slices.Index(subjects, b.Messages[len(seqs)-1].Subject) + 1
+			subjects = slices.Concat(subjects[at:], subjects[:at]) // each author in its turn
 		}
 	}
-	return nil
+	return err
 }
 
 // never reports whether a message can never be handed on. It is dropped then, so that it does not hold up
@@ -349,58 +371,61 @@ func (f *forwarder) never(err error, subject string) bool {
 	return true
 }
 
-// gather reads the first messages with subjects of a filter, and their numbers.
-func (f *forwarder) gather(st jetstream.Stream, filter string) (b batch, seqs []uint64, err error) {
+// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a place here wait until it
+// is here again.
+func (f *forwarder) gather(st jetstream.Stream, subjects []string) (b batch, seqs []uint64, err error) {
 	b = batch{V: 1}
-	bytes := 0
-	for seq := uint64(1); len(seqs) < forwardMost; {
-		m, err := st.GetMsg(f.ctx, seq, jetstream.WithGetMsgSubject(filter))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			break
-		}
-		if err != nil {
-			return b, nil, err
-		}
-		if !f.prove(&b, wire.LastToken(m.Subject)) { // until its author is here again
-			seq = m.Sequence + 1
+	bytes, most := 0, max(1, forwardMost/max(1, len(subjects)))
+	for _, subject := range subjects {
+		if !f.prove(&b, wire.LastToken(subject)) {
 			continue
 		}
-		if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes {
-			break
+		for n, seq := 0, uint64(1); n < most; n++ {
+			m, err := st.GetMsg(f.ctx, seq, jetstream.WithGetMsgSubject(subject))
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				break
+			}
+			if err != nil {
+				return b, nil, err
+			}
+			if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes || len(seqs) == forwardMost {
+				return b, seqs, nil
+			}
+			b.Messages = append(b.Messages, forwarded{m.Subject, idOf(m.Header), m.Data})
+			seqs = append(seqs, m.Sequence)
+			seq = m.Sequence + 1
 		}
-		b.Messages = append(b.Messages, forwarded{m.Subject, idOf(m.Header), m.Data})
-		seqs = append(seqs, m.Sequence)
-		seq = m.Sequence + 1
 	}
 	return b, seqs, nil
 }
 
-// send hands a batch on, and says how many of its messages are stored there.
-func (f *forwarder) send(to string, b batch) (stored int, err error) {
+// send hands a batch on. The first n of its messages are stored there, but for the held ones.
+func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	data, err := json.Marshal(b)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+Slowest(len(data)))
 	defer cancel()
 	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
 	if errors.Is(err, nats.ErrNoResponders) {
-		return 0, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
+		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var r batchResult
-	if err := json.Unmarshal(answer, &r); err != nil || r.V != 1 || r.Stored < 0 || r.Stored > len(b.Messages) {
-		return 0, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", to)
+	if err := json.Unmarshal(answer, &r); err != nil || r.V != 1 || r.Stored < 0 || r.Stored > len(b.Messages) || len(r.Held) > len(b.Messages)-r.Stored {
+		return 0, nil, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", to)
 	}
+	n = r.Stored + len(r.Held)
 	switch {
 	case r.Error != nil:
-		return r.Stored, r.Error
-	case r.Stored < len(b.Messages):
-		return r.Stored, transfer.Errorf(transfer.KindUnreachable, "queue manager %s has stored %d of %d messages, and does not say why", to, r.Stored, len(b.Messages))
+		return n, r.Held, r.Error
+	case n < len(b.Messages):
+		return n, r.Held, transfer.Errorf(transfer.KindUnreachable, "queue manager %s has stored %d of %d messages, and does not say why", to, r.Stored, len(b.Messages))
 	}
-	return r.Stored, nil
+	return n, r.Held, nil
 }
 
 // stays reports whether what is stored for an agent is here for certain until it reads it here.

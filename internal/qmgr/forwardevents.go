@@ -89,7 +89,7 @@ func (f *forwarder) handEvents(to string) error {
 			all = all[1:]
 			continue
 		}
-		stored, err := f.send(to, b)
+		stored, _, err := f.send(to, b)
 		if err != nil && stored < n && f.never(err, all[stored].Subject()) {
 			n, err = stored+1, nil
 		}

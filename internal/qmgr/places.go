@@ -393,6 +393,14 @@ func (p *places) where(token string) string {
 	return ""
 }
 
+// hasAgent reports whether an agent with a token has a place.
+func (p *places) hasAgent(token string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.all[token]
+	return w != nil && w.role == roles.Agent
+}
+
 // stays reports whether an identity is here, and was never elsewhere.
 func (p *places) stays(token string) bool {
 	p.mu.Lock()
