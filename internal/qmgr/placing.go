@@ -17,8 +17,8 @@ import (
 )
 
 // Queue managers pass on places. A client gives its place to its queue manager (come), which publishes it. The place passes all
-// channels, and the gate of each reads it before the messages that follow. Two queue managers that a channel joins ask each
-// other for all places that they know.
+// channels, and the gate of each reads it before the messages that follow. Two queue managers that a channel or a cluster joins ask
+// each other for all places that they know.
 
 // A placesTask asks a queue manager for the places that it knows.
 type placesTask struct {
@@ -93,30 +93,41 @@ func (f *forwarder) came(m *nats.Msg) {
 	f.noticePlace(&x)
 }
 
-// place publishes the places of this queue manager, and asks new peers for the places that they know, until stop.
+// place publishes the places of this queue manager, until stop. It asks new peers, and members of the cluster whose routes are new,
+// for the places that they know: a message may have been lost before.
 func (f *forwarder) place() {
 	f.places.read()
 	said, kept := map[string]time.Time{}, time.Now()
 	type answer struct {
-		peer  string
-		began time.Time
+		of    string
+		asked func()
 		err   error
 	}
-	answers, busy, failed := make(chan answer, placesPeers), map[string]bool{}, map[string]int{}
+	answers, busy, failed, routes := make(chan answer, placesPeers), map[string]bool{}, map[string]int{}, map[string]uint64{}
+	ask := func(of string, asked func()) {
+		if busy[of] || len(busy) == placesPeers {
+			return
+		}
+		busy[of] = true
+		f.tasks.Go(func() {
+			err := f.askPlaces(of)
+			if err != nil {
+				f.pause(placesAgain)
+			}
+			answers <- answer{of, asked, err}
+		})
+	}
 	for {
 		for peer := range f.places.unasked() {
-			if busy[peer] || len(busy) == placesPeers {
-				continue
-			}
-			busy[peer] = true
 			began := time.Now()
-			f.tasks.Go(func() {
-				err := f.askPlaces(peer)
-				if err != nil {
-					f.pause(placesAgain)
+			ask(peer, func() { f.places.asked(peer, began) })
+		}
+		if f.s.member != nil {
+			for name, newest := range f.s.member.routes() {
+				if routes[name] != newest {
+					ask(transfer.Token(name), func() { routes[name] = newest })
 				}
-				answers <- answer{peer, began, err}
-			})
+			}
 		}
 		f.tellJoined(said)
 		if time.Since(kept) > placesKeep {
@@ -125,12 +136,12 @@ func (f *forwarder) place() {
 		}
 		select {
 		case a := <-answers:
-			delete(busy, a.peer)
+			delete(busy, a.of)
 			if a.err == nil {
-				delete(failed, a.peer)
-				f.places.asked(a.peer, a.began)
-			} else if failed[a.peer]++; failed[a.peer] > placesQuiet { // interest takes a moment to pass a channel
-				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.peer, "error", a.err)
+				delete(failed, a.of)
+				a.asked()
+			} else if failed[a.of]++; failed[a.of] > placesQuiet { // interest takes a moment to pass a channel
+				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.of, "error", a.err)
 			}
 		case <-time.After(placesAgain):
 		case <-f.places.turned:
