@@ -79,12 +79,20 @@ func TestAConnThatMovesLeaves(t *testing.T) {
 	first := transferToken(beta)
 	behind := func(peer string) bool { return hub.channels.places.behind(peer, "BETA") }
 	eventually(t, "BETA is behind the channel to "+first, func() bool { return behind(first) })
+	got, _ := consume(t, beta, Commands("BETA"))
+	command := func() { // a queue manager that ends while it makes streams leaves goroutines behind
+		t.Helper()
+		enqueue(t, beta, "ferry.command.BETA.BETA", "x")
+		receive(t, "a command", got)
+	}
+	command()
 	left, other := one, "TWO"
 	if first == "TWO" {
 		left, other = two, "ONE"
 	}
 	left.Shutdown()
 	eventually(t, "BETA is behind the other channel alone", func() bool { return behind(other) && !behind(first) })
+	command()
 }
 
 func transferToken(c *Conn) string { return *c.control.peer.Load() }
