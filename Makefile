@@ -161,7 +161,8 @@ ATTACKED := ./test/attacks ./internal/qmgr/roles ./internal/qmgr/gate ./internal
 test-attacks: ## strangers, other users of the host, races and scanners against a network with identities (root): COUNT=short is the form that .ci/run takes
 	$(if $(filter short,$(COUNT)),,bash scripts/attacks.sh)
 	ATTACKS=$(if $(filter short,$(COUNT)),short,full) $(GO) test ./test/attacks/host -count=1 -timeout 1h -v
-	$(if $(filter short,$(COUNT)),,RACES=100000 $(GO) test ./internal/localfs -run Permits -count=1 -timeout 1h -v && $(GO) test $(ATTACKED) -count=1)
+	$(if $(filter short,$(COUNT)),,RACES=100000 $(GO) test ./internal/localfs -run Permits -count=1 -timeout 1h -v && $(GO) test $(ATTACKED) -count=1 \
+		&& FLOOD=1000000 $(GO) test ./test/attacks -run TestFloodsOfMembers -count=1 -timeout 1h -v)
 
 test-mutants: ## planted bugs, each of which a campaign must catch: MUTANT=NAME for one
 	MUTANTS='$(MUTANT)' $(GO) test ./test/mutants -count=1 -timeout 2h -v

@@ -219,7 +219,7 @@ func (a *abroad) open() error {
 	}
 	var stop func()
 	if err == nil {
-		stop, err = qmgr.DoErrands(conn, a.known)
+		stop, err = qmgr.DoErrands(conn, a.known, (&queueRules{document: a.h.document}).may)
 	}
 	if err != nil {
 		conn.Close()
@@ -243,7 +243,7 @@ func errandsBeside(ctx context.Context, cmd *cobra.Command, url, dir string, log
 	if err != nil {
 		return nil, err
 	}
-	done, err := qmgr.DoErrands(conn, conn.Facts)
+	done, err := qmgr.DoErrands(conn, conn.Facts, nil)
 	if err != nil {
 		conn.Close()
 		return nil, err

@@ -284,7 +284,8 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
+	rules := &queueRules{document: h.document}
+	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep, May: rules.may, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
 }
 
 // attend has the authority answer until stop, over the queue manager and, while a token is

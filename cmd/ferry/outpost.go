@@ -92,7 +92,8 @@ func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, erro
 		return nil, transfer.Errorf(transfer.KindConflict, "the identity in %s is %s, and not that of queue manager %s", path, n, name).
 			WithHint("give --name, or choose another state directory with --dir")
 	}
-	g := &qmgr.Guard{Identity: o.qm, Keep: func(c roles.Claims) error { return keepClaims(o.qm, c) }}
+	rules := &queueRules{document: o.document}
+	g := &qmgr.Guard{Identity: o.qm, Keep: func(c roles.Claims) error { return keepClaims(o.qm, c) }, May: rules.may}
 	data, err := o.qm.Claims()
 	if err == nil {
 		err = json.Unmarshal(data, &g.Claims)

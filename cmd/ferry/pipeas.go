@@ -2,91 +2,104 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"ferry/internal/filelock"
+	"ferry/internal/authority"
+	"ferry/internal/enrol"
 	"ferry/internal/identity"
-	"ferry/internal/keyfile"
 	"ferry/internal/onebox"
+	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
 
-// pipeAs is how the agent of standard input or output connects, which is a side of q, and
-// its user. In a network with identities the agent has one of a few that this user keeps for
-// that, until release; q is changed to its name.
+// pipeAs connects the user and says how the pipe of q connects, until release. In a network with identities the pipe is
+// its user, with a ticket for the transfer; q is changed to its name there.
 func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer.Request, patience time.Duration, log logT) (as onebox.Caller, release func(), err error) {
-	as.Name = transfer.StreamAgent(q.ID)
-	if as.User, _, err = userConfig(ctx, cmd, network, patience); err != nil {
-		return as, nil, err
+	release = func() {}
+	user, err := connect(ctx, cmd, network, "ferry", patience, log)
+	if err != nil {
+		return as, release, err
 	}
-	as.Agent = as.User
-	as.Agent.Asks = false
-	if as.User.Identity == nil {
-		return as, func() {}, nil
+	i := user.Identity()
+	as = onebox.Caller{User: user, Name: transfer.StreamAgent(q.ID), Agent: qmgr.ConnConfig{URL: network, Identity: i, Timeout: patience}}
+	if i == nil {
+		return as, release, nil
 	}
 
-	before := as.Name
-	lock, i, err := pipeIdentity(ctx, cmd, network, as.User.Identity, patience, log)
-	if err != nil {
-		return as, nil, err
+	as.Name = transfer.StreamAgentOf(i.Name().String(), q.ID)
+	t := &ticket{desk: enrol.Asker{Conn: user}, log: log, pipe: authority.Pipe{Transfer: q.ID}}
+	if q.Source.Stream() {
+		q.Source, t.pipe.Peer, t.pipe.Right = as.Name, q.Destination, transfer.AuthDest
+	} else {
+		q.Destination, t.pipe.Peer, t.pipe.Right = as.Name, q.Source, transfer.AuthSource
 	}
-	as.Name, as.Agent.Identity = transfer.AgentName(i.Name().Name), i
-	if q.Source == before {
-		q.Source = as.Name
+	if err := t.first(ctx, min(patience, ticketWait)); err != nil {
+		user.Close()
+		return as, release, err
 	}
-	if q.Destination == before {
-		q.Destination = as.Name
-	}
-	return as, func() { lock.Close() }, nil
+	as.Agent.Ticket = func() identity.JWTs { return *t.jwts.Load() }
+	ctx, release = context.WithCancel(ctx)
+	go t.keep(ctx)
+	return as, release, nil
 }
 
-// pipeIdentity is the first of the user's identities for pipes that no other command uses. It is
-// issued where it is missing or due.
-func pipeIdentity(ctx context.Context, cmd *cobra.Command, network string, user *identity.Identity, patience time.Duration, log logT) (io.Closer, *identity.Identity, error) {
-	pipes, err := keyfile.Make(filepath.Join(user.Path(), "pipes"))
-	if err != nil {
-		return nil, nil, transfer.Errorf(transfer.KindUnwritable, "the identities for pipes cannot be kept: %w", err)
-	}
-	for n := range 256 {
-		path := filepath.Join(pipes.Path(), fmt.Sprintf("%02x", n))
-		if _, err := keyfile.Make(path); err != nil {
-			return nil, nil, transfer.Errorf(transfer.KindUnwritable, "the identities for pipes cannot be kept: %w", err)
-		}
-		lock, err := filelock.Take(filepath.Join(path, "lock"))
-		if errors.Is(err, filelock.ErrHeld) {
-			continue
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		i, err := stored(path)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) || err == nil && time.Now().Before(i.Due()) {
-			return lock, i, err
-		}
-		i, err = enrolPipe(ctx, cmd, network, path, user.Name(), byte(n), patience, log)
-		if err == nil {
-			return lock, i, nil
-		}
-		lock.Close()
-		if transfer.KindOf(err) != transfer.KindConflict { // with other keys, which this host has lost
-			return nil, nil, err
-		}
-	}
-	return nil, nil, transfer.Errorf(transfer.KindBusy, "256 commands of this user read or write a pipe")
+// A ticket is renewed while its pipe is there. It is in the memory of the command alone.
+type ticket struct {
+	desk enrol.Asker
+	log  logT
+	pipe authority.Pipe
+	jwts atomic.Pointer[identity.JWTs]
 }
 
-func enrolPipe(ctx context.Context, cmd *cobra.Command, network, path string, user identity.Name, n byte, patience time.Duration, log logT) (*identity.Identity, error) {
-	conn, err := connectUser(ctx, cmd, network, "ferry enrol", patience, log)
-	if err != nil {
-		return nil, err
+const (
+	// ticketWait is how long a command asks an authority that does not answer. Where queue managers have just been
+	// started, the channel that leads to the authority may not be up yet.
+	ticketWait  = 5 * time.Second
+	ticketPause = 250 * time.Millisecond
+)
+
+// first has the ticket signed, within a time.
+func (t *ticket) first(ctx context.Context, within time.Duration) error {
+	end := time.Now().Add(within)
+	for {
+		err := t.renew(ctx)
+		if transfer.KindOf(err) != transfer.KindNoManager || !time.Now().Before(end) {
+			return err
+		}
+		select {
+		case <-time.After(ticketPause):
+		case <-ctx.Done():
+			return err
+		}
 	}
-	defer conn.Close()
-	return enrolHere(ctx, conn, path, identity.Name{Network: user.Network, Role: identity.Agent, Name: string(transfer.StreamAgentOf(user.String(), n))})
+}
+
+func (t *ticket) renew(ctx context.Context) error {
+	jwts, err := t.desk.Pipe(ctx, t.pipe)
+	if err == nil {
+		t.jwts.Store(&jwts)
+	}
+	return err
+}
+
+// keep has the ticket signed anew, until ctx ends.
+func (t *ticket) keep(ctx context.Context) {
+	next := time.NewTimer(authority.TicketRenew)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case <-ctx.Done():
+			return
+		}
+		wait := authority.TicketRenew
+		if err := t.renew(ctx); err != nil && ctx.Err() == nil {
+			t.log.Warn("the ticket of the pipe is not renewed yet", "error", err)
+			wait = renewAgain
+		}
+		next.Reset(wait)
+	}
 }

@@ -145,7 +145,7 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 		defer cancel()
 		all, _ := enrol.Asker{Conn: conn}.Identities(ctx)
 		for _, i := range all {
-			if n := i.Name; n.Role == identity.Agent && !transfer.AgentName(n.Name).Stream() && identityState(&i) == "good" {
+			if n := i.Name; n.Role == identity.Agent && identityState(&i) == "good" {
 				ready := known[n.Name] // false where coordination does not know the agent
 				known[n.Name] = ready
 			}

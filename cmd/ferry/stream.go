@@ -182,15 +182,12 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 
 	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
 		defer abandon(ctx, s)()
-		quiet := slowNotice(cmd, f.network)
 		as, release, err := pipeAs(ctx, cmd, f.network, q, max(time.Duration(patience), 1), log)
 		if err != nil {
-			quiet()
 			return unsent(ctx, err)
 		}
 		defer release()
 		a, err := b.Join(ctx, s, as)
-		quiet()
 		if err != nil {
 			return unsent(ctx, err)
 		}

@@ -347,8 +347,7 @@ func enrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 		}
 		g, err = desk.Enrol(ctx, name, roles.Role(name.Role), w, false)
 	}
-	pipe := name.Role == identity.Agent && transfer.AgentName(name.Name).Stream()
-	for k := transfer.KindOf(err); !pipe && (k == transfer.KindConflict || k == transfer.KindBusy); k = transfer.KindOf(err) {
+	for k := transfer.KindOf(err); k == transfer.KindConflict || k == transfer.KindBusy; k = transfer.KindOf(err) {
 		if err := lives(ctx, conn, name); err != nil {
 			return nil, err
 		}

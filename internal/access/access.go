@@ -195,6 +195,9 @@ func (r *rules) principal(network, token string) (p policy.Principal, err error)
 	if err != nil {
 		return p, transfer.Errorf(transfer.KindDenied, "%.100q is no principal of the network", token)
 	}
+	if n.Role == identity.Agent && transfer.AgentName(n.Name).Stream() {
+		return p, transfer.Errorf(transfer.KindDenied, "%s is a pipe: only its user has authorities", n.Name)
+	}
 	p = policy.Principal{Kind: string(n.Role), Name: n.Name}
 	if n.Role == identity.User {
 		if p.Role = r.users[n.Name]; p.Role == "" {

@@ -21,7 +21,7 @@ const rules = `{"v":1,"rules":[
  {"name":"team","who":["user:bob"],"agents":["ALPHA"],"may":["source","destination"],"read":["/srv/out/**"],"write":["/srv/in/**"]},
  {"name":"watch","who":["role:operator"],"may":["operate"]},
  {"name":"never","who":["*"],"deny":["/srv/out/Salaries/**"]},
- {"name":"peers","who":["agent:A*"],"may":["peer"]}]}`
+ {"name":"peers","who":["agent:A*","agent:PIPE*"],"may":["peer"]}]}`
 
 // What a question is answered, and that a refusal names principal, authority, agent, path and rule.
 func TestAsk(t *testing.T) {
@@ -54,6 +54,7 @@ func TestAsk(t *testing.T) {
 		{"bob", transfer.AuthOperate, "ALPHA", "", "", "no rule"},
 		{"rex", transfer.AuthSource, "ALPHA", "/srv/out/a", "", "everything"},
 		{"ALPHA", transfer.AuthPeer, "BETA", "", "peers", ""},
+		{"PIPE-0123456789000000000001", transfer.AuthPeer, "BETA", "", "", "only its user has authorities"},
 		{"BETA", transfer.AuthPeer, "ALPHA", "", "", "agent BETA"},
 		{"alpha", transfer.AuthPeer, "BETA", "", "", "user alpha"},
 		{"qmgr", transfer.AuthOperate, "ALPHA", "", "", "no rule"},

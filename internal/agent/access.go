@@ -59,7 +59,7 @@ func (g *gatekeeper) permit(principal string) place.Permit {
 // reads on its own standard input nobody else has a say in.
 func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 	if g.cfg.Streams != nil {
-		return "", g.ownPipe(r.principal, g.cfg.Name)
+		return "", g.ownPipe(r.principal, g.cfg.Name, r.q.ID)
 	}
 	rule, err = g.may(r.principal, transfer.AuthSource)
 	archives := r.q.Archive != ""
@@ -80,15 +80,15 @@ func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 // admits is whether a transfer of a principal may come from an agent, with the rules: the agent
 // must be a peer, and the principal may have something land here. The agent of a command's
 // own standard input or output is the user himself.
-func (g *gatekeeper) admits(principal string, from transfer.AgentName) (rules string, err error) {
+func (g *gatekeeper) admits(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error) {
 	if g.cfg.Streams != nil {
-		return "", g.ownPipe(principal, g.cfg.Name)
+		return "", g.ownPipe(principal, g.cfg.Name, id)
 	}
 	peer := ""
 	switch {
 	case from == g.cfg.Name:
 	case from.Stream():
-		err = g.ownPipe(principal, from)
+		err = g.ownPipe(principal, from, id)
 	default:
 		peer, err = g.may(from.Token(), transfer.AuthPeer)
 	}
@@ -102,15 +102,15 @@ func (g *gatekeeper) admits(principal string, from transfer.AgentName) (rules st
 	return rule, err
 }
 
-// ownPipe is nil where an agent of a command's standard input belongs to a principal.
-func (g *gatekeeper) ownPipe(principal string, from transfer.AgentName) error {
+// ownPipe is nil where an agent is the pipe of a principal for a transfer.
+func (g *gatekeeper) ownPipe(principal string, from transfer.AgentName, id transfer.ID) error {
 	self := g.conn.Identity()
 	if self == nil {
 		return nil
 	}
 	name, err := identity.OfToken(self.Name().Network, principal)
-	if err != nil || !from.StreamOf(name.String()) {
-		return transfer.Errorf(transfer.KindDenied, "%s is not the agent of a command of %s", from, principal)
+	if err != nil || from != transfer.StreamAgentOf(name.String(), id) {
+		return transfer.Errorf(transfer.KindDenied, "%s is not the pipe of a command of %s for the transfer %s", from, principal, id)
 	}
 	return nil
 }
@@ -120,8 +120,8 @@ func (g *gatekeeper) answers(principal string, needs transfer.Authority) error {
 	if needs == transfer.AuthNone {
 		return nil
 	}
-	if g.cfg.Streams != nil {
-		return g.ownPipe(principal, g.cfg.Name)
+	if s := g.cfg.Streams; s != nil {
+		return g.ownPipe(principal, g.cfg.Name, s.Transfer)
 	}
 	_, err := g.may(principal, needs)
 	return err
@@ -161,8 +161,8 @@ func (g *gatekeeper) visible(principal string, b *wire.Beat) *wire.Beat {
 // transfer that is not known nobody can say yet whose it is: what is noted of it holds for his own
 // requests, and takes the authority to submit any.
 func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, err error) {
-	if g.cfg.Streams != nil {
-		return "", g.ownPipe(principal, g.cfg.Name)
+	if s := g.cfg.Streams; s != nil {
+		return "", g.ownPipe(principal, g.cfg.Name, s.Transfer)
 	}
 	var rec *ledger.Source
 	if err := g.ledger.View(func(t *ledger.Tx) (err error) {

@@ -107,7 +107,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	a.outbox.register = a.registerOnce
 	a.heartbeats = &heartbeats{sides: w, each: a.intake.tellRefused}
 	silent := false
-	if cfg.Claim == nil {
+	if cfg.Claim == nil && cfg.Streams == nil {
 		var err error
 		if silent, err = a.refuseTwin(ctx); err != nil {
 			return nil, err
@@ -129,7 +129,7 @@ func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 		return nil, err
 	}
 
-	if !a.cfg.Alone {
+	if !a.cfg.unique() {
 		a.register(ctx)
 	}
 
@@ -162,6 +162,10 @@ func (c *Config) fill() {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 }
+
+// unique reports whether no other instance has the name of the agent: nothing else is on the network, or the name is
+// that of one transfer.
+func (c *Config) unique() bool { return c.Alone || c.Streams != nil }
 
 // spareEach is how many descriptors the transfers of an agent may each keep open
 // beyond need.
@@ -198,7 +202,7 @@ func (a *Agent) open(ctx context.Context, silent bool) error {
 	a.own.older, a.outbox.older = a.older, a.older
 	if silent && a.cfg.Alone {
 		return a.own.taken(holder{})
-	} else if !a.cfg.Alone {
+	} else if !a.cfg.unique() {
 		if err := a.own.claimInTime(ctx, silent); err != nil {
 			return err
 		}
@@ -334,8 +338,11 @@ func (a *Agent) listen() error {
 		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.reply},
 		{wire.AllAsks(a.cfg.Name.Token()), a.conn.Subscribe, a.answers.asked},
 		{a.outbox.inbox, a.conn.Subscribe, a.outbox.receipted},
-		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard},
+		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard}, // other instances of the name
 	} {
+		if a.cfg.unique() && s.subject == wire.BeatSubject(a.cfg.Name) {
+			continue
+		}
 		stop, err := s.listen(s.subject, s.handle)
 		if err != nil {
 			return err
@@ -345,7 +352,7 @@ func (a *Agent) listen() error {
 
 	a.wg.Go(func() { a.consume(a.commands(), a.intake.submitted) })
 	a.wg.Go(func() { a.consume(a.controls(), a.intake.controlled) })
-	if !a.cfg.Alone {
+	if !a.cfg.unique() {
 		a.wg.Go(a.own.keep)
 		if a.cfg.Claim != nil {
 			a.wg.Go(a.own.lapse)

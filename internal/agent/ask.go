@@ -209,7 +209,7 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 	ctx, cancel := context.WithTimeout(a.ctx, previewTime)
 	defer cancel()
 	size := 0
-	_, err = place.WithLinks(a.sendCfg.Place.For(q.From(), a.gate.permit(principal)), q.Links).Walk(ctx, s.Walk, func(it transfer.Item) error {
+	_, err = place.WithLinks(place.As(a.sendCfg.Place, principal).For(q.From(), a.gate.permit(principal)), q.Links).Walk(ctx, s.Walk, func(it transfer.Item) error {
 		if !q.Takes(&it) {
 			if it.Type != transfer.ItemDir {
 				p.LeftOut++

@@ -91,7 +91,7 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 // lasting is a queue whose durable lasts as long as the agent may be away.
 func (c *core) lasting(q qmgr.Queue) qmgr.Queue {
 	if c.cfg.Streams != nil {
-		q.Idle = streamIdle
+		q.Idle = qmgr.PipeIdle
 	}
 	return q
 }

@@ -5,9 +5,7 @@ import (
 	"ferry/internal/duty"
 	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/messages"
 	"ferry/internal/mftxml"
-	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -25,7 +23,7 @@ type duties struct {
 func newDuties(in *intake) (*duties, error) {
 	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
 	for _, mk := range in.cfg.Duties {
-		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, FS: in.fs, Queues: messages.NewSource(qmgr.QueuesOf(in.conn)), Status: in.status,
+		one, err := mk(duty.Desk{Agent: in.cfg.Name, Ledger: in.ledger, FS: in.fs, Queues: queuesFrom(in.conn), Status: in.status,
 			Submit: func(principal string, q *transfer.Request) (*transfer.Progress, error) {
 				return in.submitFor(principal, q, dutyRoom)
 			},

@@ -48,7 +48,7 @@ func TestHeldIsReleasedLater(t *testing.T) {
 	}
 	defer l.Close()
 	r := &releases{away: transfer.Errorf(transfer.KindNoManager, "it is away")}
-	from := messages.NewSource(r)
+	from := messages.NewSource(func(string) messages.Reader { return r })
 	book := &heldBook{ledger: l, from: from, clock: clock.System}
 	q := queueSource{from, book, nil, nil}
 	lives, ended := transfer.NewID(time.Now()), transfer.NewID(time.Now())
@@ -156,7 +156,7 @@ func tellHeld(t *testing.T, story func(*heldStory)) {
 		}
 		defer l.Close()
 		m := &keptQueue{until: map[transfer.ID]time.Time{}}
-		story(&heldStory{t, l, m, &heldBook{ledger: l, from: messages.NewSource(m), clock: clock.System}})
+		story(&heldStory{t, l, m, &heldBook{ledger: l, from: messages.NewSource(func(string) messages.Reader { return m }), clock: clock.System}})
 	})
 }
 

@@ -44,7 +44,7 @@ func (s *setBack) String() string {
 
 // open reads the last find from the ledger.
 func (o *older) open() error {
-	o.compared.Store(o.cfg.Alone)
+	o.compared.Store(o.cfg.unique())
 	return o.ledger.View(func(t *ledger.Tx) error {
 		s := &setBack{}
 		if doc := ledger.SetBackOf(t).Get(); len(doc) > 0 && json.Unmarshal(doc, s) == nil {

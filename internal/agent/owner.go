@@ -459,10 +459,10 @@ func (o *owner) set(session int64, s standing) {
 	poke(o.begin)
 }
 
-// may reports whether the agent may do something now. One that is alone on its
-// queue manager may do everything.
+// may reports whether the agent may do something now. An agent whose name no other instance can have may do
+// everything.
 func (o *owner) may(s standing) bool {
-	if o.cfg.Alone {
+	if o.cfg.unique() {
 		return true
 	}
 	session, _ := o.conn.Session()

@@ -19,9 +19,14 @@ const queuesDir = "queues"
 
 // newPlaces are the local files of an agent, and the application queues of its queue manager.
 func newPlaces(fs *localfs.FS, conn *qmgr.Conn, l *ledger.Ledger, clk clock.Clock, dir string) bothPlaces {
-	queues := qmgr.QueuesOf(conn)
-	from := messages.NewSource(queues)
-	return bothPlaces{fs.Place(), from, &heldBook{ledger: l, from: from, clock: clk}, messages.NewTarget(queues, filepath.Join(dir, queuesDir))}
+	from := queuesFrom(conn)
+	to := func(principal string) messages.Writer { return qmgr.QueuesFor(conn, principal) }
+	return bothPlaces{fs.Place(), from, &heldBook{ledger: l, from: from, clock: clk}, messages.NewTarget(to, filepath.Join(dir, queuesDir))}
+}
+
+// queuesFrom are the application queues as a source.
+func queuesFrom(conn *qmgr.Conn) *messages.Source {
+	return messages.NewSource(func(principal string) messages.Reader { return qmgr.QueuesFor(conn, principal) })
 }
 
 // bothPlaces are local files and queues. A request, and each DEST, says which of them it means.
@@ -39,7 +44,14 @@ var (
 	_ place.Examiner   = queueSource{}
 	_ place.Archiver   = queueSource{}
 	_ place.Releaser   = queueSource{}
+	_ place.Actor      = bothPlaces{}
 )
+
+// As is the places with errands of queues in the name of a principal.
+func (b bothPlaces) As(principal string) place.Source {
+	b.from = b.from.As(principal)
+	return b
+}
 
 func (b bothPlaces) For(of transfer.Place, may place.Permit) place.Source {
 	files := b.Local.For(of, may).(localfs.Local)

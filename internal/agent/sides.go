@@ -8,6 +8,7 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/localfs"
+	"ferry/internal/place"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -38,7 +39,7 @@ type sides struct {
 // sendAs is how files are sent for a principal.
 func (w *sides) sendAs(principal string, of transfer.Place) *sender.Config {
 	cfg := w.sendCfg
-	cfg.Place = cfg.Place.For(of, w.gate.permit(principal))
+	cfg.Place = place.As(cfg.Place, principal).For(of, w.gate.permit(principal))
 	return &cfg
 }
 

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"path/filepath"
-	"time"
 
 	"ferry/internal/digest"
 	"ferry/internal/localfs"
@@ -37,10 +36,6 @@ func (a *Agent) places() (s Streams, err error) {
 
 // scratch is where names and items are sorted that are too many for memory. localfs.Open clears it.
 func (a *Agent) scratch() string { return filepath.Join(a.cfg.Dir, "names") }
-
-// streamIdle is how long the queue manager keeps the queues of an agent with Streams that
-// ended without removing them.
-const streamIdle = 10 * time.Minute
 
 // forget removes the queues, the state and the holder of an agent that does not come back.
 func (a *Agent) forget() {

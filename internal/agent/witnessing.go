@@ -355,13 +355,14 @@ func (w *witnessing) say(err error) {
 	}
 }
 
-// countersign cosigns the note that is held, where coordination does not have that.
+// countersign cosigns the note that is held, where coordination does not have that. A pipe has seen no earlier log, so its
+// cosignature would say nothing.
 func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *witness.Shown, now time.Time) {
 	at, ok := m.Held()
 	w.mu.Lock()
 	last := w.cosigned
 	w.mu.Unlock()
-	if soon := now.Sub(last) < cosignEvery && !now.Before(last); !ok || at.Size == 0 || shown.Cosigned || soon {
+	if soon := now.Sub(last) < cosignEvery && !now.Before(last); w.cfg.Streams != nil || !ok || at.Size == 0 || shown.Cosigned || soon {
 		return
 	}
 	line, err := w.key.Cosign(shown.Note, now)

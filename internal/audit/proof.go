@@ -171,15 +171,15 @@ func (p *Proof) Check(rootHashes ...string) (*Proved, error) {
 
 // check checks that the record's agent has signed it.
 func (s *ProofSeal) check(rec *Record, leaf tlog.Hash, roots *identity.Roots) error {
-	p, err := s.Signer.As(identity.Agent, roots)
+	p, err := s.Signer.AsSealer(roots)
 	if err != nil {
 		return unproved("%w", err)
 	}
 	root, ok := climb(s.Path, int64(s.Count), int64(s.At), leaf)
 	switch {
-	case !ok || p.Name.Name != string(rec.Agent) || s.Incarnation != rec.Incarnation || s.At < 0 || s.At >= s.Count || rec.N != s.First+uint64(s.At):
+	case !ok || !p.Seals(rec.Agent) || s.Incarnation != rec.Incarnation || s.At < 0 || s.At >= s.Count || rec.N != s.First+uint64(s.At):
 		return unproved("the signature is not for this record of %s", rec.Agent)
-	case p.CheckSeal(s.Signature, s.Batch, root) != nil:
+	case p.CheckSeal(s.Signature, rec.Agent, s.Batch, root) != nil:
 		return unproved("%s has not signed the record", rec.Agent)
 	}
 	return nil

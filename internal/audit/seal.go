@@ -63,7 +63,7 @@ func (b *Batch) Sign(k *witness.Key, first uint64) {
 	}
 	b.Floor = max(b.Floor, 1)
 	b.Key = k.Party().ID
-	b.Seal = k.Seal(witness.Batch{Incarnation: b.Incarnation, Floor: b.Floor, First: first, Count: len(leaves)}, witness.RootOf(leaves))
+	b.Seal = k.Seal(b.Agent, witness.Batch{Incarnation: b.Incarnation, Floor: b.Floor, First: first, Count: len(leaves)}, witness.RootOf(leaves))
 }
 
 // signed is what the batch's seal says beside its records; there is one.
@@ -76,7 +76,7 @@ func (by *Sealer) check(b *Batch, list []entry) error {
 	if by == nil {
 		return nil
 	}
-	if len(list) == 0 || by.Party.Name.Name != string(b.Agent) {
+	if len(list) == 0 || !by.Party.Seals(b.Agent) {
 		return transfer.Errorf(transfer.KindDenied, "an audit batch of %s has no records, or the seal of %s", b.Agent, by.Party.Name)
 	}
 	for i := range list {
@@ -84,7 +84,7 @@ func (by *Sealer) check(b *Batch, list []entry) error {
 			return transfer.Errorf(transfer.KindUsage, "record %s is sealed in a form that no log keeps", list[i].rec.name())
 		}
 	}
-	return by.Party.CheckSeal(b.Seal, b.signed(list), witness.RootOf(leavesOf(list)))
+	return by.Party.CheckSeal(b.Seal, b.Agent, b.signed(list), witness.RootOf(leavesOf(list)))
 }
 
 func leavesOf(list []entry) []tlog.Hash {

@@ -51,7 +51,7 @@ func (v *verifier) sealed(rec *Record, leaf tlog.Hash) {
 	case rec.Event == Sealed:
 		v.seal(rec)
 	case rec.Event == Bound && rec.Binding != nil:
-		p, err := rec.Binding.As(identity.Agent, s.roots)
+		p, err := rec.Binding.AsSealer(s.roots)
 		if err != nil {
 			v.report.add(v.i, "%v", err)
 			break
@@ -81,11 +81,11 @@ func (v *verifier) seal(rec *Record) {
 	case !ok || err != nil:
 		v.report.add(v.i, "it is no seal of the records before it")
 		return
-	case p == nil || p.Name.Name != string(seal.Agent):
+	case p == nil || !p.Seals(seal.Agent):
 		v.report.add(v.i, "whose key has sealed the records before it is not on record")
 		return
 	}
-	if err := p.CheckSeal(seal.Signature, seal.Batch, witness.RootOf(all)); err != nil {
+	if err := p.CheckSeal(seal.Signature, seal.Agent, seal.Batch, witness.RootOf(all)); err != nil {
 		v.report.add(v.i, "%v, or are not the ones that it has signed", err)
 		return
 	}

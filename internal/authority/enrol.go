@@ -116,6 +116,9 @@ func (a *Authority) fits(name identity.Name, role roles.Role) error {
 	if name.Network != a.about.Network {
 		return transfer.Errorf(transfer.KindUsage, "%s is not in the network %s", name, a.about.Network)
 	}
+	if transfer.AgentName(name.Name).Stream() && name.Role == identity.Agent {
+		return transfer.Errorf(transfer.KindUsage, "%s is the name of a pipe, which is never enrolled", name.Name)
+	}
 	want := identity.Role(role)
 	if ofUser(role) {
 		want = identity.User
@@ -364,12 +367,6 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	if err != nil {
 		return identity.Grant{}, err
 	}
-	before := a.state.names[name.String()]
-	if before != nil && before.keys != act.Keys {
-		if err := revokePipes(a, name, act.By); err != nil {
-			return identity.Grant{}, err
-		}
-	}
 	if !onRecord {
 		if err := a.do(act); err != nil {
 			return identity.Grant{}, err
@@ -442,13 +439,8 @@ func (a *Authority) Revoke(name identity.Name, by string) error {
 	if a.state.names[name.String()] == nil {
 		return transfer.Errorf(transfer.KindNotFound, "nothing was ever issued to %s", name)
 	}
-	if all := len(a.state.revocations(a.clock())) + 1 + len(pipesOf(a, name)); all > trust.MaxRevoked {
+	if all := len(a.state.revocations(a.clock())) + 1; all > trust.MaxRevoked {
 		return transfer.Errorf(transfer.KindTooLarge, "with those of %s %d keys would be revoked, and a trust document names %d", name, all, trust.MaxRevoked)
-	}
-	// The user last: after a crash in between, `ferry identity ls` still shows him as good, and
-	// revoking him again completes it.
-	if err := revokePipes(a, name, by); err != nil {
-		return err
 	}
 	return a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by})
 }
@@ -462,30 +454,6 @@ func NoteRemoval(a *Authority, manager, by string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.do(&Act{Act: actRemoved, Time: a.clock(), Name: name.String(), By: by})
-}
-
-// pipesOf are the agents of a user's pipes that have good keys: they are he. a.mu is held.
-func pipesOf(a *Authority, user identity.Name) (all []identity.Name) {
-	if user.Role != identity.User {
-		return nil
-	}
-	for n := range 256 {
-		pipe := identity.Name{Network: user.Network, Role: identity.Agent, Name: string(transfer.StreamAgentOf(user.String(), byte(n)))}
-		if has := a.state.names[pipe.String()]; has != nil && !a.state.isRevoked(has.keys) && a.clock().Before(has.until) {
-			all = append(all, pipe)
-		}
-	}
-	return all
-}
-
-// revokePipes takes back what the agents of a user's pipes have. a.mu is held.
-func revokePipes(a *Authority, user identity.Name, by string) error {
-	for _, pipe := range pipesOf(a, user) {
-		if err := a.do(&Act{Act: actRevoked, Time: a.clock(), Name: pipe.String(), By: by}); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Ended reports whether what a name was issued last has ended by itself: nothing has renewed it.

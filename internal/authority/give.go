@@ -8,8 +8,7 @@ import (
 )
 
 // enrols are the roles that the authority enrol gives. Every other role takes the authority admin: a queue
-// manager speaks in every name, and coordination and the authority decide for the network. So do the agents of
-// pipes, which speak for their user.
+// manager speaks in every name, and coordination and the authority decide for the network.
 var enrols = map[roles.Role]bool{roles.Agent: true, roles.User: true, roles.Member: true}
 
 // offices are the authorities that a name does not get from a giver without them, in any role: rules
@@ -79,7 +78,7 @@ func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 		return nil
 	case !has(transfer.AuthEnrol, at):
 		return noAuthority(by, transfer.AuthEnrol)
-	case !enrols[role] || at.Stream():
+	case !enrols[role]:
 		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority admin in the network, which %s as %s takes", by.Role, by.Name, name, role).
 			WithHint("an administrator can do it")
 	}

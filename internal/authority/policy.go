@@ -97,14 +97,7 @@ func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 func (a *Authority) May(who identity.Name, right transfer.Authority) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r, err := policy.Parse(a.policy)
-	if err != nil {
-		return err
-	}
-	if d := r.Decide(policy.Question{Who: a.principal(who), Right: right}); !d.Allowed {
-		return noAuthority(who, right)
-	}
-	return nil
+	return mayAt(a, who, right, "")
 }
 
 // principal is a name as rules know it. a.mu is held.

@@ -70,14 +70,12 @@ func (c Auditor) Log(ctx context.Context, size int64, log string) (*witness.Show
 	return witness.DecodeShown(ans.Witness)
 }
 
-// Witnesses asks the agents what they have seen of the audit log. Agents of commands' standard
-// input and output are not asked.
+// Witnesses asks the agents for their statements about the audit log.
 func (c Auditor) Witnesses(ctx context.Context) (*audit.Heard, error) {
 	h := &audit.Heard{Roots: c.Conn.Identity().Roots(), Now: c.Clock.Now()}
 	var names []transfer.AgentName
 	if err := c.Agents(ctx, func(a *wire.AgentStatus) error {
 		switch {
-		case a.Agent.Stream():
 		case a.Status == wire.AgentUnreachable || a.Status == wire.AgentStopped:
 			h.Silent = append(h.Silent, a.Agent)
 		default:

@@ -144,6 +144,9 @@ func (s *Service) askRegister(a *wire.Ask, ans *wire.Answer) error {
 	if err == nil && body.Beat.Agent.Token() != a.Principal {
 		err = transfer.Errorf(transfer.KindUsage, "%s registers another agent, %s", a.Principal, body.Beat.Agent)
 	}
+	if err == nil && body.Beat.Agent.Stream() {
+		err = transfer.Errorf(transfer.KindDenied, "%s is a pipe, and the registry has no pipes", a.Principal)
+	}
 	if err != nil {
 		return err
 	}

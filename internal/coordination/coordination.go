@@ -158,7 +158,7 @@ func (s *Service) rebuild() error {
 func (s *Service) fold(r *audit.Record) bool {
 	if r.Event == audit.Removed && r.Agent == audit.Coordination {
 		s.picture.Remove(r.Source)
-	} else if s.picture.Know(r.Agent) {
+	} else if !r.Agent.Stream() && s.picture.Know(r.Agent) {
 		s.learn()
 	}
 	return s.picture.Record(r)
@@ -226,27 +226,8 @@ func (s *Service) watch(ctx context.Context) {
 			return
 		}
 		roll.take(s.picture.Agents())
-		s.dismiss()
 		s.keepNotes()
 		t.Reset(lookEvery)
-	}
-}
-
-// dismissAfter is how long the agent of a command's standard input or output may be
-// silent before it is removed: as long as such a command keeps trying, unless told
-// otherwise.
-const dismissAfter = 10 * time.Minute
-
-// dismiss removes the agents of commands that were killed, which could not do it
-// themselves. One that was cut off is there again when it is heard of.
-func (s *Service) dismiss() {
-	for _, name := range s.picture.Silent(dismissAfter) {
-		if !name.Stream() {
-			continue
-		}
-		if err := s.remove(name, string(audit.Coordination)); err != nil {
-			s.quiet.Error("agent not removed", "agent", name, "error", err)
-		}
 	}
 }
 
@@ -418,6 +399,9 @@ func (s *Service) reported(m qmgr.Message) {
 			s.learn()
 		}
 		return
+	}
+	if err == nil && r.Beat.Agent.Stream() {
+		return // the registry has no pipes
 	}
 	if err == nil {
 		err = s.beat(r.Beat)

@@ -176,17 +176,17 @@ func (n *notary) cosigned(by bound, size int64, line []byte) error {
 	return nil
 }
 
-// sealer is whose key has an ID, as an agent.
+// sealer finds the key with an ID, which seals batches of an agent.
 func (n *notary) sealer(id string, agent transfer.AgentName) (bound, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	b, ok := n.bound[id]
-	return b, ok && b.Party.Name.Name == string(agent)
+	return b, ok && b.Party.Seals(agent)
 }
 
 // know takes a binding that is in the log.
 func (n *notary) know(index int64, b *witness.Binding) {
-	if p, err := b.As(identity.Agent, n.self.Roots()); err == nil {
+	if p, err := b.AsSealer(n.self.Roots()); err == nil {
 		n.mu.Lock()
 		n.bound[p.ID] = bound{b, audit.Sealer{Party: p, Index: index}}
 		n.mu.Unlock()
@@ -199,11 +199,11 @@ func (n *notary) bind(data []byte, token string) error {
 	if err != nil {
 		return err
 	}
-	p, err := b.As(identity.Agent, n.self.Roots())
+	p, err := b.AsSealer(n.self.Roots())
 	if err != nil {
 		return err
 	}
-	if p.Name.Token() != token {
+	if name, err := wire.AgentOf(token); err != nil || name.Token() != token || !p.Seals(name) {
 		return transfer.Errorf(transfer.KindDenied, "%s shows the audit key of %s", token, p.Name)
 	}
 	n.mu.Lock()

@@ -22,6 +22,35 @@ func Decoded[T any](values iter.Seq2[string, []byte], decode func(data []byte) (
 // Owned is what a duty keeps for a principal.
 type Owned interface{ Owner() string }
 
+// Room returns an error of KindTooLarge where one more thing of a kind is more than a principal's share of limit, as
+// CheckShare says. what is the word for the kind.
+func Room[T Owned](d *Desk, what, principal string, limit int, all iter.Seq2[T, error]) error {
+	own, others := 0, 0
+	for v, err := range all {
+		switch {
+		case err != nil:
+			return err
+		case v.Owner() == principal:
+			own++
+		default:
+			others++
+		}
+	}
+	return CheckShare(d, what, principal, own+1, others, limit)
+}
+
+// CheckShare returns an error of KindTooLarge where a principal would have own things of a kind, and that is more than its
+// share of the agent's limit: half of those that the other principals leave, rounded up. No principal alone can take all of
+// them, and all together have no more than the limit.
+func CheckShare(d *Desk, what, principal string, own, others, limit int) error {
+	share := (limit - others + 1) / 2
+	if own <= share {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindTooLarge, "%s would have %d %ss at agent %s; its share is %d, half of those that other users leave of %d",
+		principal, own, what, d.Agent, share, limit).WithHint("remove one, or wait until one ends")
+}
+
 // Visible are those that somebody may know of.
 func Visible[T Owned](d *Desk, who Caller, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {

@@ -2,6 +2,7 @@ package duty
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"testing"
@@ -75,6 +76,42 @@ func TestFind(t *testing.T) {
 		t.Errorf("where the rules cannot be read: %v", err)
 	}
 	if _, err := Find(desk(), Caller{Principal: "ann"}, "job", "000021", things(errBroken, two)); err != errBroken {
+		t.Errorf("where not all can be read: %v", err)
+	}
+}
+
+// No user takes all that an agent may have, and all users together have no more.
+func TestShares(t *testing.T) {
+	const limit = 1000
+	var all []thing
+	for n, share := range []int{500, 250, 125, 63, 31, 16} {
+		owner := string(rune('a' + n))
+		for own := range limit {
+			err := Room(desk(), "monitor", owner, limit, things(nil, all...))
+			if own < share && err != nil {
+				t.Fatalf("number %d of user %s: %v", own+1, owner, err)
+			}
+			if own < share {
+				all = append(all, thing{owner: owner})
+				continue
+			}
+			if transfer.KindOf(err) != transfer.KindTooLarge {
+				t.Errorf("number %d of user %s: %v", own+1, owner, err)
+			}
+			break
+		}
+	}
+	for n := range limit + 1 {
+		owner := fmt.Sprintf("user %d", n)
+		err := Room(desk(), "monitor", owner, limit, things(nil, all...))
+		if (err == nil) != (len(all) < limit) {
+			t.Fatalf("%s, with %d of others: %v", owner, len(all), err)
+		}
+		if err == nil {
+			all = append(all, thing{owner: owner})
+		}
+	}
+	if err := Room(desk(), "monitor", "ann", limit, things(errBroken)); err != errBroken {
 		t.Errorf("where not all can be read: %v", err)
 	}
 }

@@ -33,6 +33,7 @@ type ask struct {
 
 	Policy    json.RawMessage `json:"policy,omitempty"`
 	Questions []Question      `json:"questions,omitempty"`
+	Pipe      *authority.Pipe `json:"pipe,omitempty"`
 }
 
 // A Question is whether a principal may do something, as access.Question.
@@ -60,6 +61,7 @@ const (
 	opTrust      op = "trust"      // the document that the asker keeps: agents, coordination and queue managers have the rules in it
 	opRules      op = "rules"      // the rules document; takes the authority audit or admin
 	opTest       op = "test"       // Questions; those about others take the same
+	opPipe       op = "pipe"       // a ticket for Pipe; of a user, where the rules allow the request
 	opEnrol      op = "enrol"      // Name as Role with Wish; takes the authority enrol, as the others below
 	opToken      op = "token"      // a token for Name as Role
 	opDrop       op = "drop"       // no token Which any more
@@ -77,6 +79,7 @@ type reply struct {
 	Error      *transfer.Error       `json:"error,omitempty"`
 	Grant      *answer               `json:"grant,omitempty"`
 	Token      string                `json:"token,omitempty"`
+	Ticket     *identity.JWTs        `json:"ticket,omitempty"`
 	Trust      []byte                `json:"trust,omitempty"`
 	Decisions  []Decision            `json:"decisions,omitempty"`
 	Dropped    int                   `json:"dropped,omitempty"`
@@ -173,6 +176,9 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	case opTrust:
 		r.Trust, err = d.document(who)
 		return r, err
+	case opPipe:
+		r.Ticket, err = ticket(a, who, q.Pipe)
+		return r, err
 	case opRules:
 		if err = d.maySeeRules(who); err == nil {
 			r.Trust, err = a.Trust(trust.Rules)
@@ -200,11 +206,7 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Wish) && !authority.Ended(a, name) {
 			return r, transfer.Errorf(transfer.KindConflict, "%s is enrolled already, with other keys", name)
 		}
-		least := wire.UnreachableAfter
-		if ownPipe(who, &q) {
-			least = 24 * time.Hour // there are others
-		}
-		if age, ok := a.Age(name); q.Anew && ok && age < least && !a.Has(name, q.Wish) {
+		if age, ok := a.Age(name); q.Anew && ok && age < wire.UnreachableAfter && !a.Has(name, q.Wish) {
 			return r, transfer.Errorf(transfer.KindBusy, "%s was enrolled %s ago with other keys, and may be about to start", name, age.Round(time.Second))
 		}
 		changes := a.Role(name) != "" && !a.Has(name, q.Wish) || name.Role == identity.User
@@ -247,8 +249,8 @@ func (d *Desk) do(token string, body []byte) (r reply, err error) {
 	return r, err
 }
 
-// document is the newest document of the form that the asker keeps. Users have no rules in it, and neither have the
-// agents of their pipes.
+// document is the newest document of the form that the asker keeps. The form of users and of their
+// pipes is without the rules.
 func (d *Desk) document(who identity.Name) ([]byte, error) {
 	if who.Role == identity.User || who.Role == identity.Agent && transfer.AgentName(who.Name).Stream() {
 		return d.Authority.Trust(trust.Keys)
@@ -332,9 +334,6 @@ func (d *Desk) may(who, name identity.Name, q *ask) error {
 	a := d.Authority
 	switch q.Op {
 	case opEnrol:
-		if a.Role(who) != "" && ownPipe(who, q) {
-			return nil
-		}
 		return authority.MayGive(a, who, name, q.Role, q.Wish)
 	case opToken:
 		return authority.MayGive(a, who, name, q.Role, authority.Wish{})
@@ -350,26 +349,15 @@ func (d *Desk) may(who, name identity.Name, q *ask) error {
 // is it says itself, and that does no more than have renewed what its keys were signed for.
 func asks(network, token string, q *ask) (who identity.Name, err error) {
 	if token != wire.Manager || q.Op != opRenew && q.Op != opTrust {
-		return identity.OfToken(network, token)
+		if who, err = identity.OfToken(network, token); err == nil && transfer.AgentName(who.Name).Stream() && q.Op != opTrust {
+			err = transfer.Errorf(transfer.KindDenied, "%s is a pipe, and asks the authority for the trust document alone", who.Name)
+		}
+		return who, err
 	}
 	if who, err = identity.Parse(q.Name); err == nil && (who.Role != identity.Manager || who.Network != network) {
 		err = transfer.Errorf(transfer.KindDenied, "%s is no queue manager of the network %s", who, network)
 	}
 	return who, err
-}
-
-// ownPipe reports whether a user asks for an identity of those that his own pipes have.
-func ownPipe(who identity.Name, q *ask) bool {
-	name, err := identity.Parse(q.Name)
-	if err != nil || who.Role != identity.User || q.Op != opEnrol || q.Role != roles.Agent || name.Role != identity.Agent {
-		return false
-	}
-	for n := range 256 {
-		if name.Name == string(transfer.StreamAgentOf(who.String(), byte(n))) {
-			return true
-		}
-	}
-	return false
 }
 
 func grantAnswer(g identity.Grant) *answer {

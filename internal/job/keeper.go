@@ -72,6 +72,9 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 		}
 		return nil, err
 	}
+	if err := k.share(d, who.Principal, len(p.To)); err != nil {
+		return nil, err
+	}
 	if err := d.tidy(now, len(p.To), k.kept); err != nil {
 		return nil, err
 	}
@@ -107,6 +110,34 @@ func (k *keeper) note(t *ledger.Tx, j *Job, r audit.Record) error {
 	return k.Note(t, r)
 }
 
+// share returns an error where one more job of a principal, with so many destinations, is more than its share.
+func (k *keeper) share(d drawer, principal string, destinations int) error {
+	all, err := d.unfinished()
+	if err != nil {
+		return err
+	}
+	jobs, parts := 1, destinations
+	othersJobs, othersParts := 0, 0
+	for _, id := range all {
+		j, err := d.get(id)
+		if err != nil {
+			return err
+		}
+		if j == nil {
+			continue
+		}
+		if j.Principal == principal {
+			jobs, parts = jobs+1, parts+j.Children
+		} else {
+			othersJobs, othersParts = othersJobs+1, othersParts+j.Children
+		}
+	}
+	if err := duty.CheckShare(&k.Desk, "job", principal, jobs, othersJobs, maxJobs); err != nil {
+		return err
+	}
+	return duty.CheckShare(&k.Desk, "job destination", principal, parts, othersParts, k.kept)
+}
+
 // tidy forgets the jobs that ended long ago, and those that must make room for one more with so many children; 0: for none.
 func (d drawer) tidy(now time.Time, children, most int) error {
 	jobs, kept := 0, children
@@ -131,10 +162,6 @@ func (d drawer) tidy(now time.Time, children, most int) error {
 			return err
 		}
 		jobs, kept = jobs-1, kept-j.Children
-	}
-	if jobs > maxJobs || kept > most {
-		return transfer.Errorf(transfer.KindTooLarge, "the agent's jobs that have not ended have %d destinations, with these; its limits are %d jobs and %d destinations", kept, maxJobs, most).
-			WithHint("`ferry job ls` lists them; try again when some have ended")
 	}
 	return nil
 }

@@ -354,7 +354,7 @@ func TestClockPutBack(t *testing.T) {
 func TestRoom(t *testing.T) {
 	w := newWorld(t)
 	const children = childPage + 1
-	w.k.kept = 3 * children
+	w.k.kept = 4*children - 1
 	var names []string
 	for n := range children {
 		names = append(names, fmt.Sprintf("D%d", n))
@@ -372,14 +372,19 @@ func TestRoom(t *testing.T) {
 	if s := next.(*Shown); err != nil || s.More || len(s.Of) != 1 || s.Of[0].N != children || s.Request != nil {
 		t.Errorf("the second page is %+v: %v", s, err)
 	}
-	for range 3 {
-		w.make(sample(w.Clock.At, names...))
+	for _, who := range []string{"ann", "bob", "carl"} {
+		if _, err := w.command(who, CommandPut, sample(w.Clock.At, names...)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, err := w.k.show(duty.Caller{Principal: "ann"}, wire.Marshal(Named{ID: first.ID.String()})); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the one that has ended is kept: %v", err)
 	}
-	if _, err := w.command("ann", CommandPut, sample(w.Clock.At, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindTooLarge {
-		t.Errorf("one too many is taken: %v", err)
+	if _, err := w.command("dave", CommandPut, sample(w.Clock.At, "BETA", "CHI")); err != nil {
+		t.Errorf("within the share of dave: %v", err)
+	}
+	if _, err := w.command("dave", CommandPut, sample(w.Clock.At, names...)); transfer.KindOf(err) != transfer.KindTooLarge {
+		t.Errorf("more than the share of dave is taken: %v", err)
 	}
 }
 

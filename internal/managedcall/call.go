@@ -152,13 +152,13 @@ func (d drawer) get(id transfer.ID) (*Call, error) {
 	return decode(data)
 }
 
-// put writes a call, and whether it has ended.
+// put writes a call. One that has not ended has the key "a/" and its ID beside it, with its principal.
 func (d drawer) put(c *Call) (err error) {
 	active := "a/" + c.ID.String()
 	if c.State.Final() {
 		err = d.Delete(active)
 	} else {
-		err = d.Put(active, []byte{version})
+		err = d.Put(active, append([]byte{version}, c.Principal...))
 	}
 	if err != nil {
 		return err
@@ -199,8 +199,19 @@ func (d drawer) unfinished() (all []*Call, err error) {
 	return all, nil
 }
 
-// tidy makes room for one more call: the oldest of those that have ended give way.
-func (d drawer) tidy() error {
+// tidy makes room for one more call of a principal: the oldest of those that have ended give way.
+func (k *keeper) tidy(d drawer, principal string) error {
+	own, others := 1, 0
+	for _, of := range d.All("a/", "") {
+		if len(of) > 0 && string(of[1:]) == principal {
+			own++
+		} else {
+			others++
+		}
+	}
+	if err := duty.CheckShare(&k.Desk, "call", principal, own, others, maxCalls); err != nil {
+		return err
+	}
 	var all []string // the oldest IDs first
 	for key := range d.All("c/", "") {
 		all = append(all, key)
@@ -218,9 +229,5 @@ func (d drawer) tidy() error {
 		}
 		over--
 	}
-	if over <= 0 {
-		return nil
-	}
-	return transfer.Errorf(transfer.KindTooLarge, "%d programs run or wait for their turn at this agent, its limit", maxCalls).
-		WithHint("`ferry call ls` lists them; try again when some have ended")
+	return nil
 }

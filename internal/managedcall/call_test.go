@@ -433,8 +433,10 @@ func TestKeepsSome(t *testing.T) {
 		hold := make(chan struct{})
 		w.run = func(context.Context, string) (program.Result, error) { <-hold; return program.Result{}, nil }
 		defer close(hold)
-		for range maxCalls - 1 {
-			w.make(transfer.Program{Name: "load"})
+		for n := range maxCalls - 1 {
+			if _, err := w.command(fmt.Sprintf("user%d", n), CommandRun, sample(transfer.Program{Name: "load"})); err != nil {
+				t.Fatal(err)
+			}
 		}
 		w.show(first.ID)
 		w.make(transfer.Program{Name: "load"})
@@ -446,7 +448,7 @@ func TestKeepsSome(t *testing.T) {
 		}
 		listed, page := 0, Page{}
 		for more := true; more; {
-			l, err := w.k.list(duty.Caller{Principal: "ann"}, wire.Marshal(page))
+			l, err := w.k.list(duty.Caller{Principal: "operator"}, wire.Marshal(page))
 			if err != nil {
 				t.Fatal(err)
 			}

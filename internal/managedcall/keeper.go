@@ -84,7 +84,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 		}
 		return nil, err
 	}
-	if err := d.tidy(); err != nil {
+	if err := k.tidy(d, who.Principal); err != nil {
 		return nil, err
 	}
 	c := &Call{V: version, ID: p.ID, Principal: who.Principal, Originator: who.Originator, Made: k.Clock.Now().UTC(), Agent: k.Agent, Program: p.Program,

@@ -220,7 +220,7 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 	if err != nil {
 		return 0, o, err
 	}
-	s := storing{queues: l.t.queues, in: in, to: to, of: o, path: filepath.Join(l.t.dir, in.Stage),
+	s := storing{queues: l.t.writers(l.cfg.Principal), in: in, to: to, of: o, path: filepath.Join(l.t.dir, in.Stage),
 		item: wire.QueueItem{Queue: to.Queue, Transfer: l.cfg.Transfer, Item: o.Item}}
 	defer s.close()
 	have, err := s.receipt()

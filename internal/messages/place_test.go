@@ -34,7 +34,7 @@ func (j *journal) Again(items []uint64) error           { j.again = append(j.aga
 
 func land(t *testing.T, q *queues, dir string, j *journal, dest transfer.Path) place.Landing {
 	t.Helper()
-	target := NewTarget(q, dir)
+	target := NewTarget(q.writer, dir)
 	res, err := target.Resolve(transfer.Location{Place: transfer.Queues, Path: dest}, false, nil)
 	must(t, err)
 	return target.Land(place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Dest: transfer.Location{Place: transfer.Queues, Path: dest}, Resolution: res}})
@@ -247,7 +247,7 @@ func pickOf(t *testing.T, q *queues, source, picked transfer.Path) transfer.Item
 	t.Helper()
 	var all []transfer.Item
 	args := []place.Argument{{Source: transfer.Location{Place: transfer.Queues, Path: source}, Picked: picked}}
-	_, err := NewSource(q).Walk(t.Context(), place.WalkRequest{Args: args}, func(it transfer.Item) error { all = append(all, it); return nil })
+	_, err := NewSource(q.reader).Walk(t.Context(), place.WalkRequest{Args: args}, func(it transfer.Item) error { all = append(all, it); return nil })
 	must(t, err)
 	if len(all) != 1 {
 		t.Fatalf("there are %d items", len(all))
@@ -300,7 +300,7 @@ func TestMessagesBecomeAFile(t *testing.T) {
 	}
 	it := pick(t, q, "queue:ORDERS?delimiter=%7C")
 	q.put("", "later", 0, false)
-	s := NewSource(q)
+	s := NewSource(q.reader)
 	f, err := s.Files(transfer.Location{}).Open(it.Reads(), false)
 	must(t, err)
 	got, err := io.ReadAll(f)
@@ -325,7 +325,7 @@ func TestMessagesAfterOne(t *testing.T) {
 	for _, s := range []string{"a", "b", "c", "d"} {
 		q.put("", s, 0, false)
 	}
-	s := NewSource(q)
+	s := NewSource(q.reader)
 	w, err := s.Watch(t.Context(), Address{Queue: "ORDERS"})
 	must(t, err)
 	a, err := w.New(t.Context(), 2)
@@ -370,7 +370,7 @@ func TestSomebodyElseTakes(t *testing.T) {
 	for _, s := range []string{"a", "b", "c"} {
 		q.put("", s, 0, false)
 	}
-	it, s := pick(t, q, "queue:ORDERS"), NewSource(q)
+	it, s := pick(t, q, "queue:ORDERS"), NewSource(q.reader)
 	f, err := s.Files(transfer.Location{}).Open(it.Reads(), false)
 	must(t, err)
 	must(t, q.Take(t.Context(), wire.QueueSpan{Queue: "ORDERS", Last: 1}))
@@ -390,7 +390,7 @@ func TestGroups(t *testing.T) {
 		t.Errorf("%+v", it)
 	}
 	q.put("g", "2", 2, true)
-	it, s := pick(t, q, "queue:ORDERS?group=g"), NewSource(q)
+	it, s := pick(t, q, "queue:ORDERS?group=g"), NewSource(q.reader)
 	f, err := s.Files(transfer.Location{}).Open(it.Reads(), false)
 	must(t, err)
 	if got, err := io.ReadAll(f); err != nil || string(got) != "12" {
@@ -410,7 +410,7 @@ func TestGroups(t *testing.T) {
 // The first complete group is picked once: a restart and what takes the messages mean that one, whatever is
 // complete by then.
 func TestFirstCompleteGroup(t *testing.T) {
-	q, s := newQueues(), NewSource(newQueues())
+	q, s := newQueues(), NewSource(newQueues().reader)
 	s.queues = q
 	if it := pick(t, q, "queue:ORDERS?group=*"); it.Err == nil || it.Err.Kind != transfer.KindMissing {
 		t.Errorf("%+v", it)
@@ -454,7 +454,7 @@ func TestGoesBack(t *testing.T) {
 		for n := range 2 * marksMost {
 			q.put("", strings.Repeat(string(rune('a'+n%26)), n%9), 0, false)
 		}
-		f, err := NewSource(q).Files(transfer.Location{}).Open(path, false)
+		f, err := NewSource(q.reader).Files(transfer.Location{}).Open(path, false)
 		must(t, err)
 		want, err := io.ReadAll(f)
 		must(t, err)

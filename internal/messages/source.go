@@ -40,8 +40,9 @@ const versionFormat = 1
 
 // A Source is the messages of queues as files: each source is one file.
 type Source struct {
-	queues Reader
-	may    place.Permit
+	readers func(principal string) Reader
+	queues  Reader // for the principal of As
+	may     place.Permit
 }
 
 var (
@@ -53,11 +54,18 @@ var (
 	_ place.Releaser = (*Source)(nil)
 )
 
-// NewSource makes a place of queues.
-func NewSource(queues Reader) *Source { return &Source{queues: queues} }
+// NewSource makes a place of queues. readers gives them for a principal, or for the agent itself: "".
+func NewSource(readers func(principal string) Reader) *Source {
+	return &Source{readers: readers, queues: readers("")}
+}
 
 // For is the place as a principal may use it.
-func (s *Source) For(_ transfer.Place, may place.Permit) place.Source { return &Source{s.queues, may} }
+func (s *Source) For(_ transfer.Place, may place.Permit) place.Source {
+	return &Source{s.readers, s.queues, may}
+}
+
+// As is the place with errands in the name of a principal, by its token.
+func (s *Source) As(principal string) *Source { return &Source{s.readers, s.readers(principal), s.may} }
 
 // Expands says that the messages of a queue are one file, of its name.
 func (s *Source) Expands(transfer.Location) (several, unnamed bool) { return false, false }

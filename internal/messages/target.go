@@ -38,14 +38,18 @@ func Limits() []string {
 // A Target is queues as a place where files land: each becomes a message, or the messages of a
 // group. What arrives is kept in a directory until all of it is there, and then stored.
 type Target struct {
-	queues Writer
-	dir    string
+	writers func(principal string) Writer
+	queues  Writer // for the agent itself
+	dir     string
 }
 
 var _ place.Target = (*Target)(nil)
 
-// NewTarget makes a place of queues. dir is the agent's own; it is made when it is needed.
-func NewTarget(queues Writer, dir string) *Target { return &Target{queues, dir} }
+// NewTarget makes a place of queues. writers gives them for a principal, or for the agent itself: "". dir is the agent's
+// own; it is made when it is needed.
+func NewTarget(writers func(principal string) Writer, dir string) *Target {
+	return &Target{writers, writers(""), dir}
+}
 
 // destOf reads a DEST.
 func destOf(dest transfer.Location) (Address, error) {

@@ -84,7 +84,7 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	case there:
 		err = m.mayChange(who, &old)
 	default:
-		err = m.room(drawer)
+		err = duty.Room(&m.Desk, "monitor", who.Principal, maxMonitors, duty.Decoded(drawer.All("d/", ""), decodeRecord))
 	}
 	if err != nil {
 		return nil, err
@@ -111,14 +111,6 @@ func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
 	}
 	place, _ := m.FS.Place().For(transfer.Files, m.Permit(who.Principal)).(localfs.Local)
 	return place.MayScan(d.Dir.Path)
-}
-
-// room is an error where the agent has as many monitors as it may.
-func (m *monitors) room(d ledger.Drawer) error {
-	if n := d.Count("d/"); n >= maxMonitors {
-		return transfer.Errorf(transfer.KindTooLarge, "agent %s has %d monitors, its limit", m.Agent, n)
-	}
-	return nil
 }
 
 // keep writes a monitor down as it is from now on, and the audit record of that.

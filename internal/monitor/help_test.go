@@ -125,7 +125,7 @@ func (b *bench) start() {
 	l, err := ledger.Open(b.dir, ledger.Options{Clock: clock.System, Store: b.fault, Files: faulty.NewMemoryFiles()})
 	b.must(err)
 	b.ledger = l
-	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Queues: messages.NewSource(b.queue), Status: b.status, Offer: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
+	b.m = newMonitors(duty.Desk{Agent: "ALPHA", Ledger: l, FS: b.fs, Queues: messages.NewSource(func(string) messages.Reader { return b.queue }), Status: b.status, Offer: b.submit, Clock: clock.System, Log: slog.New(slog.DiscardHandler),
 		Permit: func(string) place.Permit {
 			b.mu.Lock()
 			looks, permit := b.looks, b.permit

@@ -58,6 +58,17 @@ type record struct {
 	Generation uint64 `json:"generation"`
 }
 
+// Owner is the principal in whose name the monitor submits.
+func (r *record) Owner() string { return r.Principal }
+
+func decodeRecord(data []byte) (*record, error) {
+	var r record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "a definition in the ledger of the monitors cannot be read: %w", err)
+	}
+	return &r, nil
+}
+
 // A Status is what a monitor has done.
 type Status struct {
 	Triggers  uint64    `json:"triggers"`  // in all; it numbers them

@@ -73,7 +73,7 @@ func (p *poll) look() error {
 	if err != nil {
 		return err
 	}
-	from, _ := p.Queues.For(transfer.Queues, p.Permit(p.rec.Principal)).(*messages.Source)
+	from, _ := p.Queues.As(p.rec.Principal).For(transfer.Queues, p.Permit(p.rec.Principal)).(*messages.Source)
 	w, err := from.Watch(p.ctx, of)
 	if err != nil {
 		return err

@@ -109,9 +109,9 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	return b.asks(ctx, qmgr.ConnConfig{Server: b.server})
 }
 
-// A Caller is how a stream's agent, and its user, connect to a network.
+// A Caller is the user of a stream in a network, and how the stream's agent connects to it.
 type Caller struct {
-	User  qmgr.ConnConfig
+	User  *qmgr.Conn // which the Box closes
 	Agent qmgr.ConnConfig
 	Name  transfer.AgentName // of the agent
 }
@@ -119,12 +119,10 @@ type Caller struct {
 // Join starts the agent of a stream on a network. Leave ends it.
 func (b *Box) Join(ctx context.Context, s *agent.Streams, as Caller) (*agent.Agent, error) {
 	c, name := &b.cfg, as.Name
+	b.user, b.conns = as.User, append(b.conns, as.User)
 	configs := []agent.Config{{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.Home}, Version: c.Version, Log: c.Log, Streams: s,
 		MaxSource: 1, MaxDestination: 1, Direct: agent.Direct{Mode: wire.DirectTLS, Listen: "none"}}}
 	if err := c.Share(configs, false); err != nil {
-		return nil, err
-	}
-	if err := b.asks(ctx, as.User); err != nil {
 		return nil, err
 	}
 	return b.start(ctx, configs[0], as.Agent)
@@ -192,8 +190,8 @@ func (b *Box) Keep() error {
 // leaveWait is how long Leave waits for coordination to receipt the audit records.
 const leaveWait = 5 * time.Second
 
-// Leave ends an agent that has joined a network and takes it out of the registry, once
-// coordination has its audit records; it gives how many of them coordination does not have.
+// Leave ends an agent that has joined a network, once coordination has its audit records; it gives how many of them
+// coordination does not have.
 func (b *Box) Leave(a *agent.Agent) (left int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), leaveWait)
 	defer cancel()
@@ -206,11 +204,6 @@ func (b *Box) Leave(a *agent.Agent) (left int64) {
 	b.stopped = true
 	left = a.OutboxLeft()
 	b.kept = left == 0
-	c := b.Client(client.Me())
-	c.Timeout = time.Second
-	for transfer.KindOf(c.RemoveAgent(ctx, a.Name())) == transfer.KindAlive && ctx.Err() == nil { // coordination has yet to hear that it has stopped
-		time.Sleep(50 * time.Millisecond)
-	}
 	return left
 }
 

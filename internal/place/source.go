@@ -4,7 +4,7 @@
 //
 // A place is a Source, a Target, or both. What only some places can do is an interface
 // of its own, which a place or one of its files may have: Rewinder, Seeker, Deleter,
-// Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter.
+// Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter, Actor.
 //
 // What a place has to remember is bytes to all others: a transfer.Version tells one
 // state of a source from another, a point says how far a file is safe, an intent is

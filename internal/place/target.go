@@ -46,6 +46,8 @@ type LandConfig struct {
 	Patience time.Duration
 	Journal  Journal
 	May      Permit // what whoever has submitted the transfer may do here
+	// Principal is the token of the transfer's principal.
+	Principal string
 	// Preserve gives new directories the permissions of their sources, as far as the place allows;
 	// otherwise they have those that the place gives to new directories.
 	Preserve bool

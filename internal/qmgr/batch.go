@@ -164,7 +164,8 @@ func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.Ra
 	}
 	author := wire.LastToken(x.Subject)
 	if f.places.guard != nil {
-		if err := f.places.proves(proofs, author, from, placeProof); err != nil {
+		var err error
+		if author, err = f.places.proves(proofs, author, from, placeProof); err != nil {
 			return err
 		}
 	}

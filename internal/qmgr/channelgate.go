@@ -86,14 +86,14 @@ func (c *Channels) open() error {
 			if err != nil {
 				return gate.Caller{}, err
 			}
-			role, err := fits(name, token, c.s.account.Load())
+			shown, err := caller(name, token, c.s.account.Load())
 			if err == nil {
 				err = c.places.spells(name.Name)
 			}
-			if err == nil && role != roles.Channel {
+			if err == nil && roles.Role(shown.Role) != roles.Channel {
 				err = transfer.Errorf(transfer.KindDenied, "%s shows a JWT that is not for channels", name)
 			}
-			return gate.Caller{Token: name.Name, Role: string(role), Passage: newPassage(c.places, name.Name)}, err
+			return gate.Caller{Token: name.Name, Role: shown.Role, Passage: newPassage(c.places, name.Name)}, err
 		},
 		Peers: &gate.Peers{Over: packed, Linked: c.places.linked, Sign: func(nonce string) string {
 			sig, err := c.key.Sign([]byte(nonce))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/authority"
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
@@ -126,11 +127,11 @@ func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	if r := ask("TWO", good); r.Error != nil || r.Stored != 2 {
 		t.Errorf("a batch with its proofs is refused: %+v", r)
 	}
-	pipe := batch{V: 1, Messages: []forwarded{{Subject: wire.EventSubject(transfer.StreamAgentOf("bob", 1))}}, Proofs: good.Proofs}
+	pipe := batch{V: 1, Messages: []forwarded{{Subject: wire.EventSubject(transfer.StreamAgentOf(bob.Name().String(), transfer.ID{15: 1}))}}, Proofs: good.Proofs}
 	if r := ask("TWO", pipe); r.Error != nil || r.Stored != 1 {
 		t.Errorf("a message of a pipe of bob is refused: %+v", r)
 	}
-	pipe.Messages[0].Subject = wire.EventSubject(transfer.StreamAgentOf("eve", 1))
+	pipe.Messages[0].Subject = wire.EventSubject(transfer.StreamAgentOf(eve.Name().String(), transfer.ID{15: 1}))
 	if r := ask("TWO", pipe); r.Error == nil || r.Stored != 0 {
 		t.Error("a message of a pipe of eve is handed on with bob's proof")
 	}
@@ -218,11 +219,28 @@ func TestPlacesAreSigned(t *testing.T) {
 	}
 	take(good, false) // TWO has the statement of before, and plays it again
 	take(placedAt(t, bob, "TWO", now), true)
-	if at := p.where(string(transfer.StreamAgentOf("bob", 7))); at != "TWO" {
+	pipe := func(user identity.Name) string {
+		return transfer.StreamAgentOf(user.String(), transfer.ID{15: 7}).Token()
+	}
+	if at := p.where(pipe(bob.Name())); at != "TWO" {
 		t.Errorf("a pipe of bob is at %q", at)
 	}
-	if at := p.where(string(transfer.StreamAgentOf("eve", 7))); at != "" {
+	if at := p.where(pipe(identity.Name{Network: a.Network(), Role: identity.User, Name: "eve"})); at != "" {
 		t.Errorf("a pipe of eve is at %q", at)
+	}
+	take(placedAt(t, bob, "ONE", now), true)
+	take(placedAt(t, bob, "THREE", now.Add(time.Second)), true) // another command of bob
+	if at, of := p.where(pipe(bob.Name())), p.where("bob"); at != "ONE" || of != "THREE" {
+		t.Errorf("a pipe of bob is at %s, and bob at %s", at, of)
+	}
+	ticket, err := authority.Ticket(a, bob.Name(), authority.Pipe{Transfer: transfer.ID{6: 0x70, 8: 0x80, 15: 1}, Peer: "ALPHA", Right: transfer.AuthDest})
+	must(t, err)
+	shown, err := bob.SignPlace(identity.Place{At: "FOUR", Made: now.UnixMilli(), JWT: ticket.User})
+	must(t, err)
+	data, err := json.Marshal(shown)
+	must(t, err)
+	if _, _, err := p.take(data); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a place with the ticket of a pipe: %v", err)
 	}
 	gamma := authoritytest.Identity(t, a, identity.Agent, "GAMMA", roles.Agent)
 	take(placedAt(t, gamma, "TWO", now), true)

@@ -4,9 +4,11 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/authority"
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
 )
 
 // movedWithin is how long messages may take to find an agent that has moved, on a host that is busy.
@@ -145,4 +147,26 @@ func TestChannelsInARow(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A pipe is where its user is: it hears its peer through a channel, and the peer hears it.
+func TestAPipeBehindAChannel(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	hub := linked(t, a, "HUB")
+	one := linked(t, a, "ONE", to(hub))
+	running(t, one)
+	alpha := as(t, a, hub, "ALPHA")
+	bob, id := authoritytest.Identity(t, a, identity.User, "bob", roles.User), transfer.ID{6: 0x70, 8: 0x80, 15: 1}
+	ticket, err := authority.Ticket(a, bob.Name(), authority.Pipe{Transfer: id, Peer: "ALPHA", Right: transfer.AuthDest})
+	must(t, err)
+	self := transfer.StreamAgentOf(bob.Name().String(), id).Token()
+	pipe := connect(t, ConnConfig{URL: one.URL(), Identity: bob, Self: self, Ticket: func() identity.JWTs { return ticket }})
+	got, answers := hears(t, pipe, "ferry.reply."+self+".*"), hears(t, alpha, "ferry.reply.ALPHA.*")
+	reaches(t, alpha, "ferry.reply."+self+".ALPHA", got)
+	reaches(t, pipe, "ferry.reply.ALPHA."+self, answers)
+	carol := authoritytest.Identity(t, a, identity.User, "carol", roles.Operator)
+	commands, _ := consume(t, pipe, Commands(transfer.AgentName(self)))
+	enqueue(t, connect(t, ConnConfig{URL: hub.URL(), Identity: carol}), "ferry.command."+self+".carol", "x")
+	receive(t, "a command of another user", commands)
 }

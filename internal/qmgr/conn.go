@@ -41,8 +41,11 @@ type ConnConfig struct {
 	// Identity is who connects, where the queue manager has a Guard: it takes the place of
 	// TLS, and of Self where it is not a queue manager's.
 	Identity *identity.Identity
-	Timeout  time.Duration // how long Connect tries; default 5 s, and a minute to Server; negative for ever
-	Log      *slog.Logger  // default: nothing is logged
+	// Ticket gives the JWTs that Identity shows in place of its own; nil: it shows its own. They are signed for the
+	// token Self: Identity is a user, and Self a pipe of that user.
+	Ticket  func() identity.JWTs
+	Timeout time.Duration // how long Connect tries; default 5 s, and a minute to Server; negative for ever
+	Log     *slog.Logger  // default: nothing is logged
 
 	// Asks is of who carries no data, as is an Identity that has no part in it: messages of both
 	// kinds go over one connection.
@@ -113,7 +116,7 @@ type changes struct {
 func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	cfg.Name = cmp.Or(cfg.Name, "ferry")
 	if i := cfg.Identity; i != nil {
-		if i.Name().Role != identity.Manager || cfg.Self == "" { // which may speak as anybody
+		if cfg.Ticket == nil && (i.Name().Role != identity.Manager || cfg.Self == "") { // a queue manager may speak as others
 			cfg.Self = i.Name().Token()
 		}
 		cfg.TLS = i.Client(identity.OneOf(i.Name().Network, identity.Manager))
@@ -140,7 +143,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	c.ctx, c.end = context.WithCancel(context.Background())
 	c.control, c.data = newLink(c, roleControl), newLink(c, roleData)
 	c.bulk.link = newLink(c, roleBulk)
-	if i := cfg.Identity; cfg.Asks || i != nil && i.JWTs().Data == "" {
+	if cfg.Asks || cfg.Identity != nil && cfg.jwts().Data == "" {
 		c.data = c.control
 	}
 	c.keeper = library{js: c.control.js, ackWait: cfg.times.ackWait}
@@ -175,6 +178,14 @@ func (c *Conn) LocalHost() string {
 		}
 	}
 	return "127.0.0.1"
+}
+
+// jwts are the JWTs that the queue manager is shown.
+func (cfg *ConnConfig) jwts() identity.JWTs {
+	if cfg.Ticket != nil {
+		return cfg.Ticket()
+	}
+	return cfg.Identity.JWTs()
 }
 
 // background runs f in a goroutine that Close waits for.

@@ -103,6 +103,9 @@ func queueNamed(durable string) (q Queue, ok bool) {
 func (e *errand) allowed(asker string) bool {
 	_, err := wire.AgentOf(asker)
 	agent := err == nil && asker == strings.ToUpper(asker)
+	if agent && transfer.AgentName(asker).Stream() {
+		return e.ofPipe(asker)
+	}
 	switch e.Op {
 	case opEnsure, opMembers, opPlace:
 		return true
@@ -126,6 +129,17 @@ func (e *errand) allowed(asker string) bool {
 	return false
 }
 
+// ofPipe says whether a pipe may have an errand done: for the readers of its own requests and cancels.
+func (e *errand) ofPipe(asker string) bool {
+	switch e.Op {
+	case opEnsure, opForget, opPlace:
+		return true
+	case opStanding, opDurable:
+		return e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker
+	}
+	return false
+}
+
 // A registrar does errands.
 type registrar struct {
 	where  string // names the queue manager in sentences
@@ -134,8 +148,10 @@ type registrar struct {
 	end    context.CancelFunc
 	slots  chan struct{}
 	tasks  sync.WaitGroup
+	pipes  pipeBook
 	// admit takes what the authority has signed; nil: it is told otherwise.
 	admit    func(roles.Claims) error
+	may      Rules      // checks the rules; nil: they are not known here
 	forwards *forwarder // knows what is at other queue managers; nil: nothing is
 	// leads is an error where nobody takes messages of a stream at present, "" being all of them; nil: that
 	// shows by itself.
@@ -349,6 +365,12 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		if e.Idle != 0 {
 			q.Idle = min(max(e.Idle, minErrandIdle), durableIdle)
 		}
+		if name := transfer.AgentName(asker); name.Stream() {
+			q.Idle = PipeIdle
+			if err := r.pipes.enter(name, time.Now()); err != nil {
+				return res, err
+			}
+		}
 		var d durable
 		d, err = r.keeper.durable(ctx, q)
 		res.Durable = &d
@@ -361,7 +383,9 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		res.Standing = &s
 	case opForget:
 		name, _ := wire.AgentOf(asker)
-		err = r.keeper.forget(ctx, asker, []Queue{Commands(name), Controls(name)})
+		if err = r.keeper.forget(ctx, asker, []Queue{Commands(name), Controls(name)}); err == nil {
+			r.pipes.leave(name)
+		}
 	case opOwner:
 		var o owner
 		o, err = r.keeper.owner(ctx, asker)
@@ -385,6 +409,9 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 	case opQueue:
 		var q queueResult
 		e.Queue.behind = behind
+		if err := r.permits(asker, e.Queue); err != nil {
+			return res, err
+		}
 		if t := e.Queue; r.room != nil && (t.Do == queuePublish || t.Do == queuePut) {
 			done, err := r.room(len(t.Data)+len(behind), len(t.Sizes)+1)
 			if err != nil {
@@ -421,6 +448,26 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		res.Gone, err = r.keeper.purge(ctx, e.Tokens[:min(len(e.Tokens), maxStrangers)])
 	}
 	return res, err
+}
+
+// permits checks the rules for the principal of an agent's errand. It is a second check, beside that of the
+// agent, so a refusal waits: one of the two may have the newer rules.
+func (r *registrar) permits(asker string, t *queueTask) error {
+	right := t.needs()
+	if r.may == nil || right == transfer.AuthNone || asker == wire.Coordination {
+		return nil
+	}
+	if t.For == "" {
+		return transfer.Errorf(transfer.KindDenied, "the errand of %s for the queue %s names no principal", asker, t.Span.Queue)
+	}
+	agent, err := wire.AgentOf(asker)
+	if err == nil {
+		err = r.may(t.For, right, agent, "/queue:"+string(t.Span.Queue))
+	}
+	if transfer.KindOf(err) == transfer.KindDenied {
+		err = transfer.Errorf(transfer.KindBusy, "%s refuses: %w", r.where, err)
+	}
+	return err
 }
 
 // An asker is a keeper that has the queue manager do everything. What it asks for of a name

@@ -276,9 +276,10 @@ const errandGroup = "ferry"
 
 // DoErrands does for a server that is not Ferry's what an embedded queue manager does: it makes streams and
 // durables, keeps owners, and says what it is, until stop. The Conn is one of a queue manager's identity;
-// facts says what is known of the server.
-func DoErrands(c *Conn, facts func() Facts) (stop func(), err error) {
+// facts are those of the server. may checks the rules; nil: they are not known.
+func DoErrands(c *Conn, facts func() Facts, may Rules) (stop func(), err error) {
 	r := newRegistrar("the queue manager at "+c.where, library{js: c.control.js, ackWait: c.cfg.times.ackWait})
+	r.may = may
 	unsubscribe, err := c.control.subscribeGroup(wire.AllAsks(wire.Manager), errandGroup, func(m Message) {
 		if !wire.Wants(m.Subject, m.Reply) {
 			return

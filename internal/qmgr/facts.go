@@ -89,6 +89,9 @@ func answerAbout(s *Server) (*responder, error) {
 	if s.member != nil {
 		r.registrar.remove = s.member.remove
 	}
+	if s.cfg.Guard != nil {
+		r.registrar.may = s.cfg.Guard.May
+	}
 	if s.cfg.Guard != nil && s.cfg.Guard.Keep != nil {
 		r.registrar.admit = s.Admit
 	}

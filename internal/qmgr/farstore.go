@@ -60,7 +60,7 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 			of = clearers
 		}
 		for _, token := range of {
-			if err = f.places.proves(b.Proofs, token, from, placeLife); err == nil {
+			if _, err = f.places.proves(b.Proofs, token, from, placeLife); err == nil {
 				break
 			}
 		}

@@ -34,7 +34,12 @@ type Guard struct {
 	// Enrolled reports whether the network has an agent with a token. Requests, commands and messages of stored delivery for
 	// others are refused. nil: no agent is unknown.
 	Enrolled func(token string) bool
+	// May checks the rules for errands of application queues; nil: they are not known here.
+	May Rules
 }
+
+// Rules checks the rules for a principal, by its token, at an agent: nil, or an error of KindDenied.
+type Rules func(principal string, right transfer.Authority, agent transfer.AgentName, path string) error
 
 // claims are what was signed, read.
 type claims struct {
@@ -103,21 +108,15 @@ func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 			if err != nil {
 				return gate.Caller{}, err
 			}
-			role, err := fits(name, token, s.account.Load())
-			caller := gate.Caller{Token: name.Token(), Role: string(role)}
-			if name.Role != identity.Manager {
-				caller.Replies = wire.InboxesOf(caller.Token)
-			}
-			return caller, err
+			return caller(name, token, s.account.Load())
 		}})
 }
 
-// fits compares a JWT with the name of a certificate, and returns the role that the JWT gives. The server itself
-// verifies the JWT.
-func fits(name identity.Name, token string, to *admission) (roles.Role, error) {
+// caller compares a JWT with the name of a certificate, and returns the client. The server itself verifies the JWT.
+func caller(name identity.Name, token string, to *admission) (gate.Caller, error) {
 	u, err := jwt.DecodeUserClaims(token)
 	if err != nil {
-		return "", transfer.Errorf(transfer.KindDenied, "%s shows a JWT that cannot be read", name)
+		return gate.Caller{}, transfer.Errorf(transfer.KindDenied, "%s shows a JWT that cannot be read", name)
 	}
 	account := to.account
 	if u.IssuerAccount == to.data.Subject {
@@ -125,10 +124,39 @@ func fits(name identity.Name, token string, to *admission) (roles.Role, error) {
 	}
 	scope, _ := account.SigningKeys.GetScope(u.Issuer)
 	signed, ok := scope.(*jwt.UserScope)
-	if !ok || u.Name != name.Token() || identityRole[roles.Role(signed.Role)] != name.Role {
-		return "", transfer.Errorf(transfer.KindDenied, "%s shows the JWT of another name", name)
+	c := gate.Caller{Token: u.Name, Member: name.Token()}
+	if ok {
+		c.Role = signed.Role
 	}
-	return roles.Role(signed.Role), nil
+	if c.Role == string(roles.Pipe) && name.Role == identity.User {
+		return pipe(c, name, token, account == to.data)
+	}
+	if !ok || u.Name != name.Token() || identityRole[roles.Role(signed.Role)] != name.Role {
+		return gate.Caller{}, transfer.Errorf(transfer.KindDenied, "%s shows the JWT of another name", name)
+	}
+	if name.Role != identity.Manager {
+		c.Replies = wire.InboxesOf(c.Token)
+	}
+	return c, nil
+}
+
+// pipe is the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
+func pipe(c gate.Caller, user identity.Name, token string, data bool) (gate.Caller, error) {
+	t, err := roles.ReadTicket(token)
+	if err != nil {
+		return gate.Caller{}, err
+	}
+	if t.Name != transfer.StreamAgentOf(user.String(), t.Transfer) {
+		return gate.Caller{}, transfer.Errorf(transfer.KindDenied, "%s shows the ticket of another user or transfer, %s", user, t.Name)
+	}
+	g := t.Grant(user.Token())
+	if data {
+		g = t.Data(user.Token())
+	}
+	c.Replies = wire.InboxesOf(c.Token)
+	c.Publish = func(subject string) bool { return roles.Covers(g.Publish, subject) }
+	c.Subscribe = func(subject string) bool { return roles.Covers(g.Subscribe, subject) }
+	return c, nil
 }
 
 // identityRole is what the bearer of a role is called in certificates.
@@ -240,12 +268,17 @@ func sameAdmission(a, b *jwt.AccountClaims) bool {
 // credentials are how an identity proves who it is to a queue manager, in the account for data or in the
 // other one. A nil one proves nothing, where nobody asks.
 func credentials(i *identity.Identity, data bool) nats.Option {
+	return signedIn(i, i.JWTs, data)
+}
+
+// signedIn is credentials with JWTs that an identity shows.
+func signedIn(i *identity.Identity, jwts func() identity.JWTs, data bool) nats.Option {
 	if i == nil {
 		return func(*nats.Options) error { return nil }
 	}
 	return nats.UserJWT(
 		func() (string, error) {
-			all := i.JWTs()
+			all := jwts()
 			if data {
 				return all.Data, nil
 			}

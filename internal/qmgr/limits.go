@@ -13,6 +13,7 @@ import (
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/quiet"
+	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
@@ -143,7 +144,7 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	}
 	pace := l.paces[class]
 	if pace != nil {
-		wait = pace.Take(from.Token, m.Size, time.Now())
+		wait = pace.Take(from.Member, m.Size, time.Now())
 	}
 	if !class.Stored() || !mayPublish(from, m.Subject) { // the server refuses the latter
 		return wait, nil
@@ -154,12 +155,12 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	case class != wire.ClassEvent && !l.knows(to):
 		instead = refusal(from, m, gate.RefusedSubject, &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)})
 	default:
-		if err := l.admit(class, quota.Message{Subject: m.Subject, Member: from.Token, Destination: to, Size: m.Size}); err != nil {
+		if err := l.admit(class, quota.Message{Subject: m.Subject, Member: from.Member, Destination: to, Size: m.Size}); err != nil {
 			instead = refusal(from, m, gate.RefusedQuota, noShare(err))
 		}
 	}
 	if instead != nil && pace == nil { // its answer takes time, too
-		wait = l.paces[wire.ClassAsk].Take(from.Token, 0, time.Now())
+		wait = l.paces[wire.ClassAsk].Take(from.Member, 0, time.Now())
 	}
 	return wait, instead
 }
@@ -171,10 +172,10 @@ func isAnswer(subject string) bool {
 }
 
 // knows reports whether an agent may be one of the network. One with a place is, also where an authority that was restored from
-// a backup has forgotten it.
+// a backup has forgotten it. Pipes are not enrolled.
 func (l *limits) knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
-	return enrolled == nil || enrolled(token) || l.s.forwarder.places.hasAgent(token)
+	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.forwarder.places.hasAgent(token)
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.

@@ -140,7 +140,7 @@ func (l *link) dial(ctx context.Context) error {
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { l.complain(sub, err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.lost(nc) }),
 		nats.WebSocketConnectionHeaders(smallFrames),
-		credentials(l.c.cfg.Identity, l.role == roleData),
+		signedIn(l.c.cfg.Identity, l.c.cfg.jwts, l.role == roleData),
 	}
 	if cfg := l.c.cfg.libraryTLS; cfg != nil {
 		opts = append(opts, nats.Secure(cfg), nats.TLSHandshakeFirst())

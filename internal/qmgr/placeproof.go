@@ -17,16 +17,12 @@ import (
 func (p *places) proofOf(token string) json.RawMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if own := p.own[token]; own != nil || !transfer.AgentName(token).Stream() {
-		return own
-	}
-	return p.own[p.streams[beginning(token)]]
+	return p.own[p.signer(token)]
 }
 
-// proves is nil if one of the places shows that an identity was at the queue manager from, or at another member of its cluster. The
-// place must not be older than most.
-func (p *places) proves(all []json.RawMessage, token, from string, most time.Duration) error {
-	var err error
+// proves finds a place that shows that an identity was at the queue manager from, or at another member of its cluster. The place
+// must not be older than most. member is the token of the identity: that of its user for a pipe.
+func (p *places) proves(all []json.RawMessage, token, from string, most time.Duration) (member string, err error) {
 	for _, said := range all {
 		x, made, rerr := readPlace(said)
 		if rerr != nil || !speaksAs(x.Who, token) {
@@ -45,19 +41,19 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 		ok := at == from || p.mates(at, from)
 		p.mu.Unlock()
 		if ok {
-			return nil
+			return x.Who.Token(), nil
 		}
 		err = transfer.Errorf(transfer.KindDenied, "%s was at queue manager %s, and not at %s", x.Who, x.At, from)
 	}
 	if err == nil {
 		err = transfer.Errorf(transfer.KindDenied, "no place shows that %.200q was at queue manager %s", token, from)
 	}
-	return err
+	return "", err
 }
 
 // speaksAs reports whether a token is that of an identity, or of a pipe of the user that it is.
 func speaksAs(who identity.Name, token string) bool {
-	return who.Role != identity.Manager && who.Token() == token || who.Role == identity.User && transfer.AgentName(token).StreamOf(who.Name)
+	return who.Role != identity.Manager && who.Token() == token || who.Role == identity.User && transfer.AgentName(token).StreamOf(who.String())
 }
 
 // keptPlaces is the content of the file.

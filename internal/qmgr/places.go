@@ -68,7 +68,7 @@ type places struct {
 	kept     map[string]int64                     // by token, the times of the proofs in the file
 	names    map[string]string                    // by token, the names of queue managers
 	fresh    map[string]*rate.Limiter             // by the token of a peer, of places to check
-	streams  map[string]string                    // by the beginning of the names of a user's pipes, the user's token
+	streams  map[string]string                    // by transfer.AgentName.StreamUser of a user's pipes, the user's token
 	arrivals uint64                               // counts new queue managers, to order them
 	turned   chan struct{}                        // has one when a channel has come up or gone
 }
@@ -194,14 +194,18 @@ func (p *places) check(x *identity.Place) (role roles.Role, key string, err erro
 		return roles.User, key, nil
 	}
 	a := p.admission()
-	if role, err = fits(x.Who, x.JWT, a); err != nil {
+	c, err := caller(x.Who, x.JWT, a)
+	if err == nil && c.Token != x.Who.Token() {
+		err = transfer.Errorf(transfer.KindDenied, "the place of %s has the ticket of a pipe", x.Who)
+	}
+	if err != nil {
 		return "", "", err
 	}
 	u, err := jwt.DecodeUserClaims(x.JWT)
 	if err != nil || a.account.IsClaimRevoked(u) || u.Expires > 0 && time.Since(time.Unix(u.Expires, 0)) > maxClockOff {
 		return "", "", transfer.Errorf(transfer.KindDenied, "the JWT of %s has ended or was revoked", x.Who)
 	}
-	return role, key, nil
+	return roles.Role(c.Role), key, nil
 }
 
 // known reports whether a place is no newer than the known one at the same queue manager.
@@ -253,7 +257,7 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, key strin
 	}
 	w.role, w.key = role, key
 	if x.Who.Role == identity.User {
-		p.streams[streamsOf(x.Who.Name)] = token
+		p.streams[transfer.StreamAgentOf(x.Who.String(), transfer.ID{}).StreamUser()] = token
 	}
 	w.at[at] = placed{made: x.Made, came: now, until: untilOf(x, now), said: said}
 	if old := w.at[left]; x.Left != "" && left != at && old.made < x.Made {
@@ -293,18 +297,15 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, key strin
 	return true
 }
 
-// streamsOf is the beginning of the names of all pipes of a user (transfer.StreamAgentOf).
-func streamsOf(user string) string { return beginning(string(transfer.StreamAgentOf(user, 0))) }
+// find finds the whereabouts of a token; those of its user for a pipe. p.mu is held.
+func (p *places) find(token string) *whereabouts { return p.all[p.signer(token)] }
 
-func beginning(stream string) string { return stream[:len(stream)-2] }
-
-// find finds the whereabouts of a token. A pipe without places of its own is at those of its user. p.mu is held.
-func (p *places) find(token string) *whereabouts {
-	w := p.all[token]
-	if w == nil && transfer.AgentName(token).Stream() {
-		w = p.all[p.streams[beginning(token)]]
+// signer is the token of the identity that signs the places of a token: the user of a pipe, or the token itself. p.mu is held.
+func (p *places) signer(token string) string {
+	if user := transfer.AgentName(token).StreamUser(); user != "" {
+		return p.streams[user]
 	}
-	return w
+	return token
 }
 
 // limiterOf bounds the places of a peer that are checked, over all its connections.
@@ -383,14 +384,23 @@ func (p *places) hear(token, at string, now time.Time) (came bool) {
 	return came && !p.here(at)
 }
 
-// where is the token of the queue manager in the latest place of an identity; empty if none is known.
+// where is the token of the queue manager in the latest place of an identity; empty if none is known. A pipe is here if its user
+// is here, whose other commands may be elsewhere.
 func (p *places) where(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if w := p.find(token); w != nil {
-		return w.newest
+	w := p.find(token)
+	if w == nil {
+		return ""
 	}
-	return ""
+	if transfer.AgentName(token).StreamUser() != "" {
+		for at, x := range w.at {
+			if !x.ended && p.here(at) {
+				return at
+			}
+		}
+	}
+	return w.newest
 }
 
 // hasAgent reports whether an agent with a token has a place.

@@ -89,6 +89,9 @@ type queueTask struct {
 	Before int               `json:"before,omitempty"`
 	Number uint64            `json:"number,omitempty"`
 
+	// For is the token of the principal of an agent's errand.
+	For string `json:"for,omitempty"`
+
 	behind []byte // data that follow the task
 }
 
@@ -102,6 +105,22 @@ func (t *queueTask) allowed(asker string, agent bool) bool {
 		return agent
 	}
 	return asker == wire.Coordination
+}
+
+// needs is the authority for the queue that the principal of the task needs; AuthNone for the agent's own receipts and
+// holds, and for the figures of a queue. A publish behind messages of the same item was allowed at the first one.
+func (t *queueTask) needs() transfer.Authority {
+	switch t.Do {
+	case queueRead, queueCount, queueFind, queueHold:
+		return transfer.AuthSource
+	case queueTake:
+		return transfer.AuthDeleteSource
+	case queuePublish:
+		if t.Before == 0 {
+			return transfer.AuthDest
+		}
+	}
+	return transfer.AuthNone
 }
 
 // ofHolds reports whether the task needs the stream of holds.

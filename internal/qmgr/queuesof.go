@@ -14,10 +14,14 @@ import (
 type Queues struct {
 	c    *Conn
 	self string // the token of whoever uses them
+	acts string // the principal of an agent's errands; "": the agent itself, or coordination
 }
 
 // QueuesOf are the application queues for whom the Conn speaks as.
-func QueuesOf(c *Conn) *Queues { return &Queues{c, c.cfg.Self} }
+func QueuesOf(c *Conn) *Queues { return QueuesFor(c, "") }
+
+// QueuesFor are the application queues as an agent uses them for a principal.
+func QueuesFor(c *Conn, principal string) *Queues { return &Queues{c, c.cfg.Self, principal} }
 
 func (q *Queues) task(ctx context.Context, t queueTask) (queueResult, error) {
 	return q.taskPartly(ctx, t, nil)
@@ -33,6 +37,7 @@ func (q *Queues) taskPartly(ctx context.Context, t queueTask, some func(*queueRe
 		ctx, cancel = q.c.control.patient(ctx, apiTimeout)
 		defer cancel()
 	}
+	t.For = q.acts
 	res, err := q.c.keeper.queue(ctx, q.self, t, some)
 	if err != nil {
 		return res, q.explain(err, t.Span.Queue, len(t.Data)+len(t.behind))

@@ -153,7 +153,7 @@ var errBuried = transfer.Errorf(transfer.KindCancelled, "the transfer was cancel
 
 // admitted asks whether a transfer may come, and its programs may run. A refusal is put on record.
 func (rc *record) admitted(o *wire.Open) (rules string, err error) {
-	if rules, err = rc.r.admit(o.Principal, rc.from); err == nil {
+	if rules, err = rc.r.admit(o.Principal, rc.from, rc.id); err == nil {
 		err = vetPrograms(&rc.r.cfg, &o.Request, o.Principal)
 	}
 	rc.denied(o, err)

@@ -66,7 +66,7 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if i.rec != nil {
-		if _, err := i.r.admit(i.rec.Principal, i.from); err != nil { // it was asked when the transfer began, and rules change
+		if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil { // it was asked when the transfer began, and rules change
 			if transfer.KindOf(err).Waits() {
 				i.r.send(i.from, busy(o, i.id, err))
 			} else {
@@ -356,11 +356,11 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 }
 
 // admit asks whether a transfer may come at all.
-func (r *Receiver) admit(principal string, from transfer.AgentName) (rules string, err error) {
+func (r *Receiver) admit(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error) {
 	if r.cfg.Admit == nil {
 		return "", nil
 	}
-	return r.cfg.Admit(principal, from)
+	return r.cfg.Admit(principal, from, id)
 }
 
 // noteDenied puts on record that a transfer was refused, once a minute at most, with how many were

@@ -113,7 +113,7 @@ type Rights struct {
 	May func(principal string) place.Permit
 	// Admit says whether a transfer of a principal may come from an agent, and by which rules; the
 	// error is of KindDenied. nil: each may.
-	Admit func(principal string, from transfer.AgentName) (rules string, err error)
+	Admit func(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error)
 }
 
 // Lanes agrees on how chunk messages are to come.

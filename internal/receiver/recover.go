@@ -83,7 +83,7 @@ func (r *Receiver) succeed() error {
 
 // landingOf is how the temporaries of a transfer are named.
 func landingOf(in *ledger.Incoming) place.LandConfig {
-	return place.LandConfig{Transfer: in.Request.ID, Generation: in.Generation, Older: in.Older, Patience: patience(&in.Request)}
+	return place.LandConfig{Transfer: in.Request.ID, Principal: in.Principal, Generation: in.Generation, Older: in.Older, Patience: patience(&in.Request)}
 }
 
 // mostPatience is how long an item waits at most for an obstacle at its destination.

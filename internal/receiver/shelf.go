@@ -99,7 +99,7 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 		return refuse(transfer.Errorf(transfer.KindConflict, "the transfer is known here with another delivery"))
 	}
 	if i.rec != nil {
-		if _, err := i.r.admit(i.rec.Principal, i.from); err != nil {
+		if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
 			if transfer.KindOf(err).Waits() {
 				return Later, err
 			}
@@ -186,7 +186,7 @@ func (i taking) acceptShelf(o *wire.Open) {
 
 // goOnShelf takes up the shelf of the ledger's epoch where it was left.
 func (i taking) goOnShelf() (Verdict, error) {
-	if _, err := i.r.admit(i.rec.Principal, i.from); err != nil {
+	if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
 		return Later, err
 	}
 	if i.rec.Crashes >= maxCrashes {

@@ -87,7 +87,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	}
 	switch {
 	case old == nil:
-		err = d.room(k.Agent)
+		err = k.room(d, who.Principal)
 	case !old.Ended.IsZero():
 	case old.Principal != who.Principal:
 		err = transfer.Errorf(transfer.KindConflict, "%s has a schedule %s of somebody else", k.Agent, p.Name).WithHint("take another name")
@@ -143,24 +143,24 @@ func kept(s *Schedule, done string) audit.Figures {
 	return audit.Figures{Kept: &audit.Kept{Kind: audit.KeptSchedule, Name: s.Name, Done: done}}
 }
 
-// room makes room for one more schedule: the one that has ended first goes.
-func (d drawer) room(agent transfer.AgentName) error {
-	n := 0
+// room makes room for one more schedule of a principal: the one that has ended first goes.
+func (k *keeper) room(d drawer, principal string) error {
 	var oldest *Schedule
-	for s, err := range d.all("") {
-		if err != nil {
-			return err
-		}
-		n++
-		if !s.Ended.IsZero() && (oldest == nil || s.Ended.Before(oldest.Ended)) {
-			oldest = s
+	n := 0
+	going := func(yield func(*Schedule, error) bool) {
+		for s, err := range d.all("") {
+			n++
+			if err == nil && !s.Ended.IsZero() {
+				if oldest == nil || s.Ended.Before(oldest.Ended) {
+					oldest = s
+				}
+			} else if !yield(s, err) {
+				return
+			}
 		}
 	}
-	switch {
-	case n < MaxSchedules:
-		return nil
-	case oldest == nil:
-		return transfer.Errorf(transfer.KindTooLarge, "%s has %d schedules, its limit", agent, n).WithHint("`ferry schedule rm` removes one")
+	if err := duty.Room(&k.Desk, "schedule", principal, MaxSchedules, going); err != nil || n < MaxSchedules {
+		return err
 	}
 	return d.remove(oldest.Name)
 }

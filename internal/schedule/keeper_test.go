@@ -540,14 +540,14 @@ func TestMany(t *testing.T) {
 		d := drawerOf(tx)
 		s, err := d.get("n")
 		for n := 2; n < MaxSchedules && err == nil; n++ {
-			s.Name = fmt.Sprintf("n%04d", n)
+			s.Name, s.Principal = fmt.Sprintf("n%04d", n), fmt.Sprintf("user%d", n)
 			s.Past = []Past{{Error: transfer.Errorf(transfer.KindDenied, "%s", strings.Repeat("no", maxReason/2))}}
 			err = d.put(s)
 		}
 		return err
 	}))
-	w.Must(w.put("ann", "one", MissedOnce, Words{At: "+24h"}))
-	if err := w.put("ann", "two", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
+	w.Must(w.put("bob", "one", MissedOnce, Words{At: "+24h"}))
+	if err := w.put("carl", "two", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
 		t.Errorf("one too many: %v", err)
 	}
 	seen := map[string]bool{}

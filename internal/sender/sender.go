@@ -144,7 +144,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	if cfg.May != nil {
 		may = cfg.May(rec.Principal)
 	}
-	cfg.Place = place.WithLinks(cfg.Place.For(rec.Request.From(), may), rec.Request.Links)
+	cfg.Place = place.WithLinks(place.As(cfg.Place, rec.Principal).For(rec.Request.From(), may), rec.Request.Links)
 	before := rec.Dest != ""
 	log := cfg.Log.With("transfer", rec.Request.ID, "destination", rec.Request.Destination)
 	p := &rec.Progress

@@ -5,7 +5,6 @@
 package status
 
 import (
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -108,24 +107,6 @@ func (p *Picture) Away(name transfer.AgentName) error {
 			WithHint("stop it first")
 	}
 	return nil
-}
-
-// Silent lists the agents that were not heard of for longer than limit.
-func (p *Picture) Silent(limit time.Duration) (names []transfer.AgentName) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.clock.Now()
-	for name, s := range p.agents {
-		last := s.at
-		if last.IsZero() { // of an earlier run
-			last = p.since
-		}
-		if now.Sub(last) > limit {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // Remove takes an agent out of the picture.

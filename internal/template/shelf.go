@@ -117,7 +117,7 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 	case err != nil:
 		return nil, err
 	case old == nil:
-		err = s.room(d)
+		err = duty.Room(&s.Desk, "template", who.Principal, MaxTemplates, duty.Decoded(d.All("", ""), read))
 	case !p.Redefine:
 		err = transfer.Errorf(transfer.KindConflict, "%s has a template %s already", s.Agent, t.Name).WithHint("--redefine puts this one in its place")
 	case old.Principal != who.Principal:
@@ -131,14 +131,6 @@ func (s shelf) put(tx *ledger.Tx, who duty.Caller, body json.RawMessage) (any, e
 		return nil, err
 	}
 	return t.line(), s.noteChange(tx, t, who, "has the template "+t.Name)
-}
-
-// room refuses one template too many.
-func (s shelf) room(d ledger.Drawer) error {
-	if n := d.Count(""); n >= MaxTemplates {
-		return transfer.Errorf(transfer.KindTooLarge, "%s has %d templates, its limit", s.Agent, n).WithHint("`ferry template rm` removes one")
-	}
-	return nil
 }
 
 func (s shelf) noteChange(tx *ledger.Tx, t *Template, who duty.Caller, text string) error {

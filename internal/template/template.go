@@ -44,6 +44,9 @@ type Template struct {
 	Made       time.Time            `json:"made,omitzero"`
 }
 
+// Owner is the principal that made the template.
+func (t *Template) Owner() string { return t.Principal }
+
 // A Later says when what is sent from a template begins, in the words of package schedule, which knows what they mean.
 type Later struct {
 	At    string `json:"at"`

@@ -3,7 +3,6 @@ package transfer
 import (
 	"crypto/sha256"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -25,31 +24,43 @@ func ParseAgentName(s string) (AgentName, error) {
 // output, which is a side of the transfer id: PIPE- and the last 12 digits of the ID.
 func StreamAgent(id ID) AgentName {
 	text := strings.ReplaceAll(id.String(), "-", "")
-	return AgentName("PIPE-" + strings.ToUpper(text[len(text)-12:]))
+	return AgentName(streamPrefix + strings.ToUpper(text[len(text)-12:]))
 }
 
-// StreamAgentOf is the name of such an agent in a network with identities, where an agent needs
-// one of its own: PIPE-, ten digits of the hash of its user's name there, and a number, so that
-// the identity serves the user's next command, too.
-func StreamAgentOf(user string, number byte) AgentName {
+// StreamAgentOf is the name of such an agent in a network with identities: PIPE-, 10 digits of the hash of the
+// name of its user there, and the last 12 digits of the ID.
+func StreamAgentOf(user string, id ID) AgentName {
+	return streamPrefix + AgentName(streamUser(user)) + StreamAgent(id)[len(streamPrefix):]
+}
+
+const (
+	streamPrefix   = "PIPE-"
+	streamUserSize = 10 // digits of a user
+	streamIDSize   = 12 // digits of an ID
+)
+
+func streamUser(user string) string {
 	sum := sha256.Sum256([]byte(user))
-	return AgentName(fmt.Sprintf("PIPE-%X%02X", sum[:5], number))
+	return fmt.Sprintf("%X", sum[:streamUserSize/2])
 }
 
-// StreamOf reports whether n is one of the names that StreamAgentOf gives a user.
-func (n AgentName) StreamOf(user string) bool {
-	if !n.Stream() {
-		return false
+// StreamUser is the part of a name of StreamAgentOf that all pipes of a user have in common; "" for other names.
+func (n AgentName) StreamUser() string {
+	if !n.Stream() || len(n) != len(streamPrefix)+streamUserSize+streamIDSize {
+		return ""
 	}
-	number, err := strconv.ParseUint(string(n[len(n)-2:]), 16, 8)
-	return err == nil && n == StreamAgentOf(user, byte(number))
+	return string(n[len(streamPrefix):][:streamUserSize])
 }
 
-// Stream reports whether n is a name that StreamAgent or StreamAgentOf gives: the agent ends
-// with its transfer, and what it was to do then nobody does.
+// StreamOf reports whether StreamAgentOf gives n for a user and a transfer.
+func (n AgentName) StreamOf(user string) bool {
+	return n.StreamUser() == streamUser(user)
+}
+
+// Stream reports whether n is a name that StreamAgent or StreamAgentOf gives. Such an agent ends with its transfer.
 func (n AgentName) Stream() bool {
-	digits, ok := strings.CutPrefix(string(n), "PIPE-")
-	return ok && len(digits) == 12 && strings.Trim(digits, "0123456789ABCDEF") == ""
+	digits, ok := strings.CutPrefix(string(n), streamPrefix)
+	return ok && (len(digits) == streamIDSize || len(digits) == streamUserSize+streamIDSize) && strings.Trim(digits, "0123456789ABCDEF") == ""
 }
 
 // UnmarshalText reads a name as ParseAgentName does; no text is no name.

@@ -82,6 +82,32 @@ func TestAgentNames(t *testing.T) {
 	}
 }
 
+// TestNamesOfPipes holds that a pipe's name tells its user and its transfer apart from others, and is a name of an agent.
+func TestNamesOfPipes(t *testing.T) {
+	id, other := ID{6: 0x70, 8: 0x80, 15: 1}, ID{6: 0x70, 8: 0x80, 15: 2}
+	bob := StreamAgentOf("ferry://n/user/bob", id)
+	if got, err := ParseAgentName(string(bob)); err != nil || got != bob || bob.Token() != string(bob) {
+		t.Errorf("%s is read as %s, %v", bob, got, err)
+	}
+	if plain := StreamAgent(id); !plain.Stream() || plain.StreamUser() != "" || plain.StreamOf("ferry://n/user/bob") {
+		t.Errorf("%s is a pipe: %v, of the user %q", plain, plain.Stream(), plain.StreamUser())
+	}
+	if !bob.Stream() || !bob.StreamOf("ferry://n/user/bob") || bob.StreamOf("ferry://n/user/eve") || bob.StreamOf("") {
+		t.Errorf("%s is not a pipe of bob alone", bob)
+	}
+	if next := StreamAgentOf("ferry://n/user/bob", other); next == bob || next.StreamUser() != bob.StreamUser() {
+		t.Errorf("the pipes of bob are %s and %s", bob, next)
+	}
+	if eve := StreamAgentOf("ferry://n/user/eve", id); eve.StreamUser() == bob.StreamUser() {
+		t.Errorf("the pipes of two users are %s and %s", bob, eve)
+	}
+	for _, name := range []AgentName{"", "PIPE-", "PIPE-1", bob + "0", bob[:len(bob)-1], "PIPE-0123456789AG", "pipe-0123456789ab", "XPIPE-0123456789AB", "PIPE-0123456789ABCDEF"} {
+		if name.Stream() || name.StreamUser() != "" || name.StreamOf("") {
+			t.Errorf("%q is a pipe", name)
+		}
+	}
+}
+
 func TestPaths(t *testing.T) {
 	for p, want := range map[Path]string{"plain/é": "plain/é", "100%": "100%25", "a\nb": "a%0Ab", "\xff": "%FF", "\xef\xbf\xbd": "\uFFFD", "a\u200bb": "a%E2%80%8Bb", "": ""} {
 		if got := p.String(); got != want {

@@ -139,3 +139,12 @@ func (b *Binding) As(role identity.Role, roots *identity.Roots) (*Party, error) 
 	}
 	return p, err
 }
+
+// AsSealer is a party that seals batches: an agent, or a user for pipes.
+func (b *Binding) AsSealer(roots *identity.Roots) (*Party, error) {
+	p, err := b.Check(roots)
+	if err == nil && p.Name.Role != identity.Agent && p.Name.Role != identity.User {
+		return nil, transfer.Errorf(transfer.KindMalformed, "%s seals no audit records", p.Name)
+	}
+	return p, err
+}

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// sealed is what an agent signs of a batch.
+// sealed is the text that is signed of a batch of an agent.
 func sealed(agent identity.Name, b Batch, root tlog.Hash) []byte {
 	return fmt.Appendf(nil, "ferry audit batch v1\n%s\n%s\n%d %d %d\n%s\n", agent, b.Incarnation, b.Floor, b.First, b.Count, base64.StdEncoding.EncodeToString(root[:]))
 }
@@ -24,16 +24,26 @@ type Batch struct {
 	Count       int    `json:"count"`
 }
 
-// Seal signs a batch whose records have a root.
-func (k *Key) Seal(b Batch, root tlog.Hash) []byte {
-	return ed25519.Sign(k.private, sealed(k.party.Name, b, root))
+// Seal signs a batch of an agent. root is the root of its records.
+func (k *Key) Seal(agent transfer.AgentName, b Batch, root tlog.Hash) []byte {
+	return ed25519.Sign(k.private, sealed(k.party.agent(agent), b, root))
 }
 
-// CheckSeal checks that an agent has signed a batch whose records have a root. The error is of
+// CheckSeal checks that a party has signed a batch of an agent. root is the root of its records. The error is of
 // KindDenied.
-func (p *Party) CheckSeal(seal []byte, b Batch, root tlog.Hash) error {
-	if p.Name.Role != identity.Agent || b.Count < 1 || !ed25519.Verify(p.key, sealed(p.Name, b, root), seal) {
+func (p *Party) CheckSeal(seal []byte, agent transfer.AgentName, b Batch, root tlog.Hash) error {
+	if !p.Seals(agent) || b.Count < 1 || !ed25519.Verify(p.key, sealed(p.agent(agent), b, root), seal) {
 		return transfer.Errorf(transfer.KindDenied, "records %d to %d of ledger %s are not signed by %s", b.First, b.First+uint64(max(b.Count, 1))-1, b.Incarnation, p.Name)
 	}
 	return nil
+}
+
+// Seals reports whether a party signs for an agent: it is the agent, or the user of a pipe.
+func (p *Party) Seals(agent transfer.AgentName) bool {
+	return p.Name == p.agent(agent) || p.Name.Role == identity.User && agent.StreamOf(p.Name.String())
+}
+
+// agent is an agent of the party's network.
+func (p *Party) agent(name transfer.AgentName) identity.Name {
+	return identity.Name{Network: p.Name.Network, Role: identity.Agent, Name: string(name)}
 }

@@ -251,20 +251,52 @@ func TestSeals(t *testing.T) {
 	leaves := grow(t, logA, 3, plain).leaves
 	root := witness.RootOf(leaves)
 	b := witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 3}
-	s := c.alpha.Seal(b, root)
+	s := c.alpha.Seal("ALPHA", b, root)
 	alpha := c.alpha.Party()
-	must(t, alpha.CheckSeal(s, b, root))
+	must(t, alpha.CheckSeal(s, "ALPHA", b, root))
 	for _, err := range []error{
-		c.eve.Party().CheckSeal(s, b, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logB, Floor: 5, First: 7, Count: 3}, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logA, Floor: 6, First: 7, Count: 3}, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logA, Floor: 5, First: 8, Count: 3}, root),
-		alpha.CheckSeal(s, witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 2}, root),
-		alpha.CheckSeal(s, b, leaves[0]), alpha.CheckSeal(s[1:], b, root),
-		c.service.Party().CheckSeal(c.service.Seal(b, root), b, root),
+		c.eve.Party().CheckSeal(s, "ALPHA", b, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logB, Floor: 5, First: 7, Count: 3}, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logA, Floor: 6, First: 7, Count: 3}, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logA, Floor: 5, First: 8, Count: 3}, root),
+		alpha.CheckSeal(s, "ALPHA", witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 2}, root),
+		alpha.CheckSeal(s, "ALPHA", b, leaves[0]), alpha.CheckSeal(s[1:], "ALPHA", b, root),
+		c.service.Party().CheckSeal(c.service.Seal("ALPHA", b, root), "ALPHA", b, root),
 	} {
 		wantKind(t, err, transfer.KindDenied)
 	}
+}
+
+// TestSealsOfPipes holds that the key of a user seals the batches of that user's pipes, and no others.
+func TestSealsOfPipes(t *testing.T) {
+	c := newCast(t)
+	user := func(name string) *witness.Key {
+		k, err := witness.OpenKey(authoritytest.Identity(t, c.net, identity.User, name, roles.User), time.Now())
+		must(t, err)
+		return k
+	}
+	bob, eve := user("bob"), user("eve")
+	root := witness.RootOf(grow(t, logA, 3, plain).leaves)
+	b := witness.Batch{Incarnation: logA, Floor: 5, First: 7, Count: 3}
+	pipe := transfer.StreamAgentOf(bob.Party().Name.String(), transfer.ID{15: 1})
+	s := bob.Seal(pipe, b, root)
+	must(t, bob.Party().CheckSeal(s, pipe, b, root))
+	p, err := bob.Binding().AsSealer(c.roots)
+	must(t, err)
+	must(t, p.CheckSeal(s, pipe, b, root))
+	for _, err := range []error{
+		bob.Party().CheckSeal(s, transfer.StreamAgentOf(bob.Party().Name.String(), transfer.ID{15: 2}), b, root),
+		bob.Party().CheckSeal(bob.Seal("ALPHA", b, root), "ALPHA", b, root),
+		bob.Party().CheckSeal(bob.Seal("BOB", b, root), "BOB", b, root),
+		eve.Party().CheckSeal(eve.Seal(pipe, b, root), pipe, b, root),
+		c.alpha.Party().CheckSeal(c.alpha.Seal(pipe, b, root), pipe, b, root),
+	} {
+		wantKind(t, err, transfer.KindDenied)
+	}
+	_, err = c.service.Binding().AsSealer(c.roots)
+	wantKind(t, err, transfer.KindMalformed)
+	_, err = bob.Binding().As(identity.Agent, c.roots)
+	wantKind(t, err, transfer.KindMalformed)
 }
 
 // What a witness takes, and what it keeps of what it does not take.

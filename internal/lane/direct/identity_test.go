@@ -61,6 +61,35 @@ func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
 	}
 }
 
+// TestAPipeIsItsUser holds that a pipe meets an agent with the certificate of its user, and only under a name of that user's
+// pipes.
+func TestAPipeIsItsUser(t *testing.T) {
+	net := authoritytest.New(t)
+	bob := authoritytest.Identity(t, net, identity.User, "bob", roles.User)
+	eve := authoritytest.Identity(t, net, identity.User, "eve", roles.User)
+	pipe := transfer.StreamAgentOf(bob.Name().String(), id(1))
+	for by, x := range map[string]struct {
+		dialler *identity.Identity
+		name    transfer.AgentName
+		meets   bool
+	}{
+		"its user":     {bob, pipe, true},
+		"another user": {eve, pipe, false},
+		"an agent":     {authoritytest.Identity(t, net, identity.Agent, "ALPHA", roles.Agent), pipe, false},
+		"a plain pipe": {bob, transfer.StreamAgent(id(1)), false},
+	} {
+		t.Run(by, func(t *testing.T) {
+			w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
+			a, b := w.add(x.name, is(x.dialler)), w.add("BETA", as(t, net, "BETA"))
+			ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+			defer cancel()
+			if _, err := a.Open(ctx, id(1), "BETA", b.Offer(id(1), x.name), 0); (err == nil) != x.meets || err != nil && transfer.KindOf(err) != transfer.KindUnreachable {
+				t.Errorf("%s dials as %s: %v", by, x.name, err)
+			}
+		})
+	}
+}
+
 func is(i *identity.Identity) func(*direct.Config) {
 	return func(c *direct.Config) { c.Mode, c.Identity = wire.DirectTLS, i }
 }

@@ -97,7 +97,7 @@ func (h *Hub) listensWith() *tls.Config {
 	case i == nil:
 		return h.cert.server()
 	default:
-		cfg := i.Server(identity.OneOf(i.Name().Network, identity.Agent))
+		cfg := i.Server(identity.OneOf(i.Name().Network, identity.Agent, identity.User)) // a pipe has the certificate of its user
 		cfg.DynamicRecordSizingDisabled = true
 		return cfg
 	}
@@ -128,7 +128,7 @@ func (h *Hub) is(w *wireConn, peer transfer.AgentName) error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindDenied, "the identity of %s is good no more: %w", peer, err)
 	}
-	if name.Role != identity.Agent || name.Name != string(peer) {
+	if pipe := name.Role == identity.User && peer.StreamOf(name.String()); !pipe && (name.Role != identity.Agent || name.Name != string(peer)) {
 		return transfer.Errorf(transfer.KindDenied, "%s speaks as agent %s", name, peer)
 	}
 	return nil

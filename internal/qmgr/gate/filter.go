@@ -113,6 +113,8 @@ func (f *filter) next() error {
 		return f.message(op, args, 1)
 	case op == "HPUB" && (n == 3 || n == 4):
 		return f.message(op, args, 2)
+	case op == "SUB" && (n == 2 || n == 3) && f.caller.Subscribe != nil && !f.caller.Subscribe(args[0]):
+		return f.line(op, []string{RefusedTicket, args[n-1]})
 	case op == "SUB" && (n == 2 || n == 3), op == "UNSUB" && (n == 1 || n == 2), op == "PING" && n == 0, op == "PONG" && n == 0:
 		return f.line(op, args)
 	}
@@ -196,6 +198,8 @@ func (f *filter) decide(m Message) (*Instead, error) {
 		return &Instead{Subject: RefusedReply + m.Reply}, nil
 	case f.caller.Replies != "" && !literal(m.Subject): // a subject of the server's interface ends with a filter
 		return &Instead{Subject: RefusedSubject}, nil
+	case f.caller.Publish != nil && !f.caller.Publish(m.Subject):
+		return &Instead{Subject: RefusedTicket}, nil
 	case f.publish == nil:
 		return nil, nil
 	}

@@ -34,7 +34,8 @@ func passed(said string) (string, error) {
 			if jwt != "j" {
 				return Caller{}, errors.New("the JWT is not known")
 			}
-			return Caller{Token: "ALPHA", Role: "agent", Replies: "ferry.inbox.ALPHA."}, nil
+			narrow := func(subject string) bool { return !strings.HasPrefix(subject, "no.") }
+			return Caller{Token: "ALPHA", Role: "agent", Replies: "ferry.inbox.ALPHA.", Publish: narrow, Subscribe: narrow}, nil
 		}}
 	err := f.run()
 	f.out.Flush()
@@ -70,6 +71,9 @@ func TestFilter(t *testing.T) {
 		"PUB a.*b.c>.>d 0\r\n\r\n":                                             "PUB a.*b.c>.>d 0\r\n\r\n",
 		"PUB a $JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n":                    "PUB ferry.refused.reply.$JS.API.STREAM.DELETE.FERRY_OWNER 0\r\n\r\n",
 		"PUB a ferry.command.BETA.bob 102400\r\n" + long + "\r\nPING\r\n":      "PUB ferry.refused.reply.ferry.command.BETA.bob 0\r\n\r\nPING\r\n",
+		"PUB no.x 2\r\nhi\r\nPING\r\n":                                         "PUB ferry.refused.ticket 0\r\n\r\nPING\r\n",
+		"HPUB no.x 2 4\r\nhihi\r\nPING\r\n":                                    "PUB ferry.refused.ticket 0\r\n\r\nPING\r\n",
+		"SUB no.> 7\r\nSUB no.x q 8\r\nSUB x 9\r\n":                            "SUB ferry.refused.ticket 7\r\nSUB ferry.refused.ticket 8\r\nSUB x 9\r\n",
 	} {
 		got, err := passed(hello + said)
 		if (err != io.EOF && err != io.ErrUnexpectedEOF) || got != greeted+want {

@@ -39,6 +39,7 @@ const (
 	RefusedSize    = Refused + "size"
 	RefusedHeaders = Refused + "headers"
 	RefusedQuota   = Refused + "quota"
+	RefusedTicket  = Refused + "ticket" // also for a subscription: the ticket of the client is for another peer or transfer
 )
 
 // An Instead is published in the place of a message that is kept back. The server handles it as it would the message: after all
@@ -93,10 +94,14 @@ type Message struct {
 
 // A Caller is a client that has been admitted.
 type Caller struct {
-	Token   string  // the name of the client in subjects, such as "ALPHA" or "alice"
-	Role    string  // the role of the client's JWT
-	Replies string  // the prefix of each reply that the client may name; "" for a client that may name any reply
-	Passage Passage // of a queue manager at the other end of a channel
+	Token   string // the name of the client in subjects, such as "ALPHA" or "alice"
+	Member  string // the name of the member that the limits are for: Token, or the user of a pipe
+	Role    string // the role of the client's JWT
+	Replies string // the prefix of each reply that the client may name; "" for a client that may name any reply
+	// Publish and Subscribe report whether the client may use a subject. They narrow the rights of its JWT; nil: they do
+	// not.
+	Publish, Subscribe func(subject string) bool
+	Passage            Passage // of a queue manager at the other end of a channel
 }
 
 // A Gate lets clients in until it is closed.

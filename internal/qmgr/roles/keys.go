@@ -234,7 +234,7 @@ func (k *Keys) SignData(role Role, token, key string, until time.Time) (string, 
 	return k.sign(k.Data, role, token, key, until)
 }
 
-func (k *Keys) sign(in nkeys.KeyPair, role Role, token, key string, until time.Time) (string, error) {
+func (k *Keys) sign(in nkeys.KeyPair, role Role, token, key string, until time.Time, tags ...string) (string, error) {
 	if !nkeys.IsValidPublicUserKey(key) {
 		return "", transfer.Errorf(transfer.KindMalformed, "the key of %s is no public key of a user", token)
 	}
@@ -252,6 +252,7 @@ func (k *Keys) sign(in nkeys.KeyPair, role Role, token, key string, until time.T
 	}
 	u := jwt.NewUserClaims(key)
 	u.Name, u.IssuerAccount, u.Expires = token, account, until.Unix()
+	u.Tags.Add(tags...)
 	u.SetScoped(true)
 	return u.Encode(signer)
 }

@@ -23,6 +23,7 @@ type Role string
 // its name alone.
 const (
 	Agent        Role = "agent"
+	Pipe         Role = "pipe" // the standard input or output of a user's command, for one transfer (Ticket)
 	User         Role = "user" // a sender
 	Member       Role = "member"
 	Admin        Role = "admin"
@@ -37,7 +38,7 @@ const (
 )
 
 // All are the roles that have a signing key, in the order of the table.
-var All = []Role{Agent, User, Member, Admin, Operator, Auditor, Coordination, Authority, Manager, Channel}
+var All = []Role{Agent, Pipe, User, Member, Admin, Operator, Auditor, Coordination, Authority, Manager, Channel}
 
 // Self stands in a Grant for the token of whoever has the role.
 const Self = "{{name()}}"
@@ -115,7 +116,7 @@ func Grants() map[Role]Grant {
 		agent.Publish = append(agent.Publish, "ferry.reply.*.*")
 	}
 	agent.Subscribe = append(agent.Subscribe,
-		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.trust", "ferry.rules")
+		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.rules")
 
 	user := ours(Self)
 	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user
@@ -131,7 +132,7 @@ func Grants() map[Role]Grant {
 	authority.Subscribe = append(authority.Subscribe, "ferry.ask.authority.*", "ferry.beat.*", "ferry.progress.>", "ferry.manager.*")
 
 	return map[Role]Grant{
-		Agent: agent, User: user, Member: user, Admin: watcher, Operator: watcher, Auditor: watcher,
+		Agent: agent, Pipe: pipeGrant(Self, anyEnd), User: user, Member: user, Admin: watcher, Operator: watcher, Auditor: watcher,
 		Coordination: coordination, Authority: authority,
 		Manager: {Publish: []string{">"}, Subscribe: []string{">"}},
 		Channel: {Linked, Linked, Local},
@@ -142,6 +143,7 @@ func Grants() map[Role]Grant {
 func DataGrants() map[Role]Grant {
 	return map[Role]Grant{
 		Agent:   {Publish: []string{"ferry.data.*." + Self + ".*"}, Subscribe: []string{"ferry.data." + Self + ".>"}},
+		Pipe:    pipeData(Self, anyEnd),
 		Manager: {Publish: []string{"ferry.data.>"}, Subscribe: []string{"ferry.data.>"}},
 		Channel: {Publish: LinkedData, Subscribe: LinkedData},
 	}

@@ -132,7 +132,7 @@ func (l *line) say(text string) (refusal string) {
 }
 
 // who are those who try: by role, with the token.
-var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.User: "alice", roles.Member: "mary", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
+var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.Pipe: "PIPE-0123456789000000000001", roles.User: "alice", roles.Member: "mary", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
 	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "qmgr", roles.Channel: "qmgr"}
 
 // subjects are all that anybody tries: every subject of the table in everybody's name, with

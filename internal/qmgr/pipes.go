@@ -1,0 +1,55 @@
+package qmgr
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// PipeIdle is how long the readers of a pipe stay where nothing reads.
+const PipeIdle = 10 * time.Minute
+
+// pipesOfUser is how many pipes of one user may have readers that they have not removed, PipeIdle after they were
+// made: a stream has room for a limited number of readers.
+const pipesOfUser = 128
+
+// A pipeBook counts the pipes of each user. The zero value is empty.
+type pipeBook struct {
+	mu sync.Mutex
+	of map[string]map[transfer.AgentName]time.Time // when they last asked for a reader
+}
+
+// enter takes a pipe that asks for a reader. The error is of KindBusy where its user has too many.
+func (b *pipeBook) enter(pipe transfer.AgentName, now time.Time) error {
+	user := pipe.StreamUser()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := b.of[user]
+	if _, known := all[pipe]; !known && len(all) >= pipesOfUser {
+		if maps.DeleteFunc(all, func(_ transfer.AgentName, at time.Time) bool { return now.Sub(at).Abs() > PipeIdle }); len(all) >= pipesOfUser {
+			return transfer.Errorf(transfer.KindBusy, "%d commands of this user read or write a pipe, or did until %s ago", len(all), PipeIdle).
+				WithHint("wait for some of them to end; a command that was killed counts for as long")
+		}
+	}
+	if all == nil {
+		if b.of == nil {
+			b.of = map[string]map[transfer.AgentName]time.Time{}
+		}
+		all = map[transfer.AgentName]time.Time{}
+		b.of[user] = all
+	}
+	all[pipe] = now
+	return nil
+}
+
+// leave takes a pipe out after its readers were removed.
+func (b *pipeBook) leave(pipe transfer.AgentName) {
+	user := pipe.StreamUser()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if delete(b.of[user], pipe); len(b.of[user]) == 0 {
+		delete(b.of, user)
+	}
+}

@@ -1,0 +1,159 @@
+package attacks
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"ferry/internal/identity"
+	"ferry/internal/qmgr"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/wire"
+)
+
+// While members without rights publish messages as fast as they can on each captured subject that they may use, the requests
+// and cancels of another user are stored and reach their agent. A revocation then removes the messages of both members.
+// FLOOD is the number of messages of each subject.
+func TestFloodsOfMembers(t *testing.T) {
+	messages := 2_000
+	if n, err := strconv.Atoi(os.Getenv("FLOOD")); err == nil {
+		messages = n
+	}
+	n, _ := attended(t)
+	n.ctx = t.Context() // the whole form takes longer than the deadline of the others
+	admin := n.asker(n.identity(identity.User, "admin", roles.Admin))
+	bob, err := n.connect(n.identity(identity.User, "bob", roles.User))
+	must(t, err)
+	must(t, bob.Healthy(n.ctx))
+	alpha, err := n.connect(n.identity(identity.Agent, "ALPHA", roles.Agent))
+	must(t, err)
+	coordination, err := n.connect(n.identity(identity.Coordination, "", roles.Coordination))
+	must(t, err)
+	heard := make(chan string, 16)
+	for conn, queues := range map[*qmgr.Conn][]qmgr.Queue{alpha: {qmgr.Commands("ALPHA"), qmgr.Controls("ALPHA")}, coordination: {qmgr.Events()}} {
+		for _, q := range queues {
+			go conn.Consume(t.Context(), q, func(d qmgr.Delivery) {
+				d.Ack()
+				if strings.HasSuffix(d.Subject, ".bob") {
+					number, _, _ := strings.Cut(string(d.Data), " ")
+					heard <- d.Subject + " " + number
+				}
+			})
+		}
+	}
+	eve := n.identity(identity.User, "eve", roles.Auditor)
+	mallory := n.identity(identity.Agent, "MALLORY", roles.Agent)
+	_, err = qmgr.StoreOf(alpha, "ALPHA").Outgoing(n.ctx, "BETA") // makes the store
+	must(t, err)
+	many := func(format string, over int) func(int) string {
+		return func(i int) string { return fmt.Sprintf(format, i%over) }
+	}
+	one := func(subject string) func(int) string { return func(int) string { return subject } }
+	var floods sync.WaitGroup
+	for _, f := range []struct {
+		as      *identity.Identity
+		subject func(int) string
+	}{
+		{eve, many("ferry.command.NOSUCH%d.eve", 3_000)},
+		{eve, one("ferry.command.ALPHA.eve")},
+		{eve, many("ferry.control.NOSUCH%d.eve", 3_000)},
+		{eve, one("ferry.control.ALPHA.eve")},
+		{mallory, one("ferry.command.MALLORY.MALLORY")},
+		{mallory, many("ferry.store.ALPHA.MALLORY.01a21cd8-b2f1-7524-8461-%012d.1", 3_000)},
+		{mallory, one("ferry.event.MALLORY")},
+	} {
+		conn := n.library(f.as, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the refusals
+		floods.Go(func() { flood(t, conn, messages, f.subject) })
+	}
+	ended := make(chan struct{})
+	go func() { floods.Wait(); close(ended) }()
+
+	turns, slowest := 0, time.Duration(0)
+	for over := false; !over; turns++ {
+		select {
+		case <-ended:
+			over = true // once more
+		case <-time.After(200 * time.Millisecond):
+		}
+		for subject, size := range map[string]int{wire.CommandSubject("ALPHA", "bob"): 100_000, wire.ControlSubject("ALPHA", "bob"): 1_000} {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(n.ctx, time.Minute)
+			if err := bob.Enqueue(ctx, subject, "", fmt.Appendf(nil, "%d %s", turns, noise(size))); err != nil {
+				t.Fatalf("bob is refused on %s: %v", subject, err)
+			}
+			for want, got := fmt.Sprint(subject, " ", turns), ""; got != want; { // a message is stored twice where its receipt is late
+				select {
+				case got = <-heard:
+				case <-ctx.Done():
+					t.Fatalf("ALPHA has not heard the message %s", want)
+				}
+			}
+			cancel()
+			slowest = max(slowest, time.Since(began))
+		}
+	}
+	t.Logf("%d messages of each subject; %d requests and %d cancels of bob meanwhile, the slowest took %s; the process had %s at most", messages, turns, turns,
+		slowest.Round(time.Millisecond), peak(t))
+
+	began := time.Now()
+	must(t, admin.Revoke(n.ctx, eve.Name()))
+	must(t, admin.Revoke(n.ctx, mallory.Name()))
+	t.Logf("the revocations took %s", time.Since(began).Round(time.Millisecond))
+	js, err := jetstream.New(n.library(n.qm))
+	must(t, err)
+	for stream, subjects := range map[string][]string{
+		roles.StreamCommand: {"ferry.command.*.eve", "ferry.command.*.MALLORY"},
+		roles.StreamControl: {"ferry.control.*.eve"},
+		roles.StreamStore:   {"ferry.store.*.MALLORY.>"},
+	} {
+		s, err := js.Stream(n.ctx, stream)
+		must(t, err)
+		for _, subject := range subjects {
+			info, err := s.Info(n.ctx, jetstream.WithSubjectFilter(subject))
+			must(t, err)
+			if len(info.State.Subjects) > 0 {
+				t.Errorf("%s has messages on %d subjects of %s after the revocation", stream, len(info.State.Subjects), subject)
+			}
+		}
+	}
+}
+
+// flood publishes messages without waiting for an answer. Each hundredth has 200,000 bytes, the others 100.
+func flood(t *testing.T, conn *nats.Conn, messages int, subject func(int) string) {
+	small, large := noise(100), noise(200_000)
+	for i := range messages {
+		data := small
+		if i%100 == 0 {
+			data = large
+		}
+		if err := conn.Publish(subject(i), data); err != nil {
+			t.Errorf("message %d on %s: %v", i, subject(i), err)
+			return
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := conn.FlushWithContext(ctx); err != nil {
+		t.Errorf("after %d messages on %s: %v", messages, subject(0), err)
+	}
+}
+
+// peak is the largest resident set of this process so far.
+func peak(t *testing.T) string {
+	status, err := os.ReadFile("/proc/self/status")
+	must(t, err)
+	_, after, ok := strings.Cut(string(status), "VmHWM:")
+	if !ok {
+		t.Fatal("/proc/self/status has no VmHWM")
+	}
+	line, _, _ := strings.Cut(after, "\n")
+	return strings.TrimSpace(line)
+}
