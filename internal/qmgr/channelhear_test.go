@@ -245,13 +245,15 @@ func TestPlacesAreSigned(t *testing.T) {
 	gamma := authoritytest.Identity(t, a, identity.Agent, "GAMMA", roles.Agent)
 	take(placedAt(t, gamma, "TWO", now), true)
 	take(placedAt(t, gamma, "TWO", now.Add(time.Second)), false) // too soon
-	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(gamma.Certificate().Leaf)})
+	five := authoritytest.Identity(t, a, identity.Manager, "FIVE", roles.Manager)
+	take(placedAt(t, five, "TWO", now), true)
+	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(gamma.Certificate().Leaf), identity.KeyHash(five.Certificate().Leaf)})
 	p.forget(time.Now())
 	p.mu.Lock()
-	revoked := p.all["GAMMA"].at["TWO"]
+	revoked, manager := p.all["GAMMA"].at["TWO"], p.managers["FIVE"].at["TWO"]
 	p.mu.Unlock()
-	if !revoked.ended {
-		t.Error("the place of a revoked agent counts")
+	if !revoked.ended || !manager.ended {
+		t.Errorf("the place of a revoked agent has ended: %t, and that of a revoked queue manager: %t", revoked.ended, manager.ended)
 	}
 	if p.spells("one") == nil || p.spells("ONE") != nil || p.spells("three") != nil || p.spells("THREE") == nil {
 		t.Error("two queue managers have one token")

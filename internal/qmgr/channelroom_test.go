@@ -1,6 +1,7 @@
 package qmgr
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"testing"
@@ -14,10 +15,16 @@ import (
 	"ferry/internal/wire"
 )
 
-// charge charges a member for a large message for BETA, as long as one message of the same subject is stored.
-func charge(t *testing.T, s *Server, member, via string, size int) {
+// large is the body of a message for which a charged member has no room.
+const large = 64 << 10
+
+// charge charges a member, of which a message for BETA is stored, for all but 32 KiB of its share.
+func charge(t *testing.T, s *Server, member, via string) {
 	t.Helper()
-	must(t, s.limits.stocks[wire.ClassCommand].Admit(quota.Message{Subject: "ferry.command.BETA." + member, Member: member, Destination: "BETA", Via: via, Size: size}))
+	st := s.limits.stocks[wire.ClassCommand]
+	must(t, st.Admit(quota.Message{Subject: "ferry.command.BETA." + member, Member: member, Destination: "BETA", Via: via, Size: 64<<20 - large/2}))
+	s.limits.look(st)
+	s.limits.look(st)
 }
 
 // The requests that a queue manager hands on are charged to their author and to that queue manager. Messages of an author without
@@ -27,32 +34,35 @@ func TestABatchIsCharged(t *testing.T) {
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	c := trusted(t, s)
-	ask := func(from string, authors ...string) batchResult {
+	ask := func(from string, size int, authors ...string) batchResult {
 		t.Helper()
 		b := batch{V: 1}
 		for _, name := range authors {
-			b.Messages = append(b.Messages, forwarded{Subject: "ferry.command.BETA." + name})
+			b.Messages = append(b.Messages, forwarded{Subject: "ferry.command.BETA." + name, Data: make([]byte, size)})
 			b.Proofs = append(b.Proofs, placedAt(t, authoritytest.Identity(t, a, identity.User, name, roles.User), from, time.Now()))
 		}
 		return handOn(t, c, from, b)
 	}
-	if r := ask("TWO", "bob", "carol", "dave"); r.Error != nil || r.Stored != 3 {
+	kind := func(r batchResult) transfer.Kind {
+		if r.Error == nil {
+			return transfer.KindNone
+		}
+		return r.Error.Kind
+	}
+	if r := ask("TWO", 1, "bob", "carol", "dave", "frank"); r.Error != nil || r.Stored != 4 {
 		t.Fatalf("a batch is refused: %+v", r)
 	}
-	charge(t, s, "bob", "TWO", 60<<20)
-	if r := ask("TWO", "bob", "alice", "bob"); r.Stored != 1 || !slices.Equal(r.Held, []int{0, 2}) || transfer.KindOf(r.Error) != transfer.KindNoSpace {
+	charge(t, s, "bob", "TWO")
+	if r := ask("TWO", large, "bob", "alice", "bob"); r.Stored != 1 || !slices.Equal(r.Held, []int{0, 2}) || kind(r) != transfer.KindNoSpace {
 		t.Errorf("bob has no room, and alice has: %+v", r)
 	}
-	charge(t, s, "carol", "TWO", 55<<20)
-	charge(t, s, "dave", "TWO", 48<<20)
-	if r := ask("TWO", "frank"); r.Error != nil {
-		t.Errorf("a small message of frank is refused: %+v", r)
+	for _, member := range []string{"carol", "dave", "frank"} {
+		charge(t, s, member, "TWO")
 	}
-	charge(t, s, "frank", "TWO", 8<<20)
-	if r := ask("TWO", "alice"); transfer.KindOf(r.Error) != transfer.KindNoSpace {
+	if r := ask("TWO", large, "alice"); r.Stored != 0 || kind(r) != transfer.KindNoSpace {
 		t.Errorf("TWO has handed on more than its share: %+v", r)
 	}
-	if r := ask("THREE", "grace"); r.Error != nil || r.Stored != 1 {
+	if r := ask("THREE", large, "grace"); r.Error != nil || r.Stored != 1 {
 		t.Errorf("THREE has no room: %+v", r)
 	}
 }
@@ -69,7 +79,7 @@ func TestABatchIsForEnrolledAgents(t *testing.T) {
 	t.Cleanup(s.Shutdown)
 	b := batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.NOSUCH.bob"}, {Subject: "ferry.command.BETA.bob"}},
 		Proofs: []json.RawMessage{placedAt(t, authoritytest.Identity(t, a, identity.User, "bob", roles.User), "TWO", time.Now())}}
-	if r := handOn(t, trusted(t, s), "TWO", b); r.Stored != 1 || !slices.Equal(r.Held, []int{0}) || transfer.KindOf(r.Error) != transfer.KindUnknownAgent {
+	if r := handOn(t, trusted(t, s), "TWO", b); r.Stored != 1 || !slices.Equal(r.Held, []int{0}) || r.Error.Kind != transfer.KindUnknownAgent {
 		t.Errorf("a request for an unknown agent: %+v", r)
 	}
 }
@@ -89,18 +99,19 @@ func TestAnAuthorWithoutRoomHoldsUpNoOther(t *testing.T) {
 	alice, bob := user("alice"), user("bob")
 	enqueue(t, alice, "ferry.command.BETA.alice", "first")
 	eventually(t, "a request is handed on", func() bool { return stored(t, two, StreamCommand) == 1 })
-	charge(t, two, "alice", "ONE", 60<<20)
-	enqueue(t, alice, "ferry.command.BETA.alice", "second")
-	enqueue(t, alice, "ferry.command.BETA.alice", "third")
+	charge(t, two, "alice", "ONE")
+	noise := make([]byte, large) // does not shrink
+	rand.Read(noise)
+	second, third := "second"+string(noise), "third"+string(noise)
+	enqueue(t, alice, "ferry.command.BETA.alice", second)
+	enqueue(t, alice, "ferry.command.BETA.alice", third)
 	enqueue(t, bob, "ferry.command.BETA.bob", "bob's")
 	eventually(t, "the request of another user is handed on", func() bool { return stored(t, two, StreamCommand) == 2 })
-	if n := stored(t, one, StreamCommand); n != 2 {
-		t.Errorf("%d requests wait for room", n)
-	}
+	eventually(t, "two requests wait for room", func() bool { return stored(t, one, StreamCommand) == 2 })
 	got, _ := consume(t, beta, Commands("BETA"))
-	for _, want := range []string{"first", "bob's", "second", "third"} {
-		if m := receive(t, "the request "+want, got); m != want {
-			t.Errorf("%s comes, and not %s", m, want)
+	for _, want := range []string{"first", "bob's", second, third} {
+		if m := receive(t, "the request "+want[:5], got); m != want {
+			t.Errorf("%.10s comes, and not %.10s", m, want)
 		}
 	}
 	eventually(t, "no request waits", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
