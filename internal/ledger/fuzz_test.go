@@ -15,10 +15,10 @@ import (
 // that goes on from it is read as it was written.
 func FuzzJournalFile(f *testing.F) {
 	var whole []byte
-	for _, it := range journalItems()[:4] {
-		whole = encodeItem(whole, it)
+	for n, it := range journalItems()[:4] {
+		whole = encodeItem(whole, journalID, uint64(n), it)
 	}
-	end := appendRecord(nil, append([]byte{journalEnd}, make([]byte, 16)...))
+	end := appendRecord(nil, journalID, 4, append([]byte{journalEnd}, make([]byte, 16)...))
 	head := journalHead()
 	for _, b := range [][]byte{nil, head, head[:7], make([]byte, 12), append(bytes.Clone(head), whole...), append(append(bytes.Clone(head), whole...), end...),
 		append(append(bytes.Clone(head), whole[:30]...), make([]byte, 600)...), []byte("FERRYITM\x00\x00\x00\x09")} {

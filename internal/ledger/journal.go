@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"io/fs"
@@ -18,10 +19,10 @@ import (
 // The item journal of a transfer, one file. Integers are big-endian.
 //
 //	 8 bytes  "FERRYITM"
-//	 4        version, 2
+//	 4        version, 5
 //	then per item:
-//	 4        length of what follows the checksum
-//	 4        CRC-32C of what follows
+//	 4        length, from behind the checksum
+//	 4        CRC-32C of the transfer's ID, the record's number (8 bytes, from 0), and all that follows
 //	 1        item type, or 255: END, no more items
 //	 4        number of the request item that it came from
 //	 8        size
@@ -34,7 +35,7 @@ import (
 // can, see CheckDamage.
 const (
 	journalMagic   = "FERRYITM"
-	journalVersion = 4
+	journalVersion = 5
 	journalEnd     = 255
 	maxJournalItem = 64 << 10
 )
@@ -45,6 +46,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // at the same time.
 type Journal struct {
 	l    *Ledger
+	id   transfer.ID
 	f    File
 	name string // for people
 
@@ -107,7 +109,7 @@ func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 		if err != nil {
 			return err
 		}
-		j = &Journal{l: l, f: f, name: l.journalPath(id), wake: make(chan struct{})}
+		j = &Journal{l: l, id: id, f: f, name: l.journalPath(id), wake: make(chan struct{})}
 		if err = errors.Join(j.recover(made), l.files.Sync()); err != nil {
 			f.Close()
 		}
@@ -133,13 +135,24 @@ func journalError(l *Ledger, be string, err error) error {
 	return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be %s: %w", be, err)
 }
 
-// CheckDamage reports an error where the journal has fewer items than were
-// offered from it: the ledger says that the first n are decided.
+// CheckDamage reports an error where the journal has fewer items than the n
+// that were offered from it.
 func (j *Journal) CheckDamage(n uint64) error {
 	if j.items < n {
-		return transfer.Errorf(transfer.KindInternal, "item journal %s is damaged: it has %d items, and %d are decided", j.name, j.items, n)
+		return unlike(j.name, "it has %d items, and %d were offered", j.items, n)
 	}
 	return nil
+}
+
+// DamagedJournal is the error of a transfer's journal that lacks items which were offered.
+func DamagedJournal(l *Ledger, id transfer.ID, format string, args ...any) *transfer.Error {
+	return unlike(l.journalPath(id), format, args...)
+}
+
+// unlike is of KindLost: another walk may give other items the numbers of those that the destination has.
+func unlike(name, format string, args ...any) *transfer.Error {
+	return transfer.Errorf(transfer.KindLost, "item journal %s is damaged, or older than its transfer: %s", name, fmt.Sprintf(format, args...)).
+		WithHint("look at the destination, then submit the missing files as a new transfer")
 }
 
 // DropJournal removes the item journal of a transfer that has ended.
@@ -165,8 +178,8 @@ func (j *Journal) recover(made bool) error {
 	}
 
 	if made && !begun {
-		return transfer.Errorf(transfer.KindInternal, "item journal %s is lost: nothing is left of it", j.name).
-			WithHint("cancel the transfer, look at the destination, then submit what is missing as a new one")
+		return transfer.Errorf(transfer.KindLost, "item journal %s is lost: nothing is left of it", j.name).
+			WithHint("look at the destination, then submit the missing files as a new transfer")
 	}
 
 	if !begun { // nothing, or a crash while the header was written
@@ -235,7 +248,7 @@ func (j *Journal) scan() (begun bool, err error) {
 	}
 
 	j.tail = int64(len(head))
-	r := records{r: bufio.NewReaderSize(io.NewSectionReader(j.f, j.tail, 1<<62), 256<<10)}
+	r := records{id: j.id, r: bufio.NewReaderSize(io.NewSectionReader(j.f, j.tail, 1<<62), 256<<10)}
 	var last []byte
 	for !j.ended {
 		body, err := r.next()
@@ -277,7 +290,7 @@ func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 		return Totals{}, err
 	}
 	defer f.Close()
-	j := &Journal{l: l, f: f, name: l.journalPath(id)}
+	j := &Journal{l: l, id: id, f: f, name: l.journalPath(id)}
 	_, err = j.scan()
 	return j.totals(), err
 }
@@ -307,7 +320,7 @@ func (j *Journal) Last() *transfer.Item { return j.last }
 func (j *Journal) Append(it transfer.Item) error {
 	j.count(&it, j.tail+int64(len(j.buf)))
 	j.last = &it
-	j.buf = encodeItem(j.buf, it)
+	j.buf = encodeItem(j.buf, j.id, j.items-1, it)
 	if len(j.buf) >= 256<<10 {
 		return j.flush()
 	}
@@ -406,7 +419,7 @@ func (j *Journal) Sync() error {
 // End closes the list: there are no more items.
 func (j *Journal) End(tally Tally) error {
 	body := binary.BigEndian.AppendUint64([]byte{journalEnd}, uint64(tally.Links))
-	j.buf = appendRecord(j.buf, binary.BigEndian.AppendUint64(body, uint64(tally.LeftOut)))
+	j.buf = appendRecord(j.buf, j.id, j.items, binary.BigEndian.AppendUint64(body, uint64(tally.LeftOut)))
 	j.tally, j.ended = tally, true
 	return j.Sync()
 }
@@ -436,13 +449,13 @@ type Cursor struct {
 // until that one has come.
 func (j *Journal) Cursor(from uint64) *Cursor {
 	c := &Cursor{j: j, from: from, at: int64(len(journalHead())), buf: bufio.NewReaderSize(nil, 64<<10)}
-	c.r.r = c.buf
+	c.r.id, c.r.r = j.id, c.buf
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if n := min(from/markEvery, uint64(len(j.synced.marks))-1); len(j.synced.marks) > 0 {
 		c.at, c.next = j.synced.marks[n], n*markEvery
 	}
-	c.end = c.at
+	c.end, c.r.n = c.at, c.next
 	return c
 }
 

@@ -421,7 +421,7 @@ func TestGroupOutlivesItsCulprits(t *testing.T) {
 // panics.
 func FuzzDecodeItem(f *testing.F) {
 	for _, it := range journalItems() {
-		f.Add(encodeItem(nil, it)[8:])
+		f.Add(encodeItem(nil, journalID, 0, it)[8:])
 	}
 	f.Add(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64([]byte{journalEnd}, 4), 5))
 	f.Add([]byte{})
@@ -439,7 +439,7 @@ func FuzzDecodeItem(f *testing.F) {
 		if it.Err != nil && len(it.Err.Text) > 1000 {
 			return // it is cut when written
 		}
-		again, _, _, err := decodeItem(encodeItem(nil, it)[8:], false)
+		again, _, _, err := decodeItem(encodeItem(nil, journalID, 0, it)[8:], false)
 		if err != nil || !reflect.DeepEqual(again, it) {
 			t.Fatalf("%+v became %+v, %v", it, again, err)
 		}
@@ -448,11 +448,11 @@ func FuzzDecodeItem(f *testing.F) {
 
 // FuzzReadRecord: no length or checksum makes it read what is not there.
 func FuzzReadRecord(f *testing.F) {
-	f.Add(appendRecord(nil, []byte("body")))
+	f.Add(appendRecord(nil, journalID, 0, []byte("body")))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		body, err := (&records{r: bytes.NewReader(b)}).next()
-		if err == nil && !bytes.HasPrefix(b, appendRecord(nil, body)) {
+		body, err := (&records{id: journalID, r: bytes.NewReader(b)}).next()
+		if err == nil && !bytes.HasPrefix(b, appendRecord(nil, journalID, 0, body)) {
 			t.Fatalf("%x read as %x", b, body)
 		}
 	})
@@ -521,4 +521,44 @@ func TestJournalReadFromTheMiddle(t *testing.T) {
 	j.Close()
 	j = openJournal(t, l)
 	look()
+}
+
+// A record at another place than its own ends the list: of another number, or of another transfer's journal.
+func TestJournalRecordsOutOfPlace(t *testing.T) {
+	l := newLedger(t)
+	records := func(id transfer.ID) (all [][]byte) {
+		for n, it := range journalItems()[:3] {
+			all = append(all, encodeItem(nil, id, uint64(n), it))
+		}
+		return all
+	}
+	own, other := records(journalID), records(transfer.ID{0: 2, 6: 0x70, 8: 0x80})
+	for name, c := range map[string]struct {
+		records [][]byte
+		items   uint64
+	}{
+		"in place":           {own, 3},
+		"two swapped":        {[][]byte{own[0], own[2], own[1]}, 1},
+		"one left out":       {[][]byte{own[0], own[2]}, 1},
+		"one twice":          {[][]byte{own[0], own[0], own[1]}, 1},
+		"another transfer's": {[][]byte{own[0], own[1], other[2]}, 2},
+	} {
+		if err := os.WriteFile(l.journalPath(journalID), append(journalHead(), bytes.Join(c.records, nil)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		items, err := l.JournalItems(journalID, 0, 10)
+		if err != nil || uint64(len(items)) != c.items {
+			t.Errorf("%s: %d items, %v", name, len(items), err)
+		}
+		j := openJournal(t, l)
+		if err := j.CheckDamage(c.items); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := j.CheckDamage(c.items + 1); transfer.KindOf(err) != transfer.KindLost {
+			t.Errorf("%s, with one more item offered: %v", name, err)
+		}
+		if items, over := readAll(t, j); uint64(len(items)) != c.items || over {
+			t.Errorf("%s: opened, it has %d items, over %v", name, len(items), over)
+		}
+	}
 }

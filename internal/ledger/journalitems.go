@@ -23,7 +23,7 @@ func (l *Ledger) JournalItems(id transfer.ID, from uint64, most int) (items []tr
 	defer f.Close()
 
 	head := int64(len(journalHead()))
-	r := records{r: bufio.NewReaderSize(io.NewSectionReader(f, head, 1<<62-head), 256<<10)}
+	r := records{id: id, r: bufio.NewReaderSize(io.NewSectionReader(f, head, 1<<62-head), 256<<10)}
 	for n := uint64(0); len(items) < most; n++ {
 		body, err := r.next()
 		if errors.Is(err, errTorn) {

@@ -9,9 +9,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-func appendRecord(b, body []byte) []byte {
+// recordSum is the checksum of the record with number n of a transfer's journal. A record of another number, or
+// of another journal, has another checksum.
+func recordSum(id transfer.ID, n uint64, body []byte) uint32 {
+	at := binary.BigEndian.AppendUint64(id[:], n)
+	return crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, body)
+}
+
+func appendRecord(b []byte, id transfer.ID, n uint64, body []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
-	b = binary.BigEndian.AppendUint32(b, crc32.Checksum(body, castagnoli))
+	b = binary.BigEndian.AppendUint32(b, recordSum(id, n, body))
 	return append(b, body...)
 }
 
@@ -24,8 +31,10 @@ func tornAt(err error) error {
 	return err
 }
 
-// records reads one record after the other.
+// records reads one record of a transfer's journal after the other.
 type records struct {
+	id   transfer.ID
+	n    uint64 // of the record that is next
 	r    io.Reader
 	head [8]byte
 	body []byte
@@ -51,13 +60,14 @@ func (r *records) next() ([]byte, error) {
 		return nil, tornAt(err)
 	}
 
-	if crc32.Checksum(r.body, castagnoli) != binary.BigEndian.Uint32(r.head[4:]) {
+	if recordSum(r.id, r.n, r.body) != binary.BigEndian.Uint32(r.head[4:]) {
 		return nil, errTorn
 	}
+	r.n++
 	return r.body, nil
 }
 
-func encodeItem(b []byte, it transfer.Item) []byte {
+func encodeItem(b []byte, id transfer.ID, n uint64, it transfer.Item) []byte {
 	body := []byte{byte(it.Type)}
 	body = binary.BigEndian.AppendUint32(body, uint32(it.Arg))
 	body = binary.BigEndian.AppendUint64(body, uint64(it.Size))
@@ -77,7 +87,7 @@ func encodeItem(b []byte, it transfer.Item) []byte {
 	body = append(body, byte(kind))
 	text(words[:min(len(words), 1000)])
 	text(hint[:min(len(hint), 1000)])
-	return appendRecord(b, body)
+	return appendRecord(b, id, n, body)
 }
 
 // fields takes big-endian fields off the front of a record.

@@ -44,8 +44,17 @@ func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 		e.Text += fmt.Sprintf("; a part of a file, or all of it, may be in %s", to.Path)
 		e.Hint = "look at the group with `ferry queue get NAME --browse --group " + of.Group() + "` before you send the file again; the group of a later file ends with its number"
 	}
-	o.tell(cancel(rec))
-	return o.fail(e)
+	return withdraw(o, e)
+}
+
+// withdraw ends the transfer as FAILED, then tells the destination. If it heard of that before the ledger has it, a
+// crash between the two would leave a transfer that goes on here and has ended at the destination.
+func withdraw(o *Outgoing, e *transfer.Error) (*Verdict, error) {
+	v, err := o.fail(e)
+	if err == nil {
+		o.tell(cancel(o.rec.read()))
+	}
+	return v, err
 }
 
 // fail ends the transfer as FAILED with the error's code. What has arrived has

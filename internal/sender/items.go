@@ -18,10 +18,12 @@ type items struct {
 	cfg  *Config
 	log  *slog.Logger
 	id   transfer.ID
+	made bool   // by an earlier run
 	wake func() // there are more, or the walk has ended
 
 	mu     sync.Mutex
 	open   *ledger.Journal
+	begun  bool          // this run has opened the journal, and may add to it
 	found  ledger.Totals // by the walk, also while the journal is closed
 	lent   bool          // a descriptor is borrowed for the journal while the transfer waits
 	failed error         // why the last walk ended
@@ -53,22 +55,42 @@ func (s *items) totals() ledger.Totals {
 	return s.found
 }
 
-// total is how many items the transfer has: an error of KindMalformed while nobody knows.
-func (s *items) total() (uint64, error) {
-	var t ledger.Totals
-	if j := s.journal(); j != nil {
+// look gives the totals of the journal. fixed says that an earlier run has made the journal, and that the walk
+// of this run adds no items to it: the walk has not begun, or has ended.
+func (s *items) look() (t ledger.Totals, fixed bool, err error) {
+	s.mu.Lock()
+	j, begun := s.open, s.begun
+	s.mu.Unlock()
+	if j != nil {
 		t = j.Totals()
 	} else { // this run has not opened it yet
-		var err error
-		if t, err = s.cfg.Ledger.JournalTotals(s.id); err != nil {
-			return 0, err
-		}
+		t, err = s.cfg.Ledger.JournalTotals(s.id)
 	}
+	return t, s.made && (!begun || t.Ended), err
+}
 
-	if !t.Ended {
-		return 0, transfer.Errorf(transfer.KindMalformed, "the walk has not ended")
+// total is how many items the transfer has: an error of KindMalformed before the end of the walk, and of
+// KindLost where an earlier run has ended the walk and the journal lacks its end.
+func (s *items) total() (uint64, error) {
+	t, fixed, err := s.look()
+	switch {
+	case err != nil:
+		return 0, err
+	case t.Ended:
+		return uint64(t.Items), nil
+	case fixed:
+		return 0, ledger.DamagedJournal(s.cfg.Ledger, s.id, "it has %d items and no end, and the destination has reported all items", t.Items)
 	}
-	return uint64(t.Items), nil
+	return 0, transfer.Errorf(transfer.KindMalformed, "the walk has not ended")
+}
+
+// check reports an error of KindLost where the destination has decided an item that the journal lacks.
+func (s *items) check(n uint64) error {
+	t, fixed, err := s.look()
+	if err == nil && fixed && n >= uint64(t.Items) {
+		err = ledger.DamagedJournal(s.cfg.Ledger, s.id, "it has %d items, and the destination has reported item %d", t.Items, n)
+	}
+	return err
 }
 
 // from reads up to most items, the one with a number first.
@@ -82,10 +104,11 @@ func (s *items) from(n uint64, most int) ([]transfer.Item, error) {
 }
 
 // openJournal opens the item journal. It is made before the ledger says that it
-// is there, and from then on it must be.
+// is there, and from then on it must be, with the first offered items at least: the
+// destination has them.
 // All of it is read and written again where there is one, which may take long: no lock
 // is held meanwhile.
-func (s *items) openJournal(rec *ledger.Source) error {
+func (s *items) openJournal(rec *ledger.Source, offered uint64) error {
 	s.mu.Lock()
 	s.unlend()
 	there := s.open != nil
@@ -103,13 +126,18 @@ func (s *items) openJournal(rec *ledger.Source) error {
 	if err != nil {
 		return err
 	}
-	if err := j.CheckDamage(rec.Decided.Below()); err != nil {
+	offered = max(rec.Decided.End(), offered)
+	err = j.CheckDamage(offered)
+	if err == nil && offered > 0 && guarded(&rec.Request) && !j.Totals().Ended {
+		err = ledger.DamagedJournal(s.cfg.Ledger, s.id, "it has no end, and %d items were offered", offered)
+	}
+	if err != nil {
 		j.Close()
 		return err
 	}
 
 	s.mu.Lock()
-	s.open = j
+	s.open, s.begun = j, true
 	s.mu.Unlock()
 	return nil
 }

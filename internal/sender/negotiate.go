@@ -95,6 +95,9 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 		return transfer.Errorf(transfer.KindUnreachable, "%s cannot ask %s: %w", o.cfg.Agent, o.to, unsent).
 			WithHint("the transfer goes on when the queue manager is there")
 	}
+	if why := o.outcomes.unrecorded(); why != nil {
+		return why
+	}
 	return transfer.Errorf(transfer.KindUnreachable, "%s does not answer", o.to).
 		WithHint("the transfer goes on when the agent is there")
 }
@@ -203,7 +206,7 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 // accepted records the epoch and begins the walk at the first time. A Verdict
 // says why the epoch is not begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
-	if err := o.items.openJournal(o.rec.read()); err != nil { // such as one that is damaged
+	if err := o.items.openJournal(o.rec.read(), a.Resume.End()); err != nil { // such as one that is damaged
 		return o.pumpFailed(err)
 	}
 

@@ -288,11 +288,15 @@ func (p *pump) letGo() {
 	}
 }
 
-// guard waits for the end of the walk where a request says how much it may be at most, or in
-// which order it goes.
+// guarded reports whether no item is offered before the end of the walk: the request limits the
+// items, or gives them an order.
+func guarded(q *transfer.Request) bool {
+	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
+}
+
+// guard waits for the end of the walk of a guarded request.
 func (p *pump) guard(j *ledger.Journal) error {
-	q := &p.rec.read().Request
-	if q.MaxFiles == 0 && q.MaxBytes == 0 && !q.Together && q.Order == "" {
+	if !guarded(&p.rec.read().Request) {
 		return nil
 	}
 	return p.await(func() bool { return j.Totals().Ended }, nil)

@@ -1,6 +1,8 @@
 package sender
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -155,7 +157,7 @@ func TestLastOutcomes(t *testing.T) {
 	if err := m.rec.begin(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.items.openJournal(m.rec.read()); err != nil {
+	if err := m.items.openJournal(m.rec.read(), 0); err != nil {
 		t.Fatal(err)
 	}
 	j := m.items.journal()
@@ -250,5 +252,137 @@ func TestTheEndIsShownOnce(t *testing.T) {
 	m.show(true)
 	if shown[transfer.Accepted] != 2 || shown[transfer.Cancelled] != 1 {
 		t.Errorf("shown: %v", shown)
+	}
+}
+
+// Outcomes that contradict the journal of an earlier run end the transfer: the journal is damaged. They end no
+// transfer if this run has made the journal.
+func TestOutcomesAgainstADamagedJournal(t *testing.T) {
+	file := func(n uint64, p transfer.Path) transfer.Outcome {
+		return transfer.Outcome{Item: n, Type: transfer.ItemFile, Source: p, Path: p}
+	}
+	for name, c := range map[string]struct {
+		said wire.Outcomes
+		ends bool // with stored delivery, too
+	}{
+		"an item of the journal":   {wire.Outcomes{Outcomes: []transfer.Outcome{file(1, "/b")}}, false},
+		"an item that it lacks":    {wire.Outcomes{Outcomes: []transfer.Outcome{file(0, "/a"), file(2, "/c")}}, true},
+		"another file":             {wire.Outcomes{Outcomes: []transfer.Outcome{file(1, "/c")}}, true},
+		"another type":             {wire.Outcomes{Outcomes: []transfer.Outcome{{Item: 1, Type: transfer.ItemDir, Source: "/b"}}}, true},
+		"the last, without an end": {wire.Outcomes{Outcomes: []transfer.Outcome{file(0, "/a"), file(1, "/b")}, Last: true}, true},
+	} {
+		for _, delivery := range []string{"", transfer.DeliveryStored} {
+			for _, made := range []bool{true, false} {
+				m := newMade(t, faulty.NewMemoryFiles())
+				err := errors.Join(m.rec.begin(), m.items.openJournal(m.rec.read(), 0))
+				j := m.items.journal()
+				for _, p := range []transfer.Path{"/a", "/b"} {
+					err = errors.Join(err, j.Append(transfer.Item{Type: transfer.ItemFile, Source: p, Name: p[1:]}))
+				}
+				err = errors.Join(err, j.Sync(), m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+					rec.Journal, rec.Request.Delivery = made, delivery
+					if made {
+						rec.Dest = "earlier"
+					}
+					return nil
+				}))
+				if err != nil {
+					t.Fatal(err)
+				}
+				m.items.closeJournal()
+				m.notes = nil
+				o := New(*m.cfg, m.rec.read())
+				o.outcomes.record(&c.said)
+				rec, where := o.rec.read(), fmt.Sprintf("%s, delivery %q, journal of an earlier run: %v", name, delivery, made)
+				if !made || !c.ends {
+					if rec.State != transfer.Negotiating {
+						t.Errorf("%s: the transfer is %s: %v", where, rec.State, rec.Progress.Reason)
+					}
+					continue
+				}
+				if why := rec.Progress.Reason; rec.State != transfer.Failed || why == nil || why.Kind != transfer.KindLost || rec.Progress.Code != transfer.CodeNothing || rec.Progress.Files > 0 {
+					t.Errorf("%s: the transfer is %s with %d files: %v", where, rec.State, rec.Progress.Files, why)
+				}
+				if len(m.told) != 2 || m.told[0].Kind != wire.KindCancel || m.told[1].Kind != wire.KindOutcomesAck {
+					t.Errorf("%s: the destination is told %v", where, m.told)
+				}
+				if len(m.notes) != 2 || m.notes[0].Event != audit.Failed || m.notes[1].Event != audit.Warning || len(m.notes[1].Items) != len(c.said.Outcomes) {
+					t.Errorf("%s: the audit has %+v", where, m.notes)
+				}
+			}
+		}
+	}
+}
+
+// The journal of a guarded request that lacks its end is damaged once an item was offered.
+func TestAGuardedJournalWithoutItsEnd(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		for offered := range uint64(3) {
+			m := newMade(t, faulty.NewMemoryFiles())
+			err := errors.Join(m.rec.begin(), m.items.openJournal(m.rec.read(), 0))
+			err = errors.Join(err, m.items.journal().Append(transfer.Item{Type: transfer.ItemFile, Source: "/a", Name: "a"}), m.items.journal().Sync(),
+				m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+					rec.Journal, rec.Request.Together = true, guarded
+					return nil
+				}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.items.closeJournal()
+			err = m.items.openJournal(m.rec.read(), offered)
+			if damaged := offered > 1 || guarded && offered > 0; damaged != (transfer.KindOf(err) == transfer.KindLost) || !damaged && err != nil {
+				t.Errorf("guarded %v, %d offered: %v", guarded, offered, err)
+			}
+			m.items.closeJournal()
+		}
+	}
+}
+
+// The destination is told of the end once the ledger has it, and not before.
+func TestTheEndIsOnRecordBeforeItIsTold(t *testing.T) {
+	m := newMade(t, faulty.NewMemoryFiles())
+	if err := m.rec.begin(); err != nil {
+		t.Fatal(err)
+	}
+	cfg, full := *m.cfg, errors.New("the ledger is full")
+	cfg.Note = func(*ledger.Tx, audit.Record) error { return full }
+	if _, err := New(cfg, m.rec.read()).giveUp(nil); !errors.Is(err, full) || len(m.told) > 0 {
+		t.Errorf("with a full ledger: %v, and the destination is told %v", err, m.told)
+	}
+	if _, err := m.giveUp(nil); err != nil || len(m.told) != 1 || m.told[0].Kind != wire.KindCancel || m.State() != transfer.Failed {
+		t.Errorf("%v: the transfer is %s, and the destination is told %v", err, m.State(), m.told)
+	}
+}
+
+// unreadable are item journals that cannot be read.
+type unreadable struct{ ledger.Files }
+
+func (unreadable) Open(string) (ledger.File, error) { return nil, errors.New("input/output error") }
+
+// A cancelled transfer ends if its item journal cannot be read: the outcomes go into the audit. Another transfer gives
+// the journal as the reason of its wait.
+func TestOutcomesWithAnUnreadableJournal(t *testing.T) {
+	for _, cancelled := range []bool{false, true} {
+		m := newMade(t, unreadable{faulty.NewMemoryFiles()})
+		err := errors.Join(m.rec.begin(), m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
+			rec.Journal, rec.Dest = true, "earlier"
+			if cancelled {
+				return rec.Move(transfer.Cancelling)
+			}
+			return nil
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.notes = nil
+		o := New(*m.cfg, m.rec.read())
+		o.outcomes.record(&wire.Outcomes{Last: true, Outcomes: []transfer.Outcome{{Type: transfer.ItemFile, Source: "/a", Path: "/a"}}})
+		why := o.outcomes.unrecorded()
+		switch {
+		case !cancelled && (len(m.told) > 0 || len(m.notes) > 0 || why == nil || !why.Kind.Waits() || !strings.Contains(why.Text, "input/output error")):
+			t.Errorf("the destination is told %v, the audit has %+v, and the reason is %v", m.told, m.notes, why)
+		case cancelled && (len(m.told) != 1 || m.told[0].Kind != wire.KindOutcomesAck || len(m.notes) != 1 || m.notes[0].Event != audit.Warning || len(m.notes[0].Items) != 1):
+			t.Errorf("cancelled, the destination is told %v, and the audit has %+v", m.told, m.notes)
+		}
 	}
 }

@@ -28,6 +28,7 @@ type recorder struct {
 	mu      sync.Mutex
 	batches []*wire.Outcomes // that are to be recorded, oldest first
 	busy    bool             // a goroutine is at it
+	fault   *transfer.Error  // why the last batch could not be recorded; nil: it was
 }
 
 // queue has a batch recorded, behind those that came before it.
@@ -75,19 +76,28 @@ func (r *recorder) record(m *wire.Outcomes) {
 	failpoint.Hit("sender.before_outcomes")
 	var total uint64 // a destination's word alone does not end a transfer
 	var err error
-	if m.Last {
+	cancelling := r.rec.state() == transfer.Cancelling
+	if m.Last && !cancelling { // then it has told of all that it ever will
 		total, err = r.items.total()
 	}
 	if err == nil {
 		err = r.inherit(m.Outcomes)
+	}
+	var all []believed
+	var doubtful bool
+	if err == nil {
+		all, doubtful, err = r.believed(m.Outcomes)
+	}
+	if kind := transfer.KindOf(err); err != nil && (kind == transfer.KindLost || cancelling && !kind.Waits()) {
+		r.lose(m, transfer.AsError(err))
+		return
 	}
 	if err != nil {
 		r.doubtOrLog(err, "the outcomes cannot be checked; the destination will repeat them")
 		return
 	}
 
-	believed, doubtful := r.believed(m.Outcomes)
-	err = r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return r.take(t, rec, m, believed, total) })
+	err = r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error { return r.take(t, rec, m, all, total) })
 	if errors.Is(err, errOver) {
 		r.late(m)
 		return
@@ -98,6 +108,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 	}
 
 	failpoint.Hit("sender.after_outcomes")
+	r.note(nil)
 	r.forget(m.Outcomes)
 	r.live.recorded(r.cfg.Clock.Now())
 	state := r.rec.state()
@@ -128,7 +139,58 @@ func (r *recorder) doubtOrLog(err error, what string) {
 		r.doubt("last outcomes that are not all there are")
 		return
 	}
+	r.note(err)
 	r.log.Error(what, "error", err)
+}
+
+// note notes why a batch could not be recorded; nil: it was.
+func (r *recorder) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fault = nil; err != nil {
+		r.fault = transfer.Errorf(transfer.KindBusy, "%s cannot record the outcomes that %s reports: %w", r.cfg.Agent, r.to, err)
+	}
+}
+
+// unrecorded is why the last batch of outcomes could not be recorded, which comes again; nil: it was.
+func (r *recorder) unrecorded() *transfer.Error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.fault
+}
+
+// lose ends a transfer with a damaged item journal: the outcomes of the destination cannot be held against it, so
+// undecided items are unknown (R35). The outcomes go into the audit, and their sources stay.
+func (r *recorder) lose(m *wire.Outcomes, why *transfer.Error) {
+	err := r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
+		switch rec.State {
+		case transfer.Negotiating, transfer.Waiting:
+		case transfer.Running:
+			if err := rec.Move(transfer.Negotiating); err != nil {
+				return err
+			}
+		default:
+			return errOver
+		}
+		if err := rec.Move(transfer.Failed); err != nil {
+			return err
+		}
+		return r.rec.end(t, rec, why)
+	})
+	switch state := r.rec.state(); {
+	case err == nil:
+		r.tell(cancel(r.rec.read()))
+		r.late(m)
+		r.moved()
+		r.wake()
+	case !errors.Is(err, errOver):
+		r.doubtOrLog(err, "the end of a transfer cannot be recorded; the destination will repeat its outcomes")
+	case state.Final():
+		r.late(m)
+	case state == transfer.Cancelling:
+		r.aside(m, "%d outcomes cannot be held against the item journal, which is damaged or cannot be read")
+	default: // parked, for example: they come again
+	}
 }
 
 // reach is how many items from one on are to be known for outcomes to be held against them, from
@@ -178,20 +240,30 @@ func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 }
 
 // believed are the outcomes that are not on record and can be: each is held against what
-// was sent, and names the journal's path. doubtful says that there are others.
-func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtful bool) {
+// was sent, and names the journal's path. doubtful says that there are others. An outcome that
+// contradicts the journal of an earlier run is an error of KindLost.
+func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtful bool, err error) {
 	for _, oc := range outcomes {
 		if r.rec.decided(oc.Item) {
 			continue
 		}
-		if is, why := r.sent.believe(oc); why != "" {
-			r.doubt(why)
-			doubtful = true
-		} else {
+		is, why := r.sent.believe(oc)
+		switch {
+		case why == "":
 			all = append(all, is)
+			continue
+		case is.before && r.items.made:
+			err = ledger.DamagedJournal(r.cfg.Ledger, r.ID, "the destination reports item %d as %s, %s", oc.Item, oc.Source, why)
+		case why == notBegun:
+			err = r.items.check(oc.Item)
 		}
+		if err != nil {
+			return nil, true, err
+		}
+		r.doubt(why)
+		doubtful = true
 	}
-	return all, doubtful
+	return all, doubtful, nil
 }
 
 // forget forgets what need not be known of items that are decided.
@@ -369,10 +441,16 @@ func (r *recorder) late(m *wire.Outcomes) {
 		return
 	}
 
+	r.aside(m, "%d outcomes came after the transfer had ended")
+}
+
+// aside puts outcomes that are not counted into the audit, with their number in its text, and acknowledges them.
+func (r *recorder) aside(m *wire.Outcomes, text string) {
+	rec := r.rec.read()
 	err := r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		return r.cfg.Note(t, noteOf(rec, audit.Warning, func(a *audit.Record) {
 			a.State = rec.State
-			a.Text = fmt.Sprintf("%d outcomes came after the transfer had ended", len(m.Outcomes))
+			a.Text = fmt.Sprintf(text, len(m.Outcomes))
 			if n := audit.FitItems(m.Outcomes); n > 0 {
 				a.Items = m.Outcomes[:n]
 			}

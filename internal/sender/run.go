@@ -126,13 +126,11 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 
 	e := transfer.AsError(err)
 	var over *GuardError
-	if errors.As(err, &over) { // trying again would find as much
+	if errors.As(err, &over) || e.Kind == transfer.KindLost { // trying again would find as much
 		if err := o.halt(); err != nil {
 			return nil, err
 		}
-		rec := o.rec.read()
-		o.tell(cancel(rec))
-		return o.fail(e)
+		return withdraw(o, e)
 	}
 	if err := o.rec.recovering(); err != nil {
 		return nil, err

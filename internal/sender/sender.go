@@ -154,7 +154,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		sent:   &sent{items: map[uint64]*begun{}, heir: before || rec.Request.Stored(), all: rec.Request.Stored()},
 		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
-	o.items = &items{cfg: &cfg, log: log, id: o.ID, wake: o.wake}
+	o.items = &items{cfg: &cfg, log: log, id: o.ID, made: rec.Journal, wake: o.wake}
 	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, programs: cfg.Programs, clock: cfg.Clock, figures: o.snapshot, last: rec,
 		told: chronicle{log: log, now: cfg.Clock.Now}}
 	o.rec.know(rec)

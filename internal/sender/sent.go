@@ -114,12 +114,15 @@ func archived(t *task, name transfer.Path) transfer.Path {
 	return transfer.Path(strings.TrimSuffix(string(t.options.Archive), "/")) + "/" + name
 }
 
-// A believed outcome can be true. delete, form and to are those of the item.
+// A believed outcome can be true. delete, form and to are those of the item; before says that an earlier run
+// may have begun it.
 type believed struct {
 	transfer.Outcome
-	delete, form bool
-	to           transfer.Path
+	delete, form, before bool
+	to                   transfer.Path
 }
+
+const notBegun = "an outcome of an item that was not begun"
 
 // believe holds an outcome against what was sent, and puts the journal's path in place of
 // the one that it names. Where the two do not match it says why.
@@ -128,7 +131,7 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 	defer s.mu.Unlock()
 	b := s.items[oc.Item]
 	if b != nil {
-		is.delete, is.form, is.to = b.delete, b.form, b.to
+		is.delete, is.form, is.before, is.to = b.delete, b.form, b.before, b.to
 	}
 
 	is.Outcome = oc
@@ -138,7 +141,7 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 
 	switch {
 	case b == nil:
-		return is, "an outcome of an item that was not begun"
+		return is, notBegun
 	case oc.Source != b.source && (oc.OK() || oc.Source != ""):
 		return is, "an outcome of another file than the item's"
 	case oc.Type != b.kind && (oc.OK() || oc.Type != transfer.ItemBad), oc.OK() && b.kind == transfer.ItemBad:

@@ -162,6 +162,9 @@ func (r *record) moves() error {
 // awaited is what a transfer waits for that is all in the store. why is what the destination says; nil: nothing.
 func (o Stowing) awaited(why *transfer.Error) *transfer.Error {
 	if why == nil {
+		why = o.outcomes.unrecorded()
+	}
+	if why == nil {
 		return transfer.Errorf(transfer.KindUnreachable, "sent: everything is stored at the queue manager, and %s has yet to take it", o.to).
 			WithHint("nothing is left to do here; it ends when the agent has been there")
 	}
@@ -379,7 +382,7 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 		}
 	}
 	failpoint.Hit("sender.after_purge")
-	if err := o.items.openJournal(rec); err != nil {
+	if err := o.items.openJournal(rec, resume.End()); err != nil {
 		return o.pumpFailed(err)
 	}
 

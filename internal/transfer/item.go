@@ -155,6 +155,15 @@ type Resume struct {
 	Points  []Point `json:"points,omitempty"`
 }
 
+// End is the number behind the last item that the Resume names: the source has offered all items below it.
+func (r *Resume) End() uint64 {
+	end := r.Decided.End()
+	for n := range r.Points {
+		end = max(end, r.Points[n].Item+1)
+	}
+	return end
+}
+
 // Counts are the figures of a transfer.
 type Counts struct {
 	Items         uint64 `json:"items"`                    // everything decided, directories included

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"math/bits"
 )
 
 // MaxUndecided bounds how far the items that are begun may run ahead of the
@@ -28,6 +29,16 @@ func (d *ItemSet) Has(item uint64) bool {
 	}
 	i := item - d.below
 	return i < MaxUndecided && d.bits[i/64]>>(i%64)&1 == 1
+}
+
+// End is the number behind the last item of the set; 0: the set is empty.
+func (d *ItemSet) End() uint64 {
+	for w := len(d.bits) - 1; w >= 0; w-- {
+		if d.bits[w] != 0 {
+			return d.below + uint64(64*w+bits.Len64(d.bits[w]))
+		}
+	}
+	return d.below
 }
 
 // Fits reports whether the item can be added: it lies under the mark plus

@@ -13,7 +13,7 @@ func TestItemSetAgainstMap(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var set ItemSet
 		model := map[uint64]bool{}
-		var below uint64
+		var below, end uint64
 		spread := 1 + r.Uint64N(MaxUndecided)
 		for range 3000 {
 			item := below + r.Uint64N(spread)
@@ -29,9 +29,12 @@ func TestItemSetAgainstMap(t *testing.T) {
 			if set.Add(item) == model[item] {
 				t.Fatalf("seed %d: adding %d is new: %v", seed, item, model[item])
 			}
-			model[item] = true
+			model[item], end = true, max(end, item+1)
 			for model[below] {
 				below++
+			}
+			if set.End() != end {
+				t.Fatalf("seed %d: the set ends at %d, want %d", seed, set.End(), end)
 			}
 			if set.Below() != below || set.Count() != uint64(len(model)) {
 				t.Fatalf("seed %d: below %d, want %d; %d items, want %d", seed, set.Below(), below, set.Count(), len(model))
@@ -112,4 +115,26 @@ func FuzzItemSet(f *testing.F) {
 			t.Fatalf("%s became %s, %v", data, out, err)
 		}
 	})
+}
+
+// A Resume ends behind its last decided item and its last point.
+func TestResumeEnd(t *testing.T) {
+	var r Resume
+	for _, c := range []struct {
+		decided bool
+		item    uint64
+		end     uint64
+	}{{true, 0, 1}, {true, 2, 3}, {false, 1, 3}, {false, 7, 8}, {true, 5, 8}, {true, 900, 901}} {
+		if c.decided {
+			r.Decided.Add(c.item)
+		} else {
+			r.Points = append(r.Points, Point{Item: c.item})
+		}
+		if end := r.End(); end != c.end {
+			t.Errorf("with item %d it ends at %d, want %d", c.item, end, c.end)
+		}
+	}
+	if end := (&Resume{}).End(); end != 0 {
+		t.Errorf("an empty one ends at %d", end)
+	}
 }

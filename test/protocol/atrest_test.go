@@ -63,7 +63,7 @@ func TestDamagedAtRest(t *testing.T) {
 		seed = 1
 	}
 	s := &script{r: campaign.Rand(seed)}
-	bubble(t, setup{park: true}, func(w *world) { w.atRest(s) })
+	bubble(t, setup{park: true}, func(w *world) { w.atRest(s, seed%4 == 2) })
 }
 
 // A rot damages a file at rest.
@@ -116,23 +116,35 @@ func (s *script) spot(b []byte) int {
 	return at
 }
 
-// atRest is one damage.
-func (w *world) atRest(s *script) {
+// atRest is one damage. unheard: the source hears of no outcome before its death.
+func (w *world) atRest(s *script, unheard bool) {
 	w.slow(10 * time.Millisecond)
 	files := map[string][]byte{"in/a": content(1, 300), "in/b": content(2, 5000), "in/big": content(3, 120<<10),
 		"in/c/d": content(4, 700), "in/last": content(5, 30<<10)}
 	w.write(files)
 	w.expect("out", files)
 	n := []*node{w.src, w.dst, w.dst}[s.n(3)]
-	n.stayDown()
 	at := 4 + s.n(16) // the acknowledgement after which it dies
+	if unheard {
+		n, at = w.src, 4+s.n(80) // perhaps when everything has arrived
+		w.fates = func(p *faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: p.Kind == wire.KindOutcomes} }
+	}
+	n.stayDown()
 	w.after = func(p *faulty.Parcel, _ *node) {
 		if p.Kind == wire.KindAck && p.N == at {
 			n.kill()
 		}
 	}
 	id := w.submit(transfer.Request{Items: transfer.ItemsOf("in"), Dest: transfer.File("out/"), Recovery: transfer.Duration(5 * time.Minute), Options: transfer.Options{Recursive: true, Checksum: []string{"", "md5", "none"}[s.n(3)], Disposition: disposition(s.one(3))}})
+	if unheard {
+		w.until(time.Minute, "it does not arrive", func() bool {
+			in := w.incoming(id)
+			return w.net.Count(wire.KindAck) >= at || in != nil && in.State == transfer.Decided
+		})
+		n.kill()
+	}
 	left := n.fallen()
+	w.change(func(w *world) { w.fates = nil })
 	victim := w.victim(s, n, left, id)
 	sound, err := os.ReadFile(victim)
 	must(w.t, err)

@@ -153,7 +153,7 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 		w.slow(c.side, fallsTo)
 		left := max(0, float64(all)-fileShare*float64(carried()-before))
 		ideal = time.Since(start) + time.Duration(left*8/fallsTo*float64(time.Millisecond))
-		most = all * 15 / 100
+		slack, most = fallen, all*15/100
 	}
 	if c.rate == 64 {
 		slack = slowestSlack
