@@ -226,6 +226,9 @@ func newChannelShow() *cobra.Command {
 				rows := [][]string{
 					{"channel", s.Name}, {"state", s.State}, {"reason", printable(or(s.Reason, "-"))}, {"direction", s.Direction}, {"queue manager", or(s.Peer, "-")}, {"url", or(s.URL, "-")}, {"address", or(s.Address, "-")},
 					{"round trip", tripText(s.RTT)}, {"bytes in", fmt.Sprint(s.In)}, {"bytes out", fmt.Sprint(s.Out)}, {"waiting", plural(int64(s.Waiting), "message")}}
+				if s.Refused > 0 || s.Unheard > 0 {
+					rows = append(rows, []string{"refused", plural(int64(s.Refused), "message") + ", " + plural(s.Unheard, "subject")})
+				}
 				if s.Made > 0 {
 					rows = append(rows, []string{"connections made", fmt.Sprint(s.Made)})
 				}

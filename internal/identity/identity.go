@@ -57,6 +57,7 @@ type Identity struct {
 	revoked atomic.Pointer[map[string]bool] // keys of certificates that count for nothing
 	told    atomic.Pointer[[]string]        // the roots that the authority has, by their hashes, the one that signs first
 	soon    chan struct{}                   // has one where it has become due meanwhile
+	proved  proved                          // certificates of checked Places
 }
 
 // issued is what an authority has signed for an identity's keys.
@@ -353,10 +354,10 @@ func (i *Identity) Distrust(keys []string) {
 	i.revoked.Store(&m)
 }
 
-// Revoked reports whether a certificate counts for nothing, as Distrust was told.
-func (i *Identity) Revoked(c *x509.Certificate) bool {
+// Revoked reports whether a certificate, by its KeyHash, counts for nothing, as Distrust was told.
+func (i *Identity) Revoked(key string) bool {
 	revoked := i.revoked.Load()
-	return revoked != nil && (*revoked)[KeyHash(c)]
+	return revoked != nil && (*revoked)[key]
 }
 
 // KeyHash is the SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hexadecimal.

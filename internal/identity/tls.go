@@ -95,7 +95,7 @@ func (i *Identity) peer(chain []*x509.Certificate, check Check) (Name, error) {
 	if err != nil {
 		return name, err
 	}
-	if i.Revoked(chain[0]) {
+	if i.Revoked(KeyHash(chain[0])) {
 		return name, fmt.Errorf("the certificate of %s was revoked", name)
 	}
 	if failpoint.Planted("name-unchecked-in-tls") {

@@ -126,6 +126,9 @@ func (a *announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
+	if a.f.places.guard != nil { // it says so itself
+		return a.f.whereIs(wire.Coordination)
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, o := range a.others {
@@ -138,6 +141,9 @@ func (a *announcer) coordinationAt() string {
 
 // domainOf is the token of a queue manager, or of its cluster, by its name.
 func (a *announcer) domainOf(name string) string {
+	if a.f.places.guard != nil {
+		return a.f.places.domainOf(transfer.Token(name))
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if o, ok := a.others[transfer.Token(name)]; ok {
@@ -156,6 +162,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	} else if json.Unmarshal(data, &x) != nil || x.V != 1 || transfer.Token(x.Name) != token || transfer.Token(x.Domain) != x.Domain || len(x.Domain) > maxToken || x.Instance == a.instance {
 		return
 	}
+	x.Domain = a.checkedDomain(&x)
 	now := time.Now()
 	a.mu.Lock()
 	was, known := a.others[token]
@@ -188,6 +195,14 @@ func (a *announcer) announced(m *nats.Msg) {
 		a.f.mu.Unlock()
 		a.f.poke()
 	}
+}
+
+// checkedDomain is the token of a queue manager or of its cluster, as its signed statements have it where there are any.
+func (a *announcer) checkedDomain(x *announcement) string {
+	if a.f.places.guard == nil {
+		return x.Domain
+	}
+	return a.f.places.domainOf(transfer.Token(x.Name))
 }
 
 // domains are the tokens of the queue managers, or clusters, that can be reached, but for this one's.

@@ -9,15 +9,31 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/quota"
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // A batch is what is handed on at once.
 type batch struct {
 	V        int         `json:"v"`
-	From     string      `json:"from"` // the queue manager's token
 	Messages []forwarded `json:"messages"`
-	Store    *farTask    `json:"store,omitempty"` // instead of messages
+	Store    *farTask    `json:"store,omitempty"`  // instead of messages
+	Places   *placesTask `json:"places,omitempty"` // likewise
+	// Proofs are identity.Places. They show that each author of a message, and the asker of Store, was at the sending queue manager.
+	Proofs []json.RawMessage `json:"proofs,omitempty"`
+}
+
+// prove adds the proof of an identity to a batch. It reports whether the forwarder has one. Without identities it needs none.
+func (f *forwarder) prove(b *batch, token string) bool {
+	if f.places.guard == nil {
+		return true
+	}
+	proof := f.places.proofOf(token)
+	if proof != nil && !slices.ContainsFunc(b.Proofs, func(other json.RawMessage) bool { return string(other) == string(proof) }) {
+		b.Proofs = append(b.Proofs, proof)
+	}
+	return proof != nil
 }
 
 type forwarded struct {
@@ -26,11 +42,15 @@ type forwarded struct {
 	Data    []byte `json:"data"`
 }
 
-// A batchResult says how many messages of a batch were stored, from its beginning on, and why not all.
+// A batchResult says how many messages of a batch were stored. The others are those of Held, and all behind the last one of both.
+// Error says why.
 type batchResult struct {
-	V      int             `json:"v"`
-	Stored int             `json:"stored"`
-	Error  *transfer.Error `json:"error,omitempty"`
+	V      int `json:"v"`
+	Stored int `json:"stored"`
+	// Held are the messages, by their places in the batch, that are not stored at present. Their author has no room or no place.
+	// Messages of other authors behind them are stored.
+	Held  []int           `json:"held,omitempty"`
+	Error *transfer.Error `json:"error,omitempty"`
 }
 
 // take stores what another queue manager hands on.
@@ -39,16 +59,23 @@ func (f *forwarder) take(m *nats.Msg) {
 		return
 	}
 	r := batchResult{V: 1}
+	from := wire.LastToken(m.Subject)
 	b, err := readBatch(unpacked(m.Data))
-	if err == nil && b.Store != nil {
-		f.doFar(b.Store, func(answer []byte) { m.Respond(answer) })
+	switch {
+	case err != nil:
+	case b.Store != nil:
+		f.doFar(&b, from, func(answer []byte) { m.Respond(answer) })
 		return
-	}
-	if err == nil {
-		r.Stored, err = f.store(b)
+	case b.Places != nil:
+		if answer, err := json.Marshal(f.placesAfter(*b.Places)); err == nil {
+			answerInParts(f.own.conn(), m.Reply, answer) // the asker repeats its question
+		}
+		return
+	default:
+		r.Stored, r.Held, err = f.store(b, from)
 	}
 	if err != nil {
-		r.Error = transfer.AsError(explain(err, "queue manager "+f.s.cfg.Name, "the streams", len(m.Data), serverMaxPayload))
+		r.Error = transfer.AsError(err)
 	}
 	if answer, err := json.Marshal(r); err == nil {
 		m.Respond(answer)
@@ -63,8 +90,8 @@ func readBatch(data []byte) (b batch, err error) {
 	if len(b.Messages) > forwardMost {
 		return b, transfer.Errorf(transfer.KindTooLarge, "%d messages are too many to hand on; the limit is %d", len(b.Messages), forwardMost)
 	}
-	if b.From == "" || len(b.From) > maxToken || !isPrintable(b.From) {
-		return b, transfer.Errorf(transfer.KindMalformed, "a batch of messages that is handed on does not say from where")
+	if len(b.Proofs) > forwardMost {
+		return b, transfer.Errorf(transfer.KindTooLarge, "%d proofs are too many; the limit is %d", len(b.Proofs), forwardMost)
 	}
 	return b, nil
 }
@@ -98,31 +125,71 @@ func isPrintable(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
-// store stores what another queue manager hands on, in its order, and says how many.
-func (f *forwarder) store(b batch) (stored int, err error) {
+// store stores the messages of a batch in their order, and returns how many. The requests and commands of an author without room
+// or without a place are held, and err says why.
+func (f *forwarder) store(b batch, from string) (stored int, held []int, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
-	for _, x := range b.Messages {
-		if err := x.check(); err != nil {
-			return stored, err
+	holds := map[string]bool{} // the subjects of messages that are held
+	for n, x := range b.Messages {
+		if holds[x.Subject] {
+			held = append(held, n)
+			continue
 		}
-		m := &nats.Msg{Subject: x.Subject, Data: x.Data, Header: nats.Header{headerFrom: {b.From}}}
-		if x.ID != "" {
-			// Somebody else may have given the same ID to another message here.
-			m.Header.Set(nats.MsgIdHdr, "forwarded."+b.From+"."+x.ID)
+		failed := f.storeOne(ctx, &x, b.Proofs, from)
+		failed = explain(failed, "queue manager "+f.s.cfg.Name, x.Subject, len(x.Data), serverMaxPayload)
+		class, _ := wire.ClassOf(x.Subject)
+		switch {
+		case failed == nil:
+			stored++
+		case class != wire.ClassEvent && isHeld(failed):
+			holds[x.Subject], held, err = true, append(held, n), failed
+		default:
+			return stored, held, failed
 		}
-		if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); missing(err) {
-			library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}
-			if _, err := library.ensure(ctx); err != nil {
-				return stored, err
-			}
-			if _, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0)); err != nil {
-				return stored, err
-			}
-		} else if err != nil {
-			return stored, err
-		}
-		stored++
 	}
-	return stored, nil
+	return stored, held, err
+}
+
+// isHeld reports whether a message waits for the reason of an error, and those of other authors do not.
+func isHeld(err error) bool {
+	switch transfer.KindOf(err) {
+	case transfer.KindNoSpace, transfer.KindDenied, transfer.KindClock, transfer.KindUnknownAgent:
+		return true
+	}
+	return false
+}
+
+// storeOne stores a message that another queue manager hands on.
+func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.RawMessage, from string) error {
+	if err := x.check(); err != nil {
+		return err
+	}
+	author := wire.LastToken(x.Subject)
+	if f.places.guard != nil {
+		var err error
+		if author, err = f.places.proves(proofs, author, from, placeProof); err != nil {
+			return err
+		}
+	}
+	class, to := wire.ClassOf(x.Subject)
+	if class != wire.ClassEvent && f.s.limits != nil && !f.s.limits.knows(to) {
+		return transfer.Errorf(transfer.KindUnknownAgent, "no agent %.80s is enrolled in this network", to)
+	}
+	if err := f.s.limits.admit(class, quota.Message{Subject: x.Subject, Member: author, Destination: to, Via: from, Size: len(x.Data)}); err != nil {
+		return err
+	}
+	m := &nats.Msg{Subject: x.Subject, Data: x.Data, Header: nats.Header{headerFrom: {from}}}
+	if x.ID != "" {
+		// Another queue manager may have given the same ID to another message here.
+		m.Header.Set(nats.MsgIdHdr, "forwarded."+from+"."+x.ID)
+	}
+	_, err := f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+	if missing(err) {
+		library := library{js: f.own.js, ackWait: defaultTimes.ackWait, maxStored: f.s.cfg.MaxStored}
+		if _, err = library.ensure(ctx); err == nil {
+			_, err = f.own.js().PublishMsg(ctx, m, jetstream.WithRetryAttempts(0))
+		}
+	}
+	return err
 }

@@ -2,7 +2,6 @@ package qmgr
 
 import (
 	"cmp"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -18,11 +17,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
 
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
+	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
-	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 )
 
@@ -60,6 +60,10 @@ type ChannelState struct {
 	// Made is how many connections of a channel that is dialled here have come as far as the other side's
 	// certificate, since this queue manager was started; one that is up has two.
 	Made uint64 `json:"connections,omitempty"`
+	// Refused counts messages of the other side that did not pass since the channel is up: their authors are not behind the
+	// channel. Unheard counts subjects that the other side asks for and does not hear: their readers are not behind the channel.
+	Refused uint64 `json:"refused_messages,omitempty"`
+	Unheard int64  `json:"refused_subjects,omitempty"`
 }
 
 // Limits and times of channels.
@@ -117,7 +121,13 @@ type Channels struct {
 	s     *Server
 	path  string // of the file that keeps what was defined
 	notes notes
-	quiet *quiet.Log
+
+	token  string  // of the queue manager
+	places *places // has the identities behind each channel
+	gate   *gate.Gate
+	listen net.Listener         // of the gate, which closes it
+	key    nkeys.KeyPair        // signs for the gate and the ways
+	ways   map[string]*gate.Way // by channel
 
 	up chan struct{} // has one when a channel comes up
 
@@ -127,16 +137,9 @@ type Channels struct {
 	all   []Channel         // by name
 	peers map[string]string // by channel, who has shown a certificate
 	made  map[string]uint64 // by channel, how often one was shown
-	came  map[string]comer  // by HOST:PORT, who has shown one at the listener
 	links uint64            // how often a connection has come up, in either direction
 
 	resting map[string]bool // channels whose connections are being ended, to be made anew
-}
-
-// A comer is whose certificate a connection has that came to the listener.
-type comer struct {
-	name string
-	when time.Time
 }
 
 // ups is how often a channel has come up, or nearly.
@@ -154,7 +157,8 @@ type channelStore struct {
 
 // openChannels reads what was defined before, and adds what is defined now.
 func openChannels(s *Server) (*Channels, error) {
-	c := &Channels{s: s, quiet: quiet.New(s.cfg.Log, nil), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, came: map[string]comer{}, up: make(chan struct{}, 1), resting: map[string]bool{}}
+	c := &Channels{s: s, token: transfer.Token(s.cfg.Name), places: newPlaces(s), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
+		up: make(chan struct{}, 1), resting: map[string]bool{}}
 	data, err := os.ReadFile(c.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, transfer.Errorf(transfer.KindUnreadable, "the channels cannot be read: %w", err)
@@ -236,12 +240,14 @@ func (c *Channels) leafnodes(opts *server.Options) error {
 			return err
 		}
 		l.Host, l.Port = host, port
-		if g := c.s.cfg.Guard; g != nil {
-			l.TLSConfig = c.accepts(g.Identity)
-			l.TLSHandshakeFirst = true
+		if c.s.cfg.Guard != nil { // and the gate listens at the address
+			l.Host, l.Port = "127.0.0.1", server.RANDOM_PORT
 		}
 	}
-	var err error
+	err := c.openWays(opts)
+	if err != nil {
+		return err
+	}
 	l.Remotes, err = c.remotes()
 	return err
 }
@@ -257,18 +263,18 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 		}
 		r := server.RemoteLeafOpts{URLs: urls, NoRandomize: true, Disabled: ch.Stopped || c.resting[ch.Name], DialTimeout: channelDial, IgnoreDiscoveredServers: true,
 			DenyImports: roles.Kept, DenyExports: roles.Kept, Compression: server.CompressionOpts{Mode: server.CompressionOff}}
-		if ch.Compress {
-			r.Compression.Mode = server.CompressionS2Fast
-		}
 		g := c.s.cfg.Guard
 		if g == nil {
+			if ch.Compress {
+				r.Compression.Mode = server.CompressionS2Fast
+			}
 			r.LocalAccount = server.DEFAULT_GLOBAL_ACCOUNT
 			all = append(all, &r)
 			continue
 		}
 		a := c.s.account.Load()
-		r.TLS, r.TLSHandshakeFirst, r.TLSTimeout = true, true, channelGreet.Seconds()
-		r.TLSConfig = c.dials(ch.Name)
+		r.Proxy.URL, r.Proxy.Username, r.Proxy.Password = c.ways[ch.Name].Proxy()
+		r.Proxy.Timeout = channelDial + channelGreet
 		data := r
 		// In files, as a server that was told of a function once takes no other settings any more.
 		r.LocalAccount, r.Credentials = a.account.Subject, g.Identity.ChannelCredentials(false)
@@ -279,50 +285,6 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 	return all, nil
 }
 
-// dials is what a channel shakes hands with. It notes who is at the other end.
-func (c *Channels) dials(channel string) *tls.Config {
-	self := c.s.cfg.Guard.Identity
-	cfg := self.Client(identity.OneOf(self.Name().Network, identity.Manager))
-	verify := cfg.VerifyConnection
-	cfg.VerifyConnection = func(state tls.ConnectionState) error {
-		if err := verify(state); err != nil {
-			return err
-		}
-		name, err := self.Peer(state)
-		if err == nil {
-			c.mu.Lock()
-			c.peers[channel] = name.Name
-			c.made[channel]++
-			c.mu.Unlock()
-		}
-		return err
-	}
-	return cfg
-}
-
-// accepts is what the listener shakes hands with. It notes who comes: a leafnode may say any name.
-func (c *Channels) accepts(self *identity.Identity) *tls.Config {
-	cfg := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
-	cfg.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		from, one := hello.Conn.RemoteAddr().String(), self.Server(identity.OneOf(self.Name().Network, identity.Manager))
-		verify := one.VerifyConnection
-		one.VerifyConnection = func(state tls.ConnectionState) error {
-			if err := verify(state); err != nil {
-				return err
-			}
-			name, err := self.Peer(state)
-			if err == nil {
-				c.mu.Lock()
-				c.came[from] = comer{name.Name, time.Now()}
-				c.mu.Unlock()
-			}
-			return err
-		}
-		return one, nil
-	}
-	return cfg
-}
-
 // Addr is where other queue managers reach this one for channels, HOST:PORT; empty where
 // it does not listen for any.
 func (c *Channels) Addr() string {
@@ -330,6 +292,9 @@ func (c *Channels) Addr() string {
 		return ""
 	}
 	host, port, err := net.SplitHostPort(c.s.cfg.ChannelListen)
+	if c.listen != nil {
+		return net.JoinHostPort(cmp.Or(host, "0.0.0.0"), strconv.Itoa(c.listen.Addr().(*net.TCPAddr).Port))
+	}
 	if v, verr := c.s.ns.Varz(nil); err == nil && verr == nil && port == "0" {
 		port = strconv.Itoa(v.LeafNode.Port)
 	}
@@ -353,6 +318,7 @@ func (c *Channels) List() []ChannelState {
 		st := byPeer[l.Name]
 		if st == nil {
 			st = &ChannelState{Name: l.Name, Peer: l.Name, Direction: directionIn, State: ChannelRunning, Address: net.JoinHostPort(l.IP, strconv.Itoa(l.Port))}
+			c.gated(st, func(g gate.Connection) bool { return g.Channel == "" && g.Peer == l.Name })
 			byPeer[l.Name] = st
 			in = append(in, st)
 		}
@@ -389,6 +355,9 @@ func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
 				up++
 			}
 		}
+		if up > 0 {
+			c.gated(&st, func(g gate.Connection) bool { return g.Channel == ch.Name })
+		}
 		switch {
 		case ch.Stopped:
 			st.State = ChannelStopped
@@ -397,9 +366,9 @@ func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
 		case up >= links:
 			st.State = ChannelRunning
 		case up > 0:
-			st.Reason = cmp.Or(c.notes.of(&ch), "the connection for data is not up")
+			st.Reason = cmp.Or(c.notes.of(&ch, c.way(ch.Name)), "the connection for data is not up")
 		default:
-			st.Reason = c.notes.of(&ch)
+			st.Reason = c.notes.of(&ch, c.way(ch.Name))
 		}
 		all = append(all, st)
 	}
@@ -408,8 +377,8 @@ func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
 
 // leads reports whether a connection is a channel's. c.mu is held.
 func (c *Channels) leads(ch *Channel, l *server.LeafInfo) bool {
-	if peer := c.peers[ch.Name]; c.s.cfg.Guard != nil {
-		return peer == l.Name
+	if w := c.ways[ch.Name]; w != nil {
+		return w.Addr() == net.JoinHostPort(l.IP, strconv.Itoa(l.Port))
 	}
 	urls, err := ch.urls() // on this host, as there are no identities
 	return err == nil && slices.ContainsFunc(urls, func(u *url.URL) bool { return u.Port() == strconv.Itoa(l.Port) })

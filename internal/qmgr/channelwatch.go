@@ -3,8 +3,6 @@ package qmgr
 import (
 	"log/slog"
 	"maps"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -47,10 +45,6 @@ func (c *Channels) watch() {
 			continue
 		}
 		c.seen(connected, z.Leafs)
-		for id, name := range c.misnamed(z.Leafs, time.Now()) {
-			c.quiet.Warn("a queue manager links under another name than that of its certificate; it is cut off", "queue_manager", name)
-			c.s.ns.DisconnectClientByID(id) // it may have gone
-		}
 		for _, name := range c.silent(z.Leafs, known, time.Now()) {
 			c.s.cfg.Log.Info("a channel has been silent; it is connected anew", slog.String("channel", name), slog.Duration("for", known[name].patient))
 			if err := c.renew(name); err != nil {
@@ -77,23 +71,6 @@ func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
 		c.mu.Unlock()
 		poke(c.up)
 	}
-}
-
-// misnamed are the connections of those who say another name than their certificates have, and those names. Who has gone
-// is forgotten.
-func (c *Channels) misnamed(leafs []*server.LeafInfo, now time.Time) map[uint64]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	all, here := map[uint64]string{}, map[string]bool{}
-	for _, l := range leafs {
-		at := net.JoinHostPort(l.IP, strconv.Itoa(l.Port))
-		here[at] = true
-		if who, ok := c.came[at]; ok && !l.IsSpoke && who.name != l.Name {
-			all[l.ID] = who.name
-		}
-	}
-	maps.DeleteFunc(c.came, func(at string, who comer) bool { return !here[at] && now.Sub(who.when) > 2*channelGreet })
-	return all
 }
 
 // silent are the channels that have been silent for too long.

@@ -82,6 +82,7 @@ type Conn struct {
 
 	control, data *link
 	bulk          bulk
+	placing       placing
 	amounts       amounts
 	keeper        keeper
 	packer        packer
@@ -157,6 +158,7 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c.learn(ctx)
 	c.background(c.notify)
+	c.background(func() { c.placing.keep(c) })
 	for _, l := range links(c) {
 		c.background(func() { c.watch(l) })
 	}

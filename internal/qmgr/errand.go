@@ -30,6 +30,8 @@ type errand struct {
 	Queue   *queueTask    `json:"queue,omitempty"`
 	Remove  *removal      `json:"remove,omitempty"`
 	Text    string        `json:"text,omitempty"`
+	// Place is an identity.Place of the asker, with any errand.
+	Place json.RawMessage `json:"place,omitempty"`
 }
 
 // An op is what an errand is for: a method of keeper.
@@ -51,6 +53,7 @@ const (
 	opMembers   op = "members" // not of keeper: Server.Members
 	opRemove    op = "remove"  // not of keeper: member.remove
 	opNotice    op = "notice"  // not of keeper: Server.noticed
+	opPlace     op = "place"   // not of keeper: forwarder.come
 )
 
 // An errandResult is what became of an errand.
@@ -66,6 +69,7 @@ type errandResult struct {
 	Members  []Member        `json:"members,omitempty"`
 	Store    *storeResult    `json:"store,omitempty"`
 	Queue    *queueResult    `json:"queue,omitempty"`
+	Placed   int64           `json:"placed,omitempty"` // identity.Place.Made of the newest place of the asker that is known
 }
 
 // Limits of errands.
@@ -103,7 +107,7 @@ func (e *errand) allowed(asker string) bool {
 		return e.ofPipe(asker)
 	}
 	switch e.Op {
-	case opEnsure, opMembers:
+	case opEnsure, opMembers, opPlace:
 		return true
 	case opStanding:
 		return e.Durable != wire.Coordination
@@ -128,7 +132,7 @@ func (e *errand) allowed(asker string) bool {
 // ofPipe says whether a pipe may have an errand done: for the readers of its own requests and cancels.
 func (e *errand) ofPipe(asker string) bool {
 	switch e.Op {
-	case opEnsure, opForget:
+	case opEnsure, opForget, opPlace:
 		return true
 	case opStanding, opDurable:
 		return e.Durable == commandsPrefix+asker || e.Durable == controlsPrefix+asker
@@ -325,6 +329,15 @@ func (r *registrar) do(ctx context.Context, asker string, body []byte) (res erra
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %.40q for %.200q", asker, e.Op, e.Durable)
 	}
 
+	if f := r.forwarder(); f != nil && len(e.Place) > 0 {
+		if res.Placed, err = f.come(e.Place); err != nil {
+			f.quiet.Dropped(shortened(asker, maxToken), "take place of client failed", "error", err)
+		}
+	}
+	if e.Op == opPlace {
+		return res, err
+	}
+	err = nil
 	q, known := queueNamed(e.Durable)
 	if r.leads != nil && e.Op != opAdmit && e.Op != opMembers && e.Op != opRemove {
 		of := q.Stream
@@ -518,7 +531,7 @@ func (a asker) askOn(ctx context.Context, l *link, e errand, behind []byte, some
 }
 
 func (a asker) ensure(ctx context.Context) (map[string]mark, error) {
-	res, err := a.ask(ctx, errand{Op: opEnsure})
+	res, err := a.placed(ctx, errand{Op: opEnsure})
 	return res.Marks, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"ferry/internal/qmgr/quota"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -35,6 +36,9 @@ type farTask struct {
 // authority has storeClear done there.
 var farTasks = []string{storeOutgoing, storeSent, storePurge}
 
+// clearers may ask for storeClear.
+var clearers = []string{wire.Coordination, wire.Authority}
+
 // check is nil for a task that may be done for somebody elsewhere.
 func (t *farTask) check() error {
 	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != storeClear {
@@ -47,8 +51,20 @@ func (t *farTask) check() error {
 }
 
 // doFar does a task for an agent of another queue manager, in its turn, as for those that are here.
-func (f *forwarder) doFar(t *farTask, answer func([]byte)) {
+func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
+	t := b.Store
 	err := t.check()
+	if err == nil && f.places.guard != nil {
+		of := []string{t.Asker}
+		if t.Task.Do == storeClear {
+			of = clearers
+		}
+		for _, token := range of {
+			if _, err = f.places.proves(b.Proofs, token, from, placeLife); err == nil {
+				break
+			}
+		}
+	}
 	if err == nil && t.Task.Do != storeClear && f.whereIs(t.Asker) == f.self {
 		err = transfer.Errorf(transfer.KindBusy, "%s is at queue manager %s, and asks there itself", t.Asker, f.s.cfg.Name)
 	}
@@ -66,9 +82,14 @@ func (f *forwarder) doFar(t *farTask, answer func([]byte)) {
 
 // whereIs is the token of the queue manager where an agent is, as it has said last; empty where that is not known.
 func (f *forwarder) whereIs(agent string) string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.agents[agent].at
+	at := f.places.where(agent)
+	if at != "" && f.places.guard == nil {
+		return at // agents say the cluster's name themselves
+	}
+	if at != "" {
+		at = f.places.domainOf(at)
+	}
+	return at
 }
 
 // storedAt is the token of the queue manager where a task is to be done; empty: here.
@@ -136,12 +157,20 @@ func (f *forwarder) askStore(ctx context.Context, at, asker string, t storeTask)
 	if blocked { // whoever asks meanwhile is not in the way of those who ask for something that is here
 		return storeResult{}, noChannel(at)
 	}
-	data, err := json.Marshal(batch{V: 1, From: f.self, Store: &farTask{asker, t}})
+	b := batch{V: 1, Store: &farTask{asker, t}}
+	if t.Do == storeClear {
+		for _, token := range clearers {
+			f.prove(&b, token)
+		}
+	} else {
+		f.prove(&b, asker)
+	}
+	data, err := json.Marshal(b)
 	if err != nil {
 		return storeResult{}, err
 	}
 	inbox := wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1))
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at), inbox, data)
+	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), inbox, data)
 	if err != nil && f.ctx.Err() == nil {
 		f.mu.Lock()
 		f.blocked[at] = time.Now().Add(forwardAgain)
@@ -184,7 +213,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		return
 	}
 	class, to := wire.ClassOf(subject)
-	if err := f.s.limits.admit(class, from, to, subject, len(data)); err != nil {
+	if err := f.s.limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Size: len(data)}); err != nil {
 		f.own.conn().Publish(inbox, streamError(noShare(err)))
 		return
 	}

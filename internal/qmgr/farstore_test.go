@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
@@ -120,12 +121,16 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	c := trusted(t, s)
+	var proofs []json.RawMessage
+	for _, name := range []string{"ALPHA", "HERE"} {
+		proofs = append(proofs, placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), "TWO", time.Now()))
+	}
 	beats(t, as(t, a, s, "HERE"), "HERE")
 	eventually(t, "it is known that HERE is here", func() bool { return s.forwarder.whereIs("HERE") == "ONE" })
 	ask := func(f farTask) errandResult {
-		data, err := json.Marshal(batch{V: 1, From: "TWO", Store: &f})
+		data, err := json.Marshal(batch{V: 1, Store: &f, Proofs: proofs})
 		must(t, err)
-		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE"), c.NewInbox(wire.Manager), data)
+		answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE", "TWO"), c.NewInbox(wire.Manager), data)
 		must(t, err)
 		var r errandResult
 		must(t, json.Unmarshal(answer, &r))
@@ -135,14 +140,16 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		t.Errorf("a look at what was sent: %+v", r)
 	}
 	for what, f := range map[string]farTask{
-		"no agent":      {"coordination", storeTask{Do: storeOutgoing}},
-		"small letters": {"alpha", storeTask{Do: storeOutgoing}},
-		"a wildcard":    {"*", storeTask{Do: storePurge, Peer: "BETA"}},
-		"a look":        {"ALPHA", storeTask{Do: storeIncoming}},
-		"a reader":      {"ALPHA", storeTask{Do: storeRead, Peer: "BETA"}},
-		"a trim":        {"ALPHA", storeTask{Do: storeTrim, Peer: "BETA"}},
-		"one of here":   {"HERE", storeTask{Do: storePurge, Peer: "BETA", Epoch: 9}},
-		"a bad peer":    {"ALPHA", storeTask{Do: storePurge, Peer: "B TA"}},
+		"no agent":       {"coordination", storeTask{Do: storeOutgoing}},
+		"small letters":  {"alpha", storeTask{Do: storeOutgoing}},
+		"a wildcard":     {"*", storeTask{Do: storePurge, Peer: "BETA"}},
+		"a look":         {"ALPHA", storeTask{Do: storeIncoming}},
+		"a reader":       {"ALPHA", storeTask{Do: storeRead, Peer: "BETA"}},
+		"a trim":         {"ALPHA", storeTask{Do: storeTrim, Peer: "BETA"}},
+		"all of ALPHA's": {"ALPHA", storeTask{Do: storeClear}},
+		"no proof":       {"GAMMA", storeTask{Do: storeOutgoing}},
+		"one of here":    {"HERE", storeTask{Do: storePurge, Peer: "BETA", Epoch: 9}},
+		"a bad peer":     {"ALPHA", storeTask{Do: storePurge, Peer: "B TA"}},
 	} {
 		if r := ask(f); r.Error == nil {
 			t.Errorf("%s: %+v", what, r)

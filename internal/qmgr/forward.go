@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,8 +22,7 @@ import (
 
 // A forwarder hands on what is stored here for agents, and for coordination, at other queue
 // managers: a message leaves the store when the queue manager there has acknowledged that it has
-// stored it. Where an agent is, its heartbeats say; where coordination is, the queue managers say
-// (announcer). A message may arrive twice where an acknowledgement is lost, as everything that is
+// stored it. The places say where an agent is. A message may arrive twice where an acknowledgement is lost, as everything that is
 // stored may.
 //
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects
@@ -44,19 +44,15 @@ type forwarder struct {
 	tasks sync.WaitGroup
 	wake  chan struct{}
 
+	places *places
+
 	mu      sync.Mutex
-	agents  map[string]whereabouts // by the agent's token
-	due     map[string]int         // tokens for which something was stored, with how many looks are left
-	waits   map[string]int         // by the queue manager's token, what waited at the last look
-	blocked map[string]time.Time   // by the queue manager's token, until when it is left alone
+	due     map[string]int       // tokens for which something was stored, with how many looks are left
+	waits   map[string]int       // by the queue manager's token, what waited at the last look
+	blocked map[string]time.Time // by the queue manager's token, or an agent's behind blockedAgent, until when it is left alone
 }
 
-// whereabouts are at which queue manager an agent is, as it said last.
-type whereabouts struct {
-	at   string
-	seen time.Time
-	gone bool // it was elsewhere once: what was stored for it may have been handed on
-}
+const blockedAgent = "agent "
 
 // Limits and times of forwarding.
 const (
@@ -79,19 +75,25 @@ const (
 
 // startForwarder begins to hand on, and to take.
 func startForwarder(s *Server) (*forwarder, error) {
-	f := &forwarder{s: s, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
-		agents: map[string]whereabouts{}, due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
+	f := &forwarder{s: s, places: s.channels.places, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
+		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.announcer = newAnnouncer(f)
-	for subject, h := range map[string]nats.MsgHandler{
-		wire.AllBeats:               f.beat,
-		wire.AllManagers:            f.announced,
-		wire.ForwardSubject(f.self): f.take,
-		"ferry.command.*.*":         f.stored,
-		"ferry.control.*.*":         f.stored,
-	} {
+	hears := map[string]nats.MsgHandler{
+		wire.AllManagers:                    f.announced,
+		wire.AllForwarded(f.self):           f.take,
+		wire.AllForwarded(s.channels.token): f.take,
+		"ferry.command.*.*":                 f.stored,
+		"ferry.control.*.*":                 f.stored,
+	}
+	if s.cfg.Guard == nil {
+		hears[wire.AllBeats] = f.beat
+	} else {
+		hears[wire.AllPlaces] = f.came
+	}
+	for subject, h := range hears {
 		group := "" // each member of a cluster hears it
-		if subject == wire.ForwardSubject(f.self) {
+		if subject == wire.AllForwarded(f.self) {
 			group = "forward" // one of them stores it
 		}
 		if err := f.own.subscribe(subject, group, h); err != nil {
@@ -110,6 +112,9 @@ func startForwarder(s *Server) (*forwarder, error) {
 		}
 	}
 	f.tasks.Go(f.run)
+	if s.cfg.Guard != nil {
+		f.tasks.Go(f.place)
+	}
 	f.tasks.Go(f.events)
 	f.tasks.Go(f.announce)
 	return f, nil
@@ -133,7 +138,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// beat takes where an agent says that it is.
+// beat takes where an agent says that it is, in a network without identities.
 func (f *forwarder) beat(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var report struct {
@@ -148,28 +153,30 @@ func (f *forwarder) beat(m *nats.Msg) {
 	if len(token) > maxToken || len(at) > maxToken {
 		return
 	}
+	if f.places.hear(token, at, time.Now()) {
+		f.moved(token)
+	}
+}
+
+// moved has the messages of an agent handed on soon.
+func (f *forwarder) moved(token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was, known := f.agents[token]
-	if !known && len(f.agents) >= maxAgents {
-		f.quiet.Warn("there are too many agents; where one more is, is not known", "agent", token, "limit", maxAgents)
-		return
-	}
-	f.agents[token] = whereabouts{at, time.Now(), was.gone || at != f.self}
-	if was.at != at && at != f.self {
-		f.due[token] = forwardLooks
-		f.poke()
-	}
+	f.due[token] = forwardLooks
+	f.poke()
+}
+
+// elsewhere is the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is here, or not known.
+func (f *forwarder) elsewhere(token string) (at string, ok bool) {
+	at = f.whereIs(token)
+	return at, at != "" && at != f.self
 }
 
 // stored hears what is stored here, to hand it on at once.
 func (f *forwarder) stored(m *nats.Msg) {
 	parts := strings.SplitN(m.Subject, ".", 4)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if w, ok := f.agents[parts[2]]; ok && w.at != f.self {
-		f.due[parts[2]] = forwardLooks
-		f.poke()
+	if _, ok := f.elsewhere(parts[2]); ok {
+		f.moved(parts[2])
 	}
 }
 
@@ -239,24 +246,19 @@ func (f *forwarder) lookAtAll() {
 		if len(parts) < 4 {
 			continue
 		}
-		if w, ok := f.agents[parts[2]]; ok && w.at != f.self {
-			f.waits[w.at] += int(n)
+		if at, ok := f.elsewhere(parts[2]); ok {
+			f.waits[at] += int(n)
 			f.due[parts[2]] = max(f.due[parts[2]], 1)
 		}
 	}
 }
 
-// forget drops agents and queue managers of which nothing was heard for long: where there is no room, for a
-// minute.
+// forget drops queue managers and identities that have been silent for long.
 func (f *forwarder) forget(now time.Time) {
 	f.announcer.forget(now)
+	f.places.forget(now)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	most := agentGone
-	if len(f.agents) >= maxAgents {
-		most = agentAway
-	}
-	maps.DeleteFunc(f.agents, func(_ string, w whereabouts) bool { return now.Sub(w.seen) > most })
 	maps.DeleteFunc(f.blocked, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
@@ -274,18 +276,18 @@ func (f *forwarder) handOn() (again bool) {
 	type errandOf struct{ token, to string }
 	var all []errandOf
 	for token, looks := range f.due {
-		w, ok := f.agents[token]
-		if !ok || w.at == f.self || looks <= 0 {
+		at, ok := f.elsewhere(token)
+		if !ok || looks <= 0 {
 			delete(f.due, token)
 			continue
 		}
-		if time.Now().Before(f.blocked[w.at]) {
+		if now := time.Now(); now.Before(f.blocked[at]) || now.Before(f.blocked[blockedAgent+token]) {
 			again = true
 			continue
 		}
 		f.due[token] = looks - 1
 		again = again || looks > 1
-		all = append(all, errandOf{token, w.at})
+		all = append(all, errandOf{token, at})
 	}
 	f.mu.Unlock()
 
@@ -297,7 +299,11 @@ func (f *forwarder) handOn() (again bool) {
 			defer func() { <-slots }()
 			if err := f.drain(e.token, e.to); err != nil && f.ctx.Err() == nil {
 				f.mu.Lock()
-				f.blocked[e.to] = time.Now().Add(forwardAgain)
+				key := e.to
+				if isHeld(err) {
+					key = blockedAgent + e.token
+				}
+				f.blocked[key] = time.Now().Add(forwardAgain)
 				f.due[e.token] = forwardLooks
 				f.mu.Unlock()
 				f.quiet.Log(slog.LevelInfo, "messages wait for another queue manager", "queue_manager", e.to, "error", err)
@@ -308,36 +314,51 @@ func (f *forwarder) handOn() (again bool) {
 	return again
 }
 
-// drain hands on all that is stored for an agent: what withdraws a request before the request.
-func (f *forwarder) drain(token, to string) error {
+// drain hands on the messages that are stored for an agent: commands before requests, as a command may withdraw one. err says why
+// messages are left.
+func (f *forwarder) drain(token, to string) (err error) {
+	held := map[string]bool{} // authors without room or without a place there
 	for _, q := range []Queue{{Stream: StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: StreamCommand, Filter: "ferry.command." + token + ".>"}} {
-		st, err := f.own.js().Stream(f.ctx, string(q.Stream))
-		if err != nil {
-			return nil // there is none, or not now
+		st, missing := f.own.js().Stream(f.ctx, string(q.Stream))
+		if missing != nil {
+			return err // there is none, or not now
 		}
+		info, failed := st.Info(f.ctx, jetstream.WithSubjectFilter(q.Filter))
+		if failed != nil {
+			return failed
+		}
+		subjects := slices.Sorted(maps.Keys(info.State.Subjects))
 		for {
-			b, seqs, err := f.gather(st, q.Filter)
-			if err != nil {
-				return err
+			subjects = slices.DeleteFunc(subjects, func(s string) bool { return held[wire.LastToken(s)] })
+			b, seqs, failed := f.gather(st, subjects)
+			if failed != nil {
+				return failed
 			}
 			if len(seqs) == 0 {
 				break
 			}
-			n, err := f.send(to, b)
-			if err != nil && n < len(seqs) && f.never(err, b.Messages[n].Subject) {
-				n, err = n+1, nil
+			n, left, failed := f.send(to, b)
+			if failed != nil && n < len(seqs) && f.never(failed, b.Messages[n].Subject) {
+				n, failed = n+1, nil
 			}
-			for _, seq := range seqs[:n] {
-				if derr := st.DeleteMsg(f.ctx, seq); derr != nil && !errors.Is(derr, jetstream.ErrMsgNotFound) {
+			for i, seq := range seqs[:n] {
+				if slices.Contains(left, i) {
+					held[wire.LastToken(b.Messages[i].Subject)] = true
+				} else if derr := st.DeleteMsg(f.ctx, seq); derr != nil && !errors.Is(derr, jetstream.ErrMsgNotFound) {
 					return derr
 				}
 			}
-			if err != nil {
+			if failed != nil {
+				err = failed
+			}
+			if n < len(seqs) && failed != nil {
 				return err
 			}
+			at := slices.Index(subjects, b.Messages[len(seqs)-1].Subject) + 1
+			subjects = slices.Concat(subjects[at:], subjects[:at]) // each author in its turn
 		}
 	}
-	return nil
+	return err
 }
 
 // never reports whether a message can never be handed on. It is dropped then, so that it does not hold up
@@ -350,54 +371,61 @@ func (f *forwarder) never(err error, subject string) bool {
 	return true
 }
 
-// gather reads the first messages with subjects of a filter, and their numbers.
-func (f *forwarder) gather(st jetstream.Stream, filter string) (b batch, seqs []uint64, err error) {
-	b = batch{V: 1, From: f.self}
-	bytes := 0
-	for seq := uint64(1); len(seqs) < forwardMost; {
-		m, err := st.GetMsg(f.ctx, seq, jetstream.WithGetMsgSubject(filter))
-		if errors.Is(err, jetstream.ErrMsgNotFound) {
-			break
+// gather reads the first messages of each of some subjects, and their numbers. Those of an author without a place here wait until it
+// is here again.
+func (f *forwarder) gather(st jetstream.Stream, subjects []string) (b batch, seqs []uint64, err error) {
+	b = batch{V: 1}
+	bytes, most := 0, max(1, forwardMost/max(1, len(subjects)))
+	for _, subject := range subjects {
+		if !f.prove(&b, wire.LastToken(subject)) {
+			continue
 		}
-		if err != nil {
-			return b, nil, err
+		for n, seq := 0, uint64(1); n < most; n++ {
+			m, err := st.GetMsg(f.ctx, seq, jetstream.WithGetMsgSubject(subject))
+			if errors.Is(err, jetstream.ErrMsgNotFound) {
+				break
+			}
+			if err != nil {
+				return b, nil, err
+			}
+			if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes || len(seqs) == forwardMost {
+				return b, seqs, nil
+			}
+			b.Messages = append(b.Messages, forwarded{m.Subject, idOf(m.Header), m.Data})
+			seqs = append(seqs, m.Sequence)
+			seq = m.Sequence + 1
 		}
-		if bytes += len(m.Data); len(seqs) > 0 && bytes > forwardBytes {
-			break
-		}
-		b.Messages = append(b.Messages, forwarded{m.Subject, idOf(m.Header), m.Data})
-		seqs = append(seqs, m.Sequence)
-		seq = m.Sequence + 1
 	}
 	return b, seqs, nil
 }
 
-// send hands a batch on, and says how many of its messages are stored there.
-func (f *forwarder) send(to string, b batch) (stored int, err error) {
+// send hands a batch on. The first n of its messages are stored there, but for the held ones.
+func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	data, err := json.Marshal(b)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+Slowest(len(data)))
 	defer cancel()
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
+	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
 	if errors.Is(err, nats.ErrNoResponders) {
-		return 0, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
+		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	var r batchResult
-	if err := json.Unmarshal(answer, &r); err != nil || r.V != 1 || r.Stored < 0 || r.Stored > len(b.Messages) {
-		return 0, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", to)
+	if err := json.Unmarshal(answer, &r); err != nil || r.V != 1 || r.Stored < 0 || r.Stored > len(b.Messages) || len(r.Held) > len(b.Messages)-r.Stored {
+		return 0, nil, transfer.Errorf(transfer.KindVersion, "the answer of queue manager %s cannot be read", to)
 	}
+	n = r.Stored + len(r.Held)
 	switch {
 	case r.Error != nil:
-		return r.Stored, r.Error
-	case r.Stored < len(b.Messages):
-		return r.Stored, transfer.Errorf(transfer.KindUnreachable, "queue manager %s has stored %d of %d messages, and does not say why", to, r.Stored, len(b.Messages))
+		return n, r.Held, r.Error
+	case n < len(b.Messages):
+		return n, r.Held, transfer.Errorf(transfer.KindUnreachable, "queue manager %s has stored %d of %d messages, and does not say why", to, r.Stored, len(b.Messages))
 	}
-	return r.Stored, nil
+	return n, r.Held, nil
 }
 
 // stays reports whether what is stored for an agent is here for certain until it reads it here.
@@ -405,10 +433,7 @@ func (f *forwarder) stays(token string) bool {
 	if f == nil || len(f.s.channels.List()) == 0 {
 		return true
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	w, known := f.agents[token]
-	return known && w.at == f.self && !w.gone
+	return f.places.stays(token)
 }
 
 // waiting is how many messages wait for another queue manager.

@@ -8,6 +8,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/wire"
 )
 
 // eventsReader is the durable with which audit batches are handed on. It is there only while
@@ -74,13 +75,21 @@ func (f *forwarder) handEvents(to string) error {
 		}
 	}
 	for len(all) > 0 {
-		b := batch{V: 1, From: f.self}
+		b := batch{V: 1}
 		n, bytes := 0, 0
-		for ; n < len(all) && (n == 0 || bytes+len(all[n].Data()) <= forwardBytes); n++ {
+		for ; n < len(all) && (n == 0 || bytes+len(all[n].Data()) <= forwardBytes) && f.prove(&b, wire.LastToken(all[n].Subject())); n++ {
 			bytes += len(all[n].Data())
 			b.Messages = append(b.Messages, forwarded{all[n].Subject(), idOf(all[n].Headers()), all[n].Data()})
 		}
-		stored, err := f.send(to, b)
+		if n == 0 { // its agent sends it again, until coordination has it
+			if err := all[0].Ack(); err != nil {
+				return err
+			}
+			f.quiet.Warn("hand on audit records failed: their agent has no place here", "subject", all[0].Subject())
+			all = all[1:]
+			continue
+		}
+		stored, _, err := f.send(to, b)
 		if err != nil && stored < n && f.never(err, all[stored].Subject()) {
 			n, err = stored+1, nil
 		}

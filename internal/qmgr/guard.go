@@ -162,7 +162,7 @@ func pipe(c gate.Caller, user identity.Name, token string, data bool) (gate.Call
 // identityRole is what the bearer of a role is called in certificates.
 var identityRole = map[roles.Role]identity.Role{
 	roles.Agent: identity.Agent, roles.User: identity.User, roles.Member: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
-	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager,
+	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager, roles.Channel: identity.Manager,
 }
 
 // Admit takes what the authority has signed anew: the connections of those who are revoked

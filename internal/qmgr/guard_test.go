@@ -112,11 +112,12 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 		eventually(t, "it is made anew", func() bool { return s.about.conn() != before })
 		eventually(t, "it answers", answers)
 		eventually(t, "it hears", func() bool {
-			must(t, c.Publish(wire.BeatSubject("ALPHA"), []byte(`{"beat":{"queue_manager":"TWO"}}`)))
-			s.forwarder.mu.Lock()
-			defer s.forwarder.mu.Unlock()
-			defer delete(s.forwarder.agents, "ALPHA")
-			return s.forwarder.agents["ALPHA"].at == "TWO"
+			must(t, trusted(t, s).Publish(wire.ManagerSubject("TWO"), []byte(`{"v":1,"name":"TWO","domain":"TWO"}`)))
+			s.forwarder.announcer.mu.Lock()
+			defer s.forwarder.announcer.mu.Unlock()
+			defer delete(s.forwarder.others, "TWO")
+			_, heard := s.forwarder.others["TWO"]
+			return heard
 		})
 	}
 }

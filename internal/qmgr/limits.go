@@ -42,7 +42,7 @@ const (
 // newLimits returns the limits of a queue manager. An epoch of stored delivery has half of its stream already, so one member may
 // hold as much as is left.
 func newLimits(s *Server) *limits {
-	command, store := quota.Share{Member: 1, Destination: 16}, quota.Share{Member: 8, Destination: 16}
+	command, store := quota.Share{Member: 1, Destination: 16, Via: 4}, quota.Share{Member: 8, Destination: 16}
 	book := func(name string, share quota.Share, cfg jetstream.StreamConfig) *stock {
 		room := quota.Room{MaxBytes: uint64(cfg.MaxBytes), MaxMessages: uint64(cfg.MaxMsgs)}
 		return &stock{quota.NewStock(name, share, room), cfg.Name, room}
@@ -110,7 +110,7 @@ func (l *limits) look(st *stock) {
 }
 
 // admit charges a message that is to be stored.
-func (l *limits) admit(class wire.Class, member, to, subject string, size int) error {
+func (l *limits) admit(class wire.Class, m quota.Message) error {
 	if l == nil {
 		return nil
 	}
@@ -118,10 +118,10 @@ func (l *limits) admit(class wire.Class, member, to, subject string, size int) e
 	if st == nil {
 		return nil
 	}
-	err := st.Admit(quota.Message{Subject: subject, Member: member, Destination: to, Size: size})
+	err := st.Admit(m)
 	if err != nil {
 		poke(l.wake)
-		l.quiet.Dropped(member, "a message is not stored", "subject", subject, "error", err)
+		l.quiet.Dropped(m.Member, "a message is not stored", "subject", m.Subject, "error", err)
 	}
 	return err
 }
@@ -155,7 +155,7 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	case class != wire.ClassEvent && !l.knows(to):
 		instead = refusal(from, m, gate.RefusedSubject, &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)})
 	default:
-		if err := l.admit(class, from.Member, to, m.Subject, m.Size); err != nil {
+		if err := l.admit(class, quota.Message{Subject: m.Subject, Member: from.Member, Destination: to, Size: m.Size}); err != nil {
 			instead = refusal(from, m, gate.RefusedQuota, noShare(err))
 		}
 	}
@@ -171,11 +171,11 @@ func isAnswer(subject string) bool {
 	return ok
 }
 
-// knows reports whether an agent may be one of the network. One that was heard is, also where an authority that was
-// restored from a backup has forgotten it. Pipes are not enrolled.
+// knows reports whether an agent may be one of the network. One with a place is, also where an authority that was restored from
+// a backup has forgotten it. Pipes are not enrolled.
 func (l *limits) knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
-	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.forwarder.whereIs(token) != ""
+	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.forwarder.places.hasAgent(token)
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.

@@ -60,6 +60,7 @@ type link struct {
 	now     atomic.Pointer[session]
 	socket  atomic.Pointer[socket]
 	tapped  atomic.Pointer[tap.Conn] // on the socket
+	peer    atomic.Pointer[string]   // the name of the queue manager, by its certificate
 	trip    trip
 	inboxes inboxes
 
@@ -481,6 +482,11 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 			return nil, err
 		}
 		under = &proved{whole, d.link.failed}
+		if i := d.link.c.cfg.Identity; i != nil {
+			if name, err := i.Peer(whole.ConnectionState()); err == nil {
+				d.link.peer.Store(&name.Name)
+			}
+		}
 	}
 
 	tapped := tap.New(under, d.link.taker)

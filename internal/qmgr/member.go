@@ -57,6 +57,26 @@ type member struct {
 	removed []string // members of which was heard that they were removed, until it is in the note
 }
 
+// mates are the names of the other members.
+func (m *member) mates() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.cfg.Name })
+}
+
+// routes are the other members that are connected, by their names, each with the number of its newest connection.
+func (m *member) routes() map[string]uint64 {
+	all := map[string]uint64{}
+	if r, err := m.s.ns.Routez(nil); err == nil {
+		for _, route := range r.Routes {
+			if route.RemoteName != "" {
+				all[route.RemoteName] = max(all[route.RemoteName], route.Rid)
+			}
+		}
+	}
+	return all
+}
+
 // A present is how a cluster stands, as one of its members sees it.
 type present struct {
 	leader     string   // of the cluster; "" for none
@@ -295,14 +315,7 @@ func (m *member) look() *present {
 func (m *member) see() *present {
 	s := m.s
 	p := &present{}
-	if r, err := s.ns.Routez(nil); err == nil {
-		for _, route := range r.Routes {
-			if route.RemoteName != "" && !slices.Contains(p.here, route.RemoteName) {
-				p.here = append(p.here, route.RemoteName)
-			}
-		}
-	}
-	slices.Sort(p.here)
+	p.here = slices.Sorted(maps.Keys(m.routes()))
 	m.meet(p.here)
 	for _, name := range m.note.Members {
 		if name != s.cfg.Name && !slices.Contains(p.here, name) {

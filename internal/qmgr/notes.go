@@ -28,6 +28,9 @@ func (n *notes) heard(line string) {
 	if rest, ok := strings.CutPrefix(line, "Error trying to connect as leafnode to remote server \""); ok {
 		address, rest, _ := strings.Cut(rest, "\"")
 		_, text, _ := strings.Cut(rest, "): ")
+		if strings.Contains(text, "proxy CONNECT failed") { // which Channels.dial has noted
+			return
+		}
 		n.put(address, "nobody answers there: "+text)
 		return
 	}
@@ -64,7 +67,9 @@ func (n *notes) put(address, text string) {
 }
 
 // of is the newest note about a channel; empty where there is none.
-func (n *notes) of(c *Channel) string {
+//
+// way is the address of the gate.Way of the channel; "" if the library dials itself.
+func (n *notes) of(c *Channel, way string) string {
 	urls, err := c.urls()
 	if err != nil {
 		return err.Error()
@@ -79,7 +84,7 @@ func (n *notes) of(c *Channel) string {
 		}
 		for _, u := range urls {
 			named := net.ParseIP(u.Hostname()) == nil // whose address is not known here
-			if u.Port() == port && (u.Hostname() == host || named) && x.when.After(newest.when) {
+			if (address == way || u.Port() == port && (u.Hostname() == host || named)) && x.when.After(newest.when) {
 				newest = x
 			}
 		}

@@ -296,6 +296,9 @@ func (s *Server) start(opts *server.Options) error {
 			return listenError("--listen", s.cfg.Listen, err)
 		}
 	}
+	if err := s.channels.listens(); err != nil {
+		return err
+	}
 	if s.cfg.Listen != "" {
 		_, staged := staged(s)
 		makeRoom(s, staged+spareBytes, spareInodes)
@@ -357,6 +360,7 @@ func (s *Server) start(opts *server.Options) error {
 		s.limits = newLimits(s)
 		s.tasks.Go(s.limits.run)
 		s.gate = s.cfg.Guard.open(s, s.listener)
+		err = s.channels.open()
 	}
 	return err
 }
@@ -472,6 +476,7 @@ func (s *Server) Shutdown() {
 			s.ns.WaitForShutdown()
 			s.leave()
 		}
+		s.channels.close() // or the library would dial again meanwhile
 		s.lock.unlock()
 	})
 }

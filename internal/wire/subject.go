@@ -236,8 +236,17 @@ func ReadShelf(subject string) (from string, ok bool) {
 // ManagerSubject carries what a queue manager says of itself to the others.
 func ManagerSubject(of string) string { return "ferry.manager." + of }
 
-// ForwardSubject carries stored messages to the queue manager of the agent that they are for.
-func ForwardSubject(to string) string { return "ferry.forward." + to }
+// ForwardSubject carries stored messages to the queue manager of the agent that they are for, from another one.
+func ForwardSubject(to, from string) string { return "ferry.forward." + to + "." + from }
+
+// AllForwarded matches each ForwardSubject to a queue manager.
+func AllForwarded(to string) string { return ForwardSubject(to, "*") }
+
+// PlaceSubject carries the places (identity.Place) of the identity with a token.
+func PlaceSubject(of string) string { return "ferry.place." + of }
+
+// AllPlaces matches each PlaceSubject.
+const AllPlaces = "ferry.place.*"
 
 // AllManagers matches what ManagerSubject makes.
 const AllManagers = "ferry.manager.*"

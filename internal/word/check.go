@@ -16,7 +16,7 @@ import (
 type Checker struct {
 	to      identity.Name
 	roots   func() *identity.Roots
-	revoked func(*x509.Certificate) bool
+	revoked func(key string) bool // by its identity.KeyHash
 	may     func(by, principal identity.Name) error
 	known   leaves
 }
@@ -72,7 +72,7 @@ func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker
 		return denied("the certificate of %s does not prove it: %w", w.By, err)
 	case l.name != w.By:
 		return denied("the certificate is that of %s, and not of %s", l.name, w.By)
-	case c.revoked(l.cert):
+	case c.revoked(identity.KeyHash(l.cert)):
 		return denied("the identity of %s was revoked", w.By)
 	}
 	a := &Author{Statement: w.Statement, Size: len(body), Sum: sumOf(body), Key: identity.KeyHash(l.cert), Signature: w.Signature}

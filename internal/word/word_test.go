@@ -346,7 +346,7 @@ func TestVectors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := &Checker{to: v.Author.To, roots: func() *identity.Roots { return roots }, revoked: func(*x509.Certificate) bool { return false }}
+		c := &Checker{to: v.Author.To, roots: func() *identity.Roots { return roots }, revoked: func(string) bool { return false }}
 		w, body, err := Open([]byte(v.Message))
 		if err != nil {
 			t.Fatal(err)

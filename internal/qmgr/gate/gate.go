@@ -80,6 +80,8 @@ type Config struct {
 	// Strangers are how many connections may be there that have not said who they are; 0: 1,024.
 	Strangers int
 	Log       *slog.Logger
+	// Peers is of a gate for the channels of other queue managers, and not for clients.
+	Peers *Peers
 }
 
 // A Message is the first line of a message.
@@ -99,6 +101,7 @@ type Caller struct {
 	// Publish and Subscribe report whether the client may use a subject. They narrow the rights of its JWT; nil: they do
 	// not.
 	Publish, Subscribe func(subject string) bool
+	Passage            Passage // of a queue manager at the other end of a channel
 }
 
 // A Gate lets clients in until it is closed.
@@ -168,6 +171,11 @@ func (g *Gate) serve(raw net.Conn) {
 		return
 	}
 
+	said, most := net.Conn(client), maxBuffer
+	if g.cfg.Peers != nil {
+		most = maxLinkBuffer
+		said = g.cfg.Peers.Over(client)
+	}
 	server, err := g.cfg.Dial()
 	if err != nil {
 		g.quiet.Error("a client cannot be connected to the queue manager", "client", raw.RemoteAddr(), "error", err)
@@ -177,7 +185,7 @@ func (g *Gate) serve(raw net.Conn) {
 
 	info, err := greeting(server)
 	if err == nil {
-		_, err = client.Write(info)
+		_, err = said.Write(info)
 	}
 	if err != nil {
 		g.refuse(raw, err)
@@ -187,6 +195,10 @@ func (g *Gate) serve(raw net.Conn) {
 	known, leave := false, func() {}
 	defer func() { leave() }()
 	f := &filter{in: bufio.NewReaderSize(client, inBuffer), out: bufio.NewWriterSize(server, outBuffer), publish: g.cfg.Publish, pause: g.pause}
+	run := f.run
+	if g.cfg.Peers != nil {
+		run = g.cfg.Peers.run(said, server, info, func(jwt string) (Caller, error) { return f.admit(jwt) })
+	}
 	f.admit = func(jwt string) (Caller, error) {
 		caller, err := g.cfg.Admit(client.ConnectionState(), jwt)
 		if err == nil {
@@ -204,9 +216,9 @@ func (g *Gate) serve(raw net.Conn) {
 		// Whichever direction ends first ends the other.
 		defer raw.Close()
 		defer server.Close()
-		answer(client, server)
+		answer(said, server, most)
 	})
-	err = f.run()
+	err = run()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
 	case !known:
@@ -257,7 +269,7 @@ func (g *Gate) refuse(c net.Conn, why error) {
 }
 
 // answer passes on what the server says.
-func answer(client net.Conn, server net.Conn) error {
+func answer(client net.Conn, server net.Conn, most int) error {
 	// The buffer is as large as what comes: most clients hear little, and there may be
 	// thousands.
 	buf := make([]byte, minBuffer)
@@ -273,8 +285,8 @@ func answer(client net.Conn, server net.Conn) error {
 			return err
 		}
 		switch {
-		case n == len(buf) && n < maxBuffer:
-			buf = make([]byte, 2*len(buf))
+		case n == len(buf) && n < most:
+			buf = make([]byte, min(2*len(buf), most))
 		case n < len(buf)/8 && len(buf) > minBuffer:
 			buf = make([]byte, len(buf)/2)
 		}

@@ -29,7 +29,7 @@ const (
 
 // A Share is the part of the free room of a stream that may be held, in eighths. 0: all of it.
 type Share struct {
-	Member, Destination uint64
+	Member, Destination, Via uint64
 }
 
 // Room is the room of a stream, in bytes and messages. A limit of 0 is none.
@@ -43,6 +43,7 @@ type Message struct {
 	Subject     string
 	Member      string // the token of its sender
 	Destination string // the token of its addressee
+	Via         string // the token of the queue manager that hands it on; "" if the member itself has published it here
 	Size        int    // of its body, in bytes
 }
 
@@ -56,12 +57,16 @@ type Stock struct {
 
 	mu       sync.Mutex
 	room     Room
-	subjects map[string]*waiting
+	subjects map[source]*waiting
 	members  map[string]*holder
-	to       map[string]*amount
+	to, via  map[string]*amount
 }
 
-// waiting are the messages of one subject, oldest first.
+// A source is a subject, and the queue manager that hands on its messages. The messages of a subject from two sources are told
+// apart by their number alone, so each source stays charged until few enough are left.
+type source struct{ subject, via string }
+
+// waiting are the messages of one source, oldest first.
 type waiting struct {
 	member, to string
 	sizes      []uint32
@@ -76,7 +81,7 @@ type holder struct {
 
 // NewStock returns the book of a stream that has so much room until the first look.
 func NewStock(name string, share Share, room Room) *Stock {
-	return &Stock{name: name, share: share, room: room, subjects: map[string]*waiting{}, members: map[string]*holder{}, to: map[string]*amount{}}
+	return &Stock{name: name, share: share, room: room, subjects: map[source]*waiting{}, members: map[string]*holder{}, to: map[string]*amount{}, via: map[string]*amount{}}
 }
 
 // Admit charges a message. Its error is of KindNoSpace where there is no room for it.
@@ -84,12 +89,16 @@ func (s *Stock) Admit(m Message) error {
 	size := amount{uint64(m.Size + len(m.Subject) + overhead), 1}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w, by, to := s.subjects[m.Subject], s.members[m.Member], s.to[m.Destination]
+	from := source{m.Subject, m.Via}
+	w, by, to, via := s.subjects[from], s.members[m.Member], s.to[m.Destination], s.via[m.Via]
 	if by == nil {
 		by = &holder{}
 	}
 	if to == nil {
 		to = &amount{}
+	}
+	if via == nil {
+		via = &amount{}
 	}
 	switch {
 	case !s.room.fits(size, amount{}, 0):
@@ -98,18 +107,21 @@ func (s *Stock) Admit(m Message) error {
 		return transfer.Errorf(transfer.KindNoSpace, "%s has %s of %d messages in %s, the most that one may have at present", m.Member, transfer.FormatBytes(int64(by.bytes)), by.messages, s.name)
 	case !s.room.fits(size, *to, s.share.Destination):
 		return transfer.Errorf(transfer.KindNoSpace, "%s of %d messages wait for %s in %s, the most that may wait for one at present", transfer.FormatBytes(int64(to.bytes)), to.messages, m.Destination, s.name)
+	case m.Via != "" && !s.room.fits(size, *via, s.share.Via):
+		return transfer.Errorf(transfer.KindNoSpace, "queue manager %s has handed on %s of %d messages to %s, the most that one may have there at present", m.Via, transfer.FormatBytes(int64(via.bytes)), via.messages, s.name)
 	case w == nil && by.subjects >= mostSubjects:
 		return transfer.Errorf(transfer.KindNoSpace, "%s has messages for %d others in %s, the most that one may have", m.Member, by.subjects, s.name)
 	}
 	if w == nil {
 		w = &waiting{member: m.Member, to: m.Destination}
-		s.subjects[m.Subject], s.members[m.Member], s.to[m.Destination] = w, by, to
+		s.subjects[from], s.members[m.Member], s.to[m.Destination], s.via[m.Via] = w, by, to, via
 		by.subjects++
 	}
 	w.sizes = append(w.sizes, uint32(size.bytes))
 	w.fresh++
 	by.add(size)
 	to.add(size)
+	via.add(size)
 	s.room.Bytes += size.bytes
 	s.room.Messages++
 	return nil
@@ -146,24 +158,25 @@ func (s *Stock) Look(room Room, subjects map[string]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.room = room
-	for subject, w := range s.subjects {
-		keep := int(min(subjects[subject], uint64(len(w.sizes)))) + w.fresh
+	for from, w := range s.subjects {
+		keep := int(min(subjects[from.subject], uint64(len(w.sizes)))) + w.fresh
 		w.fresh = 0
 		for len(w.sizes) > keep {
 			gone := amount{uint64(w.sizes[0]), 1}
 			w.sizes = w.sizes[1:]
 			s.members[w.member].sub(gone)
 			s.to[w.to].sub(gone)
+			s.via[from.via].sub(gone)
 		}
 		if len(w.sizes) == 0 {
-			s.drop(subject, w)
+			s.drop(from, w)
 		}
 	}
 }
 
-// drop forgets a subject without messages. s.mu is held.
-func (s *Stock) drop(subject string, w *waiting) {
-	delete(s.subjects, subject)
+// drop forgets a source without messages. s.mu is held.
+func (s *Stock) drop(from source, w *waiting) {
+	delete(s.subjects, from)
 	if by := s.members[w.member]; by.subjects > 1 {
 		by.subjects--
 	} else {
@@ -171,6 +184,9 @@ func (s *Stock) drop(subject string, w *waiting) {
 	}
 	if s.to[w.to].messages == 0 {
 		delete(s.to, w.to)
+	}
+	if s.via[from.via].messages == 0 {
+		delete(s.via, from.via)
 	}
 }
 

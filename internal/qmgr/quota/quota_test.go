@@ -20,7 +20,7 @@ func stockOf(share Share, bytes, messages uint64) *Stock {
 func fill(t *testing.T, s *Stock, member, to string, size int) (n int) {
 	t.Helper()
 	for ; ; n++ {
-		err := s.Admit(Message{"ferry.command." + to + "." + member, member, to, size})
+		err := s.Admit(Message{Subject: "ferry.command." + to + "." + member, Member: member, Destination: to, Size: size})
 		if err != nil {
 			if transfer.KindOf(err) != transfer.KindNoSpace {
 				t.Errorf("%s is refused with %v", member, err)
@@ -76,12 +76,44 @@ func TestOneDestinationLeavesRoom(t *testing.T) {
 	}
 }
 
+// The messages that one queue manager hands on, of many members for many agents, leave room for others.
+func TestOneQueueManagerLeavesRoom(t *testing.T) {
+	s := stockOf(Share{Member: 1, Destination: 16, Via: 4}, 512*mib, 200_000)
+	from := func(via string, n int) error {
+		member, to := fmt.Sprint("eve", n%1000), fmt.Sprint("AGENT", n%1000)
+		return s.Admit(Message{Subject: "ferry.command." + to + "." + member, Member: member, Destination: to, Via: via, Size: mib})
+	}
+	n := 0
+	for ; from("FAR", n) == nil; n++ {
+	}
+	if n < 165 || n > 175 {
+		t.Errorf("%d messages of 1 MiB were taken of one queue manager", n)
+	}
+	for k := range 50 {
+		if err := from("OTHER", 1000+k); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := fill(t, s, "bob", "ALPHA", mib); n < 20 {
+		t.Errorf("bob has room for %d messages of 1 MiB", n)
+	}
+	for range 2 { // all of them were read
+		s.Look(Room{MaxBytes: 512 * mib, MaxMessages: 200_000}, nil)
+	}
+	if s.Held() || len(s.via) > 0 {
+		t.Error("messages that were read are charged")
+	}
+	if err := from("FAR", 0); err != nil {
+		t.Error(err)
+	}
+}
+
 // A request of 16 MiB in 512 parts, its repeat, and 5,000 small requests of one member are no flood.
 func TestLegitimateLoadIsAdmitted(t *testing.T) {
 	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
 	for _, load := range []struct{ messages, size int }{{1024, 32 << 10}, {5000, 4 << 10}} {
 		for n := range load.messages {
-			if err := s.Admit(Message{"ferry.command.ALPHA.bob", "bob", "ALPHA", load.size}); err != nil {
+			if err := s.Admit(Message{Subject: "ferry.command.ALPHA.bob", Member: "bob", Destination: "ALPHA", Size: load.size}); err != nil {
 				t.Fatalf("message %d of %d bytes: %v", n, load.size, err)
 			}
 		}
@@ -94,7 +126,7 @@ func TestALookGivesRoomBack(t *testing.T) {
 	const subject = "ferry.command.ALPHA.bob"
 	put := func(size int) {
 		t.Helper()
-		if err := s.Admit(Message{subject, "bob", "ALPHA", size}); err != nil {
+		if err := s.Admit(Message{Subject: subject, Member: "bob", Destination: "ALPHA", Size: size}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -134,7 +166,7 @@ func TestBooksAreBounded(t *testing.T) {
 	var err error
 	n := 0
 	for ; err == nil; n++ {
-		err = s.Admit(Message{fmt.Sprint("ferry.command.NOSUCH", n, ".eve"), "eve", fmt.Sprint("NOSUCH", n), 1})
+		err = s.Admit(Message{Subject: fmt.Sprint("ferry.command.NOSUCH", n, ".eve"), Member: "eve", Destination: fmt.Sprint("NOSUCH", n), Size: 1})
 	}
 	if n != mostSubjects+1 || !strings.Contains(err.Error(), "1024 others") {
 		t.Errorf("eve has messages for %d agents: %v", n-1, err)
@@ -154,7 +186,7 @@ func TestBooksAreBounded(t *testing.T) {
 func TestAStreamWithoutLimits(t *testing.T) {
 	s := stockOf(Share{Member: 1}, 0, 0)
 	for range 100 {
-		if err := s.Admit(Message{"a", "eve", "ALPHA", 1 << 30}); err != nil {
+		if err := s.Admit(Message{Subject: "a", Member: "eve", Destination: "ALPHA", Size: 1 << 30}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -190,7 +222,7 @@ func BenchmarkAdmit(b *testing.B) {
 	s := stockOf(Share{Member: 1, Destination: 16}, 0, 0)
 	n := 0
 	for b.Loop() {
-		if s.Admit(Message{"ferry.command.ALPHA.bob", "bob", "ALPHA", 1000}); n%1000 == 0 {
+		if s.Admit(Message{Subject: "ferry.command.ALPHA.bob", Member: "bob", Destination: "ALPHA", Size: 1000}); n%1000 == 0 {
 			s.Look(Room{}, nil)
 			s.Look(Room{}, nil)
 		}

@@ -214,6 +214,7 @@ func template(r Role, g Grant) jwt.UserPermissionLimits {
 	if r == Channel {
 		t.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
 		t.Subs = maxLinkSubs
+		t.ProxyRequired = true // the gate, which holds a queue manager to those behind the channel
 	}
 	return t
 }

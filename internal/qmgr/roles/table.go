@@ -155,7 +155,7 @@ func DataGrants() map[Role]Grant {
 var (
 	Linked = []string{
 		"ferry.reply.*.*", "ferry.beat.*", "ferry.progress.*.*", "ferry.inbox.*.>", "ferry.trust", "ferry.rules", "ferry.claims",
-		"ferry.ask.*.*", "ferry.manager.*", "ferry.forward.*",
+		"ferry.ask.*.*", "ferry.manager.*", "ferry.forward.*.*", "ferry.place.*",
 	}
 	LinkedData = []string{"ferry.data.>"}
 	// Local is what of Linked does not go through a channel.

@@ -1,0 +1,172 @@
+package identity
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+	"sync"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// A Place is the signed statement of an identity that it is at a queue manager. An agent, a user or a service is at the queue
+// manager that it is connected to. A queue manager is at each other queue manager that a channel or a cluster joins to it. A
+// queue manager on the way passes a Place on and cannot make one. CheckPlace must check a Place before its use.
+type Place struct {
+	V       int      `json:"v"`
+	Who     Name     `json:"who"`
+	At      string   `json:"at"`                // the name of a queue manager
+	Left    string   `json:"left,omitempty"`    // the queue manager that the identity has left
+	Made    int64    `json:"made"`              // milliseconds since 1970; the later one of two Places of an identity counts
+	Cluster string   `json:"cluster,omitempty"` // of a queue manager: the name of its cluster
+	Member  bool     `json:"member,omitempty"`  // of a queue manager: At is another member of that cluster
+	JWT     string   `json:"jwt,omitempty"`     // of a user: its role
+	Chain   [][]byte `json:"chain"`             // certificates in DER: that of the identity, then those that others may not know
+	Sig     []byte   `json:"sig"`               // with the certificate's key, over lines
+}
+
+const (
+	placeVersion = 1
+	maxChain     = 4
+	// maxCluster bounds the name of a cluster in a Place, in bytes.
+	maxCluster = 256
+	// maxProved bounds the certificates that a proved remembers.
+	maxProved = 4096
+	// provedFor is the time after that a verified certificate is verified again.
+	provedFor = 10 * time.Minute
+)
+
+// lines are the text that is signed.
+func (p *Place) lines() []byte {
+	return fmt.Appendf(nil, "ferry place v1\n%s\n%s\n%s\n%d\n%s\n%t\n%x\n", p.Who, p.At, p.Left, p.Made, p.Cluster, p.Member, sha256.Sum256([]byte(p.JWT)))
+}
+
+func (p *Place) check() error {
+	managers := []string{p.At}
+	if p.Left != "" {
+		managers = append(managers, p.Left)
+	}
+	bad := p.V != placeVersion || p.Who.Check() != nil || p.Made <= 0 || len(p.Chain) == 0 || len(p.Chain) > maxChain || len(p.Cluster) > maxCluster ||
+		(p.Cluster != "" || p.Member) && p.Who.Role != Manager || p.Member && p.Cluster == "" || p.JWT != "" && p.Who.Role != User
+	for _, name := range managers {
+		bad = bad || (Name{Network: p.Who.Network, Role: Manager, Name: name}).Check() != nil
+	}
+	for _, c := range p.Cluster {
+		bad = bad || c < ' '
+	}
+	if bad {
+		return transfer.Errorf(transfer.KindMalformed, "the place of %s is of another version, or out of its ranges", p.Who)
+	}
+	return nil
+}
+
+// SignPlace signs a Place of the identity's own.
+func (i *Identity) SignPlace(p Place) (*Place, error) {
+	now := i.now.Load()
+	p.V, p.Who = placeVersion, now.name
+	p.Chain = now.cert.Certificate[:1]
+	if len(now.cert.Certificate) > 2 { // a root is being replaced, and a reader may know the old one alone
+		p.Chain = now.cert.Certificate
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(p.lines())
+	var err error
+	p.Sig, err = i.keys.TLS.Sign(rand.Reader, sum[:], crypto.SHA256)
+	return &p, err
+}
+
+// CheckPlace is nil for a Place that the named identity has signed. The certificate must have been good when the Place was made,
+// and must not be revoked. CheckPlace returns the KeyHash of the certificate. The error is of KindMalformed or KindDenied.
+func (i *Identity) CheckPlace(p *Place) (key string, err error) {
+	if err := p.check(); err != nil {
+		return "", err
+	}
+	known, err := i.proves(p)
+	if err != nil {
+		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it: %w", p.Who, err)
+	}
+	sum := sha256.Sum256(p.lines())
+	if !ecdsa.VerifyASN1(known.public, sum[:], p.Sig) {
+		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it", p.Who)
+	}
+	return known.hash, nil
+}
+
+// A proved has certificates that were verified, by their SHA-256.
+type proved struct {
+	mu  sync.Mutex
+	all map[[sha256.Size]byte]proof
+}
+
+type proof struct {
+	name   Name
+	public *ecdsa.PublicKey
+	hash   string // KeyHash
+	from   time.Time
+	to     time.Time
+	looked time.Time
+}
+
+// proves returns the verified certificate of a Place.
+func (i *Identity) proves(p *Place) (proof, error) {
+	made, now := time.UnixMilli(p.Made), time.Now()
+	sum := sha256.Sum256(p.Chain[0])
+	i.proved.mu.Lock()
+	known, ok := i.proved.all[sum]
+	i.proved.mu.Unlock()
+	if !ok || now.Sub(known.looked) > provedFor {
+		var err error
+		if known, err = i.prove(p.Chain, made); err != nil {
+			return proof{}, err
+		}
+		known.looked = now
+		i.proved.mu.Lock()
+		if len(i.proved.all) >= maxProved || i.proved.all == nil {
+			i.proved.all = map[[sha256.Size]byte]proof{}
+		}
+		i.proved.all[sum] = known
+		i.proved.mu.Unlock()
+	}
+	switch {
+	case known.name != p.Who:
+		return proof{}, fmt.Errorf("the certificate is that of %s", known.name)
+	case i.Revoked(known.hash):
+		return proof{}, fmt.Errorf("its certificate was revoked")
+	case made.Before(known.from.Add(-time.Hour)) || made.After(known.to.Add(time.Hour)):
+		return proof{}, fmt.Errorf("its certificate was not good at that time")
+	}
+	return known, nil
+}
+
+func (i *Identity) prove(ders [][]byte, at time.Time) (proof, error) {
+	var chain []*x509.Certificate
+	for _, der := range ders {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			return proof{}, err
+		}
+		chain = append(chain, c)
+	}
+	leaf := chain[0]
+	if at.Before(leaf.NotBefore) { // by a clock that is wrong
+		at = leaf.NotBefore
+	}
+	if at.After(leaf.NotAfter) {
+		at = leaf.NotAfter
+	}
+	name, err := i.Roots().Verify(chain, at)
+	if err != nil {
+		return proof{}, err
+	}
+	public, ok := leaf.PublicKey.(*ecdsa.PublicKey)
+	if !ok {
+		return proof{}, fmt.Errorf("its certificate has a key of another kind")
+	}
+	return proof{name: name, public: public, hash: KeyHash(leaf), from: leaf.NotBefore, to: leaf.NotAfter}, nil
+}

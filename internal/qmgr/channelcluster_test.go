@@ -1,0 +1,59 @@
+package qmgr
+
+import (
+	"testing"
+	"time"
+
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+)
+
+// A channel leads to all members of a cluster: messages pass, and commands are handed on, whichever member an agent is at.
+func TestAChannelToACluster(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	c := newTrio(t, a)
+	for n := range c.up {
+		cfg := c.config(n)
+		if n == 0 {
+			cfg.ChannelListen = "127.0.0.1:0"
+		}
+		s, err := StartServer(testContext(t), cfg)
+		must(t, err)
+		t.Cleanup(s.Shutdown)
+		c.up[n] = s
+	}
+	c.whole(0, 1, 2)
+	spoke := linked(t, a, "SPOKE", to(c.up[0]))
+	running(t, spoke)
+	alpha, beta := as(t, a, spoke, "ALPHA"), as(t, a, c.up[1], "BETA")
+	for _, x := range []struct {
+		from, to *Conn
+		reply    string
+		data     string
+	}{{alpha, beta, "ferry.reply.BETA.ALPHA", "ferry.data.BETA.ALPHA.x"}, {beta, alpha, "ferry.reply.ALPHA.BETA", "ferry.data.ALPHA.BETA.x"}} {
+		replies, data := make(chan string, 1000), make(chan string, 1000)
+		_, err := x.to.Subscribe(x.reply, func(m Message) { replies <- string(m.Data) })
+		must(t, err)
+		_, err = x.to.SubscribeData(x.data[:len("ferry.data.ALPHA")-len("ALPHA")+len(x.to.Self())]+".>", nil, func(m Message) { data <- string(m.Data) })
+		must(t, err)
+		eventually(t, "a reply passes", func() bool { must(t, x.from.Publish(x.reply, []byte("x"))); return len(replies) > 0 })
+		eventually(t, "data passes", func() bool { must(t, x.from.PublishData(x.data, []byte("x"))); return len(data) > 0 })
+	}
+	user := authoritytest.Identity(t, a, identity.User, "bob", roles.User)
+	for _, x := range []struct {
+		at  *Server
+		to  *Conn
+		who string
+	}{{spoke, beta, "BETA"}, {c.up[2], alpha, "ALPHA"}} {
+		got, _ := consume(t, x.to, Queue{Stream: StreamCommand, Durable: "command-" + x.who, Filter: "ferry.command." + x.who + ".>"})
+		bob := connect(t, ConnConfig{URL: x.at.URL(), Identity: user, Asks: true, Timeout: time.Minute})
+		enqueue(t, bob, "ferry.command."+x.who+".bob", "for "+x.who)
+		if m := receive(t, "a command", got); m != "for "+x.who {
+			t.Errorf("it is %q", m)
+		}
+	}
+	store := StoreOf(alpha, "ALPHA")
+	eventually(t, "the store of BETA is the cluster's", func() bool { v, err := store.Outgoing(testContext(t), "BETA"); return err == nil && v.At == "X" })
+}

@@ -1,0 +1,270 @@
+package qmgr
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"ferry/internal/authority"
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A queue manager behind a channel that subscribes to the files, answers and figures of two agents at the hub hears none of
+// them.
+func TestAChannelDoesNotCarryTheFilesOfOthers(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	hub := linked(t, a, "HUB")
+	mallory := authoritytest.Identity(t, a, identity.Manager, "MALLORY", roles.Manager)
+	control, err := leafOf(t, hub, mallory, mallory.JWTs().Channel)
+	must(t, err)
+	data, err := leafOf(t, hub, mallory, mallory.JWTs().ChannelData)
+	must(t, err)
+	alpha, beta := as(t, a, hub, "ALPHA"), as(t, a, hub, "BETA")
+	var got [2]chan string
+	for n, l := range []*leaf{control, data} {
+		fmt.Fprint(l.conn, "LS+ ferry.data.BETA.ALPHA.>\r\nLS+ ferry.data.>\r\nLS+ ferry.reply.BETA.*\r\nLS+ ferry.reply.*.*\r\nLS+ ferry.inbox.ALPHA.>\r\nLS+ ferry.progress.*.*\r\nPING\r\n")
+		got[n] = make(chan string, 1000)
+		go func() {
+			defer close(got[n])
+			for {
+				line, err := l.in.ReadString('\n')
+				if err != nil {
+					return
+				}
+				if strings.HasPrefix(line, "PONG") || strings.Contains(line, "MSG ") {
+					got[n] <- strings.TrimSpace(line)
+				}
+			}
+		}()
+		for receive(t, "an answer of the queue manager", got[n]) != "PONG" {
+		}
+	}
+	must(t, alpha.PublishData("ferry.data.BETA.ALPHA.x", []byte("a file")))
+	must(t, alpha.Publish("ferry.reply.BETA.ALPHA", []byte("a reply")))
+	must(t, beta.Publish("ferry.inbox.ALPHA.BETA.x", []byte("an answer")))
+	must(t, beta.Publish("ferry.progress.BETA.bob", []byte("a figure")))
+	for n, l := range []*leaf{control, data} {
+		must(t, alpha.Healthy(testContext(t)))
+		must(t, beta.Healthy(testContext(t)))
+		fmt.Fprint(l.conn, "PING\r\n")
+		for line := range got[n] {
+			if line == "PONG" {
+				break
+			}
+			t.Errorf("a queue manager behind a channel hears %q", line)
+		}
+	}
+}
+
+// placedAt is a statement of an identity that it is at a queue manager.
+func placedAt(t *testing.T, i *identity.Identity, at string, when time.Time) json.RawMessage {
+	t.Helper()
+	x := identity.Place{At: at, Made: when.UnixMilli()}
+	if i.Name().Role == identity.User {
+		x.JWT = i.JWTs().User
+	}
+	signed, err := i.SignPlace(x)
+	must(t, err)
+	said, err := json.Marshal(signed)
+	must(t, err)
+	return said
+}
+
+// handOn hands a batch on to queue manager ONE, as another queue manager does.
+func handOn(t *testing.T, c *Conn, from string, b batch) (r batchResult) {
+	t.Helper()
+	data, err := json.Marshal(b)
+	must(t, err)
+	answer, err := request(testContext(t), c.control.conn(), wire.ForwardSubject("ONE", from), c.NewInbox(wire.Manager), data)
+	must(t, err)
+	must(t, json.Unmarshal(answer, &r))
+	return r
+}
+
+// A queue manager hands on messages of identities that were connected to it. A message of another identity is not stored, with
+// any forged or borrowed proof.
+func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	bob, eve := authoritytest.Identity(t, a, identity.User, "bob", roles.Admin), authoritytest.Identity(t, a, identity.User, "eve", roles.User)
+	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
+	c := trusted(t, s)
+	ask := func(from string, b batch) batchResult { return handOn(t, c, from, b) }
+	now := time.Now()
+	forged := func() json.RawMessage { // eve signs where bob is
+		var x identity.Place
+		must(t, json.Unmarshal(placedAt(t, eve, "TWO", now), &x))
+		x.Who = bob.Name()
+		said, err := json.Marshal(x)
+		must(t, err)
+		return said
+	}
+	old := placedAt(t, bob, "TWO", now.Add(-placeProof-2*maxClockOff))
+	var changed identity.Place
+	must(t, json.Unmarshal(placedAt(t, bob, "ONE", now), &changed))
+	changed.At = "TWO"
+	moved, err := json.Marshal(changed)
+	must(t, err)
+	for what, proofs := range map[string][]json.RawMessage{
+		"none": nil, "that of another one": {placedAt(t, eve, "TWO", now)}, "that of another place": {placedAt(t, bob, "ONE", now)}, "a forged one": {forged()},
+		"one that was changed": {moved}, "an old one": {old}, "no statement": {json.RawMessage(`{"v":1}`)}, "one of a time to come": {placedAt(t, bob, "TWO", now.Add(2*maxClockOff))},
+	} {
+		for _, subject := range []string{"ferry.command.BETA.bob", "ferry.control.BETA.bob", "ferry.event.bob"} {
+			if r := ask("TWO", batch{V: 1, Messages: []forwarded{{Subject: subject}}, Proofs: proofs}); r.Error == nil || r.Stored != 0 {
+				t.Errorf("with %s as proof, %s is taken: %+v", what, subject, r)
+			}
+		}
+	}
+	good := batch{V: 1, Messages: []forwarded{{Subject: "ferry.command.BETA.bob"}, {Subject: "ferry.event.ALPHA"}}, Proofs: []json.RawMessage{placedAt(t, bob, "TWO", now.Add(-20*time.Hour)), placedAt(t, alpha, "TWO", now)}}
+	if r := ask("TWO", good); r.Error != nil || r.Stored != 2 {
+		t.Errorf("a batch with its proofs is refused: %+v", r)
+	}
+	pipe := batch{V: 1, Messages: []forwarded{{Subject: wire.EventSubject(transfer.StreamAgentOf(bob.Name().String(), transfer.ID{15: 1}))}}, Proofs: good.Proofs}
+	if r := ask("TWO", pipe); r.Error != nil || r.Stored != 1 {
+		t.Errorf("a message of a pipe of bob is refused: %+v", r)
+	}
+	pipe.Messages[0].Subject = wire.EventSubject(transfer.StreamAgentOf(eve.Name().String(), transfer.ID{15: 1}))
+	if r := ask("TWO", pipe); r.Error == nil || r.Stored != 0 {
+		t.Error("a message of a pipe of eve is handed on with bob's proof")
+	}
+	if r := ask("THREE", good); r.Error == nil {
+		t.Error("THREE hands on messages that TWO has taken")
+	}
+	must(t, a.Revoke(bob.Name(), ""))
+	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(bob.Certificate().Leaf)})
+	good.Messages = good.Messages[:1]
+	if r := ask("TWO", good); r.Error == nil || r.Stored != 0 {
+		t.Error("a message of a revoked identity is handed on")
+	}
+}
+
+// A place counts if its identity has signed it. The later one of two places of an identity counts.
+func TestPlacesAreSigned(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	p := s.channels.places
+	alpha := authoritytest.Identity(t, a, identity.Agent, "ALPHA", roles.Agent)
+	bob := authoritytest.Identity(t, a, identity.User, "bob", roles.User)
+	stranger := authoritytest.Identity(t, authoritytest.New(t), identity.Agent, "ALPHA", roles.Agent)
+	now := time.Now()
+	changed := func(said json.RawMessage, change func(*identity.Place)) json.RawMessage {
+		var x identity.Place
+		must(t, json.Unmarshal(said, &x))
+		change(&x)
+		out, err := json.Marshal(x)
+		must(t, err)
+		return out
+	}
+	good := placedAt(t, alpha, "TWO", now)
+	for what, said := range map[string]json.RawMessage{
+		"another network's":  placedAt(t, stranger, "TWO", now),
+		"too old":            placedAt(t, alpha, "TWO", now.Add(-placeLife-maxClockOff-time.Second)),
+		"of a time to come":  placedAt(t, alpha, "TWO", now.Add(maxClockOff+time.Minute)),
+		"another place":      changed(good, func(x *identity.Place) { x.At = "THREE" }),
+		"another place left": changed(good, func(x *identity.Place) { x.Left = "ONE" }),
+		"another time":       changed(good, func(x *identity.Place) { x.Made++ }),
+		"another name":       changed(good, func(x *identity.Place) { x.Who.Name = "BETA" }),
+		"another version":    changed(good, func(x *identity.Place) { x.V = 2 }),
+		"a member":           changed(good, func(x *identity.Place) { x.Member = true }),
+		"no certificate":     changed(good, func(x *identity.Place) { x.Chain = nil }),
+		"another one's":      changed(good, func(x *identity.Place) { x.Chain = [][]byte{bob.Certificate().Certificate[0]} }),
+		"another JWT":        changed(placedAt(t, bob, "TWO", now), func(x *identity.Place) { x.JWT = alpha.JWTs().User }),
+		"an admin's JWT": changed(placedAt(t, bob, "TWO", now), func(x *identity.Place) {
+			x.JWT = authoritytest.Identity(t, a, identity.User, "root", roles.Admin).JWTs().User
+		}),
+		"no JSON": json.RawMessage(`{`),
+		"long":    json.RawMessage(`"` + strings.Repeat("x", maxPlace) + `"`),
+	} {
+		if _, _, err := p.take(said); err == nil {
+			t.Errorf("%s: it is taken", what)
+		}
+	}
+	if p.where("ALPHA") != "" || p.where("bob") != "" || p.where("BETA") != "" {
+		t.Fatal("a refused place counts")
+	}
+	take := func(said json.RawMessage, want bool) {
+		t.Helper()
+		if _, fresh, err := p.take(said); err != nil || fresh != want {
+			t.Errorf("new: %t, %v", fresh, err)
+		}
+	}
+	take(good, true)
+	take(good, false) // again
+	take(placedAt(t, alpha, "THREE", now.Add(-time.Minute)), true)
+	if at := p.where("ALPHA"); at != "TWO" {
+		t.Errorf("ALPHA is at %s by the older statement", at)
+	}
+	later, err := alpha.SignPlace(identity.Place{At: "FOUR", Left: "TWO", Made: now.UnixMilli() + 1})
+	must(t, err)
+	said, err := json.Marshal(later)
+	must(t, err)
+	take(said, true)
+	if at := p.where("ALPHA"); at != "FOUR" {
+		t.Errorf("ALPHA is at %s", at)
+	}
+	p.mu.Lock()
+	two, three := p.all["ALPHA"].at["TWO"], p.all["ALPHA"].at["THREE"]
+	p.mu.Unlock()
+	if !two.ended || three.ended {
+		t.Errorf("ALPHA has left TWO: %t, and THREE: %t", two.ended, three.ended)
+	}
+	take(good, false) // TWO has the statement of before, and plays it again
+	take(placedAt(t, bob, "TWO", now), true)
+	pipe := func(user identity.Name) string {
+		return transfer.StreamAgentOf(user.String(), transfer.ID{15: 7}).Token()
+	}
+	if at := p.where(pipe(bob.Name())); at != "TWO" {
+		t.Errorf("a pipe of bob is at %q", at)
+	}
+	if at := p.where(pipe(identity.Name{Network: a.Network(), Role: identity.User, Name: "eve"})); at != "" {
+		t.Errorf("a pipe of eve is at %q", at)
+	}
+	take(placedAt(t, bob, "ONE", now), true)
+	take(placedAt(t, bob, "THREE", now.Add(time.Second)), true) // another command of bob
+	if at, of := p.where(pipe(bob.Name())), p.where("bob"); at != "ONE" || of != "THREE" {
+		t.Errorf("a pipe of bob is at %s, and bob at %s", at, of)
+	}
+	ticket, err := authority.Ticket(a, bob.Name(), authority.Pipe{Transfer: transfer.ID{6: 0x70, 8: 0x80, 15: 1}, Peer: "ALPHA", Right: transfer.AuthDest})
+	must(t, err)
+	shown, err := bob.SignPlace(identity.Place{At: "FOUR", Made: now.UnixMilli(), JWT: ticket.User})
+	must(t, err)
+	data, err := json.Marshal(shown)
+	must(t, err)
+	if _, _, err := p.take(data); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a place with the ticket of a pipe: %v", err)
+	}
+	gamma := authoritytest.Identity(t, a, identity.Agent, "GAMMA", roles.Agent)
+	take(placedAt(t, gamma, "TWO", now), true)
+	take(placedAt(t, gamma, "TWO", now.Add(time.Second)), false) // too soon
+	five := authoritytest.Identity(t, a, identity.Manager, "FIVE", roles.Manager)
+	take(placedAt(t, five, "TWO", now), true)
+	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(gamma.Certificate().Leaf), identity.KeyHash(five.Certificate().Leaf)})
+	p.forget(time.Now())
+	p.mu.Lock()
+	revoked, manager := p.all["GAMMA"].at["TWO"], p.managers["FIVE"].at["TWO"]
+	p.mu.Unlock()
+	if !revoked.ended || !manager.ended {
+		t.Errorf("the place of a revoked agent has ended: %t, and that of a revoked queue manager: %t", revoked.ended, manager.ended)
+	}
+	if p.spells("one") == nil || p.spells("ONE") != nil || p.spells("three") != nil || p.spells("THREE") == nil {
+		t.Error("two queue managers have one token")
+	}
+	p.forget(now.Add(placeLife + time.Minute))
+	take(said, false) // likewise where it has ended
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for manager, x := range p.all["ALPHA"].at {
+		if !x.ended {
+			t.Errorf("that ALPHA is at %s has not ended", manager)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"time"
+
+	"ferry/internal/identity"
+)
+
+// A placing is the last identity.Place that a Conn has given to its queue manager.
+type placing struct {
+	mu      sync.Mutex
+	at      string    // the queue manager
+	left    string    // the one before
+	since   time.Time // when the Conn left that
+	made    int64
+	session int64     // of the control connection
+	said    time.Time // when the queue manager took the statement
+}
+
+// keep gives the queue manager a place whenever the Conn has come up, and every placeEvery, until the Conn is closed.
+func (p *placing) keep(c *Conn) {
+	a, ok := c.keeper.(asker)
+	if !ok {
+		return
+	}
+	for {
+		session, over := c.Session()
+		wait := placesAgain
+		c.placing.mu.Lock()
+		due := c.placing.session != session || time.Since(c.placing.said) >= placeEvery
+		if !due {
+			wait = placeEvery - time.Since(c.placing.said)
+		}
+		c.placing.mu.Unlock()
+		if due && c.control.up.Load() {
+			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
+			_, err := a.placed(ctx, errand{Op: opPlace})
+			cancel()
+			if err == nil {
+				continue
+			}
+			c.cfg.Log.Debug("give place to queue manager failed", slog.String("at", c.where), slog.Any("error", err))
+		}
+		select {
+		case <-time.After(max(wait, placesAgain)):
+		case <-over:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// placed does an errand, with a place of the Conn. If the clock of this host was set back, the queue manager knows a later
+// place of the identity. Then placed repeats the errand with a place that is later still.
+func (a asker) placed(ctx context.Context, e errand) (res errandResult, err error) {
+	c := a.c
+	session, _ := c.Session()
+	for range 2 {
+		var made int64
+		if e.Place, made, err = c.placing.say(c); err != nil {
+			return res, err
+		}
+		if res, err = a.ask(ctx, e); err != nil {
+			return res, err
+		}
+		c.placing.mu.Lock()
+		behind := made != 0 && res.Placed > made && time.UnixMilli(res.Placed).Before(time.Now().Add(2*(placeLife+maxClockOff)))
+		c.placing.made = max(c.placing.made, res.Placed)
+		c.placing.session, c.placing.said = session, time.Now()
+		c.placing.mu.Unlock()
+		if !behind {
+			break
+		}
+	}
+	return res, nil
+}
+
+// say signs a place of the Conn. It is nil without an identity, or if the name of the queue manager is not known.
+func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
+	i := c.cfg.Identity
+	if i == nil || i.Name().Role == identity.Manager {
+		return nil, 0, nil
+	}
+	at := ""
+	if s := c.cfg.Server; s != nil {
+		at = s.Name()
+	} else if name := c.control.peer.Load(); name != nil {
+		at = *name
+	}
+	if at == "" {
+		return nil, 0, nil
+	}
+	now := time.Now()
+	p.mu.Lock()
+	if p.at != at && p.at != "" {
+		p.left, p.since = p.at, now
+	}
+	if p.left == at || now.Sub(p.since) > placeLife {
+		p.left = ""
+	}
+	p.at = at
+	p.made = max(now.UnixMilli(), p.made+1)
+	x := identity.Place{At: at, Left: p.left, Made: p.made}
+	p.mu.Unlock()
+	if i.Name().Role == identity.User { // whose other commands may still be at the queue manager that this one has left
+		x.JWT, x.Left = i.JWTs().User, ""
+	}
+	signed, err := i.SignPlace(x)
+	if err != nil {
+		return nil, 0, err
+	}
+	said, err = json.Marshal(signed)
+	return said, x.Made, err
+}

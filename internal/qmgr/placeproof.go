@@ -1,0 +1,122 @@
+package qmgr
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"time"
+
+	"ferry/internal/identity"
+	"ferry/internal/keyfile"
+	"ferry/internal/transfer"
+)
+
+// proofOf is the newest place of an identity at this queue manager; nil if there is none.
+func (p *places) proofOf(token string) json.RawMessage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.own[p.signer(token)]
+}
+
+// proves finds a place that shows that an identity was at the queue manager from, or at another member of its cluster. The place
+// must not be older than most. member is the token of the identity: that of its user for a pipe.
+func (p *places) proves(all []json.RawMessage, token, from string, most time.Duration) (member string, err error) {
+	for _, said := range all {
+		x, made, rerr := readPlace(said)
+		if rerr != nil || !speaksAs(x.Who, token) {
+			continue
+		}
+		now := time.Now()
+		if made.Sub(now) > maxClockOff || now.Sub(made) > most+maxClockOff {
+			err = transfer.Errorf(transfer.KindClock, "the place of %s at queue manager %s is too old, or of a time to come", x.Who, x.At)
+			continue
+		}
+		if _, _, err = p.check(&x); err != nil {
+			continue
+		}
+		at := transfer.Token(x.At)
+		p.mu.Lock()
+		ok := at == from || p.mates(at, from)
+		p.mu.Unlock()
+		if ok {
+			return x.Who.Token(), nil
+		}
+		err = transfer.Errorf(transfer.KindDenied, "%s was at queue manager %s, and not at %s", x.Who, x.At, from)
+	}
+	if err == nil {
+		err = transfer.Errorf(transfer.KindDenied, "no place shows that %.200q was at queue manager %s", token, from)
+	}
+	return "", err
+}
+
+// speaksAs reports whether a token is that of an identity, or of a pipe of the user that it is.
+func speaksAs(who identity.Name, token string) bool {
+	return who.Role != identity.Manager && who.Token() == token || who.Role == identity.User && transfer.AgentName(token).StreamOf(who.String())
+}
+
+// keptPlaces is the content of the file.
+type keptPlaces struct {
+	V      int               `json:"v"`
+	Places []json.RawMessage `json:"places"`
+}
+
+// read reads the proofs in the file. A damaged file costs the proofs of identities that do not connect again.
+func (p *places) read() {
+	data, err := os.ReadFile(p.path)
+	var kept keptPlaces
+	if err == nil {
+		err = json.Unmarshal(data, &kept)
+	}
+	if err != nil || kept.V != 1 {
+		if !errors.Is(err, fs.ErrNotExist) {
+			p.log.Warn("read places of former clients failed", slog.String("path", p.path), slog.Any("error", err))
+		}
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, said := range kept.Places {
+		if x, made, err := readPlace(said); err == nil && len(p.own) < maxOwnPlaces && time.Since(made) < placeProof {
+			p.own[x.Who.Token()], p.kept[x.Who.Token()] = said, x.Made
+		}
+	}
+}
+
+// keep writes the file if it lacks the proof of an identity, or has an old one.
+func (p *places) keep() {
+	p.mu.Lock()
+	due := false
+	kept := keptPlaces{V: 1}
+	for token, said := range p.own {
+		x, made, err := readPlace(said)
+		if err != nil || time.Since(made) > placeProof {
+			delete(p.own, token)
+			delete(p.kept, token)
+			continue
+		}
+		due = due || x.Made-p.kept[token] > keepPlaces.Milliseconds()
+		kept.Places = append(kept.Places, said)
+	}
+	if due {
+		for token, said := range p.own {
+			x, _, _ := readPlace(said)
+			p.kept[token] = x.Made
+		}
+	}
+	p.mu.Unlock()
+	if !due {
+		return
+	}
+	data, err := json.Marshal(kept)
+	if err == nil {
+		err = keyfile.Replace(p.path, data)
+	}
+	if err != nil {
+		p.log.Warn("write places of clients failed", slog.String("path", p.path), slog.Any("error", err))
+		p.mu.Lock()
+		clear(p.kept)
+		p.mu.Unlock()
+	}
+}

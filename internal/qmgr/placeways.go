@@ -1,0 +1,156 @@
+package qmgr
+
+import (
+	"maps"
+	"slices"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+)
+
+// walk finds the peers that lead to each queue manager, and the cluster of each queue manager. p.mu is held.
+func (p *places) walk() {
+	if p.ways != nil {
+		return
+	}
+	p.ways, p.domains, p.crowd = map[string]map[string]bool{}, map[string]string{}, nil
+	for peer := range p.links {
+		p.ways[peer] = map[string]bool{peer: true}
+	}
+	for token := range p.managers {
+		if p.ways[token] == nil && !p.here(token) {
+			p.ways[token] = p.lead(token)
+		}
+	}
+	// The first queue manager that names a cluster is a member of it. Another one is a member if it and the first name each other.
+	order := slices.SortedFunc(maps.Keys(p.managers), func(a, b string) int { return int(p.managers[a].number) - int(p.managers[b].number) })
+	of := map[string]string{} // by cluster, the first
+	for _, token := range order {
+		m := p.managers[token]
+		d := transfer.Token(m.cluster)
+		if m.cluster == "" || p.here(token) || p.managers[d] != nil || p.links[d] != nil || d == p.self || d == p.domain {
+			continue
+		}
+		first, taken := of[d]
+		if !taken {
+			of[d] = token
+		} else if !p.mates(first, token) || !p.mates(token, first) {
+			continue
+		}
+		p.domains[token] = d
+	}
+}
+
+// mates reports whether a queue manager has signed that another one is a member of its cluster. p.mu is held.
+func (p *places) mates(token, other string) bool {
+	m := p.managers[token]
+	return m != nil && m.at[other].member && !m.at[other].ended
+}
+
+// lead finds the peers that are nearest to a queue manager, by the places of queue managers on the way. p.mu is held.
+func (p *places) lead(token string) map[string]bool {
+	peers, seen, level := map[string]bool{}, map[string]bool{token: true}, []string{token}
+	for step := 0; step < maxWays && len(level) > 0 && len(peers) == 0; step++ {
+		var next []string
+		for _, t := range level {
+			m := p.managers[t]
+			if m == nil {
+				continue
+			}
+			for at, x := range m.at {
+				switch {
+				case x.ended:
+				case p.here(at): // no channel leads through this queue manager
+				case p.links[at] != nil:
+					peers[at] = true
+				case !seen[at]:
+					seen[at] = true
+					next = append(next, at)
+				}
+			}
+		}
+		level = next
+	}
+	return peers
+}
+
+// behind reports whether an identity is behind the channel to a peer.
+func (p *places) behind(peer, token string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	return p.isBehind(peer, p.find(token))
+}
+
+func (p *places) isBehind(peer string, w *whereabouts) bool {
+	if w == nil {
+		return false
+	}
+	for at, x := range w.at {
+		if !x.ended && p.ways[at][peer] {
+			return true
+		}
+	}
+	return false
+}
+
+// anyBehind reports whether an identity of one of some roles is behind the channel to a peer.
+func (p *places) anyBehind(peer string, of ...roles.Role) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	if p.crowd == nil {
+		p.crowd = map[string]map[roles.Role]bool{}
+		for _, w := range p.all {
+			for at, x := range w.at {
+				if x.ended {
+					continue
+				}
+				for peer := range p.ways[at] {
+					p.joins(peer, w.role)
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(of, func(r roles.Role) bool { return p.crowd[peer][r] })
+}
+
+// joins notes that an identity of a role is behind the channel to a peer. p.mu is held.
+func (p *places) joins(peer string, role roles.Role) {
+	if p.crowd[peer] == nil {
+		p.crowd[peer] = map[roles.Role]bool{}
+	}
+	p.crowd[peer][role] = true
+}
+
+// leadsTo reports whether the channel to a peer leads to a queue manager, by its token.
+func (p *places) leadsTo(peer, manager string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	return p.ways[manager][peer]
+}
+
+// stores reports whether the channel to a peer leads to the queue manager of a token, or to all members of the cluster of a token.
+func (p *places) stores(peer, domain string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.walk()
+	if p.here(domain) || domain == p.domain {
+		return false
+	}
+	if p.ways[domain] != nil {
+		return p.ways[domain][peer]
+	}
+	some := false
+	for manager, d := range p.domains {
+		if d != domain {
+			continue
+		}
+		if !p.ways[manager][peer] {
+			return false
+		}
+		some = true
+	}
+	return some
+}

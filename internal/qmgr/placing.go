@@ -1,0 +1,298 @@
+package qmgr
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/compress"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/gate"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Queue managers pass on places. A client gives its place to its queue manager (come), which publishes it. The place passes all
+// channels, and the gate of each reads it before the messages that follow. Two queue managers that a channel or a cluster joins ask
+// each other for all places that they know.
+
+// A placesTask asks a queue manager for the places that it knows.
+type placesTask struct {
+	After string `json:"after,omitempty"` // places.after
+}
+
+// somePlaces are a part of them.
+type somePlaces struct {
+	V      int               `json:"v"`
+	Places []json.RawMessage `json:"places"`
+	Next   string            `json:"next,omitempty"` // placesTask.After of the next part; "" where this is the last
+}
+
+const (
+	placesPart  = 32 << 10         // bytes of a part
+	placesWait  = 10 * time.Second // for a part
+	placesAgain = time.Second
+	placesPeers = 32          // queue managers that are asked at once
+	placesQuiet = 5           // questions without an answer, before that is logged
+	placesKeep  = time.Minute // between two looks whether the file is to be written
+)
+
+func (f *forwarder) placesAfter(t placesTask) somePlaces {
+	all, next := f.places.after(t.After, placesPart)
+	return somePlaces{V: 1, Places: all, Next: next}
+}
+
+// come takes the place of a client. It returns the time of the latest known place of the same identity.
+func (f *forwarder) come(said []byte) (newest int64, err error) {
+	x, _, err := readPlace(said)
+	if err == nil && (f.places.guard == nil || x.Who.Role == identity.Manager || transfer.Token(x.At) != f.places.self) {
+		err = transfer.Errorf(transfer.KindDenied, "the place of %s names queue manager %s, and this is %s", x.Who, x.At, f.s.cfg.Name)
+	}
+	if err == nil {
+		err = f.placed(said)
+	}
+	if err != nil {
+		return 0, err
+	}
+	f.places.mu.Lock()
+	defer f.places.mu.Unlock()
+	if w := f.places.all[x.Who.Token()]; w != nil {
+		newest = w.made
+	}
+	return newest, nil
+}
+
+// placed takes a place. A new one goes to all queue managers.
+func (f *forwarder) placed(said []byte) error {
+	x, fresh, err := f.places.take(said)
+	if err != nil || !fresh {
+		return err
+	}
+	f.noticePlace(&x)
+	return f.own.conn().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
+}
+
+// noticePlace has the messages handed on that are stored for an identity that has moved.
+func (f *forwarder) noticePlace(x *identity.Place) {
+	if _, away := f.elsewhere(x.Who.Token()); away && x.Who.Role != identity.Manager {
+		f.moved(x.Who.Token())
+	}
+}
+
+// came hears a place, from a channel of this queue manager or of another member of the cluster.
+func (f *forwarder) came(m *nats.Msg) {
+	x, _, err := f.places.take(unpacked(m.Data))
+	if err != nil {
+		f.quiet.Dropped(shortened(wire.LastToken(m.Subject), maxToken), "read place failed", "error", err)
+		return
+	}
+	f.noticePlace(&x)
+}
+
+// place publishes the places of this queue manager, until stop. It asks new peers, and members of the cluster whose routes are new,
+// for the places that they know: a message may have been lost before.
+func (f *forwarder) place() {
+	f.places.read()
+	said, kept := map[string]time.Time{}, time.Now()
+	type answer struct {
+		of    string
+		asked func()
+		err   error
+	}
+	answers, busy, failed, routes := make(chan answer, placesPeers), map[string]bool{}, map[string]int{}, map[string]uint64{}
+	ask := func(of string, asked func()) {
+		if busy[of] || len(busy) == placesPeers {
+			return
+		}
+		busy[of] = true
+		f.tasks.Go(func() {
+			err := f.askPlaces(of)
+			if err != nil {
+				f.pause(placesAgain)
+			}
+			answers <- answer{of, asked, err}
+		})
+	}
+	for {
+		for peer := range f.places.unasked() {
+			began := time.Now()
+			ask(peer, func() { f.places.asked(peer, began) })
+		}
+		if f.s.member != nil {
+			for name, newest := range f.s.member.routes() {
+				if routes[name] != newest {
+					ask(transfer.Token(name), func() { routes[name] = newest })
+				}
+			}
+		}
+		f.tellJoined(said)
+		if time.Since(kept) > placesKeep {
+			f.places.keep()
+			kept = time.Now()
+		}
+		select {
+		case a := <-answers:
+			delete(busy, a.of)
+			if a.err == nil {
+				delete(failed, a.of)
+				a.asked()
+			} else if failed[a.of]++; failed[a.of] > placesQuiet { // interest takes a moment to pass a channel
+				f.quiet.Log(slog.LevelInfo, "ask queue manager for places failed", "queue_manager", a.of, "error", a.err)
+			}
+		case <-time.After(placesAgain):
+		case <-f.places.turned:
+		case <-f.ctx.Done():
+			f.places.keep()
+			return
+		}
+	}
+}
+
+// tellJoined publishes the places of this queue manager, each at once and every placeEvery. said has the times.
+func (f *forwarder) tellJoined(said map[string]time.Time) {
+	cluster := ""
+	if f.s.cfg.Cluster != nil {
+		cluster = f.s.cfg.Cluster.Name
+	}
+	now := time.Now()
+	tell := func(name string, member bool) {
+		if now.Sub(said[name]) < placeEvery {
+			return
+		}
+		x, err := f.places.guard.Identity.SignPlace(identity.Place{At: name, Made: now.UnixMilli(), Cluster: cluster, Member: member})
+		var text []byte
+		if err == nil {
+			text, err = json.Marshal(x)
+		}
+		if err == nil {
+			err = f.placed(text)
+		}
+		if err != nil {
+			f.quiet.Warn("publish place of queue manager failed", "queue_manager", name, "error", err)
+			return
+		}
+		said[name] = now
+	}
+	peers := f.places.peers()
+	for name := range said {
+		if !peers[name] && now.Sub(said[name]) >= placeEvery {
+			delete(said, name)
+		}
+	}
+	for name := range peers {
+		tell(name, false)
+	}
+	if f.s.member != nil {
+		for _, name := range f.s.member.mates() {
+			tell(name, true)
+		}
+	}
+}
+
+// askPlaces asks a queue manager for the places that it knows, and passes on new ones.
+func (f *forwarder) askPlaces(peer string) error {
+	for after := ""; ; {
+		data, err := json.Marshal(batch{V: 1, Places: &placesTask{after}})
+		if err != nil {
+			return err
+		}
+		var some somePlaces
+		if err := f.askPart(peer, data, &some); err != nil {
+			return err
+		}
+		for _, said := range some.Places {
+			if err := f.placed(said); err != nil {
+				f.quiet.Dropped(peer, "read place failed", "error", err)
+			}
+		}
+		if some.Next <= after {
+			return nil
+		}
+		after = some.Next
+	}
+}
+
+func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
+	nc := f.own.conn()
+	sub, err := nc.SubscribeSync(wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)))
+	if err != nil {
+		return err
+	}
+	defer sub.Unsubscribe()
+	if err := nc.PublishRequest(wire.ForwardSubject(peer, f.places.self), sub.Subject, data); err != nil {
+		return err
+	}
+	var g gathering
+	for {
+		ctx, cancel := context.WithTimeout(f.ctx, placesWait)
+		m, err := sub.NextMsgWithContext(ctx)
+		cancel()
+		switch {
+		case err != nil:
+			return err
+		case len(m.Data) == 0 && m.Header.Get("Status") == "503":
+			return nats.ErrNoResponders
+		}
+		if !g.add(m) {
+			continue
+		}
+		if err := json.Unmarshal(unpacked(g.data), into); err != nil || into.V != 1 {
+			return transfer.Errorf(transfer.KindVersion, "the places of queue manager %s cannot be read", peer)
+		}
+		return nil
+	}
+}
+
+// peers are the names of the queue managers at the other ends of channels.
+func (p *places) peers() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]bool{}
+	for _, links := range p.links {
+		for _, c := range links {
+			all[c.Peer] = true
+		}
+	}
+	return all
+}
+
+// unasked are the tokens of peers that have a new connection and were not asked for places since.
+func (p *places) unasked() map[string]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[string]bool{}
+	for peer, links := range p.links {
+		for _, c := range links {
+			all[peer] = all[peer] || !c.asked
+		}
+	}
+	maps.DeleteFunc(all, func(_ string, is bool) bool { return !is })
+	return all
+}
+
+// asked notes that a peer was asked, from a time on.
+func (p *places) asked(peer string, from time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l, c := range p.links[peer] {
+		c.asked = c.asked || c.began.Before(from)
+		p.links[peer][l] = c
+	}
+}
+
+// connections are those of channels.
+func (p *places) connections() map[*gate.Link]gate.Connection {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[*gate.Link]gate.Connection{}
+	for _, links := range p.links {
+		for l, c := range links {
+			all[l] = c.Connection
+		}
+	}
+	return all
+}
