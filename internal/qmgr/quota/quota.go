@@ -18,10 +18,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Limits of a Stock and a Pace.
+// Limits of a Stock and a Pace. The number of messages in a stream bounds the subjects of its Stock.
 const (
-	mostSubjects = 1024 // of one member in one stream; the rest waits until some are empty
-	mostMembers  = 8192 // with a rate; beyond it a member that has been silent for long is forgotten
+	mostMembers = 8192 // with a rate; beyond it a member that has been silent for long is forgotten
 
 	// overhead is the room of a message in a stream beside its body and its subject, in bytes.
 	overhead = 64
@@ -57,7 +56,7 @@ type Stock struct {
 	mu       sync.Mutex
 	room     Room
 	subjects map[string]*waiting
-	members  map[string]*holder
+	members  map[string]*amount
 	to       map[string]*amount
 }
 
@@ -68,15 +67,9 @@ type waiting struct {
 	fresh      int // newest ones that were admitted after the last look
 }
 
-// A holder is the account of one member.
-type holder struct {
-	amount
-	subjects int
-}
-
 // NewStock returns the book of a stream that has so much room until the first look.
 func NewStock(name string, share Share, room Room) *Stock {
-	return &Stock{name: name, share: share, room: room, subjects: map[string]*waiting{}, members: map[string]*holder{}, to: map[string]*amount{}}
+	return &Stock{name: name, share: share, room: room, subjects: map[string]*waiting{}, members: map[string]*amount{}, to: map[string]*amount{}}
 }
 
 // Admit charges a message. Its error is of KindNoSpace where there is no room for it.
@@ -86,25 +79,22 @@ func (s *Stock) Admit(m Message) error {
 	defer s.mu.Unlock()
 	w, by, to := s.subjects[m.Subject], s.members[m.Member], s.to[m.Destination]
 	if by == nil {
-		by = &holder{}
+		by = &amount{}
 	}
 	if to == nil {
 		to = &amount{}
 	}
 	switch {
 	case !s.room.fits(size, amount{}, 0):
-		return transfer.Errorf(transfer.KindNoSpace, "%s is full", s.name)
-	case !s.room.fits(size, by.amount, s.share.Member):
+		return transfer.Errorf(transfer.KindNoSpace, "%s is full: it has %s of %d messages", s.name, transfer.FormatBytes(int64(s.room.Bytes)), s.room.Messages)
+	case !s.room.fits(size, *by, s.share.Member):
 		return transfer.Errorf(transfer.KindNoSpace, "%s has %s of %d messages in %s, the most that one may have at present", m.Member, transfer.FormatBytes(int64(by.bytes)), by.messages, s.name)
 	case !s.room.fits(size, *to, s.share.Destination):
 		return transfer.Errorf(transfer.KindNoSpace, "%s of %d messages wait for %s in %s, the most that may wait for one at present", transfer.FormatBytes(int64(to.bytes)), to.messages, m.Destination, s.name)
-	case w == nil && by.subjects >= mostSubjects:
-		return transfer.Errorf(transfer.KindNoSpace, "%s has messages for %d others in %s, the most that one may have", m.Member, by.subjects, s.name)
 	}
 	if w == nil {
 		w = &waiting{member: m.Member, to: m.Destination}
 		s.subjects[m.Subject], s.members[m.Member], s.to[m.Destination] = w, by, to
-		by.subjects++
 	}
 	w.sizes = append(w.sizes, uint32(size.bytes))
 	w.fresh++
@@ -164,9 +154,7 @@ func (s *Stock) Look(room Room, subjects map[string]uint64) {
 // drop forgets a subject without messages. s.mu is held.
 func (s *Stock) drop(subject string, w *waiting) {
 	delete(s.subjects, subject)
-	if by := s.members[w.member]; by.subjects > 1 {
-		by.subjects--
-	} else {
+	if s.members[w.member].messages == 0 {
 		delete(s.members, w.member)
 	}
 	if s.to[w.to].messages == 0 {
