@@ -35,6 +35,7 @@ type Share struct {
 type Room struct {
 	Bytes, Messages       uint64
 	MaxBytes, MaxMessages uint64
+	MaxPerSubject         uint64 // messages; the stream refuses more
 }
 
 // A Message is one that is to be stored.
@@ -96,12 +97,19 @@ func (s *Stock) Admit(m Message) error {
 		w = &waiting{member: m.Member, to: m.Destination}
 		s.subjects[m.Subject], s.members[m.Member], s.to[m.Destination] = w, by, to
 	}
-	w.sizes = append(w.sizes, uint32(size.bytes))
-	w.fresh++
+	if most := s.room.MaxPerSubject; most > 0 && uint64(len(w.sizes)) >= most {
+		// The stream refuses the message, or the oldest one is gone. The charge is that of the larger one.
+		size = amount{max(size.bytes, uint64(w.sizes[0])) - uint64(w.sizes[0]), 0}
+		w.sizes = append(w.sizes[1:], w.sizes[0]+uint32(size.bytes))
+		w.fresh = min(w.fresh+1, len(w.sizes))
+	} else {
+		w.sizes = append(w.sizes, uint32(size.bytes))
+		w.fresh++
+	}
 	by.add(size)
 	to.add(size)
 	s.room.Bytes += size.bytes
-	s.room.Messages++
+	s.room.Messages += size.messages
 	return nil
 }
 

@@ -128,6 +128,33 @@ func TestALookGivesRoomBack(t *testing.T) {
 	}
 }
 
+// A stream refuses the messages of a subject that has as many as it may. They are not charged, and do not lower the charge.
+func TestMessagesBeyondASubjectAreNotCharged(t *testing.T) {
+	s := NewStock("the stream", Share{Member: 1, Destination: 16}, Room{MaxBytes: 512 * mib, MaxMessages: 200_000, MaxPerSubject: 50})
+	put := func(size int) {
+		t.Helper()
+		if err := s.Admit(Message{"ferry.command.ALPHA.eve", "eve", "ALPHA", size}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 50 {
+		put(10_000)
+	}
+	before := *s.members["eve"]
+	for range 500 {
+		put(100)
+	}
+	if got := *s.members["eve"]; got != before || got.messages != 50 || s.room.Messages != 50 {
+		t.Errorf("after messages that are refused %+v is charged, not %+v", got, before)
+	}
+	for range 50 { // the agent has read the others meanwhile
+		put(20_000)
+	}
+	if got := *s.members["eve"]; got.messages != 50 || got.bytes < 50*20_000 {
+		t.Errorf("after larger messages %+v is charged", got)
+	}
+}
+
 // The number of subjects is no reason for a refusal. An agent that stores many small transfers has a subject for each.
 func TestASubjectForEachTransfer(t *testing.T) {
 	s := stockOf(Share{Member: 8, Destination: 16}, 8<<30, 1<<17)
