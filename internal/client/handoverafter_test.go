@@ -44,7 +44,7 @@ func TestTheNextStepWithoutRoom(t *testing.T) {
 	for _, at := range []Handover{NotSent, Refused} {
 		for want, err := range map[string]error{
 			"wait until the agents have read messages that wait, or withdraw some; then submit it again": transfer.Errorf(transfer.KindNoSpace, "eve has 1,000 messages"),
-			"start the agent; then submit it again": transfer.Errorf(transfer.KindNoSpace, "full").WithHint("start the agent"),
+			"start the agent; then submit it again":                                                      transfer.Errorf(transfer.KindNoSpace, "full").WithHint("start the agent"),
 		} {
 			e := (&HandoverError{At: at, Name: "transfer 1", Agent: "ALPHA", Err: err}).explained()
 			if e.Hint != want {

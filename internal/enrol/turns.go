@@ -16,14 +16,14 @@ const (
 )
 
 // turns are the questions that wait for the authority. Members take turns, so the questions of one member delay those of another
-// by one question each. What changes or lists the network comes before renewals and the like: they come from all agents at once
-// after a restart, and an agent asks again. Its methods may be called at the same time.
+// by one question each. Questions that change or list the network come before renewals and the like. Those come from all agents at
+// once after a restart, and an agent asks again. Its methods may be called at the same time.
 type turns struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	held    map[string]int // questions of a member that wait or are worked on
 	all     int
-	first   turn // of those who administer
+	first   turn // administration
 	second  turn
 	over    bool
 }
