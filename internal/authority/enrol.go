@@ -236,6 +236,9 @@ func errOtherName(t *token) *transfer.Error {
 // Renew issues anew what a name has, for the same keys. The name is what its connection
 // vouches for.
 func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
+	if err := a.mayRenew(name); err != nil { // before the wish is read, which takes the most time
+		return identity.Grant{}, err
+	}
 	csr, keys, err := w.read()
 	if err != nil {
 		return identity.Grant{}, err
@@ -244,12 +247,6 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 	defer a.mu.Unlock()
 	now := a.clock()
 	has := a.state.names[name.String()]
-	if has == nil { // not on record: a queue manager could fill the journal with names
-		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: nothing was ever issued to it", name)
-	}
-	if !a.may(name.String(), now) {
-		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%s has asked to be renewed %d times within an hour", name, renewals)
-	}
 	why := ""
 	switch {
 	case has.keys != keys:
@@ -275,13 +272,21 @@ func refused(a *Authority, act *Act) error {
 // renewals are how often a name may ask to be renewed in an hour.
 const renewals = 20
 
-// may counts what a name asks for. a.mu is held.
-func (a *Authority) may(name string, now time.Time) bool {
-	if hour := now.Truncate(time.Hour); !hour.Equal(a.hour) {
+// mayRenew counts how often a name asks to be renewed, and says why it may not be.
+func (a *Authority) mayRenew(name identity.Name) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	key := name.String()
+	if a.state.names[key] == nil { // not on record: a queue manager could fill the journal with names
+		return transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: nothing was ever issued to it", name)
+	}
+	if hour := a.clock().Truncate(time.Hour); !hour.Equal(a.hour) {
 		a.hour, a.asked = hour, map[string]int{}
 	}
-	a.asked[name]++
-	return a.asked[name] <= renewals
+	if a.asked[key]++; a.asked[key] > renewals {
+		return transfer.Errorf(transfer.KindBusy, "%s has asked to be renewed %d times within an hour", name, renewals)
+	}
+	return nil
 }
 
 // Issue issues an identity without a token, to whom the caller knows: the user who has

@@ -82,9 +82,20 @@ func (e *HandoverError) explained() *transfer.Error {
 	case Unacknowledged:
 		return transfer.Errorf(e.kind(), "%s may have been stored: the queue manager has not acknowledged it: %v", e.Name, e.Err).WithHint(e.Hint)
 	case Refused:
-		return transfer.Errorf(e.kind(), "the queue manager has not stored %s: %v", e.Name, e.Err).WithHint("submit it again when the queue manager takes messages")
+		return transfer.Errorf(e.kind(), "the queue manager has not stored %s: %v", e.Name, e.Err).WithHint(again(e.Err, "submit it again when the queue manager takes messages"))
 	}
-	return transfer.Errorf(e.kind(), "%s was not sent: %v", e.Name, e.Err).WithHint("submit it again when the queue manager is there")
+	return transfer.Errorf(e.kind(), "%s was not sent: %v", e.Name, e.Err).WithHint(again(e.Err, "submit it again when the queue manager is there"))
+}
+
+// again is the next step after an error of the queue manager. A queue manager without room is there.
+func again(err error, hint string) string {
+	if e := (*transfer.Error)(nil); transfer.KindOf(err) == transfer.KindNoSpace {
+		if errors.As(err, &e) && e.Hint != "" {
+			return e.Hint + "; then submit it again"
+		}
+		return "wait until the agents have read messages that wait, or withdraw some; then submit it again"
+	}
+	return hint
 }
 
 // HandoverOf is how far the handover has come that an error is of: Receipted where the error is

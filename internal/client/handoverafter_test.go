@@ -38,3 +38,18 @@ func TestHandoverAfterATry(t *testing.T) {
 		}
 	}
 }
+
+// A queue manager without room is there. The next step is to wait until messages are read.
+func TestTheNextStepWithoutRoom(t *testing.T) {
+	for _, at := range []Handover{NotSent, Refused} {
+		for want, err := range map[string]error{
+			"wait until the agents have read messages that wait, or withdraw some; then submit it again": transfer.Errorf(transfer.KindNoSpace, "eve has 1,000 messages"),
+			"start the agent; then submit it again":                                                      transfer.Errorf(transfer.KindNoSpace, "full").WithHint("start the agent"),
+		} {
+			e := (&HandoverError{At: at, Name: "transfer 1", Agent: "ALPHA", Err: err}).explained()
+			if e.Hint != want {
+				t.Errorf("%s, %v: %q", at, err, e.Hint)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
 	"time"
 
 	"ferry/internal/audit"
@@ -66,15 +67,42 @@ func (s *Service) asked(m qmgr.Message) {
 		return
 	}
 
-	select {
-	case s.reading <- struct{}{}:
-		go func() {
-			defer func() { <-s.reading }()
-			s.answer(m, ask, nil)
-		}()
-	default:
-		s.answer(m, ask, transfer.Errorf(transfer.KindBusy, "coordination already does as much for %d others, its limit", readers).
-			WithHint("try again in a few seconds"))
+	asker := wire.LastToken(m.Subject)
+	if err := s.reading.enter(asker); err != nil {
+		s.answer(m, ask, err)
+		return
+	}
+	go func() {
+		defer s.reading.leave(asker)
+		s.answer(m, ask, nil)
+	}()
+}
+
+// reading counts the questions that are answered beside the others, by asker. One asker leaves a place free.
+type reading struct {
+	mu  sync.Mutex
+	of  map[string]int
+	all int
+}
+
+func (r *reading) enter(asker string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all >= readers || r.of[asker] >= readers-1 {
+		return transfer.Errorf(transfer.KindBusy, "coordination already answers %d long questions, %d of them of %s", r.all, r.of[asker], asker).
+			WithHint("try again in a few seconds")
+	}
+	r.all++
+	r.of[asker]++
+	return nil
+}
+
+func (r *reading) leave(asker string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all--
+	if r.of[asker]--; r.of[asker] == 0 {
+		delete(r.of, asker)
 	}
 }
 

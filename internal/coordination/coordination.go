@@ -54,7 +54,7 @@ type Service struct {
 	gone    chan struct{} // closed with lost set
 	losing  sync.Once
 	lost    error
-	reading chan struct{} // has a place for each question that reads the log
+	reading reading // the questions that read the log
 
 	quiet   *quiet.Log // of what others have said
 	foreign quiet.Gate // records of transfers that are another's, in the audit
@@ -111,7 +111,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 		log.Fence(cfg.Claim.fence)
 	}
 
-	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), reading: make(chan struct{}, readers),
+	s := &Service{cfg: cfg, conn: conn, log: log, picture: status.New(cfg.Clock), reading: reading{of: map[string]int{}},
 		quiet: quiet.New(cfg.Log, cfg.Clock.Now), learned: make(chan struct{}, 1), gone: make(chan struct{})}
 	if s.notary, err = newNotary(conn.Identity(), cfg.Dir, log, cfg.Clock.Now); err == nil {
 		err = s.rebuild()

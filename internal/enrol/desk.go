@@ -102,9 +102,6 @@ const (
 	maxAsk = 32<<10 + policy.MaxSize
 	maxTTL = 30 * 24 * time.Hour
 	minTTL = time.Second
-
-	deskAtOnce = 8    // asks that are worked on; others wait
-	deskInAll  = 1024 // that wait; others are not answered
 )
 
 // A Desk answers those who are in the network.
@@ -121,7 +118,7 @@ type Desk struct {
 
 	quiet *quiet.Log
 	words *word.Checker
-	slots chan struct{}
+	turns *turns
 	tasks sync.WaitGroup
 
 	enrolling sync.Mutex
@@ -131,25 +128,30 @@ type Desk struct {
 func (d *Desk) Attend() (stop func(), err error) {
 	d.quiet = quiet.New(d.Log, time.Now)
 	d.words = word.NewChecker(d.Conn.Identity(), identity.Authority, "")
-	d.slots = make(chan struct{}, deskInAll)
-	working := make(chan struct{}, deskAtOnce)
-	unsubscribe, err := d.Conn.Subscribe(wire.AllAsks(wire.Authority), func(m qmgr.Message) {
-		select {
-		case d.slots <- struct{}{}:
-		default:
-			return
-		}
-		d.tasks.Go(func() {
-			defer func() { <-d.slots }()
-			working <- struct{}{}
-			defer func() { <-working }()
-			d.answer(m)
-		})
-	})
+	d.turns = newTurns()
+	unsubscribe, err := d.Conn.Subscribe(wire.AllAsks(wire.Authority), d.asked)
 	if err != nil {
 		return nil, err
 	}
-	return func() { unsubscribe(); d.tasks.Wait() }, nil
+	for range deskAtOnce {
+		d.tasks.Go(func() {
+			for m, ok := d.turns.next(); ok; m, ok = d.turns.next() {
+				d.answer(m)
+				d.turns.done(m)
+			}
+		})
+	}
+	return func() { unsubscribe(); d.turns.end(); d.tasks.Wait() }, nil
+}
+
+// asked has a question wait for its turn. One that finds no room is answered at once, and no log line is written for it.
+func (d *Desk) asked(m qmgr.Message) {
+	if d.turns.add(m) {
+		return
+	}
+	token := wire.LastToken(m.Subject)
+	d.say(token, m.Reply, reply{V: 1, Error: transfer.AsError(transfer.Errorf(transfer.KindBusy, "too many questions of %s wait at the network's authority", token).
+		WithHint("wait until they are answered, then ask again"))})
 }
 
 func (d *Desk) answer(m qmgr.Message) {
@@ -160,9 +162,13 @@ func (d *Desk) answer(m qmgr.Message) {
 		r = reply{V: 1, Error: transfer.AsError(err)}
 		d.quiet.Warn("refused by the authority", "who", token, "error", err)
 	}
-	data, err := json.Marshal(r)
-	if err == nil {
-		d.Conn.Answer(token, m.Reply, data) // whoever hears nothing asks again
+	d.say(token, m.Reply, r)
+}
+
+// say answers a question. A member that hears nothing asks again.
+func (d *Desk) say(token, inbox string, r reply) {
+	if data, err := json.Marshal(r); err == nil {
+		d.Conn.Answer(token, inbox, data)
 	}
 }
 

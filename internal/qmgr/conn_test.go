@@ -94,7 +94,7 @@ func TestRequest(t *testing.T) {
 		t.Errorf("the answer is %q, %v", got, err)
 	}
 	_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("silence"), 50*time.Millisecond)
-	wantKind(t, err, transfer.KindTimeout, "ferry.ask.A.me")
+	wantKind(t, err, transfer.KindTimeout, "agent A has not answered in time")
 	stop()
 	eventually(t, "nobody listens any more", func() bool {
 		_, err = c.Request(t.Context(), "ferry.ask.A.me", []byte("ping"), time.Second)

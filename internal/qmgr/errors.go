@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"ferry/internal/transfer"
+	"ferry/internal/wire"
 )
 
 // Error codes of JetStream that the client library has no name for.
@@ -70,7 +71,7 @@ func explain(err error, where, subject string, size int, limit int64) error {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
 		return transfer.Errorf(transfer.KindUnreachable, "nobody listens on %s", subject)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return transfer.Errorf(transfer.KindTimeout, "no answer on %s", subject)
+		return silent(subject)
 	case errors.Is(err, nats.ErrMaxPayload):
 		return tooLarge(where, size, limit)
 	case errors.Is(err, jetstream.ErrStreamMessageExceedsMaximum):
@@ -87,6 +88,24 @@ func explain(err error, where, subject string, size int, limit int64) error {
 		return transfer.Errorf(transfer.KindInternal, "subject %q is malformed", subject)
 	}
 	return transfer.Errorf(transfer.KindNoManager, "%s: %w", where, err)
+}
+
+// silent is the error of a message that was not answered in time. It names the addressee of a question.
+func silent(subject string) error {
+	class, to := wire.ClassOf(subject)
+	if class != wire.ClassAsk {
+		return transfer.Errorf(transfer.KindTimeout, "no answer on %s", subject)
+	}
+	switch to {
+	case wire.Authority:
+		to = "the network's authority"
+	case wire.Manager:
+		to = "the queue manager"
+	case wire.Coordination:
+	default:
+		to = "agent " + to
+	}
+	return transfer.Errorf(transfer.KindTimeout, "%s has not answered in time", to).WithHint("it may be busy: repeat the command, and look at its log if it does not answer then")
 }
 
 func tooLarge(where string, size int, limit int64) error {

@@ -23,6 +23,7 @@ type limits struct {
 	s      *Server
 	stocks map[wire.Class]*stock
 	paces  map[wire.Class]*quota.Pace
+	pairs  *quota.Pace // of the replies of one agent to another
 	quiet  *quiet.Log
 	wake   chan struct{}
 }
@@ -44,13 +45,17 @@ const (
 func newLimits(s *Server) *limits {
 	command, store := quota.Share{Member: 1, Destination: 16, Via: 4}, quota.Share{Member: 8, Destination: 16}
 	book := func(name string, share quota.Share, cfg jetstream.StreamConfig) *stock {
-		room := quota.Room{MaxBytes: uint64(cfg.MaxBytes), MaxMessages: uint64(cfg.MaxMsgs)}
+		room := roomOf(cfg)
 		return &stock{quota.NewStock(name, share, room), cfg.Name, room}
 	}
 	pace := func(messages, bytes float64, burst time.Duration) *quota.Pace {
 		return quota.NewPace(quota.Rate{Messages: messages, Bytes: bytes, Burst: burst})
 	}
 	asks := pace(2_000, 128<<20, 4*time.Second) // messages of application queues are put by questions
+	// A synced stream stores some hundreds of messages in a second, and an agent reads as many. The burst has two requests of 16 MiB,
+	// or a cancel of each of 1,000 transfers.
+	commands := pace(100, 128<<20, 10*time.Second)
+	words := pace(20_000, 64<<20, 2*time.Second)
 	return &limits{s: s, quiet: quiet.New(s.cfg.Log, nil), wake: make(chan struct{}, 1),
 		stocks: map[wire.Class]*stock{
 			wire.ClassCommand: book("the queue of requests", command, streams[0]),
@@ -58,10 +63,11 @@ func newLimits(s *Server) *limits {
 			wire.ClassStore:   book("the store", store, storeConfig(cmp.Or(s.cfg.MaxStored, DefaultMaxStored))),
 		},
 		paces: map[wire.Class]*quota.Pace{
-			wire.ClassCommand: asks, wire.ClassControl: asks, wire.ClassAsk: asks,
+			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: asks,
 			wire.ClassEvent: pace(1_000, 8<<20, 8*time.Second),
-			wire.ClassWord:  pace(20_000, 64<<20, 2*time.Second),
+			wire.ClassReply: words, wire.ClassWord: words,
 		},
+		pairs: pace(2_000, 32<<20, time.Second), // a transfer has some ten replies, and outcomes of 512 files are one
 	}
 }
 
@@ -105,8 +111,15 @@ func (l *limits) look(st *stock) {
 	if err != nil {
 		return // the queue manager is asked again
 	}
+	room := roomOf(info.Config)
+	room.Bytes, room.Messages = info.State.Bytes, info.State.Msgs
+	st.Look(room, info.State.Subjects)
+}
+
+// roomOf is the room of an empty stream. A limit below 0 is none.
+func roomOf(cfg jetstream.StreamConfig) quota.Room {
 	limit := func(n int64) uint64 { return uint64(max(n, 0)) }
-	st.Look(quota.Room{Bytes: info.State.Bytes, Messages: info.State.Msgs, MaxBytes: limit(info.Config.MaxBytes), MaxMessages: limit(info.Config.MaxMsgs)}, info.State.Subjects)
+	return quota.Room{MaxBytes: limit(cfg.MaxBytes), MaxMessages: limit(cfg.MaxMsgs), MaxPerSubject: limit(cfg.MaxMsgsPerSubject)}
 }
 
 // admit charges a message that is to be stored.
@@ -145,6 +158,9 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	pace := l.paces[class]
 	if pace != nil {
 		wait = pace.Take(from.Member, m.Size, time.Now())
+	}
+	if class == wire.ClassReply {
+		wait = max(wait, l.pairs.Take(from.Member+" "+to, m.Size, time.Now()))
 	}
 	if !class.Stored() || !mayPublish(from, m.Subject) { // the server refuses the latter
 		return wait, nil

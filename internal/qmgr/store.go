@@ -607,6 +607,6 @@ func explainStored(c *Conn, err error, subject string, size int) error {
 		return transfer.Errorf(transfer.KindNoSpace, "the queue manager has as much of this transfer as it may: a quarter of its store").
 			WithHint("it goes on as the destination takes what is stored")
 	}
-	return transfer.Errorf(transfer.KindNoSpace, "the store of the queue manager is full").
+	return transfer.Errorf(transfer.KindNoSpace, "the store of the queue manager has no room: %s", api.Description).
 		WithHint("it goes on as destinations take what is stored; --max-stored of ferry up makes it larger")
 }

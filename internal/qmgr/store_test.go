@@ -145,7 +145,7 @@ func TestStoreIsBounded(t *testing.T) {
 			err = nil
 		}
 	}
-	wantKind(t, err, transfer.KindNoSpace, "the store of the queue manager is full")
+	wantKind(t, err, transfer.KindNoSpace, "the store of the queue manager has no room: maximum ")
 	wantKind(t, putOn(t, c, &sh, 1, MaxStoredMessage+storedOverhead+1), transfer.KindTooLarge)
 	if err := StoreOf(c, "BETA").Trim(ctx, Shelf{From: "ALPHA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}, 0); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,8 @@ const (
 	ClassEvent                // audit batches
 	ClassStore                // chunk messages of stored delivery
 	ClassAsk                  // questions
-	ClassWord                 // answers, replies of agents, heartbeats and progress
+	ClassReply                // control messages of transfers, between agents
+	ClassWord                 // answers, heartbeats and progress
 	ClassData                 // chunk messages, acknowledgements, and subjects that are none of Ferry's
 )
 
@@ -40,6 +41,8 @@ func ClassOf(subject string) (Class, string) {
 		return ClassStore, token
 	case "ask":
 		return ClassAsk, token
+	case "reply":
+		return ClassReply, token
 	}
 	return ClassWord, token
 }

@@ -16,7 +16,7 @@ func TestClassOf(t *testing.T) {
 		wire.StoreSubject("ALPHA", "BETA", id, 1):                    wire.ClassStore,
 		wire.AskAgent("ALPHA", "alice"):                              wire.ClassAsk,
 		wire.InboxSubject("ALPHA", "BETA", "x", 1):                   wire.ClassWord,
-		wire.ReplySubject("ALPHA", "BETA"):                           wire.ClassWord,
+		wire.ReplySubject("ALPHA", "BETA"):                           wire.ClassReply,
 		wire.BeatSubject("ALPHA"):                                    wire.ClassWord,
 		wire.ProgressSubject("ALPHA", "alice"):                       wire.ClassWord,
 		wire.DataSubject("ALPHA", "BETA", id):                        wire.ClassData,

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/authority"
+	"ferry/internal/compress"
 	"ferry/internal/enrol"
 	"ferry/internal/identity"
 	"ferry/internal/keyfile"
@@ -52,6 +55,69 @@ func (n *network) asker(i *identity.Identity) enrol.Asker {
 	c, err := n.connect(i)
 	must(n.t, err)
 	return enrol.Asker{Conn: c}
+}
+
+// A member that asks the authority thousands of times delays the questions of others by a moment. Here the authority works on as many
+// questions as it can, and each of them waits; all questions of eve are there before that of admin.
+func TestManyQuestionsOfOneMember(t *testing.T) {
+	n := newNetwork(t)
+	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
+	must(t, err)
+	working, release := make(chan struct{}, 64), make(chan struct{})
+	d := &enrol.Desk{Authority: n.Authority, Conn: conn, Changed: func() {}, Log: slog.New(slog.DiscardHandler),
+		Token: func(secret string) (string, error) { working <- struct{}{}; <-release; return secret, nil }}
+	stop, err := d.Attend()
+	must(t, err)
+	t.Cleanup(stop)
+	helper, admin := n.asker(n.identity(identity.User, "helper", roles.Admin)), n.library(n.identity(identity.User, "admin", roles.Admin))
+	const atOnce = 8
+	var helped sync.WaitGroup
+	for i := range atOnce {
+		helped.Go(func() {
+			if _, err := helper.NewToken(n.ctx, identity.Name{Network: n.Network(), Role: identity.Agent, Name: fmt.Sprint("A", i)}, roles.Agent, time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range atOnce {
+		<-working
+	}
+
+	ask := func(as *nats.Conn, member, op string, number uint64) {
+		must(t, as.PublishRequest(wire.AskSubject(wire.Authority, member), wire.InboxSubject(member, wire.Authority, strings.Repeat("a", wire.InboxSecret), number), fmt.Appendf(nil, `{"v":1,"op":%q}`, op)))
+	}
+	eve := n.library(n.identity(identity.User, "eve", roles.Auditor))
+	refused, err := eve.SubscribeSync(wire.InboxesOf("eve") + ">")
+	must(t, err)
+	for i := range 3_000 {
+		ask(eve, "eve", "renew", uint64(i))
+	}
+	must(t, eve.Flush())
+	if got := answerOn(n, refused); !strings.Contains(got, "too many questions of eve wait at the network's authority") {
+		t.Errorf("eve hears %s", got)
+	}
+	answers, err := admin.SubscribeSync(wire.InboxesOf("admin") + ">")
+	must(t, err)
+	ask(admin, "admin", "identities", 1)
+	must(t, admin.Flush())
+	close(release)
+	if got := answerOn(n, answers); !strings.Contains(got, "helper") {
+		t.Errorf("admin hears %s", got)
+	}
+	helped.Wait()
+}
+
+// answerOn is the next message of a subscription.
+func answerOn(n *network, s *nats.Subscription) string {
+	n.t.Helper()
+	m, err := s.NextMsgWithContext(n.ctx)
+	if err != nil {
+		n.t.Fatalf("no message on %s: %v", s.Subject, err)
+	}
+	if text, err := compress.Messages.Unpack(m.Data); err == nil {
+		return string(text)
+	}
+	return string(m.Data)
 }
 
 func wish(t *testing.T) (*keyfile.Dir, identity.Keys, authority.Wish) {

@@ -21,7 +21,8 @@ import (
 
 // While members without rights publish messages as fast as they can on each captured subject that they may use, the requests
 // and cancels of another user are stored and reach their agent. A revocation then removes the messages of both members.
-// FLOOD is the number of messages of each subject.
+// The revocation takes place while a third member asks the authority without a pause. FLOOD is the number of messages of each subject;
+// requests and cancels, of which the gate lets fewer through, are a fifth of that.
 func TestFloodsOfMembers(t *testing.T) {
 	messages := 2_000
 	if n, err := strconv.Atoi(os.Getenv("FLOOD")); err == nil {
@@ -71,12 +72,23 @@ func TestFloodsOfMembers(t *testing.T) {
 		{mallory, one("ferry.event.MALLORY")},
 	} {
 		conn := n.library(f.as, nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the refusals
-		floods.Go(func() { flood(t, conn, messages, f.subject) })
+		many := messages
+		if class, _ := wire.ClassOf(f.subject(0)); class == wire.ClassCommand || class == wire.ClassControl {
+			many /= 5
+		}
+		floods.Go(func() { flood(t, conn, many, f.subject) })
 	}
 	ended := make(chan struct{})
 	go func() { floods.Wait(); close(ended) }()
 
-	turns, slowest := 0, time.Duration(0)
+	asking, quit := context.WithCancel(n.ctx)
+	defer quit()
+	carol := n.identity(identity.User, "carol", roles.Auditor)
+	asks := n.library(carol, nats.NoReconnect(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))
+	asked := make(chan int, 1)
+	go func() { asked <- question(asking, asks, "carol") }()
+
+	turns, slowest, all := 0, time.Duration(0), time.Duration(0)
 	for over := false; !over; turns++ {
 		select {
 		case <-ended:
@@ -97,16 +109,19 @@ func TestFloodsOfMembers(t *testing.T) {
 				}
 			}
 			cancel()
-			slowest = max(slowest, time.Since(began))
+			slowest, all = max(slowest, time.Since(began)), all+time.Since(began)
 		}
 	}
-	t.Logf("%d messages of each subject; %d requests and %d cancels of bob meanwhile, the slowest took %s; the process had %s at most", messages, turns, turns,
-		slowest.Round(time.Millisecond), peak(t))
+	t.Logf("%d messages of each subject; %d requests and %d cancels of bob meanwhile took %s on average, the slowest %s; the process had %s at most", messages, turns, turns,
+		(all / time.Duration(2*turns)).Round(time.Millisecond), slowest.Round(time.Millisecond), peak(t))
 
 	began := time.Now()
 	must(t, admin.Revoke(n.ctx, eve.Name()))
 	must(t, admin.Revoke(n.ctx, mallory.Name()))
-	t.Logf("the revocations took %s", time.Since(began).Round(time.Millisecond))
+	took := time.Since(began)
+	must(t, admin.Revoke(n.ctx, carol.Name()))
+	quit()
+	t.Logf("the revocations took %s while the authority was asked, %d times in all", took.Round(time.Millisecond), <-asked)
 	js, err := jetstream.New(n.library(n.qm))
 	must(t, err)
 	for stream, subjects := range map[string][]string{
@@ -144,6 +159,19 @@ func flood(t *testing.T, conn *nats.Conn, messages int, subject func(int) string
 	if err := conn.FlushWithContext(ctx); err != nil {
 		t.Errorf("after %d messages on %s: %v", messages, subject(0), err)
 	}
+}
+
+// question asks the authority for a renewal until ctx ends or the connection is closed, and returns how often.
+func question(ctx context.Context, conn *nats.Conn, as string) (n int) {
+	for ctx.Err() == nil {
+		if err := conn.PublishRequest(wire.AskSubject(wire.Authority, as), wire.InboxSubject(as, wire.Authority, strings.Repeat("a", wire.InboxSecret), uint64(n)), []byte(`{"v":1,"op":"renew"}`)); err != nil {
+			return n
+		}
+		if n++; n%1000 == 0 && conn.FlushTimeout(time.Minute) != nil {
+			return n
+		}
+	}
+	return n
 }
 
 // peak is the largest resident set of this process so far.

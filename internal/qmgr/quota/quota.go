@@ -18,10 +18,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Limits of a Stock and a Pace.
+// Limits of a Stock and a Pace. The number of messages in a stream bounds the subjects of its Stock.
 const (
-	mostSubjects = 1024 // of one member in one stream; the rest waits until some are empty
-	mostMembers  = 8192 // with a rate; beyond it a member that has been silent for long is forgotten
+	mostMembers = 8192 // with a rate; beyond it a member that has been silent for long is forgotten
 
 	// overhead is the room of a message in a stream beside its body and its subject, in bytes.
 	overhead = 64
@@ -36,6 +35,7 @@ type Share struct {
 type Room struct {
 	Bytes, Messages       uint64
 	MaxBytes, MaxMessages uint64
+	MaxPerSubject         uint64 // messages; the stream refuses more
 }
 
 // A Message is one that is to be stored.
@@ -58,7 +58,7 @@ type Stock struct {
 	mu       sync.Mutex
 	room     Room
 	subjects map[source]*waiting
-	members  map[string]*holder
+	members  map[string]*amount
 	to, via  map[string]*amount
 }
 
@@ -73,15 +73,9 @@ type waiting struct {
 	fresh      int // newest ones that were admitted after the last look
 }
 
-// A holder is the account of one member.
-type holder struct {
-	amount
-	subjects int
-}
-
 // NewStock returns the book of a stream that has so much room until the first look.
 func NewStock(name string, share Share, room Room) *Stock {
-	return &Stock{name: name, share: share, room: room, subjects: map[source]*waiting{}, members: map[string]*holder{}, to: map[string]*amount{}, via: map[string]*amount{}}
+	return &Stock{name: name, share: share, room: room, subjects: map[source]*waiting{}, members: map[string]*amount{}, to: map[string]*amount{}, via: map[string]*amount{}}
 }
 
 // Admit charges a message. Its error is of KindNoSpace where there is no room for it.
@@ -92,7 +86,7 @@ func (s *Stock) Admit(m Message) error {
 	from := source{m.Subject, m.Via}
 	w, by, to, via := s.subjects[from], s.members[m.Member], s.to[m.Destination], s.via[m.Via]
 	if by == nil {
-		by = &holder{}
+		by = &amount{}
 	}
 	if to == nil {
 		to = &amount{}
@@ -102,28 +96,32 @@ func (s *Stock) Admit(m Message) error {
 	}
 	switch {
 	case !s.room.fits(size, amount{}, 0):
-		return transfer.Errorf(transfer.KindNoSpace, "%s is full", s.name)
-	case !s.room.fits(size, by.amount, s.share.Member):
+		return transfer.Errorf(transfer.KindNoSpace, "%s is full: it has %s of %d messages", s.name, transfer.FormatBytes(int64(s.room.Bytes)), s.room.Messages)
+	case !s.room.fits(size, *by, s.share.Member):
 		return transfer.Errorf(transfer.KindNoSpace, "%s has %s of %d messages in %s, the most that one may have at present", m.Member, transfer.FormatBytes(int64(by.bytes)), by.messages, s.name)
 	case !s.room.fits(size, *to, s.share.Destination):
 		return transfer.Errorf(transfer.KindNoSpace, "%s of %d messages wait for %s in %s, the most that may wait for one at present", transfer.FormatBytes(int64(to.bytes)), to.messages, m.Destination, s.name)
 	case m.Via != "" && !s.room.fits(size, *via, s.share.Via):
 		return transfer.Errorf(transfer.KindNoSpace, "queue manager %s has handed on %s of %d messages to %s, the most that one may have there at present", m.Via, transfer.FormatBytes(int64(via.bytes)), via.messages, s.name)
-	case w == nil && by.subjects >= mostSubjects:
-		return transfer.Errorf(transfer.KindNoSpace, "%s has messages for %d others in %s, the most that one may have", m.Member, by.subjects, s.name)
 	}
 	if w == nil {
 		w = &waiting{member: m.Member, to: m.Destination}
 		s.subjects[from], s.members[m.Member], s.to[m.Destination], s.via[m.Via] = w, by, to, via
-		by.subjects++
 	}
-	w.sizes = append(w.sizes, uint32(size.bytes))
-	w.fresh++
+	if most := s.room.MaxPerSubject; most > 0 && uint64(len(w.sizes)) >= most {
+		// The stream refuses the message, or the oldest one is gone. The charge is that of the larger one.
+		size = amount{max(size.bytes, uint64(w.sizes[0])) - uint64(w.sizes[0]), 0}
+		w.sizes = append(w.sizes[1:], w.sizes[0]+uint32(size.bytes))
+		w.fresh = min(w.fresh+1, len(w.sizes))
+	} else {
+		w.sizes = append(w.sizes, uint32(size.bytes))
+		w.fresh++
+	}
 	by.add(size)
 	to.add(size)
 	via.add(size)
 	s.room.Bytes += size.bytes
-	s.room.Messages++
+	s.room.Messages += size.messages
 	return nil
 }
 
@@ -177,9 +175,7 @@ func (s *Stock) Look(room Room, subjects map[string]uint64) {
 // drop forgets a source without messages. s.mu is held.
 func (s *Stock) drop(from source, w *waiting) {
 	delete(s.subjects, from)
-	if by := s.members[w.member]; by.subjects > 1 {
-		by.subjects--
-	} else {
+	if s.members[w.member].messages == 0 {
 		delete(s.members, w.member)
 	}
 	if s.to[w.to].messages == 0 {

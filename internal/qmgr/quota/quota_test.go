@@ -160,16 +160,52 @@ func TestALookGivesRoomBack(t *testing.T) {
 	}
 }
 
-// The books of a stream are bounded.
+// A stream refuses the messages of a subject that has as many as it may. They are not charged, and do not lower the charge.
+func TestMessagesBeyondASubjectAreNotCharged(t *testing.T) {
+	s := NewStock("the stream", Share{Member: 1, Destination: 16}, Room{MaxBytes: 512 * mib, MaxMessages: 200_000, MaxPerSubject: 50})
+	put := func(size int) {
+		t.Helper()
+		if err := s.Admit(Message{Subject: "ferry.command.ALPHA.eve", Member: "eve", Destination: "ALPHA", Size: size}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 50 {
+		put(10_000)
+	}
+	before := *s.members["eve"]
+	for range 500 {
+		put(100)
+	}
+	if got := *s.members["eve"]; got != before || got.messages != 50 || s.room.Messages != 50 {
+		t.Errorf("after messages that are refused %+v is charged, not %+v", got, before)
+	}
+	for range 50 { // the agent has read the others meanwhile
+		put(20_000)
+	}
+	if got := *s.members["eve"]; got.messages != 50 || got.bytes < 50*20_000 {
+		t.Errorf("after larger messages %+v is charged", got)
+	}
+}
+
+// The number of subjects is no reason for a refusal. An agent that stores many small transfers has a subject for each.
+func TestASubjectForEachTransfer(t *testing.T) {
+	s := stockOf(Share{Member: 8, Destination: 16}, 8<<30, 1<<17)
+	for n := range 5_000 {
+		if err := s.Admit(Message{Subject: fmt.Sprint("ferry.store.BETA.GAMMA.", n, ".1"), Member: "GAMMA", Destination: "BETA", Size: 2_000}); err != nil {
+			t.Fatalf("transfer %d: %v", n, err)
+		}
+	}
+}
+
+// The messages of a stream bound its books.
 func TestBooksAreBounded(t *testing.T) {
-	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
+	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 9_000)
 	var err error
-	n := 0
-	for ; err == nil; n++ {
+	for n := 0; err == nil; n++ {
 		err = s.Admit(Message{Subject: fmt.Sprint("ferry.command.NOSUCH", n, ".eve"), Member: "eve", Destination: fmt.Sprint("NOSUCH", n), Size: 1})
 	}
-	if n != mostSubjects+1 || !strings.Contains(err.Error(), "1024 others") {
-		t.Errorf("eve has messages for %d agents: %v", n-1, err)
+	if n := len(s.subjects); n != 1_000 || !strings.Contains(err.Error(), "of 1000 messages in the stream, the most that one may have") {
+		t.Errorf("eve has messages for %d agents: %v", n, err)
 	}
 	p := NewPace(Rate{Messages: 1, Bytes: 1, Burst: time.Second})
 	now := time.Unix(1, 0)
