@@ -350,13 +350,8 @@ func (r *Rules) Decide(q Question) (d Decision) {
 
 // reaches reports whether a rule's patterns have the path, where the right is one to paths.
 func (c *rule) reaches(q Question) bool {
-	var all []Pattern
-	switch q.Right {
-	case transfer.AuthSource, transfer.AuthDeleteSource:
-		all = c.read
-	case transfer.AuthDest, transfer.AuthOverwrite:
-		all = c.write
-	default:
+	all, paths := c.patterns(q.Right)
+	if !paths {
 		return true
 	}
 	if q.Path == "" {
