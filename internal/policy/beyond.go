@@ -6,17 +6,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Beyond is an authority that a rule gives to who and that giver does not have in full, with the name of the rule; both
+// Beyond is an authority that a rule gives to taker and that giver does not have in full, with the name of the rule; both
 // are empty where giver has all of them. Rules that are also for but do not count. Patterns are compared as texts, and **
 // has all paths: where it is not plain that giver has a path, giver lacks it.
-func (r *Rules) Beyond(giver, who, but Principal) (right transfer.Authority, rule string) {
+func (r *Rules) Beyond(giver, taker, but Principal) (right transfer.Authority, rule string) {
 	for n := range r.rules {
 		c := &r.rules[n]
-		if !r.names(c, who) || r.names(c, but) {
+		if !r.names(c, taker) || r.names(c, but) {
 			continue
 		}
 		for _, right := range c.May {
-			if !r.hasAll(giver, who, c, right) {
+			if !r.hasAll(giver, taker, c, right) {
 				return right, c.Name
 			}
 		}
@@ -25,14 +25,14 @@ func (r *Rules) Beyond(giver, who, but Principal) (right transfer.Authority, rul
 }
 
 // hasAll reports whether giver has an authority at all agents and for all paths of a rule.
-func (r *Rules) hasAll(giver, who Principal, c *rule, right transfer.Authority) bool {
+func (r *Rules) hasAll(giver, taker Principal, c *rule, right transfer.Authority) bool {
 	paths := []string{""} // of an authority that is for no paths
 	if all, forPaths := c.patterns(right); forPaths {
 		paths = nil
 		for _, p := range all {
 			paths = append(paths, p.String())
 		}
-		if len(all) > 0 && slices.ContainsFunc(r.rules, func(d rule) bool { return len(d.deny) > 0 && r.names(&d, giver) && !r.names(&d, who) }) {
+		if len(all) > 0 && slices.ContainsFunc(r.rules, func(d rule) bool { return len(d.deny) > 0 && r.names(&d, giver) && !r.names(&d, taker) }) {
 			return false
 		}
 	}
