@@ -228,8 +228,11 @@ func aside(path string) (*keyfile.Dir, error) {
 	return keyfile.Make(path)
 }
 
-// putAside puts a directory of an identity aside, in the place of one that was before.
+// putAside puts a directory of an identity aside, in the place of one that was before. An empty one it removes.
 func putAside(path string) error {
+	if all, err := os.ReadDir(path); err == nil && len(all) == 0 {
+		return os.Remove(path)
+	}
 	old := path + ".old"
 	if err := os.RemoveAll(old); err != nil {
 		return err

@@ -135,7 +135,7 @@ func settingsError(err error) error {
 		return transfer.Errorf(transfer.KindUsage, "settings file %s, named by %s, does not exist", os.Getenv(config.EnvFile), config.EnvFile).
 			WithHint("correct or unset " + config.EnvFile)
 	}
-	return transfer.Errorf(transfer.KindUsage, "%v", err)
+	return transfer.Errorf(transfer.KindUsage, "%w", err)
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

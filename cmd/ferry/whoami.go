@@ -483,6 +483,9 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 	}
 	data, err := readSecret(cmd, "token", from, 64<<10)
 	if errors.Is(err, keyfile.ErrRead) {
+		if strings.HasPrefix(from, "/dev/") || strings.HasPrefix(from, "/proc/") { // a file that the shell has opened
+			return enrol.Token{}, transfer.AsError(err).WithHint("give standard input as `--join -`")
+		}
 		return enrol.Token{}, transfer.AsError(err).WithHint("if no other user has read it, `chmod 600 " + quoted(from) + "`; otherwise take it back with `ferry token rm`, and have a new one made with `ferry token create --out FILE`")
 	}
 	if err != nil {

@@ -260,7 +260,7 @@ func (r *rules) principal(network, token string) (p policy.Principal, err error)
 
 // refusal says what was refused, and by which rule.
 func refusal(who policy.Principal, q Question, d policy.Decision, where string) error {
-	at := ""
+	at := " in the network"
 	if q.Agent != "" {
 		at = " at agent " + string(q.Agent)
 	}

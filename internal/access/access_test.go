@@ -52,6 +52,7 @@ func TestAsk(t *testing.T) {
 		{"bob", transfer.AuthNone, "ALPHA", "", "", ""},
 		{"olga", transfer.AuthOperate, "ALPHA", "", "watch", ""},
 		{"bob", transfer.AuthOperate, "ALPHA", "", "", "no rule"},
+		{"bob", transfer.AuthOperate, "", "", "", "user bob does not have the authority operate in the network: no rule gives it"},
 		{"rex", transfer.AuthSource, "ALPHA", "/srv/out/a", "", "everything"},
 		{"ALPHA", transfer.AuthPeer, "BETA", "", "peers", ""},
 		{"PIPE-0123456789000000000001", transfer.AuthPeer, "BETA", "", "", "only its user has authorities"},

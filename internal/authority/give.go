@@ -77,7 +77,7 @@ func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 	case has(transfer.AuthAdmin, ""):
 		return nil
 	case !has(transfer.AuthEnrol, at):
-		return noAuthority(by, transfer.AuthEnrol)
+		return noAuthority(by, transfer.AuthEnrol, at)
 	case !enrols[role]:
 		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority admin in the network, which %s as %s takes", by.Role, by.Name, name, role).
 			WithHint("an administrator can do it")
@@ -92,11 +92,24 @@ func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 				WithHint("an administrator can do it")
 		}
 	}
+	if name.Role != identity.User {
+		return nil
+	}
+	member := gets
+	member.Role = policy.RoleMember
+	if right, rule := rules.Beyond(giver, gets, member); right != "" {
+		return transfer.Errorf(transfer.KindDenied, "the rule %q gives the role %s the authority %s, and %s %s does not have all of that", rule, gets.Role, right, by.Role, by.Name).
+			WithHint("the role member takes no more than enrol; an administrator can give the role " + gets.Role)
+	}
 	return nil
 }
 
-// noAuthority says that a member lacks an authority in the network.
-func noAuthority(by identity.Name, right transfer.Authority) error {
-	return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s in the network: no rule gives it", by.Role, by.Name, right).
+// noAuthority says that a member lacks an authority at an agent, or in the network where at is empty.
+func noAuthority(by identity.Name, right transfer.Authority, at transfer.AgentName) error {
+	where := "in the network"
+	if at != "" {
+		where = "at agent " + string(at)
+	}
+	return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s %s: no rule gives it", by.Role, by.Name, right, where).
 		WithHint("`ferry policy test` shows the rights that the rules give")
 }

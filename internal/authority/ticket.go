@@ -66,13 +66,8 @@ func mayAt(a *Authority, name identity.Name, right transfer.Authority, at transf
 	if err != nil {
 		return err
 	}
-	where := "in the network"
-	if at != "" {
-		where = "at agent " + string(at)
-	}
 	if d := r.Decide(policy.Question{Who: a.principal(name), Right: right, Agent: at}); !d.Allowed {
-		return transfer.Errorf(transfer.KindDenied, "%s %s does not have the authority %s %s: no rule gives it", name.Role, name.Name, right, where).
-			WithHint("`ferry policy show` prints the rules")
+		return noAuthority(name, right, at)
 	}
 	return nil
 }

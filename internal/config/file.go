@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 	"github.com/spf13/cobra"
 
+	"ferry/internal/keyfile"
 	"ferry/internal/textfile"
 )
 
@@ -43,7 +44,7 @@ type setting struct {
 
 // Load reads the settings files and checks them against the flags of the
 // program. The earlier file wins. A missing file is no settings, unless it was
-// asked for by name with FERRY_CONFIG.
+// asked for by name with FERRY_CONFIG. Root takes none that another user controls: settings name roots and programs.
 func Load(root *cobra.Command, paths []string) (*File, error) {
 	f := &File{settings: map[place]setting{}}
 	known := sync.OnceValue(func() keys { return keysOf(root) }) // not asked for where there is no file
@@ -74,6 +75,9 @@ func read(path string) ([]byte, error) {
 		return nil, fmt.Errorf("settings file: %w", err)
 	}
 	defer r.Close()
+	if err := keyfile.Own(path); err != nil {
+		return nil, fmt.Errorf("settings file %s: %w", path, err)
+	}
 
 	data, err := textfile.Read(r, MaxSize)
 	if errors.As(err, new(textfile.LimitError)) {

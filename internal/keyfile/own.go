@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"ferry/internal/posixacl"
 )
 
 // A ForeignError says that another user controls a path.
@@ -19,10 +21,14 @@ type ForeignError struct {
 	Path     string // of a directory, a file or a link
 	UID, GID int    // of its owner
 	Writable bool   // others than its owner may change what is in it
+	File     bool   // it is a file
 }
 
 func (e *ForeignError) Error() string {
-	if e.Writable {
+	switch {
+	case e.Writable && e.File:
+		return fmt.Sprintf("other users may write to the file %s", e.Path)
+	case e.Writable:
 		return fmt.Sprintf("other users may write in the directory %s", e.Path)
 	}
 	return fmt.Sprintf("%s belongs to user %s", e.Path, e.Owner())
@@ -40,17 +46,44 @@ func (e *ForeignError) Owner() string {
 // Unwrap makes the error an ErrLax.
 func (e *ForeignError) Unwrap() error { return ErrLax }
 
-// An entry is the owner, the group and the mode of a file, a directory or a link.
+// An entry is the owner, the group and the mode of a file, a directory or a link, and its access control list.
 type entry struct {
 	uid, gid int
 	mode     fs.FileMode
+	acl      []posixacl.Entry // nil: none. Otherwise the bits of the group in mode are the mask of the list.
+}
+
+// others reports whether users other than the owner have one of the permission bits: all users, or a user or a group for
+// which user and group are false.
+func (e entry) others(bits uint32, user, group func(id int) bool) bool {
+	perm := uint32(e.mode.Perm())
+	if perm&bits != 0 {
+		return true
+	}
+	if e.acl == nil {
+		return perm>>3&bits != 0 && !group(e.gid)
+	}
+	return slices.ContainsFunc(posixacl.Effective(e.acl), func(a posixacl.Entry) bool {
+		if a.Perm&bits == 0 {
+			return false
+		}
+		switch a.Tag {
+		case posixacl.User:
+			return !user(int(a.ID))
+		case posixacl.Group:
+			return !group(int(a.ID))
+		case posixacl.OwnerGroup:
+			return !group(e.gid)
+		}
+		return false
+	})
 }
 
 // maxLinks is how many links a path may have, as in Linux.
 const maxLinks = 40
 
 // Own is nil where no other user controls a path that a process of root uses: every directory and link that leads there
-// belongs to root, and no other user may write in one of them. In a directory with the sticky bit others may write: they cannot
+// belongs to root, and no other user may write in one of them, also by an access control list. In a directory with the sticky bit others may write: they cannot
 // rename files of root. Names that are missing at the end of the path, or stand behind a file, are no error. The error is a *ForeignError. A process of another user
 // has no rights that others could borrow: for that one it is always nil.
 func Own(path string) error {
@@ -70,6 +103,8 @@ func own(path string, groups []int, look func(string) (entry, error)) error {
 	if err != nil {
 		return err
 	}
+	root := func(uid int) bool { return uid == 0 }
+	member := func(gid int) bool { return gid == 0 || slices.Contains(groups, gid) }
 	at, rest := filepath.VolumeName(path)+string(filepath.Separator), steps(path)
 	for links := 0; ; {
 		e, err := look(at)
@@ -95,9 +130,10 @@ func own(path string, groups []int, look func(string) (entry, error)) error {
 				at = string(filepath.Separator)
 			}
 			rest = append(steps(to), rest...)
-		case e.mode&fs.ModeSticky != 0: // others remove and rename only their own files
-		case e.mode.Perm()&0o002 != 0, e.mode.Perm()&0o020 != 0 && e.gid != 0 && !slices.Contains(groups, e.gid):
-			return &ForeignError{Path: at, UID: e.uid, GID: e.gid, Writable: true}
+		case e.mode&fs.ModeSticky != 0 && e.mode.IsDir(): // others remove and rename only their own files
+		case e.mode&fs.ModeDevice != 0: // all users write to /dev/null
+		case e.others(0o2, root, member):
+			return &ForeignError{Path: at, UID: e.uid, GID: e.gid, Writable: true, File: !e.mode.IsDir()}
 		}
 		if len(rest) == 0 {
 			return nil
@@ -112,7 +148,7 @@ func steps(path string) []string {
 }
 
 // Exposed is an error where other users can read a file that is open: its mode lets them, and so do
-// all directories that lead to it. The group with the number of this user is the user's own, and that of root has no others. It is nil for a
+// all directories that lead to it, also by an access control list. The group with the number of this user is the user's own, and that of root has no others. It is nil for a
 // pipe and for a file without a path.
 func Exposed(f *os.File) error {
 	info, err := f.Stat()
@@ -128,6 +164,9 @@ func Exposed(f *os.File) error {
 	}
 	e, eerr := entryOf(info)
 	if err = errors.Join(err, eerr); err == nil {
+		e.acl, err = aclOf(real)
+	}
+	if err == nil {
 		err = exposed(real, e, os.Geteuid(), look)
 	}
 	return err
@@ -135,10 +174,8 @@ func Exposed(f *os.File) error {
 
 // exposed is Exposed for a user with a number.
 func exposed(real string, file entry, uid int, look func(string) (entry, error)) error {
-	open := func(e entry, others, group fs.FileMode) bool {
-		return e.mode&others != 0 || e.mode&group != 0 && e.gid != 0 && e.gid != uid
-	}
-	if !open(file, 0o004, 0o040) {
+	own := func(id int) bool { return id == 0 || id == uid }
+	if !file.others(0o4, own, own) {
 		return nil
 	}
 	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
@@ -146,7 +183,7 @@ func exposed(real string, file entry, uid int, look func(string) (entry, error))
 		if err != nil {
 			return err
 		}
-		if !open(e, 0o001, 0o010) {
+		if !e.others(0o1, own, own) {
 			return nil
 		}
 		if dir == filepath.Dir(dir) {

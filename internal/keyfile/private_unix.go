@@ -28,13 +28,18 @@ func look(path string) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	return entryOf(info)
+	e, err := entryOf(info)
+	if err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		e.acl, err = aclOf(path)
+	}
+	return e, err
 }
 
+// entryOf is an entry without its access control list.
 func entryOf(info fs.FileInfo) (entry, error) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return entry{}, errors.ErrUnsupported
 	}
-	return entry{int(st.Uid), int(st.Gid), info.Mode()}, nil
+	return entry{uid: int(st.Uid), gid: int(st.Gid), mode: info.Mode()}, nil
 }

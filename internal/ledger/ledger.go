@@ -276,7 +276,8 @@ var errClosed = transfer.Errorf(transfer.KindInternal, "the ledger is closed")
 
 // Update runs fn in a transaction that is on disk when Update returns. Many
 // callers at once share transactions, and with them syncs; therefore fn may be
-// run again and must change nothing but the transaction until Update returns.
+// run again and must change nothing but the transaction until Update returns. fn waits for no lock
+// that is held during an Update: the transactions of all callers run one after the other, and would wait for each other.
 func (l *Ledger) Update(fn func(*Tx) error) error {
 	o := &op{fn, make(chan error, 1)}
 	select {

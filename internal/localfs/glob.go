@@ -103,7 +103,7 @@ func matchName(pat, name string) bool {
 		return pat == name
 	}
 
-	if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) {
+	if hidden(name) && !hidden(pat) || isReserved(name) {
 		return false
 	}
 

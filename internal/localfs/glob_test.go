@@ -49,7 +49,7 @@ func FuzzMatchName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if hidden(name) && !hidden(pat) || strings.HasPrefix(name, reserved) && wild(typed(pat)) {
+		if hidden(name) && !hidden(pat) || isReserved(name) && wild(typed(pat)) {
 			want = false
 		}
 		if got := MatchName(pat, name); got != want {

@@ -97,7 +97,7 @@ func (l Local) Names(dir transfer.Path, prefix string, most int) ([]Name, error)
 	for seen := 0; seen < namesLooked; {
 		names, err := d.names(1024)
 		for _, n := range names {
-			if strings.HasPrefix(n, prefix) && !strings.HasPrefix(n, reserved) {
+			if strings.HasPrefix(n, prefix) && !isReserved(n) {
 				found = append(found, n)
 			}
 		}

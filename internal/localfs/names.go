@@ -26,6 +26,9 @@ func isReserved(name string) bool {
 func refusesReserved(p transfer.Path, rel string) error {
 	for name := range strings.SplitSeq(rel, "/") {
 		if isReserved(name) && !failpoint.Planted("reserved-names") {
+			if !strings.Contains(string(p), name) { // a link leads there
+				return wrap(transfer.KindOutsideRoot, nil, "choose another name", "%s leads to %q, a name that begins with %s, which Ferry keeps for its own files", p, name, reserved)
+			}
 			return wrap(transfer.KindOutsideRoot, nil, "choose another name", "%s contains a name that begins with %s, which Ferry keeps for its own files", p, reserved)
 		}
 	}

@@ -12,27 +12,22 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/place"
+	"ferry/internal/posixacl"
 	"ferry/internal/transfer"
 )
-
-// An aclEntryOf is an entry of an access control list.
-type aclEntryOf struct {
-	kind, perm uint16
-	id         uint32
-}
 
 const noID = ^uint32(0)
 
 // setDefaultACL gives a directory a default access control list.
-func setDefaultACL(t *testing.T, dir string, entries ...aclEntryOf) {
+func setDefaultACL(t *testing.T, dir string, entries ...posixacl.Entry) {
 	t.Helper()
-	b := binary.LittleEndian.AppendUint32(nil, aclVersion)
+	b := binary.LittleEndian.AppendUint32(nil, posixacl.Version)
 	for _, e := range entries {
-		b = binary.LittleEndian.AppendUint16(b, e.kind)
-		b = binary.LittleEndian.AppendUint16(b, e.perm)
-		b = binary.LittleEndian.AppendUint32(b, e.id)
+		b = binary.LittleEndian.AppendUint16(b, uint16(e.Tag))
+		b = binary.LittleEndian.AppendUint16(b, uint16(e.Perm))
+		b = binary.LittleEndian.AppendUint32(b, e.ID)
 	}
-	must(t, unix.Setxattr(dir, aclDefault, b, 0))
+	must(t, unix.Setxattr(dir, posixacl.Default, b, 0))
 }
 
 // aclOf is the access control list of a file, or its default one.
@@ -47,8 +42,6 @@ func aclOf(t *testing.T, name, attr string) string {
 	return string(b[:n])
 }
 
-const aclAccess = "system.posix_acl_access"
-
 // sameAs checks that a name has the mode and the access control lists of another one.
 func sameAs(t *testing.T, got, want string) {
 	t.Helper()
@@ -56,8 +49,8 @@ func sameAs(t *testing.T, got, want string) {
 	must(t, err)
 	b, err := os.Stat(want)
 	must(t, err)
-	if a.Mode() != b.Mode() || aclOf(t, got, aclAccess) != aclOf(t, want, aclAccess) || b.IsDir() && aclOf(t, got, aclDefault) != aclOf(t, want, aclDefault) {
-		t.Errorf("%s has mode %v and list %x; %s has %v and %x", got, a.Mode(), aclOf(t, got, aclAccess), want, b.Mode(), aclOf(t, want, aclAccess))
+	if a.Mode() != b.Mode() || aclOf(t, got, posixacl.Access) != aclOf(t, want, posixacl.Access) || b.IsDir() && aclOf(t, got, posixacl.Default) != aclOf(t, want, posixacl.Default) {
+		t.Errorf("%s has mode %v and list %x; %s has %v and %x", got, a.Mode(), aclOf(t, got, posixacl.Access), want, b.Mode(), aclOf(t, want, posixacl.Access))
 	}
 }
 
@@ -70,10 +63,10 @@ func dirItem(item uint64, name string, mode uint32) place.Pending {
 // had made it there with its source's mode, and a new directory those that mkdir gives.
 func TestFilesUnderADefaultACL(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
-	for name, list := range map[string][]aclEntryOf{
-		"named":   {{aclUser, 7, noID}, {aclGroup, 5, noID}, {0x08, 7, 4711}, {aclMask, 7, noID}, {aclOther, 0, noID}},
-		"narrow":  {{aclUser, 6, noID}, {0x02, 6, 4711}, {aclGroup, 7, noID}, {aclMask, 4, noID}, {aclOther, 5, noID}},
-		"minimal": {{aclUser, 7, noID}, {aclGroup, 7, noID}, {aclOther, 5, noID}},
+	for name, list := range map[string][]posixacl.Entry{
+		"named":   {{Tag: posixacl.Owner, Perm: 7, ID: noID}, {Tag: posixacl.OwnerGroup, Perm: 5, ID: noID}, {Tag: posixacl.Group, Perm: 7, ID: 4711}, {Tag: posixacl.Mask, Perm: 7, ID: noID}, {Tag: posixacl.Other, Perm: 0, ID: noID}},
+		"narrow":  {{Tag: posixacl.Owner, Perm: 6, ID: noID}, {Tag: posixacl.User, Perm: 6, ID: 4711}, {Tag: posixacl.OwnerGroup, Perm: 7, ID: noID}, {Tag: posixacl.Mask, Perm: 4, ID: noID}, {Tag: posixacl.Other, Perm: 5, ID: noID}},
+		"minimal": {{Tag: posixacl.Owner, Perm: 7, ID: noID}, {Tag: posixacl.OwnerGroup, Perm: 7, ID: noID}, {Tag: posixacl.Other, Perm: 5, ID: noID}},
 		"none":    nil,
 	} {
 		t.Run(name, func(t *testing.T) {

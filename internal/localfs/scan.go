@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"strings"
 	"syscall"
 
 	"ferry/internal/transfer"
@@ -85,7 +84,7 @@ func (s *scan) read(d *Dir, rel string, levels int) error {
 		s.req.Entered(d.real)
 	}
 	names, err := s.sorted(d, func(n string) bool {
-		return !strings.HasPrefix(n, reserved) && (s.req.Want(n) || levels > 0 && !hidden(n))
+		return !isReserved(n) && (s.req.Want(n) || levels > 0 && !hidden(n))
 	})
 	switch {
 	case err == nil:

@@ -489,7 +489,7 @@ func (f *FS) leads(link transfer.Path, may place.Permit) (at location, st Stat, 
 func (w *walker) contents(d *Dir, name string, after []string) error {
 	names, err := w.sorted(d, func(n string) bool {
 		_, skip := order(n, after)
-		return !skip && !strings.HasPrefix(n, reserved)
+		return !skip && !isReserved(n)
 	})
 	if err != nil {
 		return w.bad(transfer.Path(d.path), name, err)

@@ -150,7 +150,7 @@ func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *m
 func (w *walker) candidates(d *Dir, p pattern, set []int, after []string) (*sortedDir, error) {
 	wanted := func(n string) bool {
 		_, skip := order(n, after)
-		return !skip && !strings.HasPrefix(n, reserved) && len(p.step(set, n)) > 0
+		return !skip && !isReserved(n) && len(p.step(set, n)) > 0
 	}
 	if name, ok := p.only(set); ok {
 		return w.single(d, name, wanted)

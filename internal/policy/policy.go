@@ -367,18 +367,14 @@ func (r *Rules) Decide(q Question) (d Decision) {
 	return d
 }
 
-// reaches reports whether a rule's patterns have the path of a right to paths. Of the authority delegate it reports whether
-// the rule names the user.
+// reaches reports whether a rule's patterns have the path, where the right is one to paths. Of the authority delegate it
+// reports whether the rule names the user.
 func (r *Rules) reaches(c *rule, q Question) bool {
-	var all []Pattern
-	switch q.Right {
-	case transfer.AuthSource, transfer.AuthDeleteSource:
-		all = c.read
-	case transfer.AuthDest, transfer.AuthOverwrite:
-		all = c.write
-	case transfer.AuthDelegate:
+	if q.Right == transfer.AuthDelegate {
 		return r.have(c.principals, q.For)
-	default:
+	}
+	all, paths := c.patterns(q.Right)
+	if !paths {
 		return true
 	}
 	if q.Path == "" {

@@ -148,7 +148,9 @@ type Holder struct {
 	verifier, network string
 	form              Form
 
-	mu  sync.Mutex
+	taking sync.Mutex // held by Take, also while it keeps a document
+
+	mu  sync.Mutex // held for a moment to read or set the rest; Held must not wait until a document is kept
 	doc *Document
 	raw []byte
 }
@@ -166,7 +168,7 @@ func NewHolder(verifier, network string, form Form, kept []byte) (*Holder, error
 
 // Take takes a document that is newer than the one that is held, once keep has put it where it
 // survives, and reports whether it was newer. An older one is an error of KindConflict, and so is
-// another one of the same number: somebody has signed twice.
+// another one of the same number: somebody has signed twice. While keep runs, Held gives the document before, at once.
 func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err error) {
 	d, err := Open(h.verifier, h.network, data)
 	if err != nil {
@@ -175,18 +177,20 @@ func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err err
 	if d.Form() != h.form {
 		return false, transfer.Errorf(transfer.KindMalformed, "document %d of the network %s is a %s document, and a %s document is kept here", d.Number, h.network, d.Form(), h.form)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch {
-	case h.doc == nil || d.Number > h.doc.Number || failpoint.Planted("lower-policy-number"):
+	h.taking.Lock()
+	defer h.taking.Unlock()
+	switch held, raw := h.Held(); {
+	case held == nil || d.Number > held.Number || failpoint.Planted("lower-policy-number"):
 		if err := keep(data); err != nil {
 			return false, err
 		}
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		h.doc, h.raw = d, slices.Clone(data)
 		return true, nil
-	case d.Number < h.doc.Number:
-		return false, transfer.Errorf(transfer.KindConflict, "trust document %d of the network %s came after %d: it is old", d.Number, h.network, h.doc.Number)
-	case string(data) != string(h.raw):
+	case d.Number < held.Number:
+		return false, transfer.Errorf(transfer.KindConflict, "trust document %d of the network %s came after %d: it is old", d.Number, h.network, held.Number)
+	case string(data) != string(raw):
 		return false, transfer.Errorf(transfer.KindConflict, "there are two trust documents %d of the network %s: somebody else has its key", d.Number, h.network)
 	}
 	return false, nil

@@ -193,3 +193,34 @@ func TestAHolderTakesOneForm(t *testing.T) {
 		}
 	}
 }
+
+// TestADocumentIsHeldWhileANewerOneIsKept holds that Held gives the document before, at once, while Take keeps a newer
+// one. keep waits for the transactions of a ledger, and these ask for the age of the document.
+func TestADocumentIsHeldWhileANewerOneIsKept(t *testing.T) {
+	signer, verifier := key(t, testNet)
+	h, err := NewHolder(verifier, testNet, Keys, signed(t, signer, doc(5)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range []uint64{6, 7} {
+		fresh, err := h.Take(signed(t, signer, doc(number)), func([]byte) error {
+			if !h.mu.TryLock() {
+				t.Fatal("Held waits until the newer document is kept")
+			}
+			h.mu.Unlock()
+			if d, _ := h.Held(); d.Number != number-1 {
+				t.Errorf("document %d is held before document %d is kept", d.Number, number)
+			}
+			if age := h.Age(doc(number).Issued); age != time.Hour {
+				t.Errorf("the document before is %s old", age)
+			}
+			return nil
+		})
+		if !fresh || err != nil {
+			t.Errorf("document %d: %t, %v", number, fresh, err)
+		}
+		if d, _ := h.Held(); d.Number != number {
+			t.Errorf("document %d is held after document %d was kept", d.Number, number)
+		}
+	}
+}

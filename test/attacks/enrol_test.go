@@ -40,6 +40,7 @@ func newRegistry(t *testing.T) *registry {
 	must(t, r.admin.SetPolicy(n.ctx, withRules(t,
 		policy.Rule{Name: "clerks", Who: []string{"role:operator"}, May: []transfer.Authority{transfer.AuthEnrol}},
 		policy.Rule{Name: "site", Who: []string{"user:sam"}, Agents: []string{"GAMMA*"}, May: []transfer.Authority{transfer.AuthEnrol}},
+		policy.Rule{Name: "desk", Who: []string{"user:eve"}, May: []transfer.Authority{transfer.AuthEnrol}},
 		policy.Rule{Name: "boss", Who: []string{"user:boss", "user:bill"}, May: []transfer.Authority{transfer.AuthAdmin}},
 		policy.Rule{Name: "runs", Who: []string{"user:rita"}, Agents: []string{"ALPHA"}, May: []transfer.Authority{transfer.AuthProgram}},
 		policy.Rule{Name: "acts", Who: []string{"agent:ROBOT"}, May: []transfer.Authority{transfer.AuthAdmin}})))
@@ -118,6 +119,28 @@ func TestEnrolGivesNoMoreThanItsHolderHas(t *testing.T) {
 		must(t, err)
 		must(t, r.clerk.Revoke(r.ctx, x.name))
 	}
+}
+
+// TestAHolderOfEnrolWithoutPathsMakesNoSenders holds that the role sender takes a holder that has all that the rules give
+// to the role. The role member and agents take the authority enrol alone.
+func TestAHolderOfEnrolWithoutPathsMakesNoSenders(t *testing.T) {
+	r := newRegistry(t)
+	eve := r.asker(r.identity(identity.User, "eve", roles.Member))
+	sally := r.name(identity.User, "sally")
+	_, err := eve.NewToken(r.ctx, sally, roles.User, time.Hour)
+	r.denied("makes a token for a sender", err)
+	_, _, w := wish(t)
+	_, err = eve.Enrol(r.ctx, sally, roles.User, w, false)
+	r.denied("enrols a sender", err)
+	_, err = eve.NewToken(r.ctx, r.name(identity.User, "eve"), roles.User, time.Hour)
+	r.denied("makes a sender of itself", err)
+	_, err = r.clerk.Enrol(r.ctx, sally, roles.User, w, false)
+	must(t, err)
+	r.denied("revokes a sender", eve.Revoke(r.ctx, sally))
+	_, err = eve.NewToken(r.ctx, r.name(identity.User, "mary"), roles.Member, time.Hour)
+	must(t, err)
+	_, err = eve.NewToken(r.ctx, r.name(identity.Agent, "NEW"), roles.Agent, time.Hour)
+	must(t, err)
 }
 
 // TestANameBelongsToTheMemberThatEnrolledIt holds that no other holder of enrol gives a name new keys, also after the
@@ -199,6 +222,9 @@ func TestEnrolAtSomeAgents(t *testing.T) {
 	must(t, err)
 	_, err = sam.NewToken(r.ctx, r.name(identity.Agent, "DELTA"), roles.Agent, time.Hour)
 	r.denied("makes a token for an agent elsewhere", err)
+	if err != nil && !strings.Contains(err.Error(), "user sam does not have the authority enrol at agent DELTA: no rule gives it") {
+		t.Errorf("the refusal does not name the agent: %v", err)
+	}
 	_, err = sam.NewToken(r.ctx, r.name(identity.User, "mary"), roles.Member, time.Hour)
 	r.denied("makes a token for a user", err)
 	_, err = sam.Identities(r.ctx)

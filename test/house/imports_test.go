@@ -46,7 +46,7 @@ var rows = []row{
 	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
 		"internal/quiet", "internal/descriptor", "internal/keyfile", "internal/space", "internal/textfile"},
 		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, space that is left, or a text that a person wrote"},
-	{[]string{"internal/dirsync"}, "whoever keeps files makes their names durable in one way"},
+	{[]string{"internal/dirsync", "internal/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},
 }
 
 // A keeper says who alone may import something, or who may not, beyond what

@@ -76,6 +76,52 @@ func list(t *testing.T, dir string) string {
 	return string(out)
 }
 
+// Root takes no settings file that another user controls, from HOME, XDG_CONFIG_HOME or FERRY_CONFIG, and names it.
+func TestRootTakesNoSettingsOfAnotherUser(t *testing.T) {
+	mine, theirs := reachable(t), reachable(t)
+	put := func(dir, name string) string {
+		at := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(at), 0o755))
+		must(t, os.WriteFile(at, []byte("agent:\n  run:\n    root: [/]\n"), 0o644))
+		return at
+	}
+	const usual = ".config/ferry/config.yaml"
+	own, others, writable := put(mine, "own.yaml"), put(mine, "others.yaml"), put(mine, "writable.yaml")
+	home := put(theirs, usual)
+	must(t, os.Chown(theirs, other, other))
+	must(t, os.Chown(others, other, other))
+	must(t, os.Chmod(writable, 0o666))
+	for _, c := range []struct{ home, setting, file, foreign string }{
+		{theirs, "", home, theirs},
+		{mine, "XDG_CONFIG_HOME=" + filepath.Join(theirs, ".config"), home, theirs},
+		{mine, "FERRY_CONFIG=" + home, home, theirs},
+		{mine, "FERRY_CONFIG=" + others, others, others},
+		{mine, "FERRY_CONFIG=" + writable, writable, ""},
+		{mine, "FERRY_CONFIG=" + own, "", ""},
+	} {
+		for _, args := range [][]string{{"config", "show"}, {"agent", "run", "ALPHA", "--network", "nats://127.0.0.1:1", "--dir", filepath.Join(mine, "state")}} {
+			args = append([]string{c.setting, ferry}, args...)
+			if c.setting == "" {
+				args = args[1:]
+			}
+			out, code := byRoot(t, mine, c.home, "env", args...)
+			want := fmt.Sprintf("settings file %s: %s belongs to user %d; run `setpriv --reuid %d", c.file, c.foreign, other, other)
+			switch c.file {
+			case "":
+				if args[2] == "config" && (code != 0 || !strings.Contains(out, own)) {
+					t.Errorf("%s ends with %d: %s", strings.Join(args, " "), code, out)
+				}
+				continue
+			case writable:
+				want = fmt.Sprintf("settings file %s: other users may write to the file %s; take that right away: `chmod go-w %s`", writable, writable, writable)
+			}
+			if code != 64 || !strings.Contains(out, want) {
+				t.Errorf("%s ends with %d: %s", strings.Join(args, " "), code, out)
+			}
+		}
+	}
+}
+
 // A part of the state directory that belongs to another user is refused, though the directory itself belongs to root.
 func TestADirectoryOfAnotherUserInOneOfRoot(t *testing.T) {
 	for _, part := range []string{"qm", "coordination", "authority", "identities", "agents"} {
