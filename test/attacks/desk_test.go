@@ -26,6 +26,7 @@ import (
 	"ferry/internal/transfer"
 	"ferry/internal/trust"
 	"ferry/internal/wire"
+	"ferry/internal/word"
 )
 
 // attended is a network whose authority answers, and how often it said that somebody was
@@ -69,7 +70,8 @@ func TestManyQuestionsOfOneMember(t *testing.T) {
 	stop, err := d.Attend()
 	must(t, err)
 	t.Cleanup(stop)
-	helper, admin := n.asker(n.identity(identity.User, "helper", roles.Admin)), n.library(n.identity(identity.User, "admin", roles.Admin))
+	helper, admins := n.asker(n.identity(identity.User, "helper", roles.Admin)), n.identity(identity.User, "admin", roles.Admin)
+	admin := n.library(admins)
 	const atOnce = 8
 	var helped sync.WaitGroup
 	for i := range atOnce {
@@ -83,14 +85,14 @@ func TestManyQuestionsOfOneMember(t *testing.T) {
 		<-working
 	}
 
-	ask := func(as *nats.Conn, member, op string, number uint64) {
-		must(t, as.PublishRequest(wire.AskSubject(wire.Authority, member), wire.InboxSubject(member, wire.Authority, strings.Repeat("a", wire.InboxSecret), number), fmt.Appendf(nil, `{"v":1,"op":%q}`, op)))
+	ask := func(as *nats.Conn, member string, question []byte, number uint64) {
+		must(t, as.PublishRequest(wire.AskSubject(wire.Authority, member), wire.InboxSubject(member, wire.Authority, strings.Repeat("a", wire.InboxSecret), number), question))
 	}
 	eve := n.library(n.identity(identity.User, "eve", roles.Auditor))
 	refused, err := eve.SubscribeSync(wire.InboxesOf("eve") + ">")
 	must(t, err)
 	for i := range 3_000 {
-		ask(eve, "eve", "renew", uint64(i))
+		ask(eve, "eve", []byte(`{"v":1,"op":"renew"}`), uint64(i))
 	}
 	must(t, eve.Flush())
 	if got := answerOn(n, refused); !strings.Contains(got, "too many questions of eve wait at the network's authority") {
@@ -98,7 +100,9 @@ func TestManyQuestionsOfOneMember(t *testing.T) {
 	}
 	answers, err := admin.SubscribeSync(wire.InboxesOf("admin") + ">")
 	must(t, err)
-	ask(admin, "admin", "identities", 1)
+	id := transfer.NewID(time.Now())
+	list := word.Statement{Kind: word.Authority, To: identity.Name{Network: n.Network(), Role: identity.Authority}, ID: id}
+	ask(admin, "admin", word.Sign(admins, list, fmt.Appendf(nil, `{"v":1,"id":%q,"op":"identities"}`, id), time.Now()), 1)
 	must(t, admin.Flush())
 	close(release)
 	if got := answerOn(n, answers); !strings.Contains(got, "helper") {

@@ -28,7 +28,7 @@ type link struct {
 	far   *qmgr.Server
 	farID *identity.Identity
 
-	root, bob *identity.Identity // an administrator and a user, at the hub
+	root, bob *identity.Identity // an administrator and a user
 }
 
 func newLink(t *testing.T) *link {
@@ -90,13 +90,14 @@ func (l *link) unsigned(c *client.Client, subject string, id transfer.ID, messag
 	}
 }
 
-// A queue manager behind a channel publishes as root, an administrator of the network, and as bob. Agents obey none of it: root and bob have
-// not signed it.
+// A queue manager behind a channel publishes as root, an administrator of the network, and as bob. Both are at that queue manager, so the
+// hub passes its messages. Agents obey none of it: root and bob have not signed it.
 func TestNobodySpeaksForRoot(t *testing.T) {
 	l := newLink(t)
 	of := func(i *identity.Identity) *client.Client {
-		c, err := l.connect(i)
+		c, err := qmgr.Connect(l.ctx, qmgr.ConnConfig{URL: l.far.URL(), Identity: i, Timeout: 30 * time.Second})
 		must(t, err)
+		t.Cleanup(c.Close)
 		return &client.Client{Conn: c, Clock: clock.System, Who: client.Me(), Timeout: 90 * time.Second}
 	}
 	bobs, roots := of(l.bob), of(l.root)
@@ -106,6 +107,9 @@ func TestNobodySpeaksForRoot(t *testing.T) {
 	}
 	q := request()
 	if _, err := bobs.Submit(l.ctx, q, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (enrol.Asker{Conn: roots.Conn}).Identities(l.ctx); err != nil {
 		t.Fatal(err)
 	}
 
