@@ -158,7 +158,9 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 
 	c.learn(ctx)
 	c.background(c.notify)
-	c.background(func() { c.placing.keep(c) })
+	if a, ok := c.keeper.(asker); ok {
+		c.background(func() { c.placing.keep(a) })
+	}
 	for _, l := range links(c) {
 		c.background(func() { c.watch(l) })
 	}

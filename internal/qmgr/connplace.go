@@ -22,11 +22,8 @@ type placing struct {
 }
 
 // keep gives the queue manager a place whenever the Conn has come up, and every placeEvery, until the Conn is closed.
-func (p *placing) keep(c *Conn) {
-	a, ok := c.keeper.(asker)
-	if !ok {
-		return
-	}
+func (p *placing) keep(a asker) {
+	c := a.c
 	for {
 		session, over := c.Session()
 		wait := placesAgain
