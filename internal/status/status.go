@@ -363,6 +363,8 @@ func (p *Picture) Record(r *audit.Record) bool {
 		return true
 	case r.Source != "" && r.Source != r.Agent:
 		return false
+	case r.Event == audit.Refused: // the transfer may be unknown, and is as it was
+		return true
 	case r.Event == audit.Changed, r.Program != nil && r.Program.At == transfer.ManagedCall: // it is of a call, and of no transfer
 		return true
 	}

@@ -163,6 +163,7 @@ func TestRebuiltFromTheAudit(t *testing.T) {
 	// Only the source's word counts, and only about transfers.
 	p.Record(&audit.Record{Role: audit.RoleDestination, Transfer: id(2), Event: audit.Started})
 	p.Record(&audit.Record{Role: audit.RoleSource, Event: audit.Started})
+	p.Record(&audit.Record{Role: audit.RoleSource, Transfer: id(3), Event: audit.Refused}) // a cancel of a transfer that ALPHA does not know
 	if all, _ := p.Transfers(status.Query{Limit: 10}); len(all) != 1 {
 		t.Errorf("transfers: %+v", all)
 	}

@@ -24,6 +24,7 @@ import (
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/internal/witness"
+	"ferry/internal/word"
 	"ferry/test/campaign"
 )
 
@@ -83,7 +84,13 @@ func (s *stage) connect(i *identity.Identity) *qmgr.Conn {
 
 func (s *stage) ask(subject string, kind wire.Kind, body any) *wire.Answer {
 	s.Helper()
-	data, err := s.user.Request(s.ctx, subject, wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 90*time.Second)
+	question := wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)})
+	if kind != wire.AskLog { // all others are signed
+		to := identity.Name{Network: s.user.Identity().Name().Network, Role: identity.Agent, Name: "ALPHA"}
+		now := time.Now()
+		question = word.Sign(s.user.Identity(), word.Statement{Kind: word.Ask, To: to, ID: transfer.NewID(now)}, question, now)
+	}
+	data, err := s.user.Request(s.ctx, subject, question, 90*time.Second)
 	must(s.T, err)
 	ans, err := wire.DecodeAnswer(data)
 	must(s.T, err)
