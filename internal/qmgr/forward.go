@@ -22,8 +22,8 @@ import (
 
 // A forwarder hands on what is stored here for agents, and for coordination, at other queue
 // managers: a message leaves the store when the queue manager there has acknowledged that it has
-// stored it. The places say where an agent is. A message may arrive twice where an acknowledgement is lost, as everything that is
-// stored may.
+// stored it. The places say where an agent is. A message arrives twice where its acknowledgement is lost, as other
+// stored messages do.
 //
 // There is no reader for each agent that is elsewhere: messages are looked up by their subjects
 // and deleted by their numbers.
@@ -47,8 +47,8 @@ type forwarder struct {
 	places *places
 
 	mu      sync.Mutex
-	due     map[string]int       // tokens for which something was stored, with how many looks are left
-	waits   map[string]int       // by the queue manager's token, what waited at the last look
+	due     map[string]int       // by the addressee's token: how many looks are left after a message was stored
+	waits   map[string]int       // by the queue manager's token: how many messages waited at the last look
 	blocked map[string]time.Time // by the queue manager's token, or an agent's behind blockedAgent, until when it is left alone
 }
 
