@@ -76,20 +76,14 @@ func (f *filter) next() error {
 			return err
 		}
 	}
-	line, err := f.in.ReadSlice('\n')
-	if len(line) > maxLine || errors.Is(err, bufio.ErrBufferFull) {
+	op, rest, size, err := readLine(f.in)
+	if size > maxLine {
 		return errLine
 	}
 	if err != nil {
 		return err
 	}
 
-	line = bytes.TrimRight(line, "\r\n")
-	verb, rest := line, []byte(nil)
-	if at := bytes.IndexAny(line, " \t"); at >= 0 {
-		verb, rest = line[:at], line[at+1:]
-	}
-	op := strings.ToUpper(string(verb))
 	if op == "CONNECT" {
 		return f.connect(rest)
 	}
@@ -119,6 +113,24 @@ func (f *filter) next() error {
 		return f.line(op, args)
 	}
 	return errUnknown
+}
+
+// readLine reads a line of at most the size of the buffer. It returns the first word in capitals, the rest, which is good until
+// the next read, and the number of bytes.
+func readLine(in *bufio.Reader) (op string, rest []byte, size int, err error) {
+	line, err := in.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return "", nil, len(line), errLine
+	}
+	if err != nil {
+		return "", nil, len(line), err
+	}
+	size = len(line)
+	line = bytes.TrimRight(line, "\r\n")
+	if at := bytes.IndexAny(line, " \t"); at >= 0 {
+		line, rest = line[:at], line[at+1:]
+	}
+	return strings.ToUpper(string(line)), rest, size, nil
 }
 
 // connect passes on who the client says that it is, once it is admitted.

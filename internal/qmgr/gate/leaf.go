@@ -177,19 +177,10 @@ func (l *Link) next(first func(string, []byte) ([]byte, error)) error {
 			return err
 		}
 	}
-	line, err := l.in.ReadSlice('\n')
-	if errors.Is(err, bufio.ErrBufferFull) {
-		return errLine
-	}
+	op, rest, size, err := readLine(l.in)
 	if err != nil {
 		return err
 	}
-	line = bytes.TrimRight(line, "\r\n")
-	verb, rest := line, []byte(nil)
-	if at := bytes.IndexAny(line, " \t"); at >= 0 {
-		verb, rest = line[:at], line[at+1:]
-	}
-	op := strings.ToUpper(string(verb))
 	if op == "CONNECT" || op == "INFO" {
 		text, err := first(op, rest)
 		if err != nil {
@@ -205,10 +196,10 @@ func (l *Link) next(first func(string, []byte) ([]byte, error)) error {
 	if l.p == nil && op != "-ERR" {
 		return errOrder
 	}
-	if len(line) > maxLine {
+	if size > maxLine {
 		return errLine
 	}
-	if bytes.ContainsFunc(line, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+	if bytes.ContainsFunc(rest, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
 		return errUnknown
 	}
 	words := strings.Fields(string(rest))
