@@ -6,7 +6,9 @@ package onebox
 
 import (
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -67,19 +69,42 @@ func New(cfg Config) (b *Box, err error) {
 
 	b = &Box{cfg: cfg}
 	b.clearUp(runs)
-	if b.dir, err = os.MkdirTemp(runs, "run-"); err != nil {
-		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be used: %w", err)
+	for range runAttempts {
+		b.dir, b.lock, err = makeRun(runs)
+		if err == nil {
+			return b, nil
+		}
+		if !errors.Is(err, filelock.ErrHeld) && !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
-
-	if b.lock, err = lock(b.dir); err != nil {
-		b.Close()
-		return nil, err
-	}
-	return b, nil
+	return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory %s cannot be used: %w", runs, err)
 }
 
+// runAttempts bounds the directories that New makes for one run.
+const runAttempts = 20
+
+// makeRun makes the directory of a run and locks it. It fails where another run takes the new directory for one
+// of a run that was killed, which may happen until it is locked. That run removes it.
+func makeRun(runs string) (dir string, held io.Closer, err error) {
+	if dir, err = os.MkdirTemp(runs, "run-"); err != nil {
+		return "", nil, err
+	}
+	if held, err = lock(dir); err != nil {
+		os.Remove(dir) // which fails where the other run has its file there
+		return "", nil, err
+	}
+	if _, err = os.Lstat(filepath.Join(dir, lockName)); err != nil { // removed between the opening of the file and its lock
+		held.Close()
+		return "", nil, err
+	}
+	return dir, held, nil
+}
+
+const lockName = "lock"
+
 // lock marks a run's directory as that of a living process.
-func lock(dir string) (io.Closer, error) { return filelock.Take(filepath.Join(dir, "lock")) }
+func lock(dir string) (io.Closer, error) { return filelock.Take(filepath.Join(dir, lockName)) }
 
 // Open starts a queue manager, which does not listen, and the two agents of this host.
 // An agent with streams reads or writes those instead of files. The source has the duties.
