@@ -57,7 +57,7 @@ type Identity struct {
 	revoked atomic.Pointer[map[string]bool] // keys of certificates that count for nothing
 	told    atomic.Pointer[[]string]        // the roots that the authority has, by their hashes, the one that signs first
 	soon    chan struct{}                   // has one where it has become due meanwhile
-	proved  proved                          // certificates of checked Places
+	leaves  Leaves                          // certificates that were verified
 }
 
 // issued is what an authority has signed for an identity's keys.
@@ -358,6 +358,11 @@ func (i *Identity) Distrust(keys []string) {
 func (i *Identity) Revoked(key string) bool {
 	revoked := i.revoked.Load()
 	return revoked != nil && (*revoked)[key]
+}
+
+// Leaf verifies a chain of certificates in DER, the author's first, at a time. It remembers the last ones.
+func (i *Identity) Leaf(chain [][]byte, at time.Time) (*Leaf, error) {
+	return i.leaves.Verify(i.Roots(), chain, at, 0)
 }
 
 // KeyHash is the SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hexadecimal.

@@ -5,9 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/x509"
 	"fmt"
-	"sync"
 	"time"
 
 	"ferry/internal/transfer"
@@ -34,10 +32,6 @@ const (
 	maxChain     = 4
 	// maxCluster bounds the name of a cluster in a Place, in bytes.
 	maxCluster = 256
-	// maxProved bounds the certificates that a proved remembers.
-	maxProved = 4096
-	// provedFor is the time after that a verified certificate is verified again.
-	provedFor = 10 * time.Minute
 )
 
 // lines are the text that is signed.
@@ -92,81 +86,26 @@ func (i *Identity) CheckPlace(p *Place) (key string, err error) {
 		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it: %w", p.Who, err)
 	}
 	sum := sha256.Sum256(p.lines())
-	if !ecdsa.VerifyASN1(known.public, sum[:], p.Sig) {
+	if !ecdsa.VerifyASN1(known.Public, sum[:], p.Sig) {
 		return "", transfer.Errorf(transfer.KindDenied, "the place of %s is not signed by it", p.Who)
 	}
-	return known.hash, nil
+	return known.Key, nil
 }
 
-// A proved has certificates that were verified, by their SHA-256.
-type proved struct {
-	mu  sync.Mutex
-	all map[[sha256.Size]byte]proof
-}
-
-type proof struct {
-	name   Name
-	public *ecdsa.PublicKey
-	hash   string // KeyHash
-	from   time.Time
-	to     time.Time
-	looked time.Time
-}
+// placeSlack is the error of a clock that CheckPlace allows for, when it holds the time of a Place against the
+// validity of a certificate.
+const placeSlack = time.Hour
 
 // proves returns the verified certificate of a Place.
-func (i *Identity) proves(p *Place) (proof, error) {
-	made, now := time.UnixMilli(p.Made), time.Now()
-	sum := sha256.Sum256(p.Chain[0])
-	i.proved.mu.Lock()
-	known, ok := i.proved.all[sum]
-	i.proved.mu.Unlock()
-	if !ok || now.Sub(known.looked) > provedFor {
-		var err error
-		if known, err = i.prove(p.Chain, made); err != nil {
-			return proof{}, err
-		}
-		known.looked = now
-		i.proved.mu.Lock()
-		if len(i.proved.all) >= maxProved || i.proved.all == nil {
-			i.proved.all = map[[sha256.Size]byte]proof{}
-		}
-		i.proved.all[sum] = known
-		i.proved.mu.Unlock()
-	}
+func (i *Identity) proves(p *Place) (*Leaf, error) {
+	leaf, err := i.leaves.Verify(i.Roots(), p.Chain, time.UnixMilli(p.Made), placeSlack)
 	switch {
-	case known.name != p.Who:
-		return proof{}, fmt.Errorf("the certificate is that of %s", known.name)
-	case i.Revoked(known.hash):
-		return proof{}, fmt.Errorf("its certificate was revoked")
-	case made.Before(known.from.Add(-time.Hour)) || made.After(known.to.Add(time.Hour)):
-		return proof{}, fmt.Errorf("its certificate was not good at that time")
+	case err != nil:
+		return nil, err
+	case leaf.Name != p.Who:
+		return nil, fmt.Errorf("the certificate is that of %s", leaf.Name)
+	case i.Revoked(leaf.Key):
+		return nil, fmt.Errorf("its certificate was revoked")
 	}
-	return known, nil
-}
-
-func (i *Identity) prove(ders [][]byte, at time.Time) (proof, error) {
-	var chain []*x509.Certificate
-	for _, der := range ders {
-		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			return proof{}, err
-		}
-		chain = append(chain, c)
-	}
-	leaf := chain[0]
-	if at.Before(leaf.NotBefore) { // by a clock that is wrong
-		at = leaf.NotBefore
-	}
-	if at.After(leaf.NotAfter) {
-		at = leaf.NotAfter
-	}
-	name, err := i.Roots().Verify(chain, at)
-	if err != nil {
-		return proof{}, err
-	}
-	public, ok := leaf.PublicKey.(*ecdsa.PublicKey)
-	if !ok {
-		return proof{}, fmt.Errorf("its certificate has a key of another kind")
-	}
-	return proof{name: name, public: public, hash: KeyHash(leaf), from: leaf.NotBefore, to: leaf.NotAfter}, nil
+	return leaf, nil
 }

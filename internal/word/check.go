@@ -1,11 +1,7 @@
 package word
 
 import (
-	"crypto/ecdsa"
-	"crypto/sha256"
-	"crypto/x509"
 	"fmt"
-	"sync"
 	"time"
 
 	"ferry/internal/identity"
@@ -15,16 +11,15 @@ import (
 // A Checker checks words that are addressed to a name. It is safe for concurrent use.
 type Checker struct {
 	to      identity.Name
-	roots   func() *identity.Roots
+	leaf    func(chain [][]byte, at time.Time) (*identity.Leaf, error)
 	revoked func(key string) bool // by its identity.KeyHash
 	may     func(by, principal identity.Name) error
-	known   leaves
 }
 
 // NewChecker makes the Checker of an addressee in the network of an identity, which knows the certificates. The addressee may have another name than
 // the identity: the agent of a command's standard input has that of its user.
 func NewChecker(self *identity.Identity, role identity.Role, name string) *Checker {
-	return &Checker{to: identity.Name{Network: self.Name().Network, Role: role, Name: name}, roots: self.Roots, revoked: self.Revoked}
+	return &Checker{to: identity.Name{Network: self.Name().Network, Role: role, Name: name}, leaf: self.Leaf, revoked: self.Revoked}
 }
 
 // Delegate has the Checker ask may if an author may speak for another user. Without it no author may. Delegate is called
@@ -70,13 +65,13 @@ func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker
 	switch {
 	case err != nil:
 		return denied("the certificate of %s does not prove it: %w", w.By, err)
-	case l.name != w.By:
-		return denied("the certificate is that of %s, and not of %s", l.name, w.By)
-	case c.revoked(identity.KeyHash(l.cert)):
+	case l.Name != w.By:
+		return denied("the certificate is that of %s, and not of %s", l.Name, w.By)
+	case c.revoked(l.Key):
 		return denied("the identity of %s was revoked", w.By)
 	}
-	a := &Author{Statement: w.Statement, Size: len(body), Sum: sumOf(body), Key: identity.KeyHash(l.cert), Signature: w.Signature}
-	if !a.Holds(l.key) {
+	a := &Author{Statement: w.Statement, Size: len(body), Sum: sumOf(body), Key: l.Key, Signature: w.Signature}
+	if !a.Holds(l.Public) {
 		return denied("the signature is not that of %s over this message", w.By)
 	}
 	if w.For != (identity.Name{}) {
@@ -88,93 +83,3 @@ func (c *Checker) Check(w *Word, body []byte, kind Kind, id transfer.ID, speaker
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-// A leaf is a certificate that was verified.
-type leaf struct {
-	name identity.Name
-	cert *x509.Certificate
-	key  *ecdsa.PublicKey
-
-	from, until time.Time // its path is good
-}
-
-// leaf verifies a chain at a time, or finds that it was verified under the same roots.
-func (c *Checker) leaf(chain [][]byte, at time.Time) (*leaf, error) {
-	roots := c.roots()
-	h := sha256.New()
-	for _, der := range chain {
-		fmt.Fprintf(h, "%d\n", len(der))
-		h.Write(der)
-	}
-	for _, root := range roots.Hashes() {
-		fmt.Fprintf(h, "%s\n", root)
-	}
-	id := [sha256.Size]byte(h.Sum(nil))
-	if l := c.known.get(id); l != nil && !at.Before(l.from) && !at.After(l.until) {
-		return l, nil
-	}
-
-	var certs []*x509.Certificate
-	for _, der := range chain {
-		cert, err := x509.ParseCertificate(der)
-		if err != nil {
-			return nil, err
-		}
-		certs = append(certs, cert)
-	}
-	name, path, err := roots.Path(certs, at)
-	if err != nil {
-		return nil, err
-	}
-	key, ok := certs[0].PublicKey.(*ecdsa.PublicKey)
-	if !ok {
-		return nil, fmt.Errorf("it has a key of another kind")
-	}
-	l := &leaf{name: name, cert: certs[0], key: key, from: path[0].NotBefore, until: path[0].NotAfter}
-	for _, cert := range path[1:] {
-		if cert.NotBefore.After(l.from) {
-			l.from = cert.NotBefore
-		}
-		if cert.NotAfter.Before(l.until) {
-			l.until = cert.NotAfter
-		}
-	}
-	c.known.put(id, l)
-	return l, nil
-}
-
-// maxLeaves bounds the certificates that a Checker remembers, about 1 KiB each.
-const maxLeaves = 1024
-
-// The leaves that were verified, in two halves: those that were used since the younger half was begun, and those before.
-type leaves struct {
-	mu         sync.Mutex
-	young, old map[[sha256.Size]byte]*leaf
-}
-
-func (l *leaves) get(id [sha256.Size]byte) *leaf {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if found := l.young[id]; found != nil {
-		return found
-	}
-	found := l.old[id]
-	if found != nil {
-		l.keep(id, found)
-	}
-	return found
-}
-
-func (l *leaves) put(id [sha256.Size]byte, v *leaf) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.keep(id, v)
-}
-
-// keep is called with the lock held.
-func (l *leaves) keep(id [sha256.Size]byte, v *leaf) {
-	if l.young == nil || len(l.young) >= maxLeaves/2 {
-		l.young, l.old = map[[sha256.Size]byte]*leaf{}, l.young
-	}
-	l.young[id] = v
-}
