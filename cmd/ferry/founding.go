@@ -128,7 +128,12 @@ func (h *home) user() error {
 		return nil
 	}
 	h.store = store
-	_, err = h.issueIn(dir, identity.User, userName(), roles.Admin)
+	name := identity.Name{Network: h.Network(), Role: identity.User, Name: userName()}
+	if _, err := identity.Load(dir); errors.Is(err, fs.ErrNotExist) && h.Role(name) != "" {
+		h.log.Warn("the user has an identity of the network in another state directory; this one gets new keys, and agents stop what was defined with the others. "+
+			"To keep them start with the former HOME or XDG_STATE_HOME", "identity", name, "dir", dir.Path())
+	}
+	_, err = h.issueIn(dir, identity.User, name.Name, roles.Admin)
 	return err
 }
 
