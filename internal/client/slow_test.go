@@ -39,11 +39,18 @@ func TestARequestIsRarelyRepeatedOverASlowLine(t *testing.T) {
 			}); err != nil {
 				t.Fatal(err)
 			}
-			stored := make(chan struct{}, 100)
-			if _, err := agent.Subscribe(wire.AllCommands("ALPHA"), func(qmgr.Message) { stored <- struct{}{} }); err != nil {
+			stored, last := make(chan struct{}, 100), make(chan struct{})
+			if _, err := agent.Subscribe(wire.AllCommands("ALPHA"), func(m qmgr.Message) {
+				if string(m.Data) == "last" {
+					close(last)
+				} else {
+					stored <- struct{}{}
+				}
+			}); err != nil {
 				t.Fatal(err)
 			}
-			s := &client.Client{Conn: connect("submitter"), Clock: clk, Who: transfer.Originator{User: "user", Host: "host"}}
+			submitter := connect("submitter")
+			s := &client.Client{Conn: submitter, Clock: clk, Who: transfer.Originator{User: "user", Host: "host"}}
 			q := &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(began), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 			end := make(chan error, 1)
 			ctx, stop := context.WithCancel(ctx)
@@ -64,6 +71,14 @@ func TestARequestIsRarelyRepeatedOverASlowLine(t *testing.T) {
 			}
 			stop()
 			<-end
+			if err := submitter.Enqueue(t.Context(), wire.CommandSubject("ALPHA", submitter.Self()), "last", []byte("last")); err != nil {
+				t.Fatal(err)
+			}
+			select { // all that was stored has come
+			case <-last:
+			case <-time.After(90 * time.Second):
+				t.Fatal("the agent has not heard the last command")
+			}
 			if len(asked) > c.asked || len(stored) != c.stored {
 				t.Errorf("in 30 s the agent was asked %d times, and the request was stored %d times; %d and %d are right", len(asked), len(stored), c.asked, c.stored)
 			}

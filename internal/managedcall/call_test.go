@@ -440,6 +440,7 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
+		synctest.Wait() // the good one has ended
 		w.k.Programs = nil
 		if _, err := w.command("ann", CommandRun, sample(transfer.Program{Name: "load"})); transfer.KindOf(err) != transfer.KindProgram || !strings.Contains(err.Error(), "--programs DIR") {
 			t.Errorf("an agent without programs: %v", err)
