@@ -58,19 +58,20 @@ func WishOf(keys identity.Keys) (w Wish, err error) {
 // read checks a wish.
 func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
 	csr, err := x509.ParseCertificateRequest(w.CSR)
-	if err == nil {
-		err = csr.CheckSignature()
-	}
 	if err != nil {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
 	}
 	if !roles.IsPublicKey(w.Nkey) {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the nkey is no public key of a user")
 	}
+	// The kind of key comes before the signature: that of a large RSA key takes minutes to check.
 	// The request's own bytes of the key could be others than those of the certificate.
 	key, ok := csr.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the key of the request is not ECDSA on P-256")
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
 	}
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
