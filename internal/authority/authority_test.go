@@ -223,6 +223,26 @@ func TestAWishWithALargeKey(t *testing.T) {
 	}
 }
 
+// A token ends with the keys of its maker, as a command does: the former keys may be in other hands.
+func TestATokenOfFormerKeys(t *testing.T) {
+	s := newStage(t)
+	olga, alpha := s.name(identity.User, "olga"), s.name(identity.Agent, "ALPHA")
+	s.enrolled(olga, roles.Admin)
+	secret, err := s.NewToken(alpha, roles.Agent, time.Hour, olga.String())
+	must(t, err)
+	must(t, s.Revoke(olga, ""))
+	s.enrolled(olga, roles.Admin) // with new keys
+	if _, err := s.Enrol(secret, alpha, newJoiner(t).wish); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a token that the former keys of olga have made: %v", err)
+	}
+	if secret, err = s.NewToken(alpha, roles.Agent, time.Hour, olga.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Enrol(secret, alpha, newJoiner(t).wish); err != nil {
+		t.Errorf("a token of the present keys: %v", err)
+	}
+}
+
 // An identity is renewed for its keys, until it is revoked. Whoever is enrolled anew under
 // its name takes the old one's place.
 func TestRenewAndRevoke(t *testing.T) {

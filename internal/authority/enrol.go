@@ -182,7 +182,8 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 }
 
 // forfeit is why the member that has made a token may not give its name now; nil: it may. The rules may have changed
-// since, and the member may have been revoked. a.mu is held.
+// since, and the member may have been revoked. A member that was enrolled again has other keys: somebody else may have
+// the former ones. a.mu is held.
 func forfeit(a *Authority, t *token, keys Keys) error {
 	if t.by == "" {
 		return nil
@@ -194,6 +195,9 @@ func forfeit(a *Authority, t *token, keys Keys) error {
 	by, err := identity.Parse(t.by)
 	if err != nil {
 		return err
+	}
+	if has := a.state.names[t.by]; has != nil && has.keys != t.maker {
+		return transfer.Errorf(transfer.KindDenied, "%s has other keys than those that have made the token", by)
 	}
 	return mayGive(a, by, name, t.role, keys)
 }
