@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"time"
@@ -108,7 +110,8 @@ func (a *intake) control(c *wire.Control, by word.Origin) (answer []byte, err er
 
 	what := *c
 	what.Reply = "" // a repeat may wait elsewhere
-	hash := string(wire.Marshal(what))
+	said := wire.Marshal(what)
+	hash := hashOf(said)
 	var seen string
 	var floor transfer.ID
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
@@ -120,7 +123,7 @@ func (a *intake) control(c *wire.Control, by word.Origin) (answer []byte, err er
 	}
 
 	if seen != "" {
-		if seen != hash {
+		if seen != hash && seen != string(said) { // which older versions kept whole
 			return refuse(transfer.Errorf(transfer.KindConflict, "command %s is known here with other content", c.ID))
 		}
 		return answer, nil
@@ -149,6 +152,12 @@ func (a *intake) control(c *wire.Control, by word.Origin) (answer []byte, err er
 		return nil, err
 	}
 	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
+}
+
+// hashOf is the part of a command that the ledger keeps: the text of a refused command has a length that its author chooses.
+func hashOf(said []byte) string {
+	sum := sha256.Sum256(said)
+	return hex.EncodeToString(sum[:])
 }
 
 // tooOldOrNew refuses a command that may have been answered and forgotten,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -417,5 +418,41 @@ func TestWordsThatComeAgain(t *testing.T) {
 		if want := map[bool]int{true: 1, false: 0}[taken]; submitted != want || (sources[l.id] != nil) != taken {
 			t.Errorf("%s was accepted %d times, not %d", l.data, submitted, want)
 		}
+	}
+}
+
+// The ledger keeps a digest of a command, and not its text: its author chooses the length of the text, and may be a member without
+// rights. A ledger of an older version has the text.
+func TestTheTextOfACommandIsNotKept(t *testing.T) {
+	s := newCourier(t)
+	long := func(l letter) letter { // with a field that no agent knows
+		l.data = bytes.Replace(l.data, []byte(`"body":{`), fmt.Appendf(nil, `"body":{"x":%q,`, bytes.Repeat([]byte("x"), 100_000)), 1)
+		return l
+	}
+	cancel, older := long(s.cancel(transfer.NewID(time.Now()))), long(s.cancel(transfer.NewID(time.Now())))
+	for range 2 {
+		if k := s.deliver(s.sign(cancel, time.Now()), ""); k != transfer.KindNone {
+			t.Errorf("a long cancel is answered with %s", k)
+		}
+	}
+	s.agent.Stop()
+
+	read, err := wire.DecodeControl(older.data)
+	s.must(err)
+	read.Reply = ""
+	l, err := ledger.Open(s.dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
+	s.must(err)
+	s.must(l.Update(func(tx *ledger.Tx) error {
+		kept, _, err := tx.Command(cancel.id)
+		if err == nil && (kept == "" || len(kept) > 100) {
+			t.Errorf("%d bytes of a command are kept", len(kept))
+		}
+		answer := wire.Marshal(wire.Answer{V: wire.Version, ID: older.id, Error: transfer.AsError(transfer.Errorf(transfer.KindEnding, "it was over"))})
+		return errors.Join(err, tx.PutCommand(older.id, string(wire.Marshal(read)), answer))
+	}))
+	s.must(l.Close())
+	t.Cleanup(s.run())
+	if k := s.deliver(s.sign(older, time.Now()), ""); k != transfer.KindEnding {
+		t.Errorf("a command that an older version has answered is answered with %s", k)
 	}
 }

@@ -241,6 +241,7 @@ type token struct {
 	role  roles.Role
 	until time.Time
 	by    string    // the member that has made it, as a URI; empty: the authority's host
+	maker Keys      // of by, when it made the token
 	keys  Keys      // that it was used with; none: nobody has used it
 	told  time.Time // when a refusal of it was last put on record
 }
@@ -273,7 +274,11 @@ func (s *state) take(a *Act) {
 		s.rotation.old = 0
 		s.change(a)
 	case actToken:
-		s.tokens[a.Token] = &token{name: a.Name, role: a.Role, until: a.Until, by: a.By}
+		t := &token{name: a.Name, role: a.Role, until: a.Until, by: a.By}
+		if maker := s.names[a.By]; maker != nil {
+			t.maker = maker.keys
+		}
+		s.tokens[a.Token] = t
 	case actDropped:
 		delete(s.tokens, a.Token)
 	case actEnrolled, actRenewed:

@@ -207,6 +207,42 @@ func TestWishes(t *testing.T) {
 	}
 }
 
+// The kind of key is checked before the signature. The signature here is that of no key.
+func TestAWishWithALargeKey(t *testing.T) {
+	s := newStage(t)
+	secret, err := s.NewToken(s.name(identity.Agent, "ALPHA"), roles.Agent, time.Hour, "")
+	must(t, err)
+	large, err := rsa.GenerateKey(rand.Reader, 2048)
+	must(t, err)
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, large)
+	must(t, err)
+	csr[len(csr)-1] ^= 1
+	_, err = s.Enrol(secret, identity.Name{Role: identity.Agent}, Wish{CSR: csr, Nkey: newJoiner(t).wish.Nkey})
+	if transfer.KindOf(err) != transfer.KindMalformed || !strings.Contains(err.Error(), "not ECDSA") {
+		t.Errorf("a wish with an RSA key: %v", err)
+	}
+}
+
+// A token ends with the keys of its maker, as a command does: the former keys may be in other hands.
+func TestATokenOfFormerKeys(t *testing.T) {
+	s := newStage(t)
+	olga, alpha := s.name(identity.User, "olga"), s.name(identity.Agent, "ALPHA")
+	s.enrolled(olga, roles.Admin)
+	secret, err := s.NewToken(alpha, roles.Agent, time.Hour, olga.String())
+	must(t, err)
+	must(t, s.Revoke(olga, ""))
+	s.enrolled(olga, roles.Admin) // with new keys
+	if _, err := s.Enrol(secret, alpha, newJoiner(t).wish); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a token that the former keys of olga have made: %v", err)
+	}
+	if secret, err = s.NewToken(alpha, roles.Agent, time.Hour, olga.String()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Enrol(secret, alpha, newJoiner(t).wish); err != nil {
+		t.Errorf("a token of the present keys: %v", err)
+	}
+}
+
 // An identity is renewed for its keys, until it is revoked. Whoever is enrolled anew under
 // its name takes the old one's place.
 func TestRenewAndRevoke(t *testing.T) {

@@ -58,19 +58,20 @@ func WishOf(keys identity.Keys) (w Wish, err error) {
 // read checks a wish.
 func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
 	csr, err := x509.ParseCertificateRequest(w.CSR)
-	if err == nil {
-		err = csr.CheckSignature()
-	}
 	if err != nil {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
 	}
 	if !roles.IsPublicKey(w.Nkey) {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the nkey is no public key of a user")
 	}
+	// The kind of key comes before the signature: that of a large RSA key takes minutes to check.
 	// The request's own bytes of the key could be others than those of the certificate.
 	key, ok := csr.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the key of the request is not ECDSA on P-256")
+	}
+	if err := csr.CheckSignature(); err != nil {
+		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the request for a certificate cannot be read: %w", err)
 	}
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -181,7 +182,8 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 }
 
 // forfeit is why the member that has made a token may not give its name now; nil: it may. The rules may have changed
-// since, and the member may have been revoked. a.mu is held.
+// since, and the member may have been revoked. A member that was enrolled again has other keys: somebody else may have
+// the former ones. a.mu is held.
 func forfeit(a *Authority, t *token, keys Keys) error {
 	if t.by == "" {
 		return nil
@@ -193,6 +195,9 @@ func forfeit(a *Authority, t *token, keys Keys) error {
 	by, err := identity.Parse(t.by)
 	if err != nil {
 		return err
+	}
+	if has := a.state.names[t.by]; has != nil && has.keys != t.maker {
+		return transfer.Errorf(transfer.KindDenied, "%s has other keys than those that have made the token", by)
 	}
 	return mayGive(a, by, name, t.role, keys)
 }

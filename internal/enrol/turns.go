@@ -14,17 +14,20 @@ const (
 	deskAtOnce = 8    // questions that are worked on
 	deskOfOne  = 32   // questions of one member; more are refused
 	deskInAll  = 8192 // questions of all members
+	deskAhead  = 8    // questions of administration that come before one of the others
 )
 
 // turns are the questions that wait for the authority. Members take turns, so the questions of one member delay those of another
 // by one question each. Questions that change or list the network come before renewals and the like. Those come from all agents at
-// once after a restart, and an agent asks again. Its methods may be called at the same time.
+// once after a restart, and an agent asks again. One of those is taken after each deskAhead of the former: members without
+// rights can ask the former without end, and they are refused. Its methods may be called at the same time.
 type turns struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	held    map[string]int // questions of a member that wait or are worked on
 	all     int
 	first   turn // administration
+	ahead   int  // questions of first that were taken since one of second
 	second  turn
 	over    bool
 }
@@ -70,9 +73,11 @@ func (t *turns) next() (m qmgr.Message, ok bool) {
 		}
 		t.changed.Wait()
 	}
-	if len(t.first.order) > 0 {
+	if len(t.first.order) > 0 && (t.ahead < deskAhead || len(t.second.order) == 0) {
+		t.ahead++
 		return t.first.take(), true
 	}
+	t.ahead = 0
 	return t.second.take(), true
 }
 

@@ -53,3 +53,21 @@ func TestMembersTakeTurns(t *testing.T) {
 		t.Errorf("left over: %+v", q)
 	}
 }
+
+// A member that asks for administration without end does not hold up renewals.
+func TestRenewalsComeBesideAdministration(t *testing.T) {
+	q := newTurns()
+	for n := range deskOfOne {
+		q.add(questionOf("eve", opRevoke, n))
+	}
+	q.add(questionOf("bob", opRenew, 0))
+	for n := range deskOfOne {
+		m, _ := q.next()
+		q.done(m)
+		if wire.LastToken(m.Subject) == "bob" {
+			return
+		}
+		q.add(questionOf("eve", opRevoke, deskOfOne+n))
+	}
+	t.Errorf("%d questions of eve come before the renewal of bob", deskOfOne)
+}

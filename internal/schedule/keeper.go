@@ -89,6 +89,9 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	case old == nil:
 		err = k.room(d, who.Principal)
 	case !old.Ended.IsZero():
+		if err = d.remove(p.Name); err == nil { // it counts no more, and the new one does
+			err = k.room(d, who.Principal)
+		}
 	case old.Principal != who.Principal:
 		err = transfer.Errorf(transfer.KindConflict, "%s has a schedule %s of somebody else", k.Agent, p.Name).WithHint("take another name")
 	case !p.Redefine:

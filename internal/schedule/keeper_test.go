@@ -576,6 +576,33 @@ func TestMany(t *testing.T) {
 	}
 }
 
+// A schedule in the place of one that has ended counts in its maker's share.
+func TestTheShareCountsNamesThatAreTakenAgain(t *testing.T) {
+	w := newWorld(t, "2026-01-01T12:00:00Z")
+	w.Must(w.put("ann", "first", MissedOnce, Words{At: "+1m"}))
+	w.until(w.Clock.At.Add(2 * time.Minute))
+	w.Must(w.put("ann", "n", MissedOnce, Words{At: "+24h"}))
+	w.Must(w.Ledger.Update(func(tx *ledger.Tx) error {
+		d := drawerOf(tx)
+		s, err := d.get("n")
+		for n := 2; n <= MaxSchedules/2 && err == nil; n++ {
+			s.Name = fmt.Sprintf("n%04d", n)
+			err = d.put(s)
+		}
+		return err
+	}))
+	if err := w.put("ann", "second", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
+		t.Errorf("one too many: %v", err)
+	}
+	if err := w.put("ann", "first", MissedOnce, Words{At: "+24h"}); transfer.KindOf(err) != transfer.KindTooLarge {
+		t.Errorf("one too many in the place of one that has ended: %v", err)
+	}
+	if w.show("first").Ended.IsZero() {
+		t.Error("the one that has ended is gone")
+	}
+	w.Must(w.put("bob", "first", MissedOnce, Words{At: "+24h"}))
+}
+
 // Run does all of that by itself, on the clock of the host.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
