@@ -220,6 +220,11 @@ func parseObjectIntent(b []byte) (in objectIntent, err error) {
 // Commit completes the uploads of a group. All parts of all of them are there before any
 // is completed.
 func (l *objectLanding) Commit(_ context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
+	defer func() {
+		if err != nil { // tails of parts that Recover does not know
+			l.left.Store(true)
+		}
+	}()
 	var decided []transfer.Outcome
 	var intents []transfer.Intent
 	for n := range group {

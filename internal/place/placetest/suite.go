@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) *Fixture) {
 	}{
 		{"walk", testWalk}, {"read", testRead}, {"reserved names", testReserved}, {"may resolve", testMayResolve}, {"change", testChange}, {"delete", testDelete},
 		{"land", testLand}, {"name taken", testNameTaken}, {"overwrite", testOverwrite}, {"skip", testSkip},
+		{"ledger fails behind the names", testOutcomesNotRecorded},
 		{"update", testUpdate}, {"rename", testRename}, {"two destinations", testTwoDestinations}, {"not durable", testNotDurable},
 		{"go on", testGoOn}, {"points that are none", testBadPoints}, {"leave nothing", testLeaveNothing},
 		{"recover", testRecover}, {"may read", testMayRead}, {"may land", testMayLand}, {"taken away", testTakenAway}, {"journal that fails", testJournalFails},
@@ -153,6 +154,7 @@ func pending(p place.Part, item uint64, name string, content []byte) place.Pendi
 type journal struct {
 	mu         sync.Mutex
 	fail       error  // of Committing
+	failEnd    error  // of Committed
 	before     func() // Committing returns
 	committing []transfer.Intent
 	outcomes   map[uint64]transfer.Outcome
@@ -175,6 +177,9 @@ func (j *journal) Again([]uint64) error { return nil }
 func (j *journal) Committed(outs []transfer.Outcome) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.failEnd != nil {
+		return j.failEnd
+	}
 	for _, o := range outs {
 		j.outcomes[o.Item] = o
 	}

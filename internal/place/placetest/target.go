@@ -100,6 +100,29 @@ func testOverwrite(t *testing.T, p *Fixture) {
 	p.shows(t, "x", "new")
 }
 
+// testOutcomesNotRecorded commits a file whose outcome the ledger then does not take. Recover decides it, and Tidy leaves nothing.
+func testOutcomesNotRecorded(t *testing.T, p *Fixture) {
+	j := newJournal()
+	l := p.land(t, p.Target, j, "")
+	one := write(t, l, 1, "x", body(100, 1))
+	one.Part.Point()
+	must(t, one.Part.Sync())
+	j.failEnd = errors.New("input/output error")
+	if _, err := l.Commit(t.Context(), []place.Pending{one}); err == nil || len(j.committing) != 1 {
+		t.Fatalf("%d intents, %v", len(j.committing), err)
+	}
+	verdict, o, err := l.Recover(j.committing[0], "boot")
+	must(t, err)
+	if verdict != place.Done || !o.OK() {
+		t.Errorf("%s, %+v", verdict, o)
+	}
+	p.shows(t, "x", string(body(100, 1)))
+	must(t, l.Tidy([]transfer.Path{p.Base}, false))
+	if left := p.own(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
 func testSkip(t *testing.T, p *Fixture) {
 	j := newJournal()
 	l := p.land(t, p.Target, j, transfer.IfExistsSkip)
