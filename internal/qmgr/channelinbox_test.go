@@ -15,7 +15,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A queue manager that ONE or ALPHA has asked learns no inbox for the answers of another queue manager. Otherwise it answers for
+// A peer that hears the inbox of a question cannot answer for the queue manager, or the agent, that was asked: the matrix of
+// TestWhatAChannelPasses has these inboxes. A queue manager that ONE or ALPHA has asked learns no inbox for the answers of another queue manager. Otherwise it answers for
 // the other one: ONE drops requests that it believes to be handed on, and ALPHA loses chunk messages that it believes to be
 // stored.
 func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {

@@ -205,7 +205,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		asker, answerer, named := wire.ReadInbox(inbox)
 		var at wire.StoredAt
 		at, err = wire.ReadStore(subject)
-		ok = named && asker == from && answerer == wire.Manager && at.From.Token() == from && !wire.TooLong(subject)
+		ok = named && asker == from && answerer == storeToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
 	}
 	if err != nil || !ok {
 		f.quiet.Dropped(shortened(from, maxToken), "what is to be stored for an agent cannot be read", "error", err)
@@ -280,7 +280,7 @@ func (s *StoreAt) listen(at string) error {
 	if r.listens[at] {
 		return nil
 	}
-	all := wire.InboxesOf(s.of.Token()) + wire.Manager + "." + secretFor(r.secret, at) + ".*"
+	all := wire.InboxesOf(s.of.Token()) + storeToken + at + "." + secretFor(r.secret, at) + ".*"
 	if _, err := s.c.Subscribe(all, func(m Message) { r.take(at, m.Subject, m.Data) }); err != nil {
 		return err
 	}
@@ -402,7 +402,7 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 		r.far = s.receipts.next(at)
 		id, err := wire.ReadStore(subject)
 		if err == nil {
-			inbox := wire.InboxSubject(s.of.Token(), wire.Manager, secretFor(s.receipts.secret, at), r.far.n)
+			inbox := wire.InboxSubject(s.of.Token(), storeToken+at, secretFor(s.receipts.secret, at), r.far.n)
 			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), farMessage(subject, inbox, data))
 		}
 		if r.err = err; err != nil {

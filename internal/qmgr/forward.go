@@ -430,7 +430,7 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 
 // inbox is a subject for the answer of one queue manager, or of a member of one cluster, by its token.
 func (f *forwarder) inbox(of string) string {
-	return wire.InboxSubject(wire.Manager, wire.Manager, secretFor(f.secret, of), f.inboxes.Add(1))
+	return wire.InboxSubject(wire.Manager, storeToken+of, secretFor(f.secret, of), f.inboxes.Add(1))
 }
 
 // stays reports whether what is stored for an agent is here for certain until it reads it here.
