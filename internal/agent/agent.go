@@ -335,7 +335,7 @@ func (a *Agent) listen() error {
 		handle  func(qmgr.Message)
 	}{
 		{wire.AllData(a.cfg.Name), listenData, func(m qmgr.Message) { data(m.Subject, m.Data) }},
-		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.reply},
+		{wire.AllReplies(a.cfg.Name), a.conn.Subscribe, a.replies.came},
 		{wire.AllAsks(a.cfg.Name.Token()), a.conn.Subscribe, a.answers.asked},
 		{a.outbox.inbox, a.conn.Subscribe, a.outbox.receipted},
 		{wire.BeatSubject(a.cfg.Name), a.conn.Subscribe, a.own.heard}, // other instances of the name
@@ -376,6 +376,7 @@ func (a *Agent) listen() error {
 
 	a.runDuties()
 	a.wg.Go(a.ageLoop)
+	a.wg.Go(a.replies.loop)
 	a.wg.Go(a.replies.lateLoop)
 	return nil
 }

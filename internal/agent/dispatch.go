@@ -19,12 +19,34 @@ import (
 // The replies are what other agents send on REPLY: control messages of transfers.
 type replies struct {
 	*sides
+	turns *turns
 	late  chan *wire.Message // outcomes of transfers that do not run
 	stray strays
 }
 
 func newReplies(w *sides) *replies {
-	return &replies{sides: w, late: make(chan *wire.Message, maxLate), stray: strays{of: map[transfer.AgentName]int64{}}}
+	return &replies{sides: w, turns: newTurns(), late: make(chan *wire.Message, maxLate), stray: strays{of: map[transfer.AgentName]int64{}}}
+}
+
+// came has a message of the REPLY queue wait for the turn of its speaker.
+func (a *replies) came(m qmgr.Message) {
+	if !a.turns.add(m) {
+		a.quiet.Dropped(wire.LastToken(m.Subject), "too many control messages wait")
+	}
+}
+
+// loop handles messages of the REPLY queue, one at a time.
+func (a *replies) loop() {
+	for a.ctx.Err() == nil {
+		if m, ok := a.turns.take(); ok {
+			a.reply(m)
+			continue
+		}
+		select {
+		case <-a.turns.wake:
+		case <-a.ctx.Done():
+		}
+	}
 }
 
 // reply takes one message of the REPLY queue to the side that it is for.

@@ -416,6 +416,34 @@ func TestRightsAtAChannel(t *testing.T) {
 	}
 }
 
+// A queue manager takes a bounded number of connections of another one. Each of them may take memory for its subjects.
+func TestLinksOfOnePeerAreBounded(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	two, three := authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager), authoritytest.Identity(t, a, identity.Manager, "THREE", roles.Manager)
+	var first *leaf
+	for n := range maxLinks {
+		l, err := leafOf(t, s, two, two.JWTs().Channel)
+		if err != nil {
+			t.Fatalf("connection %d of TWO: %v", n, err)
+		}
+		if first == nil {
+			first = l
+		}
+	}
+	if _, err := leafOf(t, s, two, two.JWTs().Channel); err == nil {
+		t.Errorf("TWO has %d connections", maxLinks+1)
+	}
+	_, err := leafOf(t, s, three, three.JWTs().Channel)
+	must(t, err)
+	first.conn.Close()
+	eventually(t, "TWO connects again", func() bool {
+		_, err := leafOf(t, s, two, two.JWTs().Channel)
+		return err == nil
+	})
+}
+
 // Who links under another name than that of his certificate is cut off, so that what is shown of a channel is who is there.
 func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
 	noLeaks(t)

@@ -61,6 +61,10 @@ func (c *Channels) listens() (err error) {
 	return nil
 }
 
+// maxLinks is the number of connections that one queue manager may dial here at once. A channel has two. The others of a peer
+// whose line has failed end after some minutes.
+const maxLinks = 16
+
 // open lets other queue managers in.
 func (c *Channels) open() error {
 	if c.listen == nil {
@@ -73,7 +77,14 @@ func (c *Channels) open() error {
 	g, self, at := c.s.cfg.Guard, c.s.cfg.Guard.Identity, net.JoinHostPort("127.0.0.1", strconv.Itoa(v.LeafNode.Port))
 	shake := self.Server(identity.OneOf(self.Name().Network, identity.Manager))
 	shake.NextProtos = []string{protocolPacked}
-	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.s.cfg.Log, Strangers: c.s.cfg.strangers(),
+	c.gate = gate.Open(c.listen, gate.Config{TLS: shake, Log: c.s.cfg.Log, Strangers: c.s.cfg.strangers(), Most: maxLinks,
+		Name: func(state tls.ConnectionState) string {
+			name, err := g.Identity.Peer(state)
+			if err != nil {
+				return "" // Admit refuses it
+			}
+			return name.String()
+		},
 		Dial: func() (net.Conn, error) {
 			conn, err := net.DialTimeout("tcp", at, channelDial)
 			if err == nil {

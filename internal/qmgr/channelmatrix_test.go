@@ -206,7 +206,10 @@ func matrix(managers map[string]string) []matrixRow {
 		{func(to, from string) string { return "ferry.inbox." + to + "." + from + ".INSTANCE" }, only, only},
 		{func(to, from string) string {
 			return "ferry.inbox." + to + ".qmgr." + secretOfTests + "." + numberOf(from)
-		}, only, always},
+		}, only, never},
+		{func(to, from string) string {
+			return "ferry.inbox." + to + ".store-" + managers[from] + "." + secretOfTests + ".1"
+		}, only, only},
 		{func(to, from string) string { return "ferry.progress." + from + "." + strings.ToLower(to) }, only, only},
 		{func(_, from string) string { return "ferry.beat." + from }, always, only},
 		{func(_, from string) string { return "ferry.manager." + managers[from] }, always, only},

@@ -169,8 +169,7 @@ func (f *forwarder) askStore(ctx context.Context, at, asker string, t storeTask)
 	if err != nil {
 		return storeResult{}, err
 	}
-	inbox := wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1))
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), inbox, data)
+	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(at, f.places.self), f.inbox(at), data)
 	if err != nil && f.ctx.Err() == nil {
 		f.mu.Lock()
 		f.blocked[at] = time.Now().Add(forwardAgain)
@@ -206,7 +205,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		asker, answerer, named := wire.ReadInbox(inbox)
 		var at wire.StoredAt
 		at, err = wire.ReadStore(subject)
-		ok = named && asker == from && answerer == wire.Manager && at.From.Token() == from && !wire.TooLong(subject)
+		ok = named && asker == from && answerer == storeToken+f.self && at.From.Token() == from && !wire.TooLong(subject)
 	}
 	if err != nil || !ok {
 		f.quiet.Dropped(shortened(from, maxToken), "what is to be stored for an agent cannot be read", "error", err)
@@ -252,7 +251,7 @@ type receipts struct {
 	secret string // of the inboxes where they come
 
 	mu      sync.Mutex
-	listens bool
+	listens map[string]bool // by the queue manager's token
 	last    uint64
 	waiting map[uint64]*farReceipt
 	came    map[string]time.Time // of the newest receipt, by the queue manager's token
@@ -273,24 +272,24 @@ const (
 	oldReceipt   = 5 * time.Minute
 )
 
-// listen hears receipts from now on.
-func (s *StoreAt) listen() error {
+// listen hears the receipts of a queue manager from now on, by its token.
+func (s *StoreAt) listen(at string) error {
 	r := s.receipts
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.listens {
+	if r.listens[at] {
 		return nil
 	}
-	all := wire.InboxesOf(s.of.Token()) + wire.Manager + "." + r.secret + ".*"
-	if _, err := s.c.Subscribe(all, func(m Message) { r.take(m.Subject, m.Data) }); err != nil {
+	all := wire.InboxesOf(s.of.Token()) + storeToken + at + "." + secretFor(r.secret, at) + ".*"
+	if _, err := s.c.Subscribe(all, func(m Message) { r.take(at, m.Subject, m.Data) }); err != nil {
 		return err
 	}
-	r.listens = true
+	r.listens[at] = true
 	return nil
 }
 
-// take gives a receipt to who waits for it.
-func (r *receipts) take(inbox string, data []byte) {
+// take gives a receipt of a queue manager to the message that waits for it.
+func (r *receipts) take(at, inbox string, data []byte) {
 	var ack struct {
 		Stream string              `json:"stream"`
 		Error  *jetstream.APIError `json:"error"`
@@ -302,7 +301,7 @@ func (r *receipts) take(inbox string, data []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w, ok := r.waiting[n]
-	if !ok {
+	if !ok || w.at != at {
 		return
 	}
 	delete(r.waiting, n)
@@ -403,7 +402,7 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 		r.far = s.receipts.next(at)
 		id, err := wire.ReadStore(subject)
 		if err == nil {
-			inbox := wire.InboxSubject(s.of.Token(), wire.Manager, s.receipts.secret, r.far.n)
+			inbox := wire.InboxSubject(s.of.Token(), storeToken+at, secretFor(s.receipts.secret, at), r.far.n)
 			err = c.PublishData(wire.ShelfSubject(at, s.of, id.Transfer), farMessage(subject, inbox, data))
 		}
 		if r.err = err; err != nil {

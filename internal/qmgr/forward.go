@@ -407,7 +407,7 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	}
 	ctx, cancel := context.WithTimeout(f.ctx, forwardWait+Slowest(len(data)))
 	defer cancel()
-	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)), data)
+	answer, err := request(ctx, f.own.conn(), wire.ForwardSubject(to, f.places.self), f.inbox(to), data)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return 0, nil, transfer.Errorf(transfer.KindUnreachable, "no channel leads to queue manager %s at present", to)
 	}
@@ -426,6 +426,11 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 		return n, r.Held, transfer.Errorf(transfer.KindUnreachable, "queue manager %s has stored %d of %d messages, and does not say why", to, r.Stored, len(b.Messages))
 	}
 	return n, r.Held, nil
+}
+
+// inbox is a subject for the answer of one queue manager, or of a member of one cluster, by its token.
+func (f *forwarder) inbox(of string) string {
+	return wire.InboxSubject(wire.Manager, storeToken+of, secretFor(f.secret, of), f.inboxes.Add(1))
 }
 
 // stays reports whether what is stored for an agent is here for certain until it reads it here.

@@ -3,6 +3,8 @@ package qmgr
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 
 	"github.com/nats-io/nats.go"
 
@@ -20,11 +22,18 @@ func (c *Conn) Identity() *identity.Identity { return c.cfg.Identity }
 
 // NewInbox is a subject that nobody else uses, for answers of whoever has a token.
 func (c *Conn) NewInbox(of string) string {
-	return wire.InboxSubject(c.cfg.Self, of, c.secret, c.inboxes.Add(1))
+	return wire.InboxSubject(c.cfg.Self, of, secretFor(c.secret, of), c.inboxes.Add(1))
 }
 
 // newSecret is what nobody can guess of a Conn's inboxes.
 func newSecret() string { return rand.Text() }
+
+// secretFor is the part of a secret that one answerer learns. All queue managers answer under one token, and a channel passes
+// the answers of each. So another queue manager cannot know the inbox of a question that does not pass it.
+func secretFor(secret, answerer string) string {
+	sum := sha256.Sum256([]byte(secret + " " + answerer))
+	return base32.StdEncoding.EncodeToString(sum[:])[:wire.InboxSecret]
+}
 
 // libraryInbox begins the inboxes of the library, for the answers of JetStream: the queue
 // manager's own.

@@ -18,8 +18,8 @@ import (
 //	reply.TO.FROM                  TO                                       FROM
 //	data.TO.FROM.ID                TO                                       FROM
 //	ask.TO.FROM                    TO                                       FROM; of queue managers to the authority
-//	inbox.ASKER.ANSWERER…          ASKER; of a queue manager, if the        ANSWERER; of a queue manager
-//	                               peer names its secret
+//	inbox.ASKER.ANSWERER…          ASKER; of a queue manager, if the        ANSWERER; store-QM of a queue
+//	                               peer names its secret                    manager, and never qmgr
 //	progress.AGENT.OWNER           OWNER, or a role that sees all figures   AGENT
 //	beat.AGENT                     an agent, coordination or the authority  AGENT
 //	manager.QM                     always                                   QM
@@ -46,6 +46,10 @@ func newPassage(at *places, peer string) *passage {
 	return &passage{at, token, at.limiterOf(token)}
 }
 
+// storeToken begins the token as which a queue manager answers through channels. A peer sees the inboxes of all clients, as a server
+// tells its leafnodes the subjects that its clients hear. So the token says which queue manager may answer.
+const storeToken = "store-"
+
 // watchers see the live figures of all transfers.
 var watchers = []roles.Role{roles.Admin, roles.Operator, roles.Auditor, roles.Coordination, roles.Authority}
 
@@ -66,7 +70,7 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 	case kind == "ask" && len(t) == 4 && t[2] != wire.Manager && t[2] != wire.Up && literal(2), kind == "reply" && len(t) == 4 && literal(2):
 		return of(2)
 	case kind == "data" && len(t) >= 4 && literal(2):
-		if at, ok := strings.CutPrefix(t[2], "store-"); ok {
+		if at, ok := strings.CutPrefix(t[2], storeToken); ok {
 			return p.at.stores(p.peer, at), anyone
 		}
 		return of(2)
@@ -114,13 +118,16 @@ func (p *passage) Says(subject, reply string) bool {
 	case kind == "ask" && len(t) == 4:
 		return t[2] != wire.Manager && t[2] != wire.Up && asks(t[3], t[2]) && (t[3] == wire.Manager && t[2] == wire.Authority || p.at.behind(p.peer, t[3]))
 	case kind == "inbox" && len(t) >= 5 && t[2] != wire.Up:
-		return asks(t[3], t[2]) && (t[3] == wire.Manager || p.at.behind(p.peer, t[3]))
+		if at, ok := strings.CutPrefix(t[3], storeToken); ok {
+			return reply == "" && p.at.stores(p.peer, at)
+		}
+		return asks(t[3], t[2]) && p.at.behind(p.peer, t[3])
 	case kind == "progress" && len(t) == 4, kind == "beat" && len(t) == 3:
 		return p.at.behind(p.peer, t[2])
 	case kind == "manager" && len(t) == 3:
 		return p.at.leadsTo(p.peer, t[2])
 	case kind == "forward" && len(t) == 4:
-		return asks(wire.Manager, wire.Manager) && p.at.leadsTo(p.peer, t[3])
+		return asks(wire.Manager, storeToken+t[2]) && p.at.leadsTo(p.peer, t[3])
 	}
 	return false
 }

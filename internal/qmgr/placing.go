@@ -218,7 +218,7 @@ func (f *forwarder) askPlaces(peer string) error {
 
 func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 	nc := f.own.conn()
-	sub, err := nc.SubscribeSync(wire.InboxSubject(wire.Manager, wire.Manager, f.secret, f.inboxes.Add(1)))
+	sub, err := nc.SubscribeSync(f.inbox(peer))
 	if err != nil {
 		return err
 	}

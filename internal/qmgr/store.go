@@ -520,7 +520,7 @@ type StoreAt struct {
 
 // StoreOf is an agent's part of StreamStore.
 func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
-	return &StoreAt{c: c, of: of, receipts: &receipts{secret: newSecret(), waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
+	return &StoreAt{c: c, of: of, receipts: &receipts{secret: newSecret(), listens: map[string]bool{}, waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
 }
 
 func (s *StoreAt) task(ctx context.Context, t storeTask) (storeResult, error) {
@@ -535,7 +535,7 @@ func (s *StoreAt) look(ctx context.Context, t storeTask) (v StoreView, err error
 	do := t.Do
 	res, err := s.task(ctx, t)
 	if err == nil && res.At != "" {
-		err = s.listen()
+		err = s.listen(res.At)
 	}
 	if err != nil {
 		return v, err

@@ -58,7 +58,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 	}
 	nc, lost := l.conn(), l.comesUp()
 	came := make(chan *nats.Msg, q.answers*(int(q.bytes/partSize)+2)) // room for all parts of all answers
-	inbox := wire.InboxSubject(q.self, wire.Manager, l.c.secret, l.c.inboxes.Add(1))
+	inbox := wire.InboxSubject(q.self, wire.Manager, secretFor(l.c.secret, wire.Manager), l.c.inboxes.Add(1))
 	sub, err := nc.ChanSubscribe(inbox, came)
 	if err != nil {
 		return err

@@ -67,11 +67,11 @@ func TestReceiptsOfASlowChannel(t *testing.T) {
 		t.Errorf("nothing has come, and the last sign is of %s", at)
 	}
 	r.next("ONE")
-	r.take("ferry.inbox.ALPHA.qmgr.x.3", []byte(`{"stream":"FERRY_STORE","seq":1}`))
+	r.take("ONE", "ferry.inbox.ALPHA.qmgr.x.3", []byte(`{"stream":"FERRY_STORE","seq":1}`))
 	if at := r.newest(w); at != old {
 		t.Errorf("a receipt of another queue manager is taken for a sign of this one")
 	}
-	r.take("ferry.inbox.ALPHA.qmgr.x.2", []byte(`{"stream":"FERRY_STORE","seq":2}`))
+	r.take("TWO", "ferry.inbox.ALPHA.qmgr.x.2", []byte(`{"stream":"FERRY_STORE","seq":2}`))
 	if at := r.newest(w); !at.After(old) {
 		t.Errorf("a receipt has come, and the last sign is of %s", at)
 	}

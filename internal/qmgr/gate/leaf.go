@@ -34,6 +34,8 @@ const (
 	maxLinkHeader = 4 << 10  // bytes of the headers of a message
 	maxLinkBody   = 64 << 10 // bytes of a message that Passage.Read takes
 	maxRefused    = 100_000  // subjects that the peer may not hear at present
+	maxWants      = 1 << 19  // subjects that the peer wants to hear; the server takes no more of a connection
+	maxWantBytes  = 64 << 20 // bytes of these subjects
 )
 
 // A Link passes on to a server the messages of its peer over a connection of a channel, as its Passage allows. It writes
@@ -52,13 +54,14 @@ const (
 // A subject that the peer may not hear is kept: a leafnode names each subject once. The subject is passed on when the Passage
 // allows it, and taken back when the Passage does not allow it any more.
 type Link struct {
-	in    *bufio.Reader
-	p     Passage
-	bytes filter // passes on the bytes of messages
+	in   *bufio.Reader
+	p    Passage
+	body filter // passes on the bytes of messages
 
 	mu    sync.Mutex // held for each line and message that is written
 	out   *bufio.Writer
 	wants map[string]*want            // by subject and group
+	room  int                         // bytes of wants
 	on    map[string]map[string]*want // by Passage.Hears's on, then likewise
 
 	pending sync.Mutex
@@ -97,7 +100,7 @@ func (l *Link) Changed(tokens ...string) {
 }
 
 func newLink(in *bufio.Reader, out *bufio.Writer) *Link {
-	return &Link{in: in, out: out, bytes: filter{in: in, out: out}, wants: map[string]*want{}, on: map[string]map[string]*want{}, tokens: map[string]bool{}, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	return &Link{in: in, out: out, body: filter{in: in, out: out}, wants: map[string]*want{}, on: map[string]map[string]*want{}, tokens: map[string]bool{}, wake: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 // run passes on lines until one side ends the connection or the peer violates the protocol. first reads each CONNECT and INFO.
@@ -245,6 +248,10 @@ func (l *Link) wanted(words []string) error {
 		}
 		return nil
 	}
+	if len(l.wants) >= maxWants || l.room+len(w.key) > maxWantBytes {
+		l.refused.Add(1)
+		return nil
+	}
 	l.kept.Add(1)
 	l.judge(w)
 	if !w.passed && (w.on == "" || l.kept.Load() > maxRefused) {
@@ -258,6 +265,7 @@ func (l *Link) wanted(words []string) error {
 		return nil
 	}
 	l.wants[w.key] = w
+	l.room += len(w.key)
 	if l.on[w.on] == nil {
 		l.on[w.on] = map[string]*want{}
 	}
@@ -274,6 +282,7 @@ func (l *Link) unwanted(key string) error {
 		return nil
 	}
 	delete(l.wants, key)
+	l.room -= len(w.key)
 	if delete(l.on[w.on], key); len(l.on[w.on]) == 0 {
 		delete(l.on, w.on)
 	}
@@ -311,7 +320,7 @@ func (l *Link) message(op string, words []string, sizes int) error {
 	var body []byte
 	switch {
 	case ok && op == "HMSG":
-		if ok = header <= maxLinkHeader; ok {
+		if ok = header <= maxLinkHeader && !l.p.Body(subject); ok { // Read takes no headers
 			body = make([]byte, header)
 			if _, err := io.ReadFull(l.in, body); err != nil {
 				return err
@@ -343,10 +352,10 @@ func (l *Link) message(op string, words []string, sizes int) error {
 		return err
 	}
 	l.out.Write(body)
-	if err := l.bytes.pass(int(left)); err != nil {
+	if err := l.body.pass(int(left)); err != nil {
 		return err
 	}
-	return l.bytes.ending()
+	return l.body.ending()
 }
 
 // plainHeader reports whether a server ignores headers. A server acts on headers such as Nats-Trace-Dest, and publishes on the

@@ -61,22 +61,23 @@ func TestLink(t *testing.T) {
 	}{
 		"PING\r\nPONG\r\nping\n": {"PING\r\nPONG\r\nPING\r\n", 0, 0},
 		"-ERR 'Loop'\r\n":        {"-ERR 'Loop'\r\n", 0, 0},
-		"LS+ x.A\r\nLS+ x.A\tg 2\r\nLS- x.A\r\nLS- x.A g\r\n":                           {"LS+ x.A\r\nLS+ x.A g 2\r\nLS- x.A\r\nLS- x.A g\r\n", 0, 0},
-		"LS+ x.B\r\nLS+ y.B g 1\r\n":                                                    {"", 0, 2},
-		"LS+ x.B\r\nLS- x.B\r\nLS- x.B\r\n":                                             {"", 0, 0},
-		"LS+ never.A\r\nLS+ ferry.never.A\r\n":                                          {"LS+ ferry.never.A\r\n", 0, 0},
-		"LMSG x.A 2\r\nhi\r\n":                                                          {"LMSG x.A 2\r\nhi\r\n", 0, 0},
-		"LMSG x.A r 2\r\nhi\r\nLMSG x.A $r 2\r\nhi\r\n":                                 {"LMSG x.A r 2\r\nhi\r\n", 1, 0},
-		"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n":                          {"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n", 0, 0},
-		"LMSG x.A + $r g 2\r\nhi\r\n":                                                   {"", 1, 0},
-		"LMSG x.B 0102400\r\n" + long + "\r\nPING\r\n":                                  {"PING\r\n", 1, 0},
-		"LMSG x.A 102400\r\n" + long + "\r\n":                                           {"LMSG x.A 102400\r\n" + long + "\r\n", 0, 0},
-		"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                      {"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
-		"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                    {"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
-		"HMSG x.A 38 38\r\nNATS/1.0\r\nnats-TRACE-Dest: ferry.x\r\n\r\n\r\nPING\r\n":    {"PING\r\n", 1, 0},
-		"HMSG x.A 5000 5000\r\n" + strings.Repeat("y", 5000) + "\r\nPING\r\n":           {"PING\r\n", 1, 0},
-		"LMSG place.A 3\r\nnew\r\nLMSG place.A 5\r\nknown\r\nLMSG place.A 3\r\nbad\r\n": {"LMSG place.A 3\r\nnew\r\n", 1, 0},
-		"LMSG place.A 102400\r\n" + long + "\r\nPING\r\n":                               {"PING\r\n", 1, 0},
+		"LS+ x.A\r\nLS+ x.A\tg 2\r\nLS- x.A\r\nLS- x.A g\r\n":                                                {"LS+ x.A\r\nLS+ x.A g 2\r\nLS- x.A\r\nLS- x.A g\r\n", 0, 0},
+		"LS+ x.B\r\nLS+ y.B g 1\r\n":                                                                         {"", 0, 2},
+		"LS+ x.B\r\nLS- x.B\r\nLS- x.B\r\n":                                                                  {"", 0, 0},
+		"LS+ never.A\r\nLS+ ferry.never.A\r\n":                                                               {"LS+ ferry.never.A\r\n", 0, 0},
+		"LMSG x.A 2\r\nhi\r\n":                                                                               {"LMSG x.A 2\r\nhi\r\n", 0, 0},
+		"LMSG x.A r 2\r\nhi\r\nLMSG x.A $r 2\r\nhi\r\n":                                                      {"LMSG x.A r 2\r\nhi\r\n", 1, 0},
+		"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n":                                               {"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n", 0, 0},
+		"LMSG x.A + $r g 2\r\nhi\r\n":                                                                        {"", 1, 0},
+		"LMSG x.B 0102400\r\n" + long + "\r\nPING\r\n":                                                       {"PING\r\n", 1, 0},
+		"LMSG x.A 102400\r\n" + long + "\r\n":                                                                {"LMSG x.A 102400\r\n" + long + "\r\n", 0, 0},
+		"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                                           {"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
+		"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                                         {"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
+		"HMSG x.A 38 38\r\nNATS/1.0\r\nnats-TRACE-Dest: ferry.x\r\n\r\n\r\nPING\r\n":                         {"PING\r\n", 1, 0},
+		"HMSG x.A 5000 5000\r\n" + strings.Repeat("y", 5000) + "\r\nPING\r\n":                                {"PING\r\n", 1, 0},
+		"LMSG place.A 3\r\nnew\r\nLMSG place.A 5\r\nknown\r\nLMSG place.A 3\r\nbad\r\n":                      {"LMSG place.A 3\r\nnew\r\n", 1, 0},
+		"HMSG place.A 12 15\r\nNATS/1.0\r\n\r\nbad\r\nHMSG place.A 12 15\r\nNATS/1.0\r\n\r\nnew\r\nPING\r\n": {"PING\r\n", 2, 0},
+		"LMSG place.A 102400\r\n" + long + "\r\nPING\r\n":                                                    {"PING\r\n", 1, 0},
 	} {
 		l, out, err := linkOf(leafGreeting+said, r)
 		refused, unheard := l.Refused()
@@ -192,4 +193,33 @@ func FuzzLink(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A peer that wants to hear very many subjects, or very long ones, does not take the memory of the queue manager. It is not cut off.
+func TestSubjectsOfAPeerAreBounded(t *testing.T) {
+	for _, size := range []int{10, 4000} {
+		var said strings.Builder
+		said.WriteString(leafGreeting)
+		n := min(maxWants+1000, maxWantBytes/size+1000)
+		for k := range n {
+			fmt.Fprintf(&said, "LS+ %0*d.A\r\n", size, k)
+		}
+		said.WriteString("PING\r\n")
+		l, out, err := linkOf(said.String(), &rules{may: map[string]bool{"A": true}})
+		if err != io.EOF || !strings.HasSuffix(out.String(), "PING\r\n") {
+			t.Fatalf("the link ends with %v", err)
+		}
+		passed := strings.Count(out.String(), "LS+ ")
+		if refused, _ := l.Refused(); passed > maxWants || l.room > maxWantBytes || passed+int(refused) != n || refused < 500 {
+			t.Errorf("of %d subjects of %d bytes %d are passed on and %d refused; they take %d bytes", n, size, passed, refused, l.room)
+		}
+		for k := range n {
+			if err := l.unwanted(fmt.Sprintf("%0*d.A", size, k)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l.room != 0 {
+			t.Errorf("no subject takes %d bytes", l.room)
+		}
+	}
 }

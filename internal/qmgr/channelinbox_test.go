@@ -1,0 +1,83 @@
+package qmgr
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"ferry/internal/authority/authoritytest"
+	"ferry/internal/identity"
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A peer that hears the inbox of a question cannot answer for the queue manager, or the agent, that was asked: the matrix of
+// TestWhatAChannelPasses has these inboxes. A queue manager that ONE or ALPHA has asked learns no inbox for the answers of another queue manager. Otherwise it answers for
+// the other one: ONE drops requests that it believes to be handed on, and ALPHA loses chunk messages that it believes to be
+// stored.
+func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	secret := func(inbox string) string { return strings.Split(inbox+"....", ".")[4] }
+	known := map[string]string{} // by the secret, the question in which it was
+	learn := func(what, inbox string) {
+		t.Helper()
+		if _, _, ok := wire.ReadInbox(inbox); !ok {
+			t.Fatalf("%s wants its answer on %q", what, inbox)
+		}
+		if other, ok := known[secret(inbox)]; ok {
+			t.Errorf("%s and %s have one secret", what, other)
+		}
+		known[secret(inbox)] = what
+	}
+	for _, name := range []string{"TWO", "THREE"} {
+		i := authoritytest.Identity(t, a, identity.Manager, name, roles.Manager)
+		l, err := leafOf(t, s, i, i.JWTs().Channel)
+		must(t, err)
+		_, err = fmt.Fprintf(l.conn, "LS+ ferry.forward.%s.*\r\n", name)
+		must(t, err)
+		for question := []string{""}; question[0] != "LMSG"; { // for the places that it knows
+			line, err := l.in.ReadString('\n')
+			must(t, err)
+			if question = strings.Fields(line); len(question) == 4 {
+				learn("a question to "+name, question[2])
+			}
+		}
+	}
+
+	alpha, all := as(t, a, s, "ALPHA"), trusted(t, s)
+	asked := make(chan *nats.Msg, 16)
+	for _, subject := range []string{"ferry.ask.*.ALPHA", "ferry.data.*.ALPHA.*"} {
+		nc := all.control.conn()
+		if strings.HasPrefix(subject, "ferry.data.") {
+			nc = all.data.conn()
+		}
+		_, err := nc.ChanSubscribe(subject, asked)
+		must(t, err)
+		must(t, nc.FlushTimeout(patience))
+	}
+	learn("a question of ALPHA to its queue manager", alpha.NewInbox(wire.Manager))
+	for _, of := range []string{"GAMMA", "authority"} {
+		go alpha.Request(t.Context(), wire.AskSubject(of, "ALPHA"), []byte("x"), time.Minute)
+		m := receive(t, "a question of ALPHA", asked)
+		for m.Subject != wire.AskSubject(of, "ALPHA") {
+			m = receive(t, "a question of ALPHA", asked)
+		}
+		learn("a question of ALPHA to "+of, m.Reply)
+	}
+	store := StoreOf(alpha, "ALPHA")
+	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
+	for _, at := range []string{"TWO", "THREE"} {
+		store.Put(at, sh.subject(), []byte("x"))
+		_, inbox, _, err := readFar(receive(t, "a message that is to be stored", asked).Data)
+		must(t, err)
+		learn("a message of ALPHA to be stored at "+at, inbox)
+	}
+	if known[alpha.secret] != "" {
+		t.Error("a question names the secret of the library's inboxes")
+	}
+}
