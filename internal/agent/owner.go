@@ -29,7 +29,7 @@ const (
 )
 
 // A holder is an instance that has an agent's name, as it stands in the queue
-// manager's bucket of owners. One with an empty Instance has let go of it.
+// manager's stream of owners. One with an empty Instance has let go of it.
 type holder struct {
 	V           int       `json:"v"`
 	Instance    string    `json:"instance"`
@@ -52,10 +52,10 @@ const (
 )
 
 // An owner holds the agent's name for this instance (R5). The name belongs to the
-// instance that stands in the bucket of owners, for as long as that answers, and
+// instance that stands in the stream of owners, for as long as that answers, and
 // only who has seen the present holder can take its place there. It is looked up
 // and written anew each time that the connection has come up, and whenever another
-// instance is heard under the name. A bucket that forgets costs nobody anything:
+// instance is heard under the name. A stream that forgets an owner costs nothing:
 // whoever lives writes itself into it again.
 type owner struct {
 	*core
@@ -267,7 +267,7 @@ func (o *owner) check(ctx context.Context, session int64) error {
 	return err
 }
 
-// renew writes this instance into the bucket of owners again, unless another one
+// renew writes this instance into the stream of owners again, unless another one
 // that lives stands there.
 func (o *owner) renew(ctx context.Context) error {
 	for {
