@@ -351,7 +351,7 @@ func (a *intake) accept(r *arrival) error {
 		if err := a.place(t, rec, r); err != nil {
 			return err
 		}
-		if err := t.Requests().Claim(q.ID, r.parts); err != nil {
+		if err := t.Requests().Claim(q.ID, r.Principal, r.parts); err != nil {
 			return err
 		}
 		fresh = rec
@@ -409,13 +409,13 @@ func (a *intake) fromTheFuture(id transfer.ID, now time.Time) error {
 func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
-	floor := t.Floor()
-	tomb, err := t.Entombed(q.ID)
+	floor := t.Floor(rec.Principal)
+	tomb, err := t.Entombed(q.ID, rec.Principal)
 	as := tomb.As
 	switch {
 	case err != nil:
 		return err
-	case as != "" && (tomb.By == "" || tomb.By == rec.Principal):
+	case as != "":
 		if as == transfer.Cancelled {
 			err = rec.Move(transfer.Accepted)
 		}

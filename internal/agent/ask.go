@@ -108,14 +108,14 @@ func (a *answers) once(ask *asking) error {
 	if ask.author == nil {
 		return nil
 	}
-	id := ask.author.ID
+	id, who := ask.author.ID, ask.Principal
 	return a.ledger.Update(func(t *ledger.Tx) error {
-		if seen, _, err := t.Command(id); err != nil {
+		if seen, _, err := t.Command(who, id); err != nil {
 			return err
-		} else if floor := t.CommandFloor(); seen != "" || string(id[:]) <= string(floor[:]) {
+		} else if floor := t.CommandFloor(who); seen != "" || string(id[:]) <= string(floor[:]) {
 			return transfer.Errorf(transfer.KindConflict, "the question %s was asked before, and is not obeyed twice", id)
 		}
-		return t.PutCommand(id, ask.author.Sum, nil)
+		return t.PutCommand(who, id, ask.author.Sum, nil)
 	})
 }
 
