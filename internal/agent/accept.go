@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,7 +25,7 @@ import (
 )
 
 const (
-	again  = 5 * time.Second // until a request comes back that could not be taken
+	again  = 5 * time.Second // until a request comes back that could not be taken, or more where there are many
 	remind = 12              // it is said when it comes first, and every so many times
 )
 
@@ -34,6 +35,7 @@ type intake struct {
 	looks     chan struct{} // a token for each look at files that a command waits for
 	refused   quiet.Gate    // commands that cannot be read, in the audit
 	duties    *duties
+	pace      pacer
 	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
@@ -84,7 +86,7 @@ func (a *intake) unproved(d qmgr.Delivery, id transfer.ID, reply string, err err
 	speaker := wire.LastToken(d.Subject)
 	a.answer(speaker, reply, wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)})
 	if transfer.KindOf(err).Waits() { // for the rules
-		d.Nak(again)
+		d.Nak(a.pace.delay(speaker, a.cfg.Clock.Now()))
 		return
 	}
 	a.denied(refusal(speaker, transfer.ID{}, err))
@@ -124,7 +126,7 @@ func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, by
 		if kind.Waits() || kind == transfer.KindNotFound {
 			a.answer(speaker, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
-		d.Nak(again)
+		d.Nak(a.pace.delay(speaker, a.cfg.Clock.Now()))
 		return
 	}
 
@@ -304,7 +306,8 @@ func (a *intake) accept(r *arrival) error {
 		denied = a.calls.Vet(q, r.Principal, false)
 	}
 	var itself error
-	if denied == nil {
+	full := a.sched.queueRoom(r.Principal, r.room) // whose files are not looked at
+	if denied == nil && full == nil {
 		r.rule = rule
 		itself = a.look(func() error { return a.sendAs(r.Principal, r.q.From()).CheckItself(q, all) })
 	}
@@ -337,9 +340,8 @@ func (a *intake) accept(r *arrival) error {
 		if q.ID.Time().Sub(now) > farFuture {
 			return a.fromTheFuture(q.ID, now)
 		}
-		most := a.cfg.MaxQueued + r.room
-		if a.sched.count() >= most {
-			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, most)
+		if full := cmp.Or(full, a.sched.queueRoom(r.Principal, r.room)); full != nil {
+			return full
 		}
 		if err := a.gate.waits(); err != nil {
 			return err
