@@ -1,11 +1,13 @@
 package agent_test
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"ferry/internal/agent"
+	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -64,4 +66,41 @@ func TestOneUserLeavesRoomInTheQueue(t *testing.T) {
 		t.Fatal(ans.Error)
 	}
 	s.until("there is room again", func() bool { return submit(self, taken[7]) == nil })
+}
+
+// The tombstones of one user park its own requests alone, however many they are.
+func TestTombstonesOfOneParkNobodyElse(t *testing.T) {
+	for _, c := range []struct {
+		by    string
+		state transfer.State
+	}{{"eve", transfer.Accepted}, {"ann", transfer.Parked}} {
+		s := newCourier(t)
+		s.agent.Stop()
+		now := time.Now()
+		l, err := ledger.Open(s.dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
+		s.must(err)
+		s.must(l.Update(func(tx *ledger.Tx) error {
+			for n := range ledger.MaxTombstones + 600 {
+				if err := tx.Entomb(transfer.NewID(now.Add(time.Duration(n)*time.Millisecond/100)), transfer.Cancelled, c.by); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		s.must(l.Close())
+		t.Cleanup(s.run())
+
+		q := request()
+		q.ID = transfer.NewID(now.Add(-time.Minute))
+		asked := letter{wire.CommandSubject("ALPHA", s.user.Self()), q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: s.inbox})}
+		if k := s.deliver(s.sign(asked, now), ""); k != transfer.KindNone {
+			t.Fatalf("the request is answered with %s", k)
+		}
+		s.agent.Stop()
+		sources, _ := s.kept([]letter{asked})
+		rec := sources[q.ID]
+		if rec == nil || (rec.State == transfer.Parked) != (c.state == transfer.Parked) {
+			t.Errorf("after the tombstones of %s the ledger has %+v, want %s", c.by, rec, c.state)
+		}
+	}
 }
