@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -24,10 +23,8 @@ import (
 	"ferry/internal/word"
 )
 
-const (
-	again  = 5 * time.Second // until a request comes back that could not be taken, or more where there are many
-	remind = 12              // it is said when it comes first, and every so many times
-)
+// again is the time until a request comes back that could not be taken. A pacer makes it longer where there are many.
+const again = 5 * time.Second
 
 // An intake takes requests and commands.
 type intake struct {
@@ -118,11 +115,7 @@ func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, by
 
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace || kind == transfer.KindNotFound:
-		level := slog.LevelDebug
-		if d.Attempts%remind == 1 {
-			level = slog.LevelWarn
-		}
-		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "error", err)
+		a.quiet.Warn("a request stays in its queue", "transfer", s.Request.ID, "principal", r.Principal, "error", err)
 		if kind.Waits() || kind == transfer.KindNotFound {
 			a.answer(speaker, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
