@@ -1,9 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -23,10 +23,8 @@ import (
 	"ferry/internal/word"
 )
 
-const (
-	again  = 5 * time.Second // until a request comes back that could not be taken
-	remind = 12              // it is said when it comes first, and every so many times
-)
+// again is the time until a request comes back that could not be taken. A pacer makes it longer where there are many.
+const again = 5 * time.Second
 
 // An intake takes requests and commands.
 type intake struct {
@@ -34,6 +32,7 @@ type intake struct {
 	looks     chan struct{} // a token for each look at files that a command waits for
 	refused   quiet.Gate    // commands that cannot be read, in the audit
 	duties    *duties
+	pace      pacer
 	admitting sync.Mutex // held while a request enters ledger and scheduler, and while a cancel looks for it there
 }
 
@@ -84,7 +83,7 @@ func (a *intake) unproved(d qmgr.Delivery, id transfer.ID, reply string, err err
 	speaker := wire.LastToken(d.Subject)
 	a.answer(speaker, reply, wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)})
 	if transfer.KindOf(err).Waits() { // for the rules
-		d.Nak(again)
+		d.Nak(a.pace.delay(speaker, a.cfg.Clock.Now()))
 		return
 	}
 	a.denied(refusal(speaker, transfer.ID{}, err))
@@ -116,15 +115,11 @@ func (a *intake) take(d qmgr.Delivery, s *wire.Submit, parts []transfer.Part, by
 
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindBusy || kind == transfer.KindInternal || kind == transfer.KindNoSpace || kind == transfer.KindNotFound:
-		level := slog.LevelDebug
-		if d.Attempts%remind == 1 {
-			level = slog.LevelWarn
-		}
-		a.log.Log(a.ctx, level, "a request stays in its queue", "transfer", s.Request.ID, "error", err)
+		a.quiet.Warn("a request stays in its queue", "transfer", s.Request.ID, "principal", r.Principal, "error", err)
 		if kind.Waits() || kind == transfer.KindNotFound {
 			a.answer(speaker, s.Reply, wire.Answer{V: wire.Version, ID: s.Request.ID, Error: transfer.AsError(err)})
 		}
-		d.Nak(again)
+		d.Nak(a.pace.delay(speaker, a.cfg.Clock.Now()))
 		return
 	}
 
@@ -304,7 +299,8 @@ func (a *intake) accept(r *arrival) error {
 		denied = a.calls.Vet(q, r.Principal, false)
 	}
 	var itself error
-	if denied == nil {
+	full := a.sched.queueRoom(r.Principal, r.room) // whose files are not looked at
+	if denied == nil && full == nil {
 		r.rule = rule
 		itself = a.look(func() error { return a.sendAs(r.Principal, r.q.From()).CheckItself(q, all) })
 	}
@@ -337,9 +333,8 @@ func (a *intake) accept(r *arrival) error {
 		if q.ID.Time().Sub(now) > farFuture {
 			return a.fromTheFuture(q.ID, now)
 		}
-		most := a.cfg.MaxQueued + r.room
-		if a.sched.count() >= most {
-			return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", a.cfg.Name, most)
+		if full := cmp.Or(full, a.sched.queueRoom(r.Principal, r.room)); full != nil {
+			return full
 		}
 		if err := a.gate.waits(); err != nil {
 			return err
@@ -351,7 +346,7 @@ func (a *intake) accept(r *arrival) error {
 		if err := a.place(t, rec, r); err != nil {
 			return err
 		}
-		if err := t.Requests().Claim(q.ID, r.parts); err != nil {
+		if err := t.Requests().Claim(q.ID, r.Principal, r.parts); err != nil {
 			return err
 		}
 		fresh = rec
@@ -409,13 +404,13 @@ func (a *intake) fromTheFuture(id transfer.ID, now time.Time) error {
 func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
-	floor := t.Floor()
-	tomb, err := t.Entombed(q.ID)
+	floor := t.Floor(rec.Principal)
+	tomb, err := t.Entombed(q.ID, rec.Principal)
 	as := tomb.As
 	switch {
 	case err != nil:
 		return err
-	case as != "" && (tomb.By == "" || tomb.By == rec.Principal):
+	case as != "":
 		if as == transfer.Cancelled {
 			err = rec.Move(transfer.Accepted)
 		}

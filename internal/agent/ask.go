@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"sync"
 	"time"
 
 	"ferry/internal/audit"
@@ -25,11 +26,11 @@ import (
 type answers struct {
 	*sides
 	duties   *duties
-	previews chan struct{} // a token for each preview that walks
+	previews previewing
 }
 
 func newAnswers(w *sides) *answers {
-	return &answers{sides: w, previews: make(chan struct{}, previews)}
+	return &answers{sides: w, previews: previewing{of: map[string]int{}}}
 }
 
 // asked answers a question on the agent's ask subject.
@@ -108,14 +109,14 @@ func (a *answers) once(ask *asking) error {
 	if ask.author == nil {
 		return nil
 	}
-	id := ask.author.ID
+	id, who := ask.author.ID, ask.Principal
 	return a.ledger.Update(func(t *ledger.Tx) error {
-		if seen, _, err := t.Command(id); err != nil {
+		if seen, _, err := t.Command(who, id); err != nil {
 			return err
-		} else if floor := t.CommandFloor(); seen != "" || string(id[:]) <= string(floor[:]) {
+		} else if floor := t.CommandFloor(who); seen != "" || string(id[:]) <= string(floor[:]) {
 			return transfer.Errorf(transfer.KindConflict, "the question %s was asked before, and is not obeyed twice", id)
 		}
-		return t.PutCommand(id, ask.author.Sum, nil)
+		return t.PutCommand(who, id, ask.author.Sum, nil)
 	})
 }
 
@@ -205,18 +206,46 @@ const (
 // previewed takes a question of a speaker about files, a few at once.
 func (a *answers) previewed(to, reply string, ask *wire.Ask) {
 	ans := wire.Answer{V: wire.Version, ID: ask.ID}
-	select {
-	case a.previews <- struct{}{}:
-		a.wg.Go(func() {
-			defer func() { <-a.previews }()
-			var err error
-			ans.Preview, err = a.aboutFiles(ask)
-			ans.Error = transfer.AsError(err)
-			a.answer(to, reply, ans)
-		})
-	default:
-		ans.Error = transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, its limit", a.cfg.Name, previews).WithHint("try again in a few seconds")
+	if all, own, ok := a.previews.enter(to); !ok {
+		ans.Error = transfer.Errorf(transfer.KindBusy, "%s already shows %d previews, %d of them to %s; the limits are %d, and %d to one member",
+			a.cfg.Name, all, own, to, previews, previews-1).WithHint("try again in a few seconds")
 		a.answer(to, reply, ans)
+		return
+	}
+	a.wg.Go(func() {
+		defer a.previews.leave(to)
+		var err error
+		ans.Preview, err = a.aboutFiles(ask)
+		ans.Error = transfer.AsError(err)
+		a.answer(to, reply, ans)
+	})
+}
+
+// previewing counts the previews that walk, by speaker. One speaker leaves one free.
+type previewing struct {
+	mu  sync.Mutex
+	of  map[string]int
+	all int
+}
+
+// enter reports whether one more of a speaker may walk, with how many do.
+func (p *previewing) enter(speaker string) (all, own int, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if all, own = p.all, p.of[speaker]; all >= previews || own >= previews-1 {
+		return all, own, false
+	}
+	p.all++
+	p.of[speaker]++
+	return all, own, true
+}
+
+func (p *previewing) leave(speaker string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.all--
+	if p.of[speaker]--; p.of[speaker] == 0 {
+		delete(p.of, speaker)
 	}
 }
 

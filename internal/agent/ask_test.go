@@ -35,19 +35,26 @@ func TestPreviewsAreChecked(t *testing.T) {
 	}
 }
 
-// Only so many previews walk at once; one more starts nothing.
+// Only so many previews walk at once, and one speaker leaves one of them to others; one more starts nothing.
 func TestPreviewsAreBounded(t *testing.T) {
 	a := newAnswers(&sides{core: &core{cfg: Config{Name: "ALPHA"}, log: slog.New(slog.DiscardHandler)}})
-	for range previews {
-		a.previews <- struct{}{}
+	for n := range previews {
+		if _, _, ok := a.previews.enter("eve"); ok != (n < previews-1) {
+			t.Errorf("preview %d of eve walks: %v", n, ok)
+		}
+	}
+	if _, _, ok := a.previews.enter("bob"); !ok {
+		t.Error("no preview of bob walks beside those of eve")
 	}
 	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
 	for range 1000 {
 		a.previewed("ann", "", &wire.Ask{Kind: wire.AskPreview, Request: &q})
 	}
 	a.wg.Wait() // one that had started would have no file system to walk
-	if len(a.previews) != previews {
-		t.Errorf("%d previews, not %d", len(a.previews), previews)
+	a.previews.leave("bob")
+	a.previews.leave("eve")
+	if _, _, ok := a.previews.enter("eve"); !ok || a.previews.all != previews-1 || len(a.previews.of) != 1 {
+		t.Errorf("after two previews: %v, %v", ok, a.previews.of)
 	}
 }
 

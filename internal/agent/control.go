@@ -110,20 +110,19 @@ func (a *intake) control(c *wire.Control, by word.Origin) (answer []byte, err er
 
 	what := *c
 	what.Reply = "" // a repeat may wait elsewhere
-	said := wire.Marshal(what)
-	hash := hashOf(said)
+	hash := hashOf(wire.Marshal(what))
 	var seen string
 	var floor transfer.ID
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		floor = t.CommandFloor()
-		seen, answer, err = t.Command(c.ID)
+		floor = t.CommandFloor(by.Principal)
+		seen, answer, err = t.Command(by.Principal, c.ID)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 
 	if seen != "" {
-		if seen != hash && seen != string(said) { // which older versions kept whole
+		if seen != hash {
 			return refuse(transfer.Errorf(transfer.KindConflict, "command %s is known here with other content", c.ID))
 		}
 		return answer, nil
@@ -148,10 +147,10 @@ func (a *intake) control(c *wire.Control, by word.Origin) (answer []byte, err er
 	}
 
 	answer, err = json.Marshal(ans)
-	if err != nil {
-		return nil, err
+	if err != nil || c.Kind == wire.ControlWithdraw { // which has no other effect when it is done again
+		return answer, err
 	}
-	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
+	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(by.Principal, c.ID, hash, answer) })
 }
 
 // hashOf is the part of a command that the ledger keeps: the text of a refused command has a length that its author chooses.
@@ -165,8 +164,6 @@ func hashOf(said []byte) string {
 func (a *intake) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 	now, dated := a.cfg.Clock.Now(), c.ID.Time()
 	switch {
-	case c.Kind == wire.ControlWithdraw:
-		return nil // whenever it is done, it does nothing but what its submitter has been told
 	case dated.Sub(now) > farFuture:
 		return transfer.Errorf(transfer.KindClock, "command %s was made at %s, ahead of the clock of %s", c.ID, dated.UTC().Format(time.RFC3339), a.cfg.Name).
 			WithHint("set your clock right and try again")
@@ -208,7 +205,7 @@ func (a *intake) cancelTransfer(c *command) error {
 
 // entomb ends a transfer whose request has not come.
 func (a *intake) entomb(t *ledger.Tx, c *command) error {
-	if s, err := t.Entombed(c.transfer); s.As != "" && (s.By == "" || s.By == c.Principal) || err != nil {
+	if s, err := t.Entombed(c.transfer, c.Principal); s.As != "" || err != nil {
 		return err
 	}
 

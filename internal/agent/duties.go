@@ -117,7 +117,7 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 		if transfer.KindOf(err) == transfer.KindDenied {
 			a.denied(refusal(by.Principal, transfer.ID{}, err))
 		}
-		return a.refuseCommand(c, hash, err)
+		return a.refuseCommand(by.Principal, c, hash, err)
 	}
 	err = a.ledger.Update(func(t *ledger.Tx) error {
 		body, err := kind.Do(t, duty.Caller{Origin: by, Originator: c.Originator, Asked: c.ID.Time()}, c.Body)
@@ -125,13 +125,13 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 			return err
 		}
 		answer = wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Body: wire.Marshal(body)})
-		return t.PutCommand(c.ID, hash, answer)
+		return t.PutCommand(by.Principal, c.ID, hash, answer)
 	})
 	switch {
 	case err != nil && (transfer.KindOf(err) == transfer.KindInternal || a.ctx.Err() != nil):
 		return nil, err
 	case err != nil:
-		return a.refuseCommand(c, hash, err)
+		return a.refuseCommand(by.Principal, c, hash, err)
 	}
 	failpoint.Hit("duty.after_command")
 	if kind.Done != nil {
@@ -141,9 +141,9 @@ func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string
 }
 
 // refuseCommand keeps an error as the answer of a command.
-func (a *intake) refuseCommand(c *wire.Control, hash string, err error) ([]byte, error) {
+func (a *intake) refuseCommand(principal string, c *wire.Control, hash string, err error) ([]byte, error) {
 	answer := wire.Marshal(wire.Answer{V: wire.Version, ID: c.ID, Error: transfer.AsError(err)})
-	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(c.ID, hash, answer) })
+	return answer, a.ledger.Update(func(t *ledger.Tx) error { return t.PutCommand(principal, c.ID, hash, answer) })
 }
 
 // read is the command that a document asks a duty for; nil where it asks for none.

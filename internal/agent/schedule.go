@@ -27,6 +27,7 @@ type scheduler struct {
 
 	mu      sync.Mutex
 	entries map[transfer.ID]*entry
+	of      map[string]int // entries of each principal
 	running int
 	peers   peers
 	wg      sync.WaitGroup
@@ -34,6 +35,7 @@ type scheduler struct {
 
 type entry struct {
 	o         *sender.Outgoing
+	principal string
 	to        transfer.AgentName
 	priority  int
 	notBefore time.Time
@@ -45,24 +47,38 @@ type entry struct {
 
 // newScheduler makes one of transfers that are sent as sends says.
 func newScheduler(c *core, own *owner, sends *sender.Config) *scheduler {
-	return &scheduler{core: c, own: own, sends: sends, wakeup: own.begin, entries: map[transfer.ID]*entry{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
+	return &scheduler{core: c, own: own, sends: sends, wakeup: own.begin, entries: map[transfer.ID]*entry{}, of: map[string]int{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
 }
 
 // add takes a transfer into the queue.
 func (s *scheduler) add(o *sender.Outgoing) {
 	rec := o.Record()
 	s.mu.Lock()
-	s.entries[o.ID] = &entry{o: o, to: rec.Request.Destination, priority: rec.Request.Priority, suspect: rec.Crashes > 0, stored: rec.Request.Stored()}
+	s.drop(o.ID)
+	s.of[rec.Principal]++
+	s.entries[o.ID] = &entry{o: o, principal: rec.Principal, to: rec.Request.Destination, priority: rec.Request.Priority, suspect: rec.Crashes > 0, stored: rec.Request.Stored()}
 	s.mu.Unlock()
 	s.watch(rec.Request.Destination)
 	poke(s.wakeup)
+}
+
+// drop takes a transfer out of the queue. s.mu is held.
+func (s *scheduler) drop(id transfer.ID) {
+	e := s.entries[id]
+	if e == nil {
+		return
+	}
+	delete(s.entries, id)
+	if s.of[e.principal]--; s.of[e.principal] == 0 {
+		delete(s.of, e.principal)
+	}
 }
 
 // replace puts a transfer that was parked back into the queue.
 func (s *scheduler) replace(old *sender.Outgoing, rec *ledger.Source) {
 	old.Dispose()
 	s.mu.Lock()
-	delete(s.entries, old.ID)
+	s.drop(old.ID)
 	s.mu.Unlock()
 	o := sender.New(*s.sends, rec)
 	s.add(o)
@@ -79,10 +95,11 @@ func (s *scheduler) find(id transfer.ID) *sender.Outgoing {
 	return nil
 }
 
-func (s *scheduler) count() int {
+// counted is how many transfers of a principal are not over, and how many of all.
+func (s *scheduler) counted(principal string) (own, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.entries)
+	return s.of[principal], len(s.entries)
 }
 
 // counts are for the heartbeat.
@@ -142,7 +159,7 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 	s.running--
 	e.notBefore = time.Time{}
 	if done {
-		delete(s.entries, o.ID)
+		s.drop(o.ID)
 	}
 	s.mu.Unlock()
 	poke(s.wakeup)
@@ -222,7 +239,7 @@ func (s *scheduler) drive(e *entry, ending bool) {
 	state := e.o.State()
 	switch {
 	case v.Final || state.Final():
-		delete(s.entries, e.o.ID)
+		s.drop(e.o.ID)
 	case e.again || state == transfer.Settling && v.Reason == nil:
 		e.notBefore = time.Time{}
 	default:
@@ -366,7 +383,7 @@ func (s *scheduler) changed(o *sender.Outgoing) {
 	e := s.entries[o.ID]
 	idle := e != nil && !e.running
 	if idle && o.State().Final() {
-		delete(s.entries, o.ID)
+		s.drop(o.ID)
 	}
 	s.mu.Unlock()
 	if !idle {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -422,14 +421,14 @@ func TestWordsThatComeAgain(t *testing.T) {
 }
 
 // The ledger keeps a digest of a command, and not its text: its author chooses the length of the text, and may be a member without
-// rights. A ledger of an older version has the text.
+// rights.
 func TestTheTextOfACommandIsNotKept(t *testing.T) {
 	s := newCourier(t)
 	long := func(l letter) letter { // with a field that no agent knows
 		l.data = bytes.Replace(l.data, []byte(`"body":{`), fmt.Appendf(nil, `"body":{"x":%q,`, bytes.Repeat([]byte("x"), 100_000)), 1)
 		return l
 	}
-	cancel, older := long(s.cancel(transfer.NewID(time.Now()))), long(s.cancel(transfer.NewID(time.Now())))
+	cancel := long(s.cancel(transfer.NewID(time.Now())))
 	for range 2 {
 		if k := s.deliver(s.sign(cancel, time.Now()), ""); k != transfer.KindNone {
 			t.Errorf("a long cancel is answered with %s", k)
@@ -437,22 +436,64 @@ func TestTheTextOfACommandIsNotKept(t *testing.T) {
 	}
 	s.agent.Stop()
 
-	read, err := wire.DecodeControl(older.data)
-	s.must(err)
-	read.Reply = ""
 	l, err := ledger.Open(s.dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
 	s.must(err)
-	s.must(l.Update(func(tx *ledger.Tx) error {
-		kept, _, err := tx.Command(cancel.id)
+	defer l.Close()
+	s.must(l.View(func(tx *ledger.Tx) error {
+		kept, _, err := tx.Command(s.user.Self(), cancel.id)
 		if err == nil && (kept == "" || len(kept) > 100) {
 			t.Errorf("%d bytes of a command are kept", len(kept))
 		}
-		answer := wire.Marshal(wire.Answer{V: wire.Version, ID: older.id, Error: transfer.AsError(transfer.Errorf(transfer.KindEnding, "it was over"))})
-		return errors.Join(err, tx.PutCommand(older.id, string(wire.Marshal(read)), answer))
+		return err
 	}))
-	s.must(l.Close())
-	t.Cleanup(s.run())
-	if k := s.deliver(s.sign(older, time.Now()), ""); k != transfer.KindEnding {
-		t.Errorf("a command that an older version has answered is answered with %s", k)
+}
+
+// Of a withdrawal nothing is kept but the tombstone: done again it has no other effect. A command from another time is
+// refused, a withdrawal, too, and nothing is kept of it.
+func TestWhatIsKeptOfCommands(t *testing.T) {
+	s := newCourier(t)
+	at := func(kind wire.Kind, of transfer.ID, when time.Time) letter {
+		c := wire.Control{V: wire.Version, ID: transfer.NewID(when), Kind: kind, Body: wire.Marshal(wire.OfTransfer{Transfer: of}), Reply: s.inbox}
+		return letter{wire.ControlSubject("ALPHA", s.user.Self()), c.ID, wire.Marshal(c)}
 	}
+	now := time.Now()
+	withdrawn, kept := transfer.NewID(now), s.cancel(transfer.NewID(now))
+	gone := []letter{at(wire.ControlWithdraw, withdrawn, now)}
+	for range 2 {
+		for _, l := range []letter{gone[0], kept} {
+			if k := s.deliver(s.sign(l, now), ""); k != transfer.KindNone {
+				t.Errorf("%s is answered with %s", l.data, k)
+			}
+		}
+	}
+	other := transfer.NewID(now)
+	for _, kind := range []wire.Kind{wire.ControlWithdraw, wire.ControlCancel} {
+		for _, when := range []time.Time{time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), now.Add(2 * time.Hour), now.Add(-60 * 24 * time.Hour)} {
+			l := at(kind, other, when)
+			gone = append(gone, l)
+			if k := s.deliver(s.sign(l, now), ""); k != transfer.KindClock {
+				t.Errorf("a %s of %s is answered with %s", kind, when, k)
+			}
+		}
+	}
+	s.agent.Stop()
+	l, err := ledger.Open(s.dir, ledger.Options{Log: slog.New(slog.DiscardHandler)})
+	s.must(err)
+	defer l.Close()
+	s.must(l.View(func(tx *ledger.Tx) error {
+		for _, l := range append(gone, kept) {
+			hash, _, err := tx.Command(s.user.Self(), l.id)
+			s.must(err)
+			if (hash != "") != (l.id == kept.id) {
+				t.Errorf("of %s %q is kept", l.data, hash)
+			}
+		}
+		tomb, err := tx.Entombed(withdrawn, s.user.Self())
+		s.must(err)
+		none, err := tx.Entombed(other, s.user.Self())
+		if tomb.As != transfer.Withdrawn || none.As != "" {
+			t.Errorf("the tombstones are %+v and %+v", tomb, none)
+		}
+		return err
+	}))
 }

@@ -39,11 +39,14 @@ func Room[T Owned](d *Desk, what, principal string, limit int, all iter.Seq2[T, 
 	return CheckShare(d, what, principal, own+1, others, limit)
 }
 
+// Share is the share of a principal of an agent's limit: half of what the other principals leave, rounded up.
+func Share(others, limit int) int { return (limit - others + 1) / 2 }
+
 // CheckShare returns an error of KindTooLarge where a principal would have own things of a kind, and that is more than its
-// share of the agent's limit: half of those that the other principals leave, rounded up. No principal alone can take all of
+// Share of the agent's limit. No principal alone can take all of
 // them, and all together have no more than the limit.
 func CheckShare(d *Desk, what, principal string, own, others, limit int) error {
-	share := (limit - others + 1) / 2
+	share := Share(others, limit)
 	if own <= share {
 		return nil
 	}

@@ -304,13 +304,14 @@ func (d *Desk) maySeeRules(who identity.Name) error {
 }
 
 // test decides questions as agents do. A member that may not see the rules asks about itself, and whether an agent
-// is a peer.
+// is a peer. The answer about a user would say whether there is one.
 func (d *Desk) test(who identity.Name, all []Question) (answers []Decision, err error) {
 	if len(all) > maxQuestions {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "%d questions; the limit is %d", len(all), maxQuestions)
 	}
 	for _, q := range all {
-		if q.Principal == who.Token() || q.Right == transfer.AuthPeer {
+		about, err := identity.OfToken(d.Authority.Network(), q.Principal)
+		if q.Principal == who.Token() || q.Right == transfer.AuthPeer && err == nil && about.Role == identity.Agent {
 			continue
 		}
 		if err := d.maySeeRules(who); err != nil {

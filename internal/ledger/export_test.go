@@ -16,12 +16,16 @@ const MaxWaitingParts = maxWaitingParts
 // WaitingParts is how many bytes of parts wait for their head: all, as they are counted,
 // or those of an ID.
 func (l *Ledger) WaitingParts(of ...transfer.ID) (n int64) {
-	if len(of) == 0 {
-		return l.parts.Load()
-	}
-	l.View(func(t *Tx) error {
-		return each(t.tx.Bucket(bParts), of[0][:], func(_, v []byte) error {
-			n += int64(len(v))
+	l.Update(func(t *Tx) error {
+		n = 0
+		if len(of) == 0 {
+			n = t.l.used[roomParts].all
+			return nil
+		}
+		return each(t.tx.Bucket(bParts), nil, func(k, v []byte) error {
+			if transfer.ID(k[principalSize:principalSize+len(of[0])]) == of[0] {
+				n += sizeOf(k, v)
+			}
 			return nil
 		})
 	})

@@ -20,10 +20,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// formatVersion is that of what is in the store. Version 3 has groups of items
-// beside those that have records of their own; version 2 is read, and is version
-// 3 from then on.
-const formatVersion = 3
+// formatVersion is that of what is in the store. No other version is read.
+const formatVersion = 4
 
 var (
 	bMeta     = []byte("meta")
@@ -42,8 +40,9 @@ var (
 	bTargets  = []byte("targets")  // of incoming transfers
 	bMarks    = []byte("marks")    // of the files of incoming transfers
 	bDrawers  = []byte("drawers")  // of the agent's duties
+	bFloors   = []byte("floors")   // of principals
 
-	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets, bMarks, bDrawers}
+	buckets = [][]byte{bMeta, bSource, bIncoming, bItems, bGroups, bDirs, bDeletes, bCommands, bTombs, bOutbox, bParts, bAsked, bResolved, bTargets, bMarks, bDrawers, bFloors}
 )
 
 // Options of Open.
@@ -81,10 +80,9 @@ type Ledger struct {
 	generation  uint64
 	unclean     bool
 	outbox      atomic.Int64
-	tombs       atomic.Int64
-	parts       atomic.Int64 // bytes of those that wait
 	reserve     reserve
-	doubt       bool // about whether the last transaction is durable; the writer's
+	used        [rooms]use // the writer's, like doubt
+	doubt       bool       // about whether the last transaction is durable
 	tenure
 }
 
@@ -208,21 +206,15 @@ func (l *Ledger) begin() error {
 				putU64(m, "incarnation", binary.BigEndian.Uint64(inc[:])|1), putU64(m, "clean", 1)); err != nil {
 				return err
 			}
-		} else if v != formatVersion && v != formatVersion-1 {
-			return transfer.Errorf(transfer.KindVersion, "the ledger has format %d; this version of Ferry reads %d and %d", v, formatVersion-1, formatVersion)
-		} else if err := putU64(m, "version", formatVersion); err != nil {
-			return err
+		} else if v != formatVersion {
+			return transfer.Errorf(transfer.KindVersion, "the ledger has format %d; this version of Ferry reads %d", v, formatVersion).
+				WithHint("run the version of Ferry that has written it; or " + damagedHint)
 		}
 		l.incarnation = getU64(m, "incarnation")
 		l.generation = getU64(m, "generation") + 1
 		l.unclean = getU64(m, "clean") == 0
 		l.outbox.Store(int64(tx.Bucket(bOutbox).Count()))
-		l.tombs.Store(int64(tx.Bucket(bTombs).Count()))
-		l.parts.Store(0)
-		if err := each(tx.Bucket(bParts), nil, func(_, v []byte) error {
-			l.parts.Add(int64(len(v)))
-			return nil
-		}); err != nil {
+		if err := countRooms(l, tx); err != nil {
 			return err
 		}
 		return errors.Join(putU64(m, "generation", l.generation), putU64(m, "clean", 0))
@@ -429,7 +421,10 @@ func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
 }
 
 // A change is by how much a transaction has changed what is counted.
-type change struct{ outbox, tombs, parts int64 }
+type change struct {
+	outbox int64
+	used   [rooms]use
+}
 
 // attempt runs fn in a transaction. It may fail and take effect all the same:
 // the sync behind it failed, so that this process sees it and a crash may undo
@@ -450,8 +445,9 @@ func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
 	l.doubt = err != nil && content && l.lastID() >= id
 	if err == nil || l.doubt {
 		l.outbox.Add(made.outbox)
-		l.tombs.Add(made.tombs)
-		l.parts.Add(made.parts)
+		for r := range l.used {
+			l.used[r].join(&made.used[r])
+		}
 	}
 	return err, refused
 }

@@ -14,7 +14,7 @@ import (
 // order. Parts wait for their head in a bucket of their own, each submitter's apart from
 // those of others, and move to the accepted ones with it.
 const (
-	maxWaitingParts = 64 << 20            // bytes of the parts that wait; the oldest IDs give way
+	maxWaitingParts = 64 << 20            // bytes of the parts that wait; the oldest IDs of the principal with most of them give way
 	waitingParts    = 14 * 24 * time.Hour // of the agent's running time, then they go: as long as a head may lie in its queue
 )
 
@@ -33,36 +33,15 @@ type waiting struct {
 }
 
 // partsOf is the prefix of the keys of what a principal has submitted under an ID.
-func partsOf(id transfer.ID, principal string) []byte {
-	sum := sha256.Sum256([]byte(principal))
-	return append(id[:], sum[:8]...)
-}
+func partsOf(id transfer.ID, principal string) []byte { return append(keyOf(principal), id[:]...) }
 
 // PutPart keeps a part of a request until its head comes. Repeating it is no error.
 func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) error {
-	b := r.t.tx.Bucket(bParts)
-	key := binary.BigEndian.AppendUint64(partsOf(id, principal), uint64(p.From))
 	data, err := json.Marshal(waiting{recordVersion, r.t.Running(), p})
 	if err != nil {
 		return err
 	}
-	if err := dropParts(r.t, [][]byte{key}); err != nil {
-		return err
-	}
-
-	for r.t.l.parts.Load()+r.t.made.parts+int64(len(data)) > maxWaitingParts {
-		c := b.Cursor()
-		k, _ := c.Seek(nil)
-		if k == nil {
-			break
-		}
-		if err := dropParts(r.t, [][]byte{k}); err != nil {
-			return err
-		}
-	}
-
-	r.t.made.parts += int64(len(data))
-	return b.Put(key, data)
+	return putShared(r.t, roomParts, binary.BigEndian.AppendUint64(partsOf(id, principal), uint64(p.From)), data, nil)
 }
 
 // Parts are the parts of a head that a principal has submitted, in order. Where one of
@@ -101,20 +80,15 @@ func (r Requests) Parts(q *transfer.Request, principal string) (parts []transfer
 var errOtherParts = transfer.Errorf(transfer.KindMalformed, "the parts of the request are others than its head says").
 	WithHint("submit it under a new ID")
 
-// Claim makes the parts of a request those of an accepted one.
-func (r Requests) Claim(id transfer.ID, parts []transfer.Part) error {
+// Claim makes the parts of a request of a principal those of an accepted one.
+func (r Requests) Claim(id transfer.ID, principal string, parts []transfer.Part) error {
 	for _, p := range parts {
 		if err := putJSON(r.t.tx.Bucket(bAsked), itemKey(id, uint64(p.From)), p); err != nil {
 			return err
 		}
 	}
-	return r.dropWaiting(id)
-}
-
-// dropWaiting drops the parts that wait under an ID, whoever has submitted them.
-func (r Requests) dropWaiting(id transfer.ID) error {
 	var keys [][]byte
-	if err := each(r.t.tx.Bucket(bParts), id[:], func(k, _ []byte) error {
+	if err := each(r.t.tx.Bucket(bParts), partsOf(id, principal), func(k, _ []byte) error {
 		keys = append(keys, append([]byte(nil), k...))
 		return nil
 	}); err != nil {
@@ -136,10 +110,8 @@ func oldParts(t *Tx) (old [][]byte, err error) {
 }
 
 func dropParts(t *Tx, keys [][]byte) error {
-	b := t.tx.Bucket(bParts)
 	for _, k := range keys {
-		t.made.parts -= int64(len(b.Get(k)))
-		if err := b.Delete(k); err != nil {
+		if err := dropShared(t, roomParts, k); err != nil {
 			return err
 		}
 	}

@@ -62,9 +62,12 @@ func TestPartsOfARequest(t *testing.T) {
 	if _, err := partsOf(l, q, "mallory"); transfer.KindOf(err) != transfer.KindMalformed {
 		t.Errorf("the parts of somebody else: %v", err)
 	}
-	must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().Claim(q.ID, parts) }))
-	if l.WaitingParts() != 0 {
-		t.Errorf("%d bytes wait", l.WaitingParts())
+	must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().Claim(q.ID, "ann", parts) }))
+	if _, err := partsOf(l, q, "ann"); transfer.KindOf(err) != transfer.KindNotFound {
+		t.Errorf("the parts still wait: %v", err)
+	}
+	if _, err := partsOf(l, q, "mallory"); transfer.KindOf(err) != transfer.KindMalformed {
+		t.Errorf("the parts of somebody else have gone, too: %v", err)
 	}
 	must(t, l.View(func(tx *ledger.Tx) error {
 		p, err := tx.Requests().Asked(q.ID, 2)

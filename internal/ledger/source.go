@@ -179,21 +179,9 @@ func (l *Ledger) Deletes(id transfer.ID, limit int) (items []uint64, out []Delet
 	return items, out, err
 }
 
-// Floor is the greatest ID that the ledger has forgotten: an unknown ID at or
-// below it may be an old one.
-func (t *Tx) Floor() transfer.ID {
-	var id transfer.ID
-	copy(id[:], t.tx.Bucket(bMeta).Get([]byte("floor")))
-	return id
-}
-
-// raiseFloor lifts the floor over an ID, unless it is higher already.
-func (t *Tx) raiseFloor(id transfer.ID) error {
-	if floor := t.Floor(); string(id[:]) <= string(floor[:]) {
-		return nil
-	}
-	return t.tx.Bucket(bMeta).Put([]byte("floor"), id[:])
-}
+// Floor is the greatest ID of a principal's transfers that the ledger has forgotten: an unknown ID at or
+// below it may be an old one. Without a principal it is the floor of all.
+func (t *Tx) Floor(principal string) transfer.ID { return floorOf(t, transferFloors, principal) }
 
 // Running is for how long agents have run on this ledger, over all runs.
 func (t *Tx) Running() time.Duration {
@@ -229,7 +217,7 @@ func (l *Ledger) Forget(keep time.Duration) error {
 // oldRecords are the keys of what can be forgotten.
 type oldRecords struct {
 	sources, incomings []transfer.ID
-	commands           []transfer.ID
+	commands           [][]byte
 	parts              [][]byte
 }
 
@@ -276,7 +264,7 @@ func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error
 // drop forgets records and raises the floor over the sources among them.
 func (t *Tx) drop(o oldRecords) error {
 	for _, id := range o.sources {
-		if err := errors.Join(t.raiseFloor(id), t.tx.Bucket(bSource).Delete(id[:])); err != nil {
+		if err := errors.Join(transferFloors.raise(t, id), t.tx.Bucket(bSource).Delete(id[:])); err != nil {
 			return err
 		}
 	}

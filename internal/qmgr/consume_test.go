@@ -465,3 +465,33 @@ func TestForgetAnAgent(t *testing.T) {
 		t.Errorf("the holder is still %q: %v", data, err)
 	}
 }
+
+// Messages that were refused, and come again later, hold up no message behind them, however many they are.
+func TestRefusedMessagesHoldUpNobody(t *testing.T) {
+	noLeaks(t)
+	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})
+	const most = 1100 // the server's own limit is 1,000
+	for range most {
+		enqueue(t, c, "ferry.command.A.eve", "eve's")
+	}
+	enqueue(t, c, "ferry.command.A.bob", "bob's")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended, came := make(chan error, 1), make(chan string, 1)
+	go func() {
+		ended <- c.Consume(ctx, commands, func(d Delivery) {
+			if string(d.Data) == "eve's" {
+				d.Nak(time.Hour)
+				return
+			}
+			d.Ack()
+			came <- string(d.Data)
+		})
+	}()
+	if m := receive(t, "the message of bob", came); m != "bob's" {
+		t.Errorf("%q came", m)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -107,6 +107,7 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 		AckPolicy:          jetstream.AckExplicitPolicy,
 		AckWait:            l.ackWait,
 		MaxDeliver:         -1,
+		MaxAckPending:      -1, // with the server's own limit 1,000 refused messages of one member would hold up all others
 		MaxRequestMaxBytes: maxPull,
 		InactiveThreshold:  cmp.Or(q.Idle, durableIdle),
 	}

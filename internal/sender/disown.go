@@ -29,7 +29,7 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 			return err
 		}
 		if rec == nil {
-			tomb, err := t.Entombed(b.ID)
+			tomb, err := ledger.EntombedByAny(t, b.ID)
 			if err != nil {
 				return err
 			}
@@ -37,7 +37,7 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 				p = &transfer.Progress{ID: b.ID, State: tomb.As, Source: c.Agent, Code: tomb.As.Code()}
 				return nil
 			}
-			if floor := t.Floor(); string(b.ID[:]) <= string(floor[:]) {
+			if floor := t.Floor(b.Principal); string(b.ID[:]) <= string(floor[:]) {
 				return transfer.Errorf(transfer.KindNotFound, "%s has no transfer %s, or no longer", c.Agent, b.ID)
 			}
 			if rec, err = disowned(c, b); err == nil {

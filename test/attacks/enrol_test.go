@@ -268,6 +268,12 @@ func TestReadersOfTheRules(t *testing.T) {
 		if shown := err == nil; shown != x.shown || !shown && transfer.KindOf(err) != transfer.KindDenied {
 			t.Errorf("%s asks about another user: %v", who, err)
 		}
+		for _, other := range []string{"sue2", "no token"} { // which would say whether there is one
+			_, err = a.Test(r.ctx, []enrol.Question{own, {Principal: other, Right: transfer.AuthPeer, Agent: "BETA"}})
+			if shown := err == nil; shown != x.shown || !shown && transfer.KindOf(err) != transfer.KindDenied {
+				t.Errorf("%s asks whether %s is a peer: %v", who, other, err)
+			}
+		}
 		_, err = a.Test(r.ctx, slices.Repeat([]enrol.Question{own}, 17))
 		if transfer.KindOf(err) != transfer.KindTooLarge {
 			t.Errorf("%s asks 17 questions: %v", who, err)

@@ -266,7 +266,7 @@ func retention(t *testing.T, p *Place) {
 		must(t, l.Update(func(tx *ledger.Tx) error {
 			return errors.Join(tx.PutSource(source(tid, state)),
 				tx.PutIncoming(&ledger.Incoming{Request: transfer.Request{ID: tid}, State: in}),
-				tx.PutCommand(tid, "hash", []byte(`{"v":1}`)))
+				tx.PutCommand("ann", tid, "hash", []byte(`{"v":1}`)))
 		}))
 		return tid
 	}
@@ -279,9 +279,9 @@ func retention(t *testing.T, p *Place) {
 			must(t, err)
 			in, err := tx.Incoming(tid)
 			must(t, err)
-			hash, answer, err := tx.Command(tid)
+			hash, answer, err := tx.Command("ann", tid)
 			must(t, err)
-			yes, floor = [3]bool{s != nil, in != nil, hash == "hash" && string(answer) == `{"v":1}`}, tx.Floor()
+			yes, floor = [3]bool{s != nil, in != nil, hash == "hash" && string(answer) == `{"v":1}`}, tx.Floor("")
 			return nil
 		}))
 		return yes, floor
@@ -324,10 +324,17 @@ func retention(t *testing.T, p *Place) {
 	}
 }
 
+// tombstonesAreBounded: the oldest of the principal with most of them give way, and its floor rises.
 func tombstonesAreBounded(t *testing.T, p *Place) {
 	l := p.open(t)
 	const more = 333 // added in transactions that do not end where the limit is
 	total := ledger.MaxTombstones + more
+	for n := range 5 {
+		must(t, l.Update(func(tx *ledger.Tx) error {
+			return errors.Join(tx.Entomb(id(n), transfer.Cancelled, "bob"), tx.Entomb(id(n), transfer.Cancelled, ""), tx.EntombOf(id(n), "ALPHA"))
+		}))
+	}
+	const others = 15
 	for n := 0; n < total; n += 700 {
 		if n == 2100 {
 			must(t, l.Close())
@@ -335,7 +342,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}
 		must(t, l.Update(func(tx *ledger.Tx) error {
 			for k := n; k < min(n+700, total); k++ {
-				if err := errors.Join(tx.Entomb(id(k), transfer.Withdrawn, "ann"), tx.Entomb(id(k), transfer.Cancelled, "")); err != nil {
+				if err := errors.Join(tx.Entomb(id(k), transfer.Withdrawn, "ann"), tx.Entomb(id(k), transfer.Cancelled, "ann")); err != nil {
 					return err
 				}
 			}
@@ -343,7 +350,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		}))
 		// What is refused is not counted.
 		no := errors.New("no")
-		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20), transfer.Cancelled, ""), no) }); !errors.Is(err, no) {
+		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20), transfer.Cancelled, "ann"), no) }); !errors.Is(err, no) {
 			t.Error(err)
 		}
 	}
@@ -351,29 +358,59 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 	kept := 0
 	must(t, l.View(func(tx *ledger.Tx) error {
 		for k := range total {
-			s, err := tx.Entombed(id(k))
+			s, err := tx.Entombed(id(k), "ann")
 			must(t, err)
 			if s.As == transfer.Withdrawn {
 				kept++
-			} else if k >= more {
+			} else if k >= more+others {
 				t.Errorf("tombstone %d is gone, an older one should be", k)
 			}
+			any, err := ledger.EntombedByAny(tx, id(k))
+			must(t, err)
+			if (any.As != "") != (k < 5 || k >= more+others) {
+				t.Errorf("tombstone %d of any principal is %+v", k, any)
+			}
 		}
-		if floor := tx.Floor(); floor != id(more-1) {
-			t.Errorf("the floor is %v: not the last that is forgotten, %v", floor, id(more-1))
+		for n := range 5 {
+			s, err := tx.Entombed(id(n), "bob")
+			must(t, err)
+			all, err := tx.Entombed(id(n), "")
+			must(t, err)
+			if s.As != transfer.Cancelled || all.As != transfer.Cancelled || !tx.EntombedOf(id(n), "ALPHA") {
+				t.Errorf("a tombstone of others gave way to those of ann: %+v, %+v", s, all)
+			}
+		}
+		if tx.Floor("ann") != id(more+others-1) || !tx.Floor("bob").IsZero() || !tx.Floor("").IsZero() {
+			t.Errorf("the floors are %v of ann, %v of bob, %v of all", tx.Floor("ann"), tx.Floor("bob"), tx.Floor(""))
 		}
 		return nil
 	}))
+	if kept != ledger.MaxTombstones-others {
+		t.Errorf("%d tombstones, at most %d", kept, ledger.MaxTombstones-others)
+	}
 	must(t, l.Update(func(tx *ledger.Tx) error { return tx.EntombOf(id(1<<21), "ALPHA") }))
 	must(t, l.View(func(tx *ledger.Tx) error {
-		own, err := tx.Entombed(id(1 << 21))
+		own, err := tx.Entombed(id(1<<21), "ann")
 		must(t, err)
 		if of := id(1 << 21); !tx.EntombedOf(of, "ALPHA") || tx.EntombedOf(of, "BETA") || own.As != "" || tx.EntombedOf(id(total-1), "ALPHA") {
 			t.Error("a tombstone holds for others than the source whose it is")
 		}
 		return nil
 	}))
-	if kept != ledger.MaxTombstones {
-		t.Errorf("%d tombstones, at most %d", kept, ledger.MaxTombstones)
+
+	// Those that hold for anybody raise the floor of all.
+	for n := 0; n < ledger.MaxTombstones; n += 1000 {
+		must(t, l.Update(func(tx *ledger.Tx) (err error) {
+			for k := range 1000 {
+				err = errors.Join(err, tx.Entomb(id(n+k), transfer.Cancelled, ""))
+			}
+			return err
+		}))
 	}
+	must(t, l.View(func(tx *ledger.Tx) error {
+		if floor := tx.Floor(""); floor.IsZero() || tx.Floor("bob") != floor {
+			t.Errorf("the floor of all is %v, that of bob %v", floor, tx.Floor("bob"))
+		}
+		return nil
+	}))
 }

@@ -48,6 +48,7 @@ func Run(t *testing.T, place func(*testing.T) *Place) {
 		{"the outbox is numbered", outbox},
 		{"what is over is forgotten in time", retention},
 		{"commands are forgotten in time", commandRetention},
+		{"commands are bounded", commandsAreBounded},
 		{"tombstones are bounded", tombstonesAreBounded},
 		{"a journal comes back as it was", journalRoundTrip},
 		{"a journal offers what is synced", journalOffersOnlyWhatIsSynced},

@@ -66,7 +66,7 @@ func note(w records, format string, args ...any) error {
 
 func accept(id transfer.ID) func(records) error {
 	return func(w records) error {
-		floor := w.Floor()
+		floor := w.Floor("")
 		if old, err := w.Source(id); err != nil || old != nil || bytes.Compare(id[:], floor[:]) <= 0 {
 			return err // known, or perhaps forgotten
 		}
@@ -225,10 +225,10 @@ func between(r *rand.Rand) (life []step) {
 	broken := errors.New("refused in other words")
 	for n := range 12 {
 		life = append(life, step{name: "command", tx: func(w records) error {
-			if hash, _, err := w.Command(id(n)); err != nil || hash != "" {
+			if hash, _, err := w.Command("ann", id(n)); err != nil || hash != "" {
 				return err
 			}
-			return w.PutCommand(id(n), fmt.Sprint("hash", n), fmt.Appendf(nil, `{"n":%d}`, n))
+			return w.PutCommand("ann", id(n), fmt.Sprint("hash", n), fmt.Appendf(nil, `{"n":%d}`, n))
 		}})
 		switch r.IntN(9) {
 		case 0:

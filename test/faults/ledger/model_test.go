@@ -33,11 +33,11 @@ type records interface {
 	PutDir(transfer.ID, transfer.Path, bool) error
 	PutDelete(transfer.ID, uint64, ledger.Delete) error
 	DropDelete(transfer.ID, uint64) error
-	Command(transfer.ID) (hash string, answer []byte, err error)
-	PutCommand(id transfer.ID, hash string, answer []byte) error
+	Command(string, transfer.ID) (hash string, answer []byte, err error)
+	PutCommand(by string, id transfer.ID, hash string, answer []byte) error
 	Entomb(transfer.ID, transfer.State, string) error
 	Audit(func(n uint64) []byte) error
-	Floor() transfer.ID
+	Floor(string) transfer.ID
 }
 
 var _ records = (*ledger.Tx)(nil)
@@ -177,7 +177,7 @@ type answer struct {
 	Answer string
 }
 
-func (m *model) Command(id transfer.ID) (string, []byte, error) {
+func (m *model) Command(_ string, id transfer.ID) (string, []byte, error) {
 	a, err := read[answer](m, key("command", id))
 	if a == nil {
 		return "", nil, err
@@ -185,7 +185,7 @@ func (m *model) Command(id transfer.ID) (string, []byte, error) {
 	return a.Hash, []byte(a.Answer), err
 }
 
-func (m *model) PutCommand(id transfer.ID, hash string, b []byte) error {
+func (m *model) PutCommand(_ string, id transfer.ID, hash string, b []byte) error {
 	return m.put(key("command", id), answer{m.running, hash, string(b)})
 }
 
@@ -199,7 +199,7 @@ func (m *model) Audit(build func(uint64) []byte) error {
 	return nil
 }
 
-func (m *model) Floor() transfer.ID { return m.floor }
+func (m *model) Floor(string) transfer.ID { return m.floor }
 
 func (m *model) receipted(n uint64) {
 	maps.DeleteFunc(m.outbox, func(k uint64, _ string) bool { return k <= n })
@@ -256,7 +256,7 @@ func (m *model) String() string {
 func observed(l *ledger.Ledger, ids []transfer.ID) (*model, error) {
 	m := newModel()
 	err := l.View(func(tx *ledger.Tx) error {
-		m.running, m.floor, m.done = tx.Running(), tx.Floor(), tx.CommandFloor()
+		m.running, m.floor, m.done = tx.Running(), tx.Floor(""), tx.CommandFloor("")
 		if err := tx.Sources(func(s *ledger.Source) error { return m.put(key("source", s.Request.ID), s) }); err != nil {
 			return err
 		}
@@ -307,11 +307,11 @@ func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 	for _, d := range dirs {
 		m.PutDir(id, d, ledger.MissingIn(tx, id, d) != 0)
 	}
-	hash, b, err := tx.Command(id)
+	hash, b, err := tx.Command("ann", id)
 	if hash != "" {
 		m.put(key("command", id), answer{Hash: hash, Answer: string(b)})
 	}
-	tomb, terr := tx.Entombed(id)
+	tomb, terr := tx.Entombed(id, "ann")
 	if tomb.As != "" {
 		m.Entomb(id, tomb.As, tomb.By)
 	}

@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"sync"
+	"time"
+
+	"ferry/internal/duty"
+	"ferry/internal/transfer"
+)
+
+// queueRoom returns an error of KindBusy where there is no room for one more transfer of a principal: it has half of the
+// queue that the other principals leave, rounded up, and all together have no more than the queue. more is
+// how many transfers the queue may have beyond its limit; below zero: that are left free.
+func (s *scheduler) queueRoom(principal string, more int) error {
+	most := s.cfg.MaxQueued + more
+	own, all := s.counted(principal)
+	if all >= most {
+		return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued, its limit", s.cfg.Name, most).
+			WithHint("wait until a transfer there ends")
+	}
+	if share := duty.Share(all-own, most); own >= share {
+		return transfer.Errorf(transfer.KindBusy, "%s already has %d transfers queued at %s; its share is %d, half of those that other users leave of %d",
+			principal, own, s.cfg.Name, share, most).WithHint("cancel one of them, or wait until one ends")
+	}
+	return nil
+}
+
+// paceEach is how far apart requests of one speaker come again that could not be taken.
+const paceEach = 20 * time.Millisecond
+
+// A pacer says when requests that could not be taken come again. A speaker may have thousands of them in the queue:
+// at one pace for all, their turns would leave no time for requests of others.
+type pacer struct {
+	mu   sync.Mutex
+	next map[string]time.Time // by speaker
+}
+
+// delay is how long a request of a speaker stays away: again, or longer where many of the same speaker do.
+func (p *pacer) delay(speaker string, now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.next == nil {
+		p.next = map[string]time.Time{}
+	}
+	soon := now.Add(again)
+	if len(p.next) >= maxPaced {
+		for who, at := range p.next {
+			if at.Before(soon) {
+				delete(p.next, who)
+			}
+		}
+	}
+	at := p.next[speaker].Add(paceEach)
+	if at.Before(soon) || at.Sub(now) > maxPace { // the clock was set back
+		at = soon
+	}
+	p.next[speaker] = at
+	return at.Sub(now)
+}
+
+const (
+	maxPaced = 1000 // speakers that are remembered, but for those whose turns have begun to wait
+	maxPace  = 10 * time.Minute
+)

@@ -1,0 +1,244 @@
+package ledger
+
+import (
+	"crypto/sha256"
+
+	"ferry/internal/transfer"
+)
+
+// A room is a bucket that holders share: principals, and source agents. A key begins with its holder. In a full room the oldest
+// record of the largest holder gives way.
+type room struct {
+	bucket []byte
+	holder int // how many bytes of a key name the holder
+	limit  int64
+	cost   func(k, v []byte) int64
+}
+
+const (
+	roomTombs = iota
+	roomParts
+	roomCommands
+	rooms
+)
+
+var allRooms = [rooms]room{
+	roomTombs:    {bTombs, 1 + principalSize, MaxTombstones, func(_, _ []byte) int64 { return 1 }},
+	roomParts:    {bParts, principalSize, maxWaitingParts, sizeOf},
+	roomCommands: {bCommands, principalSize, MaxCommands, sizeOf},
+}
+
+func sizeOf(k, v []byte) int64 { return int64(len(k) + len(v)) }
+
+const principalSize = 8
+
+// keyOf is the part of a key that names a principal.
+func keyOf(principal string) []byte {
+	sum := sha256.Sum256([]byte(principal))
+	return sum[:principalSize]
+}
+
+// A use is how much of a room its holders have, or by how much a transaction has changed that. Its holders have something.
+type use struct {
+	all int64
+	of  map[string]int64
+}
+
+func (u *use) add(holder string, n int64) {
+	if u.of == nil {
+		u.of = map[string]int64{}
+	}
+	u.all += n
+	if u.of[holder] += n; u.of[holder] == 0 {
+		delete(u.of, holder)
+	}
+}
+
+func (u *use) join(made *use) {
+	for h, n := range made.of {
+		u.add(h, n)
+	}
+}
+
+// countRooms reads how much the holders have.
+func countRooms(l *Ledger, tx StoreTx) error {
+	for r := range allRooms {
+		l.used[r] = use{}
+		if err := each(tx.Bucket(allRooms[r].bucket), nil, func(k, v []byte) error {
+			l.used[r].add(string(k[:allRooms[r].holder]), allRooms[r].cost(k, v))
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putShared puts a record into a room. gone is called for each record that gives way to it, before that is deleted.
+func putShared(t *Tx, r int, k, v []byte, gone func(k, v []byte) error) error {
+	if err := dropShared(t, r, k); err != nil {
+		return err
+	}
+	holder, cost := string(k[:allRooms[r].holder]), allRooms[r].cost(k, v)
+	for t.l.used[r].all+t.made.used[r].all+cost > allRooms[r].limit {
+		most, next := largest(t, r, holder, cost)
+		if most == "" {
+			break
+		}
+		if err := giveWay(t, r, most, gone, func(has int64) bool {
+			if most == holder {
+				has += cost
+			}
+			return has >= next && t.l.used[r].all+t.made.used[r].all+cost > allRooms[r].limit
+		}); err != nil {
+			return err
+		}
+	}
+	t.made.used[r].add(holder, cost)
+	return t.tx.Bucket(allRooms[r].bucket).Put(k, v)
+}
+
+// dropShared deletes a record of a room. That there is none is no error.
+func dropShared(t *Tx, r int, k []byte) error {
+	b := t.tx.Bucket(allRooms[r].bucket)
+	v := b.Get(k)
+	if v == nil {
+		return nil
+	}
+	t.made.used[r].add(string(k[:allRooms[r].holder]), -allRooms[r].cost(k, v))
+	return b.Delete(k)
+}
+
+// largest is the holder that has most of a room, with how much the next one has. holder is about to have more. Of equal holders
+// it is the first in the order of their keys.
+func largest(t *Tx, r int, holder string, more int64) (most string, next int64) {
+	had, made := t.l.used[r].of, t.made.used[r].of
+	top := int64(0)
+	look := func(h string, n int64) {
+		if n == 0 {
+			return // nothing of it can give way
+		}
+		if h == holder {
+			n += more
+		}
+		if n > top || n == top && h < most {
+			most, top, next = h, n, top
+		} else {
+			next = max(next, n)
+		}
+	}
+	for h, n := range had {
+		look(h, n+made[h])
+	}
+	for h, n := range made {
+		if had[h] == 0 {
+			look(h, n)
+		}
+	}
+	return most, next
+}
+
+// giveWay deletes the oldest records of a holder, one at least, while on is true for what the holder still has.
+func giveWay(t *Tx, r int, holder string, gone func(k, v []byte) error, on func(has int64) bool) error {
+	b := t.tx.Bucket(allRooms[r].bucket)
+	for {
+		k, v := b.Cursor().Seek([]byte(holder))
+		if k == nil || !hasPrefix(k, []byte(holder)) {
+			return transfer.Errorf(transfer.KindInternal, "ledger: the records of %s are fewer than were counted", allRooms[r].bucket)
+		}
+		if gone != nil {
+			if err := gone(k, v); err != nil {
+				return err
+			}
+		}
+		if err := dropShared(t, r, k); err != nil {
+			return err
+		}
+		if has := t.l.used[r].of[holder] + t.made.used[r].of[holder]; has == 0 || !on(has) {
+			return nil
+		}
+	}
+}
+
+// MaxFloors bounds the principals with a floor of their own. Where there would be more, the lowest of these floors becomes that of
+// all principals.
+const MaxFloors = 1000
+
+// floors are the greatest IDs of a kind that the ledger has forgotten.
+type floors struct {
+	all string // key in meta
+	own byte   // keys in floors begin with it
+}
+
+var (
+	transferFloors = floors{"floor", 't'}
+	commandFloors  = floors{"command_floor", 'c'}
+)
+
+// of is the greatest ID that was forgotten of all principals, or of the one with a key; nil: of all alone.
+func (f floors) of(t *Tx, principal []byte) (id transfer.ID) {
+	copy(id[:], t.tx.Bucket(bMeta).Get([]byte(f.all)))
+	if principal != nil {
+		if own := t.tx.Bucket(bFloors).Get(append([]byte{f.own}, principal...)); string(own) > string(id[:]) {
+			copy(id[:], own)
+		}
+	}
+	return id
+}
+
+// raise lifts the floor of all principals over an ID, unless it is higher already.
+func (f floors) raise(t *Tx, id transfer.ID) error {
+	if floor := f.of(t, nil); string(id[:]) <= string(floor[:]) {
+		return nil
+	}
+	return t.tx.Bucket(bMeta).Put([]byte(f.all), id[:])
+}
+
+// raiseOf lifts the floor of a principal over an ID, unless it is higher already.
+func (f floors) raiseOf(t *Tx, principal []byte, id transfer.ID) error {
+	if floor := f.of(t, principal); string(id[:]) <= string(floor[:]) {
+		return nil
+	}
+	b, key := t.tx.Bucket(bFloors), append([]byte{f.own}, principal...)
+	if b.Get(key) == nil {
+		if err := f.join(t); err != nil {
+			return err
+		}
+		if floor := f.of(t, nil); string(id[:]) <= string(floor[:]) {
+			return nil
+		}
+	}
+	return b.Put(key, id[:])
+}
+
+// join makes room for one more floor where there are MaxFloors: the lowest becomes the floor of all principals.
+func (f floors) join(t *Tx) error {
+	n, lowest, b := 0, transfer.ID{}, t.tx.Bucket(bFloors)
+	if err := each(b, []byte{f.own}, func(_, v []byte) error {
+		if n++; n == 1 || string(v) < string(lowest[:]) {
+			lowest = transfer.ID(v)
+		}
+		return nil
+	}); err != nil || n < MaxFloors {
+		return err
+	}
+	if err := f.raise(t, lowest); err != nil {
+		return err
+	}
+	var covered [][]byte
+	floor := f.of(t, nil)
+	if err := each(b, []byte{f.own}, func(k, v []byte) error {
+		if string(v) <= string(floor[:]) {
+			covered = append(covered, append([]byte(nil), k...))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, k := range covered {
+		if err := b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
