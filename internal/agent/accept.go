@@ -299,7 +299,7 @@ func (a *intake) accept(r *arrival) error {
 		denied = a.calls.Vet(q, r.Principal, false)
 	}
 	var itself error
-	full := a.sched.queueRoom(r.Principal, r.room) // whose files are not looked at
+	full := a.sched.queueRoom(r.Principal, r.room) // the agent then looks at no file
 	if denied == nil && full == nil {
 		r.rule = rule
 		itself = a.look(func() error { return a.sendAs(r.Principal, r.q.From()).CheckItself(q, all) })

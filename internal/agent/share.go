@@ -59,6 +59,6 @@ func (p *pacer) delay(speaker string, now time.Time) time.Duration {
 }
 
 const (
-	maxPaced = 1000 // speakers that are remembered, but for those whose turns have begun to wait
+	maxPaced = 1000 // speakers that are remembered; those with requests that wait come on top
 	maxPace  = 10 * time.Minute
 )

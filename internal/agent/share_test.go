@@ -38,7 +38,7 @@ func TestOneUserLeavesRoomInTheQueue(t *testing.T) {
 		}
 		return nil
 	}
-	self := s.stranger.Self() // to which answers go
+	self := s.stranger.Self() // the addressee of answers
 	var taken []transfer.Request
 	for n := range 8 {
 		q := request()

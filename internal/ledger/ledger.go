@@ -20,7 +20,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// formatVersion is that of what is in the store. No other version is read.
+// formatVersion is the version of the store's records. No other version is read.
 const formatVersion = 4
 
 var (

@@ -138,7 +138,7 @@ func largest(t *Tx, r int, holder string, more int64) (most string, next int64) 
 	return most, next
 }
 
-// giveWay deletes the oldest records of a holder, one at least, while on is true for what the holder still has.
+// giveWay deletes the oldest records of a holder, one at least, while on is true for the rest.
 func giveWay(t *Tx, r int, holder string, gone func(k, v []byte) error, on func(has int64) bool) error {
 	b := t.tx.Bucket(allRooms[r].bucket)
 	for {

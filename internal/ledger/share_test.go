@@ -98,7 +98,7 @@ func TestPartsOfOneLeaveThoseOfOthers(t *testing.T) {
 	}
 }
 
-// Many small records give way to a large one, in rooms of many holders, and what is counted is what is there.
+// Many small records give way to a large one, in rooms of many holders, and the sums equal the records that are there.
 func TestRoomsCountWhatIsThere(t *testing.T) {
 	l := newLedger(t)
 	counted := func() (all int64, of map[string]int64) {

@@ -10,7 +10,7 @@ import (
 // was never seen. Where there are more, the oldest of the holder with most of them gives way.
 const MaxTombstones = 10_000
 
-// The first byte of a tombstone's key says what the holder is.
+// The first byte of a tombstone's key is the kind of its holder.
 const (
 	tombOfAll       = '*' // it holds for anybody
 	tombOfPrincipal = 'p'

@@ -398,7 +398,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		return nil
 	}))
 
-	// Those that hold for anybody raise the floor of all.
+	// Tombstones of all principals raise the floor of all.
 	for n := 0; n < ledger.MaxTombstones; n += 1000 {
 		must(t, l.Update(func(tx *ledger.Tx) (err error) {
 			for k := range 1000 {
