@@ -139,7 +139,7 @@ func TestDutiesHaveRoom(t *testing.T) {
 	}
 }
 
-// What duties offer without end leaves a tenth of the queue to people. It counts in the shares of their makers.
+// Transfers that duties offer without end leave a tenth of the queue to people. It counts in the shares of their makers.
 func TestOffersLeaveRoom(t *testing.T) {
 	desk := make(chan duty.Desk, 1)
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}

@@ -12,7 +12,7 @@ const MaxTombstones = 10_000
 
 // The first byte of a tombstone's key is the kind of its holder.
 const (
-	tombOfAll       = '*' // it holds for anybody
+	tombOfAll       = '*' // it holds for all principals
 	tombOfPrincipal = 'p'
 	tombOfSource    = 's' // an agent; at the destination
 )
@@ -25,15 +25,15 @@ func tombKey(of byte, holder string, id transfer.ID) []byte {
 type Tombstone struct {
 	V  int            `json:"v"`
 	As transfer.State `json:"as"`
-	By string         `json:"by,omitempty"` // the principal whose request it holds for; empty: anybody's
+	By string         `json:"by,omitempty"` // the principal of the request; empty: any principal
 	// Headless says of a tombstone at a destination that the source has not cancelled the transfer: the first message of
 	// its shelf is missing.
 	Headless bool `json:"headless,omitempty"`
 }
 
 // Entomb notes how an unknown transfer has ended, so that its request, should it
-// come yet of the principal by, does not run; of anybody, where by is empty. Where a tombstone gives way, the floor of its principal
-// rises over it. Over one that holds for anybody the floor of all rises, unless it is dated ahead of the clock: then the floor
+// come yet of the principal by, does not run; of any principal, where by is empty. Where a tombstone gives way, the floor of its principal
+// rises over it. Over one for all principals the floor of all rises, unless it is dated ahead of the clock: then the floor
 // would rise over requests that are yet to be made.
 func (t *Tx) Entomb(id transfer.ID, as transfer.State, by string) error {
 	return entomb(t, ownTomb(id, by), Tombstone{V: recordVersion, As: as, By: by})
@@ -113,7 +113,7 @@ func (t *Tx) Entombed(id transfer.ID, principal string) (s Tombstone, err error)
 	return s, err
 }
 
-// EntombedByAny is how a transfer has ended for anybody or for any principal before it was known.
+// EntombedByAny is how a transfer has ended, for all principals or for one of them, before it was known.
 func EntombedByAny(t *Tx, id transfer.ID) (s Tombstone, err error) {
 	if s, err = t.Entombed(id, ""); s.As != "" || err != nil {
 		return s, err
