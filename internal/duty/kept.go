@@ -39,7 +39,7 @@ func Room[T Owned](d *Desk, what, principal string, limit int, all iter.Seq2[T, 
 	return CheckShare(d, what, principal, own+1, others, limit)
 }
 
-// Share is the share of a principal of an agent's limit: half of what the other principals leave, rounded up.
+// Share is the share of a principal in a limit of an agent: half of the room that the other principals leave, rounded up.
 func Share(others, limit int) int { return (limit - others + 1) / 2 }
 
 // CheckShare returns an error of KindTooLarge where a principal would have own things of a kind, and that is more than its
