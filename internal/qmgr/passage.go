@@ -60,7 +60,7 @@ var watchers = []roles.Role{roles.Admin, roles.Operator, roles.Auditor, roles.Co
 // Hears implements gate.Passage.
 func (p *passage) Hears(subject string) (ok bool, on string) {
 	if strings.HasPrefix(subject, loopSubject) {
-		return true, ""
+		return p.at.loops(p.peer), anyone
 	}
 	t := strings.Split(subject, ".")
 	if len(t) < 2 || t[0] != "ferry" || slices.Contains(t, "") {
@@ -100,7 +100,8 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 // signed reports whether the authority has signed the messages of a kind.
 func signed(kind string) bool { return kind == "trust" || kind == "rules" || kind == "claims" }
 
-// loopSubject begins the subjects that show servers a loop of channels.
+// loopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own subject comes back.
+// Any peer can send back the subject of another queue manager. So the subjects pass where queue managers have signed a loop.
 const loopSubject = "$LDS."
 
 // Says implements gate.Passage.

@@ -212,13 +212,20 @@ func (l *Link) judge(w *want) {
 	ok, _ := l.p.Hears(subjectOf(w.line))
 	switch {
 	case ok && !w.passed:
-		l.kept.Add(-1)
+		l.keeps(w, -1)
 		l.line("LS+", w.line)
 	case !ok && w.passed:
-		l.kept.Add(1)
+		l.keeps(w, 1)
 		l.line("LS-", w.key)
 	}
 	w.passed = ok
+}
+
+// keeps counts a subject that the peer may not hear, but for those of the library's own.
+func (l *Link) keeps(w *want, n int64) {
+	if !strings.HasPrefix(w.line, "$") {
+		l.kept.Add(n)
+	}
 }
 
 func subjectOf(line string) string {
@@ -308,11 +315,11 @@ func (l *Link) wanted(words []string) error {
 		l.refused.Add(1)
 		return nil
 	}
-	l.kept.Add(1)
+	l.keeps(w, 1)
 	l.judge(w)
 	if !w.passed && (w.on == "" || l.kept.Load() > maxRefused) {
 		if w.on == "" { // never
-			l.kept.Add(-1)
+			l.keeps(w, -1)
 			if !strings.HasPrefix(w.line, "ferry.") {
 				return nil // of the library's own, which every leafnode asks for
 			}
@@ -343,7 +350,7 @@ func (l *Link) unwanted(key string) error {
 		delete(l.on, w.on)
 	}
 	if !w.passed {
-		l.kept.Add(-1)
+		l.keeps(w, -1)
 		return nil
 	}
 	return l.line("LS-", key)
