@@ -3,6 +3,7 @@ package qmgr
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,12 +162,13 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	good := wire.StoreSubject("BETA", "ALPHA", id, 1)
-	inbox := wire.InboxSubject("ALPHA", wire.Manager, newSecret(), 1)
+	inbox := wire.InboxSubject("ALPHA", storeToken+"ONE", newSecret(), 1)
 	shelf := wire.ShelfSubject("ONE", "ALPHA", id)
 	must(t, c.PublishData(shelf, []byte("no line")))
 	must(t, c.PublishData(shelf, farMessage("ferry.command.BETA.ALPHA", inbox, nil)))
 	must(t, c.PublishData(shelf, farMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
-	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("GAMMA", wire.Manager, newSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("GAMMA", storeToken+"ONE", newSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("ALPHA", wire.Manager, newSecret(), 1), nil)))
 	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("ALPHA", "GAMMA", newSecret(), 1), nil)))
 	must(t, c.PublishData(shelf, farMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
 	must(t, c.PublishData(shelf+".x", farMessage(good, inbox, nil)))
@@ -196,7 +198,7 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		must(t, s.forwarder.placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
 	}
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
-	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode) {
+	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode, why string) {
 		t.Helper()
 		nc, inbox := c.control.conn(), wire.InboxSubject(from.Token(), "store-ONE", secretOfTests, 1)
 		sub, err := nc.SubscribeSync(inbox)
@@ -211,14 +213,14 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		}
 		must(t, json.Unmarshal(m.Data, &ack))
 		if ack.Error != nil {
-			return ack.Error.ErrorCode
+			return ack.Error.ErrorCode, ack.Error.Description
 		}
-		return 0
+		return 0, ""
 	}
-	if code := put("ALPHA", "BETA"); code != 0 {
+	if code, _ := put("ALPHA", "BETA"); code != 0 {
 		t.Fatalf("a message of ALPHA is refused with %d", code)
 	}
-	if code := put("ALPHA", "NOSUCH"); code != codeNotEnrolled {
+	if code, _ := put("ALPHA", "NOSUCH"); code != codeNotEnrolled {
 		t.Errorf("a message for an agent that is not enrolled gets %d", code)
 	}
 	st := s.limits.stocks[wire.ClassStore]
@@ -226,7 +228,9 @@ func TestStoredFromElsewhereIsCharged(t *testing.T) {
 		for from, to := range map[transfer.AgentName]transfer.AgentName{"ALPHA": "BETA", "GAMMA": "ZETA"} { // a third each, until the next look
 			_ = st.Admit(quota.Message{Subject: wire.StoreSubject(to, from, id, 1), Member: from.Token(), Destination: to.Token(), Via: "TWO", Size: stored / 3})
 		}
-		return put("EPSILON", "ETA") == codeStoreMaxBytes && put("DELTA", "THETA") == 0
+		code, why := put("EPSILON", "ETA")
+		other, _ := put("DELTA", "THETA")
+		return code == codeStoreMaxBytes && strings.Contains(why, "queue manager TWO has handed on") && other == 0
 	})
 }
 
