@@ -53,7 +53,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 		"LS+ "+loop+"\r\nLS+ ferry.reply.DELTA.*\r\n")
 	must(t, err)
 	gamma := as(t, a, three, "GAMMA")
-	eventually(t, "TWO hears what THREE was told to pass on behind the loop subject", func() bool {
+	eventually(t, "TWO hears the subject that it has named behind the loop subject", func() bool {
 		must(t, gamma.Publish(wire.ReplySubject("DELTA", "GAMMA"), []byte("x")))
 		return len(heard) > 0
 	})

@@ -179,8 +179,8 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	}
 }
 
-// What agents at another queue manager store is charged to that queue manager as well. Its agents together leave room for others. What
-// is for an agent that is not enrolled is not stored.
+// Data of agents at another queue manager is charged to that queue manager as well. Its agents together leave room for others. Data
+// for an agent that is not enrolled is not stored.
 func TestStoredFromElsewhereIsCharged(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)

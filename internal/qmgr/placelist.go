@@ -14,7 +14,7 @@ type listed struct {
 }
 
 // after returns places that count, in the order of their keys, behind a key, and the key of the last one; "" after all. The first
-// part makes the list. Places that come later are published to those who ask.
+// part makes the list. Later places are published to the asker.
 func (p *places) after(key string, most int) (all []json.RawMessage, last string) {
 	p.mu.Lock()
 	list := p.list
