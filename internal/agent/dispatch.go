@@ -13,37 +13,39 @@ import (
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
+	"ferry/internal/turns"
 	"ferry/internal/wire"
 )
 
 // The replies are what other agents send on REPLY: control messages of transfers.
 type replies struct {
 	*sides
-	turns *turns
+	turns *turns.Queue[qmgr.Message]
 	late  chan *wire.Message // outcomes of transfers that do not run
 	stray strays
 }
 
 func newReplies(w *sides) *replies {
-	return &replies{sides: w, turns: newTurns(), late: make(chan *wire.Message, maxLate), stray: strays{of: map[transfer.AgentName]int64{}}}
+	return &replies{sides: w, turns: turns.New[qmgr.Message](), late: make(chan *wire.Message, maxLate), stray: strays{of: map[transfer.AgentName]int64{}}}
 }
 
-// came has a message of the REPLY queue wait for the turn of its speaker.
+// came has a message of the REPLY queue wait for the turn of its speaker. Any message may be lost on its way, and the speaker
+// repeats it.
 func (a *replies) came(m qmgr.Message) {
-	if !a.turns.add(m) {
-		a.quiet.Dropped(wire.LastToken(m.Subject), "too many control messages wait")
+	if from := wire.LastToken(m.Subject); !a.turns.Add(from, len(m.Data)+len(m.Subject), m) {
+		a.quiet.Dropped(from, "too many control messages wait")
 	}
 }
 
 // loop handles messages of the REPLY queue, one at a time.
 func (a *replies) loop() {
 	for a.ctx.Err() == nil {
-		if m, ok := a.turns.take(); ok {
+		if m, ok := a.turns.Take(); ok {
 			a.reply(m)
 			continue
 		}
 		select {
-		case <-a.turns.wake:
+		case <-a.turns.Wake():
 		case <-a.ctx.Done():
 		}
 	}

@@ -16,3 +16,12 @@ func (a *Agent) Compared() bool { return a.storing.Compared() }
 
 // Mark is the mark of the agent's ledger.
 func (a *Agent) Mark() (string, error) { return ledger.Mark(a.ledger) }
+
+// Hold has the agent handle no control message until release.
+func (a *Agent) Hold() (release func()) {
+	a.own.mu.Lock()
+	return a.own.mu.Unlock
+}
+
+// Waiting is the number of control messages that wait for the turn of their speaker.
+func (a *Agent) Waiting() int { return a.replies.turns.Len() }

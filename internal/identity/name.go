@@ -75,8 +75,20 @@ func checkUser(name string) error {
 		return transfer.Errorf(transfer.KindUsage, "the user name %q has a space or a control character", name)
 	case name == string(Coordination), name == string(Authority), name == "qmgr", name == "up":
 		return transfer.Errorf(transfer.KindUsage, "no user is called %s: it is a part of every network", name)
+	case storeOfManager(name):
+		return transfer.Errorf(transfer.KindUsage, "no user is called %s: the store of queue manager %s is", name, strings.TrimPrefix(name, store))
 	}
 	return nil
+}
+
+// store begins the token as which a queue manager answers through channels, before its own token.
+const store = "store-"
+
+// storeOfManager reports whether the token of a user would be that of a queue manager's store. Tokens of queue managers have no small
+// letters.
+func storeOfManager(user string) bool {
+	at, ok := strings.CutPrefix(user, store)
+	return ok && at != "" && !strings.ContainsFunc(at, func(c rune) bool { return !plain(c) || 'a' <= c && c <= 'z' })
 }
 
 // plain reports whether a byte stands for itself in a token.

@@ -42,7 +42,7 @@ func TestNamesThatAreNone(t *testing.T) {
 	for _, uri := range []string{"", "ferry://", "ferry://abcdefgh12", "ferry://abcdefgh12/", "ferry://abcdefgh12/agent", "ferry://abcdefgh12/agent/", "ferry://abcdefgh12/agent/alpha",
 		"ferry://abcdefgh12/agent/A%2eB", "ferry://abcdefgh12/agent/A.B", "ferry://abcdefgh12/agent/%41LPHA", "ferry://abcdefgh12/agent/ALPHA/", "ferry://abcdefgh12/agent/ALPHA?x",
 		"ferry://ABCDEFGH12/agent/ALPHA", "ferry://short/agent/ALPHA", "FERRY://abcdefgh12/agent/ALPHA", "http://abcdefgh12/agent/ALPHA", "ferry://abcdefgh12/chief/ALPHA",
-		"ferry://abcdefgh12/user/Alice", "ferry://abcdefgh12/user/coordination", "ferry://abcdefgh12/user/authority", "ferry://abcdefgh12/user/qmgr", "ferry://abcdefgh12/user/up", "ferry://abcdefgh12/user/a b", "ferry://abcdefgh12/user/a%20b",
+		"ferry://abcdefgh12/user/Alice", "ferry://abcdefgh12/user/coordination", "ferry://abcdefgh12/user/authority", "ferry://abcdefgh12/user/qmgr", "ferry://abcdefgh12/user/up", "ferry://abcdefgh12/user/store-01", "ferry://abcdefgh12/user/a b", "ferry://abcdefgh12/user/a%20b",
 		"ferry://abcdefgh12/user/a%0ab", "ferry://abcdefgh12/user/42", "ferry://abcdefgh12/user/a%2Eb", "ferry://abcdefgh12/user/" + strings.Repeat("a", 65),
 		"ferry://abcdefgh12/coordination/", "ferry://abcdefgh12/coordination/x", "ferry://abcdefgh12/qm/", "ferry://abcdefgh12/qm/a%2fb", "ferry://u@abcdefgh12/agent/ALPHA", "ferry://abcdefgh12:1/agent/ALPHA",
 		"ferry://abcdefgh12/user/%zz", "ferry://abcdefgh12/user/%"} {

@@ -53,35 +53,6 @@ type batchResult struct {
 	Error *transfer.Error `json:"error,omitempty"`
 }
 
-// take stores what another queue manager hands on.
-func (f *forwarder) take(m *nats.Msg) {
-	if m.Reply == "" {
-		return
-	}
-	r := batchResult{V: 1}
-	from := wire.LastToken(m.Subject)
-	b, err := readBatch(unpacked(m.Data))
-	switch {
-	case err != nil:
-	case b.Store != nil:
-		f.doFar(&b, from, func(answer []byte) { m.Respond(answer) })
-		return
-	case b.Places != nil:
-		if answer, err := json.Marshal(f.placesAfter(*b.Places)); err == nil {
-			answerInParts(f.own.conn(), m.Reply, answer) // the asker repeats its question
-		}
-		return
-	default:
-		r.Stored, r.Held, err = f.store(b, from)
-	}
-	if err != nil {
-		r.Error = transfer.AsError(err)
-	}
-	if answer, err := json.Marshal(r); err == nil {
-		m.Respond(answer)
-	}
-}
-
 // readBatch reads what another queue manager hands on.
 func readBatch(data []byte) (b batch, err error) {
 	if err := json.Unmarshal(data, &b); err != nil || b.V != 1 {

@@ -230,13 +230,12 @@ func TestAuditBatchesReachCoordination(t *testing.T) {
 
 // What is wrong with how queue managers are linked is said.
 func TestTopologiesThatAreWrong(t *testing.T) {
-	t.Run("loop", func(t *testing.T) {
+	both(t, func(t *testing.T, a *authority.Authority) {
 		noLeaks(t)
-		one := linked(t, nil, "ONE")
-		two := linked(t, nil, "TWO", to(one))
+		one := linked(t, a, "ONE")
+		two := linked(t, a, "TWO", to(one))
 		running(t, two)
-		dir := t.TempDir()
-		three := linkedIn(t, nil, "THREE", dir, to(one), to(two))
+		three := linked(t, a, "THREE", to(one), to(two))
 		eventually(t, "the loop is said", func() bool {
 			for _, s := range []*Server{one, two, three} {
 				for _, c := range s.Channels().List() {
@@ -479,7 +478,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 				return
 			}
 			c.SetDeadline(time.Now().Add(patience))
-			fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"server_name\":\"ONE\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"auth_required\":true,\"tls_required\":true,\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"client_id\":7,\"leafnode_urls\":[\"x\"]}\r\n", serverMaxPayload)
+			fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"server_name\":\"ONE\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"auth_required\":true,\"tls_required\":true,\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"client_id\":7,\"info_on_connect\":true}\r\n", serverMaxPayload)
 			line, err := bufio.NewReader(c).ReadString('\n')
 			var said struct{ JWT string }
 			if text, ok := strings.CutPrefix(line, "CONNECT "); ok && err == nil && json.Unmarshal([]byte(text), &said) == nil {

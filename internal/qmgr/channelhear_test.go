@@ -268,3 +268,33 @@ func TestPlacesAreSigned(t *testing.T) {
 		}
 	}
 }
+
+// The places of a revoked certificate end, and those of a later certificate of the identity do not, whichever came last.
+func TestARevocationEndsThePlacesOfItsKey(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	p := s.channels.places
+	var old, young [2]*identity.Identity
+	for n, kind := range []identity.Role{identity.Agent, identity.Manager} {
+		name, role := "ALPHA", roles.Agent
+		if kind == identity.Manager {
+			name, role = "FIVE", roles.Manager
+		}
+		old[n], young[n] = authoritytest.Identity(t, a, kind, name, role), authoritytest.Identity(t, a, kind, name, role)
+		for at, i := range map[string]*identity.Identity{"TWO": old[n], "THREE": young[n], "FOUR": old[n]} {
+			if _, _, err := p.take(placedAt(t, i, at, time.Now().Add(time.Duration(len(at))*time.Second))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.cfg.Guard.Identity.Distrust([]string{identity.KeyHash(old[0].Certificate().Leaf), identity.KeyHash(old[1].Certificate().Leaf)})
+	p.forget(time.Now())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for what, at := range map[string]map[string]placed{"ALPHA": p.all["ALPHA"].at, "FIVE": p.managers["FIVE"].at} {
+		if !at["TWO"].ended || at["THREE"].ended || !at["FOUR"].ended {
+			t.Errorf("the places of %s have ended: %t, %t and %t", what, at["TWO"].ended, at["THREE"].ended, at["FOUR"].ended)
+		}
+	}
+}

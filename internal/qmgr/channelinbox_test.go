@@ -81,3 +81,38 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 		t.Error("a question names the secret of the library's inboxes")
 	}
 }
+
+// A queue manager sees the inbox of each question that passes it. It cannot hear the answers of a queue manager behind it there: they
+// may come another way. It hears the answers of other queue managers, which it has asked.
+func TestAPeerDoesNotHearAnswersOfItsOwnSide(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	s := linked(t, a, "ONE")
+	two := into(t, s, authoritytest.Identity(t, a, identity.Manager, "TWO", roles.Manager))
+	four := authoritytest.Identity(t, a, identity.Manager, "FOUR", roles.Manager)
+	inbox := func(answerer string) string {
+		return wire.InboxSubject(wire.Manager, answerer, secretOfTests, 1)
+	}
+	for _, of := range []string{"store-TWO", "store-THREE", "store-FOUR", "*", "store-*"} {
+		two.control.say("LS+ ferry.inbox.qmgr.%s.%s.*\r\n", of, secretOfTests)
+	}
+	c := trusted(t, s)
+	hears := func(want ...string) {
+		t.Helper()
+		for _, of := range []string{"store-TWO", "store-FOUR", "authority", "store-THREE"} {
+			must(t, c.Publish(inbox(of), []byte("an answer")))
+		}
+		heard := two.control.heard(inbox("store-THREE"))
+		for subject := range heard {
+			if !strings.HasPrefix(subject, "ferry.inbox.") {
+				delete(heard, subject)
+			}
+		}
+		if len(heard) != len(want) || len(want) > 0 && !heard[want[0]] {
+			t.Errorf("TWO hears %v, and not %v", heard, want)
+		}
+	}
+	hears(inbox("store-FOUR"))
+	two.control.say("%s", message(wire.PlaceSubject(wire.Manager), placedAt(t, four, "TWO", time.Now())))
+	hears()
+}

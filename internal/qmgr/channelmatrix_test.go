@@ -136,12 +136,14 @@ func under(t *testing.T, a *authority.Authority, i *identity.Identity, name stri
 			}
 			t.Cleanup(func() { c.Close() })
 			c.SetDeadline(time.Now().Add(patience))
-			fmt.Fprintf(c, "INFO {\"server_id\":\"x\",\"server_name\":\"%s\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"domain\":\"%s\",\"client_id\":7,\"leafnode_urls\":[\"x\"]}\r\n", h.name, serverMaxPayload, h.name)
+			info := fmt.Sprintf("INFO {\"server_id\":\"x\",\"server_name\":\"%s\",\"version\":\"2.15.2\",\"nonce\":\"abc\",\"max_payload\":%d,\"headers\":true,\"jetstream\":true,\"domain\":\"%s\",\"client_id\":7,\"info_on_connect\":true}\r\n", h.name, serverMaxPayload, h.name)
+			io.WriteString(c, info)
 			in := bufio.NewReader(c)
 			line, err := in.ReadString('\n')
 			if err != nil {
 				return
 			}
+			io.WriteString(c, strings.Replace(info, "info_on_connect", "connect_info", 1))
 			_, user, _ := strings.Cut(line, `"remote_account":"`)
 			user, _, _ = strings.Cut(user, `"`)
 			claims, err := a.Claims()

@@ -212,7 +212,15 @@ func (f *forwarder) shelve(m *nats.Msg) {
 		return
 	}
 	class, to := wire.ClassOf(subject)
-	if err := f.s.limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Size: len(data)}); err != nil {
+	if !f.s.limits.knows(to) {
+		f.own.conn().Publish(inbox, streamError(notEnrolled(to)))
+		return
+	}
+	via := f.whereIs(from)
+	if via == f.self {
+		via = ""
+	}
+	if err := f.s.limits.admit(class, quota.Message{Subject: subject, Member: from, Destination: to, Via: via, Size: len(data)}); err != nil {
 		f.own.conn().Publish(inbox, streamError(noShare(err)))
 		return
 	}

@@ -3,11 +3,15 @@ package qmgr
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"ferry/internal/authority/authoritytest"
 	"ferry/internal/identity"
+	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -158,12 +162,13 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 
 	id := transfer.ID{1, 6: 0x70, 8: 0x80}
 	good := wire.StoreSubject("BETA", "ALPHA", id, 1)
-	inbox := wire.InboxSubject("ALPHA", wire.Manager, newSecret(), 1)
+	inbox := wire.InboxSubject("ALPHA", storeToken+"ONE", newSecret(), 1)
 	shelf := wire.ShelfSubject("ONE", "ALPHA", id)
 	must(t, c.PublishData(shelf, []byte("no line")))
 	must(t, c.PublishData(shelf, farMessage("ferry.command.BETA.ALPHA", inbox, nil)))
 	must(t, c.PublishData(shelf, farMessage(wire.StoreSubject("BETA", "GAMMA", id, 1), inbox, nil)))
-	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("GAMMA", wire.Manager, newSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("GAMMA", storeToken+"ONE", newSecret(), 1), nil)))
+	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("ALPHA", wire.Manager, newSecret(), 1), nil)))
 	must(t, c.PublishData(shelf, farMessage(good, wire.InboxSubject("ALPHA", "GAMMA", newSecret(), 1), nil)))
 	must(t, c.PublishData(shelf, farMessage(good, "$JS.API.STREAM.DELETE.FERRY_STORE", nil)))
 	must(t, c.PublishData(shelf+".x", farMessage(good, inbox, nil)))
@@ -172,6 +177,61 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	if n := stored(t, s, StreamStore); n != 1 {
 		t.Errorf("%d messages are stored", n)
 	}
+}
+
+// Data of agents at another queue manager is charged to that queue manager as well. Its agents together leave room for others. Data
+// for an agent that is not enrolled is not stored.
+func TestStoredFromElsewhereIsCharged(t *testing.T) {
+	noLeaks(t)
+	a := authoritytest.New(t)
+	const stored = 1 << 30
+	claims, err := a.Claims()
+	must(t, err)
+	s, err := StartServer(testContext(t), ServerConfig{Name: "ONE", Dir: t.TempDir(), Listen: "127.0.0.1:0", ChannelListen: "127.0.0.1:0", MaxStored: stored, Log: testLog(t),
+		Guard: &Guard{Identity: authoritytest.Identity(t, a, identity.Manager, "ONE", roles.Manager), Claims: claims, Enrolled: func(token string) bool { return token != "NOSUCH" }}})
+	must(t, err)
+	t.Cleanup(s.Shutdown)
+	c := trusted(t, s)
+	_, err = StoreOf(as(t, a, s, "BETA"), "BETA").Outgoing(testContext(t), "BETA") // makes the store
+	must(t, err)
+	for name, at := range map[string]string{"ALPHA": "TWO", "GAMMA": "TWO", "EPSILON": "TWO", "DELTA": "THREE"} {
+		must(t, s.forwarder.placed(placedAt(t, authoritytest.Identity(t, a, identity.Agent, name, roles.Agent), at, time.Now())))
+	}
+	id := transfer.ID{1, 6: 0x70, 8: 0x80}
+	put := func(from, to transfer.AgentName) (code jetstream.ErrorCode, why string) {
+		t.Helper()
+		nc, inbox := c.control.conn(), wire.InboxSubject(from.Token(), "store-ONE", secretOfTests, 1)
+		sub, err := nc.SubscribeSync(inbox)
+		must(t, err)
+		defer sub.Unsubscribe()
+		must(t, nc.FlushTimeout(patience))
+		must(t, c.PublishData(wire.ShelfSubject("ONE", from, id), farMessage(wire.StoreSubject(to, from, id, 1), inbox, make([]byte, large))))
+		m, err := sub.NextMsg(patience)
+		must(t, err)
+		var ack struct {
+			Error *jetstream.APIError `json:"error"`
+		}
+		must(t, json.Unmarshal(m.Data, &ack))
+		if ack.Error != nil {
+			return ack.Error.ErrorCode, ack.Error.Description
+		}
+		return 0, ""
+	}
+	if code, _ := put("ALPHA", "BETA"); code != 0 {
+		t.Fatalf("a message of ALPHA is refused with %d", code)
+	}
+	if code, _ := put("ALPHA", "NOSUCH"); code != codeNotEnrolled {
+		t.Errorf("a message for an agent that is not enrolled gets %d", code)
+	}
+	st := s.limits.stocks[wire.ClassStore]
+	eventually(t, "TWO has stored its share, and THREE stores", func() bool {
+		for from, to := range map[transfer.AgentName]transfer.AgentName{"ALPHA": "BETA", "GAMMA": "ZETA"} { // a third each, until the next look
+			_ = st.Admit(quota.Message{Subject: wire.StoreSubject(to, from, id, 1), Member: from.Token(), Destination: to.Token(), Via: "TWO", Size: stored / 3})
+		}
+		code, why := put("EPSILON", "ETA")
+		other, _ := put("DELTA", "THETA")
+		return code == codeStoreMaxBytes && strings.Contains(why, "queue manager TWO has handed on") && other == 0
+	})
 }
 
 func FuzzFarMessage(f *testing.F) {

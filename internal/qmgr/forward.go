@@ -79,10 +79,11 @@ func startForwarder(s *Server) (*forwarder, error) {
 		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
 	f.ctx, f.end = context.WithCancel(context.Background())
 	f.announcer = newAnnouncer(f)
+	desk := newForwardDesk(f)
 	hears := map[string]nats.MsgHandler{
 		wire.AllManagers:                    f.announced,
-		wire.AllForwarded(f.self):           f.take,
-		wire.AllForwarded(s.channels.token): f.take,
+		wire.AllForwarded(f.self):           desk.asked,
+		wire.AllForwarded(s.channels.token): desk.asked,
 		"ferry.command.*.*":                 f.stored,
 		"ferry.control.*.*":                 f.stored,
 	}
@@ -112,6 +113,7 @@ func startForwarder(s *Server) (*forwarder, error) {
 		}
 	}
 	f.tasks.Go(f.run)
+	f.tasks.Go(desk.run)
 	if s.cfg.Guard != nil {
 		f.tasks.Go(f.place)
 	}

@@ -40,10 +40,17 @@ const (
 	stockPause = time.Second     // between two looks: within it a message that was admitted is stored
 )
 
+// The rates of one member.
+var (
+	askRate  = quota.Rate{Messages: 2_000, Bytes: 128 << 20, Burst: 4 * time.Second} // messages of application queues are put by questions
+	wordRate = quota.Rate{Messages: 20_000, Bytes: 64 << 20, Burst: 2 * time.Second}
+	pairRate = quota.Rate{Messages: 2_000, Bytes: 32 << 20, Burst: time.Second} // a transfer has some ten replies, and outcomes of 512 files are one
+)
+
 // newLimits returns the limits of a queue manager. An epoch of stored delivery has half of its stream already, so one member may
 // hold as much as is left.
 func newLimits(s *Server) *limits {
-	command, store := quota.Share{Member: 1, Destination: 16, Via: 4}, quota.Share{Member: 8, Destination: 16}
+	command, store := quota.Share{Member: 1, Destination: 16, Via: 4}, quota.Share{Member: 8, Destination: 16, Via: 16}
 	book := func(name string, share quota.Share, cfg jetstream.StreamConfig) *stock {
 		room := roomOf(cfg)
 		return &stock{quota.NewStock(name, share, room), cfg.Name, room}
@@ -51,11 +58,10 @@ func newLimits(s *Server) *limits {
 	pace := func(messages, bytes float64, burst time.Duration) *quota.Pace {
 		return quota.NewPace(quota.Rate{Messages: messages, Bytes: bytes, Burst: burst})
 	}
-	asks := pace(2_000, 128<<20, 4*time.Second) // messages of application queues are put by questions
 	// A synced stream stores some hundreds of messages in a second, and an agent reads as many. The burst has two requests of 16 MiB,
 	// or a cancel of each of 1,000 transfers.
 	commands := pace(100, 128<<20, 10*time.Second)
-	words := pace(20_000, 64<<20, 2*time.Second)
+	words := quota.NewPace(wordRate)
 	return &limits{s: s, quiet: quiet.New(s.cfg.Log, nil), wake: make(chan struct{}, 1),
 		stocks: map[wire.Class]*stock{
 			wire.ClassCommand: book("the queue of requests", command, streams[0]),
@@ -63,11 +69,11 @@ func newLimits(s *Server) *limits {
 			wire.ClassStore:   book("the store", store, storeConfig(cmp.Or(s.cfg.MaxStored, DefaultMaxStored))),
 		},
 		paces: map[wire.Class]*quota.Pace{
-			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: asks,
+			wire.ClassCommand: commands, wire.ClassControl: commands, wire.ClassAsk: quota.NewPace(askRate),
 			wire.ClassEvent: pace(1_000, 8<<20, 8*time.Second),
 			wire.ClassReply: words, wire.ClassWord: words,
 		},
-		pairs: pace(2_000, 32<<20, time.Second), // a transfer has some ten replies, and outcomes of 512 files are one
+		pairs: quota.NewPace(pairRate),
 	}
 }
 
@@ -169,7 +175,7 @@ func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, 
 	case m.Size > maxMsgSize:
 		instead = refusal(from, m, gate.RefusedSize, jetstream.ErrStreamMessageExceedsMaximum.APIError())
 	case class != wire.ClassEvent && !l.knows(to):
-		instead = refusal(from, m, gate.RefusedSubject, &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)})
+		instead = refusal(from, m, gate.RefusedSubject, notEnrolled(to))
 	default:
 		if err := l.admit(class, quota.Message{Subject: m.Subject, Member: from.Member, Destination: to, Size: m.Size}); err != nil {
 			instead = refusal(from, m, gate.RefusedQuota, noShare(err))
@@ -191,7 +197,7 @@ func isAnswer(subject string) bool {
 // a backup has forgotten it. Pipes are not enrolled.
 func (l *limits) knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
-	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.forwarder.places.hasAgent(token)
+	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.places.hasAgent(token)
 }
 
 // mayPublish reports whether the role of a client allows it to publish on a subject.
@@ -212,6 +218,11 @@ func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.AP
 }
 
 const refusedWord = "refused\n"
+
+// notEnrolled is the error for a message to an agent that is not one of the network.
+func notEnrolled(to string) *jetstream.APIError {
+	return &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)}
+}
 
 // noShare is the error of a stream for a message that is not admitted.
 func noShare(err error) *jetstream.APIError {

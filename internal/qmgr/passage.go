@@ -19,7 +19,8 @@ import (
 //	data.TO.FROM.ID                TO                                       FROM
 //	ask.TO.FROM                    TO                                       FROM; of queue managers to the authority
 //	inbox.ASKER.ANSWERER…          ASKER; of a queue manager, if the        ANSWERER; store-QM of a queue
-//	                               peer names its secret                    manager, and never qmgr
+//	                               peer names its secret, and the           manager, and never qmgr
+//	                               answerer is no queue manager behind it
 //	progress.AGENT.OWNER           OWNER, or a role that sees all figures   AGENT
 //	beat.AGENT                     an agent, coordination or the authority  AGENT
 //	manager.QM                     always                                   QM
@@ -28,11 +29,13 @@ import (
 //	trust, rules, claims           always                                   always; the authority has signed it
 //	place.NAME                     always                                   always; NAME has signed it
 //
-// A message may name a reply only if it is a question. The reply is an inbox of its speaker.
+// A message may name a reply only if it is a question. The reply is an inbox of its speaker. The messages of each speaker have a pace
+// (peerPaces).
 type passage struct {
 	at    *places
 	peer  string // the token of the queue manager at the other end
 	fresh *rate.Limiter
+	paces *peerPaces
 }
 
 // So many places of each peer are checked in a second, and at once.
@@ -43,7 +46,8 @@ const (
 
 func newPassage(at *places, peer string) *passage {
 	token := transfer.Token(peer)
-	return &passage{at, token, at.limiterOf(token)}
+	fresh, paces := at.limitsOf(token)
+	return &passage{at, token, fresh, paces}
 }
 
 // storeToken begins the token as which a queue manager answers through channels. A peer sees the inboxes of all clients, as a server
@@ -56,7 +60,7 @@ var watchers = []roles.Role{roles.Admin, roles.Operator, roles.Auditor, roles.Co
 // Hears implements gate.Passage.
 func (p *passage) Hears(subject string) (ok bool, on string) {
 	if strings.HasPrefix(subject, loopSubject) {
-		return true, ""
+		return p.at.loops(p.peer), anyone
 	}
 	t := strings.Split(subject, ".")
 	if len(t) < 2 || t[0] != "ferry" || slices.Contains(t, "") {
@@ -75,7 +79,10 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 		}
 		return of(2)
 	case kind == "inbox" && len(t) >= 5 && t[2] == wire.Manager:
-		return literal(4) && len(t[4]) == wire.InboxSecret, ""
+		if at, ok := strings.CutPrefix(t[3], storeToken); ok { // the peer sees the questions to a queue manager behind it, with their inboxes
+			return literal(4) && len(t[4]) == wire.InboxSecret && !p.at.stores(p.peer, at), anyone
+		}
+		return literal(3) && literal(4) && len(t[4]) == wire.InboxSecret, ""
 	case kind == "inbox" && len(t) >= 4 && literal(2) && t[2] != wire.Up:
 		return of(2)
 	case kind == "progress" && len(t) == 4 && literal(3):
@@ -93,7 +100,8 @@ func (p *passage) Hears(subject string) (ok bool, on string) {
 // signed reports whether the authority has signed the messages of a kind.
 func signed(kind string) bool { return kind == "trust" || kind == "rules" || kind == "claims" }
 
-// loopSubject begins the subjects that show servers a loop of channels.
+// loopSubject begins the subjects that show servers a loop of channels. A server ends a channel over which its own subject comes back.
+// Any peer can send back the subject of another queue manager. So the subjects pass where queue managers have signed a loop.
 const loopSubject = "$LDS."
 
 // Says implements gate.Passage.

@@ -15,6 +15,7 @@ import (
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/quiet"
 	"ferry/internal/transfer"
 )
 
@@ -55,6 +56,7 @@ type places struct {
 	mate      func(token string) bool
 	admission func() *admission
 	log       *slog.Logger
+	quiet     *quiet.Log
 	path      string // of the file that keeps proofs
 
 	mu       sync.Mutex
@@ -68,9 +70,12 @@ type places struct {
 	kept     map[string]int64                     // by token, the times of the proofs in the file
 	names    map[string]string                    // by token, the names of queue managers
 	fresh    map[string]*rate.Limiter             // by the token of a peer, of places to check
+	paces    map[string]*peerPaces                // likewise, of other messages
 	streams  map[string]string                    // by transfer.AgentName.StreamUser of a user's pipes, the user's token
-	arrivals uint64                               // counts new queue managers, to order them
-	turned   chan struct{}                        // has one when a channel has come up or gone
+	list     []listed                             // in the order of their keys; nil: to be made
+	listMade time.Time
+	arrivals uint64        // counts new queue managers, to order them
+	turned   chan struct{} // has one when a channel has come up or gone
 }
 
 // A linkedPeer is a connection of a channel.
@@ -88,7 +93,6 @@ type whereabouts struct {
 	seen   time.Time         // when it came
 	gone   bool              // the identity was elsewhere once: messages for it may have been handed on
 	role   roles.Role
-	key    string // identity.KeyHash of the certificate that has signed the latest place
 }
 
 // placed is a place. One that has ended is remembered while a queue manager could replay it.
@@ -99,6 +103,7 @@ type placed struct {
 	ended  bool
 	member bool
 	said   json.RawMessage
+	key    string // identity.KeyHash of the certificate that has signed it
 }
 
 // ends ends a place after its time, and reports whether it did. gone reports that a replay would be refused as too old.
@@ -112,13 +117,12 @@ func (x *placed) ends(now time.Time) (did, gone bool) {
 type joined struct {
 	at      map[string]placed
 	cluster string // as it says itself
-	key     string // likewise
 	number  uint64 // the order of arrival
 }
 
 func newPlaces(s *Server) *places {
-	p := &places{guard: s.cfg.Guard, self: transfer.Token(s.cfg.Name), domain: s.cfg.domain(), log: s.cfg.Log, admission: s.account.Load, path: filepath.Join(s.cfg.Dir, placesFile),
-		all: map[string]*whereabouts{}, managers: map[string]*joined{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, turned: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, streams: map[string]string{},
+	p := &places{guard: s.cfg.Guard, self: transfer.Token(s.cfg.Name), domain: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), admission: s.account.Load, path: filepath.Join(s.cfg.Dir, placesFile),
+		all: map[string]*whereabouts{}, managers: map[string]*joined{}, links: map[string]map[*gate.Link]linkedPeer{}, own: map[string]json.RawMessage{}, kept: map[string]int64{}, turned: make(chan struct{}, 1), fresh: map[string]*rate.Limiter{}, paces: map[string]*peerPaces{}, streams: map[string]string{},
 		names: map[string]string{transfer.Token(s.cfg.Name): s.cfg.Name}}
 	p.mate = func(token string) bool {
 		if s.member == nil {
@@ -255,11 +259,11 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, key strin
 	if w.role != role {
 		p.crowd = nil
 	}
-	w.role, w.key = role, key
+	w.role = role
 	if x.Who.Role == identity.User {
 		p.streams[transfer.StreamAgentOf(x.Who.String(), transfer.ID{}).StreamUser()] = token
 	}
-	w.at[at] = placed{made: x.Made, came: now, until: untilOf(x, now), said: said}
+	w.at[at] = placed{made: x.Made, came: now, until: untilOf(x, now), said: said, key: key}
 	if old := w.at[left]; x.Left != "" && left != at && old.made < x.Made {
 		changed = changed || old.made > 0 && !old.ended
 		w.at[left] = placed{made: x.Made, until: now, ended: true}
@@ -308,14 +312,14 @@ func (p *places) signer(token string) string {
 	return token
 }
 
-// limiterOf bounds the places of a peer that are checked, over all its connections.
-func (p *places) limiterOf(peer string) *rate.Limiter {
+// limitsOf bound the places of a peer that are checked, and its other messages, over all its connections.
+func (p *places) limitsOf(peer string) (*rate.Limiter, *peerPaces) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fresh[peer] == nil {
-		p.fresh[peer] = rate.NewLimiter(placesASecond, placesAtOnce)
+		p.fresh[peer], p.paces[peer] = rate.NewLimiter(placesASecond, placesAtOnce), newPeerPaces()
 	}
-	return p.fresh[peer]
+	return p.fresh[peer], p.paces[peer]
 }
 
 // untilOf is the end of a place that has come now.
@@ -347,8 +351,8 @@ func (p *places) join(x *identity.Place, key string, said []byte, now time.Time)
 		return false
 	}
 	changed := !before || was.ended || was.member != x.Member || m.cluster != x.Cluster
-	m.cluster, m.key = x.Cluster, key
-	m.at[at] = placed{made: x.Made, until: untilOf(x, now), member: x.Member, said: said}
+	m.cluster = x.Cluster
+	m.at[at] = placed{made: x.Made, until: untilOf(x, now), member: x.Member, said: said, key: key}
 	if changed {
 		p.ways = nil
 	}
@@ -360,7 +364,7 @@ func (p *places) join(x *identity.Place, key string, said []byte, now time.Time)
 }
 
 // anyone is the token of Hears for subjects that depend on all identities behind a channel.
-const anyone = "*"
+const anyone = gate.Anyone
 
 // changed has the connections of channels ask again about subjects that depend on tokens.
 func (p *places) changed(tokens ...string) {
@@ -470,7 +474,7 @@ func (p *places) forget(now time.Time) {
 		most = agentAway
 	}
 	for token, w := range p.all {
-		if endAll(w.at, now, p.revoked(w.key)) {
+		if endAll(w.at, now, p.revoked) {
 			gone = append(gone, token)
 		}
 		if now.Sub(w.seen) > most {
@@ -481,7 +485,7 @@ func (p *places) forget(now time.Time) {
 	}
 	graph := false
 	for token, m := range p.managers {
-		graph = endAll(m.at, now, p.revoked(m.key)) || graph
+		graph = endAll(m.at, now, p.revoked) || graph
 		if len(m.at) == 0 {
 			delete(p.managers, token)
 		}
@@ -491,6 +495,9 @@ func (p *places) forget(now time.Time) {
 	}
 	if len(gone) > 0 {
 		p.crowd = nil
+	}
+	if now.Sub(p.listMade) > placesKeep {
+		p.list = nil
 	}
 	p.mu.Unlock()
 	switch {
@@ -504,10 +511,10 @@ func (p *places) forget(now time.Time) {
 // revoked reports whether a certificate was revoked, by its identity.KeyHash.
 func (p *places) revoked(key string) bool { return p.guard != nil && p.guard.Identity.Revoked(key) }
 
-// endAll ends places after their time, or all of them, and reports whether one ended.
-func endAll(at map[string]placed, now time.Time, all bool) (some bool) {
+// endAll ends places after their time, and those with a revoked signature, and reports whether one ended.
+func endAll(at map[string]placed, now time.Time, revoked func(key string) bool) (some bool) {
 	for manager, x := range at {
-		if all && !x.ended && x.until.After(now) {
+		if !x.ended && x.until.After(now) && revoked(x.key) {
 			x.until = now.Add(-1)
 		}
 		did, gone := x.ends(now)
@@ -517,40 +524,4 @@ func endAll(at map[string]placed, now time.Time, all bool) (some bool) {
 		}
 	}
 	return some
-}
-
-// after returns places that count, in the order of their keys, behind a key, and the key of the last one; "" after all.
-func (p *places) after(key string, most int) (all []json.RawMessage, last string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var keys []string // the first ones
-	said := map[string]json.RawMessage{}
-	add := func(kind, token string, at map[string]placed) {
-		for manager, pl := range at {
-			k := kind + " " + token + " " + manager
-			if k <= key || pl.said == nil || pl.ended || len(keys) > placesAtATime && k > keys[placesAtATime] {
-				continue
-			}
-			n, _ := slices.BinarySearch(keys, k)
-			keys = slices.Insert(keys, n, k)
-			said[k] = pl.said
-			if len(keys) > placesAtATime+1 {
-				delete(said, keys[placesAtATime+1])
-				keys = keys[:placesAtATime+1]
-			}
-		}
-	}
-	for token, m := range p.managers {
-		add("0", token, m.at)
-	}
-	for token, w := range p.all {
-		add("1", token, w.at)
-	}
-	for n, k := range keys {
-		if most -= len(said[k]); n == placesAtATime || most < 0 && n > 0 {
-			return all, last
-		}
-		all, last = append(all, said[k]), k
-	}
-	return all, ""
 }

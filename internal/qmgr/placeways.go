@@ -123,6 +123,37 @@ func (p *places) joins(peer string, role roles.Role) {
 	p.crowd[peer][role] = true
 }
 
+// loops reports whether channels lead from a peer back to this queue manager, past the channel to the peer. Both queue managers at
+// the ends of each channel on the way have signed that they are there.
+func (p *places) loops(peer string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen, next := map[string]bool{peer: true}, []string{peer}
+	for len(next) > 0 {
+		from := next[0]
+		next = next[1:]
+		if from != peer && p.links[from] != nil {
+			return true
+		}
+		m := p.managers[from]
+		if m == nil {
+			continue
+		}
+		for at, x := range m.at {
+			other := p.managers[at]
+			if x.ended || seen[at] || at == p.self || other == nil || other.at[from].made == 0 || other.at[from].ended {
+				continue
+			}
+			if p.here(at) {
+				return true
+			}
+			seen[at] = true
+			next = append(next, at)
+		}
+	}
+	return false
+}
+
 // leadsTo reports whether the channel to a peer leads to a queue manager, by its token.
 func (p *places) leadsTo(peer, manager string) bool {
 	p.mu.Lock()

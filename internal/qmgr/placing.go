@@ -12,6 +12,7 @@ import (
 	"ferry/internal/compress"
 	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
+	"ferry/internal/qmgr/quota"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -40,6 +41,9 @@ const (
 	placesQuiet = 5           // questions without an answer, before that is logged
 	placesKeep  = time.Minute // between two looks whether the file is to be written
 )
+
+// placesLists bound the lists of all places that one queue manager begins. It asks for one after each connection of a channel.
+var placesLists = quota.Rate{Messages: 0.2, Bytes: 1, Burst: 100 * time.Second}
 
 func (f *forwarder) placesAfter(t placesTask) somePlaces {
 	all, next := f.places.after(t.After, placesPart)

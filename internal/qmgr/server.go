@@ -351,13 +351,15 @@ func (s *Server) start(opts *server.Options) error {
 			s.tasks.Go(s.member.remember)
 		}
 	}
+	if err == nil && s.listener != nil {
+		s.limits = newLimits(s) // before channels hand on
+	}
 	if err == nil && s.cfg.Listen != "" {
 		if s.forwarder, err = startForwarder(s); err == nil {
 			s.about.registrar.hands(s.forwarder)
 		}
 	}
 	if err == nil && s.listener != nil {
-		s.limits = newLimits(s)
 		s.tasks.Go(s.limits.run)
 		s.gate = s.cfg.Guard.open(s, s.listener)
 		err = s.channels.open()

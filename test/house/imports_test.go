@@ -40,7 +40,7 @@ var rows = []row{
 	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},
 	{[]string{"internal/access", "internal/word"}, "who may do what at an agent, of names, rules and the signed document that has them; the author of a message, by its signature"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
-	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/identity", "internal/trust", "internal/policy", "internal/variable", "internal/flow", "internal/digest", "internal/compress", "internal/codepage", "internal/record", "internal/extsort"},
+	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/identity", "internal/trust", "internal/policy", "internal/variable", "internal/flow", "internal/turns", "internal/digest", "internal/compress", "internal/codepage", "internal/record", "internal/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
 	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",

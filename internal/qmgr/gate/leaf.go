@@ -11,7 +11,14 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"golang.org/x/time/rate"
 )
+
+// Anyone is the token on of Passage.Hears for subjects that depend on all identities behind a channel. A Link is slower to look at
+// them again.
+const Anyone = "*"
 
 // A Passage decides for one peer of a channel, another queue manager, which messages the peer may hear and publish here.
 // The methods may be called from any goroutine.
@@ -21,6 +28,9 @@ type Passage interface {
 	Hears(subject string) (ok bool, on string)
 	// Says reports whether the peer may publish on a subject. reply is the reply that the message names; "" for none.
 	Says(subject, reply string) bool
+	// Admits charges a message that Says allows, with the size of its body and headers, and reports whether it passes. A message
+	// beyond the pace of its speaker is dropped: a wait would hold up all other messages of the channel.
+	Admits(subject string, size int) bool
 	// Body reports whether Read takes the body of each message on a subject before the message passes.
 	Body(subject string) bool
 	// Read takes the body of a message that Says allows, and reports whether the message passes. A message with an error
@@ -36,6 +46,12 @@ const (
 	maxRefused    = 100_000  // subjects that the peer may not hear at present
 	maxWants      = 1 << 19  // subjects that the peer wants to hear; the server takes no more of a connection
 	maxWantBytes  = 64 << 20 // bytes of these subjects
+
+	// A Link asks its Passage again about lookRate subjects a second, and about lookAhead at once. A peer with very many subjects, at
+	// which identities come and go without end, hears later.
+	lookRate  = 20_000
+	lookAhead = 1_000_000
+	lookPause = 50 * time.Millisecond // before it looks at the subjects that are left
 )
 
 // A Link passes on to a server the messages of its peer over a connection of a channel, as its Passage allows. It writes
@@ -68,7 +84,9 @@ type Link struct {
 	tokens  map[string]bool // of Changed, until the link has looked; "" for all
 	wake    chan struct{}
 	over    chan struct{} // closed when the connection has ended
-	stale   atomic.Bool   // tokens has some
+	stale   atomic.Bool   // tokens has new ones beside Anyone
+
+	soon, later *rate.Limiter // of the subjects of looks; a look may take more than is left
 
 	refused atomic.Uint64 // messages that were not passed on
 	kept    atomic.Int64  // subjects that the peer may not hear at present
@@ -90,8 +108,10 @@ func (l *Link) Changed(tokens ...string) {
 	l.pending.Lock()
 	for _, t := range tokens {
 		l.tokens[t] = true
+		if t != Anyone {
+			l.stale.Store(true)
+		}
 	}
-	l.stale.Store(len(l.tokens) > 0)
 	l.pending.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -100,7 +120,8 @@ func (l *Link) Changed(tokens ...string) {
 }
 
 func newLink(in *bufio.Reader, out *bufio.Writer) *Link {
-	return &Link{in: in, out: out, body: filter{in: in, out: out}, wants: map[string]*want{}, on: map[string]map[string]*want{}, tokens: map[string]bool{}, wake: make(chan struct{}, 1), over: make(chan struct{})}
+	pace := func() *rate.Limiter { return rate.NewLimiter(lookRate, lookAhead) }
+	return &Link{soon: pace(), later: pace(), in: in, out: out, body: filter{in: in, out: out}, wants: map[string]*want{}, on: map[string]map[string]*want{}, tokens: map[string]bool{}, wake: make(chan struct{}, 1), over: make(chan struct{})}
 }
 
 // run passes on lines until one side ends the connection or the peer violates the protocol. first reads each CONNECT and INFO.
@@ -108,16 +129,7 @@ func (l *Link) run(first func(op string, text []byte) (line []byte, err error)) 
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	defer close(l.over)
-	looks.Go(func() {
-		for {
-			select {
-			case <-l.wake:
-				l.look()
-			case <-l.over:
-				return
-			}
-		}
-	})
+	looks.Go(l.looking)
 	for {
 		if err := l.next(first); err != nil {
 			return err
@@ -125,30 +137,74 @@ func (l *Link) run(first func(op string, text []byte) (line []byte, err error)) 
 	}
 }
 
-// look asks the Passage again about the subjects of Changed.
-func (l *Link) look() {
-	l.pending.Lock()
-	tokens := l.tokens
-	l.tokens = map[string]bool{}
-	l.stale.Store(false)
-	l.pending.Unlock()
-	l.mu.Lock()
+// looking asks the Passage again after each Changed, until the connection has ended.
+func (l *Link) looking() {
+	t := time.NewTimer(lookPause)
+	defer t.Stop()
+	for left := false; ; left = l.look(true) {
+		t.Reset(lookPause)
+		again := t.C
+		if !left {
+			again = nil
+		}
+		select {
+		case <-l.wake:
+		case <-again:
+		case <-l.over:
+			return
+		}
+	}
+}
+
+// look asks the Passage again about the subjects of Changed; about those on Anyone if all is set. It reports whether some are left
+// for later.
+func (l *Link) look(all bool) (left bool) {
+	l.mu.Lock() // until the subjects are judged: no message passes meanwhile
 	defer l.mu.Unlock()
+	tokens, left := l.due(all)
 	if l.p == nil {
-		return
+		return left
 	}
 	if tokens[""] {
-		for _, w := range l.wants {
-			l.judge(w)
-		}
+		l.judgeAll(l.wants, l.soon)
+		delete(tokens, Anyone)
 	} else {
 		for t := range tokens {
-			for _, w := range l.on[t] {
-				l.judge(w)
-			}
+			l.judgeAll(l.on[t], l.paceOf(t))
 		}
 	}
 	l.out.Flush() // or the next line says that the connection has ended
+	return left
+}
+
+// due takes the tokens of Changed that the link may look at now.
+func (l *Link) due(all bool) (tokens map[string]bool, left bool) {
+	l.pending.Lock()
+	defer l.pending.Unlock()
+	tokens, now := map[string]bool{}, time.Now()
+	for t := range l.tokens {
+		if (all || t != Anyone) && l.paceOf(t).TokensAt(now) > 0 {
+			tokens[t] = true
+			delete(l.tokens, t)
+		}
+	}
+	l.stale.Store(false)
+	return tokens, len(l.tokens) > 0
+}
+
+// paceOf bounds the looks at the subjects on a token. Those on Anyone change often, and may wait.
+func (l *Link) paceOf(token string) *rate.Limiter {
+	if token == Anyone {
+		return l.later
+	}
+	return l.soon
+}
+
+func (l *Link) judgeAll(wants map[string]*want, pace *rate.Limiter) {
+	pace.ReserveN(time.Now(), len(wants))
+	for _, w := range wants {
+		l.judge(w)
+	}
 }
 
 // judge passes a subject on, or takes it back. l.mu is held.
@@ -156,13 +212,20 @@ func (l *Link) judge(w *want) {
 	ok, _ := l.p.Hears(subjectOf(w.line))
 	switch {
 	case ok && !w.passed:
-		l.kept.Add(-1)
+		l.keeps(w, -1)
 		l.line("LS+", w.line)
 	case !ok && w.passed:
-		l.kept.Add(1)
+		l.keeps(w, 1)
 		l.line("LS-", w.key)
 	}
 	w.passed = ok
+}
+
+// keeps counts a subject that the peer may not hear, but for those of the library's own.
+func (l *Link) keeps(w *want, n int64) {
+	if !strings.HasPrefix(w.line, "$") {
+		l.kept.Add(n)
+	}
 }
 
 func subjectOf(line string) string {
@@ -172,8 +235,8 @@ func subjectOf(line string) string {
 
 // next passes on a line, and a message with its bytes.
 func (l *Link) next(first func(string, []byte) ([]byte, error)) error {
-	if l.stale.Load() {
-		l.look()
+	if l.stale.Load() { // a place comes before the messages that follow it
+		l.look(false)
 	}
 	if here, _ := l.in.Peek(l.in.Buffered()); bytes.IndexByte(here, '\n') < 0 {
 		if err := l.flush(); err != nil { // the next line may be long in coming
@@ -252,11 +315,11 @@ func (l *Link) wanted(words []string) error {
 		l.refused.Add(1)
 		return nil
 	}
-	l.kept.Add(1)
+	l.keeps(w, 1)
 	l.judge(w)
 	if !w.passed && (w.on == "" || l.kept.Load() > maxRefused) {
 		if w.on == "" { // never
-			l.kept.Add(-1)
+			l.keeps(w, -1)
 			if !strings.HasPrefix(w.line, "ferry.") {
 				return nil // of the library's own, which every leafnode asks for
 			}
@@ -287,7 +350,7 @@ func (l *Link) unwanted(key string) error {
 		delete(l.on, w.on)
 	}
 	if !w.passed {
-		l.kept.Add(-1)
+		l.keeps(w, -1)
 		return nil
 	}
 	return l.line("LS-", key)
@@ -316,7 +379,7 @@ func (l *Link) message(op string, words []string, sizes int) error {
 		return errUnknown
 	}
 	subject := words[0]
-	ok, known := l.p.Says(subject, reply), false
+	ok, known := l.p.Says(subject, reply) && l.p.Admits(subject, int(size)), false
 	var body []byte
 	switch {
 	case ok && op == "HMSG":
@@ -394,7 +457,8 @@ type leafHello struct {
 	ProxySig      string   `json:"proxy_sig,omitempty"` // of the gate
 }
 
-// A leafInfo has the fields of INFO that a peer may set.
+// A leafInfo has the fields of INFO that a peer may set. A peer could name other addresses to dial (leafnode_urls). Queue managers
+// name none: the URL of a channel has the addresses of all members of a cluster.
 type leafInfo struct {
 	ID            string     `json:"server_id"`
 	Name          string     `json:"server_name"`
@@ -415,7 +479,6 @@ type leafInfo struct {
 	Import        *leafGrant `json:"import,omitempty"`
 	Export        *leafGrant `json:"export,omitempty"`
 	InfoOnConnect bool       `json:"info_on_connect,omitempty"`
-	URLs          []string   `json:"leafnode_urls,omitempty"`
 }
 
 type leafGrant struct {

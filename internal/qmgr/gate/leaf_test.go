@@ -24,7 +24,8 @@ func (r *rules) Hears(subject string) (bool, string) {
 func (r *rules) Says(subject, reply string) bool {
 	return r.may[subject[strings.LastIndexByte(subject, '.')+1:]] && !strings.HasPrefix(reply, "$")
 }
-func (r *rules) Body(subject string) bool { return strings.HasPrefix(subject, "place") }
+func (r *rules) Admits(_ string, size int) bool { return size != paced }
+func (r *rules) Body(subject string) bool       { return strings.HasPrefix(subject, "place") }
 func (r *rules) Read(_ string, body []byte) (bool, error) {
 	switch string(body) {
 	case "new":
@@ -35,6 +36,9 @@ func (r *rules) Read(_ string, body []byte) (bool, error) {
 	return false, errors.New("the place cannot be read")
 }
 
+// paced is a message beyond the pace of its speaker, by its size.
+const paced = 77
+
 // linkOf is a Link that has read the lines of a peer, with the lines that it has passed on.
 func linkOf(said string, r *rules) (*Link, *bytes.Buffer, error) {
 	var out bytes.Buffer
@@ -44,13 +48,13 @@ func linkOf(said string, r *rules) (*Link, *bytes.Buffer, error) {
 	return l, &out, err
 }
 
-const leafGreeting = `INFO {"server_id":"x","server_name":"TWO","nonce":"n","tls_required":true,"compression":"s2","max_payload":1,"import":{"allow":["a"]}}` + "\r\n"
+const leafGreeting = `INFO {"server_id":"x","server_name":"TWO","nonce":"n","tls_required":true,"compression":"s2","max_payload":1,"import":{"allow":["a"]},"leafnode_urls":["192.0.2.1:4222"]}` + "\r\n"
 
 func TestLink(t *testing.T) {
 	r := &rules{may: map[string]bool{"A": true}}
 	l, out, err := linkOf(leafGreeting, r)
 	greeted := out.String()
-	if err != io.EOF || l == nil || strings.Contains(greeted, "tls_required") || strings.Contains(greeted, "compression") || !strings.Contains(greeted, `"import":{"allow":["a"]}`) {
+	if err != io.EOF || l == nil || strings.Contains(greeted, "tls_required") || strings.Contains(greeted, "compression") || strings.Contains(greeted, "192.0.2.1") || !strings.Contains(greeted, `"import":{"allow":["a"]}`) {
 		t.Fatalf("%q, %v", greeted, err)
 	}
 	long := strings.Repeat("x", 100<<10)
@@ -61,23 +65,24 @@ func TestLink(t *testing.T) {
 	}{
 		"PING\r\nPONG\r\nping\n": {"PING\r\nPONG\r\nPING\r\n", 0, 0},
 		"-ERR 'Loop'\r\n":        {"-ERR 'Loop'\r\n", 0, 0},
-		"LS+ x.A\r\nLS+ x.A\tg 2\r\nLS- x.A\r\nLS- x.A g\r\n":                                                {"LS+ x.A\r\nLS+ x.A g 2\r\nLS- x.A\r\nLS- x.A g\r\n", 0, 0},
-		"LS+ x.B\r\nLS+ y.B g 1\r\n":                                                                         {"", 0, 2},
-		"LS+ x.B\r\nLS- x.B\r\nLS- x.B\r\n":                                                                  {"", 0, 0},
-		"LS+ never.A\r\nLS+ ferry.never.A\r\n":                                                               {"LS+ ferry.never.A\r\n", 0, 0},
-		"LMSG x.A 2\r\nhi\r\n":                                                                               {"LMSG x.A 2\r\nhi\r\n", 0, 0},
-		"LMSG x.A r 2\r\nhi\r\nLMSG x.A $r 2\r\nhi\r\n":                                                      {"LMSG x.A r 2\r\nhi\r\n", 1, 0},
-		"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n":                                               {"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n", 0, 0},
-		"LMSG x.A + $r g 2\r\nhi\r\n":                                                                        {"", 1, 0},
-		"LMSG x.B 0102400\r\n" + long + "\r\nPING\r\n":                                                       {"PING\r\n", 1, 0},
-		"LMSG x.A 102400\r\n" + long + "\r\n":                                                                {"LMSG x.A 102400\r\n" + long + "\r\n", 0, 0},
-		"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                                           {"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
-		"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                                         {"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
-		"HMSG x.A 38 38\r\nNATS/1.0\r\nnats-TRACE-Dest: ferry.x\r\n\r\n\r\nPING\r\n":                         {"PING\r\n", 1, 0},
-		"HMSG x.A 5000 5000\r\n" + strings.Repeat("y", 5000) + "\r\nPING\r\n":                                {"PING\r\n", 1, 0},
-		"LMSG place.A 3\r\nnew\r\nLMSG place.A 5\r\nknown\r\nLMSG place.A 3\r\nbad\r\n":                      {"LMSG place.A 3\r\nnew\r\n", 1, 0},
-		"HMSG place.A 12 15\r\nNATS/1.0\r\n\r\nbad\r\nHMSG place.A 12 15\r\nNATS/1.0\r\n\r\nnew\r\nPING\r\n": {"PING\r\n", 2, 0},
-		"LMSG place.A 102400\r\n" + long + "\r\nPING\r\n":                                                    {"PING\r\n", 1, 0},
+		"LS+ x.A\r\nLS+ x.A\tg 2\r\nLS- x.A\r\nLS- x.A g\r\n":                        {"LS+ x.A\r\nLS+ x.A g 2\r\nLS- x.A\r\nLS- x.A g\r\n", 0, 0},
+		"LS+ x.B\r\nLS+ y.B g 1\r\n":                                                 {"", 0, 2},
+		"LS+ x.B\r\nLS- x.B\r\nLS- x.B\r\n":                                          {"", 0, 0},
+		"LS+ never.A\r\nLS+ ferry.never.A\r\n":                                       {"LS+ ferry.never.A\r\n", 0, 0},
+		"LMSG x.A 2\r\nhi\r\n":                                                       {"LMSG x.A 2\r\nhi\r\n", 0, 0},
+		"LMSG x.A r 2\r\nhi\r\nLMSG x.A $r 2\r\nhi\r\n":                              {"LMSG x.A r 2\r\nhi\r\n", 1, 0},
+		"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n":                       {"LMSG x.A + r g h 2\r\nhi\r\nLMSG x.A | g 2\r\nhi\r\n", 0, 0},
+		"LMSG x.A + $r g 2\r\nhi\r\n":                                                {"", 1, 0},
+		"LMSG x.B 0102400\r\n" + long + "\r\nPING\r\n":                               {"PING\r\n", 1, 0},
+		"LMSG x.A 102400\r\n" + long + "\r\n":                                        {"LMSG x.A 102400\r\n" + long + "\r\n", 0, 0},
+		"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                   {"HMSG x.A 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
+		"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n":                                 {"HMSG x.A r 12 14\r\nNATS/1.0\r\n\r\nhi\r\n", 0, 0},
+		"HMSG x.A 38 38\r\nNATS/1.0\r\nnats-TRACE-Dest: ferry.x\r\n\r\n\r\nPING\r\n": {"PING\r\n", 1, 0},
+		"HMSG x.A 5000 5000\r\n" + strings.Repeat("y", 5000) + "\r\nPING\r\n":        {"PING\r\n", 1, 0},
+		"LMSG x.A 77\r\n" + long[:paced] + "\r\nHMSG x.A 12 77\r\nNATS/1.0\r\n\r\n" + long[:paced-12] + "\r\nPING\r\n": {"PING\r\n", 2, 0},
+		"LMSG place.A 3\r\nnew\r\nLMSG place.A 5\r\nknown\r\nLMSG place.A 3\r\nbad\r\n":                                {"LMSG place.A 3\r\nnew\r\n", 1, 0},
+		"HMSG place.A 12 15\r\nNATS/1.0\r\n\r\nbad\r\nHMSG place.A 12 15\r\nNATS/1.0\r\n\r\nnew\r\nPING\r\n":           {"PING\r\n", 2, 0},
+		"LMSG place.A 102400\r\n" + long + "\r\nPING\r\n":                                                              {"PING\r\n", 1, 0},
 	} {
 		l, out, err := linkOf(leafGreeting+said, r)
 		refused, unheard := l.Refused()

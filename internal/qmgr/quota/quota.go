@@ -205,17 +205,33 @@ func NewPace(r Rate) *Pace { return &Pace{rate: r, members: map[string]*rate.Lim
 
 // Take returns for how long a member must wait before it publishes a message of a size.
 func (p *Pace) Take(member string, size int, now time.Time) time.Duration {
-	burst := int(p.rate.Burst.Microseconds())
-	cost := min(int(max(1/p.rate.Messages, float64(size)/p.rate.Bytes)*1e6), burst)
+	return p.of(member, now).ReserveN(now, p.cost(size)).DelayFrom(now)
+}
+
+// Allow charges a message, and reports whether the member may publish it without a wait. A message that it refuses is not charged.
+func (p *Pace) Allow(member string, size int, now time.Time) bool {
+	return p.of(member, now).AllowN(now, p.cost(size))
+}
+
+// burst is the most that a member may save up, in microseconds.
+func (p *Pace) burst() int { return int(p.rate.Burst.Microseconds()) }
+
+// cost is the charge for a message of a size, in microseconds.
+func (p *Pace) cost(size int) int {
+	return min(int(max(1/p.rate.Messages, float64(size)/p.rate.Bytes)*1e6), p.burst())
+}
+
+// of returns the limiter of a member.
+func (p *Pace) of(member string, now time.Time) *rate.Limiter {
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	l := p.members[member]
 	if l == nil {
 		if len(p.members) >= mostMembers {
-			maps.DeleteFunc(p.members, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(burst) })
+			maps.DeleteFunc(p.members, func(_ string, l *rate.Limiter) bool { return l.TokensAt(now) >= float64(p.burst()) })
 		}
-		l = rate.NewLimiter(1e6, burst)
+		l = rate.NewLimiter(1e6, p.burst())
 		p.members[member] = l
 	}
-	p.mu.Unlock()
-	return l.ReserveN(now, cost).DelayFrom(now)
+	return l
 }
