@@ -29,8 +29,8 @@ func (n *Network) Copies(j *Job) (all []Copy) {
 	return all
 }
 
-// Hand sends a job that Make has made with --detach, and does not wait for the receipt. Once the request is accepted,
-// no command submits it again.
+// Hand sends a job with --detach, after Make, and does not wait for the receipt. Once the request is accepted, no
+// command submits it again.
 func (n *Network) Hand(j *Job) *Sending {
 	n.t.Helper()
 	return n.Async(append([]string{"send", "--json", "--detach"}, j.args()...)...)

@@ -82,8 +82,8 @@ func (n *Network) statusOf(pid int, name string) int64 {
 	return 0
 }
 
-// storeOf returns the size of a process's state directory, without the parts that grow by design: the audit log, and
-// the newest 256 MiB of the EVENT stream.
+// storeOf returns the size of a process's state directory, without the parts that grow by design: the audit log and the
+// EVENT stream, which keeps its newest 256 MiB.
 func (n *Network) storeOf(who string) (size int64) {
 	filepath.WalkDir(n.State(who), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -103,7 +103,7 @@ func (n *Network) Begin(j *Job) *Sending {
 	return n.Resubmit(j)
 }
 
-// Resubmit sends a job that Make has made. The judge also gets the final state that its command reports.
+// Resubmit sends a job after Make. The judge also gets the final state that its command reports.
 func (n *Network) Resubmit(j *Job) *Sending {
 	n.t.Helper()
 	return n.ResubmitWith(nil, j)
