@@ -39,7 +39,7 @@ type lasting struct {
 	running     []func() // functions that stop the running services, the last one first
 }
 
-// newLasting makes a network whose authority issued all identities the given time ago and has been away since.
+// newLasting makes a network with an authority that issued all identities the given time ago and has been away since.
 func newLasting(t *testing.T, ago time.Duration) *lasting {
 	t.Helper()
 	a := authoritytest.NewWith(t, func() time.Time { return time.Now().Add(-ago) })

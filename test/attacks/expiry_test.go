@@ -22,7 +22,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A dated is a network whose authority has a clock of the test.
+// A dated is a network with an authority that uses a clock of the test.
 type dated struct {
 	*network
 	behind atomic.Int64 // nanoseconds

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// TestOnlyTheAuthorityTellsAQueueManagerWhomToLetIn sends signed claims to a queue manager whose authority is
+// TestOnlyTheAuthorityTellsAQueueManagerWhomToLetIn sends signed claims to a queue manager with its authority
 // elsewhere. It takes them from the authority alone, only the newest ones, and only after they are kept.
 func TestOnlyTheAuthorityTellsAQueueManagerWhomToLetIn(t *testing.T) {
 	n := &network{Authority: authoritytest.New(t), t: t, ctx: t.Context()}

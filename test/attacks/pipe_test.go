@@ -210,7 +210,7 @@ func TestATicketIsOfItsUser(t *testing.T) {
 	}
 }
 
-// A spoken is a connection to a queue manager on which the test writes the protocol itself.
+// A spoken is a connection to a queue manager. The test writes the protocol on it itself.
 type spoken struct {
 	t  *testing.T
 	c  *tls.Conn

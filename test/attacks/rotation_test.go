@@ -27,8 +27,8 @@ import (
 
 const day = 24 * time.Hour
 
-// A rotating is a dated network whose members act as Ferry's commands do: they renew identities that are due. It counts
-// refused members.
+// A rotating is a dated network with members that renew due identities, as Ferry's commands do. It counts refused
+// members.
 type rotating struct {
 	*dated
 	authority *qmgr.Conn

@@ -11,7 +11,7 @@ import (
 )
 
 // TestOneFileIsMovedAndOnRecord sends one file from agent to agent. The audit has the originator, the last records of
-// both sides, and one digest on which they agree.
+// both sides, and equal digests of both.
 func TestOneFileIsMovedAndOnRecord(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

@@ -14,7 +14,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// The size of the story of a monitor whose agent is killed: -dropped 10000 -killed 20 is the large one.
+// The size of TestMonitorWhoseAgentIsKilled: -dropped 10000 -killed 20 is the large one.
 var (
 	dropped = flag.Int("dropped", 300, "files that are dropped into a watched directory")
 	killed  = flag.Int("killed", 3, "how often its agent is killed meanwhile")

@@ -16,7 +16,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A theatre is a network whose agents run programs that wait for a signal file.
+// A theatre is a network with agents that run programs, which wait for a signal file.
 type theatre struct {
 	*network.Network
 	t    *testing.T

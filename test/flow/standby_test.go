@@ -46,7 +46,7 @@ func TestTwoInstancesOneIsActive(t *testing.T) {
 	}
 }
 
-// endings are the ways in which the active instance ends.
+// endings are the ways to end the active instance.
 var endings = map[string]func(n *network.Network, who string){
 	"killed":  func(n *network.Network, who string) { n.Kill(who) },
 	"stopped": func(n *network.Network, who string) { n.Stop(who) },

@@ -209,7 +209,7 @@ func TestLargeLine(t *testing.T) {
 }
 
 // refused sends the line where lines may not be wrapped. The amount sent before the source learns of the refusal
-// depends on the disk to which the verdict is synced. It cannot be all of a very long line.
+// depends on the disk of the synced verdict. It cannot be all of a very long line.
 func refused(t *testing.T, n *network.Network, size int64) {
 	t.Helper()
 	r := n.SendAsync("--mode", "text", "--to-encoding", "IBM-1140", "--recfm", "FB", "--lrecl", "80", "--long-lines", "fail",

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// TestAcknowledgementsHaveTheTime expects each acknowledgement to have the time at which the destination made it. It
+// TestAcknowledgementsHaveTheTime expects each acknowledgement to have the time of its making at the destination. It
 // shows the source how long its messages wait.
 func TestAcknowledgementsHaveTheTime(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {

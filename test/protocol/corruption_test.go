@@ -110,8 +110,8 @@ func (v *vandal) handle(p *faulty.Parcel) faulty.Handling {
 	return v.harm(p, h)
 }
 
-// hunts reports whether a message has the tail of the item whose every message is damaged. Five bad messages without a
-// safe point between them fail this item, and no other (R12).
+// hunts reports whether a message has the tail of the hunted item, which has all its messages damaged. Five bad
+// messages without a safe point between them fail this item, and no other (R12).
 func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
 	if v.prey.IsZero() || h.Transfer != v.prey {
 		return false

@@ -30,7 +30,7 @@ type lane struct {
 	r     *run
 	to    transfer.AgentName
 	id    transfer.ID
-	place string // address at which the destination is dialled; "": no direct lane
+	place string // address of the destination; "": no direct lane
 }
 
 // metAt returns the address of the destination on the direct lane, or "" if there is none.

@@ -322,7 +322,7 @@ func TestLastOutcomesWaitForTheCommit(t *testing.T) {
 		}
 		w.linger = func(n *node, op, name string) time.Duration {
 			if n == w.dst && op == "unlink" && !taken.Swap(true) {
-				return 8 * time.Second // the temporary of b, whose name is taken: this call follows the record
+				return 8 * time.Second // the temporary of b, after its name was taken: this call follows the record
 			}
 			return 0
 		}

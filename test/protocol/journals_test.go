@@ -43,7 +43,7 @@ var journalDamages = map[string]func(parts [][]byte) [][]byte{
 	"an item twice":        func(p [][]byte) [][]byte { return append(p[:3:3], p[2:]...) },
 }
 
-// journalMoments are the moments at which the source dies. Then its journal is damaged.
+// journalMoments are the moments of the source's death. Then its journal is damaged.
 var journalMoments = map[string]struct {
 	unheard bool   // no outcome has reached the source
 	late    bool   // no outcome comes before the epoch after the damage, and there is a new file by then

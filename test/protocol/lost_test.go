@@ -93,7 +93,7 @@ var courses = []course{
 		}},
 }
 
-// restarted is a course in which both sides crash.
+// restarted is a course with crashes of both sides.
 func restarted(w *world) {
 	w.slow(20 * time.Millisecond)
 	id := w.sendMixed(func(q *transfer.Request) { q.Disposition = transfer.DispositionDelete })

@@ -126,7 +126,7 @@ func (m *memoryMachine) leave(from, to string, power *rand.Rand) {
 	m.ledgers[to] = left
 }
 
-// options returns the options with which a ledger is opened.
+// options returns the options of a node's ledger.
 func (n *node) options(dir string, m *mortal) ledger.Options {
 	opt := ledger.Options{Reserve: -1, OutboxLimit: 1 << 40, Clock: n.clockOf()}
 	if n.memory != nil {

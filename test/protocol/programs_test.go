@@ -27,7 +27,7 @@ import (
 type stage struct {
 	takes  map[string]time.Duration // duration of the program
 	codes  map[string]int
-	denied transfer.AgentName // agent at which no user may run programs
+	denied transfer.AgentName // agent that denies all programs
 
 	mu    sync.Mutex
 	begun []string // in their order
@@ -204,7 +204,7 @@ func (w *world) forgotten() {
 }
 
 // TestProgramsOutliveACrash crashes an agent while a program runs, or in the transaction that records its end. The
-// agent then runs the program once more. A program whose end is recorded is not run again.
+// agent then runs the program once more. A program with a recorded end is not run again.
 func TestProgramsOutliveACrash(t *testing.T) {
 	for _, at := range transfer.CallPoints() {
 		for _, when := range []string{"while it runs", "when it is put on record", "after that"} {
@@ -372,7 +372,7 @@ func TestHostileProgramsInOpen(t *testing.T) {
 	})
 }
 
-// TestProgramsWithFaults loses messages and crashes agents. A program whose end is recorded is not run again, and the
+// TestProgramsWithFaults loses messages and crashes agents. A program with a recorded end is not run again, and the
 // transfer ends.
 func TestProgramsWithFaults(t *testing.T) {
 	for seed := range uint64(20) {

@@ -380,7 +380,7 @@ func (r *run) recoverSources() error {
 	return nil
 }
 
-// revive turns the record that a crash has left into the state from which the transfer continues.
+// revive turns the record that a crash has left into the state for the next run.
 func (r *run) revive(rec *ledger.Source) {
 	if !r.node.w.set.park {
 		rec.Crashes = 0

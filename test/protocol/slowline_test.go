@@ -17,7 +17,7 @@ func (w *world) lineOf(rate, burst int) {
 	w.net.Set(func(r *faulty.Rules) { r.Rate, r.Burst = rate, burst })
 }
 
-// worth returns files whose content needs the given number of seconds on the link.
+// worth returns files that together need the given number of seconds on the link.
 func worth(seconds, rate, files int) map[string][]byte {
 	all := map[string][]byte{}
 	for n := range files {

@@ -78,7 +78,7 @@ func alone(t *testing.T, seed uint64, some func(*testing.T, uint64, *rand.Rand) 
 	return n, !t.Failed()
 }
 
-// each is the body of a campaign whose cases are worlds.
+// each is the body of a campaign with worlds as its cases.
 func each(one deed) func(t *testing.T, c *campaign.C) {
 	return func(t *testing.T, c *campaign.C) {
 		t.Helper()

@@ -27,9 +27,9 @@ func TestCampaignText(t *testing.T) {
 // TestTextSeeds runs the beginning of that campaign in every test run.
 func TestTextSeeds(t *testing.T) { spread(t, 1, 80, simulateText) }
 
-// TestAFailedConversionKeepsItsSafePoint runs a seed in which the destination crashes when an item cannot be converted
-// and this is not yet recorded. In an earlier version its temporary was gone then, although a safe point referred to
-// it. The order of goroutines differs between runs, and every second run showed the defect.
+// TestAFailedConversionKeepsItsSafePoint runs one seed. The destination crashes when an item cannot be converted and
+// this is not yet recorded. In an earlier version its temporary was gone then, although a safe point referred to it.
+// The order of goroutines differs between runs, and every second run showed the defect.
 func TestAFailedConversionKeepsItsSafePoint(t *testing.T) {
 	for range 12 {
 		spread(t, 8796, 1, simulateText)

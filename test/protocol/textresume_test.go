@@ -35,8 +35,8 @@ func between(from, to string, in, out transfer.Records) *passage {
 	return p
 }
 
-// passages are those in which a resume point can be inside a unit: a character, a shift, a record, a line end, or a
-// block that is held back. One more passage changes nothing.
+// passages have resume points that can be inside a unit: a character, a shift, a record, a line end, or a block that is
+// held back. One more passage changes nothing.
 func passages() map[string]*passage {
 	none, vb := transfer.Records{}, transfer.Records{RECFM: "VB", LRECL: 200}
 	all := map[string]*passage{

@@ -20,7 +20,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// twinsFor is the time for which two agents of one name may run beside each other.
+// twinsFor is the maximum time of two agents of one name beside each other.
 const twinsFor = 5 * time.Second
 
 // TestOneOfTwoAgentsEndsInTime starts two agents of one name at the same instant. One ends within 5 s: at one queue

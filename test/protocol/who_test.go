@@ -365,7 +365,7 @@ func (n *network) unknownOutcomes() {
 	must(n.t, n.connect("courier").Publish(wire.ReplySubject(srcName, dstName), data))
 }
 
-// ghost is an agent whose records are missing, and then contradict themselves.
+// ghost is an agent with missing records, which then contradict themselves.
 func (n *network) ghost() {
 	n.t.Helper()
 	c := n.connect("ghost")

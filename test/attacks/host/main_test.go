@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// apart runs this program again in a network namespace, whose loopback interface is up.
+// apart runs this program again in a network namespace with its loopback interface up.
 func apart() int {
 	self, err := os.Executable()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// ports returns the ports at which processes of this network namespace listen.
+// ports returns the ports of listening processes in this network namespace.
 func ports(t *testing.T) (all []int) {
 	t.Helper()
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {

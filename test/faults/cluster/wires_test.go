@@ -15,8 +15,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Wires give each member of a cluster a network of its own with two interfaces. Agents and commands, which are on the
-// host, use one of them. The other one is for routes and can be taken down.
+// A wires gives each member of a cluster a network of its own with two interfaces. Agents and commands, which are on
+// the host, use one of them. The other one is for routes and can be taken down.
 type wires struct {
 	t       *testing.T
 	members []network.Member

@@ -102,7 +102,7 @@ func (a *agent) letGo() {
 	a.open = nil
 }
 
-// round runs as far as it can. The error is the reason for which the transfer waits.
+// round runs as far as it can. The error is the transfer's reason for waiting.
 func (a *agent) round() error {
 	if err := a.openFS(); err != nil {
 		return err

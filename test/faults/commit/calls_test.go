@@ -31,7 +31,7 @@ type way struct {
 	taken bool // nothing fails: a stranger takes the final name just before
 }
 
-// A failing is one call of a work and the way in which it fails.
+// A failing is one call of a work and its way to fail.
 type failing struct {
 	w   *work
 	op  faulty.Op
@@ -63,7 +63,7 @@ var looks = map[faulty.Call]bool{
 
 func journalCall(c faulty.Call) bool { return strings.HasPrefix(string(c), "journal-") }
 
-// ways returns the ways in which a call can fail.
+// ways returns all ways of a call to fail.
 func ways(w *work, op faulty.Op) (all []way) {
 	add := func(v way) {
 		all = append(all, v)
@@ -184,7 +184,7 @@ func (f failing) host() string {
 // space reports whether the fault is a full disk.
 func (f failing) space() bool { return f.way.err == syscall.ENOSPC || f.way.err == syscall.EDQUOT }
 
-// waited compares the reason for which the transfer waited with the fault.
+// waited compares the transfer's reason for waiting with the fault.
 func (f failing) waited(err error) (wrong []string) {
 	if err == nil || journalCall(f.op.Call) {
 		return nil

@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package commit_test tests the commit path, the resume points and the deletion of sources. They run on a file system
-// in memory that crashes in every permitted way, and on which every call fails in its turn. make test-faults runs it.
+// in memory. It crashes in every permitted way, and every call on it fails in its turn. make test-faults runs it.
 package commit_test
 
 import (

@@ -59,7 +59,8 @@ func record(t *testing.T, w *work) *recording {
 	return &recording{w, m}
 }
 
-// states lists all crashes of the recordings whose moments have few enough states, in a fixed mixed order.
+// states lists all crashes at the moments of the recordings that have at most exhaustive states, in a fixed mixed
+// order.
 func states(recs []*recording) (all []state) {
 	for _, rec := range recs {
 		for k := range rec.mem.Ops() + 1 {
@@ -81,8 +82,8 @@ func sample(recs []*recording, r *rand.Rand) state {
 	return state{rec: rec, k: k, loss: rec.mem.Sample(k, r)}
 }
 
-// TestCampaignCrashStates runs the agent after every state in which a crash can leave the disk. The run finds no
-// incomplete file under a final name, and completes the work.
+// TestCampaignCrashStates runs the agent on every state of the disk that a crash can leave. The run finds no incomplete
+// file under a final name, and completes the work.
 func TestCampaignCrashStates(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "crash-states", Unit: "states", Full: 20000, Short: 3000,

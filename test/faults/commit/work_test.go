@@ -37,7 +37,7 @@ type work struct {
 	beside  map[string]string // sidecars by name of their file; empty: no sidecar may exist
 	library string            // sidecar of the directory LIB, for all files in it
 
-	// newer is the call of a deletion, at /src, at which another program puts a newer file under the source's name.
+	// newer is a call of a deletion at /src. Another program puts a newer file under the source's name at this call.
 	newer faulty.Call
 	// consumer takes each file away as soon as it has its name.
 	consumer bool

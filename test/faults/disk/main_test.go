@@ -1,7 +1,7 @@
 //go:build linux
 
 // Package disk_test tests Ferry on difficult file systems: full disks, directories without write permission, file
-// systems that take two names for one, and users who swap a directory for a link while a file arrives in it.
+// systems that take two names for one, and directories that are swapped for links while files arrive in them.
 package disk_test
 
 import (

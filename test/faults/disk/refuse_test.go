@@ -68,7 +68,7 @@ type refusal struct {
 	verdict func(c *refused, result network.Result) // further checks
 }
 
-// A refusing is the network on which all cases run.
+// A refusing is the common network of all cases.
 type refusing struct {
 	n    *network.Network
 	base string

@@ -237,7 +237,7 @@ func sameHoles(src, dst *shaped, size int64) {
 	}
 }
 
-// tooDeep makes a file with a path too long for system calls, in a directory whose path is short enough.
+// tooDeep makes a file with a path too long for system calls, in a directory with a short enough path.
 func (b *shaping) tooDeep() {
 	b.t.Helper()
 	b.file("f", 100)

@@ -69,7 +69,7 @@ type seen struct {
 // Limits on the messages that a forger keeps.
 const (
 	keptTransfers = 64
-	recent        = 24 // transfers, most of which are not over yet
+	recent        = 24 // transfers; most of them are not over yet
 	keptMessages  = 512
 	keptChunks    = 64
 	keptChunk     = 300 << 10 // bytes of the largest chunk message that is kept
@@ -313,7 +313,7 @@ func (f *Forger) stranger() (Forgery, bool) {
 	return f.write("a stranger's "+m.Name, m.Subject(to, subject), tree)
 }
 
-// own makes a valid OPEN of a transfer of the agent who. No data follows it.
+// own makes a valid OPEN of a transfer of the given agent. No data follows it.
 func (f *Forger) own(tree any, m *form, who string) any {
 	id := transfer.NewID(time.Now()).String()
 	tree = set(tree, m.sample, []step{"from"}, who)

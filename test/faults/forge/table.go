@@ -10,8 +10,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Form is one kind of message whose JSON form is forged: its subject, a sample with every field set, and the ranges
-// of its fields.
+// A Form is one kind of message to be forged in its JSON form: its subject, a sample with every field set, and the
+// ranges of its fields.
 type Form struct {
 	Name    string
 	Subject func(to, from string) string // as the queue manager knows it

@@ -72,7 +72,7 @@ func (f *faults) hits() int {
 	return f.failed
 }
 
-// call counts a call and returns the error with which it must fail, or nil.
+// call counts a call and returns its injected error, or nil.
 func (f *faults) call(op Op, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,7 +97,7 @@ func (f *faults) call(op Op, name string) error {
 type bucket struct {
 	mu   sync.Mutex
 	rate int64
-	free time.Time // time at which the bytes let through so far are within the rate
+	free time.Time // earliest time of the next bytes at this rate
 }
 
 func (b *bucket) set(rate int64) {

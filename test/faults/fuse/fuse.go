@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package fuse serves a directory of the host as a file system of another kind: one that folds case, one whose third
-// fsync fails, one without hard links, or one with a slow disk. Unmodified programs run on it.
+// Package fuse serves a directory of the host as a file system of another kind: one that folds case, one with a failing
+// third fsync, one without hard links, or one with a slow disk. Unmodified programs run on it.
 //
 // It is a loop-back: a write through the mount reaches the backing directory at once, and a test can read it there
 // without the mount. Files may be mapped and locked, so that a ledger works on it as well.

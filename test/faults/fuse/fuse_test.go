@@ -105,7 +105,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// Changes through the mount reach the backing directory.
+// TestFuseLoopback expects changes through the mount to reach the backing directory.
 func TestFuseLoopback(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	must(t, os.MkdirAll(top+"a/b", 0o750))
@@ -139,7 +139,7 @@ func TestFuseLoopback(t *testing.T) {
 	want(t, os.WriteFile(top+strings.Repeat("n", 256), nil, 0o600), syscall.ENAMETOOLONG)
 }
 
-// A directory listing is complete for any number of names.
+// TestFuseManyNames lists a directory of 3,000 names completely.
 func TestFuseManyNames(t *testing.T) {
 	_, top := mounted(t, fuse.Options{})
 	for k := range 3000 {
@@ -151,7 +151,7 @@ func TestFuseManyNames(t *testing.T) {
 	}
 }
 
-// Files can have holes and reserved space, and can be truncated and extended.
+// TestFuseSpace makes files with holes and reserved space, and truncates and extends them.
 func TestFuseSpace(t *testing.T) {
 	_, top := mounted(t, fuse.Options{})
 	f, err := os.Create(top + "f")
@@ -188,7 +188,7 @@ func TestFuseSpace(t *testing.T) {
 	}
 }
 
-// Names that differ in case are one name, in its first spelling.
+// TestFuseFold expects names that differ in case to be one name, in its first spelling.
 func TestFuseFold(t *testing.T) {
 	f, top := mounted(t, fuse.Options{Fold: true})
 	write(t, top+"ReadMe", "1")
@@ -219,7 +219,7 @@ func TestFuseFold(t *testing.T) {
 	}
 }
 
-// A file system refuses operations that it lacks.
+// TestFuseLacks expects a file system to refuse operations that it lacks.
 func TestFuseLacks(t *testing.T) {
 	_, top := mounted(t, fuse.Options{NoReplace: true, NoLinks: true})
 	write(t, top+"a", "1")
@@ -229,7 +229,7 @@ func TestFuseLacks(t *testing.T) {
 	holds(t, top+"b", "1")
 }
 
-// Each kind of call can fail, once or until Heal, and works again after Heal.
+// TestFuseFaults makes each kind of call fail, once or until Heal. It works again after Heal.
 func TestFuseFaults(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	write(t, top+"f", "0123456789")
@@ -316,7 +316,7 @@ func removes(t *testing.T, top string) func() error {
 	return func() error { left--; return unix.Unlink(fmt.Sprint(top, "old", left)) }
 }
 
-// Writes never exceed the permitted rate.
+// TestFuseThrottle expects writes never to exceed the permitted rate.
 func TestFuseThrottle(t *testing.T) {
 	f, top := mounted(t, fuse.Options{WritesPerS: 4 << 20})
 	start := time.Now()
@@ -368,7 +368,7 @@ func useStore(name string) error {
 	return nil
 }
 
-// A store that maps, locks and syncs its file works, in a process of its own.
+// TestFuseStore uses a store that maps, locks and syncs its file, in a process of its own.
 func TestFuseStore(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	c := exec.Command(os.Args[0])
@@ -381,7 +381,7 @@ func TestFuseStore(t *testing.T) {
 	}
 }
 
-// A whole network works with its roots and state directories on the mount.
+// TestFuseFerry runs a whole network with its roots and state directories on the mount.
 func TestFuseFerry(t *testing.T) {
 	f := fuse.Mount(t, t.TempDir(), fuse.Options{Fold: true})
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Dir: f.Dir})

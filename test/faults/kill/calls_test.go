@@ -14,7 +14,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A fatal is a step of a call at which its agent is killed, and the required result. starts is the number of starts of
+// A fatal is a step of a call with the required result of a kill of its agent there. starts is the number of starts of
 // the program, by the number of retries that the call asks for. unknown means that the end of the program is unknown.
 type fatal struct {
 	point   string

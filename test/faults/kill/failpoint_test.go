@@ -115,7 +115,7 @@ func (k *killing) run(t *testing.T, seed uint64, nth, before int) (met bool) {
 		switch first = armed(k.before, before); k.before {
 		case "":
 			first = "" // a kill at a random moment
-		case "sender.before_message": // in the middle of the file, whose messages are of 256 KiB or 1 MiB
+		case "sender.before_message": // in the middle of the file, with messages of 256 KiB or 1 MiB
 			setup.Direct = []string{"off", "plain", "tls"}[k.r.IntN(3)]
 			first = armed(k.before, 60+k.r.IntN(100))
 			if setup.Direct != "off" {

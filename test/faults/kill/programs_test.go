@@ -15,7 +15,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A step is a point at which an agent with programs is killed.
+// A step is a failpoint for the kill of an agent with programs.
 type step struct {
 	point string
 	who   string

@@ -14,8 +14,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// messagePoints are the steps from files to messages and from messages to files. Each has the process that is killed,
-// the range of the meeting at which it is killed, and the test. The first message of a transfer is empty: the selected
+// messagePoints are the steps from files to messages and from messages to files. Each has the process to be killed, the
+// range of meetings of the point to choose from, and the test. The first message of a transfer is empty: the selected
 // messages are recorded before the second one. Without a point the queue manager is killed at a random moment.
 var messagePoints = []struct {
 	name        string

@@ -109,8 +109,7 @@ func reigns(t *testing.T, seed uint64, most int) (done int) {
 	return min(done, most)
 }
 
-// falls are the ways in which an active instance ends, with the maximum number of crashes. Repeated rows are tried more
-// often.
+// falls are the ways to end an active instance, with the maximum number of crashes. Repeated rows are tried more often.
 var falls = []struct {
 	name    string
 	crashes int

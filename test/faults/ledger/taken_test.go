@@ -46,8 +46,8 @@ var takings = []taking{
 
 // TestCampaignTaken removes or replaces a state directory under writers, and starts the next run on the remains
 // (scenario 53). The ledger acknowledges no transaction after that, and notices the loss in time even without writes.
-// Acknowledged transactions are present when the directory is put back. A ledger whose files are lost is not taken for
-// a new one.
+// Acknowledged transactions are present when the directory is put back. A ledger without its files is not taken for a
+// new one.
 func TestCampaignTaken(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-taken", What: "the state directory, the ledger or the item journals removed, renamed or replaced under writers; the ledger emptied or removed between runs",
 		Unit: "takings", Full: 1000, Short: 40, Packages: []string{"internal/ledger", "internal/filelock"}},

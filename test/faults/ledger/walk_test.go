@@ -78,7 +78,7 @@ func walking(r *rand.Rand, of int) (life []step) {
 	return life
 }
 
-// dropping removes a journal whose transfer has ended.
+// dropping removes the journal of an ended transfer.
 func dropping(of int) step {
 	return step{name: "drop journal", of: of, walk: func(w *world, k *walk) error {
 		if _, over, err := w.state(k); err != nil || !over {

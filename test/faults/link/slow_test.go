@@ -175,7 +175,7 @@ func overLine(t *testing.T, seed uint64, r *rand.Rand, x *slowStory) {
 	s.n.Judge(nil, s.jobs...)
 }
 
-// slow limits the rate at which a process sends and receives, in kbit/s. The link buffers a second and a half of
+// slow limits the rates of sending and receiving of a process, in kbit/s. The link buffers a second and a half of
 // packets, like a modem.
 func (w *wires) slow(who string, kbits int) { w.shape(who, kbits, "4kb", "1500ms") }
 

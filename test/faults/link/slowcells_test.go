@@ -51,7 +51,7 @@ func overCell(t *testing.T, seed uint64, r *rand.Rand, c slowCell, form string) 
 
 const shortForm = "short"
 
-// A bucket has the burst of a link in bytes, and the time for which the link buffers packets.
+// A bucket has the burst of a link in bytes, and the maximum time of packets in its buffer.
 type bucket struct{ burst, latency string }
 
 var buckets = []bucket{{"4kb", "1500ms"}, {"32kb", "1500ms"}, {"32kb", "300ms"}, {"128kb", "1500ms"}}

@@ -16,7 +16,7 @@ const (
 	destination = "BETA"
 )
 
-// Wires are name spaces with a link each to one bridge of the host.
+// A wires has name spaces with a link each to one bridge of the host.
 type wires struct {
 	t      *testing.T
 	bridge string
@@ -92,7 +92,7 @@ func (w *wires) wrap() map[string][]string {
 	return all
 }
 
-// wrapBeside is wrap for a network in which each agent is beside a queue manager of its own.
+// wrapBeside is wrap for a network with a queue manager beside each agent.
 func (w *wires) wrapBeside() map[string][]string {
 	all := w.wrap()
 	for _, who := range []string{source, destination} {
@@ -107,7 +107,7 @@ func (p *port) enter() string { return "nsenter --net=/run/netns/" + p.name }
 // listen returns the address of the queue manager.
 func (w *wires) listen() string { return w.ports[network.QM].addr + ":4222" }
 
-// throttle limits the rate at which a process sends, in Mbit/s.
+// throttle limits the sending rate of a process, in Mbit/s.
 func (w *wires) throttle(who string, mibits int) {
 	w.t.Helper()
 	p := w.ports[who]

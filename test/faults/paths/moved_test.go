@@ -49,7 +49,7 @@ func TestCampaignMovedPaths(t *testing.T) {
 // A carried is a directory that was moved, with the files that had arrived in it.
 type carried struct {
 	dir   *os.File  // stays the same directory after a move
-	when  time.Time // time at which its path no longer led to it
+	when  time.Time // time of the move
 	under string    // former path beneath the root
 }
 
@@ -222,7 +222,7 @@ func (c *carrier) rename(p, rel, way string) {
 	}
 }
 
-// linked returns the directories to which links in a directory lead, by their paths through these links. A relative
+// linked returns the target directories of the links in a directory, by their paths through these links. A relative
 // link of an earlier move leads elsewhere after another move.
 func (c *carrier) linked(p, rel string) map[string]*os.File {
 	all := map[string]*os.File{}
@@ -330,8 +330,7 @@ func (c *carrier) restore(jobs []*network.Job) {
 	}
 }
 
-// slack is the maximum difference by which a file's change time may precede its rename: the kernel's clock of files
-// ticks.
+// slack is the maximum time from a file's change time to its rename: the kernel's clock of files ticks.
 const slack = 20 * time.Millisecond
 
 // check compares every file of a job with its reported outcome.
@@ -385,8 +384,7 @@ func held(path string) string {
 	return fmt.Sprintf("at its path there is %s of %d bytes, of %s", st.Mode(), st.Size(), st.ModTime().Format("15:04:05.000"))
 }
 
-// lost looks for a successful file at its path and in the directories to which it may have moved. It returns "" if it
-// has found the file.
+// lost looks for a successful file at its path and in the moved directories. It returns "" if it has found the file.
 func (c *carrier) lost(f network.Copy, taken bool) string {
 	if sum, err := sumOf(f.Dest); err == nil && sum == f.Sum {
 		return ""

@@ -208,7 +208,7 @@ func (s *story) pointStands(name string, content io.Reader, size int64) {
 	}
 }
 
-// ledgersStand checks the ledgers of agents whose power was cut.
+// ledgersStand checks the ledgers of the agents after their power cut.
 func (s *story) ledgersStand(who []string) {
 	s.t.Helper()
 	for _, agent := range who {

@@ -64,7 +64,7 @@ func (g *groupWork) Again(items []uint64) error {
 	return nil
 }
 
-// moments are the calls at which the power may go, with the minimum number of each.
+// moments are the possible calls of a power cut, with the minimum number of each.
 var moments = []struct {
 	call  faulty.Call
 	times int

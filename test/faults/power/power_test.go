@@ -27,7 +27,7 @@ const (
 	destination = "BETA"
 )
 
-// moment is the interval at which the test checks whether the time for a cut has come.
+// moment is the interval between two checks whether the time for a cut has come.
 const moment = 500 * time.Microsecond
 
 var everybody = []string{source, destination, network.QM}
@@ -71,7 +71,7 @@ type story struct {
 	points int               // resume points compared with their temporaries
 }
 
-// A sending is a job whose command runs, or has run.
+// A sending is a job with its running or ended command.
 type sending struct {
 	job     *network.Job
 	command *network.Sending

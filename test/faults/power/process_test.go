@@ -20,14 +20,14 @@ import (
 // TestCampaignPowerProcess cuts the power under --durability process. An outcome then survives a crash of the process,
 // but not one of the host: files recorded as arrived may be lost with the power. All other promises hold. A file in the
 // middle of its commit is sent again, because the boot ID has changed: zeros are never renamed (scenario 31). Files
-// whose sources are to be deleted are durable all the same.
+// with sources to be deleted are durable all the same.
 func TestCampaignPowerProcess(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "power-process", What: "with --durability process, the destination loses its power and comes back with another boot ID",
 		Unit: "power cuts", Full: 20, Root: true, Tools: []string{"mkfs.ext4", "unshare", "mount", "sh"}},
 		func(t *testing.T, c *campaign.C) { c.Cases(t, tellOfProcess) })
 }
 
-// steps are points of a commit at which the destination kills itself, just before its power goes.
+// steps are the failpoints of a commit. The destination kills itself at one of them, just before its power goes.
 var steps = []string{"commit.after_committing", "commit.after_rename", "commit.before_dirsync", "commit.after_dirsync", "commit.after_committed"}
 
 func tellOfProcess(t *testing.T, seed uint64, r *rand.Rand) {
@@ -97,7 +97,7 @@ func (s *story) makeProcess(seed uint64) {
 }
 
 // recorded returns the files recorded as arrived at the power cut, and the number of files recorded as COMMITTING. It
-// leaves out files whose sources were to be deleted: they must be present.
+// leaves out files with sources to be deleted: they must be present.
 func (s *story) recorded() (excused map[string]bool, committing int) {
 	s.t.Helper()
 	excused = s.told.arrived() // outcomes that the source has acknowledged are no longer in the ledger

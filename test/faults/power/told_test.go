@@ -29,7 +29,7 @@ type toldOf struct {
 	accepted bool                         // the source has it
 	final    transfer.State               // the source's last report; "": none
 	outcomes map[uint64]*transfer.Outcome // of the destination, by item
-	acked    map[uint64]bool              // items whose outcome the source has
+	acked    map[uint64]bool              // items that the source has the outcome of
 	ended    bool                         // the source has all of them
 	batches  map[uint64]*wire.Outcomes
 	safe     map[uint64]int64 // farthest durable point of each item

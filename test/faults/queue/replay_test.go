@@ -18,8 +18,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// window is the time for which the queue manager of these cases remembers message IDs. It is short, so that replays
-// fall both in and out of it.
+// window limits the memory of the queue manager of these cases for message IDs. It is short, so that replays fall both
+// in and out of it.
 const window = 100 * time.Millisecond
 
 // TestCampaignReplay replays all past commands, many times each. Their agents have obeyed them long ago, are obeying

@@ -49,7 +49,7 @@ type twins struct {
 	owner string // of the round before, if it was left running
 }
 
-// meetings are the ways in which agents of one name meet.
+// meetings are the ways of agents of one name to meet.
 var meetings = []struct {
 	name string
 	do   func(*twins)
@@ -177,7 +177,7 @@ func (w *twins) cut() {
 	w.one(first, second)
 }
 
-// copied is cut with an agent whose state directory is a copy of the other's.
+// copied is cut with an agent on a copy of the other's state directory.
 func (w *twins) copied() {
 	first, second := w.agent(w.line.URL()), w.agent(w.URL())
 	w.Start(first)

@@ -13,8 +13,8 @@ import (
 	"ferry/test/judge"
 )
 
-// A newcomer is one way in which a program that does not know Ferry creates a newer file under the name of a source
-// during its deletion.
+// A newcomer creates a newer file under the name of a source during its deletion, as a program does that does not know
+// Ferry.
 type newcomer struct {
 	name string
 	do   func(path, content string) error
@@ -31,7 +31,7 @@ var atomic = []newcomer{
 	}},
 }
 
-// stepwise newcomers are for moments at which Ferry is stopped.
+// stepwise newcomers act while Ferry is stopped.
 var stepwise = append([]newcomer{
 	{"removed and made anew", func(path, content string) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

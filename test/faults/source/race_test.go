@@ -21,8 +21,8 @@ const (
 	steps = 40
 )
 
-// points are the steps of a deletion at which an agent can be stopped. each tells whether an agent meets the step for
-// each file or once for all.
+// points are the failpoints of a deletion that can stop an agent. each tells whether an agent meets the step for each
+// file or once for all.
 var points = []struct {
 	name string
 	each bool
@@ -57,7 +57,7 @@ func TestCampaignDeleteRace(t *testing.T) {
 		})
 }
 
-// A racing is a network on which sources are deleted.
+// A racing is a network with deletions of sources.
 type racing struct {
 	*network.Network
 	t     *testing.T

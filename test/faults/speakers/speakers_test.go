@@ -239,7 +239,7 @@ func (f *forger) batch(name transfer.AgentName, b audit.Batch) {
 	f.publish(subject, data)
 }
 
-// keyOf returns the key with which an agent signs.
+// keyOf returns an agent's signing key.
 func (f *forger) keyOf(who string) *witness.Key {
 	f.t.Helper()
 	dir, err := keyfile.Open(filepath.Join(f.State(who), "identity"))

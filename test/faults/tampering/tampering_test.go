@@ -288,7 +288,7 @@ func (s *scene) lookAgain() {
 	}
 }
 
-// edit changes bytes of a record.
+// The changes of a log.
 
 func (s *scene) edit() {
 	h, list := s.frames()

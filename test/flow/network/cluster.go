@@ -97,7 +97,7 @@ type Standing struct {
 	Degraded string `json:"degraded"`
 }
 
-// QueueManagers returns the status of all members according to the member who, or to any member if who is "".
+// QueueManagers returns the status of all members as the member who sees them, or any member if who is "".
 func (n *Network) QueueManagers(who string) (all []Standing) {
 	n.t.Helper()
 	args := []string{"qm", "ls", "--json"}

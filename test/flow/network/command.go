@@ -159,7 +159,7 @@ func (s *Sending) Last() Progress {
 	return s.seen[len(s.seen)-1]
 }
 
-// Saw returns the first line of the command for which is returns true.
+// Saw returns the first line of the command that satisfies is.
 func (s *Sending) Saw(is func(Progress) bool) (Progress, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

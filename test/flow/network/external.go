@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// The further processes of a network whose queue manager, QM, is a server of NATS.
+// The further processes of a network that has a server of NATS as its queue manager, QM.
 const (
 	Authority    = "AUTHORITY"
 	Coordination = "COORDINATION"

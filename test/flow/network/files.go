@@ -40,7 +40,7 @@ func (n *Network) File(agent, rel string, seed uint64, size int64) string {
 	return path
 }
 
-// FileK makes a file whose content is (seed, k).
+// FileK makes a file with the content (seed, k).
 func (n *Network) FileK(agent, rel string, seed, k uint64, size int64) {
 	n.t.Helper()
 	path := n.Path(agent, rel)
@@ -144,7 +144,7 @@ func SameTree(t testing.TB, src, dst string) {
 	}
 }
 
-// differ returns the offset of the first block in which two files of one size differ, or -1.
+// differ returns the offset of the first differing block of two files of one size, or -1.
 func differ(t testing.TB, a, b string) int64 {
 	t.Helper()
 	var files [2]*os.File

@@ -116,7 +116,7 @@ func (n *Network) ResubmitWith(env []string, j *Job) *Sending {
 	return j.sending
 }
 
-// Submit sends a job that Make has made, without waiting for its end.
+// Submit sends a job after Make, without waiting for its end.
 func (n *Network) Submit(j *Job) {
 	n.t.Helper()
 	j.ID = n.Detach(j.args()...)
@@ -142,7 +142,7 @@ func (j *Job) args() []string {
 	return append(args, j.From+":"+j.In, j.To+":"+j.Out+"/")
 }
 
-// End waits for any end of a job whose ID is known, by asking coordination. It reports the state of the transfer if it
+// End waits for any end of a job with a known ID, by asking coordination. It reports the state of the transfer if it
 // does not end in time.
 func (n *Network) End(j *Job, limit time.Duration) (state string, ended bool) {
 	n.t.Helper()

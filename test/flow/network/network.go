@@ -48,8 +48,8 @@ type Setup struct {
 	Agents  []string            // started with it; others may follow with Add
 	Flags   map[string][]string // more flags of a process, by its name
 	Dir     string              // directory of all files; default the test's own temporary directory
-	Roots   map[string]string   // of agents whose root is not to be in Dir
-	States  map[string]string   // of processes whose state directory is not to be in Dir
+	Roots   map[string]string   // of agents with a root outside Dir
+	States  map[string]string   // of processes with a state directory outside Dir
 	Env     map[string][]string // more environment of a process, by its name
 	Wrap    map[string][]string // command that starts a process, such as ip netns exec NAME; it must exec
 	Other   map[string][]string // program in Ferry's place for a process, such as an emulator and a binary of another architecture

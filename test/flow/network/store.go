@@ -103,7 +103,7 @@ func (w *Wire) Enqueue(subject, id string, data []byte) (stored bool) {
 	return stored
 }
 
-// Window changes the time for which a stream remembers the IDs of its messages.
+// Window limits the memory of a stream for the IDs of its messages to a time.
 func (w *Wire) Window(stream string, d time.Duration) {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c)

@@ -68,7 +68,7 @@ func (n *Network) Anybody(options ...nats.Option) *nats.Conn {
 	return n.anybody(func(all identity.JWTs) string { return all.User }, options)
 }
 
-// AnybodysData is Anybody for the data of the queue lane, which has an account of its own.
+// AnybodysData is like Anybody for the data of the queue lane, which has an account of its own.
 func (n *Network) AnybodysData(options ...nats.Option) *nats.Conn {
 	n.t.Helper()
 	return n.anybody(func(all identity.JWTs) string { return all.Data }, options)
