@@ -65,8 +65,8 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// TestQueuesOfACluster stops each member of a cluster while a queue is written and while it is read. Each file is in
-// the queue once, and complete when it is read.
+// TestQueuesOfACluster kills each member of a cluster while a queue is written, and the leader of the commands while it
+// is read. Each file is in the queue once, and the bytes read equal those of the files.
 func TestQueuesOfACluster(t *testing.T) {
 	t.Parallel()
 	n := trio(t, "tls", "ALPHA", "BETA")

@@ -29,9 +29,9 @@ var fatals = []fatal{
 	{"program.recorded", [2]int{1, 1}, false},
 }
 
-// TestCampaignKillCalls kills an agent at each step of a call. The agent starts the program once, or as often as the
-// call asks for. The audit log records each run once. If the end of the program is unknown, the result of the call says
-// so.
+// TestCampaignKillCalls kills an agent at each step of a call. The agent starts the program at most once, and once more
+// for each retry that the call asks for. The audit log records each run once. If the end of the program is unknown, the
+// result of the call says so.
 func TestCampaignKillCalls(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "kill-calls", Unit: "kills", Full: 4 * len(fatals), Short: len(fatals),
 		What: "kill -9 of an agent at each step between a call's command and the record of how its program ended",
