@@ -22,7 +22,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// skewed is a clock that is wrong by so much.
+// skewed is a clock that is wrong by a constant.
 type skewed struct {
 	clock.Clock
 	by time.Duration
@@ -30,16 +30,16 @@ type skewed struct {
 
 func (s skewed) Now() time.Time { return s.Clock.Now().Add(s.by) }
 
-// A lasting network has everything on disk: what runs in it may start again.
+// A lasting is a network with its whole state on disk, so that its processes can restart.
 type lasting struct {
 	*network
 	dir, listen string
 	guard       *qmgr.Guard
 	ids         map[string]*identity.Identity
-	running     []func() // what ends what runs, the last one first
+	running     []func() // functions that stop the running services, the last one first
 }
 
-// newLasting makes a network whose authority has issued everything so long ago and is away since then.
+// newLasting makes a network with an authority that issued all identities the given time ago and has been away since.
 func newLasting(t *testing.T, ago time.Duration) *lasting {
 	t.Helper()
 	a := authoritytest.NewWith(t, func() time.Time { return time.Now().Add(-ago) })
@@ -73,7 +73,7 @@ func (l *lasting) conn(who string) *qmgr.Conn {
 	return c
 }
 
-// start starts the queue manager, coordination and the agents, whose clocks are wrong by so much.
+// start starts the queue manager, coordination and the agents. wrong has the errors of their clocks.
 func (l *lasting) start(wrong map[string]time.Duration) {
 	l.t.Helper()
 	quiet := slog.New(slog.DiscardHandler)
@@ -82,7 +82,7 @@ func (l *lasting) start(wrong map[string]time.Duration) {
 	must(l.t, err)
 	l.running = append(l.running, l.server.Shutdown)
 	l.listen = strings.TrimPrefix(l.server.URL(), "nats://")
-	if l.ids["authority"] == nil { // it is there at the first start, and says what holds
+	if l.ids["authority"] == nil { // the authority runs at the first start, and publishes its trust document
 		l.ids["authority"] = l.identity(identity.Authority, "", roles.Authority)
 		desk := &enrol.Desk{Authority: l.Authority, Conn: l.conn("authority"), Changed: func() {}, Log: quiet}
 		gone, err := desk.Attend()
@@ -120,8 +120,8 @@ func (l *lasting) moves(what string) *client.Client {
 	return c
 }
 
-// The authority is away for 9 days, and for nearly 30: transfers run on both lanes, and the queue
-// manager and the agents start again. Agents say that they have heard nothing.
+// TestTheAuthorityIsAway stops the authority for 9 days, and for nearly 30. Transfers run on both lanes, and the queue
+// manager and the agents restart. Agents report that they have not heard from the authority.
 func TestTheAuthorityIsAway(t *testing.T) {
 	for what, ago := range map[string]time.Duration{"9 days": 9 * day, "30 days": 30*day - time.Hour} {
 		l := newLasting(t, ago)
@@ -138,7 +138,8 @@ func TestTheAuthorityIsAway(t *testing.T) {
 	}
 }
 
-// Clocks are an hour off at either end, and at the authority: certificates are good, and transfers run.
+// TestClocksAnHourOff sets clocks off by an hour at either end, and at the authority. Certificates are valid, and
+// transfers run.
 func TestClocksAnHourOff(t *testing.T) {
 	const off = time.Hour - time.Minute
 	for what, c := range map[string]struct{ authority, alpha, beta time.Duration }{

@@ -15,8 +15,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A hostile queue manager behind a channel hears messages for its own agents alone, and speaks for them alone. Its operator has
-// its identity, and with that all rights at the queue manager itself: its leafnode asks for any subject, and publishes on any.
+// TestAHostileQueueManager attacks through a channel. The hostile queue manager receives only messages for its own
+// agents, and can send only in their names. Its operator has its identity, and with that all rights at the queue
+// manager itself: its leafnode asks for any subject, and publishes on any.
 func TestAHostileQueueManager(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
@@ -62,7 +63,7 @@ func TestAHostileQueueManager(t *testing.T) {
 			must(t, err)
 		}
 	}
-	// until repeats a message until it has come, and fails for each other one that has.
+	// until repeats a message until it has arrived, and fails for each other message.
 	until := func(heard chan string, publish func() error, want string) {
 		t.Helper()
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -113,7 +114,7 @@ func TestAHostileQueueManager(t *testing.T) {
 	until(heard, func() error { return mallory.PublishData("ferry.data.BETA.EVE.x", []byte("last")) }, "ferry.data.BETA.EVE.x last")
 	until(heard, func() error { return eve.Publish("ferry.reply.BETA.EVE", []byte("last")) }, "ferry.reply.BETA.EVE last")
 
-	// A request that it hands on in another's name is not stored, as it has no proof.
+	// A request that it forwards in another's name is not stored, because it has no proof.
 	batch, err := json.Marshal(map[string]any{"v": 1, "messages": []map[string]any{{"subject": "ferry.command.BETA.bob", "data": []byte("forged")}, {"subject": "ferry.control.BETA.root", "data": []byte("forged")}}})
 	must(t, err)
 	for _, from := range []string{"MALLORY", "HUB", "OTHER"} {

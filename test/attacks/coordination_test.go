@@ -15,8 +15,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A queue manager administers application queues and the registry as root: without a signature, with its own, and with words that root
-// has sent before. Coordination obeys none of it.
+// TestCoordinationObeysItsAskers lets a queue manager administer application queues and the registry as root: without a
+// signature, with its own, and with repeated messages of root. Coordination refuses all of it.
 func TestCoordinationObeysItsAskers(t *testing.T) {
 	n, _ := attended(t)
 	root := n.identity(identity.User, "root", roles.Admin)

@@ -29,8 +29,7 @@ import (
 	"ferry/internal/word"
 )
 
-// attended is a network whose authority answers, and how often it said that somebody was
-// revoked.
+// attended returns a network with an answering authority, and the number of its announcements of revocations.
 func attended(t *testing.T) (*network, *atomic.Int64) {
 	t.Helper()
 	n := newNetwork(t)
@@ -39,7 +38,7 @@ func attended(t *testing.T) (*network, *atomic.Int64) {
 	return n, changed
 }
 
-// attend has the authority answer.
+// attend starts the authority's answers.
 func (n *network) attend(changed func()) {
 	n.t.Helper()
 	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
@@ -58,8 +57,9 @@ func (n *network) asker(i *identity.Identity) enrol.Asker {
 	return enrol.Asker{Conn: c}
 }
 
-// A member that asks the authority thousands of times delays the questions of others by a moment. Here the authority works on as many
-// questions as it can, and each of them waits; all questions of eve are there before that of admin.
+// TestManyQuestionsOfOneMember asks the authority thousands of times as one member. Questions of others are delayed
+// only for a moment. Here the authority works on as many questions as it can, and each of them waits. All questions of
+// eve arrive before that of admin.
 func TestManyQuestionsOfOneMember(t *testing.T) {
 	n := newNetwork(t)
 	conn, err := n.connect(n.identity(identity.Authority, "", roles.Authority))
@@ -111,7 +111,7 @@ func TestManyQuestionsOfOneMember(t *testing.T) {
 	helped.Wait()
 }
 
-// answerOn is the next message of a subscription.
+// answerOn returns the next message of a subscription.
 func answerOn(n *network, s *nats.Subscription) string {
 	n.t.Helper()
 	m, err := s.NextMsgWithContext(n.ctx)
@@ -133,7 +133,8 @@ func wish(t *testing.T) (*keyfile.Dir, identity.Keys, authority.Wish) {
 	return dir, keys, w
 }
 
-// Everybody has renewed what he has, and only who may enrol has anything else done.
+// TestWhoMayAskTheAuthority checks the rights at the authority. Each member may renew its own identity. All other
+// operations need the authority enrol.
 func TestWhoMayAskTheAuthority(t *testing.T) {
 	n, changed := attended(t)
 	name := func(role identity.Role, s string) identity.Name {
@@ -202,8 +203,8 @@ func TestWhoMayAskTheAuthority(t *testing.T) {
 	}
 }
 
-// A name that has keys gets others only where that is meant, and not while it may be about to
-// start.
+// TestEnrollingAnew enrols a name that has keys. It gets other keys only on explicit request, and not while an agent of
+// that name may be about to start.
 func TestEnrollingAnew(t *testing.T) {
 	n, changed := attended(t)
 	a := n.asker(n.identity(identity.User, "ann", roles.Admin))
@@ -233,7 +234,8 @@ func TestEnrollingAnew(t *testing.T) {
 	must(t, err)
 }
 
-// What the authority issues for one name is not taken as another's by who asked.
+// TestNothingIsKeptOfARefusal asks for names without the right to them. The asker keeps no identity, and the name is
+// not enrolled.
 func TestNothingIsKeptOfARefusal(t *testing.T) {
 	n, _ := attended(t)
 	a := n.asker(n.identity(identity.User, "bob", roles.User))
@@ -249,8 +251,8 @@ func TestNothingIsKeptOfARefusal(t *testing.T) {
 	}
 }
 
-// Nobody fills the authority's journal with renewals, and nobody a queue manager's memory with
-// subscriptions.
+// TestMembersAreBounded limits members: the authority's journal does not fill with their renewals, nor a queue
+// manager's memory with their subscriptions.
 func TestMembersAreBounded(t *testing.T) {
 	n, _ := attended(t)
 	i := n.identity(identity.User, "bob", roles.User)
@@ -289,7 +291,8 @@ func TestMembersAreBounded(t *testing.T) {
 	}
 }
 
-// One name takes a part of a queue manager's connections, and the others have theirs.
+// TestOneNameTakesFewConnections opens many connections under one name. It gets a part of a queue manager's
+// connections, and the others stay available.
 func TestOneNameTakesFewConnections(t *testing.T) {
 	n := newNetworkWith(t, 64)
 	bob := n.identity(identity.User, "bob", roles.User)

@@ -1,5 +1,4 @@
-// Package attacks has what strangers and those who have too little to say try against a
-// network with identities.
+// Package attacks tests a network with identities against attacks of strangers and of members with few rights.
 package attacks
 
 import (
@@ -30,13 +29,13 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A network is an authority and a queue manager that lets in whom it knows.
+// A network is an authority and a queue manager that admits only its members.
 type network struct {
 	*authority.Authority
 	t       *testing.T
 	ctx     context.Context
 	server  *qmgr.Server
-	qm      *identity.Identity // the queue manager's
+	qm      *identity.Identity // of the queue manager
 	address string
 }
 
@@ -80,8 +79,8 @@ func (n *network) connect(i *identity.Identity) (*qmgr.Conn, error) {
 	return c, err
 }
 
-// The queue manager says nothing of NATS to whom it does not know: neither before TLS, nor
-// without a certificate of the network, nor where that is all there is.
+// TestNothingIsSaidToStrangers connects without an identity of the network. The queue manager sends no NATS protocol
+// before TLS, without a certificate of the network, or with a certificate alone.
 func TestNothingIsSaidToStrangers(t *testing.T) {
 	n, other := newNetwork(t), newNetwork(t)
 	qm := n.qm
@@ -123,8 +122,8 @@ func TestNothingIsSaidToStrangers(t *testing.T) {
 	}
 }
 
-// Another queue manager of the network is no client: its JWT has no limits, and behind a channel it has those of
-// what passes there.
+// TestAnotherQueueManagerIsNoClient connects as another queue manager of the network. It is no client: its JWT has no
+// limits, and behind a channel it has the limits of the channel.
 func TestAnotherQueueManagerIsNoClient(t *testing.T) {
 	n := newNetwork(t)
 	other := n.identity(identity.Manager, "QM2", roles.Manager)
@@ -139,7 +138,7 @@ func TestAnotherQueueManagerIsNoClient(t *testing.T) {
 	must(t, c.Healthy(n.ctx))
 }
 
-// heard is what the queue manager says first; with a nil configuration without TLS.
+// heard returns the first bytes of the queue manager. With a nil configuration it uses no TLS.
 func heard(t *testing.T, address string, cfg *tls.Config) string {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -150,13 +149,13 @@ func heard(t *testing.T, address string, cfg *tls.Config) string {
 	if cfg != nil {
 		in = tls.Client(conn, cfg)
 	}
-	in.Write([]byte("PING\r\n")) // those who wait for us get an answer
+	in.Write([]byte("PING\r\n")) // a server that waits for the client gets a message to answer
 	b := make([]byte, 1024)
 	k, _ := in.Read(b)
 	return string(b[:k])
 }
 
-// Who is revoked is cut off, and is not let in again; others stay.
+// TestRevocationCutsOff revokes an identity. Its connection is closed, and new ones are refused; others stay.
 func TestRevocationCutsOff(t *testing.T) {
 	n := newNetwork(t)
 	stays := n.identity(identity.Coordination, "", roles.Coordination)
@@ -193,8 +192,8 @@ func TestRevocationCutsOff(t *testing.T) {
 	}
 }
 
-// Strangers who say nothing, more than the queue manager waits for, do not keep out whoever has
-// an identity, and those who give way hear of it.
+// TestSilentStrangersAtTheQueueManager opens more silent connections than the queue manager waits for. A member can
+// still connect, and the connection of the first stranger is closed.
 func TestSilentStrangersAtTheQueueManager(t *testing.T) {
 	n := newNetwork(t)
 	var all []net.Conn
@@ -217,7 +216,7 @@ func TestSilentStrangersAtTheQueueManager(t *testing.T) {
 	}
 }
 
-// newNetworkWith is newNetwork with a queue manager that has room for so many connections.
+// newNetworkWith is newNetwork with a limit of connections at the queue manager.
 func newNetworkWith(t *testing.T, clients int) *network {
 	t.Helper()
 	n := &network{Authority: authoritytest.New(t), t: t, ctx: t.Context()}
@@ -233,7 +232,7 @@ func newNetworkWith(t *testing.T, clients int) *network {
 	return n
 }
 
-// Where a process may have few files open, strangers take an eighth of them and no more.
+// TestStrangersTakeFewDescriptors uses a process with few open files. Strangers take at most an eighth of them.
 func TestStrangersTakeFewDescriptors(t *testing.T) {
 	n := newNetworkWith(t, 80)
 	var all []net.Conn

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// withRules are the rules that a network begins with, and some more.
+// withRules returns the default rules of a network with additions.
 func withRules(t *testing.T, more ...policy.Rule) []byte {
 	t.Helper()
 	var p policy.Policy
@@ -51,7 +51,7 @@ func (r *registry) name(role identity.Role, name string) identity.Name {
 	return identity.Name{Network: r.Network(), Role: role, Name: name}
 }
 
-// denied holds that something takes more than the authority enrol.
+// denied expects an operation to need more than the authority enrol.
 func (r *registry) denied(does string, err error) {
 	r.t.Helper()
 	if transfer.KindOf(err) != transfer.KindDenied {
@@ -59,8 +59,8 @@ func (r *registry) denied(does string, err error) {
 	}
 }
 
-// TestEnrolGivesNoMoreThanItsHolderHas holds that the authority enrol is enough for agents, senders and members alone,
-// whichever operation is asked for, and whichever rights rules give to a name.
+// TestEnrolGivesNoMoreThanItsHolderHas holds that the authority enrol is enough for agents, senders and members alone.
+// This holds for any operation, and for any rights that rules give to a name.
 func TestEnrolGivesNoMoreThanItsHolderHas(t *testing.T) {
 	r := newRegistry(t)
 	for what, x := range map[string]struct {
@@ -121,8 +121,8 @@ func TestEnrolGivesNoMoreThanItsHolderHas(t *testing.T) {
 	}
 }
 
-// TestAHolderOfEnrolWithoutPathsMakesNoSenders holds that the role sender takes a holder that has all that the rules give
-// to the role. The role member and agents take the authority enrol alone.
+// TestAHolderOfEnrolWithoutPathsMakesNoSenders holds that the role sender needs a holder with all rights that the rules
+// give to the role. The role member and agents need the authority enrol alone.
 func TestAHolderOfEnrolWithoutPathsMakesNoSenders(t *testing.T) {
 	r := newRegistry(t)
 	eve := r.asker(r.identity(identity.User, "eve", roles.Member))
@@ -143,8 +143,8 @@ func TestAHolderOfEnrolWithoutPathsMakesNoSenders(t *testing.T) {
 	must(t, err)
 }
 
-// TestANameBelongsToTheMemberThatEnrolledIt holds that no other holder of enrol gives a name new keys, also after the
-// name was revoked: new keys have all that the name has.
+// TestANameBelongsToTheMemberThatEnrolledIt holds that no other holder of enrol gives a name new keys, even after the
+// name was revoked. New keys have all rights of the name.
 func TestANameBelongsToTheMemberThatEnrolledIt(t *testing.T) {
 	r := newRegistry(t)
 	take := func(by enrol.Asker, name identity.Name, role roles.Role) error {
@@ -187,7 +187,7 @@ func TestANameBelongsToTheMemberThatEnrolledIt(t *testing.T) {
 	must(t, take(r.clerk, carol, roles.User))
 }
 
-// TestATokenDiesWithTheRightToMakeIt holds that a token is no good once its maker could not make it any more.
+// TestATokenDiesWithTheRightToMakeIt holds that a token becomes invalid when its maker may no longer make it.
 func TestATokenDiesWithTheRightToMakeIt(t *testing.T) {
 	r := newRegistry(t)
 	token := func(by enrol.Asker, name string) string {
@@ -231,8 +231,8 @@ func TestEnrolAtSomeAgents(t *testing.T) {
 	r.denied("lists all identities", err)
 }
 
-// TestReadersOfTheRules holds that the rules, which name users and paths, are shown to administrators and auditors and
-// to the agents and services that decide by them, and that a user is told its own rights alone.
+// TestReadersOfTheRules holds that the rules, which name users and paths, are shown only to administrators and
+// auditors, and to the agents and services that decide by them. A user is shown its own rights alone.
 func TestReadersOfTheRules(t *testing.T) {
 	r := newRegistry(t)
 	const secret = "GAMMA*" // is in a rule
@@ -281,8 +281,8 @@ func TestReadersOfTheRules(t *testing.T) {
 	}
 }
 
-// TestAPipeIsShownNoRules holds that the authority gives a pipe the trust document without the rules, and answers no other
-// question of it.
+// TestAPipeIsShownNoRules holds that the authority gives a pipe the trust document without the rules, and answers no
+// other question of it.
 func TestAPipeIsShownNoRules(t *testing.T) {
 	p := newPiped(t)
 	const secret = "GAMMA*" // is in a rule

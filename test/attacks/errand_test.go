@@ -14,8 +14,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// Agents, users and coordination do all that they do at a queue manager without a right to
-// JetStream's own interface.
+// TestQueuesOfThoseWithAnIdentity expects agents, users and coordination to do all their work at a queue manager
+// without a right to JetStream's own interface.
 func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 	n := newNetwork(t)
 	alpha, err := n.connect(n.identity(identity.Agent, "ALPHA", roles.Agent))
@@ -78,13 +78,13 @@ func TestQueuesOfThoseWithAnIdentity(t *testing.T) {
 	if _, revision, err := alpha.Owner(n.ctx, "ALPHA"); err != nil || revision != 0 {
 		t.Errorf("a forgotten name is owned at revision %d, %v", revision, err)
 	}
-	// Its reader is there and makes the durable anew, as soon as it misses it.
+	// Its reader runs, and creates the durable again as soon as it misses it.
 	if _, err := bob.Standing(n.ctx, commands); err != nil && transfer.KindOf(err) != transfer.KindNotFound {
 		t.Error(err)
 	}
 }
 
-// Nobody has the queue manager do for him what is another's.
+// TestErrandsOfOthers asks the queue manager for errands on queues of others. It refuses them.
 func TestErrandsOfOthers(t *testing.T) {
 	n := newNetwork(t)
 	who := map[string]*qmgr.Conn{}
@@ -150,7 +150,7 @@ func TestErrandsOfOthers(t *testing.T) {
 		}
 	}
 
-	// Nothing was made for any of those.
+	// No queue was made by any of those.
 	manager, err := n.connect(n.qm)
 	must(t, err)
 	for _, q := range []qmgr.Queue{qmgr.Commands("BETA"), qmgr.Commands("BOB"), qmgr.Events()} {

@@ -22,7 +22,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A dated network has an authority whose clock is the test's.
+// A dated is a network with an authority that uses a clock of the test.
 type dated struct {
 	*network
 	behind atomic.Int64 // nanoseconds
@@ -31,7 +31,7 @@ type dated struct {
 func newDated(t *testing.T) *dated {
 	t.Helper()
 	d := &dated{}
-	d.behind.Store(int64(2 * identity.Validity)) // before everything that it issues
+	d.behind.Store(int64(2 * identity.Validity)) // before all identities that it issues
 	a := authoritytest.NewWith(t, func() time.Time { return time.Now().Add(-time.Duration(d.behind.Load())) })
 	d.soon(0)
 	d.network = newNetworkOf(t, a)
@@ -39,7 +39,7 @@ func newDated(t *testing.T) *dated {
 	return d
 }
 
-// soon has what is issued from now on end so soon; 0: after its usual time.
+// soon sets the remaining validity of identities issued from now on; 0: the usual one.
 func (d *dated) soon(ends time.Duration) {
 	if ends > 0 {
 		ends = identity.Validity - ends
@@ -47,7 +47,7 @@ func (d *dated) soon(ends time.Duration) {
 	d.behind.Store(int64(ends))
 }
 
-// renew has an identity renewed, as whoever keeps it does.
+// renew renews an identity, as its process does.
 func (d *dated) renew(i *identity.Identity) {
 	d.t.Helper()
 	w, err := authority.WishOf(i.Keys())
@@ -57,7 +57,7 @@ func (d *dated) renew(i *identity.Identity) {
 	must(d.t, i.Renew(g))
 }
 
-// run runs an agent on a connection as an identity.
+// run runs an agent on a connection with an identity.
 func (d *dated) run(i *identity.Identity, root string, config func(*qmgr.ConnConfig)) *qmgr.Conn {
 	d.t.Helper()
 	cc := qmgr.ConnConfig{URL: d.server.URL(), Identity: i, Log: slog.New(slog.DiscardHandler)}
@@ -73,11 +73,10 @@ func (d *dated) run(i *identity.Identity, root string, config func(*qmgr.ConnCon
 	return conn
 }
 
-// The identities of both agents end in the middle of a transfer and are renewed before it begins:
-// their connections are ended by the queue manager, come back with what is new, and nothing is
-// lost.
+// TestIdentitiesEndInMidTransfer lets the identities of both agents end during a transfer and renews them before it
+// begins. The queue manager ends their connections, the agents reconnect with the new identities, and no data are lost.
 func TestIdentitiesEndInMidTransfer(t *testing.T) {
-	// Both agents are connected before their identities end, and the transfer ends after that, also on a busy host.
+	// Both agents are connected before their identities end, and the transfer ends after that, even on a busy host.
 	const ends = 10 * time.Second
 	d := newDated(t)
 	service := d.identity(identity.Coordination, "", roles.Coordination)
@@ -122,8 +121,8 @@ func TestIdentitiesEndInMidTransfer(t *testing.T) {
 	}
 }
 
-// An identity that is not renewed ends: its connection is cut, and is refused from then on,
-// which is said once the queue manager has proved who it is; renewed, it is let in again.
+// TestAnIdentityThatIsNotRenewed lets an identity end. Its connection is closed, and new ones are refused; the refusal
+// is reported once the queue manager has proved its identity. After a renewal the agent can connect again.
 func TestAnIdentityThatIsNotRenewed(t *testing.T) {
 	d := newDated(t)
 	var alpha *identity.Identity

@@ -19,10 +19,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// While members without rights publish messages as fast as they can on each captured subject that they may use, the requests
-// and cancels of another user are stored and reach their agent. A revocation then removes the messages of both members.
-// The revocation takes place while a third member asks the authority without a pause. FLOOD is the number of messages of each subject;
-// requests and cancels are a fifth of that and 20,000 at most: the gate lets 100 a second of a member through.
+// TestFloodsOfMembers lets members without rights publish messages as fast as they can on each captured subject that
+// they may use. The requests and cancels of another user are stored and reach their agent. A revocation then removes
+// the messages of both members, while a third member asks the authority without a pause.
+//
+// FLOOD is the number of messages of each subject. Requests and cancels are a fifth of that and 20,000 at most: the
+// gate lets 100 a second of a member through.
 func TestFloodsOfMembers(t *testing.T) {
 	messages := 2_000
 	if n, err := strconv.Atoi(os.Getenv("FLOOD")); err == nil {
@@ -161,7 +163,8 @@ func flood(t *testing.T, conn *nats.Conn, messages int, subject func(int) string
 	}
 }
 
-// question asks the authority for a renewal until ctx ends or the connection is closed, and returns how often.
+// question asks the authority for a renewal until ctx ends or the connection is closed, and returns the number of
+// questions.
 func question(ctx context.Context, conn *nats.Conn, as string) (n int) {
 	for ctx.Err() == nil {
 		if err := conn.PublishRequest(wire.AskSubject(wire.Authority, as), wire.InboxSubject(as, wire.Authority, strings.Repeat("a", wire.InboxSecret), uint64(n)), []byte(`{"v":1,"op":"renew"}`)); err != nil {
@@ -174,7 +177,7 @@ func question(ctx context.Context, conn *nats.Conn, as string) (n int) {
 	return n
 }
 
-// peak is the largest resident set of this process so far.
+// peak returns the largest resident set of this process so far.
 func peak(t *testing.T) string {
 	status, err := os.ReadFile("/proc/self/status")
 	must(t, err)

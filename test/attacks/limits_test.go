@@ -22,8 +22,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// The gate refuses stored messages with a wildcard in the subject, with headers, and above the largest size. The client
-// learns the reason, and its connection stays.
+// TestWhatNoClientMayHaveStored sends messages to be stored with a wildcard in the subject, with headers, and above the
+// largest size. The gate refuses them with the reason, and the connection stays.
 func TestWhatNoClientMayHaveStored(t *testing.T) {
 	n := newNetwork(t)
 	qm, err := n.connect(n.qm) // makes the streams
@@ -70,7 +70,7 @@ func TestWhatNoClientMayHaveStored(t *testing.T) {
 	must(t, alpha.Flush())
 }
 
-// The parts of a long answer have a header, and no stream stores them.
+// TestALongAnswerPasses sends a long answer. Its parts have a header, and no stream stores them.
 func TestALongAnswerPasses(t *testing.T) {
 	n := newNetwork(t)
 	alpha, err := n.connect(n.identity(identity.Agent, "ALPHA", roles.Agent))
@@ -88,8 +88,8 @@ func TestALongAnswerPasses(t *testing.T) {
 	}
 }
 
-// hostile publishes messages of a size on the subjects that subject returns until n have been answered, and returns how many
-// were stored.
+// hostile publishes messages of a size on the subjects that subject returns until n have been answered, and returns the
+// number of stored messages.
 func hostile(t *testing.T, n *network, as *nats.Conn, messages, size int, subject func(int) string) (stored int) {
 	t.Helper()
 	js, err := jetstream.New(as, jetstream.WithPublishAsyncMaxPending(256))
@@ -119,7 +119,7 @@ func hostile(t *testing.T, n *network, as *nats.Conn, messages, size int, subjec
 	return stored
 }
 
-// noise is a body that cannot be compressed.
+// noise returns a body that cannot be compressed.
 func noise(size int) []byte {
 	body := make([]byte, size)
 	rand.NewChaCha8([32]byte{1}).Read(body)
@@ -141,7 +141,8 @@ func works(t *testing.T, bob *qmgr.Conn) {
 	}
 }
 
-// A member without rights takes a ninth of a stream, whatever the subjects: the requests and the cancels of others are stored.
+// TestOneMemberDoesNotFillTheQueue floods a stream as a member without rights. It takes a ninth of the stream, for any
+// subjects: the requests and the cancels of others are stored.
 func TestOneMemberDoesNotFillTheQueue(t *testing.T) {
 	n := newNetwork(t)
 	bob, err := n.connect(n.identity(identity.User, "bob", roles.User))
@@ -169,7 +170,7 @@ func TestOneMemberDoesNotFillTheQueue(t *testing.T) {
 	}
 }
 
-// Messages of a member count until they are read. Then there is room for more.
+// TestRoomComesBack reads the messages of a member. They count until then, and there is room for more after that.
 func TestRoomComesBack(t *testing.T) {
 	n := newNetwork(t)
 	alpha, err := n.connect(n.identity(identity.Agent, "ALPHA", roles.Agent))
@@ -191,7 +192,8 @@ func TestRoomComesBack(t *testing.T) {
 	}
 }
 
-// The gate refuses messages for agents that the authority has not enrolled, and says so.
+// TestNobodyWritesToUnknownAgents sends messages for agents that the authority has not enrolled. The gate refuses them
+// with that reason.
 func TestNobodyWritesToUnknownAgents(t *testing.T) {
 	a := authoritytest.New(t)
 	n := newNetworkOf(t, a, func(g *qmgr.Guard) { g.Enrolled = func(token string) bool { return authority.Enrolled(a, token) } })
@@ -211,7 +213,7 @@ func TestNobodyWritesToUnknownAgents(t *testing.T) {
 	}
 }
 
-// A revocation removes the queued messages of a user at once, and leaves those of others.
+// TestRevocationGivesTheRoomBack revokes a user. Its queued messages are removed at once, and those of others stay.
 func TestRevocationGivesTheRoomBack(t *testing.T) {
 	n, _ := attended(t)
 	admin := n.asker(n.identity(identity.User, "admin", roles.Admin))

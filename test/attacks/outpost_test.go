@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A queue manager whose authority is elsewhere takes what that has signed, from the authority alone, the
-// newest alone, and not before it is kept.
+// TestOnlyTheAuthorityTellsAQueueManagerWhomToLetIn sends signed claims to a queue manager with its authority
+// elsewhere. It takes them from the authority alone, only the newest ones, and only after they are kept.
 func TestOnlyTheAuthorityTellsAQueueManagerWhomToLetIn(t *testing.T) {
 	n := &network{Authority: authoritytest.New(t), t: t, ctx: t.Context()}
 	n.qm = n.identity(identity.Manager, "QM", roles.Manager)
@@ -57,7 +57,7 @@ func TestOnlyTheAuthorityTellsAQueueManagerWhomToLetIn(t *testing.T) {
 	full = false
 	mu.Unlock()
 	must(t, qmgr.Admit(n.ctx, authority, second))
-	must(t, qmgr.Admit(n.ctx, authority, second)) // which says nothing new
+	must(t, qmgr.Admit(n.ctx, authority, second)) // a repetition of the present claims
 	if all() != 1 || kept[0].Account != second.Account || kept[0].Operator != first.Operator {
 		t.Errorf("%d claims are kept", all())
 	}

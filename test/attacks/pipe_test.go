@@ -22,8 +22,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// TestAPipeNameIsNeverEnrolled holds that a user without the authority enrol has no agent made, under the name of a pipe
-// neither, and that the authority's journal has nothing of it.
+// TestAPipeNameIsNeverEnrolled holds that a user without the authority enrol cannot enrol an agent, not even under the
+// name of a pipe. The authority's journal has no entry of it.
 func TestAPipeNameIsNeverEnrolled(t *testing.T) {
 	n, _ := attended(t)
 	eve := n.identity(identity.User, "eve", roles.Auditor)
@@ -76,7 +76,8 @@ func (p *piped) connect(c qmgr.ConnConfig) *qmgr.Conn {
 	return conn
 }
 
-// TestAPipeIsItsTransfer holds that a pipe is there for a request that the rules allow, and is one end of one transfer.
+// TestAPipeIsItsTransfer holds that a pipe exists only for a request that the rules allow, and is one end of one
+// transfer.
 func TestAPipeIsItsTransfer(t *testing.T) {
 	p := newPiped(t)
 	for _, right := range []transfer.Authority{transfer.AuthSource, transfer.AuthDest} {
@@ -135,7 +136,7 @@ func TestAPipeIsItsTransfer(t *testing.T) {
 		t.Errorf("the queue has %d messages, %v", v.Messages, err)
 	}
 
-	// The authority tells it the rules alone, and puts nothing on record.
+	// The authority gives a pipe the trust document alone, and enrols none.
 	pipe := enrol.Asker{Conn: conn}
 	_, err = pipe.Trust(p.ctx)
 	must(t, err)
@@ -168,7 +169,7 @@ func (p *piped) errand(c *qmgr.Conn, errand string) error {
 	return answer.Error
 }
 
-// TestATicketIsOfItsUser holds that a ticket is good for the user and the name that it was signed for, and until the
+// TestATicketIsOfItsUser holds that a ticket is valid for the user and the name that it was signed for, and until the
 // user is revoked.
 func TestATicketIsOfItsUser(t *testing.T) {
 	p := newPiped(t)
@@ -209,7 +210,7 @@ func TestATicketIsOfItsUser(t *testing.T) {
 	}
 }
 
-// A spoken is a connection to a queue manager over which its protocol is spoken by hand.
+// A spoken is a connection to a queue manager. The test writes the protocol on it itself.
 type spoken struct {
 	t  *testing.T
 	c  *tls.Conn
@@ -237,7 +238,7 @@ func (n *network) speak(ctx context.Context, i *identity.Identity, jwt string) *
 	return s
 }
 
-// say says something, and gives the error of the answer.
+// say sends a line, and returns the error of the answer.
 func (s *spoken) say(text string) (refused string) {
 	s.t.Helper()
 	_, err := fmt.Fprintf(s.c, "%s\r\nPING\r\n", text)

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/qmgr/roles"
 )
 
-// library connects with the client library alone, as somebody who does not use Ferry would.
+// library connects with the client library alone, as a program that does not use Ferry would.
 func (n *network) library(i *identity.Identity, options ...nats.Option) *nats.Conn {
 	n.t.Helper()
 	u := url.URL{Scheme: "tls", Host: n.address}
@@ -26,9 +26,9 @@ func (n *network) library(i *identity.Identity, options ...nats.Option) *nats.Co
 	return nc
 }
 
-// A server answers to the reply that a message names, and asks for no right of whoever named
-// it. So nobody gets a reply past the gate that is not his own inbox: otherwise an agent could
-// delete streams, and put messages in another's queue in another's name.
+// TestNobodyIsAnsweredElsewhere sends messages with foreign reply subjects. A server answers to the reply that a
+// message names, without checking the sender's right to it. So the gate must let no reply through but the sender's own
+// inbox. Otherwise an agent could delete streams, and put messages in another's queue in another's name.
 func TestNobodyIsAnsweredElsewhere(t *testing.T) {
 	n := newNetwork(t)
 	qm, err := n.connect(n.qm) // makes the streams
@@ -69,7 +69,7 @@ func TestNobodyIsAnsweredElsewhere(t *testing.T) {
 		}
 	}
 
-	// What its own inbox names goes on as ever, and is the last that can be heard.
+	// A question with its own inbox works as usual, and its answer is the last message.
 	answer, err := alpha.Request(next, none, 90*time.Second)
 	must(t, err)
 	if s := answer.Header.Get("Status"); s != "404" {
@@ -92,8 +92,8 @@ func TestNobodyIsAnsweredElsewhere(t *testing.T) {
 	}
 }
 
-// Two keys of two names do not make one who is both: a certificate opens the door only for the
-// JWT of its own name.
+// TestACertificateAndAnotherNamesJWT combines the keys of two names. A certificate is accepted only with the JWT of its
+// own name.
 func TestACertificateAndAnotherNamesJWT(t *testing.T) {
 	n := newNetwork(t)
 	alpha, beta := n.identity(identity.Agent, "ALPHA", roles.Agent), n.identity(identity.Agent, "BETA", roles.Agent)

@@ -27,12 +27,12 @@ import (
 
 const day = 24 * time.Hour
 
-// rotating is a dated network whose members do as those of Ferry's commands: they renew what has
-// become due, and count who is refused.
+// A rotating is a dated network with members that renew due identities, as Ferry's commands do. It counts refused
+// members.
 type rotating struct {
 	*dated
 	authority *qmgr.Conn
-	self      *identity.Identity   // the authority's
+	self      *identity.Identity   // of the authority
 	own       []*identity.Identity // of the authority's process and of the queue manager's
 	agents    []*identity.Identity
 	refused   atomic.Int64
@@ -90,7 +90,7 @@ func (r *rotating) member(name, root string) {
 	r.t.Cleanup(over.Wait)
 }
 
-// tell tells everybody what is so at the authority, as its process does.
+// tell publishes the present state of the authority to all members, as its process does.
 func (r *rotating) tell() {
 	r.t.Helper()
 	for _, i := range r.own {
@@ -111,8 +111,8 @@ func (r *rotating) tell() {
 	r.said = doc
 }
 
-// await waits until all agents have what was issued under the newest root. The trust document is
-// repeated meanwhile: a connection that was made with the first keys ends with them.
+// await waits until all agents have identities issued under the newest root. It repeats the trust document meanwhile,
+// because a connection made with the first keys ends with them.
 func (r *rotating) await(what string) {
 	r.t.Helper()
 	for slices.ContainsFunc(r.agents, func(i *identity.Identity) bool { return i.Known()[0] != r.Roots().Hash() }) {
@@ -125,8 +125,8 @@ func (r *rotating) await(what string) {
 	}
 }
 
-// The authority changes all its keys, twice, while transfers run on both lanes: everybody is renewed,
-// the first keys are given up, nobody is refused and nothing is lost.
+// TestKeysRotateUnderLoad changes all keys of the authority, twice, while transfers run on both lanes. All members are
+// renewed, the first keys are given up, no member is refused and no data are lost.
 func TestKeysRotateUnderLoad(t *testing.T) {
 	r := newRotating(t, 20*day)
 	from, to := t.TempDir(), t.TempDir()
@@ -175,7 +175,7 @@ func TestKeysRotateUnderLoad(t *testing.T) {
 		t.Errorf("an agent trusts %v", claims)
 	}
 
-	// Eight days later JWTs have new keys, too, and once everybody has one the first keys can go.
+	// Eight days later JWTs have new keys, too. Once all members have new JWTs, the first keys can be removed.
 	r.behind.Store(int64(12 * day))
 	for _, i := range append(slices.Clone(r.agents), user) {
 		r.renew(i)

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/witness"
 )
 
-// A forger is an agent of the network whose program is not ours.
+// A forger is an agent of the network with a program that is not Ferry.
 type forger struct {
 	*witnessed
 	conn  *qmgr.Conn
@@ -54,7 +54,7 @@ func (f *forger) batch(from, to uint64) audit.Batch {
 	return b
 }
 
-// send sends a batch and gives what is said of it.
+// send sends a batch and returns its receipt.
 func (f *forger) send(b audit.Batch) audit.Receipt {
 	f.t.Helper()
 	text, err := audit.EncodeBatch(&b)
@@ -69,7 +69,7 @@ func (f *forger) send(b audit.Batch) audit.Receipt {
 	}
 }
 
-// tell asks coordination for something, as EVE.
+// tell sends a question to coordination, as EVE.
 func (f *forger) tell(kind wire.Kind, body any) error {
 	f.t.Helper()
 	data, err := f.conn.Request(f.ctx, wire.AskSubject(wire.Coordination, "EVE"), wire.Marshal(wire.Ask{V: wire.Version, Kind: kind, Body: wire.Marshal(body)}), 90*time.Second)
@@ -78,7 +78,8 @@ func (f *forger) tell(kind wire.Kind, body any) error {
 	return err
 }
 
-// What an agent has not signed is not taken in its name, and it is told so.
+// TestBatchesThatAreNotSigned sends batches that the agent has not signed. They are not taken in its name, and it is
+// told so.
 func TestBatchesThatAreNotSigned(t *testing.T) {
 	w := newWitnessed(t, "ALPHA")
 	f := w.forger()

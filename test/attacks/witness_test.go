@@ -23,8 +23,8 @@ import (
 	"ferry/internal/word"
 )
 
-// A witnessed network has coordination, which can be stopped and started on whatever its
-// directory has become, and agents that watch its log.
+// A witnessed is a network with agents that watch coordination's log. Coordination can be stopped, and restarted on a
+// changed directory.
 type witnessed struct {
 	*network
 	dir     string
@@ -82,7 +82,7 @@ func (w *witnessed) copyTo(dir string) {
 	must(w.t, os.CopyFS(dir, os.DirFS(filepath.Join(w.dir, "audit"))))
 }
 
-// put puts a copy in the place of the audit log; empty: nothing.
+// put replaces the audit log by a copy, or removes it if dir is empty.
 func (w *witnessed) put(dir string) {
 	w.t.Helper()
 	must(w.t, os.RemoveAll(filepath.Join(w.dir, "audit")))
@@ -102,7 +102,7 @@ func (w *witnessed) ask(to transfer.AgentName, kind wire.Kind, body any) *wire.A
 	return ans
 }
 
-// acts has an agent write some audit records.
+// acts makes an agent write some audit records.
 func (w *witnessed) acts(name transfer.AgentName, times int) {
 	w.t.Helper()
 	for range times {
@@ -124,7 +124,7 @@ func (w *witnessed) until(what string, ok func() bool) {
 	}
 }
 
-// seen waits until an agent has a proof of all of its records, and is what it has seen.
+// seen waits until an agent has a proof of all of its records, and returns its statement.
 func (w *witnessed) seen(name transfer.AgentName) *witness.Statement {
 	w.t.Helper()
 	w.until(string(name)+"'s records are proved", func() bool { return w.agents[name].OutboxLeft() == 0 })
@@ -141,7 +141,7 @@ func (w *witnessed) says(name transfer.AgentName, status, words string) {
 	})
 }
 
-// An agent's records are signed, proved, cosigned; its outbox is empty only then.
+// TestRecordsAreProved checks that an agent's records are signed, proved and cosigned. Only then its outbox is empty.
 func TestRecordsAreProved(t *testing.T) {
 	w := newWitnessed(t, "ALPHA", "BETA")
 	began := time.Now()
@@ -167,8 +167,8 @@ func TestRecordsAreProved(t *testing.T) {
 	}
 }
 
-// A log that is put back to an older copy, begun anew, or forked is seen by every witness, says
-// so until somebody accepts it, and no record is dropped for it.
+// TestAnotherLogIsSeen replaces the log by an older copy, by a new one, or by a fork. Every witness notices and reports
+// it until an operator accepts the log, and no record is dropped because of it.
 func TestAnotherLogIsSeen(t *testing.T) {
 	w := newWitnessed(t, "ALPHA", "BETA")
 	w.acts("ALPHA", 5)
@@ -205,7 +205,7 @@ func TestAnotherLogIsSeen(t *testing.T) {
 			w.stop()
 			w.put(late)
 			w.start()
-			// The right one is back: records move, and the agents still say what they have seen.
+			// The right one is back: records move, and the agents still report the other one.
 			w.until("ALPHA's records are proved", func() bool { return w.agents["ALPHA"].OutboxLeft() == 0 })
 			w.says("ALPHA", wire.AgentDegraded, try.words)
 			shown := w.shown()
@@ -220,7 +220,7 @@ func TestAnotherLogIsSeen(t *testing.T) {
 	}
 }
 
-// shown is what coordination shows.
+// shown returns the log as coordination shows it.
 func (w *witnessed) shown() *witness.Shown {
 	w.t.Helper()
 	data, err := w.user.Request(w.ctx, wire.AskSubject(wire.Coordination, w.user.Self()), wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskLog, Body: json.RawMessage(`{}`)}), 90*time.Second)

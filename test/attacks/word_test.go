@@ -60,7 +60,7 @@ func newLink(t *testing.T) *link {
 	return l
 }
 
-// as is a client of the queue manager behind the channel, as a principal.
+// as returns a client of the queue manager behind the channel, in the name of a principal.
 func (l *link) as(principal string) *client.Client {
 	l.t.Helper()
 	c, err := qmgr.Connect(l.ctx, qmgr.ConnConfig{URL: l.far.URL(), Identity: l.farID, Self: principal, Timeout: 30 * time.Second})
@@ -69,7 +69,7 @@ func (l *link) as(principal string) *client.Client {
 	return &client.Client{Conn: c, Clock: clock.System, Who: client.Me(), Timeout: 90 * time.Second}
 }
 
-// unsigned stores a command without a signature, and gives the answer of ALPHA.
+// unsigned stores a command without a signature, and returns the answer of ALPHA.
 func (l *link) unsigned(c *client.Client, subject string, id transfer.ID, message func(inbox string) []byte) error {
 	l.t.Helper()
 	answers := make(chan []byte, 16)
@@ -90,8 +90,9 @@ func (l *link) unsigned(c *client.Client, subject string, id transfer.ID, messag
 	}
 }
 
-// A queue manager behind a channel publishes as root, an administrator of the network, and as bob. Both are at that queue manager, so the
-// hub passes its messages. Agents obey none of it: root and bob have not signed it.
+// TestNobodySpeaksForRoot lets a queue manager behind a channel publish as root, an administrator of the network, and
+// as bob. Both are at that queue manager, so that the hub passes its messages. Agents refuse all of it, because root
+// and bob have not signed it.
 func TestNobodySpeaksForRoot(t *testing.T) {
 	l := newLink(t)
 	of := func(i *identity.Identity) *client.Client {
@@ -137,7 +138,7 @@ func TestNobodySpeaksForRoot(t *testing.T) {
 	_, err := client.AtAgent{Client: far, Agent: "ALPHA"}.Command(l.ctx, wire.ControlCancel, wire.OfTransfer{Transfer: q.ID})
 	denied("a cancel as root that the queue manager has signed", err)
 
-	// A cancel in XML, which is not signed. It comes before the request that follows.
+	// A cancel in XML, which is not signed. It precedes the following request.
 	xml := `<?xml version="1.0"?><cancel version="4.00"><transfer>` + mftxml.FormatID(q.ID) + `</transfer></cancel>`
 	must(t, far.Conn.Enqueue(l.ctx, wire.CommandSubject("ALPHA", "root"), "", []byte(xml)))
 	forged := request()
@@ -178,7 +179,8 @@ func TestNobodySpeaksForRoot(t *testing.T) {
 	}
 }
 
-// A queue manager repeats questions of root to the authority. They are not obeyed twice.
+// TestTheAuthorityObeysOnce repeats questions of root to the authority through a queue manager. They take effect only
+// once.
 func TestTheAuthorityObeysOnce(t *testing.T) {
 	n, _ := attended(t)
 	root, bob := n.identity(identity.User, "root", roles.Admin), n.identity(identity.User, "bob", roles.User)

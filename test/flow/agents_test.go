@@ -10,8 +10,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Two agents of one name do not run beside each other, whether the second has
-// a ledger of its own or wants the first one's.
+// TestSecondAgentOfOneNameIsRefused starts a second agent of one name, with a ledger of its own or with that of the
+// first one. It must not run.
 func TestSecondAgentOfOneNameIsRefused(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -26,8 +26,8 @@ func TestSecondAgentOfOneNameIsRefused(t *testing.T) {
 	n.Same("ALPHA", "a", "BETA", "out/a")
 }
 
-// An agent does not start without a root, nor with one that would let a
-// transfer write its ledger.
+// TestRootIsRefused starts an agent without a root, and with roots under which a transfer could write its ledger. It
+// must not start.
 func TestRootIsRefused(t *testing.T) {
 	t.Parallel()
 	n := up(t)
@@ -44,7 +44,8 @@ func TestRootIsRefused(t *testing.T) {
 	}
 }
 
-// The registry says of every agent how it is, and how long ago it was heard.
+// TestRegistryShowsHowAgentsAre checks the status of every agent in the registry, and the time since its last
+// heartbeat.
 func TestRegistryShowsHowAgentsAre(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA", "GAMMA")
@@ -85,7 +86,7 @@ func TestRegistryShowsHowAgentsAre(t *testing.T) {
 		t.Errorf("ping ends with %d: %s", r.Code, r.Stderr)
 	}
 
-	// The registry is rebuilt by those who live.
+	// Running agents rebuild the registry.
 	n.Kill(network.QM)
 	n.Start(network.QM)
 	n.UntilEvery("coordination, which may be a process of its own, is connected again", 100*time.Millisecond, func() bool { return n.Ferry("agent", "ls").Code == 0 })

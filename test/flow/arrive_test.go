@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// One file goes from agent to agent, and the audit tells the whole of it: who
-// asked, both sides' last words, and one digest on which they agree.
+// TestOneFileIsMovedAndOnRecord sends one file from agent to agent. The audit has the originator, the last records of
+// both sides, and equal digests of both.
 func TestOneFileIsMovedAndOnRecord(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -48,8 +48,8 @@ func TestOneFileIsMovedAndOnRecord(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// A tree arrives as it was: empty directories and files, holes, modes and
-// times, and names that are nobody's idea of a name.
+// TestTreeArrivesAsItWas sends a tree with empty directories and files, holes, modes and times, and unusual names. It
+// arrives unchanged.
 func TestTreeArrivesAsItWas(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// A cancelled transfer ends with 41 wherever it stands, and takes its partial
-// files with it.
+// TestCancel cancels a transfer in each state. It ends with 41, and its partial files are removed.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	t.Run("running", func(t *testing.T) {
@@ -81,8 +80,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// A source is deleted when its arrival is on record, and not before; one that
-// was replaced meanwhile is another file, and stays.
+// TestDeleteSource deletes a source only after its arrival is recorded. A source that was replaced meanwhile is another
+// file, and stays.
 func TestDeleteSource(t *testing.T) {
 	t.Parallel()
 	t.Run("after its arrival", func(t *testing.T) {
@@ -133,8 +132,7 @@ func TestDeleteSource(t *testing.T) {
 	})
 }
 
-// What is at the destination already is kept, or replaced where that was
-// asked for.
+// TestDestinationExists sends to existing files. They are kept, or replaced if the request asks for it.
 func TestDestinationExists(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -158,8 +156,8 @@ func TestDestinationExists(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// With durability process a killed process costs no more than with full, and
-// the audit says which of them it was.
+// TestDurabilityProcess kills a process under durability process. That costs no more than with full, and the audit has
+// the durability.
 func TestDurabilityProcess(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

@@ -13,7 +13,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// trio starts three queue managers that are one, and agents that know all of them.
+// trio starts a cluster of three queue managers, and agents that know all of them.
 func trio(t *testing.T, direct string, agents ...string) *network.Network {
 	t.Helper()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Direct: direct, Cluster: make([]network.Member, 3)})
@@ -21,9 +21,9 @@ func trio(t *testing.T, direct string, agents ...string) *network.Network {
 	return n
 }
 
-// The queue manager that takes the commands is killed in the middle of a large file, on each lane: another one
-// takes them, the agents that it had move on, and the file is whole. It is said meanwhile what is
-// missing, and when all is back nothing was lost.
+// TestAQueueManagerOfThreeGoes kills the leader of the commands in the middle of a large file, on each lane. Another
+// queue manager takes over, its agents reconnect, and the file is whole. The missing queue manager is reported
+// meanwhile. When it is back, no data are lost.
 func TestAQueueManagerOfThreeGoes(t *testing.T) {
 	t.Parallel()
 	for lane, direct := range map[string]string{"queue": "off", "direct": "tls"} {
@@ -58,8 +58,8 @@ func TestAQueueManagerOfThreeGoes(t *testing.T) {
 	}
 }
 
-// A queue manager whose host is gone for good is taken out of its cluster, which then says nothing of it any more; transfers run
-// meanwhile. That somebody had it done is on record.
+// TestAQueueManagerIsTakenOut removes a queue manager with a lost host from its cluster, which no longer reports it.
+// Transfers run meanwhile. The audit has the removal with its originator.
 func TestAQueueManagerIsTakenOut(t *testing.T) {
 	t.Parallel()
 	n := trio(t, "off", "ALPHA", "BETA")
@@ -92,8 +92,8 @@ func TestAQueueManagerIsTakenOut(t *testing.T) {
 	}
 }
 
-// All are stopped and started one after another, the way in which a new version comes, while files are sent;
-// then all at once.
+// TestQueueManagersAreRestartedInTurn restarts all queue managers one after another, as for a new version, while files
+// are sent. Then it restarts all at once.
 func TestQueueManagersAreRestartedInTurn(t *testing.T) {
 	t.Parallel()
 	n := trio(t, "off", "ALPHA", "BETA")
@@ -122,9 +122,9 @@ func TestQueueManagersAreRestartedInTurn(t *testing.T) {
 	n.Sound()
 }
 
-// With two of three queue managers gone nothing is stored. A request is then not queued: the command says that it was not stored, or
-// that it may have been, and ends with 75. A request that was not stored is in no list and does not run when the others are back; one that may have
-// been is withdrawn where that can be done.
+// TestNothingIsQueuedWithoutALeader stops two of three queue managers, so that no message is stored. The command
+// reports that its request was not stored, or that it may have been, and ends with 75. A request that was not stored is
+// in no list and does not run when the others are back. One that may have been stored is withdrawn if possible.
 func TestNothingIsQueuedWithoutALeader(t *testing.T) {
 	t.Parallel()
 	n := trio(t, "off", "ALPHA", "BETA")
@@ -154,7 +154,7 @@ func TestNothingIsQueuedWithoutALeader(t *testing.T) {
 	n.Ready(n.Members()...)
 	n.Whole()
 	n.File("ALPHA", "b", 2, 1000)
-	n.Send("ALPHA:b", "BETA:out/later").Ends("successful", 0) // behind all that is in the queue
+	n.Send("ALPHA:b", "BETA:out/later").Ends("successful", 0) // after all requests in the queue
 	taken(n)
 	for _, p := range n.Transfers() {
 		if p.State == "queued" {

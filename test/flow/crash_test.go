@@ -14,16 +14,15 @@ import (
 const (
 	mib = 1 << 20
 
-	// maxResent is what one interruption may cost: a checkpoint and the
-	// run-ahead.
+	// maxResent is the permitted cost of one interruption in bytes: a checkpoint and the run-ahead.
 	maxResent = 25 * mib
 )
 
 // victims are the processes that a story kills, alone and together.
 var victims = [][]string{{"BETA"}, {"ALPHA"}, {network.QM}, {network.QM, "ALPHA", "BETA"}}
 
-// Whoever is killed in the middle of a large file, the transfer goes on where
-// it was: the file is whole, little is sent again, nothing is left lying about.
+// TestKilledInTheMiddleOfAFile kills each process in the middle of a large file. The transfer resumes from its last
+// point: the file is whole, little is sent again, and no temporary is left.
 func TestKilledInTheMiddleOfAFile(t *testing.T) {
 	t.Parallel()
 	for _, who := range victims {
@@ -50,8 +49,8 @@ func TestKilledInTheMiddleOfAFile(t *testing.T) {
 	}
 }
 
-// Whoever is killed between many small files, each of them is committed once:
-// what had arrived is not touched again, and no item is on record twice.
+// TestKilledBetweenFiles kills each process between many small files. Each file is committed once: arrived files are
+// not changed again, and no item is recorded twice.
 func TestKilledBetweenFiles(t *testing.T) {
 	t.Parallel()
 	for _, who := range victims {
@@ -77,8 +76,8 @@ func TestKilledBetweenFiles(t *testing.T) {
 	}
 }
 
-// Three kills in a row, with progress between them, neither park the transfer
-// nor cost more than three interruptions may.
+// TestKilledThreeTimesInARow kills a process three times in a row, with progress between. The transfer is not parked,
+// and costs no more than three interruptions may.
 func TestKilledThreeTimesInARow(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"BETA", "ALPHA", network.QM} {
@@ -104,8 +103,7 @@ func TestKilledThreeTimesInARow(t *testing.T) {
 	}
 }
 
-// An agent that is told to stop in the middle of a transfer leaves it to its
-// next run.
+// TestStoppedInTheMiddleOfAFile stops an agent during a transfer. Its next run resumes the transfer.
 func TestStoppedInTheMiddleOfAFile(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"BETA", "ALPHA", network.QM} {
@@ -131,8 +129,8 @@ func TestStoppedInTheMiddleOfAFile(t *testing.T) {
 	}
 }
 
-// What is accepted is not lost with the queue manager's store, nor what is
-// submitted and not yet accepted while its submitter waits.
+// TestQueueManagersStoreIsDeleted deletes the queue manager's store. An accepted request is not lost, nor is a
+// submitted one before its acceptance while its submitter waits.
 func TestQueueManagersStoreIsDeleted(t *testing.T) {
 	t.Parallel()
 	t.Run("between submission and acceptance", func(t *testing.T) {
@@ -169,8 +167,8 @@ func TestQueueManagersStoreIsDeleted(t *testing.T) {
 	})
 }
 
-// A transfer to an agent that is not there is accepted, says that it waits and
-// for whom, and runs when the agent comes.
+// TestDestinationIsAwayAtSubmission submits a transfer to an agent that is away. The transfer is accepted, names the
+// agent that it waits for, and runs when the agent starts.
 func TestDestinationIsAwayAtSubmission(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -189,9 +187,8 @@ func TestDestinationIsAwayAtSubmission(t *testing.T) {
 	once(t, n, sum.ID, 1)
 }
 
-// once expects a transfer's audit to have every item once on each side, the
-// log to be sound, and no temporaries to be left at the agents: ALPHA and BETA,
-// unless others are named.
+// once expects a transfer's audit to have every item once on each side, and the log to be sound. It expects no
+// temporaries at the agents: ALPHA and BETA, unless others are named.
 func once(t *testing.T, n *network.Network, id string, items int, agents ...string) {
 	t.Helper()
 	records := n.Audit(id)

@@ -14,13 +14,13 @@ import (
 	"ferry/test/flow/network"
 )
 
-// atMost is how a process is started that may have so many files open.
+// atMost returns the command that starts a process with a limit of open files.
 func atMost(files int) []string {
 	return []string{"prlimit", fmt.Sprintf("--nofile=%d:%d", files, files), "--"}
 }
 
-// Agents that may have few files open receive and send as many trees as others, a few
-// at a time: what there is no descriptor for waits (scenario 49).
+// TestFewDescriptorsAreNoVerdict gives agents a low limit of open files. They receive and send as many trees as others,
+// a few at a time. Files without a free descriptor wait (scenario 49).
 func TestFewDescriptorsAreNoVerdict(t *testing.T) {
 	t.Parallel()
 	for _, lane := range []string{"queue", "direct"} {
@@ -47,8 +47,8 @@ func TestFewDescriptorsAreNoVerdict(t *testing.T) {
 	}
 }
 
-// An agent that could not do its work with so few says so and does not start; with
-// one more it does.
+// TestTooFewDescriptorsAreRefused starts an agent with one descriptor less than it needs. It refuses to start with the
+// reason; with one more it starts.
 func TestTooFewDescriptorsAreRefused(t *testing.T) {
 	least := descriptor.Least(1, false)
 	n := up(t)
@@ -65,8 +65,8 @@ func TestTooFewDescriptorsAreRefused(t *testing.T) {
 	m.Same("ALPHA", "in/a", "BETA", "out/a")
 }
 
-// Queue manager and agents in one process, and one box, do with as few; the depth of a
-// tree does not count.
+// TestDeepTreeWithFewDescriptors runs the queue manager and agents in one process, and gives it the same low limit. The
+// depth of a tree does not matter.
 func TestDeepTreeWithFewDescriptors(t *testing.T) {
 	t.Parallel()
 	few := atMost(descriptor.Least(2, true))
@@ -109,8 +109,8 @@ func contents(t *testing.T, top string) map[string]string {
 	return all
 }
 
-// Whoever asks for every message and reads none is cut before what waits for
-// them takes the memory, and no transfer suffers.
+// TestWhoDoesNotReadTakesNoMemory subscribes to every message and reads none. The queue manager closes such connections
+// before their pending data fill its memory, and no transfer suffers.
 func TestWhoDoesNotReadTakesNoMemory(t *testing.T) {
 	const strangers, most = 30, 1600 * mib
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Shape: network.ShapeHub})
@@ -144,7 +144,7 @@ func TestWhoDoesNotReadTakesNoMemory(t *testing.T) {
 	}
 }
 
-// peakMemory is the most that a process has had in memory, in bytes.
+// peakMemory returns the maximum memory of a process, in bytes.
 func peakMemory(t *testing.T, pid int) (n int64) {
 	t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -14,9 +14,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A digest that takes longer than the transfer is taken beside it, of several files at
-// once: it is the file's own at both ends all the same, whether the file is empty, fits
-// into a message, is one of those that are read ahead, or too large for that.
+// TestSlowDigestsAreThoseOfTheFiles uses a digest that is slower than the transfer, and is computed beside it for
+// several files at once. It must be the digest of the file at both ends. This holds for empty files, files that fit
+// into a message, files that are read ahead, and larger ones.
 func TestSlowDigestsAreThoseOfTheFiles(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "plain"})

@@ -19,8 +19,8 @@ func direct(t *testing.T, mode string, flags map[string][]string, agents ...stri
 	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Direct: mode, Flags: flags})
 }
 
-// Both modes of the direct lane carry large files and small ones, there and
-// back, over one connection and over several, and what was taken is shown.
+// TestDirectLane carries large and small files by both modes of the direct lane, in both directions, over one
+// connection and over several. The lane is shown.
 func TestDirectLane(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -52,8 +52,8 @@ func TestDirectLane(t *testing.T) {
 	}
 }
 
-// Without the direct lane at one of the two, auto says why it took the queue
-// lane, and direct is refused with the reason.
+// TestDirectLaneIsOffAtOneEnd turns the direct lane off at one agent. Lane auto reports the reason for taking the queue
+// lane, and lane direct is refused with the reason.
 func TestDirectLaneIsOffAtOneEnd(t *testing.T) {
 	t.Parallel()
 	n := direct(t, "tls", map[string][]string{"BETA": {"--direct", "off"}, "GAMMA": {"--direct", "plain"}}, "ALPHA", "BETA", "GAMMA")
@@ -81,9 +81,8 @@ func TestDirectLaneIsOffAtOneEnd(t *testing.T) {
 	n.Sound()
 }
 
-// Where nothing answers at the destination's address, auto takes the queue lane
-// and says so, once it has found out; direct waits with the reason and goes on
-// when there is a way.
+// TestDirectLaneLeadsNowhere advertises an address without an answer. Lane auto takes the queue lane and reports that.
+// Lane direct waits with the reason, and continues when there is a connection.
 func TestDirectLaneLeadsNowhere(t *testing.T) {
 	t.Parallel()
 	hole := newRelay(t)
@@ -110,8 +109,8 @@ func TestDirectLaneLeadsNowhere(t *testing.T) {
 	n.Sound()
 }
 
-// A connection that breaks in the middle of a file is replaced, and the file
-// goes on; one that cannot be made again leaves the rest to the queue lane.
+// TestDirectLaneBreaksInMidFile breaks a connection in the middle of a file. The agents replace it, and the file
+// continues. If a connection cannot be made again, the queue lane carries the rest.
 func TestDirectLaneBreaksInMidFile(t *testing.T) {
 	t.Parallel()
 	relay := newRelay(t)
@@ -135,14 +134,14 @@ func TestDirectLaneBreaksInMidFile(t *testing.T) {
 	n.Sound()
 }
 
-// A relay passes connections on, until they are cut.
+// A relay forwards connections until they are cut.
 type relay struct {
 	address, target string
 
 	mu    sync.Mutex
 	conns []net.Conn
 	again bool
-	mute  bool // connections are taken, and nothing is passed on
+	mute  bool // connections are accepted, and no data are forwarded
 }
 
 func newRelay(t *testing.T) *relay {
@@ -183,7 +182,7 @@ func newRelay(t *testing.T) *relay {
 	return r
 }
 
-// cut breaks what is connected; with again others may follow.
+// cut closes all connections; with again new ones may follow.
 func (r *relay) cut(again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,15 +193,15 @@ func (r *relay) cut(again bool) {
 	r.conns = nil
 }
 
-// swallow makes connections from now on lead nowhere, or somewhere again.
+// swallow stops or restarts the forwarding of new connections.
 func (r *relay) swallow(on bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mute = on
 }
 
-// A receiver that stands still in mid-transfer leaves no more than window x
-// frame chunks on the queue manager: 50, the figure of the reports.
+// TestAStoppedReceiverBoundsWhatIsUnderWay stops a receiver during a transfer. At most window x frame chunks stay on
+// the queue manager: 50, the figure of the reports.
 func TestAStoppedReceiverBoundsWhatIsUnderWay(t *testing.T) {
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
 	n.File("ALPHA", "big", 1, 200*mib)
@@ -210,7 +209,7 @@ func TestAStoppedReceiverBoundsWhatIsUnderWay(t *testing.T) {
 	n.Growing("BETA", 30*mib)
 	n.Signal("BETA", syscall.SIGSTOP)
 	seen := n.Wire().Samples("ferry.data.BETA.ALPHA.>", 1000)
-	n.WaitState(s.ID(), "negotiating", "waiting") // its silence was noticed: nothing more is sent
+	n.WaitState(s.ID(), "negotiating", "waiting") // its silence was noticed: no more data are sent
 	full := 0
 	for _, m := range seen() {
 		if len(m) > wire.HeaderSize { // an empty one is a sign of life

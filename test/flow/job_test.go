@@ -12,7 +12,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A jobShown is what `ferry job show --json` says, as far as the stories look at it.
+// A jobShown is the part of `ferry job show --json` that the stories use.
 type jobShown struct {
 	ID      string `json:"id"`
 	State   string `json:"state"`
@@ -45,8 +45,8 @@ func waitJob(n *network.Network, t *testing.T, id string) (s jobShown) {
 	return s
 }
 
-// A file that comes, or is another one, after it was sent to the first destination and before the last one reads
-// keeps the sources of a job where they are.
+// TestSourcesThatAreNotEverywhereStay adds or changes a file between its transfer to the first destination and its
+// reading for the last one. The sources of the job then stay.
 func TestSourcesThatAreNotEverywhereStay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -100,7 +100,7 @@ func TestSourcesThatAreNotEverywhereStay(t *testing.T) {
 	}
 }
 
-// A job whose agent does not come in time never begins.
+// TestJobTakenBack submits a job to an agent that does not start in time. The job never begins.
 func TestJobTakenBack(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA", "GAMMA")
@@ -121,7 +121,7 @@ func TestJobTakenBack(t *testing.T) {
 	}
 }
 
-// A job goes on after kill -9 of its agent, whenever that is.
+// TestJobsSurviveTheirAgent kills the agent of a job at any time with SIGKILL. The job continues.
 func TestJobsSurviveTheirAgent(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA", "GAMMA")

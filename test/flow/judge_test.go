@@ -21,8 +21,8 @@ func jobs() []*network.Job {
 	}
 }
 
-// The judge has nothing against transfers in which all went well; and when
-// something that must not be is done to them behind Ferry's back, it says so.
+// TestWhatTheJudgeIsTold expects the judge to accept successful transfers. It then changes their files outside Ferry,
+// and expects the judge to report that.
 func TestWhatTheJudgeIsTold(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -76,8 +76,8 @@ func TestWhatTheJudgeIsTold(t *testing.T) {
 	n.Judge(nil, all...)
 }
 
-// A file that appears under its final name before it is whole, one that is
-// written to there, and one that appears a second time are seen by an observer.
+// TestWhatAnObserverSees creates an incomplete file under a final name, writes to a final file, and creates a file a
+// second time. An observer must see each.
 func TestWhatAnObserverSees(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -90,7 +90,7 @@ func TestWhatAnObserverSees(t *testing.T) {
 	path := func(name string) string { return n.Path("BETA", "out/a/"+name) }
 	whole, err := os.ReadFile(path("000001"))
 	must(t, err)
-	part := path(".ferry-x.part") // nothing of Ferry's own is looked at
+	part := path(".ferry-x.part") // Ferry's own files are not checked
 	must(t, os.WriteFile(part, whole[:1000], 0o644))
 	must(t, os.Rename(part, path("000001")))
 	f, err := os.OpenFile(path("000002"), os.O_WRONLY, 0)

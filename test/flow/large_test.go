@@ -11,18 +11,18 @@ import (
 	"ferry/test/flow/network"
 )
 
-// What an agent may need, whatever it moves.
+// The maximum needs of an agent, for any load.
 const (
 	maxMemory = 150 * mib
 )
 
-// A load is so many files of a size.
+// A load is a number of files of one size.
 type load struct {
 	count int
 	size  int64
 }
 
-// loads are what TestLarge moves, by LARGE.
+// loads are the loads of TestLarge, by LARGE.
 var loads = []struct {
 	name string
 	load map[string]load
@@ -32,11 +32,10 @@ var loads = []struct {
 	{"one file", map[string]load{"full": {1, 10 << 30}, "short": {1, 1 << 30}, "": {1, 160 * mib}}},
 }
 
-// Many files, and large ones, arrive identical, while no agent needs more
-// memory, state or ledger for them than for a few small ones. LARGE=full moves
-// as much as a promise is made for, LARGE=short as much as .ci/run can wait for,
-// which has it as a step of its own; without either, what the other stories do not
-// move, a file larger than the memory that an agent may have.
+// TestLarge sends many files, and large ones. They arrive identical, and no agent needs more memory, state or ledger
+// for them than for a few small ones. LARGE=full moves the promised amounts. LARGE=short moves as much as .ci/run can
+// wait for, in a step of its own. Without either it moves a load that the other stories lack: a file larger than the
+// permitted memory of an agent.
 func TestLarge(t *testing.T) {
 	t.Parallel()
 	for _, l := range loads {
@@ -86,8 +85,8 @@ func move(t *testing.T, l load) {
 		memory["ALPHA"]/mib, memory["BETA"]/mib, n.PeakRSS(network.QM)/mib)
 }
 
-// ended expects the ledgers of ALPHA and BETA, which have stopped, to hold one
-// record of the one transfer that they have seen, and nothing of its items.
+// ended expects the ledgers of ALPHA and BETA, which have stopped, to have one record of their only transfer, and none
+// of its items.
 func ended(t *testing.T, n *network.Network) {
 	t.Helper()
 	for agent, kind := range map[string]string{"ALPHA": "source", "BETA": "incoming"} {

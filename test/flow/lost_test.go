@@ -23,8 +23,8 @@ func forget(n *network.Network, agent string) error {
 	return err
 }
 
-// onRecord waits until the audit log has the request of a transfer. The source hands it over after it has accepted
-// the transfer: a ledger that is removed earlier takes the only copy with it, and `retry` needs that copy.
+// onRecord waits until the audit log has the request of a transfer. The source hands it over after it has accepted the
+// transfer. If the ledger is removed earlier, the only copy of the request is lost, and `retry` needs that copy.
 func onRecord(n *network.Network, id string) {
 	n.Until("the audit log has the request of "+id, func() bool {
 		r := n.Ferry("audit", "show", "--json", id)
@@ -32,7 +32,7 @@ func onRecord(n *network.Network, id string) {
 	})
 }
 
-// over expects a transfer to have ended because a ledger was lost, and each command to say so.
+// over expects a transfer to have ended because a ledger was lost, and each command to report that.
 func over(t *testing.T, n *network.Network, id, state string) {
 	t.Helper()
 	if r := n.Ferry("transfer", "watch", id); r.Code != 40 || !strings.Contains(r.Stderr, "has lost the ledger") {
@@ -48,7 +48,8 @@ func over(t *testing.T, n *network.Network, id, state string) {
 	n.Sound()
 }
 
-// The ledger of a source is removed. Its transfers end at both sides and in the log, and can be done again.
+// TestTheLedgerOfASourceIsRemoved removes the ledger of a source. Its transfers end at both sides and in the log, and
+// can be repeated.
 func TestTheLedgerOfASourceIsRemoved(t *testing.T) {
 	t.Parallel()
 	t.Run("files have arrived", func(t *testing.T) {
@@ -82,7 +83,8 @@ func TestTheLedgerOfASourceIsRemoved(t *testing.T) {
 	})
 }
 
-// An older copy of a source's ledger is put back. A later transfer ends, and the agent is DEGRADED.
+// TestTheLedgerOfASourceIsPutBack restores an older copy of a source's ledger. A later transfer ends, and the agent is
+// DEGRADED.
 func TestTheLedgerOfASourceIsPutBack(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package flow_test tells whole stories with real processes: the built ferry,
-// real files, real kill -9. Each test says in a sentence what must come true.
+// Package flow_test tests whole stories with real processes: the built ferry, real files, and SIGKILL. The comment of
+// each test states the required result.
 package flow_test
 
 import (
@@ -36,8 +36,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// paced limits the rate of a transfer that a story interrupts in the middle of a file. The rest of
-// the file takes more than 2 s then, so that the story is in time on a busy host.
+// paced limits the rate of a transfer that a story interrupts in the middle of a file. The rest of the file takes more
+// than 2 s then, so that the story is in time on a busy host.
 const paced = "--limit=24M"
 
 // up starts a queue manager and agents.

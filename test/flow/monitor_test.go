@@ -14,13 +14,14 @@ import (
 	"ferry/test/flow/network"
 )
 
-// The size of the story of a monitor whose agent is killed: -dropped 10000 -killed 20 is the large one.
+// The size of TestMonitorWhoseAgentIsKilled: -dropped 10000 -killed 20 is the large one.
 var (
 	dropped = flag.Int("dropped", 300, "files that are dropped into a watched directory")
 	killed  = flag.Int("killed", 3, "how often its agent is killed meanwhile")
 )
 
-// Files that are dropped into a watched directory while its agent is killed and comes back arrive once each.
+// TestMonitorWhoseAgentIsKilled puts files into a watched directory while its agent is killed and restarted. Each file
+// arrives once.
 func TestMonitorWhoseAgentIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, deletes := range []bool{false, true} {
@@ -60,7 +61,7 @@ func TestMonitorWhoseAgentIsKilled(t *testing.T) {
 	}
 }
 
-// arrived waits until so many files are at BETA, for as long as some come.
+// arrived waits until the given number of files is at BETA, as long as further files arrive.
 func arrived(n *network.Network, want int) {
 	for has := n.Count("BETA", "out"); has < want; {
 		n.UntilEvery(fmt.Sprintf("more than %d of %d files have arrived", has, want), 20*time.Millisecond, func() bool { return n.Count("BETA", "out") > has })

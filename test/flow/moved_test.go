@@ -14,9 +14,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// The directory into which files arrive is renamed and made anew, as a consumer of
-// batches does it: what is called successful is at its path, or was when it was
-// taken along, and no other source is gone (scenario 44).
+// TestDirectoryIsRenamedWhileFilesArrive renames the destination's directory and makes a new one, as a consumer of
+// batches does. A successful file is at its path, or was when its directory was renamed. No other source is deleted
+// (scenario 44).
 func TestDirectoryIsRenamedWhileFilesArrive(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -61,8 +61,8 @@ func TestDirectoryIsRenamedWhileFilesArrive(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// An agent starts though the disk of its root is not mounted, and its transfers say
-// what they wait for (scenario 45). What lies beneath another root moves.
+// TestRootThatIsNotMounted starts an agent without the disk of its root. Its transfers name the missing mount as the
+// reason of their wait (scenario 45). Transfers beneath another root run.
 func TestRootThatIsNotMounted(t *testing.T) {
 	data := t.TempDir()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},

@@ -16,9 +16,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Files with names that look like locations, patterns, queues, data sets, variables and options arrive under exactly these names:
-// by a walk, by a list, by a wildcard, by a monitor, by a monitor that names each destination with a variable, and when a transfer is
-// retried. A preview names them so.
+// TestHostileNames sends files with names that look like locations, patterns, queues, data sets, variables and options.
+// They arrive under exactly these names: by a walk, by a list, by a wildcard, by a monitor, by a monitor that names
+// each destination with a variable, and in a retry of a transfer. A preview has the same names.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -64,7 +64,7 @@ func TestHostileNames(t *testing.T) {
 	n.Send("ALPHA:src/*", "BETA:match/").OK()
 	arrived("match", visible)
 
-	var plain []string // of these, no part between separators of any host leads to another directory
+	var plain []string // names without a part, between separators of any host, that leads to another directory
 	for _, name := range visible {
 		if !strings.HasPrefix(name, `\`) || name != `\.` {
 			plain = append(plain, name)
@@ -95,7 +95,8 @@ func TestHostileNames(t *testing.T) {
 	})
 }
 
-// previewed expects a preview to name each file, at its source and in the directory of the destination, where it exists already.
+// previewed expects a preview to name each file, at its source and in the directory of the destination, where it exists
+// already.
 func previewed(t *testing.T, r network.Result, dir string, names []string) {
 	t.Helper()
 	var p struct{ List []map[string]any }
@@ -127,7 +128,8 @@ func previewed(t *testing.T, r network.Result, dir string, names []string) {
 	}
 }
 
-// retried expects the retry of a transfer to send exactly the files that failed, and the retry of one with a list all files of it.
+// retried expects the retry of a transfer to send exactly the files that failed, and the retry of one with a list all
+// files of it.
 func retried(t *testing.T, n *network.Network, list string, again func(dir string)) {
 	t.Helper()
 	failed := n.Send("-r", "ALPHA:src/.", "BETA:walk/").Ends("failed", 40).Summary.ID

@@ -12,8 +12,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// An agent in the queue manager's own process does as well as one of its own,
-// and dies and comes back with it.
+// TestAgentInTheQueueManagersProcess runs an agent in the queue manager's process. It works like one in a process of
+// its own, and ends and restarts with the queue manager.
 func TestAgentInTheQueueManagersProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -46,9 +46,8 @@ func TestAgentInTheQueueManagersProcess(t *testing.T) {
 	n.Sound()
 }
 
-// Transfers run while there is no coordination; what is to go on record waits
-// at the agents, and when too much waits the transfers do, until coordination
-// comes.
+// TestCoordinationIsAway runs transfers without coordination. Their audit records wait at the agents. When too many
+// records wait, the transfers wait until coordination starts.
 func TestCoordinationIsAway(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
@@ -71,8 +70,8 @@ func TestCoordinationIsAway(t *testing.T) {
 	once(t, n, third, 1)
 }
 
-// How a transfer ended is still known when the queue manager's store is gone
-// and everybody has been killed and started again.
+// TestOutcomeOutlivesEverything removes the queue manager's store and restarts all processes after SIGKILL. The end of
+// an earlier transfer is still known.
 func TestOutcomeOutlivesEverything(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -93,9 +92,8 @@ func TestOutcomeOutlivesEverything(t *testing.T) {
 	n.Untouched("BETA", "out", landed)
 }
 
-// A destination that has lost its ledger in mid-transfer does not know what it
-// has promised: the transfer ends and says so, nothing is sent again under its
-// ID, and the next transfer runs.
+// TestDestinationLosesItsLedger removes the destination's ledger during a transfer, so that it does not know its
+// earlier answers. The transfer ends and reports that, no data are sent again under its ID, and the next transfer runs.
 func TestDestinationLosesItsLedger(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -118,8 +116,8 @@ func TestDestinationLosesItsLedger(t *testing.T) {
 	n.Same("ALPHA", "big", "BETA", "out/big")
 }
 
-// A file that never stops changing is not sent half old and half new: after
-// three starts it fails and says why, and the others arrive.
+// TestSourceThatKeepsChanging sends a file that changes continuously. No mixture of versions is sent: after three
+// starts the file fails with the reason, and the others arrive.
 func TestSourceThatKeepsChanging(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -157,7 +155,8 @@ func TestSourceThatKeepsChanging(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// Ctrl-C leaves the transfer running; a second one cancels it.
+// TestInterruptedSubmitter interrupts a command with Ctrl-C, which leaves the transfer running. A second Ctrl-C cancels
+// it.
 func TestInterruptedSubmitter(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

@@ -16,7 +16,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A theatre is a network whose agents run programs that wait until they are let go.
+// A theatre is a network with agents that run programs, which wait for a signal file.
 type theatre struct {
 	*network.Network
 	t    *testing.T
@@ -24,7 +24,7 @@ type theatre struct {
 	args []string
 }
 
-// wait notes that it has begun, with its process, and that it has ended: once it is let go.
+// wait logs its begin with its process ID, waits for its file, and logs its end.
 const wait = `#!/bin/sh
 echo "begin $FERRY_CALL $$" >>"$1/log"
 until [ -e "$1/go-$FERRY_CALL" ]; do sleep 0.02; done
@@ -49,7 +49,7 @@ func newTheatre(t *testing.T) *theatre {
 	return h
 }
 
-// runs are the processes that have begun or ended as the program of a call point.
+// runs returns the processes that have begun or ended as the program of a call point.
 func (h *theatre) runs(what string, at transfer.CallPoint) (pids []int) {
 	h.t.Helper()
 	b, err := os.ReadFile(filepath.Join(h.dir, "log"))
@@ -77,8 +77,8 @@ func (h *theatre) let(points ...transfer.CallPoint) {
 	}
 }
 
-// Whoever is killed, or stopped, while a program of its runs, has it run again when it is back: the one that
-// was running is dead. The transfer goes on, each file comes once, and no other program runs twice.
+// TestKilledWhileAProgramRuns kills or stops an agent while one of its programs runs. The running program ends, and the
+// agent runs it again when it is back. The transfer continues, each file arrives once, and no other program runs twice.
 func TestKilledWhileAProgramRuns(t *testing.T) {
 	t.Parallel()
 	for _, at := range transfer.CallPoints() {
@@ -117,7 +117,7 @@ func TestKilledWhileAProgramRuns(t *testing.T) {
 	}
 }
 
-// The queue manager may be killed while a program runs at either side.
+// TestManagerKilledWhileProgramsRun kills the queue manager while a program runs at either side. The transfer succeeds.
 func TestManagerKilledWhileProgramsRun(t *testing.T) {
 	t.Parallel()
 	h := newTheatre(t)

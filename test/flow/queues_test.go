@@ -20,7 +20,7 @@ const (
 	queueAgain = 50 * time.Millisecond
 )
 
-// queueOf is how many messages a queue has.
+// queueOf returns the number of messages of a queue.
 func queueOf(t *testing.T, n *network.Network, name string) int {
 	t.Helper()
 	var v struct {
@@ -41,8 +41,8 @@ func content(t *testing.T, n *network.Network, agent, name string) []byte {
 	return data
 }
 
-// A file becomes messages of a queue, and these a file again, which is the same; a cluster keeps the queue at
-// all of its members.
+// TestQueues turns a file into messages of a queue and these into an equal file. A cluster keeps the queue at all of
+// its members.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	n := upAtOne(t, "ALPHA", "BETA")
@@ -65,8 +65,8 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// A queue of a cluster outlives the loss of any member, while it is written and while it is read: each file
-// is in it once, and is there again when all is read.
+// TestQueuesOfACluster kills each member of a cluster while a queue is written, and the leader of the commands while it
+// is read. Each file is in the queue once, and the bytes read equal those of the files.
 func TestQueuesOfACluster(t *testing.T) {
 	t.Parallel()
 	n := trio(t, "tls", "ALPHA", "BETA")
@@ -108,7 +108,8 @@ func TestQueuesOfACluster(t *testing.T) {
 	n.Sound()
 }
 
-// Queues do not go through channels: who is at another queue manager is told so.
+// TestQueuesDoNotGoThroughChannels uses a queue from agents at another queue manager. The agents refuse it with that
+// reason.
 func TestQueuesDoNotGoThroughChannels(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Shape: network.ShapeChannels})
@@ -126,7 +127,7 @@ func TestQueuesDoNotGoThroughChannels(t *testing.T) {
 	}
 }
 
-// upAtOne starts agents that are all at one queue manager, whose queues they use: queues do not pass channels.
+// upAtOne starts agents at one queue manager, because queues do not pass channels.
 func upAtOne(t *testing.T, agents ...string) *network.Network {
 	t.Helper()
 	shape := os.Getenv("SHAPE")
@@ -136,7 +137,7 @@ func upAtOne(t *testing.T, agents ...string) *network.Network {
 	return network.Up(t, network.Setup{Ferry: ferry, Agents: agents, Shape: shape})
 }
 
-// Several gets at once are handed different messages, and a get without a message says so.
+// TestGetsAtOnce runs several gets at once. Each gets a different message, and a get without a message reports that.
 func TestGetsAtOnce(t *testing.T) {
 	t.Parallel()
 	const messages = 4
@@ -168,7 +169,7 @@ func TestGetsAtOnce(t *testing.T) {
 	}
 }
 
-// The messages that a transfer takes out of a queue are not handed to a get while it runs.
+// TestGetBesideTransfer checks that a get receives no message that a running transfer takes out of the queue.
 func TestGetBesideTransfer(t *testing.T) {
 	t.Parallel()
 	n := upAtOne(t, "ALPHA", "BETA")
@@ -194,7 +195,8 @@ func TestGetBesideTransfer(t *testing.T) {
 	}
 }
 
-// A queue manager is degraded after its directory was removed, and the audit log names the lost queue.
+// TestQueueLostWithItsManager removes the directory of a queue manager. The queue manager is then degraded, and the
+// audit log names the lost queue.
 func TestQueueLostWithItsManager(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA"}, Shape: network.ShapeHub})

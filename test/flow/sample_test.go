@@ -15,9 +15,8 @@ import (
 	"testing"
 )
 
-// alphabet is what samples are written in: characters and their codes in
-// IBM-1140, as the C library's iconv has them. It is this test's own, so that it
-// can contradict the product's tables.
+// alphabet has the characters of samples and their codes in IBM-1140, as in the C library's iconv. It is this test's
+// own, so that it can contradict the product's tables.
 var alphabet = []struct {
 	char string
 	code byte
@@ -40,14 +39,14 @@ var places = func() (p [256]byte) {
 type sample struct {
 	seed    uint64
 	size    int64 // characters, about; line ends are not counted
-	longest int   // characters of a line, at most; 0: all is one line, which has no end
+	longest int   // maximum characters of a line; 0: all is one line without an end
 }
 
-// pieceLen is how many characters of a line a sample gives at once, at most.
+// pieceLen is the maximum number of characters that a sample gives at once.
 const pieceLen = 64 << 10
 
-// each gives the sample piece by piece; a character is its place in the alphabet.
-// end says that a line end follows.
+// each calls piece for each piece of the sample; a character is its place in the alphabet. end means that a line end
+// follows.
 func (s sample) each(piece func(chars []byte, end bool)) {
 	var key [32]byte
 	binary.BigEndian.PutUint64(key[:], s.seed)
@@ -58,7 +57,7 @@ func (s sample) each(piece func(chars []byte, end bool)) {
 		if s.longest > 0 {
 			n = int64(dice.Uint64() % uint64(s.longest+1))
 			if dice.Uint64()%8 == 0 {
-				n = n / 100 * 100 // some lines are just as long as records, and some empty
+				n = n / 100 * 100 // some lines are exactly as long as records, and some empty
 			}
 		}
 		n = min(n, left, pieceLen)
@@ -75,11 +74,10 @@ func (s sample) each(piece func(chars []byte, end bool)) {
 	}
 }
 
-// A form is what a sample becomes in a file: it writes it.
+// A form writes a sample in one format.
 type form func(w io.Writer, s sample)
 
-// inUTF8 writes UTF-8 with the line end. From the given character on, if there is
-// one, lines end with the other one.
+// inUTF8 writes UTF-8 with the line end. From the given character on, if from is not 0, lines end with the other one.
 func inUTF8(end string, from int64, other string) form {
 	return func(w io.Writer, s sample) {
 		b := bufio.NewWriterSize(w, 1<<20)
@@ -102,8 +100,7 @@ func inUTF8(end string, from int64, other string) form {
 
 var unixText = inUTF8("\n", 0, "")
 
-// inEBCDIC writes IBM-1140 with NL, or LF or CR and LF where odd is set, so that
-// all that EBCDIC has for line ends is there.
+// inEBCDIC writes IBM-1140 with NL. With odd set it mixes all line ends of EBCDIC: NL, LF, and CR with either.
 func inEBCDIC(odd bool) form {
 	return func(w io.Writer, s sample) {
 		b := bufio.NewWriterSize(w, 1<<20)
@@ -126,11 +123,10 @@ func inEBCDIC(odd bool) form {
 	}
 }
 
-// A counted is how many records a sample makes, and how many of its lines are
-// longer than one.
+// A counted has the number of records of a sample, and of its lines that are longer than one.
 type counted struct{ records, long int64 }
 
-// inFixed packs IBM-1140 into fixed records; lines that are too long go on.
+// inFixed packs IBM-1140 into fixed records; lines that are too long continue in the next one.
 func inFixed(lrecl int, got *counted) form {
 	return func(w io.Writer, s sample) {
 		b := bufio.NewWriterSize(w, 1<<20)
@@ -169,7 +165,7 @@ func inVariable(lrecl, blksize int, got *counted) form {
 // pack cuts the lines of a sample into records of at most most bytes.
 func pack(s sample, most int, got *counted, write func(record []byte)) {
 	*got = counted{}
-	var line []byte // what of the present line has no record yet
+	var line []byte // the part of the present line that no record has yet
 	began, long := false, false
 	put := func(n int) {
 		write(line[:n])
@@ -205,7 +201,7 @@ func pack(s sample, most int, got *counted, write func(record []byte)) {
 	}
 }
 
-// write makes a file of the sample, and gives its length and its sha256.
+// write makes a file of the sample, and returns its length and its sha256.
 func (s sample) write(t *testing.T, path string, f form) (size int64, sum string) {
 	t.Helper()
 	file, err := os.Create(path)
@@ -217,7 +213,7 @@ func (s sample) write(t *testing.T, path string, f form) (size int64, sum string
 	return d.size, d.sum()
 }
 
-// expect compares a file with the sample, and gives its length and its sha256.
+// expect compares a file with the sample, and returns its length and its sha256.
 func (s sample) expect(t *testing.T, path string, f form) (size int64, sum string) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -238,7 +234,7 @@ func (s sample) expect(t *testing.T, path string, f form) (size int64, sum strin
 	return d.size, d.sum()
 }
 
-// A digesting counts and digests what goes through it.
+// A digesting counts and digests the bytes written to it.
 type digesting struct {
 	to   io.Writer
 	hash hash.Hash
@@ -248,7 +244,7 @@ type digesting struct {
 
 func newDigesting(w io.Writer) *digesting { return &digesting{to: w, hash: sha256.New()} }
 
-// Write passes bytes on; the first error is kept.
+// Write forwards the bytes and keeps the first error.
 func (d *digesting) Write(b []byte) (int, error) {
 	d.hash.Write(b)
 	d.size += int64(len(b))
@@ -260,7 +256,7 @@ func (d *digesting) Write(b []byte) (int, error) {
 
 func (d *digesting) sum() string { return "sha256:" + hex.EncodeToString(d.hash.Sum(nil)) }
 
-// A comparing compares what is written to it with a file.
+// A comparing compares the bytes written to it with a file.
 type comparing struct {
 	file    *bufio.Reader
 	buf     []byte
@@ -269,7 +265,7 @@ type comparing struct {
 	how     string
 }
 
-// Write never fails; what differs is remembered.
+// Write never fails; it records the first difference.
 func (c *comparing) Write(b []byte) (int, error) {
 	if c.differs >= 0 {
 		return len(b), nil

@@ -14,7 +14,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A scheduled is what `ferry schedule show --json` says, as far as the stories look at it.
+// A scheduled is the part of `ferry schedule show --json` that the stories use.
 type scheduled struct {
 	Done    int64     `json:"done"`
 	Waiting int       `json:"waiting"`
@@ -38,8 +38,8 @@ func scheduleOf(n *network.Network, t *testing.T, name string) (s scheduled) {
 	return s
 }
 
-// A schedule survives kill -9 of its agent, and what it was to do meanwhile is done once, late, or
-// left out.
+// TestSchedulesSurviveTheirAgent kills the agent of a schedule with SIGKILL. Occurrences during its absence run once,
+// late, or are left out.
 func TestSchedulesSurviveTheirAgent(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -65,8 +65,8 @@ func TestSchedulesSurviveTheirAgent(t *testing.T) {
 	n.Sound()
 }
 
-// However often its agent is killed, no occurrence of a schedule is submitted twice, and each that
-// was not is on record as missed.
+// TestScheduledOnceThroughKills kills the agent of a schedule several times. No occurrence is submitted twice, and each
+// missing one is recorded as missed.
 func TestScheduledOnceThroughKills(t *testing.T) {
 	t.Parallel()
 	const times = 14
@@ -93,7 +93,7 @@ func TestScheduledOnceThroughKills(t *testing.T) {
 		return len(ran) >= 4
 	})
 	missed := int64(0)
-	// The agent was down, or the transfer before was under way.
+	// The agent was down, or the previous transfer was running.
 	for _, m := range regexp.MustCompile(`schedule often: (?:missed|due while .*, and not submitted:) (\d+),`).FindAllStringSubmatch(n.Ferry("audit", "ls", "--json").OK().Stdout, -1) {
 		k, err := strconv.ParseInt(m[1], 10, 64)
 		if err != nil {
@@ -112,7 +112,8 @@ func TestScheduledOnceThroughKills(t *testing.T) {
 	n.Sound()
 }
 
-// `ferry template send` waits, and ends as the transfer does; a template survives kill -9.
+// TestTemplatesSurviveTheirAgent checks that `ferry template send` waits and ends with the result of the transfer. A
+// template survives SIGKILL.
 func TestTemplatesSurviveTheirAgent(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

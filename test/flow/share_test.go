@@ -11,8 +11,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Twenty-five transfers between two agents share what there is: each has come
-// some way before a few of them have ended.
+// TestTwentyFiveShareTheWay runs twenty-five transfers between two agents. Each has sent some data before a few of them
+// have ended.
 func TestTwentyFiveShareTheWay(t *testing.T) {
 	n := up(t, "ALPHA", "BETA")
 	n.Stop("BETA") // so that all of them begin together
@@ -24,7 +24,7 @@ func TestTwentyFiveShareTheWay(t *testing.T) {
 
 	n.Start("BETA")
 	moving := map[string]bool{}
-	const few = 5 // one may be through before the others have been accepted
+	const few = 5 // one may have ended before the others are accepted
 	n.UntilEvery("the first files have arrived", time.Millisecond, func() bool {
 		for name, size := range n.Temporaries("BETA") {
 			if size > 0 {
@@ -43,8 +43,8 @@ func TestTwentyFiveShareTheWay(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// With twenty-five at once at the destination the twenty-sixth waits, says why
-// and in which place, and then has its turn.
+// TestTwentySixthWaitsForItsPlace submits a twenty-sixth transfer to a destination with twenty-five. It waits with the
+// reason and its place, and runs after that.
 func TestTwentySixthWaitsForItsPlace(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
@@ -76,8 +76,8 @@ func TestTwentySixthWaitsForItsPlace(t *testing.T) {
 	n.Same("ALPHA", "in", "BETA", "out")
 }
 
-// Twenty-five transfers to an agent that is away hold nothing that a
-// twenty-sixth, to another agent, would need.
+// TestAbsentAgentHoldsNobodyUp submits twenty-five transfers to an agent that is away. They use no resource that a
+// twenty-sixth, to another agent, needs.
 func TestAbsentAgentHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA", "GAMMA")
@@ -102,8 +102,7 @@ func TestAbsentAgentHoldsNobodyUp(t *testing.T) {
 	n.Same("ALPHA", "in", "BETA", "out")
 }
 
-// With one source slot a transfer of priority 9 goes before those of priority
-// 0 that were there first.
+// TestPriorityGoesFirst uses one source slot. A transfer of priority 9 runs before earlier ones of priority 0.
 func TestPriorityGoesFirst(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"},
@@ -132,7 +131,7 @@ func TestPriorityGoesFirst(t *testing.T) {
 			before++
 		}
 	}
-	// One may have been tried just as BETA came, and have had the slot.
+	// One may have been tried just when BETA started, and have had the slot.
 	if before > 1 {
 		t.Errorf("%d transfers of priority 0 ended before the one of priority 9: %v", before, ended)
 	}

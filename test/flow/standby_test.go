@@ -14,8 +14,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Of two instances that are started one is active and the other stands by, also where both
-// start at the same instant; the network sees both.
+// TestTwoInstancesOneIsActive starts two instances of an agent, one after the other or at the same instant. One is
+// active and the other stands by, and the network knows both.
 func TestTwoInstancesOneIsActive(t *testing.T) {
 	t.Parallel()
 	for _, together := range []bool{false, true} {
@@ -46,14 +46,14 @@ func TestTwoInstancesOneIsActive(t *testing.T) {
 	}
 }
 
-// endings are the ways in which the active instance goes.
+// endings are the ways to end the active instance.
 var endings = map[string]func(n *network.Network, who string){
 	"killed":  func(n *network.Network, who string) { n.Kill(who) },
 	"stopped": func(n *network.Network, who string) { n.Stop(who) },
 }
 
-// Whichever side has a standby, and however its active instance ends in the middle of a file,
-// the standby takes over and the file goes on from where it was.
+// TestStandbyTakesOver ends the active instance in the middle of a file, at either side and in each way. The standby
+// takes over and the file resumes from its last point.
 func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	for ending, end := range endings {
@@ -84,8 +84,8 @@ func TestStandbyTakesOver(t *testing.T) {
 	}
 }
 
-// An active instance that is cut off from its queue manager stops and lets go, be it told
-// or not that it is cut off; when the line is whole again it stands by.
+// TestStandbyTakesOverFromOneThatIsCutOff disconnects an active instance from its queue manager, with and without
+// notice. It stops and releases its lock. When the line is whole again it stands by.
 func TestStandbyTakesOverFromOneThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(*network.Line){"told": (*network.Line).Cut, "not told": (*network.Line).Hold} {
@@ -120,9 +120,9 @@ func TestStandbyTakesOverFromOneThatIsCutOff(t *testing.T) {
 	}
 }
 
-// An active instance that is stopped keeps its lock, and nobody takes over: it would go on.
-// Where the storage takes the lock from it meanwhile, the standby takes over, and the one
-// that wakes finds that out before it writes a record or renames a file (scenario 34).
+// TestAPausedInstanceWakesAfterTheTakeover stops the process of an active instance. It keeps its lock, so that the
+// standby does not take over: the process could continue. If the storage removes the lock meanwhile, the standby takes
+// over. When the first instance continues, it notices that before it writes a record or renames a file (scenario 34).
 func TestAPausedInstanceWakesAfterTheTakeover(t *testing.T) {
 	t.Parallel()
 	for _, side := range []string{"ALPHA", "BETA"} {
@@ -158,8 +158,8 @@ func TestAPausedInstanceWakesAfterTheTakeover(t *testing.T) {
 	}
 }
 
-// Without --standby a second instance is refused as ever; a standby whose directory is not
-// that of the active instance is, too, and says what is wrong.
+// TestInstancesThatShareNothing starts a second instance without --standby, which is refused as usual. A standby with
+// another directory than the active instance is refused, too, with the reason.
 func TestInstancesThatShareNothing(t *testing.T) {
 	t.Parallel()
 	n := up(t)
@@ -184,8 +184,8 @@ func TestInstancesThatShareNothing(t *testing.T) {
 	n.Active(two, "BETA", before)
 }
 
-// Of two coordination services the standby takes over. Agents do not notice, and nothing is
-// lost of the audit log.
+// TestCoordinationStandsBy runs two coordination services. The standby takes over, agents continue undisturbed, and the
+// audit log loses no record.
 func TestCoordinationStandsBy(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Flags: map[string][]string{network.QM: {"--coordination", "none"}}})
@@ -230,7 +230,8 @@ func TestCoordinationStandsBy(t *testing.T) {
 	send("fourth")
 }
 
-// An instance whose disk is full when it is to be active waits, and says so; with space it is active.
+// TestAStandbyWaitsForSpace fills the disk of an instance that has to become active. It waits and reports that. With
+// space it becomes active.
 func TestAStandbyWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA")
@@ -254,7 +255,7 @@ func TestAStandbyWaitsForSpace(t *testing.T) {
 	n.Until("one of them is active", func() bool { return n.TurnOf(one, "BETA").Active+n.TurnOf(two, "BETA").Active == 1 })
 }
 
-// So does coordination.
+// TestCoordinationWaitsForSpace does the same with coordination.
 func TestCoordinationWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Flags: map[string][]string{network.QM: {"--coordination", "none"}}})

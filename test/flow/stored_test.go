@@ -17,7 +17,7 @@ import (
 
 const stored = "--delivery=stored"
 
-// empty waits until nothing is stored any more, at any queue manager.
+// empty waits until no queue manager stores any data.
 func empty(t *testing.T, n *network.Network, agents ...string) {
 	t.Helper()
 	for _, agent := range append(agents, "ALPHA", "BETA") {
@@ -30,7 +30,7 @@ func empty(t *testing.T, n *network.Network, agents ...string) {
 	}
 }
 
-// isSent waits until everything of a transfer is stored and it waits for its destination without a slot.
+// isSent waits until all data of a transfer are stored and it waits for its destination without a slot.
 func isSent(t *testing.T, n *network.Network, id string) {
 	t.Helper()
 	n.UntilEvery("the transfer is sent", 50*time.Millisecond, func() bool {
@@ -39,8 +39,8 @@ func isSent(t *testing.T, n *network.Network, id string) {
 	})
 }
 
-// The source can finish sending while the destination is away, and its slot is free for another
-// transfer. When the destination comes it takes everything, and the store is empty.
+// TestStoredWhileTheDestinationIsAway completes the sending of a source while the destination is away. The slot of the
+// source is then free for another transfer. When the destination starts it takes all data, and the store is empty.
 func TestStoredWhileTheDestinationIsAway(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA", "GAMMA"}, Flags: map[string][]string{"ALPHA": {"--max-source-transfers", "1"}}})
@@ -64,7 +64,7 @@ func TestStoredWhileTheDestinationIsAway(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// The two need never be up at the same time, but for the outcomes.
+// TestStoredTheyNeverMeet runs source and destination only at different times, except for the outcomes.
 func TestStoredTheyNeverMeet(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -84,7 +84,7 @@ func TestStoredTheyNeverMeet(t *testing.T) {
 	}
 }
 
-// withStore are the processes of a story of who is killed: with the queue manager the one that has what is stored.
+// withStore returns the victims, and with the queue manager also the one that stores data for BETA.
 func withStore(n *network.Network, who []string) []string {
 	if at := n.ManagerOf("BETA"); slices.Contains(who, network.QM) && at != network.QM {
 		return append(slices.Clone(who), at)
@@ -92,7 +92,7 @@ func withStore(n *network.Network, who []string) []string {
 	return who
 }
 
-// Whoever is killed while the destination takes what is stored, each file arrives once.
+// TestStoredKilled kills each process while the destination takes stored data. Each file arrives once.
 func TestStoredKilled(t *testing.T) {
 	t.Parallel()
 	for _, who := range victims {
@@ -122,7 +122,7 @@ func TestStoredKilled(t *testing.T) {
 	}
 }
 
-// Whoever is killed while the source sends, everything arrives once.
+// TestStoredKilledWhileSending kills each process while the source sends. Each file arrives once.
 func TestStoredKilledWhileSending(t *testing.T) {
 	t.Parallel()
 	for _, who := range victims {
@@ -136,7 +136,8 @@ func TestStoredKilledWhileSending(t *testing.T) {
 			sum := s.Wait().Ends("successful", 0).Summary
 			n.Same("ALPHA", "big", "BETA", "out/big")
 			once(t, n, sum.ID, 1)
-			// What the queue manager loses makes a hole, and what is stored until the hole is found is sent again.
+			// A loss at the queue manager leaves a gap. The source sends all data again that it had stored before the
+			// gap was found.
 			if sum.BytesResent > maxResent && !slices.Contains(who, network.QM) {
 				t.Errorf("%d bytes were sent again by the source", sum.BytesResent)
 			}
@@ -146,7 +147,8 @@ func TestStoredKilledWhileSending(t *testing.T) {
 	}
 }
 
-// What is lost in the store is found out and sent again: all of it, its end, the middle of it.
+// TestStoredLost loses all, the last or some middle messages in the store. The loss is found, and the source sends the
+// data again.
 func TestStoredLost(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -182,11 +184,11 @@ func TestStoredLost(t *testing.T) {
 	}
 }
 
-// A store without room is a wait that people see, and the transfer goes on as room comes. It is larger than the
-// store, so that the destination must take some before the source can go on.
+// TestStoredFull fills the store. The wait of the transfer is visible, and the transfer continues when there is room.
+// It is larger than the store, so that the destination must take some data before the source can continue.
 func TestStoredFull(t *testing.T) {
 	t.Parallel()
-	small := []string{"--max-stored", "64M"} // at whichever queue manager has what is stored for BETA
+	small := []string{"--max-stored", "64M"} // at the queue manager that stores data for BETA, in any shape
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA", "GAMMA"},
 		Flags: map[string][]string{network.QM + "-BETA": small, network.MemberName(0): small, network.MemberName(1): small, network.MemberName(2): small, "ALPHA": {"--max-source-transfers", "1"}}})
 	n.File("ALPHA", "big", 9, 120*mib)
@@ -207,7 +209,7 @@ func TestStoredFull(t *testing.T) {
 	empty(t, n)
 }
 
-// A cancel empties the store, wherever the transfer stands.
+// TestStoredCancel cancels a transfer in each state. The store is empty after that.
 func TestStoredCancel(t *testing.T) {
 	t.Parallel()
 	t.Run("sent", func(t *testing.T) {
@@ -238,7 +240,8 @@ func TestStoredCancel(t *testing.T) {
 	})
 }
 
-// A destination that never comes: the recovery time-out ends the transfer, and empties the store.
+// TestStoredRecoveryTimeout sends to a destination that never starts. The recovery time-out ends the transfer, and the
+// store is empty.
 func TestStoredRecoveryTimeout(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -253,8 +256,8 @@ func TestStoredRecoveryTimeout(t *testing.T) {
 	}
 }
 
-// A transfer that has ended while the queue manager was away, at a source that was killed then, leaves nothing in the
-// store either.
+// TestStoredSweep ends a transfer while the queue manager is away, and kills its source at that time. No data stay in
+// the store in this case either.
 func TestStoredSweep(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -274,7 +277,7 @@ func TestStoredSweep(t *testing.T) {
 	empty(t, n)
 }
 
-// A destination that refuses ends the transfer, and the store is emptied.
+// TestStoredRefused sends to a destination that refuses. The transfer ends, and the store is empty.
 func TestStoredRefused(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -300,8 +303,8 @@ func loseLedger(t *testing.T, n *network.Network, agent string) {
 	}
 }
 
-// A destination that has lost its ledger when some of the transfer was taken, or runs on an older copy of its ledger: the transfer is
-// not sent twice under that ID.
+// TestStoredLostLedger removes the destination's ledger after it has taken part of the data, or restores an older copy.
+// No data are sent twice under the ID of the transfer.
 func TestStoredLostLedger(t *testing.T) {
 	t.Parallel()
 	t.Run("lost", func(t *testing.T) { storedWithoutLedger(t, false) })
@@ -340,8 +343,9 @@ func storedWithoutLedger(t *testing.T, older bool) {
 	empty(t, n)
 }
 
-// The queue manager loses the first message of a shelf, as it does when it is killed just after it has taken it. The
-// destination has the ledger that it had, so that nothing was taken: the transfer is sent again, once.
+// TestStoredHeadLost loses the first message of a transfer in the store, as a queue manager does that is killed just
+// after storing it. The destination has its ledger, which shows that no data were taken. So the transfer is sent again,
+// once.
 func TestStoredHeadLost(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -364,8 +368,8 @@ func TestStoredHeadLost(t *testing.T) {
 	empty(t, n)
 }
 
-// A destination has taken everything, the source is away, and then the destination loses its ledger. The
-// files are not sent again.
+// TestStoredLostLedgerAtTheEnd removes the destination's ledger after it has taken all data and while the source is
+// away. The files are not sent again.
 func TestStoredLostLedgerAtTheEnd(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -392,16 +396,16 @@ func TestStoredLostLedgerAtTheEnd(t *testing.T) {
 	}
 }
 
-// A queue manager that is killed loses the messages of the last milliseconds. If the first message of a transfer is among them,
-// later ones are stored in its place, its own or those of another transfer. Nothing of the transfer was taken, so it begins
-// again and arrives once.
+// TestStoredFirstMessageLost kills a queue manager, which loses the messages of the last milliseconds. If the first
+// message of a transfer is among them, later ones get its number, its own or those of another transfer. No data of the
+// transfer were taken, so it begins again and arrives once.
 func TestStoredFirstMessageLost(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})
 	n.File("ALPHA", "first", 2, mib)
 	n.File("ALPHA", "slow", 3, 3*mib/2)
 	n.File("ALPHA", "fast", 4, 8*mib)
-	n.Send(stored, "ALPHA:first", "BETA:first").Ends("successful", 0) // the stream is there
+	n.Send(stored, "ALPHA:first", "BETA:first").Ends("successful", 0) // the stream exists
 	empty(t, n)
 	n.Stop("BETA")
 	managers, before := n.ManagersOf("BETA"), map[string]string{}
@@ -418,11 +422,11 @@ func TestStoredFirstMessageLost(t *testing.T) {
 			return have >= messages
 		})
 	}
-	slow := n.SendAsync(stored, "--limit", "300K", "ALPHA:slow", "BETA:out/") // its next message comes behind those of the other one
+	slow := n.SendAsync(stored, "--limit", "300K", "ALPHA:slow", "BETA:out/") // its next message comes after those of the other one
 	has(1)
 	fast := n.SendAsync(stored, "--limit", "2M", "ALPHA:fast", "BETA:out/")
 	n.UntilEvery("the other transfer is being stored, too", 20*time.Millisecond, func() bool {
-		return n.Status(fast.ID()).BytesSent > mib // the second message leaves when the first one is stored
+		return n.Status(fast.ID()).BytesSent > mib // the second message is sent when the first one is stored
 	})
 	w.Close()
 	n.Kill(managers...)
@@ -450,7 +454,7 @@ func TestStoredFirstMessageLost(t *testing.T) {
 	empty(t, n)
 }
 
-// streamDirs are the directories of a queue manager that have the stream of stored delivery.
+// streamDirs returns the directories of a queue manager with the stream of stored delivery.
 func streamDirs(t *testing.T, n *network.Network, manager string) []string {
 	t.Helper()
 	all, err := filepath.Glob(n.StoreDir(manager) + "/jetstream/*/streams/FERRY_STORE")
@@ -460,7 +464,7 @@ func streamDirs(t *testing.T, n *network.Network, manager string) []string {
 	return all
 }
 
-// The source's files change, or go, between sending and a hole.
+// TestStoredSourceGoes changes or removes the source's files between their sending and a loss in the store.
 func TestStoredSourceGoes(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -479,7 +483,8 @@ func TestStoredSourceGoes(t *testing.T) {
 	empty(t, n)
 }
 
-// Text, compression and deep directories arrive as by fast delivery, also where the destination is killed.
+// TestStoredContent sends text, compressed data and deep directories. They arrive as by fast delivery, even if the
+// destination is killed.
 func TestStoredContent(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -512,7 +517,7 @@ func TestStoredUsage(t *testing.T) {
 	}
 }
 
-// What somebody else puts into the store harms nobody's transfers, and does not stay there.
+// TestStoredHostile puts messages of a stranger into the store. They harm no transfer, and do not stay there.
 func TestStoredHostile(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA", "GAMMA")
@@ -538,7 +543,8 @@ func TestStoredHostile(t *testing.T) {
 	empty(t, n)
 }
 
-// Very many small files are stored while the destination is away: neither side's memory knows how many.
+// TestStoredManyFiles stores very many small files while the destination is away. The memory of neither side depends on
+// their number.
 func TestStoredManyFiles(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -559,7 +565,8 @@ func TestStoredManyFiles(t *testing.T) {
 	empty(t, n)
 }
 
-// A store that is lost and made anew is no other queue manager's, also to a destination that knew the old one.
+// TestStoredStoreMadeAnew removes a store, which is then created again. It counts as the same queue manager's, even for
+// a destination that knew the old store.
 func TestStoredStoreMadeAnew(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -577,8 +584,8 @@ func TestStoredStoreMadeAnew(t *testing.T) {
 	empty(t, n)
 }
 
-// A file with a slow digest is followed by more items that cannot be sent than a destination holds undecided: none of
-// them is in the way of the digest, which comes after the file.
+// TestStoredDigestBeforeManyFailures sends a file with a slow digest, followed by more items with errors than a
+// destination keeps undecided. They do not block the digest, which comes after the file.
 func TestStoredDigestBeforeManyFailures(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})
@@ -596,8 +603,8 @@ func TestStoredDigestBeforeManyFailures(t *testing.T) {
 	empty(t, n)
 }
 
-// What is stored for an agent that is removed goes, and so does what it has stored. Should it come back, what it does not find is
-// sent anew. So it is with one that was revoked.
+// TestTheStoreForgetsAnAgentThatIsRemoved removes an agent. The data stored for it and by it are removed. If it
+// returns, missing data are sent again. The same holds for a revoked agent.
 func TestTheStoreForgetsAnAgentThatIsRemoved(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})

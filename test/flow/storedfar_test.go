@@ -9,14 +9,15 @@ import (
 	"ferry/test/flow/network"
 )
 
-// apart is a network whose agents are each at a queue manager of their own.
+// apart returns a network with each agent at a queue manager of its own.
 func apart(t *testing.T, agents ...string) *network.Network {
 	t.Helper()
 	return network.Up(t, network.Setup{Ferry: ferry, Shape: network.ShapeChannels, Agents: agents})
 }
 
-// What a source sends to a destination behind a channel is stored where the destination is. The channel may go meanwhile, and
-// afterwards: the destination takes what is there while the source cannot be reached.
+// TestStoredBehindAChannel sends to a destination behind a channel. The data are stored at the destination's queue
+// manager. The channel may fail during and after that: the destination takes the stored data while the source is out of
+// reach.
 func TestStoredBehindAChannel(t *testing.T) {
 	t.Parallel()
 	n := apart(t, "ALPHA", "BETA")
@@ -40,8 +41,8 @@ func TestStoredBehindAChannel(t *testing.T) {
 	n.NoTemporaries("BETA")
 }
 
-// A destination that comes back at another queue manager than that where everything is stored for it is sent it anew, there, and
-// nothing is left where it was.
+// TestStoredDestinationMoves moves a destination to another queue manager while data are stored for it. The source
+// sends them again, to the new queue manager, and no data stay at the old one.
 func TestStoredDestinationMoves(t *testing.T) {
 	t.Parallel()
 	n := apart(t, "ALPHA", "BETA", "GAMMA")
@@ -59,7 +60,8 @@ func TestStoredDestinationMoves(t *testing.T) {
 	}
 }
 
-// A transfer that is cancelled while the channel is down has not ended before nobody can take any more what is stored for it.
+// TestStoredCancelBehindAChannel cancels a transfer while the channel is down. It ends only after the destination can
+// no longer take its stored data.
 func TestStoredCancelBehindAChannel(t *testing.T) {
 	t.Parallel()
 	n := apart(t, "ALPHA", "BETA")

@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// The source is killed while it stores, and begins another epoch while the destination is away. A ledger that has taken some of
-// the first epoch is gone then, or is an older copy: no file arrives twice. The ledger that was there all the time takes everything.
+// TestStoredAnotherEpochForAnotherLedger kills the source while it stores data, so that it begins another epoch while
+// the destination is away. The ledger that has taken part of the first epoch is then lost or replaced by an older copy:
+// no file arrives twice. If the ledger was present all the time, all files arrive.
 func TestStoredAnotherEpochForAnotherLedger(t *testing.T) {
 	t.Parallel()
 	for _, ledger := range []string{"lost", "older", "the same"} {
@@ -56,8 +57,8 @@ func TestStoredAnotherEpochForAnotherLedger(t *testing.T) {
 	}
 }
 
-// A ledger is put aside, another one takes the file that was stored for the first one, and the first one is put back. The file does
-// not arrive twice.
+// TestStoredLedgerPutAside replaces a ledger by another one, which takes the file stored for the first one, and then
+// restores the first one. The file does not arrive twice.
 func TestStoredLedgerPutAside(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

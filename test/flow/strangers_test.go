@@ -18,8 +18,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A request that cannot be understood is refused, once, and
-// those behind it are taken as if it had not been there.
+// TestPoisonousRequestStopsNobody sends requests that cannot be decoded. Each is refused once, and later requests are
+// taken as usual.
 func TestPoisonousRequestStopsNobody(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -57,8 +57,8 @@ func TestPoisonousRequestStopsNobody(t *testing.T) {
 	n.Sound()
 }
 
-// Messages that are damaged, cut short, repeated, of another version or no
-// messages at all do a running transfer no harm.
+// TestDamagedMessagesAreDropped sends damaged, truncated and repeated messages, messages of another version, and data
+// that are no messages. They do not harm a running transfer.
 func TestDamagedMessagesAreDropped(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Direct: "off"})
@@ -102,8 +102,8 @@ func TestDamagedMessagesAreDropped(t *testing.T) {
 	n.Send("ALPHA:big", "BETA:again/").Ends("successful", 0)
 }
 
-// An agent that has no part in a transfer cannot end it, nor slow it down, by
-// what it says about it.
+// TestStrangersAreNotHeard sends messages of an agent that has no part in a transfer. They neither end it nor slow it
+// down.
 func TestStrangersAreNotHeard(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -139,8 +139,8 @@ func TestStrangersAreNotHeard(t *testing.T) {
 	once(t, n, sum.ID, 1)
 }
 
-// Outcomes of a transfer that never was, from an agent and from a pipe, are no answer to a question about a file. The log is
-// sound, and one record counts them.
+// TestForgedOutcomesLeaveNoHistory sends outcomes of an unknown transfer, from an agent and from a pipe. They do not
+// appear in the history of a file. The log is sound, and one record counts them.
 func TestForgedOutcomesLeaveNoHistory(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -166,8 +166,8 @@ func TestForgedOutcomesLeaveNoHistory(t *testing.T) {
 	}
 }
 
-// A request that comes again under its ID runs once; the same ID with other
-// content is refused.
+// TestRequestThatComesAgainRunsOnce repeats a request under its ID, which runs once. The same ID with other content is
+// refused.
 func TestRequestThatComesAgainRunsOnce(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")

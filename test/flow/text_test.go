@@ -16,16 +16,16 @@ import (
 	"ferry/test/flow/network"
 )
 
-// textSize is how many characters a text has in which somebody is killed.
+// textSize is the number of characters of a text in the stories with kills.
 const textSize = 96 * mib
 
-// A conversion is what a sample is at the source and becomes at the destination.
+// A conversion has the forms of a sample at the source and at the destination.
 type conversion struct {
 	name     string
 	from, to form
 	flags    []string
 	counted  *counted // of the destination's records; nil: it has none
-	most     int64    // bytes that a character takes at the destination, about, in hundredths
+	most     int64    // average bytes of a character at the destination, in hundredths
 }
 
 func conversions() []conversion {
@@ -37,7 +37,7 @@ func conversions() []conversion {
 	}
 }
 
-// dice are a test's own, and the same ones where SEED has what it has logged.
+// dice returns a random source of the test. SEED repeats a logged one.
 func dice(t *testing.T) *rand.Rand {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())
@@ -50,9 +50,8 @@ func dice(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// Whoever is killed, at whatever moments, text becomes what it would have
-// become, the digests of both sides are right, and little is sent again.
-// One conversion goes over both lanes and the others over one: neither side knows its lane.
+// TestTextKilledAtRandomMoments kills processes at random moments. The converted text is correct, as are the digests of
+// both sides, and little is sent again. One conversion uses both lanes and the others one: neither side knows its lane.
 func TestTextKilledAtRandomMoments(t *testing.T) {
 	t.Parallel()
 	for k, c := range conversions() {
@@ -85,9 +84,9 @@ func TestTextKilledAtRandomMoments(t *testing.T) {
 	}
 }
 
-// killAtRandom kills one or all, three times at random places of a file that
-// will have about so many bytes. Only the queue manager's end may let a direct
-// transfer run on to its own; who comes too late then kills nobody.
+// killAtRandom kills one process or all, three times, at random points of a file of the given final size. It returns
+// the number of kills. A direct transfer may end while only the queue manager is down, and then the remaining kills are
+// left out.
 func killAtRandom(t *testing.T, n *network.Network, d *rand.Rand, x *network.Sending, size int64) (kills int64) {
 	t.Helper()
 	for _, stretch := range []int64{5, 30, 55} {
@@ -110,7 +109,7 @@ func killAtRandom(t *testing.T, n *network.Network, d *rand.Rand, x *network.Sen
 	return kills
 }
 
-// converted expects what a transfer's one item has on record, on both sides.
+// converted checks the recorded outcome of a transfer's only item, on both sides.
 func converted(t *testing.T, n *network.Network, id string, read int64, sum string, wrote int64, wsum string, records *counted) {
 	t.Helper()
 	want := transfer.Written{Size: wrote, Digest: wsum}
@@ -129,8 +128,8 @@ func converted(t *testing.T, n *network.Network, id string, read int64, sum stri
 	}
 }
 
-// Where what cannot be converted stands at the end of a file, it is found there,
-// however often the transfer was interrupted before; and nothing is left.
+// TestTextThatFailsAfterKills sends a file with a character at its end that cannot be converted. The error is found
+// there, after any number of interruptions, and no temporary is left.
 func TestTextThatFailsAfterKills(t *testing.T) {
 	t.Parallel()
 	for _, lane := range []string{"plain", "off"} {
@@ -163,8 +162,8 @@ func TestTextThatFailsAfterKills(t *testing.T) {
 	}
 }
 
-// One line of any length is converted and packed without being held in memory,
-// and refused as soon as it is seen to be too long where it may not be wrapped. make test-large takes both lanes.
+// TestLargeLine converts and packs one line of any length without holding it in memory. If lines may not be wrapped,
+// the line is refused as soon as it is known to be too long. make test-large uses both lanes.
 func TestLargeLine(t *testing.T) {
 	t.Parallel()
 	size, lanes := int64(64*mib), []string{"plain"}
@@ -209,9 +208,8 @@ func TestLargeLine(t *testing.T) {
 	}
 }
 
-// refused sends the line where lines may not be wrapped. How much of it is sent
-// before the source hears of that depends on the disk that the verdict is synced
-// to; all of a very long one it cannot be.
+// refused sends the line where lines may not be wrapped. The amount sent before the source learns of the refusal
+// depends on the disk of the synced verdict. It cannot be all of a very long line.
 func refused(t *testing.T, n *network.Network, size int64) {
 	t.Helper()
 	r := n.SendAsync("--mode", "text", "--to-encoding", "IBM-1140", "--recfm", "FB", "--lrecl", "80", "--long-lines", "fail",

@@ -12,12 +12,13 @@ import (
 	"ferry/test/flow/network"
 )
 
-// late is when a test says that two agents of one name do not find each other, once both reach the queue manager. They have 5 s,
-// which test/protocol proves in virtual time; the rest is for a host that is busy. The log of each test has the time that it took.
+// late is the time within which two agents of one name must find each other once both reach the queue manager. They
+// have 5 s, which test/protocol proves in virtual time; the rest is for a busy host. The log of each test has the
+// measured time.
 const late = 12 * time.Second
 
-// Of agents of one name that are started at the same instant one stays. The
-// others say who has the name, before they have taken anything.
+// TestAgentsOfOneNameStartedTogether starts agents of one name at the same instant. One stays. The others name its
+// holder, before they have taken any work.
 func TestAgentsOfOneNameStartedTogether(t *testing.T) {
 	t.Parallel()
 	n := up(t, "BETA")
@@ -37,10 +38,9 @@ func TestAgentsOfOneNameStartedTogether(t *testing.T) {
 	n.Send("ALPHA:a", "BETA:out/").Ends("successful", 0)
 }
 
-// Where two agents of one name live on either side of a cut, one of them stops
-// when it heals: the one that comes back and finds the name taken, where both have one identity, as
-// a copy of a state directory has, and the one whose identity was revoked where the other one
-// was enrolled anew.
+// TestAgentsOfOneNameOnBothSidesOfACut runs two agents of one name on both sides of a cut. One of them stops when the
+// cut heals. If both have one identity, as with a copied state directory, it is the one that reconnects and finds the
+// name taken. If the other one was enrolled anew, it is the one with the revoked identity.
 func TestAgentsOfOneNameOnBothSidesOfACut(t *testing.T) {
 	t.Parallel()
 	for name, copied := range map[string]bool{"of one identity": true, "enrolled anew": false} {
@@ -72,8 +72,8 @@ func TestAgentsOfOneNameOnBothSidesOfACut(t *testing.T) {
 	}
 }
 
-// A store that forgets who has a name stops nobody, and an agent that was killed
-// is ready at once when it is started again where it was.
+// TestANameIsFoundAgain removes the store with the holder of a name, which stops no agent. An agent that was killed is
+// ready at once when it is restarted on its state directory.
 func TestANameIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	for _, emptied := range []bool{false, true} {

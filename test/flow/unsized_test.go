@@ -11,8 +11,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Files that the kernel makes up as they are read, whose size is 0 or a page, arrive
-// as what reading them gives, on either lane, with a slow digest and as text.
+// TestFilesWithoutASizeAreReadToTheirEnd sends files that the kernel generates, with a size of 0 or a page. They arrive
+// with the content that reading gives, on either lane, with a slow digest and as text.
 func TestFilesWithoutASizeAreReadToTheirEnd(t *testing.T) {
 	t.Parallel()
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"PROC", "SYS", "BETA"}, Direct: "plain",

@@ -10,8 +10,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// What `ferry send` has reported as withdrawn does not run when the agent
-// comes, and is shown as what it is.
+// TestWithdrawnRequestsNeverRun checks requests that `ferry send` has reported as withdrawn. They do not run when the
+// agent starts, and are shown as withdrawn.
 func TestWithdrawnRequestsNeverRun(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
@@ -33,7 +33,8 @@ func TestWithdrawnRequestsNeverRun(t *testing.T) {
 			t.Fatalf("a request that no agent took ends with %d: %s", r.Code, r.Stderr)
 		}
 	}
-	// Over channels no queue manager here can say whether the agent had the requests. On a slow host a question may be late.
+	// Over channels no queue manager here can tell whether the agent had the requests. On a slow host a question may be
+	// late.
 	if withdrawn == 0 && !n.Channels() {
 		t.Error("no request of 12 is confirmed as withdrawn")
 	}
@@ -63,8 +64,8 @@ func TestWithdrawnRequestsNeverRun(t *testing.T) {
 	n.Sound()
 }
 
-// A request that is cancelled while it is queued does not run either, and
-// neither does one whose withdrawal the queue manager has lost.
+// TestQueuedRequestsAreTakenBack cancels queued requests, and lets the queue manager lose withdrawals. Neither request
+// runs.
 func TestQueuedRequestsAreTakenBack(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []bool{false, true} {
@@ -113,7 +114,7 @@ func TestQueuedRequestsAreTakenBack(t *testing.T) {
 	}
 }
 
-// taken waits until no command is queued, neither where it was given nor where ALPHA takes it.
+// taken waits until no command is queued, neither at its submitter's queue manager nor at ALPHA's.
 func taken(n *network.Network) {
 	given, at := n.Wire(), n.WireOf("ALPHA")
 	n.Until("every command is taken", func() bool {

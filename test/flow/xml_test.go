@@ -22,16 +22,16 @@ func request(attrs, source, to string) []byte {
 		`<transferSet f:limit="24M"><item><source recursive="true"><file>%s</file></source><destination type="directory" exist="error"><file>%s</file></destination></item></transferSet><job><name>%s</name></job></managedTransfer></request>`, attrs, source, to, to)
 }
 
-// XML that somebody puts on an agent's COMMAND queue while the agent is away is one transfer,
-// whoever is killed on the way: what is delivered again, or stored again under the same ID, is no second one.
+// TestXMLOnTheQueue puts XML on an agent's COMMAND queue while the agent is away, and kills processes. It is one
+// transfer: a repeated delivery, or a message stored again under the same ID, is no second one.
 func TestXMLOnTheQueue(t *testing.T) {
 	t.Parallel()
 	n := up(t, "ALPHA", "BETA")
 	n.Files("ALPHA", "many", 3, 300, 2000)
 	n.File("ALPHA", "big", 2, 72<<20)
 
-	w := n.WireOf("ALPHA") // through a channel no document is taken
-	if !n.Channels() {     // where the queue manager is the agent's own process
+	w := n.WireOf("ALPHA") // no document passes a channel
+	if !n.Channels() {     // with channels ALPHA keeps running
 		n.Kill("ALPHA")
 	}
 	id := transfer.NewID(time.Now()).String()

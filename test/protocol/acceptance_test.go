@@ -20,15 +20,15 @@ import (
 	"ferry/internal/wire"
 )
 
-// A pair is two whole agents and a queue manager in this process, and somebody
-// who submits, each with a clock of its own. It runs in real time.
+// A pair is two whole agents, a queue manager and a submitting client in this process. Agents and client have a clock
+// of their own each. It runs in real time.
 type pair struct {
 	t      *testing.T
 	dir    string
-	clocks [3]*faulty.Clock // the source's, the destination's, the submitter's
+	clocks [3]*faulty.Clock // of source, destination and client
 	sub    *client.Client
 	ctx    context.Context
-	seen   map[string]fs.FileInfo // what has arrived
+	seen   map[string]fs.FileInfo // arrived files
 }
 
 func newPair(t *testing.T) *pair {
@@ -66,9 +66,8 @@ func (p *pair) path(name transfer.AgentName, rel string) string {
 	return filepath.Join(p.dir, "files", string(name), rel)
 }
 
-// acceptances submits to real agents whose clocks jump. A request from more than
-// an hour ahead of the source's clock is refused and says why; every other one
-// runs, once, however often the command comes.
+// acceptances submits to real agents with jumping clocks. The source refuses a request from more than an hour ahead of
+// its clock with that reason. Every other request runs once, however often the command comes.
 func acceptances(t *testing.T, s *script) (jumps int) {
 	p := newPair(t)
 	for k := range 2 + s.n(3) {
@@ -91,7 +90,7 @@ func acceptances(t *testing.T, s *script) (jumps int) {
 	return max(jumps, 1)
 }
 
-// jump is that of a world, for one clock.
+// jump makes one clock jump, as world.jump does.
 func (p *pair) jump(s *script, c *faulty.Clock) {
 	d := leap(s)
 	if off := c.Off() + d; off > 11*365*24*time.Hour || off < -11*365*24*time.Hour {
@@ -101,7 +100,7 @@ func (p *pair) jump(s *script, c *faulty.Clock) {
 	p.t.Logf("a clock jumps by %v", d)
 }
 
-// try submits a request and holds what becomes of it against the clocks.
+// try submits a request and compares its result with the clocks.
 func (p *pair) try(q *transfer.Request, name string, data []byte, ahead time.Duration) {
 	p.t.Helper()
 	_, err := p.sub.Submit(p.ctx, q, nil)

@@ -12,7 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// Each acknowledgement says when the destination made it: the source knows by that how long its messages wait.
+// TestAcknowledgementsHaveTheTime expects each acknowledgement to have the time of its making at the destination. It
+// shows the source how long its messages wait.
 func TestAcknowledgementsHaveTheTime(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"in/a": content(1, 20<<10)}

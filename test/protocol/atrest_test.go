@@ -19,14 +19,13 @@ import (
 	"ferry/test/campaign"
 )
 
-// atRestEnv asks the test binary to be one case of the campaign at-rest: what
-// a damaged ledger does to a process may be its end.
+// atRestEnv makes the test binary run one case of the campaign at-rest. Each case needs a process of its own, because a
+// damaged ledger may end the process.
 const atRestEnv = "FERRY_AT_REST_SEED"
 
-// TestCampaignAtRest damages files while an agent is down, between a checkpoint
-// and the resume. What is damaged is found, or does no harm: no wrong file is
-// ever committed, nothing is called a success that is none, and a damaged ledger
-// is refused in words.
+// TestCampaignAtRest damages files while an agent is down, between a checkpoint and the resume. The agent detects the
+// damage, or it has no effect: no damaged file is committed, and no failure is reported as a success. A damaged ledger
+// is refused with an error that names it.
 func TestCampaignAtRest(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "at-rest",
 		What: "a temporary, the ledger or an item journal is flipped, cut, zeroed or overwritten while the agent is down between checkpoint and resume",
@@ -107,7 +106,7 @@ var rots = []rot{
 	{"longer", func(s *script, b []byte) []byte { return append(b, make([]byte, 1+s.n(9000))...) }},
 }
 
-// spot is a place in a file, rather where there is something.
+// spot returns an offset in a file, preferably of a byte that is not zero.
 func (s *script) spot(b []byte) int {
 	at := s.n(len(b))
 	for tries := 0; tries < 200 && b[at] == 0; tries++ {
@@ -116,7 +115,7 @@ func (s *script) spot(b []byte) int {
 	return at
 }
 
-// atRest is one damage. unheard: the source hears of no outcome before its death.
+// atRest is one case. With unheard, the source receives no outcome before its end.
 func (w *world) atRest(s *script, unheard bool) {
 	w.slow(10 * time.Millisecond)
 	files := map[string][]byte{"in/a": content(1, 300), "in/b": content(2, 5000), "in/big": content(3, 120<<10),
@@ -126,7 +125,7 @@ func (w *world) atRest(s *script, unheard bool) {
 	n := []*node{w.src, w.dst, w.dst}[s.n(3)]
 	at := 4 + s.n(16) // the acknowledgement after which it dies
 	if unheard {
-		n, at = w.src, 4+s.n(80) // perhaps when everything has arrived
+		n, at = w.src, 4+s.n(80) // perhaps after everything has arrived
 		w.fates = func(p *faulty.Parcel) faulty.Handling { return faulty.Handling{Drop: p.Kind == wire.KindOutcomes} }
 	}
 	n.stayDown()
@@ -190,8 +189,8 @@ func (w *world) victim(s *script, n *node, left string, id transfer.ID) string {
 	return db
 }
 
-// endAfter starts the agent and waits for how the transfer ends. An agent that
-// refuses its ledger gets the sound one back, as from a copy.
+// endAfter starts the agent and waits for the end of the transfer. An agent that refuses its ledger gets the undamaged
+// one back, as from a backup.
 func (w *world) endAfter(n *node, left, victim string, sound []byte, id transfer.ID) string {
 	if err := n.tryStart(left); err != nil {
 		if !strings.Contains(err.Error(), "ledger") && !strings.Contains(err.Error(), "journal") {
@@ -229,8 +228,8 @@ func (w *world) endAfter(n *node, left, victim string, sound []byte, id transfer
 	return "lost"
 }
 
-// truthful holds what is said of the transfer against what there is: whatever
-// was reported successful is there, and nothing else has the name of a file.
+// truthful compares the reports about the transfer with the files: each file reported as successful is present, and no
+// other content is under its name.
 func (w *world) truthful(id transfer.ID, files map[string][]byte) {
 	s := w.source(id)
 	good := 0

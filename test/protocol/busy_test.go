@@ -13,8 +13,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// Each BUSY that answers an OPEN carries the nonce of that OPEN, whatever the destination waits for. The source then waits
-// at once, with the destination's reason: it repeats nothing, and does not call the destination unreachable.
+// TestBusyCarriesTheNonce expects each BUSY that answers an OPEN to carry the nonce of that OPEN, for every reason for
+// which the destination waits. The source then waits at once, with the destination's reason. It repeats no message and
+// does not call the destination unreachable.
 func TestBusyCarriesTheNonce(t *testing.T) {
 	for name, c := range map[string]struct {
 		setup
@@ -71,7 +72,7 @@ func TestBusyCarriesTheNonce(t *testing.T) {
 					ids = append(ids, id)
 					w.want(id, transfer.Successful, "out", files)
 				}
-				var waits *ledger.Source // the one that came second
+				var waits *ledger.Source // the record of the second transfer
 				w.until(900*time.Millisecond, "no source waits", func() bool {
 					for _, id := range ids {
 						if s := w.source(id); s != nil && s.State == transfer.Waiting {
@@ -92,7 +93,8 @@ func TestBusyCarriesTheNonce(t *testing.T) {
 	}
 }
 
-// A BUSY that answers an earlier OPEN, or none, does not end the question that is open. The test is the destination.
+// TestBusyOfAnotherQuestionIsNoAnswer sends a BUSY for an earlier OPEN, and one for none. Neither may end the open
+// question. The test is the destination.
 func TestBusyOfAnotherQuestionIsNoAnswer(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.dst.stop()
@@ -118,7 +120,7 @@ func TestBusyOfAnotherQuestionIsNoAnswer(t *testing.T) {
 					busy(other, "of another question")
 				}
 			}
-			pass(500 * time.Millisecond) // less than the source waits for before it repeats OPEN
+			pass(500 * time.Millisecond) // less than the source's time before it repeats OPEN
 			if s := w.source(id); s.State != transfer.Negotiating {
 				t.Fatalf("round %d: after a BUSY of another OPEN than %d the source is %s: %v", round, nonce, s.State, s.Progress.Reason)
 			}

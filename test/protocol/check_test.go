@@ -16,22 +16,22 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A wanted transfer is how one must end.
+// A wanted is the required end of a transfer.
 type wanted struct {
 	id     transfer.ID
 	state  transfer.State
 	files  map[string][]byte // at the destination, by path beneath its files
 	failed int64
 	lax    bool             // some of its items may be unknown to the source
-	may    []transfer.State // it may also end so, with some of its files
+	may    []transfer.State // further permitted states, with some of its files
 
 	deletes map[string]bool // sources that are deleted, where not all are treated alike
 
-	passage *passage          // nil: files are what is sent
+	passage *passage          // nil: the sent files arrive unchanged
 	passed  map[string]passed // by path, as files
 }
 
-// content is n bytes that no other seed has.
+// content returns n bytes that no other seed has.
 func content(seed uint64, n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), 1})
@@ -47,9 +47,8 @@ func (w *world) write(files map[string][]byte) {
 	}
 }
 
-// expect says what will be at the destination, before anything is sent: from
-// then on no other content may ever show under those names, and no source may
-// go before it is there.
+// expect registers the expected files at the destination before the transfer. From then on no other content may appear
+// under those names, and no source may be deleted before its file has arrived.
 func (w *world) expect(under string, files map[string][]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -58,7 +57,7 @@ func (w *world) expect(under string, files map[string][]byte) {
 	}
 }
 
-// renamed counts how often a name was given, and looks at what it shows.
+// renamed counts how often a name was given, and checks the file under it.
 func (w *world) renamed(full string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -72,7 +71,7 @@ func (w *world) renamed(full string) {
 	}
 }
 
-// leaves looks, as a source is about to go, whether its file is there.
+// leaves checks, just before a source is deleted, that its file has arrived.
 func (w *world) leaves(n *node, full string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,7 +85,7 @@ func (w *world) leaves(n *node, full string) {
 	}
 }
 
-// want notes how a transfer must end.
+// want registers the required end of a transfer.
 func (w *world) want(id transfer.ID, state transfer.State, under string, files map[string][]byte) *wanted {
 	x := &wanted{id: id, state: state, files: map[string][]byte{}}
 	for name, data := range files {
@@ -121,7 +120,7 @@ func (w *world) finish(limit time.Duration) time.Duration {
 	return took
 }
 
-// check holds the world against the invariants.
+// check checks the invariants.
 func (w *world) check() {
 	w.t.Helper()
 	expected, possible := map[string][]byte{}, map[string][]byte{}
@@ -129,7 +128,7 @@ func (w *world) check() {
 	for _, x := range w.wants {
 		if s := w.source(x.id); s != nil && slices.Contains(x.may, s.State) {
 			maps.Copy(possible, x.files)
-			continue // the judge looks at it
+			continue // the judge checks it
 		}
 		w.checkTransfer(x, given[x.id], got[x.id])
 		maps.Copy(expected, x.files)
@@ -144,12 +143,12 @@ func (w *world) check() {
 	w.checkIdle()
 }
 
-// checkIdle holds the two sides against agents that have nothing to do.
+// checkIdle compares the resources of both sides with those of idle agents.
 func (w *world) checkIdle() {
 	w.t.Helper()
 	for _, n := range []*node{w.src, w.dst} {
 		if n.store != nil && len(n.leftovers()) > 0 {
-			pass(11 * time.Minute) // what could not be removed at the end is removed later
+			pass(11 * time.Minute) // files that could not be removed at the end are removed later
 		}
 		for _, p := range n.leftovers() {
 			w.t.Errorf("%s is left at %s", p, n.name)
@@ -164,8 +163,8 @@ func (w *world) checkIdle() {
 	}
 }
 
-// checkTransfer holds a transfer against what each side has recorded of its
-// items: the destination in given, the source in got.
+// checkTransfer checks a transfer against the recorded outcomes of its items: given at the destination, got at the
+// source.
 func (w *world) checkTransfer(x *wanted, given, got map[uint64][]transfer.Outcome) {
 	w.t.Helper()
 	s := w.source(x.id)
@@ -210,13 +209,13 @@ func (w *world) checkTransfer(x *wanted, given, got map[uint64][]transfer.Outcom
 	}
 }
 
-// outcomes reads from the audit outbox what a node has recorded, by item.
+// outcomes returns a node's recorded outcomes from the audit outbox, by item.
 func outcomes(w *world, n *node, id transfer.ID) map[uint64][]transfer.Outcome {
 	w.t.Helper()
 	return w.recorded(n)[id]
 }
 
-// recorded reads that for all transfers.
+// recorded does the same for all transfers.
 func (w *world) recorded(n *node) map[transfer.ID]map[uint64][]transfer.Outcome {
 	w.t.Helper()
 	found := map[transfer.ID]map[uint64][]transfer.Outcome{}
@@ -247,8 +246,7 @@ func records(w *world, n *node) []audit.Record {
 	return out
 }
 
-// checkFiles compares what is at the destination with what should be, and
-// counts how often each name was given.
+// checkFiles compares the files at the destination with the expected ones, and checks how often each name was given.
 func (w *world) checkFiles(expected, possible map[string][]byte) {
 	w.t.Helper()
 	root := w.dst.files(".")
@@ -283,7 +281,7 @@ func firstDifference(a, b []byte) string {
 	return "one is the beginning of the other"
 }
 
-// leftovers lists names of Ferry's own, but for what lies beside record files.
+// leftovers lists files under Ferry's internal names, except for sidecars of record files.
 func (n *node) leftovers() (found []string) {
 	must(n.w.t, n.host().each(func(name string, _ []byte) {
 		if strings.HasPrefix(path.Base(name), ".ferry-") && !record.IsSidecar(path.Base(name)) {
@@ -293,8 +291,7 @@ func (n *node) leftovers() (found []string) {
 	return found
 }
 
-// unnamed takes back the names that a power cut has undone: they may be given
-// again.
+// unnamed forgets the names that a power cut has undone: they may be given again.
 func (w *world) unnamed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// TestSourcesGoTogether: where sources are deleted together, none is if an item has failed, and all are if
-// none has, also if the source crashes in any transaction. One warning says so.
+// TestSourcesGoTogether deletes sources together. None is deleted if an item has failed, and all are deleted otherwise,
+// even if the source crashes in any transaction. One warning reports it.
 func TestSourcesGoTogether(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		for n := int64(0); !t.Failed(); n++ { // at first without a crash
@@ -60,8 +60,8 @@ func TestSourcesGoTogether(t *testing.T) {
 	}
 }
 
-// TestOrderedWalkIsBegunAnew: a source that crashes before its list is complete makes another one of what is
-// there then, in one order, and every file arrives once.
+// TestOrderedWalkIsBegunAnew crashes a source before its list is complete. The source then makes a new list of the
+// present files, in one order, and every file arrives once.
 func TestOrderedWalkIsBegunAnew(t *testing.T) {
 	for cut := range 8 {
 		bubble(t, setup{}, func(w *world) {
@@ -110,8 +110,8 @@ func TestOrderedWalkIsBegunAnew(t *testing.T) {
 	}
 }
 
-// TestCrashWhileArchiving: the source crashes before and after each call that writes, syncs or names something.
-// Every source ends up in the archive once, with its content, and nothing is left at its place.
+// TestCrashWhileArchiving crashes the source before and after each call that writes, syncs or names a file. Every
+// source is in the archive once, with its content, and no longer under its name.
 func TestCrashWhileArchiving(t *testing.T) {
 	for n := 1; ; n++ {
 		for _, after := range []bool{false, true} {

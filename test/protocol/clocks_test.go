@@ -10,10 +10,9 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCampaignClocks lets the clocks of the agents jump by seconds to years
-// while transfers are accepted, run, wait and are given up, and while outcomes
-// are kept. Timers go on by monotonic time, as a host's do. Nothing happens
-// early, late or twice, and nothing gets stuck.
+// TestCampaignClocks lets the clocks of the agents jump by seconds to years during all phases of transfers and while
+// outcomes are kept. Timers use monotonic time, as on a host. No action may be early, late or doubled, and no transfer
+// may hang.
 func TestCampaignClocks(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "clocks",
 		What: "the clock of an agent jumps by a second to ten years, ahead or back, while transfers are accepted, run, wait, end, and are remembered",
@@ -47,7 +46,7 @@ func jumpAbout(t *testing.T, seed uint64, r *rand.Rand) int {
 	return jumps
 }
 
-// leap is how far a clock jumps: from a second to ten years, either way.
+// leap returns the size of a jump: from a second to ten years, in either direction.
 func leap(s *script) time.Duration {
 	d := []time.Duration{time.Second, 10 * time.Second, time.Minute, 11 * time.Minute, 61 * time.Minute, 25 * time.Hour,
 		40 * 24 * time.Hour, 366 * 24 * time.Hour, 3652 * 24 * time.Hour}[s.n(9)]
@@ -58,8 +57,7 @@ func leap(s *script) time.Duration {
 	return d
 }
 
-// jump makes the clock of a side jump; sometimes the agent starts anew after
-// it, so that all it knows of the time before is what is written.
+// jump makes the clock of a side jump. Sometimes the agent restarts after it, so that it knows only recorded times.
 func (w *world) jump(s *script, n *node) {
 	d := leap(s)
 	if off := n.jumpy.Off() + d; off > 11*365*24*time.Hour || off < -11*365*24*time.Hour {
@@ -71,7 +69,7 @@ func (w *world) jump(s *script, n *node) {
 
 func (w *world) side(s *script) *node { return []*node{w.src, w.dst}[s.n(2)] }
 
-// jumpsWhileRunning: a transfer takes as long as ever.
+// jumpsWhileRunning checks that a transfer takes as long as without jumps.
 func jumpsWhileRunning(w *world, s *script) (jumps int) {
 	w.slow(5 * time.Millisecond)
 	ids := w.submitRandom(s, work{})
@@ -105,8 +103,8 @@ func (w *world) allOver(ids []transfer.ID) bool {
 	return true
 }
 
-// jumpsWhileWaiting: a transfer waits for its destination for less than its
-// recovery time-out, and goes on when it is there.
+// jumpsWhileWaiting lets a transfer wait for its destination for less than its recovery time-out. The transfer resumes
+// when the destination is back.
 func jumpsWhileWaiting(w *world, s *script) (jumps int) {
 	w.slow(60 * time.Millisecond)
 	files := map[string][]byte{"in/a": content(1, 500), "in/b": content(2, 100<<10)}
@@ -135,9 +133,8 @@ func jumpsWhileWaiting(w *world, s *script) (jumps int) {
 	return jumps
 }
 
-// sourceDeadline: the destination is gone for ever, and the source gives up
-// when the recovery time-out is over, counted in time that has passed while it
-// ran.
+// sourceDeadline stops the destination permanently. The source gives up when the recovery time-out is over, counted in
+// time during which it ran.
 func sourceDeadline(w *world, s *script) (jumps int) {
 	limit := []time.Duration{2 * time.Minute, 10 * time.Minute, 45 * time.Minute}[s.n(3)]
 	w.slow(100 * time.Millisecond)
@@ -170,8 +167,7 @@ func sourceDeadline(w *world, s *script) (jumps int) {
 	return jumps
 }
 
-// destinationDeadline: the source is gone for ever, and the destination gives
-// the transfer up at its own deadline.
+// destinationDeadline stops the source permanently. The destination gives the transfer up at its own deadline.
 func destinationDeadline(w *world, s *script) (jumps int) {
 	w.slow(50 * time.Millisecond)
 	w.write(map[string][]byte{"big": content(1, 200<<10)})
@@ -203,8 +199,7 @@ func destinationDeadline(w *world, s *script) (jumps int) {
 	return jumps
 }
 
-// jumpsAndRetention: an outcome is remembered for 30 days of running time, and
-// a replay of all that was said changes nothing meanwhile.
+// jumpsAndRetention keeps an outcome for 30 days of running time. A replay of all messages changes nothing meanwhile.
 func jumpsAndRetention(w *world, s *script) (jumps int) {
 	w.net.Set(keeping)
 	ids := w.submitRandom(s, work{})

@@ -15,10 +15,10 @@ import (
 	"ferry/test/campaign"
 )
 
-// compressing are the words of a request that ask for it.
+// compressing are the values of a request's compression that ask for it.
 var compressing = []string{transfer.CompressFast, transfer.CompressHigh, transfer.CompressAuto}
 
-// prose is n bytes that shrink, and that no other seed has.
+// prose returns n compressible bytes that no other seed has.
 func prose(seed uint64, n int) []byte {
 	r := rand.New(rand.NewPCG(seed, 5))
 	var b bytes.Buffer
@@ -29,7 +29,7 @@ func prose(seed uint64, n int) []byte {
 	return append(make([]byte, 0, n), b.Bytes()[:n]...) // never nil, not even where n is 0
 }
 
-// shapes is a directory with data of all sorts.
+// shapes returns a directory with data of all sorts.
 func shapes() map[string][]byte {
 	holed := prose(9, 40<<10)
 	clear(holed[8<<10 : 24<<10])
@@ -38,8 +38,8 @@ func shapes() map[string][]byte {
 		"in/holed": holed, "in/sub/small": prose(4, 200), "in/sub/page": prose(5, 4096), "in/z": prose(6, 4097)}
 }
 
-// content is bytes that shrink or do not, where the work is compressed, and
-// those that every other test has otherwise. The odd half does both.
+// content returns the content of a file. If the work is compressed, some contents are compressible, some are not, and
+// some are in part. Otherwise they are those of every other test.
 func (k work) content(seed uint64, n int) []byte {
 	if k.packed == nil {
 		return content(seed, n)
@@ -53,7 +53,7 @@ func (k work) content(seed uint64, n int) []byte {
 	return prose(seed, n)
 }
 
-// compress is the word of the next request.
+// compress returns the compression of the next request.
 func (k work) compress() string {
 	if k.packed == nil {
 		return ""
@@ -61,12 +61,10 @@ func (k work) compress() string {
 	return append([]string{transfer.CompressNone}, compressing...)[k.packed.IntN(4)]
 }
 
-// packedWork decides by a generator of its own, so that a seed means what it
-// means without compression in everything else.
+// packedWork decides with a generator of its own, so that all other decisions of a seed are those without compression.
 func packedWork(seed uint64) work { return work{packed: rand.New(rand.NewPCG(seed, 11))} }
 
-// TestCampaignCompressed is the simulation, and the damaged messages, with
-// compressed transfers among the others.
+// TestCampaignCompressed runs the simulation and damages messages, with compressed transfers among the others.
 func TestCampaignCompressed(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "compressed",
 		What: "what the simulation does, to transfers with every kind of compression and data that shrinks, does not, or does in part",
@@ -76,8 +74,7 @@ func TestCampaignCompressed(t *testing.T) {
 	})
 }
 
-// TestCompressedSeeds is the beginning of that campaign, and damaged compressed
-// messages, in every test run.
+// TestCompressedSeeds runs the beginning of that campaign, with damaged compressed messages, in every test run.
 func TestCompressedSeeds(t *testing.T) {
 	spread(t, 1, 60, simulatePacked)
 	spreadMany(t, 1, 200, func(t *testing.T, seed uint64, r *rand.Rand) int { return corruptWork(t, r, packedWork(seed)) })
@@ -109,9 +106,8 @@ func (w *world) counted(data, cdata *atomic.Int64) {
 	})
 }
 
-// TestEveryShapeCompressed: files of all sorts arrive, whatever they travel as;
-// what shrinks is fewer bytes on the way, what does not is hardly more; and
-// both sides' records say what was asked and what it came to.
+// TestEveryShapeCompressed sends files of all sorts with every compression. Compressible data need fewer bytes, other
+// data hardly more. Both sides' records have the requested compression and its result.
 func TestEveryShapeCompressed(t *testing.T) {
 	plainWire := int64(0)
 	for _, word := range append([]string{transfer.CompressNone}, compressing...) {
@@ -164,9 +160,8 @@ func (w *world) audited(id transfer.ID, word string, onWire int64) {
 	}
 }
 
-// TestCompressedLineEnds: line ends that change are found in what a message
-// becomes, not in the message: compressed, it may look free of them, and plain, it
-// may look full of them for its header alone.
+// TestCompressedLineEnds checks that changed line ends are found in the decompressed data, not in the message. A
+// compressed message may look free of them, and a plain one may have them in its header alone.
 func TestCompressedLineEnds(t *testing.T) {
 	chunk := small.ChunkSize
 	all := passedFiles{}
@@ -191,10 +186,9 @@ func TestCompressedLineEnds(t *testing.T) {
 	}
 }
 
-// TestNeverMoreMessages: what is compressed travels in as many messages as it
-// would plain: the receiver has work before the whole run-ahead is sent, and a
-// message is small. The count varies by a few, because the first messages are small
-// until the first acknowledgement has told the rate.
+// TestNeverMoreMessages checks that compressed data travel in as many messages as plain data. Then the receiver has
+// work before the whole run-ahead is sent, and a message is small. The count varies by a few, because the first
+// messages are small until the first acknowledgement has told the rate.
 func TestNeverMoreMessages(t *testing.T) {
 	count := map[string]int{}
 	for _, word := range []string{transfer.CompressNone, transfer.CompressHigh} {
@@ -212,9 +206,8 @@ func TestNeverMoreMessages(t *testing.T) {
 	}
 }
 
-// TestCompressedResume: in the middle of a compressed file either side dies, the
-// link is cut, or both while messages are lost; it goes on from plain offsets,
-// and no more is sent again than may be.
+// TestCompressedResume interrupts the transfer of a compressed file by a crash of either side, a cut of the link, or
+// lost messages. It resumes from plain offsets, and sends no more data again than permitted.
 func TestCompressedResume(t *testing.T) {
 	for _, word := range compressing {
 		for name, disturb := range map[string]func(w *world){
@@ -258,8 +251,7 @@ func TestCompressedResume(t *testing.T) {
 	}
 }
 
-// tail lets something be done to every message that has a compressed chunk of the
-// second item beyond 30 KiB.
+// tail calls do with every message that has a compressed chunk of the second item beyond 30 KiB.
 func (w *world) tail(times int, do func(m []byte, at stretch) []byte) *atomic.Int64 {
 	var met atomic.Int64
 	w.fates = func(p *faulty.Parcel) faulty.Handling {
@@ -283,10 +275,9 @@ func (w *world) tail(times int, do func(m []byte, at stretch) []byte) *atomic.In
 	return &met
 }
 
-// TestCompressedTailDamaged: a compressed message that is damaged has the wrong
-// hash, and one that has the right one and cannot be restored is no better:
-// five in one item, without a safe point between, fail it and it alone; fewer
-// are sent again.
+// TestCompressedTailDamaged damages compressed messages. Some get a wrong hash, others a right hash over data that
+// cannot be decompressed. Five in one item without a safe point between them fail that item alone. Fewer are sent
+// again.
 func TestCompressedTailDamaged(t *testing.T) {
 	flip := func(m []byte, at stretch) []byte { m[at.at+at.n/2] ^= 1; return m }
 	for name, do := range map[string]func(m []byte, at stretch) []byte{
@@ -338,8 +329,8 @@ func TestCompressedTailDamaged(t *testing.T) {
 	}
 }
 
-// TestCompressedForgery: a chunk that was changed into another of the same
-// length, with the message's hash made right, is what the file's digest is for.
+// TestCompressedForgery changes a chunk into another one of the same length and corrects the message's hash. The file's
+// digest must detect that.
 func TestCompressedForgery(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		met := w.tail(1, func(m []byte, at stretch) []byte {
@@ -358,8 +349,8 @@ func TestCompressedForgery(t *testing.T) {
 	})
 }
 
-// TestOlderDestination: a destination that does not know a word of compression
-// refuses the transfer at OPEN; it is never sent a frame that it does not know.
+// TestOlderDestination sends to a destination that does not know the requested compression. It refuses the transfer at
+// OPEN and never gets a frame that it does not know.
 func TestOlderDestination(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.fates = func(p *faulty.Parcel) faulty.Handling {

@@ -15,11 +15,10 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCampaignCorruption damages chunk messages above the network's own
-// checksums: flipped, cut, mixed up, replayed, and with a header or a frame that
-// is wrong under a hash that is right. None is ever accepted; each is dropped or
-// answered by RESYNC, and the files arrive. What no message hash can show, bytes
-// changed under a hash made right, the file's digest shows: that item fails.
+// TestCampaignCorruption damages chunk messages above the network's own checksums: flipped, cut, mixed up, replayed, or
+// with a wrong header or frame under a right hash. The destination accepts none. It drops each or answers with RESYNC,
+// and the files arrive. A message hash cannot show bytes that were changed under a corrected hash. The file's digest
+// shows that, and the item fails.
 func TestCampaignCorruption(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "corruption",
 		What: "chunk messages are flipped, cut, spliced, replayed, or given another epoch, sequence, offset or content under a hash made right again",
@@ -29,26 +28,26 @@ func TestCampaignCorruption(t *testing.T) {
 	})
 }
 
-// maxBad is how many bad hashes or offsets fail an item.
+// maxBad is the number of bad hashes or offsets that fails an item.
 const maxBad = 5
 
-// A vandal damages what is on its way to the destination.
+// A vandal damages messages to the destination.
 type vandal struct {
 	s *script
 	*witness
 
 	begun  map[transfer.ID][]header
-	bad    int // that count against an item
+	bad    int // damages that count against an item
 	done   int
-	what   map[header]string // was done to it
-	prey   transfer.ID       // one of its items is hunted
+	what   map[header]string // damage of each message
+	prey   transfer.ID       // transfer with the hunted item
 	forged bool              // bytes were changed under a right hash
 }
 
-// corrupt is one world, and the damaged messages in it are its cases.
+// corrupt runs one world. Its damaged messages are the cases.
 func corrupt(t *testing.T, seed uint64, r *rand.Rand) (cases int) { return corruptWork(t, r, work{}) }
 
-// corruptWork is a seed with what was decided of its work beforehand.
+// corruptWork is corrupt with given work.
 func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 	s := &script{r: r}
 	set := setup{memory: true, nudge: s.one(2)}
@@ -90,7 +89,7 @@ func corruptWork(t *testing.T, r *rand.Rand, work work) (cases int) {
 	return cases
 }
 
-// handle decides what happens to a message of the source.
+// handle decides the fate of a message of the source.
 func (v *vandal) handle(p *faulty.Parcel) faulty.Handling {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -111,9 +110,8 @@ func (v *vandal) handle(p *faulty.Parcel) faulty.Handling {
 	return v.harm(p, h)
 }
 
-// hunts reports whether a message has the tail of the item of which every
-// message is damaged: five bad ones without a safe point between fail it, and
-// nothing else (R12).
+// hunts reports whether a message has the tail of the hunted item, which has all its messages damaged. Five bad
+// messages without a safe point between them fail this item, and no other (R12).
 func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
 	if v.prey.IsZero() || h.Transfer != v.prey {
 		return false
@@ -130,8 +128,7 @@ func (v *vandal) hunts(p *faulty.Parcel, h header) bool {
 // preyItem is the number of in0/b.
 const preyItem = 1
 
-// harm damages one message. Those that count against an item come too seldom
-// to fail it.
+// harm damages one message. Damages that count against an item are too rare to fail it.
 func (v *vandal) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
 	kinds := harms
 	if v.bad >= maxBad-1 {
@@ -151,7 +148,7 @@ func (v *vandal) harm(p *faulty.Parcel, h header) (f faulty.Handling) {
 	return f
 }
 
-// judge holds the ends against what was done.
+// judge compares the results with the damages.
 func (v *vandal) judge(w *world, all map[transfer.ID]map[string][]byte) {
 	v.mu.Lock()
 	forged := v.forged
@@ -190,7 +187,7 @@ func (v *vandal) judge(w *world, all map[transfer.ID]map[string][]byte) {
 	w.judged(asks)
 }
 
-// rehash makes a message's hash right.
+// rehash corrects a message's hash.
 func rehash(m []byte) []byte {
 	clear(m[32:40])
 	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
@@ -200,7 +197,7 @@ func rehash(m []byte) []byte {
 // ofData reports whether a frame has bytes of a file, compressed or not.
 func ofData(f *wire.Frame) bool { return f.Type == wire.FrameData || f.Type == wire.FrameCData }
 
-// A stretch is the bytes of a DATA or CDATA frame in its message.
+// A stretch is the position of a DATA or CDATA frame's bytes in its message.
 type stretch struct{ frame, at, n int }
 
 // dataAt finds the DATA and CDATA frames of a message.
@@ -217,7 +214,7 @@ func dataAt(m []byte) (all []stretch) {
 	return all
 }
 
-// shifted is a message in which one frame has another offset.
+// shifted returns the message with another offset in one frame.
 func shifted(m []byte, frame int, by int64) []byte {
 	h, frames, err := wire.ParseChunk(m)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A line is a run's way to the courier: a sender's and receiver's link. It dies
-// with its run, and stands still with its node.
+// A line is a run's connection to the courier: a sender's and receiver's link. It ends with its run, and stops while
+// its node is stopped.
 type line struct{ r *run }
 
 func (l line) Send(to transfer.AgentName, m *wire.Message) error {
@@ -25,15 +25,15 @@ func (l line) Send(to transfer.AgentName, m *wire.Message) error {
 	return n.w.net.Line(n.name).Send(to, m)
 }
 
-// A lane is a run's way to the courier for chunk messages.
+// A lane is a run's connection to the courier for chunk messages.
 type lane struct {
 	r     *run
 	to    transfer.AgentName
 	id    transfer.ID
-	place string // where the destination is dialled; "": this is no direct lane
+	place string // address of the destination; "": no direct lane
 }
 
-// place is where the destination is met on the direct lane; "": there is none.
+// metAt returns the address of the destination on the direct lane, or "" if there is none.
 func (w *world) metAt() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,7 +75,7 @@ func (l lane) Open(_ context.Context, to transfer.AgentName, id transfer.ID, _ s
 
 func (l lane) Done() <-chan struct{} { return nil }
 
-// Carried is how far the line has come.
+// Carried returns the number of bytes that the line has carried.
 func (l lane) Carried() (bytes uint64, waiting bool) {
 	w := l.r.node.w
 	if w.now().blind {
@@ -99,10 +99,10 @@ func (l lane) Send(message []byte) error {
 		return errDead
 	}
 	if l.place != n.w.metAt() {
-		return nil // nobody is there any more, and nobody says so
+		return nil // the former address has no listener, and no error shows that
 	}
 	return n.w.net.Send(faulty.Parcel{From: n.name, To: l.to, Kind: faulty.Chunk, Transfer: l.id, Data: message})
 }
 
-// keeping makes the courier keep what is sent, for a replay.
+// keeping makes the courier keep all messages, for a replay.
 func keeping(r *faulty.Rules) { r.Keep = true }

@@ -18,8 +18,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// few is a directory that makes a group of several files, and one file with
-// a checkpoint.
+// few is a directory that makes a group of several files, and one file with a checkpoint.
 func few() map[string][]byte {
 	return map[string][]byte{"in/a": content(1, 10), "in/b": content(2, 3000), "in/c/d": {}, "in/e": content(3, 30<<10)}
 }
@@ -37,9 +36,8 @@ func (w *world) sendFew(change func(*transfer.Request)) transfer.ID {
 	return id
 }
 
-// TestCrashAtEveryDiskCall is scenarios 10 and 30: the destination crashes
-// before and after each call that writes, syncs or names something. Each item
-// is decided by inode and digest and committed exactly once.
+// TestCrashAtEveryDiskCall is scenarios 10 and 30. The destination crashes before and after each call that writes,
+// syncs or names a file. Each item is decided by inode and digest and committed exactly once.
 func TestCrashAtEveryDiskCall(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -92,8 +90,8 @@ func TestCrashAtEveryDiskCall(t *testing.T) {
 	}
 }
 
-// TestCrashInEveryTransaction: either side crashes just before each of its
-// transactions with an audit record becomes durable.
+// TestCrashInEveryTransaction crashes either side just before each of its transactions with an audit record becomes
+// durable.
 func TestCrashInEveryTransaction(t *testing.T) {
 	for _, side := range []transfer.AgentName{srcName, dstName} {
 		t.Run(string(side), func(t *testing.T) {
@@ -121,8 +119,7 @@ func TestCrashInEveryTransaction(t *testing.T) {
 	}
 }
 
-// TestCrashAtEveryMessage: either side crashes just before, or just after, it
-// takes each message.
+// TestCrashAtEveryMessage crashes either side just before, or just after, it takes each message.
 func TestCrashAtEveryMessage(t *testing.T) {
 	for _, side := range []transfer.AgentName{srcName, dstName} {
 		for _, when := range []string{"before", "after"} {
@@ -163,7 +160,7 @@ func TestCrashAtEveryMessage(t *testing.T) {
 	}
 }
 
-// sourcesGone checks that delete-source has left nothing.
+// sourcesGone checks that delete-source has deleted all sources.
 func (w *world) sourcesGone(files map[string][]byte) {
 	w.t.Helper()
 	for name := range files {
@@ -173,7 +170,7 @@ func (w *world) sourcesGone(files map[string][]byte) {
 	}
 }
 
-// temporaries are the destination's, with their sizes.
+// temporaries lists the destination's temporaries.
 func (w *world) temporaries() (found []string) {
 	must(w.t, filepath.WalkDir(w.dst.files("."), func(p string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasPrefix(d.Name(), ".ferry-") {
@@ -184,7 +181,7 @@ func (w *world) temporaries() (found []string) {
 	return found
 }
 
-// point waits until an item has a safe point of at least so many bytes.
+// point waits until an item has a safe point of at least the given number of bytes.
 func (w *world) point(id transfer.ID, least int64) {
 	w.t.Helper()
 	w.until(time.Minute, "no safe point", func() bool {
@@ -202,8 +199,8 @@ func (w *world) point(id transfer.ID, least int64) {
 	})
 }
 
-// TestTemporaryDamagedAtRest is scenario 13: what is before the resume point
-// is read again and verified, at both sides.
+// TestTemporaryDamagedAtRest is scenario 13. The bytes before the resume point are read again and verified, at both
+// sides.
 func TestTemporaryDamagedAtRest(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -251,7 +248,7 @@ func TestTemporaryDamagedAtRest(t *testing.T) {
 	}
 }
 
-// TestSourceReplacedAtRest: the source is another file when its agent is back.
+// TestSourceReplacedAtRest replaces the source file while its agent is down.
 func TestSourceReplacedAtRest(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
@@ -267,8 +264,7 @@ func TestSourceReplacedAtRest(t *testing.T) {
 	})
 }
 
-// TestResumeCostsLittle is R16: after one interruption no more is sent again
-// than a checkpoint and the run-ahead.
+// TestResumeCostsLittle is R16. After one interruption at most a checkpoint and the run-ahead are sent again.
 func TestResumeCostsLittle(t *testing.T) {
 	for _, crash := range []string{"destination", "source", "cut"} {
 		t.Run(crash, func(t *testing.T) {
@@ -308,9 +304,9 @@ func TestResumeCostsLittle(t *testing.T) {
 	}
 }
 
-// TestPowerCutUnderProcess is scenario 31: with durability process nothing was
-// synced, and a power cut leaves zeros under the temporary's or the final name.
-// The boot has changed, so the item starts at 0; zeros are never reported.
+// TestPowerCutUnderProcess is scenario 31. With durability process Ferry syncs no file, and a power cut leaves zeros
+// under the temporary's or the final name. The boot has changed, so that the item starts at 0. Zeros are never reported
+// as a success.
 func TestPowerCutUnderProcess(t *testing.T) {
 	zero := func(w *world, p string) {
 		fi, err := os.Stat(p)

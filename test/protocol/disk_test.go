@@ -14,17 +14,16 @@ import (
 
 var errDead = errors.New("the process is gone")
 
-// A mortal is what the disk and the ledger of a run have in common: what the
-// process does to them stops at one instant. Calls that begin later wait until
-// the ledger has been kept as it was, and fail.
+// A mortal is the common part of the disk and the ledger of a run. All effects of the process on them stop at one
+// instant. Later calls wait until the ledger has been kept in that state, and fail.
 type mortal struct {
 	r     *run
 	state atomic.Int32  // 0 lives, 1 dies, 2 is dead
 	dying chan struct{} // closed when it dies
 	gone  chan struct{} // closed when it is dead
-	busy  sync.RWMutex  // read-held by a call under way
+	busy  sync.RWMutex  // read-held by a call in progress
 	once  sync.Once
-	left  string // by a crash: the ledger as it was; written before gone is closed
+	left  string // state of the ledger at a crash; written before gone is closed
 }
 
 func newMortal(r *run) *mortal {
@@ -72,8 +71,8 @@ func (m *mortal) call(call func() error) error {
 	return call()
 }
 
-// die is a crash: from here on nothing that the run does has an effect. With
-// writing the caller is in the ledger's own transaction, which is lost.
+// die is a crash: from here on the run has no effect. With writing, the caller is in the ledger's own transaction,
+// which is lost.
 func (m *mortal) die(writing bool) {
 	if !m.state.CompareAndSwap(0, 1) {
 		return
@@ -101,8 +100,7 @@ func (m *mortal) die(writing bool) {
 	node.crashed <- m.r
 }
 
-// end is the orderly end of a run: what is still under way in it has no effect
-// any more, but the ledger may still be closed.
+// end is the orderly end of a run. Calls in progress have no effect any more, but the ledger may still be closed.
 func (m *mortal) end() {
 	if m.state.CompareAndSwap(0, 2) {
 		close(m.dying)
@@ -224,16 +222,15 @@ func (d mortalDisk) SyncFS(w localfs.Watch) error {
 	return d.do("syncfs", w.Name(), func() error { return d.Disk.SyncFS(w) })
 }
 
-// A mortalStore is a ledger in memory until its run dies. A run that dies
-// before a transaction, or in it, has not made it; one that dies after it never
-// hears that it did.
+// A mortalStore is a ledger in memory until its run dies. If a run dies before a transaction or in it, the transaction
+// is lost. If it dies after it, the run gets no result.
 type mortalStore struct {
 	ledger.Store
 	m *mortal
 }
 
 func (s mortalStore) Update(fn func(ledger.StoreTx) error) error {
-	if s.m.state.Load() == 2 { // it closes in an orderly way, or nobody will ever read it
+	if s.m.state.Load() == 2 { // an orderly end, or a ledger that no run will read
 		return s.Store.Update(fn)
 	}
 	return s.m.do("ledger", "", func() error { return s.Store.Update(fn) })
@@ -281,8 +278,8 @@ func (f mortalFile) Truncate(size int64) error {
 
 func (f mortalFile) Sync() error { return f.m.do("journal", "", f.File.Sync) }
 
-// copyLedger copies a ledger's directory as it is on disk. It may be asked for
-// where the machine's test is not running, so it reports and goes on.
+// copyLedger copies a ledger's directory. It may be called outside the goroutine of the test, so it reports an error
+// and returns.
 func copyLedger(t interface{ Errorf(string, ...any) }, from, to string) {
 	err := os.CopyFS(to, ledgerFiles{os.DirFS(from)})
 	if err != nil {

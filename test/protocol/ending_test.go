@@ -40,8 +40,8 @@ func TestCancelBeforeItIsKnown(t *testing.T) {
 	})
 }
 
-// TestCancelAtEveryMoment is scenario 19: whenever it comes, there is one final
-// state, the same at both sides, and nothing is left.
+// TestCancelAtEveryMoment is scenario 19. A cancel at any moment leads to one final state, the same at both sides, and
+// no temporary is left.
 func TestCancelAtEveryMoment(t *testing.T) {
 	for _, del := range []bool{false, true} {
 		for k := range 40 {
@@ -69,7 +69,7 @@ func TestCancelAtEveryMoment(t *testing.T) {
 				if left := w.temporaries(); len(left) > 0 {
 					t.Errorf("left behind: %v", left)
 				}
-				// What has arrived is there, and only a source that has arrived is gone.
+				// Each file is at one of the sides at least, and only arrived sources are deleted.
 				for name, data := range files {
 					got, derr := os.ReadFile(w.dst.files("out/" + name))
 					_, serr := os.Stat(w.src.files(name))
@@ -91,8 +91,7 @@ func TestCancelAtEveryMoment(t *testing.T) {
 	}
 }
 
-// TestCancelWithTheDestinationAway is scenario 19: the source ends at its
-// deadline, the destination at its own.
+// TestCancelWithTheDestinationAway is scenario 19: the source ends at its deadline, the destination at its own.
 func TestCancelWithTheDestinationAway(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
@@ -111,10 +110,9 @@ func TestCancelWithTheDestinationAway(t *testing.T) {
 	})
 }
 
-// TestTemporariesGoWhenTheSourceHasEnded: a source ends a transfer while nobody
-// can tell the destination, be it given up or cancelled. Once they can speak again
-// the temporaries go, long before the destination's own deadline, also where it
-// was down meanwhile.
+// TestTemporariesGoWhenTheSourceHasEnded ends a transfer at the source, by a deadline or a cancel, while the
+// destination cannot be told. When they are connected again the destination removes its temporaries, long before its
+// own deadline. This holds also if it was down meanwhile.
 func TestTemporariesGoWhenTheSourceHasEnded(t *testing.T) {
 	for _, cancel := range []bool{false, true} {
 		for _, down := range []bool{false, true} {
@@ -149,9 +147,8 @@ func TestTemporariesGoWhenTheSourceHasEnded(t *testing.T) {
 	}
 }
 
-// TestTemporaryOfAFailedItemGoes: a source file goes away, or is cut short, while
-// the line is down and part of it has arrived. It fails in the next epoch, and its
-// temporary goes then and not with the last of the other files.
+// TestTemporaryOfAFailedItemGoes removes or truncates a source file while the link is down and part of the file has
+// arrived. The item fails in the next epoch. Its temporary is removed then, before the other files are complete.
 func TestTemporaryOfAFailedItemGoes(t *testing.T) {
 	for name, hurt := range map[string]func(path string) error{
 		"removed":     os.Remove,
@@ -188,8 +185,8 @@ func TestTemporaryOfAFailedItemGoes(t *testing.T) {
 	}
 }
 
-// TestNewFileTakesTheName is scenario 22: whenever another file takes the name
-// of a source that is being deleted, it is neither deleted nor hidden.
+// TestNewFileTakesTheName is scenario 22. A new file under the name of a source that is being deleted is neither
+// deleted nor hidden, at any moment.
 func TestNewFileTakesTheName(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		for n := 1; n < 60; n++ {
@@ -230,8 +227,8 @@ func TestNewFileTakesTheName(t *testing.T) {
 	}
 }
 
-// TestGivesUpThenHearsSuccess is scenario 38: the verdict stays, the outcome
-// goes to the audit, and the source file stays where it is.
+// TestGivesUpThenHearsSuccess is scenario 38. The verdict stays, the outcome goes to the audit, and the source file is
+// not deleted.
 func TestGivesUpThenHearsSuccess(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.write(map[string][]byte{"a": content(1, 100)})
@@ -264,8 +261,7 @@ func TestGivesUpThenHearsSuccess(t *testing.T) {
 	})
 }
 
-// TestParkedHearsTheEnd: outcomes that come while a transfer is parked are not
-// answered so that they are lost.
+// TestParkedHearsTheEnd sends outcomes for a parked transfer. The answer must not lose them.
 func TestParkedHearsTheEnd(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"a": content(1, 100)}
@@ -288,8 +284,7 @@ func TestParkedHearsTheEnd(t *testing.T) {
 	})
 }
 
-// park sets a transfer's state in a ledger that nobody has open, unless it is
-// empty, and returns the one before.
+// park sets a transfer's state in a closed ledger, unless state is empty, and returns the previous state.
 func park(t *testing.T, dir string, id transfer.ID, state transfer.State) (was transfer.State) {
 	l, err := ledger.Open(dir, ledger.Options{Reserve: -1})
 	must(t, err)
@@ -309,26 +304,25 @@ func park(t *testing.T, dir string, id transfer.ID, state transfer.State) (was t
 	return was
 }
 
-// TestLastOutcomesWaitForTheCommit: the outcomes of the last group are in the
-// ledger while its commit is not over, and the record says so to whoever looks.
-// The batch that says that it is the last one must not go without them.
+// TestLastOutcomesWaitForTheCommit delays the commit of the last group. Its outcomes are in the ledger already, and
+// visible in the record. The batch marked as the last one must not be sent without them.
 func TestLastOutcomesWaitForTheCommit(t *testing.T) {
 	bubble(t, setup{settings: small}, func(w *world) {
 		w.write(map[string][]byte{"a": content(1, 10), "b": content(2, 30<<10)})
 		var taken atomic.Bool
 		w.fates = func(p *faulty.Parcel) (h faulty.Handling) {
 			switch {
-			case p.Kind == wire.KindOutcomesAck: // that a has arrived; it comes in the middle of b's commit
+			case p.Kind == wire.KindOutcomesAck: // of a's outcome; it comes in the middle of b's commit
 				h.Delay = 6 * time.Second
 			case p.Kind == faulty.Chunk && p.N > 2:
-				// So that a is committed by itself. What leaves later arrives later.
+				// So that a is committed by itself. A later message arrives later.
 				h.Delay = 3*time.Second + time.Duration(p.N)*time.Microsecond
 			}
 			return h
 		}
 		w.linger = func(n *node, op, name string) time.Duration {
 			if n == w.dst && op == "unlink" && !taken.Swap(true) {
-				return 8 * time.Second // the temporary of b, whose name is taken: this is behind the record
+				return 8 * time.Second // the temporary of b, after its name was taken: this call follows the record
 			}
 			return 0
 		}
@@ -345,9 +339,8 @@ func TestLastOutcomesWaitForTheCommit(t *testing.T) {
 	})
 }
 
-// TestDestinationGivesUpWhatNothingCameOf: the source is gone before anything of the
-// transfer was on record but its acceptance, and the ledger fails just then. At its
-// deadline the destination gives the transfer up all the same.
+// TestDestinationGivesUpWhatNothingCameOf stops the source when only the acceptance of the transfer is recorded, and
+// makes the ledger fail at that time. The destination still gives the transfer up at its deadline.
 func TestDestinationGivesUpWhatNothingCameOf(t *testing.T) {
 	for name, fails := range map[string]bool{"the ledger holds": false, "the ledger fails meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
@@ -373,9 +366,8 @@ func TestDestinationGivesUpWhatNothingCameOf(t *testing.T) {
 	}
 }
 
-// TestSettlingWithoutALedger: while the source's ledger cannot be written its files are
-// not deleted, and the transfer is tried again from time to time, not without a pause.
-// In a bubble a loop without a pause never ends.
+// TestSettlingWithoutALedger makes writes of the source's ledger fail. Its sources are not deleted meanwhile, and it
+// tries again at intervals. In a bubble a loop without a pause never ends.
 func TestSettlingWithoutALedger(t *testing.T) {
 	bubble(t, setup{memory: true}, func(w *world) {
 		start := time.Now()

@@ -14,8 +14,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A destination cannot have anything deleted, or believed, that is not of the item
-// whose number it says.
+// TestOutcomesAreHeldAgainstTheJournal forges outcomes of a destination. The source must not delete or record a file
+// that does not belong to the number of the item.
 func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {
 	for name, forge := range map[string]func(o *transfer.Outcome){
 		"another file":            func(*transfer.Outcome) {},
@@ -53,8 +53,8 @@ func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {
 	}
 }
 
-// Sources that open transfers and say nothing more, thousands of them, keep nobody
-// out: neither for ever nor while they are at it.
+// TestSilentOpensKeepNobodyOut opens thousands of transfers from sources that then send nothing. Other transfers must
+// start during that time and after it.
 func TestSilentOpensKeepNobodyOut(t *testing.T) {
 	const slots, floods = 200, 25
 	bubble(t, setup{slots: slots, pool: 64 << 20, memory: true}, func(w *world) {
@@ -84,9 +84,8 @@ func TestSilentOpensKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// Whoever answers an OPEN in the destination's name, and sooner, with an epoch that the
-// destination has not reached by far, holds a transfer up for no longer than it takes to
-// notice that the destination is silent.
+// TestAnEpochOfSomebodyElse answers an OPEN in the destination's name, before the destination, with an epoch far ahead.
+// The transfer is delayed only until the source notices that the destination is silent.
 func TestAnEpochOfSomebodyElse(t *testing.T) {
 	for _, epoch := range []uint32{3, 200, 1 << 17, wire.MaxEpoch} {
 		bubble(t, setup{}, func(w *world) {

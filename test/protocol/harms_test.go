@@ -8,27 +8,26 @@ import (
 	"ferry/internal/wire"
 )
 
-// A harm is one way to damage a message. It reports false where the message is
-// none that it can be done to.
+// A harm is one way to damage a message. It returns false if it does not apply to the message.
 type harm struct {
 	name string
 	bad  bool // it counts against the item that is being written
 	do   func(v *vandal, p *faulty.Parcel, h header) (faulty.Handling, bool)
 }
 
-// changed is a handling that changes the message.
+// changed returns a handling that changes the message.
 func changed(do func(m []byte) []byte) (faulty.Handling, bool) {
 	return faulty.Handling{Damage: do}, true
 }
 
-// also is one that lets another message come with it.
+// also returns a handling that adds another message.
 func also(p *faulty.Parcel, m []byte) (faulty.Handling, bool) {
 	twin := *p
 	twin.Data = m
 	return faulty.Handling{Also: []faulty.Parcel{twin}}, true
 }
 
-// mild are those that no item is blamed for.
+// mild are the harms that count against no item.
 var mild = []harm{
 	{"swapped with the next", false, func(*vandal, *faulty.Parcel, header) (faulty.Handling, bool) {
 		return faulty.Handling{Swap: true}, true
@@ -82,7 +81,7 @@ var mild = []harm{
 	}},
 }
 
-// harms are all.
+// harms are all harms.
 var harms = append([]harm{
 	{"a bit flipped", true, func(v *vandal, p *faulty.Parcel, _ header) (faulty.Handling, bool) {
 		at, bit := v.s.n(len(p.Data)), byte(1)<<v.s.n(8)

@@ -1,12 +1,10 @@
-// Package protocol_test runs the two sides of a transfer against each other:
-// real ledgers and real files, or both in memory, a courier that loses,
-// doubles, reorders, delays and damages messages in place of the queue manager,
-// and crashes at any step.
+// Package protocol_test runs the two sides of a transfer against each other, with ledgers and files on disk or in
+// memory. In place of the queue manager a courier loses, doubles, reorders, delays and damages messages. The sides
+// crash at any step.
 //
-// Every test runs in a synctest bubble: time stands still while anything is at
-// work and jumps when everything waits, so hours cost nothing and no test
-// depends on how fast the host is. A bubble ends only when all its goroutines
-// have, so nothing is left running either.
+// Every test runs in a synctest bubble: time stands still during work and jumps when all goroutines wait. So hours cost
+// nothing, and no test depends on the speed of the host. A bubble ends only when all its goroutines have ended, so that
+// no goroutine is left running.
 package protocol_test
 
 import (
@@ -32,26 +30,25 @@ const (
 	dstName transfer.AgentName = "DST"
 )
 
-// small makes every limit of flow control matter with files of some kilobytes:
-// a run-ahead and a checkpoint are 16 KiB.
+// small makes every limit of flow control matter with files of some kilobytes: a run-ahead and a checkpoint are 16 KiB.
 var small = transfer.Settings{ChunkSize: 4 << 10, WindowSize: 2, FrameSize: 2, CheckpointInterval: 1}
 
-// A setup is what a world begins with.
+// A setup is the configuration of a world.
 type setup struct {
 	settings transfer.Settings
 	pool     int64
 	slots    int
 	places   int  // 0: as many as the protocol allows
-	nudge    bool // the source hears at once that the destination has started anew
+	nudge    bool // the source learns at once that the destination has restarted
 	park     bool // three crashes without progress park a transfer at its source, as the agent does
 	clocks   bool // each side has a clock of its own that can jump
 	memory   bool // ledgers and files in memory
 	targets  int  // bytes of targets in one OPEN; 0: 200
 	objects  objectsOf
-	stdin    io.Reader // what SRC sends, in place of files
-	stdout   io.Writer // where DST writes what comes of transfer id, in place of files
+	stdin    io.Reader // content of SRC, in place of files
+	stdout   io.Writer // output of DST for transfer id, in place of files
 	id       transfer.ID
-	stage    *stage // what programs do; nil: none are run
+	stage    *stage // simulated programs; nil: none run
 }
 
 // A world has a source agent, a destination agent, and the courier between.
@@ -68,33 +65,32 @@ type world struct {
 
 	mu      sync.Mutex
 	renames map[string]int
-	torn    []string // what was seen under a final name and should not be there
-	early   []string // sources that went before their files had come
+	torn    []string // wrong contents seen under a final name
+	early   []string // sources deleted before their files had arrived
 	wants   []*wanted
-	content map[string][]byte        // what each final name at the destination will have
-	beside  map[string][]byte        // what must lie beside it when it gets it; nil: nothing
-	finals  map[transfer.ID][]string // every final state that was said of a transfer
+	content map[string][]byte        // content of each final name at the destination
+	beside  map[string][]byte        // required sidecar of a name when it is given; nil: none
+	finals  map[transfer.ID][]string // every reported final state of a transfer
 	wg      sync.WaitGroup
 	quit    chan struct{}
 }
 
-// hooks are what a test lets happen. They are set through change, or before
-// anything has begun.
+// hooks control the events of a test. They are set through change, or before anything has begun.
 type hooks struct {
 	fates  func(p *faulty.Parcel) faulty.Handling
 	before func(p *faulty.Parcel, to *node) bool // at delivery; true: it is not delivered
 	after  func(p *faulty.Parcel, to *node)
 	crash  func(n *node, op, name string, count int, after bool) bool
 	inject func(n *node, op, name string) error
-	reads  func(n *node, op, name string) error         // of a file that is there: "open" or "read"
+	reads  func(n *node, op, name string) error         // of an existing file: "open" or "read"
 	lost   func(n *node, op, key string) bool           // the answer to a call to an object store, which had its effect
-	linger func(n *node, op, name string) time.Duration // what a call takes
+	linger func(n *node, op, name string) time.Duration // duration of a call
 	wrote  func(n *node, name string, size int)         // bytes of a file are written
 	noted  func(r *run, rec *audit.Record) bool         // true: dies in this transaction
 	power  func(n *node) *rand.Rand                     // a crash is a power cut, with these losses; nil: of the process
 	remote func(said *wire.Accept) bool                 // the source cannot dial the destination
 	blind  bool                                         // the source does not see that its line carries bytes
-	place  string                                       // HOST:PORT where the destination is met on the direct lane; "": there is none
+	place  string                                       // HOST:PORT of the destination on the direct lane; "": there is none
 }
 
 // bubble runs a test in a world of its own.
@@ -151,7 +147,7 @@ func (w *world) close() {
 	}
 }
 
-// now is the hooks of the moment.
+// now returns the present hooks.
 func (w *world) now() hooks {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,10 +161,10 @@ func (w *world) change(f func(w *world)) {
 	f(w)
 }
 
-// cut parts the two agents, or brings them together again.
+// cut disconnects the two agents, or connects them again.
 func (w *world) cut(cut bool) { w.net.Set(func(r *faulty.Rules) { r.Cut = cut }) }
 
-// slow makes each chunk message take that long to send.
+// slow makes each chunk message take the given time to send.
 func (w *world) slow(d time.Duration) { w.net.Set(func(r *faulty.Rules) { r.Slow = d }) }
 
 // pass lets time go by.
@@ -177,8 +173,7 @@ func pass(d time.Duration) {
 	time.Sleep(d)
 }
 
-// until waits for a condition, and fails the test after a limit of the
-// bubble's time. It says how long it took.
+// until waits for a condition, and fails the test after a limit of the bubble's time. It returns the time that it took.
 func (w *world) until(limit time.Duration, what string, ok func() bool) time.Duration {
 	w.t.Helper()
 	start, step := time.Now(), time.Millisecond
@@ -192,7 +187,7 @@ func (w *world) until(limit time.Duration, what string, ok func() bool) time.Dur
 	return time.Since(start)
 }
 
-// picture says where everything stands.
+// picture describes the state of both sides.
 func (w *world) picture() string {
 	var b bytes.Buffer
 	for _, n := range []*node{w.src, w.dst} {
@@ -246,7 +241,7 @@ func (w *world) incoming(id transfer.ID) *ledger.Incoming {
 // wholeLogEnv names a file for the whole log of a test that fails.
 const wholeLogEnv = "FERRY_PROTOCOL_LOG"
 
-// A logbook keeps what the agents log, for a test that fails.
+// A logbook keeps the agents' logs, for a test that fails.
 type logbook struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -261,12 +256,12 @@ func (l *logbook) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// say notes what a test does, among what the agents log.
+// say writes an action of the test into the log.
 func (l *logbook) say(n *node, format string, args ...any) {
 	fmt.Fprintf(l, "time=%s at=%s: %s\n", time.Now().UTC().Format(time.RFC3339Nano), n.name, fmt.Sprintf(format, args...))
 }
 
-// parcel notes a message that was sent, and what became of it.
+// parcel logs a message with its handling.
 func (l *logbook) parcel(p *faulty.Parcel, h faulty.Handling) {
 	if h.Fail || h.Drop || h.Swap || h.Damage != nil || h.Delay > 0 || h.Copies > 0 {
 		toll.add("messages that met with something", 1)
@@ -312,7 +307,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// say has anybody say anything to anybody.
+// say sends any message in the name of any agent.
 func (w *world) say(from, to transfer.AgentName, m *wire.Message) {
 	w.t.Helper()
 	m.From = from

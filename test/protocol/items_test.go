@@ -40,9 +40,8 @@ func inParts(q transfer.Request) (head transfer.Request, parts []transfer.Part) 
 	return head, parts
 }
 
-// itemize makes a request of a directory one of its files, most of which have a DEST and
-// options of their own, and all of which come to where they would have come. It says
-// which of them are deleted.
+// itemize turns a request of a directory into one of its files. Most of them have a DEST and options of their own, and
+// each arrives under the same name as before. It returns the sources that are deleted.
 func itemize(r *rand.Rand, q *transfer.Request, under string, files map[string][]byte) (deletes map[string]bool) {
 	q.Items, q.Recursive = nil, false
 	q.Dest = transfer.File(transfer.Path("out/" + under + "/"))
@@ -71,8 +70,8 @@ func itemize(r *rand.Rand, q *transfer.Request, under string, files map[string][
 	return deletes
 }
 
-// Each item has its own DEST, checksum, disposition, mode and word for what exists, and
-// the destinations are resolved once.
+// TestItemsHaveSettingsOfTheirOwn gives each item its own DEST, checksum, disposition, mode and rule for existing
+// files. The destinations are resolved once.
 func TestItemsHaveSettingsOfTheirOwn(t *testing.T) {
 	sides(t, func(t *testing.T, set setup) {
 		bubble(t, set, func(w *world) {
@@ -117,15 +116,15 @@ func TestItemsHaveSettingsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// sides runs a test with local files and with an object store at each side.
+// sides runs a test with local files and with an object store at the destination.
 func sides(t *testing.T, test func(*testing.T, setup)) {
 	for name, set := range map[string]setup{"files": {settings: small, memory: true}, "store at the destination": {settings: small, memory: true, objects: objectsOf{dstName}}} {
 		t.Run(name, func(t *testing.T) { test(t, set) })
 	}
 }
 
-// Ten thousand items with as many destinations, of which OPEN has some hundred at a time,
-// arrive; both ledgers keep what each DEST turned out to be until the transfer is over.
+// TestTenThousandItems sends ten thousand items with as many destinations. An OPEN has some hundred of them. Both
+// ledgers keep the resolution of each DEST until the end of the transfer.
 func TestTenThousandItems(t *testing.T) {
 	const count = 10000
 	bubble(t, setup{targets: 32 << 10}, func(w *world) {
@@ -165,8 +164,8 @@ func TestTenThousandItems(t *testing.T) {
 	})
 }
 
-// A request of many messages, whose head came first and some of whose parts came twice,
-// runs once, and is answered as any other. With other parts it is another request.
+// TestARequestOfManyMessages sends a request of many messages, with the head first and some parts twice. It runs once,
+// and gets the usual answer. With other parts it is another request.
 func TestARequestOfManyMessages(t *testing.T) {
 	const count = 2500
 	p := newPair(t)
@@ -216,14 +215,14 @@ func TestARequestOfManyMessages(t *testing.T) {
 	if _, err := p.sub.Submit(p.ctx, &q, nil); transfer.KindOf(err) != transfer.KindConflict {
 		t.Errorf("with another part: %v", err)
 	}
-	q.ID = transfer.NewID(time.Now().Add(3 * time.Hour)) // whose parts are not kept
+	q.ID = transfer.NewID(time.Now().Add(3 * time.Hour)) // its parts are not kept
 	if _, err := p.sub.Submit(p.ctx, &q, nil); err == nil || !strings.Contains(err.Error(), "clock") {
 		t.Errorf("from a clock that is ahead: %v", err)
 	}
 }
 
-// A DEST that was resolved stays what it was: here somebody makes a directory of its name
-// between the two answers to the same OPEN, or to one of several.
+// TestADestinationIsResolvedOnce creates a directory under the name of a DEST between two answers to the same OPEN, or
+// to one of several. The resolution of the DEST must stay.
 func TestADestinationIsResolvedOnce(t *testing.T) {
 	for _, answer := range []wire.Kind{wire.KindResolved, wire.KindAccept} {
 		t.Run(string(answer), func(t *testing.T) {
@@ -256,8 +255,8 @@ func TestADestinationIsResolvedOnce(t *testing.T) {
 	}
 }
 
-// A destination that has forgotten a transfer of which nothing had come says so, and is
-// told of all targets again.
+// TestTargetsThatAreForgotten lets the destination forget a transfer without data. The destination reports that, and
+// the source sends all targets again.
 func TestTargetsThatAreForgotten(t *testing.T) {
 	bubble(t, setup{memory: true, targets: 1}, func(w *world) {
 		files := map[string][]byte{"in/a": content(1, 100), "in/b": content(2, 100), "in/c": content(3, 100)}

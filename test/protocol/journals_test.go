@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// splitJournal gives the header and the records of an item journal.
+// splitJournal returns the header and the records of an item journal.
 func splitJournal(b []byte) (parts [][]byte) {
 	const header = 12
 	parts = append(parts, b[:header])
@@ -25,7 +25,7 @@ func splitJournal(b []byte) (parts [][]byte) {
 	return parts
 }
 
-// journalDamages change an item journal; nil: it is gone. The last record is END.
+// journalDamages change an item journal; nil removes it. The last record is END.
 var journalDamages = map[string]func(parts [][]byte) [][]byte{
 	"gone":                 func([][]byte) [][]byte { return nil },
 	"empty":                func([][]byte) [][]byte { return [][]byte{{}} },
@@ -43,10 +43,10 @@ var journalDamages = map[string]func(parts [][]byte) [][]byte{
 	"an item twice":        func(p [][]byte) [][]byte { return append(p[:3:3], p[2:]...) },
 }
 
-// journalMoments are those when the source dies. Then its journal is damaged.
+// journalMoments are the moments of the source's death. Then its journal is damaged.
 var journalMoments = map[string]struct {
 	unheard bool   // no outcome has reached the source
-	late    bool   // nor does one before the epoch after the damage, and there is a new file by then
+	late    bool   // no outcome comes before the epoch after the damage, and there is a new file by then
 	decided uint64 // items at the destination
 	cancel  bool   // the source was cancelling
 }{
@@ -60,8 +60,9 @@ var journalMoments = map[string]struct {
 	"cancelling, all decided":  {decided: 7, unheard: true, cancel: true},
 }
 
-// A transfer ends if its item journal was damaged while the source was down, or it names the journal as the reason
-// of its wait. Its files arrive once, and no source is deleted for an outcome that the journal does not confirm.
+// TestDamagedItemJournal damages the item journal of a transfer while the source is down. The transfer ends, or it
+// names the journal as the reason of its wait. Its files arrive once, and no source is deleted for an outcome that the
+// journal does not confirm.
 func TestDamagedItemJournal(t *testing.T) {
 	for moment, m := range journalMoments {
 		for name, damage := range journalDamages {

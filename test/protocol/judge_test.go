@@ -9,7 +9,7 @@ import (
 	"ferry/test/judge"
 )
 
-// said notes the final states that people are told of.
+// said records the reported final states.
 func (w *world) said(p *transfer.Progress) {
 	if p.State.Final() {
 		w.mu.Lock()
@@ -18,18 +18,18 @@ func (w *world) said(p *transfer.Progress) {
 	}
 }
 
-// An asked transfer is what the judge has to know of one: its files by their
-// names at the source, which are their names beneath out/ at the destination.
+// An asked is a transfer as the judge needs it. Its files have their names at the source, which are also their names
+// beneath out/ at the destination.
 type asked struct {
 	id    transfer.ID
 	files map[string][]byte
-	sent  map[string][]byte // what of them was not sent as it arrives
+	sent  map[string][]byte // source contents that differ from the arriving ones
 	want  []string          // final states; none: successful
 
 	deletes map[string]bool // sources that are deleted, where not all are treated alike
 }
 
-// asks are the wanted transfers as the judge is asked about them.
+// asks returns the wanted transfers for the judge.
 func (w *world) asks() (all []asked) {
 	for _, x := range w.wants {
 		a := asked{id: x.id, files: map[string][]byte{}, sent: map[string][]byte{}, want: []string{string(x.state)}, deletes: x.deletes}
@@ -45,7 +45,7 @@ func (w *world) asks() (all []asked) {
 	return all
 }
 
-// judged gives the facts of a world to the one checker of all campaigns.
+// judged gives the facts of a world to the checker that all campaigns share.
 func (w *world) judged(all []asked) {
 	w.t.Helper()
 	f := judge.Facts{Source: w.sums(w.src), Destination: w.sums(w.dst), Real: map[string]string{}}
@@ -76,7 +76,7 @@ func (w *world) judged(all []asked) {
 	}
 }
 
-// sums are those of people's files on a machine.
+// sums returns the sums of the users' files on a machine.
 func (w *world) sums(n *node) map[string]judge.Sum {
 	sums := map[string]judge.Sum{}
 	must(w.t, n.host().each(func(name string, data []byte) {

@@ -10,7 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// coordinationAsks has coordination ask the source about a transfer, with the outcomes that its destination has put on record.
+// coordinationAsks asks the source about a transfer as coordination does, with the outcomes that its destination has
+// recorded.
 func (w *world) coordinationAsks(id transfer.ID) {
 	w.t.Helper()
 	s := w.src.living()
@@ -30,8 +31,9 @@ func (w *world) coordinationAsks(id transfer.ID) {
 	}
 }
 
-// The destination asks a source that has lost its ledger, which does not know the transfer, and ends it. The source ends it
-// when coordination asks. So do both sides, however many files have arrived. A repeat of the request does not run.
+// TestSourceLedgerGone removes the ledger of a source. The destination asks the source, which does not know the
+// transfer, and ends it. The source ends it when coordination asks. The result does not depend on the number of arrived
+// files. A repeat of the request does not run.
 func TestSourceLedgerGone(t *testing.T) {
 	for name, arrive := range map[string]bool{"before a file has arrived": false, "once a file has arrived": true} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +66,8 @@ func TestSourceLedgerGone(t *testing.T) {
 	}
 }
 
-// A request that comes again before coordination has asked runs no second time: the destination refuses it.
+// TestRepeatAfterALostLedger repeats a request before coordination has asked. The request does not run again, because
+// the destination refuses it.
 func TestRepeatAfterALostLedger(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
@@ -123,7 +126,8 @@ func (w *world) isLost(id transfer.ID, want transfer.State) {
 	}
 }
 
-// A side with an older copy of its ledger does not wait for ever for a transfer that was further on: the transfer ends with unknown items, or it arrives as a whole.
+// TestOlderLedger restores an older copy of the ledger at one side. That side does not wait for ever for a transfer
+// that was further on: the transfer ends with unknown items, or it arrives as a whole.
 func TestOlderLedger(t *testing.T) {
 	for _, side := range []transfer.AgentName{srcName, dstName} {
 		for _, known := range []bool{false, true} {

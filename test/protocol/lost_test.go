@@ -15,8 +15,7 @@ import (
 	"ferry/test/campaign"
 )
 
-// A course is a transfer with something happening in it, and the kinds of
-// message that it makes the two sides say.
+// A course is a transfer with an event during it, and the kinds of message that it causes.
 type course struct {
 	name  string
 	setup setup
@@ -24,7 +23,7 @@ type course struct {
 	run   func(w *world)
 }
 
-// Where the files of a course are.
+// The setups of the courses.
 var (
 	inMemory  = setup{memory: true}
 	oneSlot   = setup{memory: true, slots: 1}
@@ -32,7 +31,7 @@ var (
 	toStore   = setup{memory: true, objects: objectsOf{dstName}}
 )
 
-// courses together make both sides say everything that they can.
+// courses together cause messages of every kind.
 var courses = []course{
 	{"plain", inMemory, []wire.Kind{wire.KindOpen, wire.KindAccept, faulty.Chunk, wire.KindAck, wire.KindOutcomes, wire.KindOutcomesAck},
 		func(w *world) {
@@ -94,7 +93,7 @@ var courses = []course{
 		}},
 }
 
-// restarted is a course in which both sides crash.
+// restarted is a course with crashes of both sides.
 func restarted(w *world) {
 	w.slow(20 * time.Millisecond)
 	id := w.sendMixed(func(q *transfer.Request) { q.Disposition = transfer.DispositionDelete })
@@ -105,7 +104,7 @@ func restarted(w *world) {
 	w.finish(5 * time.Minute)
 }
 
-// alsoLose loses more than what the test does.
+// alsoLose loses further messages in addition to those of the test.
 func (w *world) alsoLose(which func(p *faulty.Parcel) bool) {
 	w.change(func(w *world) {
 		next := w.fates
@@ -121,7 +120,7 @@ func (w *world) alsoLose(which func(p *faulty.Parcel) bool) {
 	})
 }
 
-// arrived waits until the destination has decided so many items, or all.
+// arrived waits until the destination has decided the given number of items, or all.
 func (w *world) arrived(id transfer.ID, items uint64) {
 	w.t.Helper()
 	for range 100_000 {
@@ -146,7 +145,7 @@ func cancelInTheMiddle(w *world) {
 	w.finish(5 * time.Minute)
 }
 
-// faults are what can happen to one message.
+// faults are the possible fates of one message.
 var faults = []struct {
 	name string
 	fate faulty.Handling
@@ -159,15 +158,14 @@ var faults = []struct {
 	{"unsent", faulty.Handling{Fail: true}},
 }
 
-// TestEachMessageOnce is scenarios 4 and 5: every single message of every kind
-// is lost, doubled, held up or damaged once, in each direction. A named side
-// repeats it, and nothing hangs.
+// TestEachMessageOnce is scenarios 4 and 5. Every single message of every kind is lost, doubled, delayed or damaged
+// once, in each direction. One of the sides repeats it, and no transfer hangs.
 func TestEachMessageOnce(t *testing.T) {
 	for _, c := range courses {
 		for _, f := range faults {
 			for _, kind := range c.kinds {
 				if f.fate.Damage != nil && kind != faulty.Chunk {
-					continue // the connection has checksums; what lies in memory longer has its own
+					continue // the connection has checksums; stored messages have their own
 				}
 				t.Run(fmt.Sprintf("%s/%s %s", c.name, kind, f.name), func(t *testing.T) {
 					for n := 1; ; n++ {
@@ -181,8 +179,7 @@ func TestEachMessageOnce(t *testing.T) {
 	}
 }
 
-// oneFault runs a course with a fate for the nth message of a kind. It reports
-// whether there was one.
+// oneFault runs a course with a fate for the nth message of a kind. It returns false if there was no such message.
 func oneFault(t *testing.T, c course, kind wire.Kind, n int, f faulty.Handling) bool {
 	var met atomic.Bool
 	bubble(t, c.setup, func(w *world) {
@@ -208,8 +205,8 @@ type loss struct {
 	n    int
 }
 
-// losses are all messages of all courses, as a run without a fault has them.
-// How many there are depends a little on which goroutine comes first.
+// losses returns all messages of all courses in a run without a fault. Their number depends a little on the order of
+// goroutines.
 func losses(t *testing.T) (all []loss) {
 	for _, c := range courses {
 		bubble(t, c.setup, func(w *world) {
@@ -225,8 +222,8 @@ func losses(t *testing.T) (all []loss) {
 	return all
 }
 
-// TestCampaignMessages loses each message of each course once. The order is
-// such that a part of them has something of everything.
+// TestCampaignMessages loses each message of each course once. The order is mixed, so that a part of them covers
+// different kinds.
 func TestCampaignMessages(t *testing.T) {
 	spec := campaign.Spec{Name: "messages", What: "each message of each kind, in both directions and several shapes of work, is lost once",
 		Unit: "lost messages", Full: 275, Short: 60, Packages: product}
@@ -238,7 +235,7 @@ func TestCampaignMessages(t *testing.T) {
 		}
 		done := spreadMany(t, c.Seed, count, func(t *testing.T, seed uint64, _ *rand.Rand) int {
 			l := all[seed*101%uint64(len(all))]
-			for range 3 { // whether there is such a message may depend on the goroutines
+			for range 3 { // the existence of the message may depend on the order of goroutines
 				if oneFault(t, l.course, l.kind, l.n, faulty.Handling{Drop: true}) {
 					toll.add(l.name+"/"+string(l.kind), 1)
 					return 1
@@ -251,8 +248,8 @@ func TestCampaignMessages(t *testing.T) {
 	})
 }
 
-// TestLastBatchAnsweredLate: the answer to a batch must not pass for the
-// answer to the same outcomes said to be the last. The test is the source.
+// TestLastBatchAnsweredLate delays the answer to a batch. The destination must not take it for the answer to the same
+// outcomes marked as the last. The test is the source.
 func TestLastBatchAnsweredLate(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.src.stop()
@@ -271,7 +268,7 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 				return true
 			}
 		})
-		// hear waits for a message that is like that, and takes it out.
+		// hear waits for a matching message, and removes it.
 		hear := func(what string, like func(*wire.Message) bool) (found *wire.Message) {
 			t.Helper()
 			w.until(time.Minute, "no "+what, func() bool {
@@ -316,7 +313,7 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 		}
 		chunk(func(b *wire.Builder) { b.Last(1) })
 		w.until(time.Minute, "not decided", func() bool { return w.incoming(id).State == transfer.Decided })
-		pass(3 * time.Second) // whatever is said now is lost
+		pass(3 * time.Second) // all messages until then are lost
 		mu.Lock()
 		heard = nil
 		mu.Unlock()
@@ -330,9 +327,9 @@ func TestLastBatchAnsweredLate(t *testing.T) {
 	})
 }
 
-// TestTwoAnswersToOneOpen: a destination that starts anew answers the repeated OPEN
-// with another epoch, and the source hears both answers. It must not stay with the
-// first until the destination counts as silent, and neither where the second is lost.
+// TestTwoAnswersToOneOpen restarts a destination, which then answers the repeated OPEN with another epoch. The source
+// receives both answers. It must not stay with the first one until the destination counts as silent, not even if the
+// second one is lost.
 func TestTwoAnswersToOneOpen(t *testing.T) {
 	for name, second := range map[string]faulty.Handling{"late": {Delay: 2100 * time.Millisecond}, "lost": {Drop: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +337,7 @@ func TestTwoAnswersToOneOpen(t *testing.T) {
 				w.fates = func(p *faulty.Parcel) faulty.Handling {
 					switch {
 					case p.Kind == wire.KindAccept && p.N == 1:
-						return faulty.Handling{Delay: 2500 * time.Millisecond} // behind the second OPEN
+						return faulty.Handling{Delay: 2500 * time.Millisecond} // after the second OPEN
 					case p.Kind == wire.KindAccept && p.N == 2:
 						return second
 					}
@@ -358,9 +355,8 @@ func TestTwoAnswersToOneOpen(t *testing.T) {
 	}
 }
 
-// TestBrokenLane: control messages get through and chunk messages do not leave, as
-// while the data connection alone is lost. The transfer says why it waits and asks
-// the destination for a new epoch a few times, not thousands.
+// TestBrokenLane blocks only chunk messages, as the loss of the data connection does. The transfer gives the reason for
+// its wait and asks the destination for a new epoch a few times, not thousands.
 func TestBrokenLane(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		var broken atomic.Bool
@@ -387,9 +383,9 @@ func TestBrokenLane(t *testing.T) {
 	})
 }
 
-// TestBrokenLaneEnds: neither acknowledgements of first messages nor new epochs keep a
-// transfer from its recovery time-out, and meanwhile its slot is for others. Neither does
-// a limit, for which each epoch waits.
+// TestBrokenLaneEnds expects the transfer to end at its recovery time-out, in spite of acknowledgements of first
+// messages and new epochs. Its slot is free for others meanwhile. A rate limit, which delays each epoch, does not
+// change that.
 func TestBrokenLaneEnds(t *testing.T) {
 	t.Run("fast", func(t *testing.T) { brokenLaneEnds(t, 0) })
 	t.Run("limited", func(t *testing.T) { brokenLaneEnds(t, transfer.MinRate) })

@@ -13,13 +13,12 @@ import (
 	"ferry/internal/localfs"
 )
 
-// A machine is the host of a node: what its processes find there, and people's
-// files in it. Names are beneath the root that the agent may touch.
+// A machine is the host of a node with the users' files. Names are beneath the root of the agent.
 type machine interface {
 	disk() localfs.Disk
 	put(name string, data []byte) error // durably, with the directories above
 	get(name string) ([]byte, error)
-	each(see func(name string, data []byte)) error // Ferry's own among them
+	each(see func(name string, data []byte)) error // including Ferry's own files
 }
 
 // A realMachine has its files on the host of the test.
@@ -53,8 +52,7 @@ func (m realMachine) each(see func(string, []byte)) error {
 	})
 }
 
-// A memoryMachine has them in memory, where a power cut loses what was not
-// synced.
+// A memoryMachine has its files in memory, where a power cut loses unsynced data.
 type memoryMachine struct {
 	fs      *faulty.Memory
 	ledgers map[string]*books
@@ -100,7 +98,7 @@ func (m *memoryMachine) each(see func(string, []byte)) error {
 // boot names the machine's present boot.
 func (m *memoryMachine) boot() string { return fmt.Sprint("boot ", m.boots) }
 
-// open opens a ledger, making it where it is missing.
+// open opens a ledger, and creates it if it is missing.
 func (m *memoryMachine) open(dir string) *books {
 	b := m.ledgers[dir]
 	if b == nil {
@@ -112,8 +110,7 @@ func (m *memoryMachine) open(dir string) *books {
 	return b
 }
 
-// leave keeps what a crash leaves: of the process, or of the machine where the
-// power is cut.
+// leave keeps the state that a crash leaves: of the process, or, with power, of the machine.
 func (m *memoryMachine) leave(from, to string, power *rand.Rand) {
 	b := m.ledgers[from]
 	left := &books{store: b.store.Snapshot()}
@@ -129,7 +126,7 @@ func (m *memoryMachine) leave(from, to string, power *rand.Rand) {
 	m.ledgers[to] = left
 }
 
-// options are what a ledger is opened with.
+// options returns the options of a node's ledger.
 func (n *node) options(dir string, m *mortal) ledger.Options {
 	opt := ledger.Options{Reserve: -1, OutboxLimit: 1 << 40, Clock: n.clockOf()}
 	if n.memory != nil {
@@ -154,7 +151,7 @@ func (n *node) bootID() string {
 	return localfs.BootID()
 }
 
-// host is the machine of a node as it is now.
+// host returns the present machine of a node.
 func (n *node) host() machine {
 	if n.store != nil {
 		return objectMachine{n.store}
@@ -165,8 +162,7 @@ func (n *node) host() machine {
 	return realMachine{n.root}
 }
 
-// A lockedMachine is a node's memory machine, which a power cut may replace at
-// any time.
+// A lockedMachine is a node's memory machine, which a power cut may replace at any time.
 type lockedMachine struct{ n *node }
 
 func (l lockedMachine) now() *memoryMachine {
@@ -181,7 +177,7 @@ func (l lockedMachine) put(name string, data []byte) error  { return l.now().put
 func (l lockedMachine) get(name string) ([]byte, error)     { return l.now().get(name) }
 func (l lockedMachine) each(see func(string, []byte)) error { return l.now().each(see) }
 
-// leave keeps what a crash of a node leaves.
+// leave keeps the state that a crash of a node leaves.
 func (n *node) leave(from, to string) {
 	var power *rand.Rand
 	if h := n.w.now(); h.power != nil {

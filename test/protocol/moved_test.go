@@ -8,8 +8,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A destination whose address changes tells its sources at once where it is met now:
-// what they send to the old address is lost, and no error says so.
+// TestASourceFollowsAMovedDestination changes the address of a destination, which tells its sources at once. Messages
+// to the old address are lost without an error.
 func TestASourceFollowsAMovedDestination(t *testing.T) {
 	for _, begun := range []bool{true, false} {
 		bubble(t, setup{settings: transfer.Settings{CheckpointInterval: 1}}, func(w *world) {
@@ -40,7 +40,8 @@ func TestASourceFollowsAMovedDestination(t *testing.T) {
 	}
 }
 
-// Where the source cannot dial the new place it asks again, so that the destination can.
+// TestASourceAsksAMovedDestinationToDial moves the destination to an address that the source cannot dial. The source
+// asks again, so that the destination dials.
 func TestASourceAsksAMovedDestinationToDial(t *testing.T) {
 	bubble(t, setup{settings: transfer.Settings{CheckpointInterval: 1}}, func(w *world) {
 		w.change(func(w *world) {

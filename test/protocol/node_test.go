@@ -12,13 +12,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A node is an agent as it outlives its processes.
+// A node is an agent with its state across processes.
 type node struct {
 	w       *world
 	name    transfer.AgentName
 	root    string
 	jumpy   *faulty.Clock // nil: the clock is right
-	crashed chan *run     // whose crash is to be dealt with
+	crashed chan *run     // crashed runs to be handled
 
 	life turn // taken while a run begins or ends
 
@@ -30,8 +30,8 @@ type node struct {
 	down   bool   // after a crash it is not started again
 	left   string // the ledger that a crash has left, while down
 	halted chan struct{}
-	losing bool                // what arrives is lost
-	unsent []func()            // by a process that stands still
+	losing bool                // incoming messages are lost
+	unsent []func()            // messages of a stopped process
 	unrung []func()            // timers that have come due meanwhile
 	memory *memoryMachine      // nil: the files are on the test's host
 	store  *faulty.ObjectStore // nil: the files are not in one
@@ -69,7 +69,7 @@ func (w *world) newNode(name transfer.AgentName) *node {
 	return n
 }
 
-// A turn is a mutex on which a bubble's time goes on while somebody waits.
+// A turn is a mutex. A goroutine that waits for it does not stop the time of a bubble.
 type turn chan struct{}
 
 func (t turn) take() (give func()) {
@@ -77,7 +77,7 @@ func (t turn) take() (give func()) {
 	return func() { <-t }
 }
 
-// take hands a message to whatever run lives now.
+// take hands a message to the present run.
 func (n *node) take(p *faulty.Parcel) {
 	if h := n.w.now(); h.before != nil && h.before(p, n) {
 		return
@@ -93,7 +93,7 @@ func (n *node) take(p *faulty.Parcel) {
 	}
 }
 
-// nextDir names a ledger that is not there yet.
+// nextDir names a new ledger.
 func (n *node) nextDir() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -117,7 +117,7 @@ func (n *node) living() *run {
 	return n.run
 }
 
-// files is where the node's files are.
+// files returns the path of a file of the node.
 func (n *node) files(name string) string { return filepath.Join(n.root, "files", name) }
 
 // start begins a run on a ledger.
@@ -126,7 +126,7 @@ func (n *node) start(dir string) {
 	n.begin(dir)
 }
 
-// tryStart begins a run, and says why it does not come up.
+// tryStart begins a run, and returns the error if it fails.
 func (n *node) tryStart(dir string) error {
 	defer n.life.take()()
 	r, err := n.newRun(dir)
@@ -141,7 +141,7 @@ func (n *node) tryStart(dir string) error {
 
 func (n *node) begin(dir string) {
 	r, err := n.newRun(dir)
-	for err != nil { // whoever looks after the agent tries again
+	for err != nil { // try again, as the agent's supervisor does
 		n.w.log.say(n, "does not start: %v", err)
 		if r.mortal.doomed() {
 			<-r.mortal.gone
@@ -164,7 +164,7 @@ func (n *node) begin(dir string) {
 	}
 }
 
-// nudged is what the agent does at the heartbeat of a destination's new run.
+// nudged acts as the agent does at the heartbeat of a destination's new run.
 func (n *node) nudged() {
 	r := n.living()
 	if r == nil {
@@ -195,7 +195,7 @@ func (n *node) stop() string {
 	return r.dir
 }
 
-// restart is an orderly stop and a start. One that is crashing starts anyway.
+// restart is an orderly stop and a start. A crashing node starts anyway.
 func (n *node) restart() {
 	if n.living() == nil {
 		return
@@ -213,8 +213,7 @@ func (n *node) kill() {
 	}
 }
 
-// killed crashes the run and returns the ledger that is left; start goes on
-// with it.
+// killed crashes the run and returns the remaining ledger; start continues with it.
 func (n *node) killed() string {
 	n.w.t.Helper()
 	n.stayDown()
@@ -222,7 +221,7 @@ func (n *node) killed() string {
 	return n.fallen()
 }
 
-// stayDown makes the next crash one after which the node is not started again.
+// stayDown keeps the node down after the next crash.
 func (n *node) stayDown() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -256,7 +255,7 @@ func (n *node) afterCrash(r *run) {
 		return
 	}
 	r.end()
-	n.resume() // it is another process that starts now
+	n.resume() // a new process starts now
 	n.mu.Lock()
 	down := n.down
 	if down {

@@ -14,9 +14,8 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCampaignObjects moves files from and to object stores of which calls fail, are not
-// answered, or are the last before a crash, while other programs store objects under the
-// same keys.
+// TestCampaignObjects moves files from and to object stores. Calls fail, get no answer, or are the last ones before a
+// crash, while other programs store objects under the same keys.
 func TestCampaignObjects(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "objects",
 		What: "calls to object stores fail, are not answered or are the last before a crash, while other programs replace sources and take destination keys",
@@ -26,15 +25,15 @@ func TestCampaignObjects(t *testing.T) {
 	})
 }
 
-// TestObjectSeeds is the beginning of that campaign, in every test run.
+// TestObjectSeeds runs the beginning of that campaign in every test run.
 func TestObjectSeeds(t *testing.T) { spread(t, 1, 60, besetObjects) }
 
 // A visitor is another program that stores objects.
 type visitor struct {
 	w       *world
 	mu      sync.Mutex
-	stored  map[string][]string // what it has stored at the destination, by key
-	sources map[string][]string // what a source has been, by the key that it gets
+	stored  map[string][]string // its objects at the destination, by key
+	sources map[string][]string // contents of a source, by its destination key
 	deletes bool                // sources are deleted
 }
 
@@ -76,7 +75,7 @@ func (v *visitor) replace(name string, data []byte) {
 	v.sources["out/"+name] = append(v.sources["out/"+name], string(data))
 }
 
-// visits lets the visitor come some times.
+// visits lets the visitor act several times.
 func (v *visitor) visits(s *script) {
 	for range 1 + s.n(6) {
 		pass(s.time(100 * time.Millisecond))
@@ -123,8 +122,8 @@ func (v *visitor) store(key string, data []byte) {
 	v.w.dst.store.Put(key, data)
 }
 
-// check holds what is there against what was sent, stored and said. The last that was
-// stored under a key is there, and what is on record as arrived is a whole source.
+// check compares the objects with the sources, the visitor's objects and the reports. A key has the object stored last,
+// and an object recorded as arrived is a whole source.
 func (v *visitor) check(id transfer.ID, exists string) {
 	t := v.w.t
 	t.Helper()

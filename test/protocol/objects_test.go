@@ -15,8 +15,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An objectMachine has people's files in an object store, which outlives every process
-// and every power cut.
+// An objectMachine has the users' files in an object store, which outlives every process and every power cut.
 type objectMachine struct{ store *faulty.ObjectStore }
 
 func (m objectMachine) disk() localfs.Disk { panic("an object store has no disk") }
@@ -45,12 +44,12 @@ func (m objectMachine) each(see func(name string, data []byte)) error {
 	return nil
 }
 
-// objectsOf are the sides whose files are in an object store.
+// objectsOf are the sides with files in an object store.
 type objectsOf []transfer.AgentName
 
 var sidesWithObjects = []objectsOf{{srcName}, {dstName}, {srcName, dstName}}
 
-// errUnanswered is of a call that had its effect.
+// errUnanswered is the error of a call that had its effect.
 var errUnanswered = errors.New("the connection was closed before the answer came")
 
 // objectsReading are the calls that change nothing.
@@ -125,7 +124,7 @@ func (w *world) objectBreakage(s *script) {
 	}
 }
 
-// TestObjects sends files from and to an object store in which nothing fails.
+// TestObjects sends files from and to an object store without failures.
 func TestObjects(t *testing.T) {
 	for _, sides := range sidesWithObjects {
 		for _, checksum := range []string{"", "md5", "none"} {
@@ -141,13 +140,12 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// What befalls one call to an object store.
+// objectFaults are the possible faults of one call.
 var objectFaults = []string{"fails", "is not answered", "is the last before a crash", "is not made, for a crash", "to the ledger fails"}
 
-// Every single call to the stores of both sides fails, is not answered, or is where the
-// process dies, once, and so does every one to their ledgers: every file arrives whole,
-// once, and every source is deleted after that. A message is lost as well, so that an
-// item begins again.
+// TestObjectsEachCallOnce affects every single call to the stores and ledgers of both sides once. The call fails, gets
+// no answer, or is where the process dies. Every file arrives whole, once, and every source is deleted after that. A
+// message is lost as well, so that an item begins again.
 func TestObjectsEachCallOnce(t *testing.T) {
 	for _, fault := range objectFaults {
 		for _, side := range []transfer.AgentName{srcName, dstName} {
@@ -165,8 +163,7 @@ func TestObjectsEachCallOnce(t *testing.T) {
 	}
 }
 
-// oneCall runs a world in which the nth call of a side meets with something. It reports
-// whether there was one.
+// oneCall runs a world with a fault at the nth call of a side. It returns false if there was no such call.
 func oneCall(t *testing.T, side transfer.AgentName, fault string, nth int) bool {
 	var calls atomic.Int64
 	is := func(n *node, op string) bool {

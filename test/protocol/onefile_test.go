@@ -10,8 +10,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Two directories of a transfer are one at the destination, by a symbolic link. Of two items that have one file there the second
-// fails and keeps its source, in the group of the first, in later ones, and after crashes of the destination.
+// TestTwoItemsOfOneFile sends two directories that are one at the destination, by a symbolic link. If two items have
+// the same file there, the second one fails and keeps its source. This holds in the group of the first, in later
+// groups, and after crashes of the destination.
 func TestTwoItemsOfOneFile(t *testing.T) {
 	const each = 300 // more than a group
 	for _, crashes := range []int{0, 1, 3} {

@@ -7,8 +7,8 @@ import (
 	"ferry/internal/clock"
 )
 
-// pause makes the process stand still: it neither sends nor hears, its timers
-// do not fire, and none of its calls to the disk goes on, until resume.
+// pause stops the process until resume: it neither sends nor receives, its timers do not fire, and its calls to the
+// disk wait.
 func (n *node) pause() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -18,7 +18,7 @@ func (n *node) pause() {
 	}
 }
 
-// resume lets it go on with everything that has come and come due meanwhile.
+// resume continues the process, with all messages and timers that have become due meanwhile.
 func (n *node) resume() {
 	n.mu.Lock()
 	if n.halted != nil {
@@ -36,8 +36,7 @@ func (n *node) resume() {
 	}
 }
 
-// resumeEmpty lets it go on as one whose connection was cut meanwhile: nothing
-// of what is on its way arrives.
+// resumeEmpty continues the process as if its connection had been cut meanwhile: messages in flight are lost.
 func (n *node) resumeEmpty() {
 	n.mu.Lock()
 	n.losing, n.unsent = true, nil
@@ -56,7 +55,7 @@ func (n *node) loses() bool {
 	return n.losing
 }
 
-// wait is where a process stands still. One that is killed does not.
+// wait blocks while the process is stopped, but not a killed process.
 func (n *node) wait(m *mortal) {
 	for {
 		n.mu.Lock()
@@ -79,7 +78,7 @@ func (n *node) wait(m *mortal) {
 	}
 }
 
-// later keeps a message until the process goes on; false: it does go on.
+// later keeps a message until the process continues. It returns false if the process is not stopped.
 func (n *node) later(send func()) bool { return n.keep(&n.unsent, send) }
 
 // whenAwake does that with a timer.
@@ -95,8 +94,7 @@ func (n *node) keep(in *[]func(), do func()) bool {
 	return true
 }
 
-// A stillClock is the clock of a node: it jumps where the node's clock does, and
-// its timers stand still with the process.
+// A stillClock is the clock of a node. It jumps with the node's clock, and its timers stop with the process.
 type stillClock struct{ n *node }
 
 func (n *node) clockOf() clock.Clock { return stillClock{n} }
@@ -114,14 +112,14 @@ func (c stillClock) NewTimer(d time.Duration) clock.Timer {
 	return t
 }
 
-// A stillTimer that comes due while its process stands still fires afterwards.
+// A stillTimer that comes due while its process is stopped fires afterwards.
 type stillTimer struct {
 	n *node
 	c chan time.Time
 
 	mu    sync.Mutex
 	t     *time.Timer
-	round int // counts how often it was set
+	round int // number of times it was set
 	on    bool
 }
 
@@ -144,7 +142,7 @@ func (t *stillTimer) Stop() bool {
 	return t.off()
 }
 
-// off leaves nothing of an earlier round in the channel. t.mu is held.
+// off stops the timer and empties the channel. t.mu is held.
 func (t *stillTimer) off() (was bool) {
 	was, t.on = t.on, false
 	if t.t != nil {

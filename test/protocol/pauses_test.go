@@ -11,9 +11,8 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCampaignPauses lets one side stand still for up to three times each
-// time-out while the other goes on, and then go on itself: what it says then is
-// of an epoch that is over and does nothing, and nothing happens twice.
+// TestCampaignPauses stops one side for up to three times each time-out, and continues it. Its messages then belong to
+// an ended epoch and have no effect, and no action happens twice.
 func TestCampaignPauses(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "pauses",
 		What: "a side stands still for up to three times a time-out, in simulated time, and goes on, with or without what came meanwhile",
@@ -23,8 +22,7 @@ func TestCampaignPauses(t *testing.T) {
 	})
 }
 
-// timeouts are the ones of the table of times; 0 is the recovery time-out of
-// the transfers.
+// timeouts are the ones of the table of times; 0 is the recovery time-out of the transfers.
 var timeouts = []struct {
 	name string
 	time time.Duration
@@ -40,7 +38,7 @@ func standStill(t *testing.T, seed uint64, r *rand.Rand) (pauses int) {
 	bubble(t, setup{memory: true, slots: 1 + s.n(2), nudge: s.one(2)}, func(w *world) {
 		w.slow(time.Duration(1+s.n(20)) * time.Millisecond)
 		w.net.Set(keeping)
-		w.fates = func(p *faulty.Parcel) faulty.Handling { // some of what is sent before a pause comes after it
+		w.fates = func(p *faulty.Parcel) faulty.Handling { // some messages sent before a pause arrive after it
 			if p.Kind == faulty.Chunk && s.one(15) && !s.over() {
 				return faulty.Handling{Delay: s.time(20 * time.Second)}
 			}
@@ -88,7 +86,7 @@ func (w *world) pausable(s *script, recovery time.Duration) (all map[transfer.ID
 	return all, ids
 }
 
-// pauseOnce lets a side stand still; sometimes the other crashes meanwhile.
+// pauseOnce stops a side; sometimes the other one crashes meanwhile.
 func (w *world) pauseOnce(s *script, n *node, d time.Duration) {
 	w.log.say(n, "stands still for %v", d)
 	n.pause()
@@ -109,9 +107,8 @@ func (w *world) pauseOnce(s *script, n *node, d time.Duration) {
 	w.log.say(n, "goes on")
 }
 
-// honest holds what is said of transfers that may have been given up against
-// what there is. Where no pause has outlived the recovery time-out, all must
-// have ended well.
+// honest compares the reports about transfers that may have been given up with the files. If no pause has outlived the
+// recovery time-out, all must have ended successfully.
 func (w *world) honest(ids []transfer.ID, all map[transfer.ID]map[string][]byte, outlived bool) {
 	w.t.Helper()
 	w.checkIdle()

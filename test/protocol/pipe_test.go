@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A dribble is a stream that gives some bytes now and then.
+// A dribble is a stream that gives some bytes at intervals.
 type dribble struct {
 	s    *script
 	left []byte
@@ -22,7 +22,7 @@ func (d *dribble) Read(b []byte) (int, error) {
 		return 0, io.EOF
 	}
 	if d.s.one(4) && !d.s.over() {
-		pass(d.s.time(8 * time.Second)) // longer than the other side takes for silence
+		pass(d.s.time(8 * time.Second)) // longer than the time after which the other side counts a peer as silent
 	}
 	n := min(1+d.s.n(20_000), len(d.left), len(b))
 	copy(b, d.left[:n])
@@ -30,8 +30,8 @@ func (d *dribble) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Standard input arrives whole though messages meet with something, the destination
-// crashes, and the stream stands still for a while.
+// TestPipedSource sends standard input. It arrives whole in spite of faults of messages, crashes of the destination,
+// and pauses of the stream.
 func TestPipedSource(t *testing.T) { spread(t, 1, 60, pipedSource) }
 
 func pipedSource(t *testing.T, seed uint64, r *rand.Rand) {
@@ -43,7 +43,7 @@ func pipedSource(t *testing.T, seed uint64, r *rand.Rand) {
 		w.expect("out", map[string][]byte{"stdin": data})
 		id := w.submit(transfer.Request{Items: transfer.ItemsAt(pipe.Stdio), Dest: transfer.File("out/"), Options: transfer.Options{Checksum: []string{"", "md5", "none"}[s.n(3)]}})
 		w.want(id, transfer.Successful, "out", map[string][]byte{"stdin": data})
-		for range s.n(maxCrashes) { // one more sets the transfer aside, and an operator cannot resume a stream
+		for range s.n(maxCrashes) { // one more parks the transfer, and an operator cannot resume a stream
 			pass(s.time(10 * time.Second))
 			w.dst.kill()
 		}
@@ -53,8 +53,8 @@ func pipedSource(t *testing.T, seed uint64, r *rand.Rand) {
 	})
 }
 
-// A file comes whole on standard output, nothing of it twice, though messages meet with
-// something and the source crashes.
+// TestPipedTarget sends a file to standard output. It arrives whole and once in spite of faults of messages and crashes
+// of the source.
 func TestPipedTarget(t *testing.T) { spread(t, 1, 60, pipedTarget) }
 
 func pipedTarget(t *testing.T, seed uint64, r *rand.Rand) {

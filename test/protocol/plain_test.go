@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// mixed is a directory in which every way of sending occurs: small files that
-// share a message, an empty one, one of several checkpoints, one with a hole.
+// mixed is a directory with files for every way of sending: small files that share a message, an empty one, one of
+// several checkpoints, one with a hole.
 func mixed() map[string][]byte {
 	holed := content(9, 30<<10)
 	clear(holed[8<<10 : 24<<10])

@@ -23,11 +23,11 @@ import (
 	"ferry/test/campaign"
 )
 
-// A stage is what programs do in a test: each is named by its call point.
+// A stage defines the programs of a test by their call points.
 type stage struct {
-	takes  map[string]time.Duration // how long it runs
+	takes  map[string]time.Duration // duration of the program
 	codes  map[string]int
-	denied transfer.AgentName // where nobody may have programs run
+	denied transfer.AgentName // agent that denies all programs
 
 	mu    sync.Mutex
 	begun []string // in their order
@@ -71,7 +71,7 @@ func (t troupe) Run(ctx context.Context, c program.Call) (program.Result, error)
 	}
 }
 
-// calls is who runs the programs of a process, as the agent has it.
+// calls returns the keeper of a process's programs, configured as in the agent.
 func (r *run) calls(log *slog.Logger) *calls.Keeper {
 	cfg := calls.Config{Agent: r.node.name, Ledger: r.ledger, Note: r.note, AtOnce: 4, Clock: r.node.clockOf(), Log: log}
 	if s := r.node.w.set.stage; s != nil {
@@ -86,7 +86,7 @@ func (r *run) calls(log *slog.Logger) *calls.Keeper {
 	return calls.New(cfg)
 }
 
-// programsAt are programs at call points, each called after its own.
+// programsAt returns programs at call points, each named after its call point.
 func programsAt(points ...transfer.CallPoint) *transfer.Programs {
 	p := &transfer.Programs{}
 	for _, at := range points {
@@ -103,8 +103,9 @@ func minutes(n int) map[string]time.Duration {
 	return all
 }
 
-// Programs run in their order, nothing of the transfer is there before those before it, the recovery
-// time-out does not count while they run, and a destination that runs one says so.
+// TestProgramsAreAroundATransfer checks the order of programs. No file arrives before the programs that precede the
+// transfer have ended. The recovery time-out does not count while a program runs, and a destination that runs one
+// reports it.
 func TestProgramsAreAroundATransfer(t *testing.T) {
 	s := &stage{takes: minutes(5)}
 	bubble(t, setup{stage: s}, func(w *world) {
@@ -139,7 +140,8 @@ func TestProgramsAreAroundATransfer(t *testing.T) {
 	})
 }
 
-// A program that fails before: nothing is sent. One that fails after: the files stay, and the transfer is partial.
+// TestProgramsFail lets each program fail. If one before the transfer fails, no file is sent. If one after it fails,
+// the files stay, and the transfer is partial.
 func TestProgramsFail(t *testing.T) {
 	for _, at := range transfer.CallPoints() {
 		s := &stage{codes: map[string]int{string(at): 3}}
@@ -169,7 +171,7 @@ func TestProgramsFail(t *testing.T) {
 	}
 }
 
-// loseOnce loses the first message of each kind that is not a chunk.
+// loseOnce loses the first message of each kind except chunks.
 func loseOnce() func(p *faulty.Parcel) faulty.Handling {
 	lost := map[wire.Kind]bool{}
 	var mu sync.Mutex
@@ -182,7 +184,7 @@ func loseOnce() func(p *faulty.Parcel) faulty.Handling {
 	}
 }
 
-// forgotten sees that nothing is kept of programs whose transfers are over.
+// forgotten checks that no ledger keeps programs of ended transfers.
 func (w *world) forgotten() {
 	w.t.Helper()
 	for _, n := range []*node{w.src, w.dst} {
@@ -191,7 +193,7 @@ func (w *world) forgotten() {
 			return r != nil && r.ledger.View(func(t *ledger.Tx) error {
 				for key := range ledger.DrawerOf(t, "programs").All("", "") {
 					if strings.HasSuffix(key, "/pre-destination") && w.dst.living() == r && w.src.living() != nil {
-						continue // of a transfer that was refused there is no record that could end
+						continue // a refused transfer leaves no record that could end
 					}
 					return errors.New(key)
 				}
@@ -201,8 +203,8 @@ func (w *world) forgotten() {
 	}
 }
 
-// Whoever dies while a program runs, or in the transaction that says how it ended, runs it once more; a
-// program that has ended on record is not run again.
+// TestProgramsOutliveACrash crashes an agent while a program runs, or in the transaction that records its end. The
+// agent then runs the program once more. A program with a recorded end is not run again.
 func TestProgramsOutliveACrash(t *testing.T) {
 	for _, at := range transfer.CallPoints() {
 		for _, when := range []string{"while it runs", "when it is put on record", "after that"} {
@@ -254,7 +256,7 @@ func TestProgramsOutliveACrash(t *testing.T) {
 	}
 }
 
-// A trigger is looked at once: what a program, or a crash, changes afterwards does not matter.
+// TestTriggers evaluates a trigger once: later changes by a program or a crash do not matter.
 func TestTriggers(t *testing.T) {
 	exist := []transfer.Trigger{{When: transfer.TriggerExist, Files: []transfer.Path{"none", "ready"}}}
 	s := &stage{takes: minutes(1)}
@@ -282,7 +284,7 @@ func TestTriggers(t *testing.T) {
 	})
 }
 
-// A cancel ends a program that runs, at either side, and the transfer with it.
+// TestCancelWhileAProgramRuns cancels during a program, at either side. The program and the transfer end.
 func TestCancelWhileAProgramRuns(t *testing.T) {
 	for _, at := range []transfer.CallPoint{transfer.PreSource, transfer.PreDest, transfer.PostDest} {
 		s := &stage{takes: minutes(60)}
@@ -318,8 +320,8 @@ func TestCancelWhileAProgramRuns(t *testing.T) {
 	}
 }
 
-// Who may not have programs run at the destination, and who names what is none, is refused before anything
-// is there; and what a source says of programs does not end the destination.
+// TestHostileProgramsInOpen sends an OPEN with programs that the user may not run at the destination, or with invalid
+// ones. The destination refuses it before any effect, and no content of an OPEN ends the destination.
 func TestHostileProgramsInOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		programs *transfer.Programs
@@ -352,7 +354,7 @@ func TestHostileProgramsInOpen(t *testing.T) {
 			}
 		})
 	}
-	s := &stage{takes: minutes(10)} // an OPEN of a transfer whose program runs, or is to run, says otherwise
+	s := &stage{takes: minutes(10)} // an OPEN for a transfer with a running or pending program has other programs
 	bubble(t, setup{stage: s}, func(w *world) {
 		files := map[string][]byte{"a": content(1, 100)}
 		w.write(files)
@@ -370,8 +372,8 @@ func TestHostileProgramsInOpen(t *testing.T) {
 	})
 }
 
-// Whatever is lost and whoever dies, a program that has ended on record is not run again, and the
-// transfer comes to its end.
+// TestProgramsWithFaults loses messages and crashes agents. A program with a recorded end is not run again, and the
+// transfer ends.
 func TestProgramsWithFaults(t *testing.T) {
 	for seed := range uint64(20) {
 		s := &stage{takes: minutes(1)}

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// sendVersion submits a transfer of the version that a file has now, and of another file.
+// sendVersion submits a transfer of the present version of a file, and of another file.
 func (w *world) sendVersion(name string, change func(*transfer.Request)) transfer.ID {
 	w.t.Helper()
 	q := transfer.Request{Items: transfer.ItemsOf(transfer.Path(name), "ok"), Dest: transfer.File("out/")}
@@ -29,7 +29,7 @@ func (w *world) replace(name string, data []byte) {
 	must(w.t, os.Rename(w.src.files(name+".new"), w.src.files(name)))
 }
 
-// replaced expects of a transfer that it is successful, has sent the file ok, and says of the other one that it was replaced.
+// replaced expects a transfer to be successful, to have sent the file ok, and to report the other one as replaced.
 func (w *world) replaced(id transfer.ID) {
 	w.t.Helper()
 	w.until(time.Minute, "it does not end", func() bool { return w.over(id) })
@@ -47,7 +47,7 @@ func (w *world) replaced(id transfer.ID) {
 	}
 }
 
-// TestExpectedVersion: a file that is the version which the request expects is sent.
+// TestExpectedVersion sends a file that has the version that the request expects.
 func TestExpectedVersion(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"x": content(1, 50<<10), "ok": content(2, 10)}
@@ -57,7 +57,8 @@ func TestExpectedVersion(t *testing.T) {
 	})
 }
 
-// TestReplacedBeforeItIsRead: a file that is another version when it is opened is not sent, and that is no failure. Its source stays.
+// TestReplacedBeforeItIsRead changes a file before it is opened. It is not sent, which is no failure, and its source
+// stays.
 func TestReplacedBeforeItIsRead(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"replaced":    func(w *world) { w.replace("x", content(3, 50<<10)) },
@@ -82,7 +83,7 @@ func TestReplacedBeforeItIsRead(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileItIsRead: nothing of a file is delivered that is replaced while it is read.
+// TestReplacedWhileItIsRead replaces a file during its reading. No part of it is delivered.
 func TestReplacedWhileItIsRead(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"replaced":    func(w *world) { w.replace("x", content(3, 300<<10)) },
@@ -106,8 +107,8 @@ func TestReplacedWhileItIsRead(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileTheSourceIsDown: a file that has arrived in part is not sent on by the next run of the source where it is
-// another version by then.
+// TestReplacedWhileTheSourceIsDown replaces a partly sent file while the source is down. The next run of the source
+// does not resume it.
 func TestReplacedWhileTheSourceIsDown(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.write(map[string][]byte{"x": content(1, 10<<20), "ok": content(2, 10)})

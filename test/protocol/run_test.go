@@ -24,7 +24,7 @@ import (
 	"ferry/internal/word"
 )
 
-// maxCrashes is how many crashes without progress park a transfer at its source.
+// maxCrashes is the number of crashes without progress that park a transfer at its source.
 const maxCrashes = 3
 
 // A run is one process of an agent.
@@ -43,7 +43,7 @@ type run struct {
 
 	mu   sync.Mutex
 	outs map[transfer.ID]*driven
-	over bool // nothing is added any more
+	over bool // no transfer is added any more
 }
 
 // A driven is a transfer that the run sends.
@@ -53,8 +53,8 @@ type driven struct {
 	running bool
 }
 
-// newRun brings an agent up on a ledger, as the agent does. One that
-// dies meanwhile, with its ledger open, is a run all the same.
+// newRun starts an agent on a ledger, as the agent does. A run that dies meanwhile, with its ledger open, counts as a
+// run, too.
 func (n *node) newRun(dir string) (*run, error) {
 	w := n.w
 	r := &run{node: n, dir: dir, outs: map[transfer.ID]*driven{}}
@@ -76,7 +76,7 @@ func (n *node) newRun(dir string) (*run, error) {
 		Changed: func() {}, Over: r.overAt, Lanes: lane{r: r}, Came: r.came})
 	r.cfg = sender.Config{Programs: keeper, Agent: n.name, Ledger: r.ledger, Place: source, Link: line{r}, Lanes: lane{r: r}, Note: r.note,
 		Progress: func(p *transfer.Progress) {
-			if !r.mortal.doomed() { // what it has in its ledger since then is nowhere
+			if !r.mortal.doomed() { // later changes of its ledger are lost
 				w.said(p)
 			}
 		}, Changed: r.changed, Clock: n.clockOf(), Log: log, Lines: new(flow.Lines),
@@ -96,7 +96,7 @@ func (n *node) newRun(dir string) (*run, error) {
 	return r, err
 }
 
-// place opens what the agent reads and writes.
+// place opens the source and target of the agent.
 func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) {
 	n := r.node
 	if n.store != nil {
@@ -117,14 +117,14 @@ func (r *run) place(log *slog.Logger, boot string) (place.Source, place.Target) 
 	return local, local
 }
 
-// came counts the bytes of chunk messages that have come from an agent over a slow line, parts of them included.
+// came returns the number of bytes of chunk messages that have arrived from an agent over a slow link, including parts
+// of messages.
 func (r *run) came(from transfer.AgentName) int64 {
 	n, _ := r.node.w.net.Carried(from, r.node.name)
 	return int64(n)
 }
 
-// overAt asks the source's run whether a transfer is over, as the agent does by
-// way of the queue manager.
+// overAt asks the source's run whether a transfer is over, as the agent does by way of the queue manager.
 func (r *run) overAt(_ context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error) {
 	silent := transfer.Errorf(transfer.KindUnreachable, "%s does not answer", source)
 	w := r.node.w
@@ -168,7 +168,7 @@ func (r *run) ageLoop() {
 	}
 }
 
-// end lets go of everything that a run has.
+// end releases all resources of a run.
 func (r *run) end() {
 	r.cancel()
 	r.mu.Lock()
@@ -209,7 +209,7 @@ func (r *run) note(t *ledger.Tx, rec audit.Record) error {
 	return err
 }
 
-// take is what the agent's dispatch does with a message.
+// take handles a message as the agent's dispatch does.
 func (r *run) take(p *faulty.Parcel) {
 	if p.Kind == faulty.Chunk {
 		r.recv.Chunk(p.From, p.Data, false)
@@ -239,7 +239,7 @@ func (r *run) take(p *faulty.Parcel) {
 	}
 }
 
-// lateOutcomes takes outcomes of a transfer that nobody drives any more.
+// lateOutcomes takes outcomes of a transfer that no goroutine drives any more.
 func (r *run) lateOutcomes(m *wire.Message) {
 	var rec *ledger.Source
 	if err := r.ledger.View(func(t *ledger.Tx) (err error) {
@@ -303,7 +303,7 @@ func (r *run) drive(d *driven) {
 	}
 }
 
-// rest waits until a transfer is to be tried again; false: never.
+// rest waits until a transfer is to be tried again. It returns false if it is never tried again.
 func (r *run) rest(d *driven, most time.Duration) bool {
 	timer := time.NewTimer(max(most, time.Millisecond))
 	defer timer.Stop()
@@ -357,7 +357,7 @@ func (r *run) changed(o *sender.Outgoing) {
 	}
 }
 
-// recoverSources is what the agent does with its ledger at a start.
+// recoverSources handles the ledger at a start, as the agent does.
 func (r *run) recoverSources() error {
 	var recs []*ledger.Source
 	if err := r.ledger.View(func(t *ledger.Tx) error {
@@ -380,7 +380,7 @@ func (r *run) recoverSources() error {
 	return nil
 }
 
-// revive is what a crash has left as the state to go on from.
+// revive turns the record that a crash has left into the state for the next run.
 func (r *run) revive(rec *ledger.Source) {
 	if !r.node.w.set.park {
 		rec.Crashes = 0
@@ -392,7 +392,7 @@ func (r *run) revive(rec *ledger.Source) {
 	}
 }
 
-// pardon lets a parked transfer go on, as an operator does.
+// pardon resumes a parked transfer, as an operator does.
 func (r *run) pardon(id transfer.ID) {
 	r.mu.Lock()
 	old := r.outs[id]
@@ -425,21 +425,19 @@ func (w *world) submit(q transfer.Request) transfer.ID {
 	return q.ID
 }
 
-// submitAnyhow submits as a submitter does who repeats a request until the
-// source agent has it.
+// submitAnyhow repeats a request until the source agent has accepted it, as a submitter does.
 func (w *world) submitAnyhow(q transfer.Request) transfer.ID {
 	w.t.Helper()
 	w.complete(&q)
 	w.until(10*time.Minute, "nobody accepts the request", func() bool {
 		r := w.src.living()
-		// A process that died meanwhile has answered nobody: what it wrote after the
-		// ledger was taken from it is lost.
+		// A process that died meanwhile has given no answer. Its changes since the ledger was taken from it are lost.
 		return r != nil && r.accept(q) == nil && !r.mortal.doomed()
 	})
 	return q.ID
 }
 
-// complete fills in what every request has.
+// complete fills in the common fields of a request.
 func (w *world) complete(q *transfer.Request) {
 	w.t.Helper()
 	now := w.src.clockOf().Now()
@@ -451,7 +449,7 @@ func (w *world) complete(q *transfer.Request) {
 	must(w.t, q.Check())
 }
 
-// accept puts a request into the ledger, or finds that it is there.
+// accept puts a request into the ledger, or finds it there.
 func (r *run) accept(q transfer.Request) error {
 	now := r.node.clockOf().Now()
 	var fresh *ledger.Source
@@ -485,7 +483,7 @@ func (w *world) cancel(id transfer.ID) error {
 	return err
 }
 
-// disposition is the word for whether sources are deleted.
+// disposition returns the disposition that deletes sources, or the default.
 func disposition(deletes bool) string {
 	if deletes {
 		return transfer.DispositionDelete

@@ -10,9 +10,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A safety listens to what the destination says: a safe point that it has
-// announced is one that it can go on from, whatever happens to it but the loss
-// of its ledger or of its disk (INV-6).
+// A safety checks the destination's messages. The destination can resume from an announced safe point after every fault
+// except the loss of its ledger or of its disk (INV-6).
 type safety struct {
 	mu      sync.Mutex
 	said    map[itemOf]int64
@@ -26,7 +25,7 @@ type itemOf struct {
 	item uint64
 }
 
-// watchSafety listens to everything that goes through the courier from now on.
+// watchSafety checks all later messages through the courier.
 func watchSafety(w *world) *safety {
 	s := &safety{said: map[itemOf]int64{}, epochs: map[transfer.ID]uint32{}}
 	w.change(func(w *world) {
@@ -68,10 +67,10 @@ func (s *safety) hear(p *faulty.Parcel) {
 	}
 }
 
-// compare holds the resume of a new epoch against what was announced.
+// compare compares the resume of a new epoch with the announced points.
 func (s *safety) compare(m *wire.Message, epoch uint32, r transfer.Resume) {
 	if epoch <= s.epochs[m.Transfer] {
-		return // said again, as it was then
+		return // a repetition of an earlier answer
 	}
 	s.epochs[m.Transfer] = epoch
 	points := map[uint64]int64{}
@@ -86,8 +85,8 @@ func (s *safety) compare(m *wire.Message, epoch uint32, r transfer.Resume) {
 	}
 }
 
-// excuse is for a world in which a safe point may be lost: a disk failed, or a
-// waiting transfer's partial file gave way to others.
+// excuse permits the loss of safe points: a disk has failed, or the partial file of a waiting transfer was removed in
+// favour of others.
 func (s *safety) excuse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,8 +26,7 @@ func many(n int) map[string][]byte {
 	return files
 }
 
-// TestWalkGoesOn is scenario 1: the source restarts in the middle of expanding
-// a directory that has changed meanwhile.
+// TestWalkGoesOn is scenario 1. The source restarts during the walk of a directory that has changed meanwhile.
 func TestWalkGoesOn(t *testing.T) {
 	for cut := range 12 {
 		bubble(t, setup{}, func(w *world) {
@@ -41,7 +40,7 @@ func TestWalkGoesOn(t *testing.T) {
 			fi, err := os.Stat(journal)
 			must(t, err)
 			must(t, os.Truncate(journal, 12+int64(cut)*(fi.Size()-12)/12))
-			// Something comes and something goes, everywhere in the order.
+			// Files are added and removed, everywhere in the order.
 			for k := range 60 {
 				if k%7 == 5 {
 					must(t, os.Remove(w.src.files(fmt.Sprintf("in/f%05d", k))))
@@ -74,9 +73,8 @@ func TestWalkGoesOn(t *testing.T) {
 	}
 }
 
-// TestManyItems is scenarios 2 and 9: thousands of files are open and
-// undecided only within bounds, and so are messages and memory, through
-// crashes of both sides and cuts.
+// TestManyItems is scenarios 2 and 9. The numbers of open and undecided files, of messages, and the memory stay within
+// bounds for thousands of files, through crashes of both sides and cuts.
 func TestManyItems(t *testing.T) {
 	bubble(t, setup{settings: transfer.DefaultSettings(), pool: 30 << 20}, func(w *world) {
 		files := many(5000)
@@ -115,8 +113,7 @@ func TestManyItems(t *testing.T) {
 	})
 }
 
-// TestTwoOpens is scenario 3: ACCEPTs that come late answer OPENs that were
-// given up; old ones come again in the middle. One epoch lives.
+// TestTwoOpens is scenario 3. Late ACCEPTs answer OPENs that were given up, and old ones are repeated. One epoch lives.
 func TestTwoOpens(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.net.Set(keeping)
@@ -142,8 +139,7 @@ func TestTwoOpens(t *testing.T) {
 	})
 }
 
-// TestSharedPool is scenario 8: many transfers share less memory than their
-// windows.
+// TestSharedPool is scenario 8. Many transfers share less memory than their windows.
 func TestSharedPool(t *testing.T) {
 	bubble(t, setup{slots: 25, pool: 256 << 10}, func(w *world) {
 		w.net.Set(func(r *faulty.Rules) { r.Latency = 5 * time.Millisecond })
@@ -161,8 +157,8 @@ func TestSharedPool(t *testing.T) {
 	})
 }
 
-// TestSourceGoneForEver is half of scenario 12: the destination frees slot and
-// temporaries at its deadline, and says so when asked.
+// TestSourceGoneForEver is half of scenario 12. The destination frees the slot and temporaries at its deadline, and
+// reports that when asked.
 func TestSourceGoneForEver(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.slow(10 * time.Millisecond)
@@ -213,7 +209,7 @@ func TestDestinationGoneForEver(t *testing.T) {
 	})
 }
 
-// TestNeverAccepted: the destination was never there.
+// TestNeverAccepted submits to a destination that is never up.
 func TestNeverAccepted(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.dst.stop()
@@ -226,8 +222,8 @@ func TestNeverAccepted(t *testing.T) {
 	})
 }
 
-// TestSlowFileOutlivesDeadline: a source that is heard of all the time is not
-// given up, however long its file takes.
+// TestSlowFileOutlivesDeadline sends a file for longer than the deadline. The destination does not give up a source
+// that it hears from.
 func TestSlowFileOutlivesDeadline(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"big": content(1, 10<<20)}
@@ -265,8 +261,7 @@ func TestSourceThatKeepsChanging(t *testing.T) {
 	})
 }
 
-// TestOneNameTwice is scenario 24: the second of two sources with one
-// destination name fails at the source.
+// TestOneNameTwice is scenario 24. The second of two sources with one destination name fails at the source.
 func TestOneNameTwice(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.write(map[string][]byte{"x/a": content(1, 100), "y/a": content(2, 100)})
@@ -276,7 +271,7 @@ func TestOneNameTwice(t *testing.T) {
 	})
 }
 
-// TestFailures: what cannot be sent or landed fails alone, with its kind.
+// TestFailures sends files that cannot be sent or created. Each fails alone, with its kind.
 func TestFailures(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.write(map[string][]byte{"ok": content(1, 100), "there": content(2, 100)})
@@ -299,8 +294,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestDirectorySyncFails is scenario 29: the names of a group cannot be made
-// durable; no outcome is sent until they can.
+// TestDirectorySyncFails is scenario 29. The names of a group cannot be made durable, and no outcome is sent until they
+// can.
 func TestDirectorySyncFails(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		var renamed, broken atomic.Bool
@@ -330,7 +325,7 @@ func TestDirectorySyncFails(t *testing.T) {
 	})
 }
 
-// TestSyncFails: a file whose sync failed is sent again, into a new temporary.
+// TestSyncFails makes the sync of a file fail. The file is sent again, into a new temporary.
 func TestSyncFails(t *testing.T) {
 	for _, op := range []string{"sync", "syncdata", "setmeta", "write"} {
 		t.Run(op, func(t *testing.T) {
@@ -359,9 +354,8 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// TestCheckpointCannotBeRecorded: the ledger fails for a moment, just after the
-// data of a checkpoint has been made durable. The data is as good as before; the
-// temporary is kept and the file goes on from its last recorded point.
+// TestCheckpointCannotBeRecorded makes the ledger fail just after the data of a checkpoint have become durable. The
+// data stay valid, the temporary is kept, and the file resumes from its last recorded point.
 func TestCheckpointCannotBeRecorded(t *testing.T) {
 	bubble(t, setup{memory: true}, func(w *world) {
 		t := w.t
@@ -402,9 +396,8 @@ func TestCheckpointCannotBeRecorded(t *testing.T) {
 	})
 }
 
-// TestNoMoreThanACheckpointIsUnsafe: while the disk syncs, no more is taken in than
-// a crash may cost, to the last message; when the destination dies then, a checkpoint
-// and the run-ahead are sent again at most.
+// TestNoMoreThanACheckpointIsUnsafe bounds the data taken in during a sync by the permitted loss of a crash, to the
+// last message. If the destination dies then, at most a checkpoint and the run-ahead are sent again.
 func TestNoMoreThanACheckpointIsUnsafe(t *testing.T) {
 	settings := transfer.Settings{ChunkSize: 64 << 10, WindowSize: 4, FrameSize: 2, CheckpointInterval: 1}
 	for _, size := range []int{3001, 12_345, 40_007, 1_000_003, 5_000_011} {
@@ -443,8 +436,7 @@ func notMoreUnsafe(t *testing.T, settings transfer.Settings, size int, checksum 
 	})
 }
 
-// TestNoSpace is scenario 35: several transfers wait for space that comes
-// later; all of them finish.
+// TestNoSpace is scenario 35. Several transfers wait for space that comes later, and all of them finish.
 func TestNoSpace(t *testing.T) {
 	for _, op := range []string{"write", "allocate"} {
 		t.Run(op, func(t *testing.T) {
@@ -486,7 +478,7 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
-// TestFlappingLink is scenario 36: no item fails for a link that comes and goes.
+// TestFlappingLink is scenario 36. No item fails because of a link that goes down and up.
 func TestFlappingLink(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		bubble(t, setup{}, func(w *world) {
@@ -504,8 +496,8 @@ func TestFlappingLink(t *testing.T) {
 	}
 }
 
-// TestLedgerLost is scenario 37: whichever side has lost its ledger, undecided
-// items are unknown and nothing is sent twice under that ID.
+// TestLedgerLost is scenario 37. After the loss of either side's ledger, undecided items are unknown and no file is
+// sent twice under that ID.
 func TestLedgerLost(t *testing.T) {
 	for _, side := range []transfer.AgentName{srcName, dstName} {
 		t.Run(string(side), func(t *testing.T) {
@@ -542,8 +534,8 @@ func TestLedgerLost(t *testing.T) {
 	}
 }
 
-// TestTemporaryLostWhileCommitting is scenario 30: the old file is still in
-// place and the temporary is gone; it is never reported successful for that.
+// TestTemporaryLostWhileCommitting is scenario 30. The old file is still in place and the temporary is gone. The item
+// is never reported successful because of the old file.
 func TestTemporaryLostWhileCommitting(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"a": content(1, 5000)}
@@ -570,8 +562,8 @@ func TestTemporaryLostWhileCommitting(t *testing.T) {
 	})
 }
 
-// TestEverythingDamaged: a lane that damages everything fails the items of it
-// or ends with 69; it does not go round for ever.
+// TestEverythingDamaged damages every large message. The items fail or the transfer ends with 69; it does not loop for
+// ever.
 func TestEverythingDamaged(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.fates = func(p *faulty.Parcel) faulty.Handling {
@@ -592,8 +584,7 @@ func TestEverythingDamaged(t *testing.T) {
 	})
 }
 
-// TestTailDamaged: five bad hashes in one item, with no safe point between,
-// fail it, and it alone.
+// TestTailDamaged damages five messages of one item without a safe point between them. This item fails, and no other.
 func TestTailDamaged(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.fates = func(p *faulty.Parcel) faulty.Handling {
@@ -618,8 +609,7 @@ func TestTailDamaged(t *testing.T) {
 	})
 }
 
-// TestReplayAfterTheEnd: everything that was ever said is said again, to the
-// same runs, to new ones, and long after.
+// TestReplayAfterTheEnd repeats all messages to the same runs, to new ones, and long after the end.
 func TestReplayAfterTheEnd(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		w.net.Set(keeping)

@@ -15,10 +15,9 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCampaignSimulation sends small transfers while random things go wrong,
-// then lets everything heal. Every transfer must move at once or say what it
-// waits for, and end well, in bounded time, with every item committed exactly
-// once; and a replay of everything that was ever said must change nothing.
+// TestCampaignSimulation sends small transfers under random faults, then ends the faults. Every transfer must move at
+// once or give the reason of its wait. It must end successfully in bounded time, with every item committed exactly
+// once. A replay of all messages must change nothing.
 func TestCampaignSimulation(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "simulation",
 		What: "messages, disks, ledgers and processes of both sides fail at random while files move, in simulated time; then all heals",
@@ -28,29 +27,28 @@ func TestCampaignSimulation(t *testing.T) {
 	})
 }
 
-// TestSeeds is the beginning of that campaign, in every test run.
+// TestSeeds runs the beginning of that campaign in every test run.
 func TestSeeds(t *testing.T) {
 	spread(t, 1, 100, simulate)
-	// A ledger that could not be written while the transfer was to be opened
-	// again: the old epoch was sent once more from its first message, for ever.
+	// In this seed the ledger could not be written when the transfer was to be opened again. The source then repeated
+	// the old epoch from its first message for ever.
 	spread(t, 5062, 1, simulate)
 }
 
 // longest is the longest time from the last fault to the last end.
 var longest atomic.Int64
 
-// bound is for how long the small transfers of a simulation may take after the
-// last fault: a few waits of 4 s, suspects one after another, a lost ACCEPT.
+// bound is the time within which the small transfers of a simulation must end after the last fault. It covers a few
+// waits of 4 s, suspects one after another, and a lost ACCEPT.
 const bound = 60 * time.Second
 
-// A script decides at random, from its seed, what goes wrong. How the two
-// sides' goroutines interleave is not part of the seed: a failure may need
-// several runs to come again.
+// A script decides the faults at random, from its seed. The interleaving of the two sides' goroutines is not part of
+// the seed: a failure may need several runs to recur.
 type script struct {
 	mu     sync.Mutex
 	r      *rand.Rand
 	healed bool
-	broken bool // the disk of the destination fails now and then
+	broken bool // the disk of the destination fails at times
 	harmed int  // chunk messages damaged so far
 }
 
@@ -63,14 +61,14 @@ func (s *script) n(n int) int {
 // one reports true once in n.
 func (s *script) one(n int) bool { return s.n(n) == 0 }
 
-// some are one or more of the numbers below n.
+// some returns one or more of the numbers below n.
 func (s *script) some(n int) (of []int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.r.Perm(n)[:1+s.r.IntN(n)]
 }
 
-// time is up to d.
+// time returns a random duration below d.
 func (s *script) time(d time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,20 +88,20 @@ func (s *script) over() bool {
 	return s.healed
 }
 
-// simulate is one seed. Which kinds of trouble there are at all is drawn first:
-// a world in which everything happens hides what two faults alone would show.
+// simulate is one seed. It first draws the kinds of faults of the world: a world with all kinds hides the effects of
+// two faults alone.
 func simulate(t *testing.T, seed uint64, r *rand.Rand) {
 	simulateWork(t, r, work{items: rand.New(rand.NewPCG(seed, 13))})
 }
 
-// simulateWork is a seed with what was decided of its work beforehand.
+// simulateWork is simulate with given work.
 func simulateWork(t *testing.T, r *rand.Rand, k work) {
 	s := &script{r: r}
 	set := setup{settings: small, slots: 1 + s.n(4), nudge: s.one(2), park: true, memory: !s.one(8)}
 	if s.one(4) {
 		set.settings = transfer.Settings{ChunkSize: 16 << 10, WindowSize: 1 + s.n(4), FrameSize: 1 + s.n(3), CheckpointInterval: 1 + s.n(3)}
 	}
-	if s.one(3) && k.texts == nil { // what lies beside record files has no place in a store
+	if s.one(3) && k.texts == nil { // a store cannot have sidecars of record files
 		set.objects = sidesWithObjects[s.n(len(sidesWithObjects))]
 	}
 	cuts := set.memory && s.one(3)
@@ -123,7 +121,7 @@ func simulateWork(t *testing.T, r *rand.Rand, k work) {
 		}
 		w.events(s)
 		w.heal(s, ids)
-		if s.broken || set.slots < len(ids) || slices.Contains(set.objects, srcName) { // from a store nothing is read from the middle
+		if s.broken || set.slots < len(ids) || slices.Contains(set.objects, srcName) { // from a store no file is read from the middle
 			safe.excuse()
 		}
 		safe.report(w.t)
@@ -134,17 +132,17 @@ func simulateWork(t *testing.T, r *rand.Rand, k work) {
 		}
 		w.net.Replay()
 		pass(2 * time.Minute)
-		// An OPEN that the destination had never heard makes it wait for a source
-		// that has given up, until its deadline.
+		// An OPEN that the destination had never received makes it wait for a source that has given up, until its
+		// deadline.
 		w.until(3*time.Hour, "a replay has begun something that does not end", func() bool { return w.allOver(ids) })
 		w.check()
 		w.judged(w.asks())
 	})
 }
 
-// messages lets some of them meet with something.
+// messages lets faults happen to some messages.
 func (w *world) messages(s *script) {
-	trouble := []int{0, 10, 40, 120, 300}[s.n(5)] // of a thousand, how many
+	trouble := []int{0, 10, 40, 120, 300}[s.n(5)] // number of faults in a thousand messages
 	kinds := s.some(7)
 	w.slow(time.Duration(s.n(3)) * time.Millisecond)
 	w.net.Set(func(r *faulty.Rules) { r.Keep, r.Strict = true, s.one(2) })
@@ -170,7 +168,7 @@ func (w *world) messages(s *script) {
 	}
 }
 
-// damage flips a bit of a chunk message; fewer times than fail an item.
+// damage flips a bit of a chunk message, fewer times than would fail an item.
 func (s *script) damage(p *faulty.Parcel) faulty.Handling {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -213,8 +211,7 @@ func (w *world) crashes(s *script) {
 	}
 }
 
-// cancelSometime lets somebody cancel a transfer, who repeats it until the source
-// agent has answered.
+// cancelSometime cancels a transfer, and repeats the cancel until the source agent has answered.
 func (w *world) cancelSometime(s *script, id transfer.ID) {
 	for _, x := range w.wants {
 		if x.id == id {
@@ -249,8 +246,7 @@ func dieAt(s *script, side *node, op string, after bool, nth int) func(*node, st
 	}
 }
 
-// breakage lets calls to a disk or a ledger fail: now and then, or all of them
-// for a while.
+// breakage lets calls to a disk or a ledger fail, at times or all of them for a while.
 func (w *world) breakage(s *script) {
 	if !s.one(3) {
 		return
@@ -280,7 +276,7 @@ func (w *world) breakage(s *script) {
 	}
 }
 
-// events are what befalls a whole side, or the courier.
+// events causes events at a whole side, or at the courier.
 func (w *world) events(s *script) {
 	kinds := s.some(8)
 	for range s.n(6) {
@@ -300,7 +296,7 @@ func (w *world) events(s *script) {
 		case 5:
 			w.net.Forget()
 		case 6:
-			w.net.Forget() // and history comes again
+			w.net.Forget() // and old messages come again
 			w.net.Replay()
 		case 7:
 			side.pause()
@@ -314,9 +310,8 @@ func (w *world) events(s *script) {
 	}
 }
 
-// heal ends the faults and waits for what is under way. Within 10 s everything
-// moves or says what it waits for (INV-7); what three crashes have parked goes
-// on when an operator says so.
+// heal ends the faults and waits for the transfers. Within 10 s each of them moves or gives the reason of its wait
+// (INV-7). An operator resumes parked ones.
 func (w *world) heal(s *script, ids []transfer.ID) {
 	s.end()
 	w.src.resume()
@@ -347,8 +342,8 @@ func (w *world) heal(s *script, ids []transfer.ID) {
 	w.until(3*time.Hour, "the destination does not give up what its source has given up", func() bool { return w.allOver(ids) })
 }
 
-// settled reports whether a transfer has ended, at its source at least where it
-// was given up there: the destination may wait until its own deadline then.
+// settled reports whether a transfer has ended. If the source gave it up, the end at the source suffices: the
+// destination may wait until its own deadline.
 func (w *world) settled(id transfer.ID) bool {
 	for _, x := range w.wants {
 		if s := w.source(id); x.id == id && s != nil && slices.Contains(x.may, s.State) {
@@ -358,7 +353,7 @@ func (w *world) settled(id transfer.ID) bool {
 	return w.over(id)
 }
 
-// pardoned is an operator who lets every parked transfer go on.
+// pardoned resumes every parked transfer, as an operator does.
 func (w *world) pardoned(ids []transfer.ID) (any bool) {
 	r := w.src.living()
 	if r == nil {
@@ -373,7 +368,7 @@ func (w *world) pardoned(ids []transfer.ID) (any bool) {
 	return any
 }
 
-// A standing is what of a transfer changes when it moves.
+// A standing is the part of a transfer's state that changes when it moves.
 type standing struct {
 	state   transfer.State
 	in      transfer.Incoming
@@ -399,7 +394,7 @@ func (w *world) standing(id transfer.ID) (x standing) {
 	return x
 }
 
-// moves holds every transfer against INV-7.
+// moves checks INV-7 for every transfer.
 func (w *world) moves(ids []transfer.ID) {
 	w.t.Helper()
 	before := map[transfer.ID]standing{}
@@ -422,9 +417,9 @@ func (w *world) moves(ids []transfer.ID) {
 	}
 }
 
-// work is what kind of transfers are submitted.
+// work is the kind of transfers that are submitted.
 type work struct {
-	durable bool       // where the power may be cut, none that does not promise to outlive that
+	durable bool       // in worlds with power cuts, only transfers that promise to survive them
 	hasty   bool       // they give up after some seconds
 	packed  *rand.Rand // decides on their compression, apart from the seed's other choices; nil: none
 	texts   *rand.Rand // decides on their conversion, likewise

@@ -16,13 +16,12 @@ import (
 	"ferry/test/campaign"
 )
 
-// fastOnes is how many transfers run beside the slow one.
+// fastOnes is the number of transfers beside the slow one.
 const fastOnes = 20
 
-// TestCampaignSlowReceiver lets one transfer arrive on a slow disk beside twenty
-// on a fast one, in the same destination agent. What the agent holds in memory
-// is bounded by the credit that it has granted, and the fast ones always have
-// credit of their own: the counters are looked at, not the clock.
+// TestCampaignSlowReceiver runs one transfer to a slow disk beside twenty to a fast one, in the same destination agent.
+// The granted credit bounds the agent's memory, and the fast transfers always have credit of their own. The test checks
+// the counters, not the clock.
 func TestCampaignSlowReceiver(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-receiver",
 		What: "a transfer to a slow disk runs beside twenty to a fast one in the same agent, in simulated time; the counters of the credit are checked at each message",
@@ -32,7 +31,7 @@ func TestCampaignSlowReceiver(t *testing.T) {
 	})
 }
 
-// An account is what of a transfer's credit can be seen from outside.
+// An account is the externally visible part of a transfer's credit.
 type account struct {
 	epoch uint32
 	sent  []int64 // the cost of all messages up to each sequence
@@ -40,7 +39,7 @@ type account struct {
 	kept  int64   // bytes that it has written
 }
 
-// A auditor adds up credit, from the messages and from the writes.
+// An auditor adds up credit, from the messages and from the writes.
 type auditor struct {
 	slots    int64
 	pool     int64
@@ -52,7 +51,7 @@ type auditor struct {
 	broken   []string
 }
 
-// floor is what each transfer can always have.
+// floor returns the credit that each transfer can always have.
 func (a *auditor) floor() int64 { return min(a.message, a.pool/2/a.slots) }
 
 func (a *auditor) of(id transfer.ID) *account {
@@ -62,8 +61,7 @@ func (a *auditor) of(id transfer.ID) *account {
 	return a.accounts[id]
 }
 
-// hear adds up what the source sends, and holds what the destination grants
-// against it.
+// hear adds up the source's messages, and checks the credit that the destination grants.
 func (a *auditor) hear(p *faulty.Parcel) faulty.Handling {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -89,7 +87,7 @@ func (a *auditor) hear(p *faulty.Parcel) faulty.Handling {
 	return faulty.Handling{}
 }
 
-// granted looks at an ACK: whoever is not slow has at least its floor left.
+// granted checks an ACK: a transfer that is not slow has at least its floor left.
 func (a *auditor) granted(p *faulty.Parcel) {
 	m, err := wire.Decode(p.Data)
 	if err != nil {
@@ -104,8 +102,7 @@ func (a *auditor) granted(p *faulty.Parcel) {
 	}
 }
 
-// arrives counts the bytes that the destination is given, and those that it
-// holds at once.
+// arrives counts the bytes given to the destination, and those that it holds at once.
 func (a *auditor) arrives(p *faulty.Parcel, _ *node) bool {
 	if p.Kind != faulty.Chunk {
 		return false
@@ -179,7 +176,7 @@ func beside(t *testing.T, _ uint64, r *rand.Rand) {
 	})
 }
 
-// oneOf submits one transfer of one file, and notes whose directory it is.
+// oneOf submits one transfer of one file, and records the owner of its directory.
 func (w *world) oneOf(s *script, a *auditor, owners map[string]transfer.ID, dir string, size int) transfer.ID {
 	files := map[string][]byte{dir + "/f": content(uint64(size), size)}
 	w.write(files)

@@ -13,14 +13,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// frames are those of a chunk message.
+// frames returns the frames of a chunk message.
 func frames(w *world, p *faulty.Parcel) []wire.Frame {
 	_, all, err := wire.ParseChunk(append([]byte(nil), p.Data...))
 	must(w.t, err)
 	return all
 }
 
-// has reports whether one of the frames is of a type, and of an item.
+// has reports whether one of the frames has the given type and item.
 func has(all []wire.Frame, t wire.FrameType, item uint64) bool {
 	for n := range all {
 		if all[n].Type == t && all[n].Item == item {
@@ -30,8 +30,8 @@ func has(all []wire.Frame, t wire.FrameType, item uint64) bool {
 	return false
 }
 
-// Where a large file waits for its digest at either side when the epoch ends, the next
-// one goes on there: nothing is sent again, and nothing of the source is read again.
+// TestDigestOutlivesItsEpoch ends the epoch while a large file waits for its digest at either side. The next epoch
+// continues there: no data are sent again, and no data of the source are read again.
 func TestDigestOutlivesItsEpoch(t *testing.T) {
 	for _, checksum := range []string{"xxh3", "md5", "none"} {
 		t.Run(checksum, func(t *testing.T) {
@@ -75,8 +75,8 @@ func TestDigestOutlivesItsEpoch(t *testing.T) {
 	}
 }
 
-// A digest of a file whose end has not come is like a frame out of its place: nothing is
-// committed by it.
+// TestDigestBeforeTheEnd sends the digest of a file before its end. The destination treats it as a misplaced frame, and
+// does not commit the file.
 func TestDigestBeforeTheEnd(t *testing.T) {
 	bubble(t, setup{}, func(w *world) {
 		files := map[string][]byte{"a": content(1, 50<<10)}
@@ -106,8 +106,8 @@ func TestDigestBeforeTheEnd(t *testing.T) {
 	})
 }
 
-// A source that cannot be read to its end fails, after three tries, for what it is and
-// not as one that changes; one that can be read the second time arrives.
+// TestSourceThatCannotBeRead fails a source with read errors after three tries, with the kind of the read error and not
+// as a changing file. If the second read succeeds, the file arrives.
 func TestSourceThatCannotBeRead(t *testing.T) {
 	for _, checksum := range []string{"xxh3", "md5", "none"} {
 		for _, bad := range []int64{1, 1 << 30} {
@@ -142,9 +142,8 @@ func TestSourceThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Where a destination has a place for one item only, the source says the digest of a
-// file before another item begins. A source that does not is not waited for: the
-// epoch begins anew.
+// TestDigestsLeaveAPlace uses a destination with a slot for one item only. The source sends the digest of a file before
+// another item begins. The destination does not wait for a source that fails to do so: the epoch begins anew.
 func TestDigestsLeaveAPlace(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint("late ", late), func(t *testing.T) {
@@ -172,7 +171,7 @@ func TestDigestsLeaveAPlace(t *testing.T) {
 	}
 }
 
-// withoutSums is a chunk message without the digests in it.
+// withoutSums returns the chunk message without its digests.
 func withoutSums(w *world, m []byte, dropped *atomic.Int64) []byte {
 	h, err := wire.PeekHeader(m)
 	must(w.t, err)
@@ -194,8 +193,8 @@ func withoutSums(w *world, m []byte, dropped *atomic.Int64) []byte {
 	return b.Seal(h)
 }
 
-// Where places are few and syncs are slow, files that wait for a checkpoint to end do not
-// keep their transfer waiting for a place for ever.
+// TestCheckpointsLeaveAPlace uses few item slots and slow syncs. Files that wait for the end of a checkpoint must not
+// block their transfer for ever.
 func TestCheckpointsLeaveAPlace(t *testing.T) {
 	for _, places := range []int{1, 2, 4, 6} {
 		bubble(t, setup{slots: 1, places: places, memory: true}, func(w *world) {

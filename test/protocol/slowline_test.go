@@ -12,12 +12,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// lineOf gives the way from one agent to the other a rate in bytes a second, and so many bytes that go at once before it.
+// lineOf limits the link from each agent to the other to a rate in bytes a second, after a burst of bytes.
 func (w *world) lineOf(rate, burst int) {
 	w.net.Set(func(r *faulty.Rules) { r.Rate, r.Burst = rate, burst })
 }
 
-// worth is content of so many seconds of a line, in so many files.
+// worth returns files that together need the given number of seconds on the link.
 func worth(seconds, rate, files int) map[string][]byte {
 	all := map[string][]byte{}
 	for n := range files {
@@ -26,7 +26,7 @@ func worth(seconds, rate, files int) map[string][]byte {
 	return all
 }
 
-// A weighing is how much of chunk messages is on the line.
+// A weighing counts the bytes of chunk messages on the link.
 type weighing struct {
 	now, most, largest atomic.Int64
 }
@@ -59,9 +59,9 @@ func (w *world) sendTree(dest string, files map[string][]byte) transfer.ID {
 	return id
 }
 
-// On a line of any rate from 64 kbit/s, which carries some bytes at once before, nothing is sent twice and no transfer is opened again.
-// The transfers take the time that their bytes need. On the line are two seconds of its rate and twice the bytes that it has carried
-// at once, and a message is an eighth of that.
+// TestSlowLines sends over links of rates from 64 kbit/s, with a burst. No data are sent twice and no transfer is
+// opened again. The transfers take the time that their bytes need. At most two seconds of the rate plus twice the burst
+// are on the link, and a message is an eighth of that.
 func TestSlowLines(t *testing.T) {
 	const kbit = 1000 / 8
 	for _, c := range []struct {
@@ -105,7 +105,7 @@ func TestSlowLines(t *testing.T) {
 	}
 }
 
-// steady checks that no transfer was opened again, and that no more was sent twice than a part of its bytes.
+// steady checks that no transfer was opened again, and that at most a part of its bytes was sent twice.
 func (w *world) steady(ids []transfer.ID, part float64) {
 	w.t.Helper()
 	for _, id := range ids {
@@ -116,8 +116,8 @@ func (w *world) steady(ids []transfer.ID, part float64) {
 	}
 }
 
-// Where the rate falls in the middle of a file, the data that wait on the line are carried at the new rate. At most 15 %
-// is sent again.
+// TestTheRateOfALineFalls lets the rate fall during a file. The data waiting on the link are carried at the new rate,
+// and at most 15 % are sent again.
 func TestTheRateOfALineFalls(t *testing.T) {
 	for _, to := range []int{8e3, 16e3} {
 		t.Run(fmt.Sprint(to), func(t *testing.T) {
@@ -138,8 +138,9 @@ func TestTheRateOfALineFalls(t *testing.T) {
 	}
 }
 
-// A message that takes 25 s on the line, which carries bytes of it all the time, does not end its epoch. The source sees that the
-// line carries, or hears of the destination that bytes come. The destination hears that the source lives.
+// TestAMessageThatTakesLong sends a message that takes 25 s on the link, with continuous progress. Its epoch does not
+// end. The source sees that the link carries bytes, or the destination reports their arrival. The destination receives
+// signs of life of the source.
 func TestAMessageThatTakesLong(t *testing.T) {
 	for _, c := range []struct {
 		name         string
@@ -169,9 +170,10 @@ func TestAMessageThatTakesLong(t *testing.T) {
 	}
 }
 
-// On 64 kbit/s, 25 transfers of 24 KB that run together send at most two signs of life each, with the data or beside them, and the
-// first message of an epoch. Each transfer opens once and acknowledges its outcomes once. The destination answers each message with
-// one ACK, has four more for each transfer, as for its safe points, and repeats one a second for all of them.
+// TestTransfersOnASlowLineSayLittle runs 25 transfers of 24 KB together on 64 kbit/s. Each sends at most two signs of
+// life, with the data or beside them, and the first message of an epoch. Each transfer opens once and acknowledges its
+// outcomes once. The destination answers each message with one ACK. It sends four more for each transfer, for its safe
+// points, and repeats one a second for all of them.
 func TestTransfersOnASlowLineSayLittle(t *testing.T) {
 	const (
 		transfers, rate = 25, 8000

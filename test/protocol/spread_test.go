@@ -16,16 +16,15 @@ import (
 	"ferry/test/campaign"
 )
 
-// product is what a simulated world is made of: whose change voids what was
-// tried in it.
+// product lists the packages of a simulated world. A change of one of them makes earlier results of a campaign void.
 var product = []string{"internal/sender", "internal/receiver", "internal/wire", "internal/ledger", "internal/localfs",
 	"internal/flow", "internal/digest", "internal/compress", "internal/transfer"}
 
 // A deed is one case of a campaign, in a bubble of its own.
 type deed func(t *testing.T, seed uint64, r *rand.Rand)
 
-// spread does count cases from a seed on, on all processors, and stops at the
-// first that fails. It says how many were done.
+// spread does count cases from a seed on, on all processors, and stops at the first that fails. It returns the number
+// of cases done.
 func spread(t *testing.T, seed uint64, count int, one deed) int {
 	t.Helper()
 	return spreadMany(t, seed, count, func(t *testing.T, seed uint64, r *rand.Rand) int {
@@ -60,7 +59,7 @@ func spreadMany(t *testing.T, seed uint64, count int, some func(t *testing.T, se
 	return int(done.Load())
 }
 
-// alone does one case and names it where it fails, panics or does not end.
+// alone does one case and names it if it fails, panics or does not end.
 func alone(t *testing.T, seed uint64, some func(*testing.T, uint64, *rand.Rand) int, failed *atomic.Bool) (n int, ok bool) {
 	stuck := time.AfterFunc(2*time.Minute, func() {
 		fmt.Fprintf(os.Stderr, "%s: seed %d has been running for two minutes\n", t.Name(), seed)
@@ -79,7 +78,7 @@ func alone(t *testing.T, seed uint64, some func(*testing.T, uint64, *rand.Rand) 
 	return n, !t.Failed()
 }
 
-// each is the body of a campaign whose cases are worlds.
+// each is the body of a campaign with worlds as its cases.
 func each(one deed) func(t *testing.T, c *campaign.C) {
 	return func(t *testing.T, c *campaign.C) {
 		t.Helper()
@@ -87,8 +86,7 @@ func each(one deed) func(t *testing.T, c *campaign.C) {
 	}
 }
 
-// A tally counts what has befallen the worlds of a campaign, so that a campaign
-// in which nothing happens shows.
+// A tally counts the events in the worlds of a campaign. It shows if a campaign has none.
 type tally struct {
 	mu     sync.Mutex
 	counts map[string]int
@@ -113,8 +111,7 @@ func (t *tally) String() string {
 	return b.String()
 }
 
-// swift is a directory whose files are in memory where there is one, so that
-// thousands of worlds do not wait for a disk.
+// swift returns a directory with files in memory, if there is one, so that thousands of worlds do not wait for a disk.
 func swift() string {
 	const shm = "/dev/shm"
 	if dir, err := os.MkdirTemp(shm, "ferry-"); err == nil {

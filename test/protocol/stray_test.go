@@ -7,9 +7,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A source whose destination has started anew, and which nothing tells so, hears it at
-// the next message that it sends: neither outcomes that the new process repeats nor
-// other transfers on the line, which is slow and where patience is long, hold that up.
+// TestASourceHearsThatNoEpochIsOpen restarts a destination without notice to its source. The source learns it with the
+// next message that it sends. Neither outcomes that the new process repeats nor other transfers on the slow link, with
+// its long time-outs, delay that.
 func TestASourceHearsThatNoEpochIsOpen(t *testing.T) {
 	for name, held := range map[string]int64{"nothing has come": 0, "a part has come": 8 << 10} {
 		t.Run(name, func(t *testing.T) {

@@ -25,7 +25,7 @@ type consumer struct {
 	more []string          // files that came again
 }
 
-// consume lets a consumer loose on the files of few. With dies the destination crashes when a file was taken.
+// consume starts a consumer on the files of few. With dies the destination crashes when a file was taken.
 func (w *world) consume(only string, dies bool) *consumer {
 	c := &consumer{w: w, only: only, took: map[string][]byte{}}
 	w.change(func(w *world) {
@@ -74,7 +74,7 @@ func (c *consumer) has(names ...string) {
 	}
 }
 
-// removes runs a transfer of few sources that are deleted or archived.
+// removes runs a transfer of few with sources that are deleted or archived.
 func (w *world) removes(o transfer.Options, s transfer.Scope) transfer.ID {
 	w.t.Helper()
 	w.write(few())
@@ -87,7 +87,7 @@ func (w *world) removes(o transfer.Options, s transfer.Scope) transfer.ID {
 	return id
 }
 
-// remaining are the sources of few that are at their place.
+// remaining returns the sources of few that still have their names.
 func (w *world) remaining() (names []string) {
 	for name := range few() {
 		if _, err := os.Lstat(w.src.files(name)); err == nil {
@@ -98,7 +98,7 @@ func (w *world) remaining() (names []string) {
 	return names
 }
 
-// warned are the audit records of kind warning at the source.
+// warned returns the audit records of kind warning at the source.
 func (w *world) warned(id transfer.ID) (texts []string) {
 	for _, rec := range records(w, w.src) {
 		if rec.Event == audit.Warning && rec.Transfer == id {
@@ -108,7 +108,7 @@ func (w *world) warned(id transfer.ID) (texts []string) {
 	return texts
 }
 
-// TestSourceGoesWhereFileIsTakenAtOnce: another program takes each file the moment it has its name, before the
+// TestSourceGoesWhereFileIsTakenAtOnce lets another program take each file the moment it has its name, before the
 // destination has looked. The file arrived, and its source is deleted or archived.
 func TestSourceGoesWhereFileIsTakenAtOnce(t *testing.T) {
 	for _, word := range []string{transfer.DispositionDelete, transfer.DispositionArchive} {
@@ -136,8 +136,8 @@ func TestSourceGoesWhereFileIsTakenAtOnce(t *testing.T) {
 	}
 }
 
-// TestSourceStaysWhereNothingProves: the destination crashes between the rename and its record, and another
-// program takes the file meanwhile. The next run finds nothing, so the source stays, with a warning.
+// TestSourceStaysWhereNothingProves crashes the destination between the rename and its record, and another program
+// takes the file meanwhile. The next run finds no file, so the source stays, with a warning.
 func TestSourceStaysWhereNothingProves(t *testing.T) {
 	all := []string{"in/a", "in/b", "in/c/d", "in/e"}
 	for _, c := range []struct {
@@ -173,8 +173,8 @@ func TestSourceStaysWhereNothingProves(t *testing.T) {
 	}
 }
 
-// TestSumWithoutWhatNothingProves: a file that nothing proves to have arrived does not count in the sum that
-// another transfer's deletions wait for.
+// TestSumWithoutWhatNothingProves checks a file without proof of its arrival. It does not count in the sum that another
+// transfer's deletions wait for.
 func TestSumWithoutWhatNothingProves(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		bubble(t, setup{}, func(w *world) {

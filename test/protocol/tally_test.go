@@ -20,7 +20,7 @@ func (w *world) sendSummed(under, tally, disposition string) transfer.ID {
 	return id
 }
 
-// sumOfFew writes the files of few, and is their sum as a transfer that nothing disturbs has it.
+// sumOfFew writes the files of few, and returns their sum as an undisturbed transfer has it.
 func (w *world) sumOfFew() string {
 	w.t.Helper()
 	w.write(few())
@@ -33,8 +33,8 @@ func (w *world) sumOfFew() string {
 	return sum
 }
 
-// Each file that arrives is summed up once, whichever side crashes in which transaction, and however often
-// outcomes come.
+// TestSumOfWhatArrives counts each arrived file once in the sum, for crashes of either side in any transaction and for
+// repeated outcomes.
 func TestSumOfWhatArrives(t *testing.T) {
 	for _, side := range []transfer.AgentName{srcName, dstName} {
 		t.Run(string(side), func(t *testing.T) {
@@ -62,8 +62,8 @@ func TestSumOfWhatArrives(t *testing.T) {
 	}
 }
 
-// Sources are deleted where the sum of what arrived is the one that the request names, and all of them
-// stay where it is another one.
+// TestDeletedForTheRightSum deletes sources if the sum of the arrived files is the one that the request names. With
+// another sum all sources stay.
 func TestDeletedForTheRightSum(t *testing.T) {
 	for _, sum := range []string{"right", strings.Repeat("0", 32), transfer.TallyCount} {
 		bubble(t, setup{}, func(w *world) {

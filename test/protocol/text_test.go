@@ -8,11 +8,10 @@ import (
 	"ferry/test/campaign"
 )
 
-// textWork decides by a generator of its own, so that a seed means what it means
-// without conversion in everything else.
+// textWork decides with a generator of its own, so that all other decisions of a seed are those without conversion.
 func textWork(seed uint64) work { return work{texts: rand.New(rand.NewPCG(seed, 13))} }
 
-// textProduct is what such a world is made of besides.
+// textProduct lists the packages of such a world.
 var textProduct = append([]string{"internal/codepage", "internal/record", "internal/conversion"}, product...)
 
 // TestCampaignText is the simulation with transfers in text mode and of records.
@@ -25,13 +24,12 @@ func TestCampaignText(t *testing.T) {
 	})
 }
 
-// TestTextSeeds is the beginning of that campaign, in every test run.
+// TestTextSeeds runs the beginning of that campaign in every test run.
 func TestTextSeeds(t *testing.T) { spread(t, 1, 80, simulateText) }
 
-// TestAFailedConversionKeepsItsSafePoint: in this seed the destination crashes when an
-// item cannot be converted and that is not on record yet. Its temporary was gone
-// then, which a safe point spoke of. What runs first differs from one run to the
-// next, and every second one had it.
+// TestAFailedConversionKeepsItsSafePoint runs one seed. The destination crashes when an item cannot be converted and
+// this is not yet recorded. In an earlier version its temporary was gone then, although a safe point referred to it.
+// The order of goroutines differs between runs, and every second run showed the defect.
 func TestAFailedConversionKeepsItsSafePoint(t *testing.T) {
 	for range 12 {
 		spread(t, 8796, 1, simulateText)
@@ -40,7 +38,7 @@ func TestAFailedConversionKeepsItsSafePoint(t *testing.T) {
 
 func simulateText(t *testing.T, seed uint64, r *rand.Rand) { simulateWork(t, r, textWork(seed)) }
 
-// TestPassages: without any fault, every kind of conversion gives what it must.
+// TestPassages checks the result of every kind of conversion without any fault.
 func TestPassages(t *testing.T) {
 	spread(t, 1, 150, func(t *testing.T, seed uint64, r *rand.Rand) {
 		bubble(t, setup{memory: true}, func(w *world) {

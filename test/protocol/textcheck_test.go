@@ -18,8 +18,8 @@ import (
 // passedFiles are the files of a passage, by the names of their sources.
 type passedFiles map[string]passed
 
-// convert turns the files of a transfer into such as are converted on their way,
-// about as long. Without a passage they stay as they are.
+// convert replaces the files of a transfer by files of about the same length that are converted. Without a passage they
+// stay as they are.
 func (k work) convert(files map[string][]byte) (*passage, passedFiles) {
 	if k.texts == nil {
 		return nil, nil
@@ -35,7 +35,7 @@ func (k work) convert(files map[string][]byte) (*passage, passedFiles) {
 	return p, all
 }
 
-// come is what must arrive, by the names of the sources.
+// come returns the files that must arrive, by the names of the sources.
 func (all passedFiles) come(files map[string][]byte) map[string][]byte {
 	if all == nil {
 		return files
@@ -49,7 +49,7 @@ func (all passedFiles) come(files map[string][]byte) map[string][]byte {
 	return come
 }
 
-// submitConverted submits a transfer whose files are converted as the passage says.
+// submitConverted submits a transfer with the conversion of a passage.
 func (w *world) submitConverted(q transfer.Request, p *passage) transfer.ID {
 	w.t.Helper()
 	if p != nil {
@@ -58,7 +58,7 @@ func (w *world) submitConverted(q transfer.Request, p *passage) transfer.ID {
 	return w.submitAnyhow(q)
 }
 
-// wantConverted notes how such a transfer must end: without its bad files.
+// wantConverted registers the required end of such a transfer: without its bad files.
 func (w *world) wantConverted(id transfer.ID, under string, files map[string][]byte, p *passage, all passedFiles) *wanted {
 	x := w.want(id, transfer.Successful, under, all.come(files))
 	if p == nil {
@@ -78,12 +78,12 @@ func (w *world) wantConverted(id transfer.ID, under string, files map[string][]b
 		}
 	}
 	if x.failed == int64(len(all)) {
-		x.state = transfer.Failed // whatever directories are made
+		x.state = transfer.Failed // even if directories are made
 	}
 	return x
 }
 
-// sent is what was sent of a file that has arrived.
+// sent returns the source content of an arrived file.
 func (x *wanted) sent(name string, came []byte) []byte {
 	if f, ok := x.passed[name]; ok {
 		return f.sent
@@ -91,8 +91,8 @@ func (x *wanted) sent(name string, came []byte) []byte {
 	return came
 }
 
-// flanked looks at what lies beside a file as it gets its name: whoever sees it
-// must be able to read it. w.mu is held.
+// flanked checks the sidecar of a file when it gets its name, because a consumer that sees the file must be able to
+// read it. w.mu is held.
 func (w *world) flanked(rel string) {
 	want, ok := w.beside[rel]
 	if !ok {
@@ -104,8 +104,7 @@ func (w *world) flanked(rel string) {
 	}
 }
 
-// checkBeside holds what lies beside files at the destination against what must:
-// each record file has its attributes, and nothing else has any.
+// checkBeside checks the sidecars at the destination: each record file has its attributes, and no other file has any.
 func (w *world) checkBeside() {
 	w.t.Helper()
 	there := map[string][]byte{}
@@ -141,8 +140,7 @@ func (w *world) checkBeside() {
 	}
 }
 
-// checkConverted holds a transfer's outcomes against what its files were, and
-// what became of them.
+// checkConverted compares a transfer's outcomes with the sent files and the arrived ones.
 func (w *world) checkConverted(x *wanted, s *ledger.Source, given map[uint64][]transfer.Outcome) {
 	w.t.Helper()
 	if x.passage == nil {

@@ -14,11 +14,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What the product converts with is not what it is held against: the pages here
-// are those of golang.org/x/text and small tables, and records are packed by a
-// few lines of their own.
+// These tests do not compare the product with its own tables. The pages here are those of golang.org/x/text and small
+// tables, and a few lines of their own pack records.
 
-// A codePage is how an oracle encodes text.
+// A codePage encodes text for the expected results.
 type codePage struct {
 	name    string
 	encode  func(string) []byte
@@ -28,8 +27,7 @@ type codePage struct {
 	records bool // its blank is one byte
 }
 
-// table encodes as a page of golang.org/x/text does. What the page lacks is a
-// defect of the test.
+// table encodes with a page of golang.org/x/text. A character that the page lacks is a defect of the test.
 func table(e encoding.Encoding) func(string) []byte {
 	return func(s string) []byte {
 		b, err := e.NewEncoder().Bytes([]byte(s))
@@ -50,10 +48,9 @@ func wide(o binary.AppendByteOrder) func(string) []byte {
 	}
 }
 
-// shifting is IBM-939 as far as the texts here need it: letters and digits where
-// every EBCDIC page has them; between shift-out and shift-in full-width letters,
-// which are 0x42 and the EBCDIC letter, and Hiragana, a run of which begins at
-// 0x4481. (IBM Japanese Graphic Character Set, DBCS-Host, C-H 3-3220-024.)
+// shifting is IBM-939 as far as the texts here need it. Letters and digits have the codes of every EBCDIC page. Between
+// shift-out and shift-in there are full-width letters, which are 0x42 and the EBCDIC letter, and Hiragana, a run of
+// which begins at 0x4481. (IBM Japanese Graphic Character Set, DBCS-Host, C-H 3-3220-024.)
 func shifting(s string) (b []byte) {
 	const hiragana = "あいうえおかきくけこ"
 	single := table(charmap.CodePage037)
@@ -80,7 +77,7 @@ func shifting(s string) (b []byte) {
 	return b
 }
 
-// indexOf is the number of a character in a text; -1: it is not there.
+// indexOf returns the number of a character in a text, or -1.
 func indexOf(text string, c rune) int {
 	for i, r := range []rune(text) {
 		if r == c {
@@ -108,7 +105,7 @@ var codePages = []codePage{
 	{name: "GB18030", encode: table(simplifiedchinese.GB18030), latin: true, kana: true, records: true},
 }
 
-// lineEnd is what a line ends with in a page.
+// lineEnd returns the line end of a page.
 func (p *codePage) lineEnd(kind string) []byte {
 	switch {
 	case !p.ebcdic && kind == "crlf":
@@ -123,9 +120,9 @@ func (p *codePage) lineEnd(kind string) []byte {
 	return []byte{0x15}
 }
 
-// pack makes records: each line's bytes are the data of one. What is too long for
-// that goes on in the next, or is left out where it is to be cut. split gives the data of
-// one record and the rest. It says how many records there are and how many lines were too long.
+// pack makes records: each line is the data of one. The rest of a line that is too long goes to the next record, or is
+// left out if cut is set. split returns the data of one record and the rest. pack returns the bytes, the number of
+// records and the number of lines that were too long.
 func pack(a transfer.Records, blank byte, cut bool, split func(data []byte, most int) (one, rest []byte), lines [][]byte) (b []byte, records, long int64) {
 	b = []byte{} // never nil
 	var block []byte
@@ -180,8 +177,8 @@ func splitBytes(data []byte, most int) (one, rest []byte) {
 	return data[:n], data[n:]
 }
 
-// splitShifted gives a record whole characters of a page that shifts. The record and the rest each
-// begin and end shifted in.
+// splitShifted gives a record whole characters of a page that shifts. The record and the rest each begin and end
+// shifted in.
 func splitShifted(data []byte, most int) (one, rest []byte) {
 	var all [][]byte // characters
 	out := false
@@ -220,7 +217,7 @@ func splitShifted(data []byte, most int) (one, rest []byte) {
 	return shifted(all[:n]), shifted(all[n:])
 }
 
-// maxData is how much a record holds.
+// maxData returns the maximum number of data bytes of a record.
 func maxData(a transfer.Records) int {
 	switch a.RECFM {
 	case "V", "VB":
@@ -229,7 +226,7 @@ func maxData(a transfer.Records) int {
 	return a.LRECL
 }
 
-// blockSize is the size of a block, chosen for a 3390 where it is not given.
+// blockSize returns the size of a block, chosen for a 3390 if it is not given.
 func blockSize(a transfer.Records) int {
 	switch {
 	case a.BLKSIZE > 0:
@@ -244,7 +241,7 @@ func blockSize(a transfer.Records) int {
 	return 27998
 }
 
-// sidecar is what is kept beside a record file; nil: nothing.
+// sidecar returns the sidecar of a record file, or nil for none.
 func sidecar(a transfer.Records, page string) []byte {
 	if a.IsZero() {
 		return nil

@@ -21,7 +21,7 @@ func pageNamed(name string) *codePage {
 	return &codePages[slices.IndexFunc(codePages, func(p codePage) bool { return p.name == name })]
 }
 
-// between is a passage of text from one page to another, perhaps of records.
+// between returns a passage of text from one page to another, perhaps of records.
 func between(from, to string, in, out transfer.Records) *passage {
 	p := &passage{from: pageNamed(from), to: pageNamed(to), fromRec: in, toRec: out, alphabet: []rune(commonText)}
 	if p.from.latin && p.to.latin {
@@ -35,9 +35,8 @@ func between(from, to string, in, out transfer.Records) *passage {
 	return p
 }
 
-// passages are those in which a resume point can be in the middle of something:
-// a character, a shift, a record, a line end, a block that is held back; and one
-// in which nothing changes.
+// passages have resume points that can be inside a unit: a character, a shift, a record, a line end, or a block that is
+// held back. One more passage changes nothing.
 func passages() map[string]*passage {
 	none, vb := transfer.Records{}, transfer.Records{RECFM: "VB", LRECL: 200}
 	all := map[string]*passage{
@@ -55,7 +54,7 @@ func passages() map[string]*passage {
 	return all
 }
 
-// sendPassed submits files of a passage, and says how it must end.
+// sendPassed submits files of a passage, and registers the required end.
 func (w *world) sendPassed(p *passage, all passedFiles) transfer.ID {
 	w.t.Helper()
 	files, q := map[string][]byte{}, transfer.Request{Dest: transfer.File("out/"), Compress: p.q.Compress, Options: transfer.Options{Mode: p.q.Mode, Content: p.q.Content}}
@@ -72,9 +71,8 @@ func (w *world) sendPassed(p *passage, all passedFiles) transfer.ID {
 	return id
 }
 
-// TestTextResume: in the middle of a file of each kind either side dies, one
-// after the other, the destination twice, and messages are lost in between, so
-// that the item goes on in one process after it was resumed in another.
+// TestTextResume crashes both sides in the middle of a file of each kind, one after the other, the destination twice.
+// It also loses messages in between, so that the item continues in one process after it was resumed in another.
 func TestTextResume(t *testing.T) {
 	lose := func(w *world) {
 		s := &script{r: rand.New(rand.NewPCG(1, 1))}
@@ -110,8 +108,8 @@ func TestTextResume(t *testing.T) {
 	}
 }
 
-// TestTextDamagedAtRest: what was written before the resume point is read again;
-// where it is not what it was, the item starts again.
+// TestTextDamagedAtRest damages the temporary before the resume point. The bytes are read again, and the item starts
+// again if they have changed.
 func TestTextDamagedAtRest(t *testing.T) {
 	for name, p := range passages() {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +138,7 @@ func TestTextDamagedAtRest(t *testing.T) {
 	}
 }
 
-// TestTextSourceChangesAtRest: the source is another file when its agent is back.
+// TestTextSourceChangesAtRest replaces the source file while its agent is down.
 func TestTextSourceChangesAtRest(t *testing.T) {
 	for name, p := range passages() {
 		t.Run(name, func(t *testing.T) {
@@ -161,9 +159,8 @@ func TestTextSourceChangesAtRest(t *testing.T) {
 	}
 }
 
-// TestTextNoSpace: there is no space in the middle of an item, when half of what
-// a message becomes is written, for a while. What was written belongs to no
-// state; the item goes on from its last safe point, or begins again.
+// TestTextNoSpace fails a write for lack of space for a while, when half of a message's converted data is written. The
+// written half belongs to no recorded state. The item resumes from its last safe point, or begins again.
 func TestTextNoSpace(t *testing.T) {
 	for name, p := range passages() {
 		for _, at := range []int64{2, 9} {
@@ -190,8 +187,8 @@ func TestTextNoSpace(t *testing.T) {
 	}
 }
 
-// TestTextUnmappable: in the middle of a large file is what the destination's page
-// lacks; the others arrive, and of the file nothing does.
+// TestTextUnmappable sends a large file with a character in its middle that the destination's page lacks. No part of
+// this file arrives; the others arrive.
 func TestTextUnmappable(t *testing.T) {
 	for _, to := range []string{"IBM-1047", "Shift_JIS"} {
 		for _, out := range []transfer.Records{{}, {RECFM: "VB", LRECL: 100}} {
@@ -211,9 +208,8 @@ func TestTextUnmappable(t *testing.T) {
 	}
 }
 
-// TestPlanChanges: what lies beside the source is rewritten while the transfer
-// waits, so that the same bytes mean another text in the next epoch. What arrives
-// is by the one or by the other, never half of each.
+// TestPlanChanges rewrites the source's sidecar while the transfer waits, so that the same bytes are another text in
+// the next epoch. The arrived file follows the old attributes or the new ones, never a mixture.
 func TestPlanChanges(t *testing.T) {
 	for _, who := range []string{"source", "destination", "both"} {
 		t.Run(who, func(t *testing.T) {

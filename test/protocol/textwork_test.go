@@ -10,20 +10,20 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A passage is how the files of one transfer are converted on their way.
+// A passage describes the conversion of the files of one transfer.
 type passage struct {
 	q        transfer.Request // mode and content
 	from, to *codePage        // text mode
 	fromRec  transfer.Records
 	toRec    transfer.Records
-	sides    bool   // the sources' records are told by what lies beside them
-	alphabet []rune // what both pages have
+	sides    bool   // sidecars define the sources' records
+	alphabet []rune // characters of both pages
 }
 
-// A passed file is one of a passage: what is sent, and what must come of it.
+// A passed is one file of a passage: the sent content, and the required result.
 type passed struct {
 	sent, come []byte
-	side       []byte // lies beside the source; nil: nothing
+	side       []byte // sidecar of the source; nil: none
 	records    int64
 	long       int64
 	bad        bool // it cannot be converted
@@ -39,7 +39,7 @@ const (
 // unicode reports whether a page has every character.
 func (p *codePage) unicode() bool { return p.latin && p.kana }
 
-// newPassage decides on one.
+// newPassage returns a random passage.
 func newPassage(r *rand.Rand) *passage {
 	p := &passage{}
 	if r.IntN(5) == 0 {
@@ -105,7 +105,7 @@ func (p *passage) binary(r *rand.Rand) {
 	p.q.FromRecords, p.q.ToRecords = p.fromRec, p.toRec
 }
 
-// someRecords are attributes of any format.
+// someRecords returns attributes of any format.
 func someRecords(r *rand.Rand) transfer.Records {
 	a := transfer.Records{RECFM: []string{"F", "FB", "V", "VB", "U"}[r.IntN(5)], LRECL: 10 + r.IntN(200)}
 	if r.IntN(6) == 0 {
@@ -125,11 +125,10 @@ func someRecords(r *rand.Rand) transfer.Records {
 	return a
 }
 
-// loses reports whether there are characters that one page has and the other
-// has not.
+// loses reports whether one page has characters that the other page lacks.
 func (p *passage) loses() bool { return p.from != nil && p.from.unicode() && !p.to.unicode() }
 
-// line is some text that both pages have, without blanks at its end.
+// line returns some text that both pages have, without blanks at its end.
 func (p *passage) line(r *rand.Rand) string {
 	n := r.IntN(90)
 	switch r.IntN(20) {
@@ -153,7 +152,7 @@ func (p *passage) line(r *rand.Rand) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// fitting is a line that one record of the source has room for.
+// fitting shortens a line to the length of one record of the source.
 func (p *passage) fitting(line string) string {
 	if p.fromRec.IsZero() {
 		return line
@@ -165,8 +164,8 @@ func (p *passage) fitting(line string) string {
 	return strings.TrimRight(strings.TrimRight(line, "\r"), " ")
 }
 
-// file makes a file of about so many bytes. A bad one has in its middle what the
-// destination's page lacks.
+// file makes a file of about the given number of bytes. A bad one has in its middle a character that the destination's
+// page lacks.
 func (p *passage) file(r *rand.Rand, size int, bad bool) (f passed) {
 	if p.from == nil {
 		return p.bytes(r, size)
@@ -184,7 +183,7 @@ func (p *passage) file(r *rand.Rand, size int, bad bool) (f passed) {
 	}
 	final := r.IntN(3) > 0 || !p.fromRec.IsZero()
 	if n := len(lines); n > 0 && !final && lines[n-1] == "" {
-		lines, final = lines[:n-1], true // it is the line end before it that is the last
+		lines, final = lines[:n-1], true // then the line end before it is the last one
 	}
 	f.sent = p.source(r, lines, final)
 	if p.sides {
@@ -196,7 +195,7 @@ func (p *passage) file(r *rand.Rand, size int, bad bool) (f passed) {
 	return f
 }
 
-// source is the bytes that are sent.
+// source returns the bytes that are sent.
 func (p *passage) source(r *rand.Rand, lines []string, final bool) (b []byte) {
 	if !p.fromRec.IsZero() {
 		var data [][]byte
@@ -217,7 +216,7 @@ func (p *passage) source(r *rand.Rand, lines []string, final bool) (b []byte) {
 	return b
 }
 
-// arrive fills in what must come of the lines.
+// arrive fills in the required result of the lines.
 func (p *passage) arrive(f *passed, lines []string, final bool) {
 	f.come = []byte{}
 	var data [][]byte
@@ -225,7 +224,7 @@ func (p *passage) arrive(f *passed, lines []string, final bool) {
 		if p.q.KeepBlanks && (p.fromRec.RECFM == "F" || p.fromRec.RECFM == "FB") {
 			s += strings.Repeat(" ", p.fromRec.LRECL-len(p.from.encode(s)))
 		} else if p.q.KeepBlanks && p.fromRec.RECFM == "U" && s == "" {
-			s = " " // which stands for an empty line there, and is kept
+			s = " " // it represents an empty line there, and is kept
 		}
 		if p.q.Replace != "" {
 			s = strings.ReplaceAll(s, string(lacking), p.q.Replace)
@@ -278,7 +277,7 @@ func (p *passage) bytes(r *rand.Rand, size int) (f passed) {
 	return f
 }
 
-// beside is what must lie beside each file at the destination; nil: nothing.
+// beside returns the required sidecar of each file at the destination, or nil for none.
 func (p *passage) beside() []byte {
 	if p.to == nil {
 		return sidecar(p.toRec, "")
@@ -286,5 +285,5 @@ func (p *passage) beside() []byte {
 	return sidecar(p.toRec, p.to.name)
 }
 
-// sideOf is where that lies.
+// sideOf returns the path of a sidecar.
 func sideOf(name string) string { return record.SidecarPath(name) }

@@ -14,8 +14,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Sets of the greatest size, more of them at once than the destination has places for, all end, and so
-// does what is sent beside them. One item more is refused, with nothing sent.
+// TestSetsOfTheGreatestSizeEnd sends sets of the greatest size, more at once than the destination has slots for, and
+// other transfers beside them. All end. A set with one more item is refused, and no file of it is sent.
 func TestSetsOfTheGreatestSizeEnd(t *testing.T) {
 	bubble(t, setup{memory: true, slots: 12, pool: 4 << 20, nudge: true}, func(w *world) {
 		w.slow(time.Millisecond)
@@ -43,7 +43,8 @@ func TestSetsOfTheGreatestSizeEnd(t *testing.T) {
 	})
 }
 
-// An agent with few places takes small sets, and says of a larger one how many items it takes.
+// TestASetIsTooLargeForItsDestination uses an agent with few item slots. It takes small sets, and refuses a larger one
+// with the number of items that it takes.
 func TestASetIsTooLargeForItsDestination(t *testing.T) {
 	bubble(t, setup{places: 8}, func(w *world) {
 		send := func(name string, count int) transfer.ID {
@@ -71,7 +72,8 @@ func TestASetIsTooLargeForItsDestination(t *testing.T) {
 	})
 }
 
-// What is complete of a set waits through a restart of either side: only what is missing is sent then.
+// TestASetGoesOnAfterARestart restarts either side. The complete files of a set wait meanwhile, and only the missing
+// ones are sent then.
 func TestASetGoesOnAfterARestart(t *testing.T) {
 	files := map[string][]byte{"in/a": content(1, 12<<10), "in/b": content(2, 9000), "in/c": content(3, 500), "in/z": content(4, 20<<10)}
 	for _, side := range []transfer.AgentName{srcName, dstName} {
@@ -113,11 +115,11 @@ func TestASetGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-// A set of which one item cannot have its name ends with no name given, wherever the destination crashes
-// meanwhile.
+// TestASetFailsAsAWhole sends a set with an item that cannot have its name. The set ends without any name given, for a
+// crash of the destination at any call.
 func TestASetFailsAsAWhole(t *testing.T) {
 	files := map[string][]byte{"in/a": content(1, 300), "in/b": content(2, 12<<10), "in/c": content(3, 10), "in/z": content(4, 3000)}
-	for _, exists := range []string{"", transfer.IfExistsOverwrite} { // the name is looked at when all are there; when the item begins
+	for _, exists := range []string{"", transfer.IfExistsOverwrite} { // the name is checked when all files are complete; when the item begins
 		for at := 1; ; at++ {
 			var met atomic.Bool
 			bubble(t, setup{}, func(w *world) {
@@ -157,8 +159,8 @@ func TestASetFailsAsAWhole(t *testing.T) {
 	}
 }
 
-// While the first of a set gets its name the others can be given theirs: a crash after each rename goes
-// forward, also where the source has gone by then.
+// TestASetGoesForward crashes the destination after each rename of a set. Once the first file gets its name the others
+// can get theirs. So the next run completes the set, even if the source files are gone by then.
 func TestASetGoesForward(t *testing.T) {
 	for nth := int64(1); nth <= 4; nth++ {
 		bubble(t, setup{}, func(w *world) {
@@ -172,7 +174,7 @@ func TestASetGoesForward(t *testing.T) {
 				once.Do(func() {
 					died = true
 					for file := range few() {
-						os.Remove(w.src.files(file)) // nothing can be sent again
+						os.Remove(w.src.files(file)) // no data can be sent again
 					}
 				})
 				return died
@@ -191,8 +193,8 @@ func TestASetGoesForward(t *testing.T) {
 	}
 }
 
-// What others have done to a temporary after COMMITTING is sent again alone, and fails alone where it
-// cannot be: names that are given stay.
+// TestASetGoesForwardWithoutOne lets another program damage a temporary after COMMITTING. This file is sent again
+// alone, and fails alone if it cannot be. Names that were given stay.
 func TestASetGoesForwardWithoutOne(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		bubble(t, setup{}, func(w *world) {
@@ -229,8 +231,7 @@ func TestASetGoesForwardWithoutOne(t *testing.T) {
 	}
 }
 
-// What is complete of a set when its source dies is not sent again, however small it is and however soon
-// that was.
+// TestSmallFilesOfASetAreKept stops the source of a set soon. Complete files are not sent again, even small ones.
 func TestSmallFilesOfASetAreKept(t *testing.T) {
 	files := map[string][]byte{"in/z": content(4, 20<<10)}
 	for k := range 12 {

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// On a long path the run-ahead grows until it fills the path or the memory; on a
-// short one, and where it was set, it stays as it is. The transfer shows it.
+// TestRunAheadFindsItsSize lets the run-ahead grow on a long path until it fills the path or the memory. On a short
+// path, and where it was set, it keeps its size. The transfer shows it.
 func TestRunAheadFindsItsSize(t *testing.T) {
 	const mib = 1 << 20
 	begins := flow.RunAhead(transfer.DefaultSettings())
@@ -48,7 +48,7 @@ func TestRunAheadFindsItsSize(t *testing.T) {
 	}
 }
 
-// A transfer that ends before anything of it was acknowledged shows its run-ahead, too.
+// TestRunAheadWithoutAcknowledgement ends a transfer before any acknowledgement. It shows its run-ahead, too.
 func TestRunAheadWithoutAcknowledgement(t *testing.T) {
 	bubble(t, setup{settings: transfer.Settings{ChunkSize: 64 << 10, WindowSize: 4, FrameSize: 2}}, func(w *world) {
 		w.alsoLose(func(p *faulty.Parcel) bool { return p.Kind == wire.KindAck })

@@ -20,13 +20,13 @@ import (
 	"ferry/internal/wire"
 )
 
-// twinsFor is how long two agents of one name may run beside each other.
+// twinsFor is the maximum time of two agents of one name beside each other.
 const twinsFor = 5 * time.Second
 
-// Of two agents of one name that start at the same instant, one ends within 5 s: at one queue manager, at one queue
-// manager whose record of the name is of an instance that is gone, and at both ends of a channel. The time is virtual:
-// it passes only while both agents wait, so it depends on the periods and on the order of the steps, not on the host.
-// Once a channel passes messages, an agent that has just started is heard within a second.
+// TestOneOfTwoAgentsEndsInTime starts two agents of one name at the same instant. One ends within 5 s: at one queue
+// manager, at one queue manager with a record of the name by an instance that is gone, and at both ends of a channel.
+// The time is virtual and passes only while both agents wait. So it depends on the periods and on the order of the
+// steps, not on the host. Once a channel passes messages, an agent that has just started is heard within a second.
 func TestOneOfTwoAgentsEndsInTime(t *testing.T) {
 	for name, c := range map[string]struct {
 		managers []string
@@ -86,8 +86,9 @@ func TestOneOfTwoAgentsEndsInTime(t *testing.T) {
 // bubbleOf is set in a process that runs one case of the test.
 const bubbleOf = "FERRY_TEST_BUBBLE"
 
-// inBubbleAlone runs the case in a process of its own. The library of NATS shares timers, and the server a clock, among
-// all connections and servers of a process: those of a bubble must not meet others. The clock starts outside the bubble.
+// inBubbleAlone runs the case in a process of its own. All connections of a process share the timers of the NATS
+// library, and all its servers share a clock. Those of a bubble must not be mixed with others. The clock starts outside
+// the bubble.
 func inBubbleAlone(t *testing.T) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+strings.ReplaceAll(regexp.QuoteMeta(t.Name()), "/", "$/^")+"$")
@@ -163,8 +164,8 @@ func (n *twins) run(manager string, ended chan<- error) {
 	}()
 }
 
-// relay passes heartbeats of ALPHA, and questions to the instances that it has passed, between two queue managers, as a
-// channel does once the interest in them has passed it.
+// relay passes heartbeats of ALPHA, and questions to the instances that it has passed, between two queue managers. A
+// channel does so once the interest in them has passed it.
 func (n *twins) relay(one, two string, opens <-chan time.Time) {
 	n.Helper()
 	open := make(chan struct{})

@@ -28,7 +28,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// events are those that the audit declares, as its source has them.
+// events returns the events that the audit package declares, read from its source.
 func events(t *testing.T) (all []audit.Event) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "audit", "record.go"), nil, 0)
@@ -48,8 +48,7 @@ func events(t *testing.T) (all []audit.Event) {
 	return all
 }
 
-// A network is a queue manager, coordination and two agents, each of which people use who
-// have names.
+// A network is a queue manager, coordination and two agents. Named users use each of them.
 type network struct {
 	t       *testing.T
 	ctx     context.Context
@@ -76,7 +75,7 @@ func newNetwork(t *testing.T) *network {
 	return n
 }
 
-// self is the token of an agent or of coordination by its name, of anybody else by his.
+// self returns the token of an agent or of coordination by its name, or of a user.
 func self(name string) string {
 	switch name {
 	case string(srcName), string(dstName), wire.Coordination:
@@ -112,7 +111,7 @@ func (n *network) start(name transfer.AgentName) {
 	n.agents[name] = a
 }
 
-// sandbox lets everybody but mallory do everything at the source.
+// sandbox returns rules that let every user but mallory do everything at the source.
 func (n *network) sandbox(name transfer.AgentName) *policy.Rules {
 	n.t.Helper()
 	if name != srcName {
@@ -127,14 +126,14 @@ func (n *network) sandbox(name transfer.AgentName) *policy.Rules {
 	return r
 }
 
-// as is a submitter for somebody.
+// as returns a client for a user.
 func (n *network) as(who string) *client.Client {
 	return &client.Client{Conn: n.connect(who), Clock: clock.System, Who: transfer.Originator{User: who, Host: "box"}}
 }
 
 func principal(who string) string { return transfer.Originator{User: who, Host: "box"}.Principal() }
 
-// submit submits for somebody what change has made of a request for one file.
+// submit submits a request for one file, modified by change, in a user's name.
 func (n *network) submit(who string, change func(*transfer.Request)) (*client.Client, *transfer.Request) {
 	n.t.Helper()
 	s := n.as(who)
@@ -161,7 +160,7 @@ func (n *network) ends(s *client.Client, q *transfer.Request, state transfer.Sta
 	})
 }
 
-// until waits until ok.
+// until waits for a condition.
 func (n *network) until(what string, ok func() bool) {
 	n.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -175,7 +174,7 @@ func (n *network) until(what string, ok func() bool) {
 	}
 }
 
-// log is what coordination has on record.
+// log returns the records that coordination has.
 func (n *network) log() (all []audit.Record) {
 	n.t.Helper()
 	before := int64(0)
@@ -196,11 +195,11 @@ func (n *network) log() (all []audit.Record) {
 	}
 }
 
-// TestEveryEventIsWritten: each event that the audit declares is written, and where
-// somebody has caused it, at either end, the record names him.
+// TestEveryEventIsWritten expects a record of each event that the audit package declares. If a user has caused the
+// event, at either end, the record names the user.
 func TestEveryEventIsWritten(t *testing.T) {
 	n := newNetwork(t)
-	by := map[string]string{} // who has caused one of an event, of those that somebody causes
+	by := map[string]string{} // user that caused an event, by events that users cause
 	caused := func(who string, events ...audit.Event) {
 		for _, e := range events {
 			by[string(e)] = principal(who)
@@ -336,7 +335,7 @@ func (n *network) ask(who, to string, kind wire.Kind, body any) {
 	must(n.t, n.askOnce(who, to, kind, body))
 }
 
-// forgetUpTo makes the source's ledger forget what is as old as an ID.
+// forgetUpTo makes the source's ledger forget all transfers up to an ID.
 func (n *network) forgetUpTo(id transfer.ID) {
 	n.t.Helper()
 	l, err := ledger.Open(n.state(srcName), ledger.Options{})
@@ -356,7 +355,7 @@ func (n *network) forgetUpTo(id transfer.ID) {
 	must(n.t, l.Close())
 }
 
-// unknownOutcomes has the destination speak of a transfer that the source does not know.
+// unknownOutcomes sends outcomes of a transfer that the source does not know.
 func (n *network) unknownOutcomes() {
 	n.t.Helper()
 	m := &wire.Message{Kind: wire.KindOutcomes, From: dstName, Transfer: transfer.NewID(time.Now()), Outcomes: &wire.Outcomes{Batch: 1, Last: true,
@@ -366,7 +365,7 @@ func (n *network) unknownOutcomes() {
 	must(n.t, n.connect("courier").Publish(wire.ReplySubject(srcName, dstName), data))
 }
 
-// ghost is an agent whose records are missing, and then contradict themselves.
+// ghost is an agent with missing records, which then contradict themselves.
 func (n *network) ghost() {
 	n.t.Helper()
 	c := n.connect("ghost")

@@ -12,13 +12,12 @@ import (
 // A header names a chunk message: its transfer, epoch and sequence.
 type header = wire.Header
 
-// A witness knows which chunk messages were sent, and which of them the
-// destination was given as they were. It holds each ACK against that: no damaged
-// message is ever acknowledged, nor one in the place of another.
+// A witness records the chunk messages that were sent, and those that the destination got undamaged. It checks each
+// ACK: no damaged message is ever acknowledged, nor one in the place of another.
 type witness struct {
 	mu     sync.Mutex
 	sound  map[header][]byte // as they were sent
-	taken  map[header]bool   // sound ones that the destination was given
+	taken  map[header]bool   // undamaged ones that the destination was given
 	held   map[header]uint64 // by epoch, the sequence that was acknowledged last
 	broken []string
 }
@@ -27,7 +26,7 @@ func newWitness() *witness {
 	return &witness{sound: map[header][]byte{}, taken: map[header]bool{}, held: map[header]uint64{}}
 }
 
-// watchEpochs listens to everything that goes through the courier from now on.
+// watchEpochs checks all later messages through the courier.
 func watchEpochs(w *world) *witness {
 	v := newWitness()
 	w.change(func(w *world) {
@@ -49,8 +48,8 @@ func watchEpochs(w *world) *witness {
 	return v
 }
 
-// sent notes a message as it is handed to the courier, and looks at ACKs. It
-// reports whether it is a chunk message. v.mu is held.
+// sent records a message that is handed to the courier, and checks ACKs. It reports whether it is a chunk message. v.mu
+// is held.
 func (v *witness) sent(p *faulty.Parcel) (h header, chunk bool) {
 	if p.Kind == wire.KindAck {
 		v.acknowledged(p)
@@ -63,14 +62,14 @@ func (v *witness) sent(p *faulty.Parcel) (h header, chunk bool) {
 	return h, true
 }
 
-// name is what a message is known by: its transfer, epoch and sequence.
+// name returns the key of a message: its transfer, epoch and sequence.
 func name(m []byte) (header, error) {
 	h, err := wire.PeekHeader(m)
 	h.Starved, h.Ask = false, false
 	return h, err
 }
 
-// arrives notes which sound messages the destination is given.
+// arrives records the undamaged messages that the destination is given.
 func (v *witness) arrives(p *faulty.Parcel, _ *node) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -80,7 +79,7 @@ func (v *witness) arrives(p *faulty.Parcel, _ *node) bool {
 	return false
 }
 
-// acknowledged holds an ACK against what the destination was given.
+// acknowledged checks an ACK against the messages that the destination was given.
 func (v *witness) acknowledged(p *faulty.Parcel) {
 	m, err := wire.Decode(p.Data)
 	if err != nil || m.Ack == nil {

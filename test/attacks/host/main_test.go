@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package host_test attacks a network of real processes on one host: other users of the host,
-// thousands of strangers at every port, port scanners, and whoever looks for secrets where none
-// may be. It runs in a network namespace of its own, so that every port in it is Ferry's, and
-// needs root for that. It is run by make test-attacks; ATTACKS is short or full.
+// Package host_test attacks a network of real processes on one host: with other users of the host, thousands of
+// strangers at every port, port scanners, and searches for secrets outside of their files. It runs in a network
+// namespace of its own, so that every port in it is Ferry's, and needs root for that. make test-attacks runs it;
+// ATTACKS is short or full.
 package host_test
 
 import (
@@ -19,7 +19,7 @@ import (
 // ferry is the binary under test, built once.
 var ferry string
 
-// full is whether all of it is tried, with the counts that docs/security.md names.
+// full selects all tests, with the counts that docs/security.md names.
 var full = os.Getenv("ATTACKS") == "full"
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -47,7 +47,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// apart runs this program again in a network namespace, whose loopback interface is up.
+// apart runs this program again in a network namespace with its loopback interface up.
 func apart() int {
 	self, err := os.Executable()
 	if err != nil {
@@ -72,7 +72,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// count is how often something is tried.
+// count returns the number of repetitions of a test.
 func count(short, long int) int {
 	if full {
 		return long

@@ -28,7 +28,8 @@ func byRoot(t *testing.T, dir, home, name string, args ...string) (string, int) 
 	return string(out), c.ProcessState.ExitCode()
 }
 
-// Root uses no directory that another user of the host controls, and makes nothing there.
+// TestRootTrustsNoDirectoryOfAnotherUser runs commands of root on directories that another user of the host controls.
+// They refuse them, and create no files there.
 func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 	mine, theirs := reachable(t), reachable(t)
 	must(t, os.MkdirAll(filepath.Join(theirs, "of-root", "state"), 0o700))
@@ -55,7 +56,7 @@ func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 			{"agent", "ls", "--network", away, "--identity", dir},
 		} {
 			if args[0] == "agent" && args[1] == "ls" && filepath.Base(dir) == "new" {
-				continue // there is nothing to open
+				continue // no directory exists there
 			}
 			out, code := byRoot(t, mine, mine, ferry, args...)
 			if code != 64 || !strings.Contains(out, want) {
@@ -68,7 +69,7 @@ func TestRootTrustsNoDirectoryOfAnotherUser(t *testing.T) {
 	}
 }
 
-// list has all that is in a directory.
+// list lists all files of a directory with owner and mode.
 func list(t *testing.T, dir string) string {
 	t.Helper()
 	out, err := exec.Command("find", dir, "-printf", "%p %u %m\n").Output()
@@ -76,7 +77,8 @@ func list(t *testing.T, dir string) string {
 	return string(out)
 }
 
-// Root takes no settings file that another user controls, from HOME, XDG_CONFIG_HOME or FERRY_CONFIG, and names it.
+// TestRootTakesNoSettingsOfAnotherUser gives root a settings file that another user controls, from HOME,
+// XDG_CONFIG_HOME or FERRY_CONFIG. The command refuses it by name.
 func TestRootTakesNoSettingsOfAnotherUser(t *testing.T) {
 	mine, theirs := reachable(t), reachable(t)
 	put := func(dir, name string) string {
@@ -122,7 +124,8 @@ func TestRootTakesNoSettingsOfAnotherUser(t *testing.T) {
 	}
 }
 
-// A part of the state directory that belongs to another user is refused, though the directory itself belongs to root.
+// TestADirectoryOfAnotherUserInOneOfRoot gives a part of the state directory to another user. It is refused, though the
+// directory itself belongs to root.
 func TestADirectoryOfAnotherUserInOneOfRoot(t *testing.T) {
 	for _, part := range []string{"qm", "coordination", "authority", "identities", "agents"} {
 		dir := filepath.Join(reachable(t), "state")
@@ -135,7 +138,8 @@ func TestADirectoryOfAnotherUserInOneOfRoot(t *testing.T) {
 	}
 }
 
-// Root with the HOME of another user is told the command that works as that user, by its name or by its number, and it works.
+// TestTheCommandThatRootIsTold runs a command as root with the HOME of another user. The error has the command that
+// works as that user, by name or by number, and that command works.
 func TestTheCommandThatRootIsTold(t *testing.T) {
 	for _, user := range []struct {
 		uid  int
@@ -162,8 +166,9 @@ func TestTheCommandThatRootIsTold(t *testing.T) {
 	}
 }
 
-// A token is taken from a file that only its owner can read or reach, from standard input and from a pipe. A file that other users can reach and read is
-// refused, for root as for another user, and its token stays good.
+// TestTokensThatOthersCanRead takes a token from a file that only its owner can read or reach, from standard input and
+// from a pipe. A file that other users can reach and read is refused, for root as for another user, and its token stays
+// valid.
 func TestTokensThatOthersCanRead(t *testing.T) {
 	n := up(t, nil)
 	open, closed := reachable(t), reachable(t)
@@ -218,7 +223,7 @@ func TestTokensThatOthersCanRead(t *testing.T) {
 			"the environment": func() (string, int) {
 				return login(uid, "", "sh", "-c", `FERRY_JOIN=$(cat "$1") exec "$0" login`, ferry, put(open, 0o644))
 			},
-			"a mounted secret": func() (string, int) { // as it lies in a directory of one user
+			"a mounted secret": func() (string, int) { // as in a directory of one user
 				file := put(closed, 0o444)
 				must(t, os.Chown(closed, uid, uid))
 				return login(uid, "", ferry, "login", "--join", file)

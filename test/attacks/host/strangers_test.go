@@ -22,7 +22,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// ports are those at which processes of this network namespace listen.
+// ports returns the ports of listening processes in this network namespace.
 func ports(t *testing.T) (all []int) {
 	t.Helper()
 	for _, file := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
@@ -43,8 +43,8 @@ func ports(t *testing.T) (all []int) {
 	return slices.Compact(all)
 }
 
-// expected are the ports that docs/security.md names: the queue manager's, that of each agent's
-// direct lane, and, while a token is open, the one for joiners.
+// expected returns the ports that docs/security.md names: the queue manager's, that of each agent's direct lane, and,
+// while a token is open, the one for joiners.
 func expected(t *testing.T, n *network.Network, joiners bool) (all []int) {
 	t.Helper()
 	u, err := url.Parse(n.URL())
@@ -69,8 +69,8 @@ func expected(t *testing.T, n *network.Network, joiners bool) (all []int) {
 	return all
 }
 
-// Nothing listens but what the documents name; nothing is said in clear, before TLS 1.3, or to
-// who has no certificate.
+// TestPorts expects only the documented ports to be open. No port answers in clear, before TLS 1.3, or without a client
+// certificate.
 func TestPorts(t *testing.T) {
 	n := up(t, nil)
 	if got, want := ports(t), expected(t, n, false); !slices.Equal(got, want) {
@@ -101,7 +101,7 @@ func TestPorts(t *testing.T) {
 	n.Send("-r", "ALPHA:in", "BETA:out/").Ends("successful", 0)
 }
 
-// hear says something to a port and returns what it says.
+// hear sends text to a port and returns the answer.
 func hear(t *testing.T, at, say string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", at)
@@ -113,8 +113,8 @@ func hear(t *testing.T, at, say string) string {
 	return string(b)
 }
 
-// Thousands of strangers from as many addresses, silent ones, slow ones and such that talk,
-// stand at every port; transfers go on over both lanes, and memory does not grow with them.
+// TestStrangers connects thousands of strangers from as many addresses to every port. Some are silent, some slow, and
+// some send data. Transfers continue over both lanes, and memory does not grow with the number of strangers.
 func TestStrangers(t *testing.T) {
 	n := up(t, nil)
 	n.File("ALPHA", "big", 7, 16<<20)
@@ -154,7 +154,7 @@ func TestStrangers(t *testing.T) {
 	n.Send("ALPHA:big", "BETA:last").Ends("successful", 0)
 }
 
-// memory is what all processes have resident, in bytes.
+// memory returns the resident memory of all processes, in bytes.
 func memory(t *testing.T, n *network.Network) (sum int64) {
 	t.Helper()
 	for _, who := range []string{network.QM, "ALPHA", "BETA"} {
@@ -171,7 +171,7 @@ func memory(t *testing.T, n *network.Network) (sum int64) {
 	return sum
 }
 
-// strange is one stranger, from an address of his own.
+// strange is one stranger, from an address of its own.
 func strange(k, port int, stop <-chan struct{}) {
 	from := &net.TCPAddr{IP: net.IPv4(127, 1+byte(k>>16), byte(k>>8), 1+byte(k%250))}
 	d := net.Dialer{LocalAddr: from, Timeout: 5 * time.Second}
@@ -204,7 +204,7 @@ func strange(k, port int, stop <-chan struct{}) {
 	}
 }
 
-// Scanners find what the documents say.
+// TestScanners expects scanners to find only documented ports and properties.
 func TestScanners(t *testing.T) {
 	if !full {
 		t.Log("nmap and testssl.sh are for the full form")
@@ -228,7 +228,7 @@ func TestScanners(t *testing.T) {
 	for _, port := range want {
 		file := filepath.Join(t.TempDir(), "testssl.csv")
 		c := exec.Command("testssl", "--quiet", "--warnings", "batch", "--protocols", "--csvfile", file, fmt.Sprintf("127.0.0.1:%d", port))
-		out, _ := c.CombinedOutput() // its code counts what it finds
+		out, _ := c.CombinedOutput() // its code counts its findings
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatalf("testssl.sh: %v\n%s", err, out)
@@ -244,7 +244,7 @@ func TestScanners(t *testing.T) {
 	n.Send("-r", "ALPHA:in", "BETA:out/").Ends("successful", 0)
 }
 
-// install has a program, from Debian's package of a name where it is missing.
+// install fails the test if a program is missing, and names the Debian package that has it.
 func install(t *testing.T, program, pkg string) {
 	t.Helper()
 	if _, err := exec.LookPath(program); err == nil {

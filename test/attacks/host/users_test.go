@@ -20,10 +20,10 @@ import (
 	"ferry/test/flow/network"
 )
 
-// other is a user of the host who has nothing to do with Ferry.
+// other is a user of the host without any rights in Ferry.
 const other = 65_002
 
-// as runs a program as the other user.
+// as runs a program as a given user.
 func as(uid uint32, env []string, name string, args ...string) (string, int) {
 	c := exec.Command(name, args...)
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
@@ -35,8 +35,7 @@ func as(uid uint32, env []string, name string, args ...string) (string, int) {
 	return string(out), c.ProcessState.ExitCode()
 }
 
-// up is a network with two agents, coordination and a user of its own, with secrets in all
-// places where there are any.
+// up starts a network with two agents, coordination and a user of its own. All places of secrets have one.
 func up(t *testing.T, flags map[string][]string) *network.Network {
 	t.Helper()
 	n := network.Up(t, network.Setup{Ferry: ferry, Dir: reachable(t), Agents: []string{"ALPHA", "BETA"}, Direct: "tls", Flags: flags})
@@ -44,7 +43,7 @@ func up(t *testing.T, flags map[string][]string) *network.Network {
 	return n
 }
 
-// reachable is a directory to which everybody may go: what is in it must be closed by itself.
+// reachable returns a directory that every user can enter. Files in it need protection of their own.
 func reachable(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ferry-attacked-")
@@ -54,7 +53,8 @@ func reachable(t *testing.T) string {
 	return dir
 }
 
-// Another user of the host reads nothing of Ferry's, and has nothing to say in the network.
+// TestAnotherUserOfTheHost runs commands as another user of the host. This user can read no file of Ferry, and has no
+// rights in the network.
 func TestAnotherUserOfTheHost(t *testing.T) {
 	n := up(t, nil)
 	n.Send("-r", "ALPHA:in", "BETA:out/").Ends("successful", 0)
@@ -89,15 +89,15 @@ func TestAnotherUserOfTheHost(t *testing.T) {
 	n.Send("-r", "ALPHA:in", "BETA:again/").Ends("successful", 0)
 }
 
-// harmless are files in which there is nothing.
+// harmless reports whether a file of that name has no content.
 func harmless(name string) bool { return name == "lock" || name == "LOCK" }
 
-// A secret is something that must be nowhere but in its file.
+// A secret is a text that may appear only in its own file.
 type secret struct{ name, text string }
 
 var nkeySeed = regexp.MustCompile(`S[OAUX][A-Z2-7]{56}`)
 
-// secrets are those of a network: private keys, seeds, tokens and signers in its state.
+// secrets returns the secrets of a network: private keys, seeds, tokens and signers in its state.
 func secrets(t *testing.T, dirs ...string) (all []secret) {
 	t.Helper()
 	for _, dir := range dirs {
@@ -129,8 +129,8 @@ func secrets(t *testing.T, dirs ...string) (all []secret) {
 	return all
 }
 
-// Secrets are in no arguments, in no log, in nothing that a command prints, in no file that others
-// may read, and in no core.
+// TestSecretsStayWhereTheyAre looks for secrets in arguments, logs, outputs of commands, files that other users may
+// read, and core dumps. There must be none.
 func TestSecretsStayWhereTheyAre(t *testing.T) {
 	n := up(t, nil)
 	token := strings.TrimSpace(n.Ferry("token", "create", "--user", "bob").OK().Stdout)
@@ -167,7 +167,7 @@ func TestSecretsStayWhereTheyAre(t *testing.T) {
 	<-watch
 	for a := range args {
 		if strings.HasSuffix(a, "login --join "+token) {
-			continue // which is refused for it
+			continue // it is refused for it
 		}
 		said.WriteString(a + "\n")
 	}
@@ -183,7 +183,7 @@ func TestSecretsStayWhereTheyAre(t *testing.T) {
 	noCore(t, n)
 }
 
-// commandLines are the arguments of all processes.
+// commandLines returns the arguments of all processes.
 func commandLines() (all []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -194,7 +194,7 @@ func commandLines() (all []string) {
 	return all
 }
 
-// noCore has an agent die as of a defect, where cores are allowed, and looks for one.
+// noCore kills an agent as a defect would, where core dumps are permitted, and looks for a core dump.
 func noCore(t *testing.T, n *network.Network) {
 	t.Helper()
 	limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", n.Pid("BETA")))

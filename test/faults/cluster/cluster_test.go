@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// perNetwork is how many faults a network lives through before the next begins.
+	// perNetwork is the number of faults in one network before the next network begins.
 	perNetwork = 7
 
-	// again is how long a transfer may take to end once the cluster is whole. It decides nothing on a host that has
-	// nothing else to do: there it is a second or two, which is logged.
+	// again is the time within which a transfer must end once the cluster is whole. It has a large margin: on an idle
+	// host a transfer takes a second or two, which the test logs.
 	again = 3 * time.Minute
 )
 
-// A fault is one way of taking queue managers away, and of giving them back.
+// A fault is one way of stopping or separating queue managers, and of restoring them.
 type fault struct {
 	name string
 	f    func(*network.Network, *wires, *rand.Rand)
@@ -88,7 +88,7 @@ var faults = []fault{
 	}},
 }
 
-// Queue managers of a cluster are taken away while transfers run on both lanes.
+// TestCampaignCluster stops or separates queue managers of a cluster while transfers run on both lanes.
 func TestCampaignCluster(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "cluster", Unit: "faults", Full: 50 * len(faults), Short: 2, Root: true, Tools: []string{"ip", "nsenter", "mkfs.ext4"},
 		What: "queue managers of a cluster of three killed, restarted in turn or all at once, without power, or cut off from the others, with several transfers in flight",
@@ -106,7 +106,7 @@ func TestCampaignCluster(t *testing.T) {
 	})
 }
 
-// lifetime is one network with so many faults.
+// lifetime runs one network with a number of faults.
 func lifetime(t *testing.T, seed uint64, count int) (done int) {
 	r := campaign.Rand(seed)
 	w := lay(t, 3)
@@ -148,7 +148,7 @@ func lifetime(t *testing.T, seed uint64, count int) (done int) {
 	return done
 }
 
-// notices looks whether anybody says that something was lost: nothing was.
+// notices fails if a queue manager reports a loss: there was none.
 func notices(t *testing.T, n *network.Network) {
 	t.Helper()
 	for _, m := range n.QueueManagers("") {
@@ -168,7 +168,7 @@ func notices(t *testing.T, n *network.Network) {
 	})
 }
 
-// some are jobs of random shapes, on either lane.
+// some returns jobs of random shapes, on either lane.
 func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 	for k := range 3 + r.IntN(3) {
 		j := []network.Job{{Count: 1, Size: 60 * mib}, {Count: 1000, Size: 600}, {Count: 12, Size: mib, Deep: true, Delete: true}, {Count: 40, Size: 60 << 10, Replace: true}}[r.IntN(4)]
@@ -186,7 +186,7 @@ func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 	return jobs
 }
 
-// moment waits for a random while of at most limit: what is asked for is an instant that nothing decides.
+// moment waits for a random time up to limit, independent of the program's progress.
 func moment(r *rand.Rand, limit time.Duration) {
 	<-time.After(time.Duration(r.Int64N(int64(limit))))
 }

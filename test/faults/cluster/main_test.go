@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package cluster_test takes away queue managers of a cluster of three while files are sent: those that
-// lead, all in turn, all at once, and one behind a wire that carries nothing; and then looks whether every
-// file has arrived once, and whether anybody says that something was lost. It is run by make test-faults.
+// Package cluster_test stops or separates queue managers of a cluster of three while files are sent: leaders, all in
+// turn, all at once, and one with a cut link. Then it checks that every file has arrived once and that no queue manager
+// reports a loss. make test-faults runs it.
 package cluster_test
 
 import (

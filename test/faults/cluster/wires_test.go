@@ -15,13 +15,13 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Wires give each member of a cluster a network of its own, with two cards: one by which agents and commands
-// reach it, which are on the host, and one for routes, which can be pulled out.
+// A wires gives each member of a cluster a network of its own with two interfaces. Agents and commands, which are on
+// the host, use one of them. The other one is for routes and can be taken down.
 type wires struct {
 	t       *testing.T
 	members []network.Member
 	wrap    map[string][]string
-	routes  []string       // the hosts' ends of the cards for routes
+	routes  []string       // the hosts' ends of the interfaces for routes
 	disks   []*image.Image // of the members
 }
 
@@ -41,7 +41,7 @@ func run(t *testing.T, line string) {
 func own(t *testing.T) int {
 	t.Helper()
 	for number := 1; number < 250; number++ {
-		l, err := net.Listen("unix", fmt.Sprintf("@ferry-cluster-%d", number)) // which ends with the process
+		l, err := net.Listen("unix", fmt.Sprintf("@ferry-cluster-%d", number)) // closed at the end of the process
 		if err == nil {
 			t.Cleanup(func() { l.Close() })
 			return number
@@ -51,14 +51,14 @@ func own(t *testing.T) int {
 	return 0
 }
 
-// lay lays the wires, until the test ends.
+// lay sets the networks up until the test ends.
 func lay(t *testing.T, members int) *wires {
 	t.Helper()
 	number := own(t)
 	w := &wires{t: t, wrap: map[string][]string{}}
 	nets := []struct{ bridge, prefix string }{{fmt.Sprintf("fca%d", number), fmt.Sprintf("10.203.%d.", number)}, {fmt.Sprintf("fcr%d", number), fmt.Sprintf("10.204.%d.", number)}}
 	for _, n := range nets {
-		command("ip link del " + n.bridge) // of a run that was killed, as the name spaces below
+		command("ip link del " + n.bridge) // from a run that was killed, as the name spaces below
 		run(t, "ip link add "+n.bridge+" type bridge")
 		t.Cleanup(func() { command("ip link del " + n.bridge) })
 		run(t, "ip link set "+n.bridge+" up")
@@ -88,11 +88,11 @@ func lay(t *testing.T, members int) *wires {
 	return w
 }
 
-// pull pulls out a member's card for routes; plug puts it back.
+// pull takes down a member's interface for routes; plug brings it up.
 func (w *wires) pull(k int) { w.t.Helper(); run(w.t, "ip link set "+w.routes[k]+" down") }
 func (w *wires) plug(k int) { w.t.Helper(); run(w.t, "ip link set "+w.routes[k]+" up") }
 
-// states gives each member a disk of its own for what it keeps.
+// states gives each member a disk of its own for its state.
 func (w *wires) states(r *rand.Rand) map[string]string {
 	w.t.Helper()
 	dirs := map[string]string{}
@@ -104,7 +104,7 @@ func (w *wires) states(r *rand.Rand) map[string]string {
 	return dirs
 }
 
-// blackout takes the power of members away, all at one moment, and has their disks as they are after it.
+// blackout cuts the power of members at the same moment, and mounts the remains of their disks.
 func (w *wires) blackout(n *network.Network, members ...int) {
 	w.t.Helper()
 	for _, k := range members {

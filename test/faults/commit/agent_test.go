@@ -23,10 +23,8 @@ var transferID = transfer.NewID(time.UnixMilli(1_800_000_000_000))
 
 const incarnation = 7
 
-// An agent does with the disk what the two agents of a transfer do, in the
-// order in which they do it: each round is one run of the receiver's epoch and,
-// when every item is decided, of the source's deletions. It holds nothing that
-// a crash would not take, but for the journal.
+// An agent makes the disk calls of the two agents of a transfer, in their order. A round is one run of the receiver's
+// epoch and, once every item is decided, of the source's deletions. Only the journal outlives a crash.
 type agent struct {
 	w    *work
 	mem  *faulty.Memory
@@ -40,9 +38,9 @@ type agent struct {
 	open     *localfs.Partial
 	failures int
 
-	named map[string]int // how often each final name was given
-	taken map[string]int // how often the consumer took each
-	wrong []string       // what must never be seen
+	named map[string]int // number of times each final name was given
+	taken map[string]int // number of times the consumer took each
+	wrong []string       // observations that violate an invariant
 
 	others others
 }
@@ -77,7 +75,7 @@ func (a *agent) openFS() (err error) {
 	return nil
 }
 
-// stop lets go of everything, as at the end of a process.
+// stop closes all files and directories, as at the end of a process.
 func (a *agent) stop() {
 	a.letGo()
 	if a.land != nil {
@@ -90,7 +88,7 @@ func (a *agent) stop() {
 	}
 }
 
-// letGo ends an epoch. Temporaries stay, for those that have a resume point.
+// letGo ends an epoch. Temporaries with a resume point stay.
 func (a *agent) letGo() {
 	for _, p := range a.group {
 		if p.Part != nil {
@@ -104,7 +102,7 @@ func (a *agent) letGo() {
 	a.open = nil
 }
 
-// round goes as far as it comes. The error is why the transfer waits.
+// round runs as far as it can. The error is the transfer's reason for waiting.
 func (a *agent) round() error {
 	if err := a.openFS(); err != nil {
 		return err
@@ -129,7 +127,7 @@ func (a *agent) round() error {
 	return a.deletions()
 }
 
-// settle decides what was left in COMMITTING.
+// settle decides the items that the last process left in COMMITTING.
 func (a *agent) settle() error {
 	state := a.j.State()
 	for item := range uint64(a.w.items()) {
@@ -153,7 +151,7 @@ func (a *agent) settle() error {
 	return nil
 }
 
-// epoch sends what is not decided. again: something begins again.
+// epoch sends the undecided items. It reports again if an item has to begin again.
 func (a *agent) epoch() (again bool, err error) {
 	for item := range a.w.items() {
 		if it := a.j.State().Items[uint64(item)]; it.Outcome != nil || it.Intent != nil {
@@ -191,7 +189,7 @@ func (a *agent) commit() (redo bool, err error) {
 	group := a.group
 	a.group = nil
 	for n := range group {
-		// What is left of a set that was COMMITTING as a whole goes on alone.
+		// The remaining items of a set that was COMMITTING as a whole continue one by one.
 		group[n].Together = a.w.set && len(group) == a.w.items()
 	}
 	_, err = a.land.Commit(context.Background(), group)
@@ -205,7 +203,7 @@ func (a *agent) commit() (redo bool, err error) {
 	return false, err
 }
 
-// failed is a sync that failed: the work begins again, but not for ever.
+// failed handles a failed sync: the transfer sends the group again, and waits after three failures.
 func (a *agent) failed(err error) (redo bool, _ error) {
 	if a.failures++; a.failures >= 3 {
 		a.failures = 0
@@ -236,8 +234,8 @@ func (a *agent) failure(item int, err *transfer.Error) transfer.Outcome {
 	return transfer.Outcome{Item: uint64(item), Type: kind, Source: source(a.w.itemName(item)), Path: a.land.Target(name), Err: err}
 }
 
-// gathers reports whether the items are to get their names together, and none is decided or COMMITTING: what
-// fails then fails all.
+// gathers reports whether the items get their names together and none is decided or COMMITTING. In this state the
+// failure of one item fails all.
 func (a *agent) gathers() bool {
 	state := a.j.State()
 	for item := range uint64(a.w.items()) {
@@ -248,7 +246,7 @@ func (a *agent) gathers() bool {
 	return a.w.set
 }
 
-// broken are the failures of all items of a set but the one that ends it.
+// broken returns the failures of all items of a set except the given one, which caused them.
 func (a *agent) broken(item int, why *transfer.Error) (all []transfer.Outcome) {
 	for n := range a.w.items() {
 		if n != item {
@@ -289,7 +287,7 @@ func (a *agent) file(item int) (redo bool, err error) {
 	return s.end(name)
 }
 
-// A sending is one file on its way.
+// A sending is one file in flight.
 type sending struct {
 	*agent
 	item            int
@@ -299,11 +297,11 @@ type sending struct {
 	run             *digest.Running
 }
 
-// begin goes on from the recorded point, or makes a new temporary.
+// begin continues from the recorded resume point, or makes a new temporary.
 func (s *sending) begin(name transfer.Path) (redo bool, err error) {
 	pt := s.j.State().Items[uint64(s.item)].Point
 	if pt == nil || !pt.Durable && pt.Boot != s.boot || pt.Version != s.src.Version() {
-		if pt != nil { // it must not speak of the temporary that takes the place of its own
+		if pt != nil { // the point must not apply to the new temporary
 			if err := s.j.Forget(uint64(s.item)); err != nil {
 				return false, err
 			}
@@ -376,13 +374,13 @@ func (s *sending) put(b []byte) (err error) {
 	return err
 }
 
-// letGoOpen discards the file that is being written.
+// letGoOpen discards the open temporary.
 func (s *sending) letGoOpen() {
 	s.open.Discard()
 	s.open = nil
 }
 
-// pause makes what is there a resume point, for a transfer that waits.
+// pause makes the received data a resume point, for a transfer that waits.
 func (s *sending) pause() error {
 	if s.at <= s.safe || s.at == 0 {
 		return nil
@@ -391,7 +389,7 @@ func (s *sending) pause() error {
 	return err
 }
 
-// checkpoint makes what is written durable, then records it.
+// checkpoint makes the written data durable, then records a resume point.
 func (s *sending) checkpoint() (redo bool, err error) {
 	err = s.open.Sync()
 	if err == nil {
@@ -414,7 +412,7 @@ func (s *sending) checkpoint() (redo bool, err error) {
 
 // end puts the file into the group.
 func (s *sending) end(name transfer.Path) (redo bool, err error) {
-	if s.run.Rebased() { // all of it is read back here, so that the reads are always the same
+	if s.run.Rebased() { // the whole file is read back here, so that the sequence of reads is always the same
 		s.run = digest.Resume(digest.XXH3, nil, s.run.Prefix(), s.open)
 		s.run.End()
 		<-s.run.Done()

@@ -12,7 +12,7 @@ import (
 	records "ferry/internal/record"
 )
 
-// What lies beside record files, as the product writes it.
+// Sidecars of record files, in the product's format.
 const (
 	fixed    = `{"v":1,"recfm":"FB","lrecl":80,"blksize":27920,"encoding":"IBM-1047"}` + "\n"
 	variable = `{"v":1,"recfm":"VB","lrecl":255,"blksize":27998}` + "\n"
@@ -20,7 +20,7 @@ const (
 
 func sideOf(name string) string { return records.SidecarPath(name) }
 
-// besideOf is what goes beside an item; nil: nobody cares.
+// besideOf returns the sidecar of an item, or nil if the work has no expectation about it.
 func (w *work) besideOf(item int) *localfs.Beside {
 	if w.library != "" {
 		return &localfs.Beside{Data: []byte(w.library), Above: true}
@@ -35,7 +35,7 @@ func (w *work) besideOf(item int) *localfs.Beside {
 	return &localfs.Beside{Data: []byte(data)}
 }
 
-// sideAt is where what goes beside a file lies, beneath the destination.
+// sideAt returns the path of a file's sidecar beneath the destination.
 func (w *work) sideAt(name string) string {
 	if w.library != "" {
 		return sideOf(path.Dir(name))
@@ -43,7 +43,7 @@ func (w *work) sideAt(name string) string {
 	return sideOf(name)
 }
 
-// sideWanted is what must lie beside a file of that content; empty: nothing.
+// sideWanted returns the required sidecar of a file with the given content, or "" for none.
 func (w *work) sideWanted(k int, content []byte) string {
 	name := w.files[k].name
 	switch old, had := w.old[name]; {
@@ -54,24 +54,24 @@ func (w *work) sideWanted(k int, content []byte) string {
 	case w.whole(k, content):
 		return w.beside[name]
 	}
-	return "" // it is somebody else's
+	return "" // it is another program's file
 }
 
-// flanked looks at what lies beside a file as it gets its name: whoever sees the
-// file can read it.
+// flanked checks the sidecar at the moment when the file gets its name. A consumer that sees the file must be able to
+// read it.
 func (a *agent) flanked(k int) {
 	name := a.w.files[k].name
 	want := a.w.sideWanted(k, a.w.arrives(k))
 	if want == "" {
-		return // what lay beside another file goes after it
+		return // the sidecar of another file is removed after it
 	}
 	if got, err := a.mem.ReadFile("/dst/" + a.w.sideAt(name)); err != nil || string(got) != want {
 		a.see("I2: beside %q lies %q when it gets its name, %v; it must be %q", name, got, err, want)
 	}
 }
 
-// besideHolds: when all is over each file has its own attributes beside it, and
-// nothing has any that are another's.
+// besideHolds checks the end: each file has its own attributes beside it, and no sidecar belongs to a missing or
+// different file.
 func (a *agent) besideHolds(c *crash) (wrong []string) {
 	w := a.w
 	owned := map[string]bool{sideOf("LIB"): w.library != ""}
@@ -79,10 +79,10 @@ func (a *agent) besideHolds(c *crash) (wrong []string) {
 		at := w.sideAt(f.name)
 		owned[at] = true
 		if c != nil && !c.promised(w) && c.state.Items[uint64(k)].Outcome != nil {
-			continue // what was recorded may be gone, or half of it
+			continue // a recorded sidecar may be missing or incomplete
 		}
 		if w.consumer || c != nil && c.taken["/dst/"+w.lands(f.name)] > 0 {
-			continue // a consumer reads what lies beside a file, and leaves it
+			continue // a consumer reads the sidecar and leaves it
 		}
 		content, err := a.mem.ReadFile("/dst/" + w.lands(f.name))
 		if err != nil && w.library != "" {

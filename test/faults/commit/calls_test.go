@@ -20,18 +20,18 @@ import (
 	"ferry/test/campaign"
 )
 
-// A way is how a call fails.
+// A way describes how a call fails.
 type way struct {
 	name  string
 	err   error
-	good  bool // for good, and not once
-	all   bool // and with it all other calls on the same host's disk
-	late  bool // it takes effect
-	short bool // half of a write arrives
-	taken bool // nothing fails: a stranger takes the name that is about to be given
+	good  bool // this call and all later ones
+	all   bool // all other calls on the same host's disk fail as well
+	late  bool // the call takes effect and returns the error
+	short bool // half of a write is done
+	taken bool // nothing fails: a stranger takes the final name just before
 }
 
-// A failing is one call of a work, and how it fails.
+// A failing is one call of a work and its way to fail.
 type failing struct {
 	w   *work
 	op  faulty.Op
@@ -40,7 +40,7 @@ type failing struct {
 
 func (f failing) String() string { return fmt.Sprintf("%v: %s fails: %s", f.w, f.op, f.way.name) }
 
-// calls lists the calls that a work makes, as it always makes them.
+// calls lists the calls that a work makes. Their order is always the same.
 func calls(t *testing.T, w *work) (ops []faulty.Op) {
 	t.Helper()
 	a := start(w, w.lay(t), faulty.JournalState{}, firstBoot)
@@ -54,7 +54,7 @@ func calls(t *testing.T, w *work) (ops []faulty.Op) {
 	return ops
 }
 
-// looks are the calls that change nothing; no space is never their answer.
+// looks are the calls that change nothing. They never fail for lack of space.
 var looks = map[faulty.Call]bool{
 	faulty.CallResolve: true, faulty.CallOpenRoot: true, faulty.CallCloseRoot: true, faulty.CallOpenBeneath: true, faulty.CallChild: true,
 	faulty.CallCloseDir: true, faulty.CallWhere: true, faulty.CallStatDir: true, faulty.CallTrace: true, faulty.CallMounted: true, faulty.CallLstat: true, faulty.CallNames: true,
@@ -63,7 +63,7 @@ var looks = map[faulty.Call]bool{
 
 func journalCall(c faulty.Call) bool { return strings.HasPrefix(string(c), "journal-") }
 
-// ways are those in which a call can fail.
+// ways returns all ways of a call to fail.
 func ways(w *work, op faulty.Op) (all []way) {
 	add := func(v way) {
 		all = append(all, v)
@@ -100,8 +100,8 @@ func ways(w *work, op faulty.Op) (all []way) {
 	return all
 }
 
-// Each call on the disk and on the ledger fails in its turn, once or from then
-// on, until the fault is lifted.
+// TestCampaignNthIO makes each call on the disk and on the ledger fail in its turn, once or permanently, until the
+// fault is lifted.
 func TestCampaignNthIO(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "nth-io", Unit: "failing calls", Full: 18000, Short: 1500,
@@ -111,7 +111,7 @@ func TestCampaignNthIO(t *testing.T) {
 		var all []failing
 		for _, w := range workloads() {
 			if w.newer != "" || w.from > 0 {
-				continue // they make the same calls as their like
+				continue // they make the same calls as similar works
 			}
 			for _, op := range calls(t, w) {
 				for _, v := range ways(w, op) {
@@ -131,7 +131,7 @@ func TestCampaignNthIO(t *testing.T) {
 	})
 }
 
-// run does the work with the fault, lifts it, and says what is wrong.
+// run does the work with the fault, lifts the fault, and returns the violations.
 func (f failing) run(t *testing.T) (wrong []string) {
 	t.Helper()
 	m := f.w.lay(t)
@@ -156,7 +156,7 @@ func (f failing) run(t *testing.T) (wrong []string) {
 	return append(wrong, f.powerCut(a)...)
 }
 
-// stranger puts a file under a name just before it is given.
+// stranger creates a file under a final name just before the agent gives that name.
 func (a *agent) stranger(op faulty.Op) {
 	a.others.stranger = op.To
 	before := a.disk.Before
@@ -171,7 +171,7 @@ func (a *agent) stranger(op faulty.Op) {
 	}
 }
 
-// host is the directory of the agent whose disk fails.
+// host returns the directory of the agent with the failing disk.
 func (f failing) host() string {
 	for _, dir := range []string{"/src", "/dst", "ledger:"} {
 		if strings.HasPrefix(f.op.Path, dir) {
@@ -184,7 +184,7 @@ func (f failing) host() string {
 // space reports whether the fault is a full disk.
 func (f failing) space() bool { return f.way.err == syscall.ENOSPC || f.way.err == syscall.EDQUOT }
 
-// waited holds the reason for which the transfer waited against the fault.
+// waited compares the transfer's reason for waiting with the fault.
 func (f failing) waited(err error) (wrong []string) {
 	if err == nil || journalCall(f.op.Call) {
 		return nil
@@ -202,9 +202,8 @@ func (f failing) waited(err error) (wrong []string) {
 	return wrong
 }
 
-// names reports whether an error names the path that the call was about, or a
-// directory above it; a temporary is spoken of by the name that it is to have.
-// What fails for good may have failed elsewhere since.
+// names reports whether an error names the path of the call or a directory above it. The error names a temporary by its
+// final name. A permanent fault may have hit another path since.
 func (f failing) names(err error) bool {
 	if f.way.good && strings.Contains(err.Error(), cmp.Or(f.host(), "/")) {
 		return true
@@ -219,7 +218,7 @@ func (f failing) names(err error) bool {
 	}
 }
 
-// outcomes holds what was recorded of each item against the fault.
+// outcomes compares the recorded outcome of each item with the fault.
 func (f failing) outcomes(a *agent) (wrong []string) {
 	failed := 0
 	state := a.j.State()
@@ -233,7 +232,7 @@ func (f failing) outcomes(a *agent) (wrong []string) {
 		}
 		name := f.w.itemName(int(item))
 		if f.w.set && (out.Err.Kind == transfer.KindTogether || f.w.fails && contains([]transfer.Kind{transfer.KindExists, transfer.KindWrongType}, out.Err.Kind)) {
-			continue // because another one has, or as it does without any fault
+			continue // another item has failed, or the item fails without any fault
 		}
 		failed++
 		want := []transfer.Kind{transfer.KindUnwritable}
@@ -275,7 +274,7 @@ func contains(all []transfer.Kind, k transfer.Kind) bool {
 	return false
 }
 
-// powerCut: what was recorded survives a power cut that loses all it can.
+// powerCut checks that the recorded state survives a power cut with the maximum loss.
 func (f failing) powerCut(a *agent) []string {
 	if !f.w.durable() {
 		return nil
@@ -287,16 +286,16 @@ func (f failing) powerCut(a *agent) []string {
 		refused: f.op.Call == faulty.CallRename || f.op.Call == faulty.CallLink})
 }
 
-// A disk that is full by blocks or by inodes, in truth and not by decree: the
-// transfer waits, says so, and goes on by itself when there is space.
+// TestCampaignFullMemory runs out of blocks or inodes in the file system itself, without an injected fault. The
+// transfer waits, gives the reason, and resumes by itself when there is space.
 func TestCampaignFullMemory(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "full-memory", Unit: "full disks", Full: 400, Short: 100,
 		What:     "a file system in memory that runs out of blocks or inodes at every place in a transfer",
 		Packages: []string{"internal/localfs", "internal/digest", "internal/transfer"},
 	}, func(t *testing.T, c *campaign.C) {
-		all := slices.DeleteFunc(workloads(), func(w *work) bool { return w.newer != "" }) // what others write needs space, too
-		// Without chance: each workload with little left, by every number.
+		all := slices.DeleteFunc(workloads(), func(w *work) bool { return w.newer != "" }) // the other program's newer file needs space, too
+		// Systematic part: each workload with each small number of free blocks and inodes.
 		for _, w := range all {
 			for left := range int64(12) {
 				filled(t, w, true, left)
@@ -311,8 +310,7 @@ func TestCampaignFullMemory(t *testing.T) {
 	})
 }
 
-// filled runs a transfer on a disk that has so much left, and then on one that has
-// space again.
+// filled runs a transfer on a disk with the given number of free blocks or inodes, and then on one with space again.
 func filled(t *testing.T, w *work, inodes bool, left int64) {
 	t.Helper()
 	m := w.lay(t)

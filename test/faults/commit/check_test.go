@@ -17,30 +17,29 @@ import (
 	"ferry/test/judge"
 )
 
-// A crash says what is known of the moment at which a process ended.
+// A crash describes the state of the world at the end of a process.
 type crash struct {
 	state    faulty.JournalState
 	sameBoot bool
 	taken    map[string]int // by the consumer, durably, before it
 	stranger string         // a final name that a stranger has taken
-	newer    string         // where the newer file is at the source, or is to be; empty: nowhere
-	refused  bool           // a rename was, or a link: an item of a set may have failed alone, after COMMITTING
+	newer    string         // path of the newer file at the source, now or later; empty: none
+	refused  bool           // a rename or link was refused: an item of a set may have failed alone, after COMMITTING
 }
 
-// promised reports whether what was recorded before the crash must hold after
-// it: with durability process it must only where the host went on running.
+// promised reports whether the records from before the crash must hold after it. With durability process they must hold
+// only if the host kept running.
 func (c *crash) promised(w *work) bool { return w.durable() || c.sameBoot }
 
-// atCrash is what must be true the moment a crash is over, before anything is
-// done about it.
+// atCrash returns the violations in the state right after a crash, before any recovery.
 func (w *work) atCrash(m *faulty.Memory, c *crash) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	left := map[string]bool{} // contents that are anywhere at the source
+	left := map[string]bool{} // contents of all files at the source
 	m.Files("/src", func(name string, content []byte) {
 		left[string(content)] = true
 		if string(content) == newerContent && c.newer != w.files[0].name {
 			if strings.HasPrefix(path.Base(name), ".ferry-") {
-				name = w.files[0].name // it is to be given its name back
+				name = w.files[0].name // its own name is to be restored
 			}
 			c.newer = name
 		}
@@ -76,8 +75,8 @@ func (w *work) atCrash(m *faulty.Memory, c *crash) (wrong []string) {
 	return wrong
 }
 
-// setHolds: once a file of a set has its name, all of them are COMMITTING or decided, and each
-// that has no name yet can be given it: nothing is left to fail.
+// setHolds checks a set. Once one of its files has its name, every item is COMMITTING or decided, and each item without
+// a name can still get it.
 func (w *work) setHolds(m *faulty.Memory, c *crash) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	named := ""
@@ -112,7 +111,7 @@ func (w *work) setHolds(m *faulty.Memory, c *crash) (wrong []string) {
 	return wrong
 }
 
-// pointHolds: a resume point never covers bytes that are not there (INV-6).
+// pointHolds checks that a resume point never covers missing bytes (INV-6).
 func (w *work) pointHolds(m *faulty.Memory, k int, pt *faulty.JournalPoint) []string {
 	name := w.files[k].name
 	content, err := m.ReadFile(w.temporary(k))
@@ -127,8 +126,8 @@ func (w *work) pointHolds(m *faulty.Memory, k int, pt *faulty.JournalPoint) []st
 	return nil
 }
 
-// atEnd judges the work when it is over, and ends the process. c is the last
-// crash before; nil: none. With failures items may have failed.
+// atEnd judges the finished work and ends the process. c is the last crash before it, or nil. failures permits failed
+// items.
 func (a *agent) atEnd(c *crash, failures bool) []string {
 	w, state := a.w, a.j.State()
 	t := judge.Transfer{ID: w.name, Reported: map[string]bool{}, Committed: map[string]int{}}
@@ -140,14 +139,14 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 				return
 			}
 			if records.IsSidecar(path.Base(name)) {
-				return // what lies beside files is looked at with them
+				return // flanked and besideHolds check the sidecars
 			}
 			if strings.HasPrefix(path.Base(name), ".ferry-") {
 				facts.Temporaries = append(facts.Temporaries, dir+"/"+name)
 				return
 			}
 			if old, ok := w.old[name]; ok && dir == "/dst" && (w.exists == transfer.IfExistsRename || slices.Contains(w.dirs, name)) && old == string(content) {
-				return // it is there as it was
+				return // the old file is unchanged
 			}
 			into[name] = judge.Bytes(content)
 		})
@@ -174,7 +173,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 			continue
 		}
 		if c != nil && !c.promised(w) && c.state.Items[item].Outcome != nil {
-			facts.Extra = true // what was recorded under process may be gone or half gone
+			facts.Extra = true // a file recorded under durability process may be missing or incomplete
 			continue
 		}
 		final := "/dst/" + w.lands(name)
@@ -203,7 +202,7 @@ func (a *agent) atEnd(c *crash, failures bool) []string {
 	return append(a.verdict(facts), a.besideHolds(c)...)
 }
 
-// owned reports whether a source is aside for good, and the user has been told.
+// owned reports whether a source stays aside for good and a warning names it.
 func (a *agent) owned(name string, state faulty.JournalState) bool {
 	for _, d := range state.Deletes {
 		beside := path.Dir(string(d.Source))
@@ -215,7 +214,7 @@ func (a *agent) owned(name string, state faulty.JournalState) bool {
 	return false
 }
 
-// keptAside reports whether a source could neither go to its archive nor back, is aside, and the user has been told.
+// keptAside reports whether a source could go neither to its archive nor back, stays aside, and a warning names it.
 func (a *agent) keptAside(item uint64) bool {
 	d := a.j.State().Deletes[item]
 	if d.Aside == "" || !strings.Contains(d.Warning, d.Aside) {
@@ -235,7 +234,7 @@ func addAll(a, b map[string]int) map[string]int {
 	return sum
 }
 
-// commits is how often a file was committed, as far as anybody can tell.
+// commits returns the number of commits of a file, as far as observable.
 func (a *agent) commits(final string, out *transfer.Outcome, taken int) int {
 	n := max(a.named[final], taken)
 	if out.OK() {
@@ -251,7 +250,7 @@ func (a *agent) itemOf(k int, taken bool) judge.Item {
 	if a.w.archive && !a.keptAside(uint64(k)) {
 		it.Archive = "done/" + f.name
 	} else if a.w.archive {
-		it.Delete = true // it is not at its place, and the user knows where it is
+		it.Delete = true // it is not under its name, and the warning says where it is
 	}
 	if old, ok := a.w.old[a.w.lands(f.name)]; ok {
 		sum := judge.Bytes([]byte(old))
@@ -264,8 +263,7 @@ func (a *agent) itemOf(k int, taken bool) judge.Item {
 	return it
 }
 
-// verdict is what the judge says, and what it cannot know: handles that are
-// still open.
+// verdict returns the findings of the judge, and open handles, which the judge cannot see.
 func (a *agent) verdict(facts judge.Facts) (wrong []string) {
 	for _, v := range judge.Judge(facts) {
 		wrong = append(wrong, v.String())

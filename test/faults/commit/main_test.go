@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package commit_test holds the commit path, the resume points and the deletion
-// of sources against a file system in memory that crashes in every way it may,
-// and on which every call fails in its turn. It is run by make test-faults.
+// Package commit_test tests the commit path, the resume points and the deletion of sources. They run on a file system
+// in memory. It crashes in every permitted way, and every call on it fails in its turn. make test-faults runs it.
 package commit_test
 
 import (

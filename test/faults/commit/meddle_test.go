@@ -12,18 +12,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A meddling is what others do to a file between a crash and the next run.
+// A meddling is a change by another program between a crash and the next run.
 type meddling struct {
 	what string
 	file int
-	grew string // what is put at the end of the file to which the item is to be appended
-	want []byte // what must be under the final name at the end; nil: the file itself
+	grew string // bytes appended to the old file that the item is appended to
+	want []byte // content required under the final name at the end; nil: the file itself
 	kind transfer.Kind
-	take bool // the outcome must say that a consumer has taken it
+	take bool // the outcome must report that a consumer has taken it
 }
 
-// meddle does with some luck one thing to one file that a crash has left between
-// two records; nil: nothing.
+// meddle may change one file that a crash has left between two records. It returns nil if it changes nothing.
 func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, error) {
 	k := r.IntN(len(w.files))
 	it := c.state.Items[uint64(k)]
@@ -43,7 +42,7 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 	case landed && n > 0:
 		d.what, d.take = "a consumer takes the file", true
 		err = m.Remove(final)
-		if n > 1 && err == nil && len(content) > 0 { // and somebody's file gets its name, its size and its inode number
+		if n > 1 && err == nil && len(content) > 0 { // another program's file gets its name, its size and its inode number
 			d.what += ", and another of its size takes its place"
 			d.want = bytes.Repeat([]byte("S"), len(content))
 			err = m.WriteFile(final, d.want)
@@ -69,7 +68,7 @@ func (w *work) meddle(m *faulty.Memory, c *crash, r *rand.Rand) (*meddling, erro
 	return d, err
 }
 
-// expect tells the agent what has happened, for the judgement.
+// expect tells the agent about the change, for the judgement.
 func (d *meddling) expect(a *agent, c *crash) {
 	if d == nil {
 		return
@@ -92,7 +91,7 @@ func (d *meddling) expect(a *agent, c *crash) {
 	}
 }
 
-// check holds what became of the file against what must have.
+// check compares the file with the expectation.
 func (d *meddling) check(a *agent) (wrong []string) {
 	if d == nil {
 		return nil

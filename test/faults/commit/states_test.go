@@ -18,16 +18,16 @@ const (
 	thirdBoot  = "the third boot"
 )
 
-// exhaustive is how many states one moment may have to be searched exhaustively.
+// exhaustive is the maximum number of states of one moment that the campaign searches exhaustively.
 const exhaustive = 256
 
-// A recording is a work that was done without any crash, with every operation.
+// A recording is a work without any crash, with every operation.
 type recording struct {
 	w   *work
 	mem *faulty.Memory
 }
 
-// A state is a crash: after k operations of a recording.
+// A state is a crash after k operations of a recording.
 type state struct {
 	rec  *recording
 	k    int
@@ -59,8 +59,8 @@ func record(t *testing.T, w *work) *recording {
 	return &recording{w, m}
 }
 
-// states lists the crashes of all recordings that can be searched exhaustively,
-// well mixed, in an order that is always the same.
+// states lists all crashes at the moments of the recordings that have at most exhaustive states, in a fixed mixed
+// order.
 func states(recs []*recording) (all []state) {
 	for _, rec := range recs {
 		for k := range rec.mem.Ops() + 1 {
@@ -75,15 +75,15 @@ func states(recs []*recording) (all []state) {
 	return all
 }
 
-// sample is any crash at all.
+// sample returns a random crash.
 func sample(recs []*recording, r *rand.Rand) state {
 	rec := recs[r.IntN(len(recs))]
 	k := r.IntN(rec.mem.Ops() + 1)
 	return state{rec: rec, k: k, loss: rec.mem.Sample(k, r)}
 }
 
-// After every state in which a crash can leave the disk, the next run finds
-// nothing half-written, and brings the work to its end.
+// TestCampaignCrashStates runs the agent on every state of the disk that a crash can leave. The run finds no incomplete
+// file under a final name, and completes the work.
 func TestCampaignCrashStates(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "crash-states", Unit: "states", Full: 20000, Short: 3000,
@@ -106,7 +106,7 @@ func TestCampaignCrashStates(t *testing.T) {
 	})
 }
 
-// judge crashes, lets the next run do its work, and with some luck crashes it.
+// judge crashes the recording, lets the next run do its work, and may crash that run as well.
 func (s state) judge(t *testing.T, r *rand.Rand) {
 	t.Helper()
 	w, rec := s.rec.w, s.rec.mem
@@ -131,7 +131,7 @@ func (s state) judge(t *testing.T, r *rand.Rand) {
 	a := start(w, m, c.state, boot)
 	a.others.newer = c.newer // it comes once
 	if s.kill {
-		c.taken = nil // they are among the operations that go on
+		c.taken = nil // the operations that continue include them
 	}
 	others.expect(a, c)
 	err = a.run(2)
@@ -146,8 +146,7 @@ func (s state) judge(t *testing.T, r *rand.Rand) {
 	s.second(t, r, m, from, base, c)
 }
 
-// device is the number that the disk has after a crash of the host: mostly the
-// same.
+// device returns the device number of the disk after a crash of the host, usually the same as before.
 func device(r *rand.Rand) uint64 {
 	if r.IntN(8) == 0 {
 		return 78

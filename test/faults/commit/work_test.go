@@ -15,8 +15,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A work is one transfer: what is at the source and at the destination when it
-// begins, and how it is asked for.
+// A work is one transfer: its source files, the files at the destination before it, and its options.
 type work struct {
 	name    string
 	files   []file
@@ -24,27 +23,26 @@ type work struct {
 	old     map[string]string // at the destination before; content by name
 	process bool              // durability process
 	exists  string            // --if-exists
-	other   map[string]string // the names that files get whose own are taken
+	other   map[string]string // other names of files with a final name that exists
 	del     bool              // --delete-source
 	archive bool              // --archive /src/done
-	plain   bool              // the file system has no rename that replaces nothing
+	plain   bool              // the file system has no rename without replacing
 	group   int               // files that are committed together
-	one     int               // from how many files on a group has one sync of the file system; 0: 16
-	set     bool              // they get their names together
-	fails   bool              // none does
+	one     int               // minimum number of files for one sync of the file system; 0: 16
+	set     bool              // items get their names together
+	fails   bool              // no item gets its name
 	chunk   int
 	check   int64 // bytes between checkpoints; 0: none
 
-	beside  map[string]string // what goes beside files, by name; empty: nothing may lie there
-	library string            // what goes beside the directory LIB, and holds for all that is in it
+	beside  map[string]string // sidecars by name of their file; empty: no sidecar may exist
+	library string            // sidecar of the directory LIB, for all files in it
 
-	// newer is the call of a deletion, at /src, at which another program puts a
-	// newer file under the source's name.
+	// newer is a call of a deletion at /src. Another program puts a newer file under the source's name at this call.
 	newer faulty.Call
 	// consumer takes each file away as soon as it has its name.
 	consumer bool
-	// from is how many resume points are recorded when the process is killed
-	// and the work that is looked at begins.
+	// from is the number of resume points recorded before the process is killed. The recorded work begins after that; 0
+	// means at the beginning.
 	from int
 }
 
@@ -54,7 +52,7 @@ type file struct {
 	sparse bool // with a hole in the middle
 }
 
-// content is what a source holds.
+// content returns the content of a source.
 func (w *work) content(k int) []byte {
 	f := w.files[k]
 	b, err := io.ReadAll(io.LimitReader(network.Content(uint64(len(w.name)), uint64(k)), int64(f.size)))
@@ -138,10 +136,10 @@ func workloads() []*work {
 	}
 }
 
-// durable is what transfer.Request.Durable says.
+// durable is the value of transfer.Request.Durable.
 func (w *work) durable() bool { return !w.process || w.del }
 
-// closes is how many items close a group.
+// closes returns the number of items that close a group.
 func (w *work) closes() int {
 	if w.set {
 		return w.items()
@@ -149,7 +147,7 @@ func (w *work) closes() int {
 	return w.group
 }
 
-// items is the number of items; directories come after the files.
+// items returns the number of items; directories come after the files.
 func (w *work) items() int { return len(w.files) + len(w.dirs) }
 
 func (w *work) itemName(item int) string {
@@ -159,7 +157,7 @@ func (w *work) itemName(item int) string {
 	return w.dirs[item-len(w.files)]
 }
 
-// lands is the name under which a file arrives.
+// lands returns the name under which a file arrives.
 func (w *work) lands(name string) string {
 	if other, ok := w.other[name]; ok {
 		return other
@@ -169,11 +167,11 @@ func (w *work) lands(name string) string {
 
 func source(name string) transfer.Path { return transfer.Path("/src/" + name) }
 
-// lay makes the file system as it is before the work begins, all of it durable.
+// lay makes the file system before the work begins, all of it durable.
 func (w *work) lay(t *testing.T) *faulty.Memory {
 	t.Helper()
-	// Without syncs a file that is half there after a power cut is told from a
-	// stranger's by its time, which must not have been lost alone.
+	// Without syncs, Ferry tells a file that a power cut left incomplete from a stranger's by its time. So the file
+	// system must not lose the time alone.
 	m := faulty.NewMemory(faulty.MemoryOptions{Plain: w.plain, Ordered: !w.durable()})
 	for _, d := range []string{"/src", "/dst", "/src/sub", "/src/a/b/c", "/src/LIB", "/state"} {
 		must(t, m.MkdirAll(d))
@@ -204,7 +202,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// arrives is what is under the name of file k when it has arrived.
+// arrives returns the content under the name of file k after its arrival.
 func (w *work) arrives(k int) []byte {
 	if w.exists == transfer.IfExistsAppend {
 		return append([]byte(w.old[w.files[k].name]), w.content(k)...)

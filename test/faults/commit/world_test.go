@@ -13,24 +13,23 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Around the agent there are others: a program that puts a newer file under a
-// source's name, a consumer that takes what arrives. And everything that is
-// given a final name is looked at there and then.
+// Other programs run around the agent: one puts a newer file under a source's name, and a consumer takes arriving
+// files. Each file is checked at the moment when it gets its final name.
 
 var errDead = &deadError{}
 
-// A deadError is what a process is told whose time is over.
+// A deadError is the result of each call of a killed process.
 type deadError struct{}
 
 func (*deadError) Error() string { return "the process has been killed" }
 
-// others are what is under way around an agent.
+// others are the events around an agent.
 type others struct {
 	mu       sync.Mutex
-	points   int    // resume points until the process is killed; 0: it is not
-	dead     bool   // nothing that the process does has an effect any more
+	points   int    // resume points until the process is killed; 0: it is not killed
+	dead     bool   // the calls of the process have no effect any more
 	stranger string // a final name that a stranger has taken
-	newer    string // where the newer file is; empty: it has not come
+	newer    string // path of the newer file; empty: it has not come
 }
 
 // took is recorded when a consumer takes a file.
@@ -77,7 +76,7 @@ func (a *agent) after(op faulty.Op, err error) error {
 	return err
 }
 
-// landed looks at a name that may just have been given, whatever the call said.
+// landed checks the file under a name that may just have been given, even if the call reported an error.
 func (a *agent) landed(op faulty.Op) {
 	k := a.w.fileAt(op.To)
 	if k < 0 || !strings.HasPrefix(path.Base(op.Path), ".ferry-") {
@@ -85,7 +84,7 @@ func (a *agent) landed(op faulty.Op) {
 	}
 	content, err := a.mem.ReadFile(op.To)
 	if err != nil || a.w.old[a.w.files[k].name] == string(content) || bytes.Equal(content, strangersFile) {
-		return // it was not given
+		return // the name was not given
 	}
 	a.named[op.To]++
 	a.flanked(k)
@@ -97,7 +96,7 @@ func (a *agent) landed(op faulty.Op) {
 	}
 }
 
-// take takes a file away and makes sure that it is gone for good.
+// take removes a file durably.
 func (a *agent) take(name string) {
 	a.mem.Record(took{name})
 	err := a.mem.Remove(name)
@@ -109,8 +108,7 @@ func (a *agent) take(name string) {
 	}
 }
 
-// takes counts how often the consumer has taken each file among the first k
-// operations.
+// takes counts the consumer's takings of each file among the first k operations.
 func takes(m *faulty.Memory, k int) map[string]int {
 	n := map[string]int{}
 	for _, e := range m.Events(k) {
@@ -121,8 +119,7 @@ func takes(m *faulty.Memory, k int) map[string]int {
 	return n
 }
 
-// gone leaves of what was taken before a crash that which has not come back
-// with it: a name that was not synced may.
+// gone removes from taken the files that a crash has brought back. This can happen if the directory was not synced.
 func (w *work) gone(m *faulty.Memory, taken map[string]int) map[string]int {
 	for k, f := range w.files {
 		_, err := m.ReadFile("/dst/" + w.lands(f.name))
@@ -134,12 +131,12 @@ func (w *work) gone(m *faulty.Memory, taken map[string]int) map[string]int {
 	return taken
 }
 
-// temporary is the name of a file's temporary.
+// temporary returns the name of a file's temporary.
 func (w *work) temporary(k int) string {
 	return path.Join("/dst", path.Dir(w.files[k].name), localfs.TempName(incarnation, 1, transferID, uint64(k)))
 }
 
-// taking is the name of the temporary that gets a file's name.
+// taking returns the name of the temporary that gets a file's name.
 func (w *work) taking(k int) string {
 	name := w.temporary(k)
 	if _, had := w.old[w.files[k].name]; had && w.exists == transfer.IfExistsAppend {
@@ -148,7 +145,7 @@ func (w *work) taking(k int) string {
 	return name
 }
 
-// fileAt is the number of the file with that final name, or -1.
+// fileAt returns the number of the file with a final name, or -1.
 func (w *work) fileAt(final string) int {
 	for k, f := range w.files {
 		if "/dst/"+w.lands(f.name) == final {
@@ -158,7 +155,7 @@ func (w *work) fileAt(final string) int {
 	return -1
 }
 
-// run brings the work to its end, in as many rounds as it takes.
+// run completes the work in at most the given number of rounds.
 func (a *agent) run(rounds int) (err error) {
 	for range rounds {
 		if err = a.round(); err == nil {

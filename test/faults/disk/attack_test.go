@@ -27,10 +27,9 @@ import (
 	"ferry/test/campaign"
 )
 
-// While somebody swaps the directories of sources and destinations for links
-// that lead out of the root, and plants links under final names, names of
-// temporaries and names of sources on their way out, nothing outside is
-// touched and nothing of it is read.
+// TestCampaignAttacker moves and writes files under attack. Attackers swap the directories of sources and destinations
+// for links that lead out of the root. They also plant links under final names, names of temporaries and names of
+// sources during deletion. No file outside the root may be read or changed.
 func TestCampaignAttacker(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "attacker", What: "components of a path swapped for links out of the root, links planted under every name that Ferry uses",
 		Unit: "opens", Full: 100_000, Short: 10_000, Packages: []string{"internal/localfs"}},
@@ -51,19 +50,19 @@ func TestCampaignAttacker(t *testing.T) {
 		})
 }
 
-// prey begins every file outside the root.
+// prey is the beginning of every file outside the root.
 const prey = "this lies outside the root"
 
-// A victim is an agent's files with a tree outside of them that looks the same.
+// A victim is an agent's files with a similar tree outside of them.
 type victim struct {
 	fs      *localfs.FS
 	base    string
 	root    string
 	outside string
-	dirs    map[string]int // descriptors of the directories beneath the root, wherever they are by now
-	target  target         // what the attackers aim at
+	dirs    map[string]int // descriptors of the directories beneath the root, even after a move
+	target  target         // the next paths of the victim
 	lands   *landing
-	through int // reads by path that got outside, to show that the attack is one
+	through int // reads by path that got outside, as proof of the attack
 	ok, no  map[string]int
 	sources []string
 }
@@ -88,8 +87,8 @@ func newVictim(t *testing.T) *victim {
 			write(t, v.outside+"/"+c, fmt.Sprint("s", k), prey)
 		}
 	}
-	// A second name of this file is lawfully a source: who gives it Ferry's name for a
-	// source that is being deleted has it given back as that source.
+	// A second name of this file is legitimately a source. If a program gives it Ferry's name for a source during
+	// deletion, Ferry restores it as that source.
 	write(t, v.outside, "linked", "this is outside, and its owner has linked it into the root")
 	must(t, filepath.WalkDir(v.outside, func(p string, d os.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(p, when, when))
@@ -106,7 +105,7 @@ func newVictim(t *testing.T) *victim {
 	return v
 }
 
-// names is how many files there are of a kind in a directory.
+// names is the number of files of a kind in a directory.
 const names = 8
 
 const incarnation = 42
@@ -124,7 +123,7 @@ func write(t *testing.T, dir, name, content string) {
 	must(t, os.WriteFile(dir+"/"+name, []byte(content), 0o600))
 }
 
-// restore gives a source its file back, in the directory where it belongs.
+// restore gives a source its file back, in its own directory.
 func (v *victim) restore(source string) {
 	dir, name := v.dirs[path.Dir(source)], path.Base(source)
 	unix.Unlinkat(dir, name, 0)
@@ -134,7 +133,7 @@ func (v *victim) restore(source string) {
 	}
 }
 
-// snapshot is everything about a tree that must not change.
+// snapshot returns the properties of a tree that must not change.
 func snapshot(t *testing.T, top string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -177,7 +176,7 @@ func unchanged(t *testing.T, before, now map[string]string) {
 	}
 }
 
-// open does one of the things that an agent does with paths.
+// open makes one kind of access that an agent makes by path.
 func (v *victim) open(t *testing.T, seed uint64, r *rand.Rand) {
 	if v.lands == nil || v.lands.left == 0 {
 		v.newLanding(t, seed, r)
@@ -204,7 +203,7 @@ func (v *victim) open(t *testing.T, seed uint64, r *rand.Rand) {
 		v.count("resolve", err)
 	}
 	if b, err := os.ReadFile(v.root + "/in/x/s0"); err == nil && strings.HasPrefix(string(b), prey) {
-		v.through++ // what anybody gets who trusts a path
+		v.through++ // a program that trusts a path gets this file
 	}
 }
 
@@ -216,7 +215,7 @@ func (v *victim) count(what string, err error) {
 	}
 }
 
-// effective fails a campaign in which the attack was none.
+// effective fails a campaign without effective attacks.
 func (v *victim) effective(t *testing.T, count int) {
 	t.Helper()
 	t.Logf("succeeded: %v; refused or failed: %v; reads by path that got outside: %d", v.ok, v.no, v.through)
@@ -233,7 +232,7 @@ func (v *victim) effective(t *testing.T, count int) {
 	}
 }
 
-// A landing is used for a few files, so that directories are opened anew.
+// A landing serves a few files, so that directories are opened again often.
 type landing struct {
 	*localfs.Landing
 	base transfer.Path
@@ -310,7 +309,7 @@ func asError(e *transfer.Error) error {
 	return e
 }
 
-// read reads a source, which never is one from outside.
+// read reads a source and checks that it does not come from outside.
 func (v *victim) read(t *testing.T, source transfer.Path) error {
 	s, err := v.fs.OpenSource(source)
 	if err != nil {
@@ -341,7 +340,7 @@ func (v *victim) remove(t *testing.T, seed uint64, source transfer.Path) error {
 	return err
 }
 
-// walk finds what is beneath the root, and follows nothing out of it.
+// walk lists the files beneath the root and checks that no link led outside.
 func (v *victim) walk(t *testing.T) error {
 	found := 0
 	_, err := v.fs.Walk(context.Background(), place.WalkRequest{Args: place.Args(true, transfer.File("in/x"), transfer.Match("in/*/y/*"))},

@@ -20,13 +20,13 @@ import (
 	"ferry/test/campaign"
 )
 
-// A target is what the victim is about to use.
+// A target names the transfer and item that the victim handles next.
 type target struct {
 	id   atomic.Pointer[transfer.ID]
 	item atomic.Uint64
 }
 
-// attack begins; stop ends it, and leaves every directory in its place.
+// attack starts the attackers. stop ends them and puts every directory back.
 func (v *victim) attack(t *testing.T, seed uint64) (stop func()) {
 	t.Helper()
 	links := map[string][]string{}
@@ -64,8 +64,8 @@ func (v *victim) attack(t *testing.T, seed uint64) (stop func()) {
 	return sync.OnceFunc(func() { close(done); all.Wait() })
 }
 
-// swap puts a link in the place of a directory for a moment. Only one goroutine
-// does, or a directory would not come back to its place.
+// swap replaces a directory by a link for a moment. Only one goroutine may call it; with two, a directory could stay
+// away.
 func (v *victim) swap(r *rand.Rand, links map[string][]string) {
 	c := components[r.IntN(len(components))]
 	dir, name, evil := v.dirs[path.Dir(c)], path.Base(c), links[c][r.IntN(len(links[c]))]
@@ -78,7 +78,7 @@ func (v *victim) swap(r *rand.Rand, links map[string][]string) {
 	unix.Renameat2(dir, name, dir, evil, unix.RENAME_EXCHANGE)
 }
 
-// plant puts links where a file is to have its name, and where a source is.
+// plant puts links under final names and under names of sources.
 func (v *victim) plant(r *rand.Rand) {
 	dir, name, to := v.dirs["out/a/b"], fmt.Sprint("f", r.IntN(names)), v.outside+"/out/a/b/f0"
 	if r.IntN(3) == 0 {
@@ -99,7 +99,7 @@ func (v *victim) plant(r *rand.Rand) {
 	unix.Unlinkat(dir, name, 0)
 }
 
-// plantOwn puts links under the names that Ferry is about to use for itself.
+// plantOwn puts links under the next internal names of Ferry.
 func (v *victim) plantOwn(r *rand.Rand) {
 	id := v.target.id.Load()
 	if id == nil {
@@ -113,7 +113,7 @@ func (v *victim) plantOwn(r *rand.Rand) {
 	}
 	made := name
 	if r.IntN(2) == 0 {
-		made = ".ferry-made" // and then over what has the name already
+		made = ".ferry-made" // and then over the file that has the name already
 	}
 	switch r.IntN(4) {
 	case 0:

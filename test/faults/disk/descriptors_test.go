@@ -17,9 +17,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Agents that may have few files open send and receive several trees at once. Now
-// and then one of them may for a moment have less than it has: whatever it wanted
-// to open then, and has not been counted, it wants again later. Nothing fails.
+// TestCampaignDescriptors runs agents with a low limit of open files. They send and receive several trees at once. At
+// times the limit falls below the number of open files. An agent must retry an open that fails then. No transfer fails.
 func TestCampaignDescriptors(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "descriptors", Unit: "trees", Full: 500, Short: 24, Tools: []string{"prlimit"},
 		What: "trees of small files sent at once by agents that may have few files open, and for moments less than they have"},
@@ -38,7 +37,7 @@ func TestCampaignDescriptors(t *testing.T) {
 		})
 }
 
-// fewFiles runs a case and gives the number of its trees.
+// fewFiles runs a case and returns the number of its trees.
 func fewFiles(t *testing.T, r *rand.Rand, seed uint64, most int) int {
 	limit := []int{56, 64, 80, 128, 256, 1024}[r.IntN(6)]
 	few := []string{"prlimit", fmt.Sprintf("--nofile=%d:%d", limit, limit), "--"}
@@ -81,7 +80,7 @@ func fewFiles(t *testing.T, r *rand.Rand, seed uint64, most int) int {
 	return len(jobs)
 }
 
-// opened is one more than the greatest descriptor of a process: what a limit counts.
+// opened returns the greatest descriptor of a process plus one, which is the number that the limit applies to.
 func opened(t *testing.T, pid int) (n int) {
 	t.Helper()
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
@@ -94,7 +93,7 @@ func opened(t *testing.T, pid int) (n int) {
 	return n
 }
 
-// atMost sets how many files a process may have open; the hard limit stays.
+// atMost sets the soft limit of open files of a process. The hard limit stays.
 func atMost(t *testing.T, pid, n int) {
 	t.Helper()
 	var l unix.Rlimit

@@ -18,9 +18,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A disk that is full makes what needs it wait, and say so; what does not need
-// it goes on. Nothing is lost, nothing half-written has a final name, and
-// everything ends when there is space again.
+// TestCampaignDiskFull fills a disk. Work that needs the disk waits and gives the reason; other work continues. No data
+// are lost, no incomplete file has a final name, and all transfers end when there is space again.
 func TestCampaignDiskFull(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "disk-full", What: "disks full by blocks and by inodes at a random point: of the destination's data, of either ledger, of the queue manager's store, of the audit log",
 		Unit: "full disks", Full: 120, Root: true},
@@ -37,8 +36,7 @@ func TestCampaignDiskFull(t *testing.T) {
 		})
 }
 
-// A load is what is sent while a disk is full: files of a size, all by one
-// transfer, or each by its own.
+// A load is a number of files of one size, sent by one transfer or by one transfer each.
 type load struct {
 	name  string
 	files int
@@ -53,7 +51,7 @@ var loads = []load{
 	{"several files, each by itself", 8, 12 * mib, true},
 }
 
-// A disk is one that gets full, of whose own agent, and what is tried with it.
+// A disk is a disk that gets full: its name, its agent, and the test on it.
 type disk struct {
 	name   string
 	size   int64
@@ -84,8 +82,7 @@ type filling struct {
 	more   int
 }
 
-// up starts a network with the disk in its place, which has been used once, so
-// that everything that is always there is there.
+// up starts a network with the disk in its place and sends once, so that all permanent files exist.
 func (f *filling) up() {
 	f.t.Helper()
 	f.mount = f.t.TempDir()
@@ -118,7 +115,7 @@ func (f *filling) another() *network.Sending {
 	return f.n.SendAsync("-r", "ALPHA:more", fmt.Sprint("BETA:more", f.more))
 }
 
-// fill takes all but some bytes or inodes of the disk.
+// fill uses up the disk except for leave bytes or inodes.
 func (f *filling) fill(leave int64) {
 	f.t.Helper()
 	dir := f.mount + "/ballast"
@@ -128,7 +125,7 @@ func (f *filling) fill(leave int64) {
 	if f.inodes {
 		must(f.t, unix.Statfs(f.mount, &st))
 		for k := range int64(st.Ffree) - leave {
-			if err := os.WriteFile(fmt.Sprint(dir, "/", k), nil, 0o600); !errors.Is(err, unix.ENOSPC) { // another was quicker
+			if err := os.WriteFile(fmt.Sprint(dir, "/", k), nil, 0o600); !errors.Is(err, unix.ENOSPC) { // another program was quicker
 				must(f.t, err)
 			}
 		}
@@ -137,7 +134,7 @@ func (f *filling) fill(leave int64) {
 	b, err := os.Create(dir + "/blocks")
 	must(f.t, err)
 	defer b.Close()
-	for { // what is on the disk may grow between the two calls
+	for { // the used space may grow between the two calls
 		must(f.t, unix.Statfs(f.mount, &st))
 		size := int64(st.Bavail)*int64(st.Bsize) - leave
 		if size <= 0 {
@@ -150,7 +147,7 @@ func (f *filling) fill(leave int64) {
 	}
 }
 
-// nearly fills the disk but for a few pages or inodes.
+// nearly fills the disk except for at most two pages or inodes.
 func (f *filling) nearly() {
 	f.t.Helper()
 	leave := f.r.Int64N(3)
@@ -172,8 +169,7 @@ func (f *filling) send() (all []*network.Sending) {
 	return all
 }
 
-// underWay starts the load and returns with the agent stopped while files are
-// arriving.
+// underWay starts the load and freezes the agent while files arrive.
 func (f *filling) underWay(agent string) []*network.Sending {
 	f.t.Helper()
 	all := f.send()
@@ -184,7 +180,7 @@ func (f *filling) underWay(agent string) []*network.Sending {
 	return all
 }
 
-// arrived expects the load to have ended well, as it was sent and on record.
+// arrived expects the load to have ended successfully, with equal files and audit records.
 func (f *filling) arrived(all []*network.Sending) {
 	f.t.Helper()
 	items := 0
@@ -202,7 +198,7 @@ func (f *filling) arrived(all []*network.Sending) {
 	}
 }
 
-// data fills the disk that files arrive on.
+// data fills the destination's disk.
 func (f *filling) data() {
 	f.t.Helper()
 	if f.load.each {
@@ -230,7 +226,7 @@ func (f *filling) data() {
 	f.arrived(all)
 }
 
-// saysNoSpace expects a transfer to wait and say which file has no space.
+// saysNoSpace expects a transfer to wait for space and to name the reason.
 func (f *filling) saysNoSpace(p network.Progress) {
 	f.t.Helper()
 	if p.Reason == nil || p.Reason.Kind != transfer.KindNoSpace {
@@ -253,8 +249,8 @@ func (f *filling) saysNoSpace(p network.Progress) {
 	f.t.Errorf("it waits, and says %q (%q)", p.Reason.Text, p.Reason.Hint)
 }
 
-// consumed sends what does not fit together, and takes away what has arrived:
-// none of the transfers holds what all of them would need (scenario 35).
+// consumed sends files that do not fit together, and removes arrived ones. No transfer may reserve so much that all of
+// them wait (scenario 35).
 func (f *filling) consumed() {
 	f.t.Helper()
 	leave := 3 * f.load.size
@@ -285,8 +281,8 @@ func (f *filling) consumed() {
 	}
 }
 
-// ledger fills the disk of an agent's ledger. What runs reaches its end with
-// the reserve, nothing new is accepted, and that is said (scenario 28).
+// ledger fills the disk of an agent's ledger. Running transfers end with the reserve. The agent accepts no new transfer
+// and reports the reason (scenario 28).
 func (f *filling) ledger() {
 	f.t.Helper()
 	var all []*network.Sending
@@ -297,7 +293,7 @@ func (f *filling) ledger() {
 		all = f.underWay(f.disk.of)
 		f.nearly()
 		f.n.Thaw(f.disk.of)
-		if !f.load.each { // otherwise some may not have been accepted before, and are not now
+		if !f.load.each { // otherwise some may not have been accepted before, and are not accepted now
 			f.arrived(all)
 			all = nil
 		}
@@ -306,7 +302,7 @@ func (f *filling) ledger() {
 	if !f.inodes { // the reserve is an inode that comes back; blocks are used up
 		all = append(all, f.untilLow()...)
 		for waiting = f.another(); !f.notAccepted(waiting); waiting = f.another() {
-			// The end of the one before gave space back, enough for the reserve.
+			// The end of the previous transfer gave back enough space for the reserve.
 			if all = append(all, waiting); len(all) > 100 {
 				f.t.Fatalf("%s is full, and everything is accepted", f.disk.name)
 			}
@@ -323,7 +319,7 @@ func (f *filling) ledger() {
 	f.n.Until("the ledger is no longer said to be full", func() bool { return f.n.AgentOf(f.disk.of).Reason == "" })
 }
 
-// untilLow sends until the agent says that its ledger's disk is full.
+// untilLow sends until the agent reports that its ledger's disk is full.
 func (f *filling) untilLow() (all []*network.Sending) {
 	f.t.Helper()
 	for range 50 {
@@ -343,9 +339,8 @@ func (f *filling) untilLow() (all []*network.Sending) {
 	return nil
 }
 
-// notAccepted expects a transfer to wait and to say that it is not accepted
-// because a ledger's disk is full; false if it was accepted after all, and may wait
-// for space like the others.
+// notAccepted expects a transfer to wait because the disk of a ledger is full and it was not accepted. It returns false
+// if the transfer was accepted after all; such a transfer may wait for space like the others.
 func (f *filling) notAccepted(s *network.Sending) bool {
 	f.t.Helper()
 	over := false
@@ -373,8 +368,8 @@ func (f *filling) notAccepted(s *network.Sending) bool {
 	return refused()
 }
 
-// store fills the disk of the queue manager's store. What runs goes on without
-// it; a request that cannot be stored says so and goes on when it can be.
+// store fills the disk of the queue manager's store. Running transfers continue without it. A request that cannot be
+// stored yet says so, and continues once it can be stored.
 func (f *filling) store() {
 	f.t.Helper()
 	all := f.underWay("BETA")
@@ -412,8 +407,7 @@ func (f *filling) store() {
 	f.arrived(all)
 }
 
-// log fills the disk of the audit log. Transfers go on, and their records come
-// later.
+// log fills the disk of the audit log. Transfers continue, and their records arrive later.
 func (f *filling) log() {
 	f.t.Helper()
 	all := f.underWay("BETA")

@@ -17,8 +17,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A hub whose disk is full starts. The messages in its queues and in its store are consumed, it says that it is
-// degraded and why, and it takes new work when there is space again.
+// TestCampaignHubFull starts queue managers on a full disk. Agents and commands can take the messages in queues and
+// stored deliveries. The queue manager reports that it is degraded and the reason. It accepts new work when there is
+// space again.
 func TestCampaignHubFull(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "hub-full", What: "hubs that are stopped or killed, and start on a disk that is full of blocks or of inodes, with work that waits",
 		Unit: "starts", Full: 60, Short: 6, Root: true},
@@ -43,7 +44,7 @@ func TestCampaignHubFull(t *testing.T) {
 		})
 }
 
-// hub leaves work in a hub, starts it on a full disk, and expects the work to be done.
+// hub leaves work in a queue manager, starts it on a full disk, and expects the work to be done.
 func (f *filling) hub(killed bool) {
 	f.t.Helper()
 	n := f.n
@@ -94,8 +95,8 @@ func (f *filling) hub(killed bool) {
 	}
 }
 
-// queue has a file fill the disk of a hub through an application queue, and starts the hub again. Messages are taken out
-// by the command and by a transfer while the disk is full. All the rest arrives once there is space.
+// queue fills the disk of a queue manager with a file in an application queue, and restarts the queue manager. The
+// command and a transfer take messages while the disk is full. The remaining messages arrive once there is space.
 func (f *filling) queue(killed bool) {
 	f.t.Helper()
 	n := f.n

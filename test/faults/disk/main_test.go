@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package disk_test breaks what lies beneath Ferry's files: disks that are
-// full, directories that may not be written, file systems that take two names
-// for one, people who swap a directory for a link while a file lands in it.
+// Package disk_test tests Ferry on difficult file systems: full disks, directories without write permission, file
+// systems that take two names for one, and directories that are swapped for links while files arrive in them.
 package disk_test
 
 import (
@@ -14,8 +13,7 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestMain takes the umask away: files are to land with the permissions that they have
-// at the source, whatever the shell takes from new files.
+// TestMain sets the umask to 0. Files must arrive with the permissions of the source, independent of the shell's umask.
 func TestMain(m *testing.M) {
 	unix.Umask(0)
 	os.Exit(campaign.Main(m))

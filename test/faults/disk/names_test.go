@@ -20,9 +20,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Every name that a file system takes, and every shape of a file, arrives as it
-// was and comes back as it was, on file systems of three kinds. What cannot be
-// sent or cannot land says so, and nothing takes its place.
+// TestCampaignNames sends files with every kind of name and shape to file systems of three kinds and back. They must
+// arrive unchanged and come back unchanged. An item that cannot be sent or created is reported, and no other file takes
+// its place.
 func TestCampaignNames(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "names", What: "names and shapes of files, there and back, on the file system of the temporary directory, on tmpfs and on one that folds case",
 		Unit: "names and shapes", Full: 3 * len(shapes), Short: 80},
@@ -46,21 +46,21 @@ func TestCampaignNames(t *testing.T) {
 		})
 }
 
-// kinds of file systems at the destination; all but the first need root.
+// kinds lists the file systems at the destination; all but the first need root.
 var kinds = []string{"the temporary directory's file system", "tmpfs", "a file system that folds case"}
 
-// A shape is a directory d to be sent as a whole. Of one that is a list of
-// names, each is also sent by itself, and given to a file as its name.
+// A shape is a directory d to be sent as a whole. If it is a list of names, each is also sent alone, and a file is sent
+// to it as DEST.
 type shape struct {
 	name  string
 	names []string         // files in d
-	build func(b *shaping) // whatever else is in d
+	build func(b *shaping) // creates further contents of d
 	flags []string
-	lacks []string               // names in d that do not arrive, whose fault it may be
-	said  []said                 // what is said of them; the transfer is partial then
+	lacks []string               // names in d that do not arrive
+	said  []said                 // their errors; the transfer is partial then
 	fold  *shape                 // lacks and said where names fold
-	check func(src, dst *shaped) // instead of comparing everything
-	whole bool                   // each name is not sent by itself
+	check func(src, dst *shaped) // replaces the comparison of the trees
+	whole bool                   // no name is sent alone
 }
 
 // said is an error of an item; SRC and DST are the two directories d.
@@ -107,7 +107,7 @@ type shaping struct {
 	shaped
 	n    *network.Network
 	at   string // the case's directory beneath the roots
-	said []said // what the building itself makes be said
+	said []said // errors that follow from the build
 	next uint64 // seed of the next file's content
 	seed uint64
 }
@@ -149,7 +149,7 @@ func (z *zoo) visit(t *testing.T, seed uint64, row *shape, kind string) {
 	must(t, os.RemoveAll(n.Path("BETA", b.at)))
 }
 
-// ended expects a transfer to have said what was to be said, and nothing else.
+// ended expects a transfer to have reported the given errors and no others.
 func (b *shaping) ended(r network.Result, all []said) {
 	b.t.Helper()
 	state, code := "successful", 0
@@ -181,8 +181,7 @@ func (b *shaping) ended(r network.Result, all []said) {
 	}
 }
 
-// arrived compares what has arrived with what was sent, but for what could not
-// arrive.
+// arrived compares the arrived tree with the sent one, except for the names in lacks.
 func (b *shaping) arrived(row *shape, at *shaped, lacks []string) {
 	b.t.Helper()
 	for _, name := range lacks {
@@ -198,7 +197,7 @@ func (b *shaping) arrived(row *shape, at *shaped, lacks []string) {
 		network.SameTree(b.t, b.dir, at.dir)
 		return
 	}
-	// What is lacking is put out of the way while the rest is compared.
+	// Move the files that may be lacking aside during the comparison.
 	aside := b.dir + "-aside"
 	must(b.t, os.MkdirAll(aside, 0o755))
 	for k, name := range lacks {
@@ -210,7 +209,7 @@ func (b *shaping) arrived(row *shape, at *shaped, lacks []string) {
 	}
 }
 
-// names are those of everything in a directory, as they are spelled there.
+// names returns the names of all files in a directory, in their spelling there.
 func (s *shaped) names() map[string]os.FileInfo {
 	s.t.Helper()
 	all := map[string]os.FileInfo{}
@@ -246,7 +245,7 @@ func (b *shaping) mkdir(name string, mode os.FileMode) {
 	must(b.t, os.Chmod(b.dir+"/"+name, mode))
 }
 
-// open makes an empty file and hands it over.
+// open makes an empty file and passes it to do.
 func (b *shaping) open(name string, do func(f *os.File) error) {
 	b.t.Helper()
 	f, err := os.Create(b.dir + "/" + name)
@@ -255,7 +254,7 @@ func (b *shaping) open(name string, do func(f *os.File) error) {
 	must(b.t, f.Close())
 }
 
-// kept expects just these names to have arrived.
+// kept expects exactly these names to have arrived.
 func kept(want ...string) func(src, dst *shaped) {
 	return func(_, dst *shaped) {
 		dst.t.Helper()

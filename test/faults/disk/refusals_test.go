@@ -26,7 +26,7 @@ const (
 	taken       = "DST/out/f exists already; remove it or use --if-exists overwrite"
 )
 
-// refusals are the rows of the campaign for everybody.
+// refusals are the rows of the campaign for every user.
 var refusals = []refusal{
 	{name: "a source that is not there", sources: []string{"gone"}, code: 40, kind: transfer.KindMissing, text: "source SRC/gone does not exist; check its name"},
 	{name: "a source below a file", sources: []string{"f/g"}, code: 40, kind: transfer.KindMissing, text: "source SRC/f/g does not exist; check its name"},
@@ -40,7 +40,7 @@ var refusals = []refusal{
 			c.mkdir(c.dst+"/out/d/b", 0o755)
 			c.file(c.dst+"/out/d/a/f", 10)
 			must(c.t, os.Link(c.dst+"/out/d/a/f", c.dst+"/out/d/b/f"))
-			must(c.t, os.Link(c.dst+"/out/d/a/f", c.dst+"/third")) // which stays as it is
+			must(c.t, os.Link(c.dst+"/out/d/a/f", c.dst+"/third")) // which must stay unchanged
 		},
 		verdict: func(c *refused, _ network.Result) {
 			c.have("/d/a/f", "/out/d/a/f")
@@ -158,7 +158,7 @@ var refusals = []refusal{
 
 var long = strings.Repeat("n", 256)
 
-// large makes a file that is still arriving when somebody looks.
+// large makes a file large enough to be caught in flight.
 func large(c *refused) { c.file(c.src+"/big", 100*mib) }
 
 func notDeleted(c *refused, result network.Result) {
@@ -167,8 +167,7 @@ func notDeleted(c *refused, result network.Result) {
 	}
 }
 
-// unrooted makes the transfer go to an agent whose root is gone, for as long as
-// the case takes.
+// unrooted sends the transfer to an agent without its root directory for the duration of the case.
 func (c *refused) unrooted() {
 	c.to = "GAMMA"
 	root := c.w.n.Root("GAMMA")

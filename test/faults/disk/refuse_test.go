@@ -19,9 +19,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Whatever the file system refuses is answered with the right result code, the
-// right kind of error and a sentence that names the thing, and nothing else is
-// touched. The agents are an ordinary user's.
+// TestCampaignPermissions checks each refusal of the file system. Ferry answers with the right result code, the right
+// kind of error and a sentence that names the object, and touches no other file. The agents run as an ordinary user.
 func TestCampaignPermissions(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "permissions", What: "files and directories that may not be read, written, entered or replaced, that vanish or are something else, each alone and beside a file that arrives",
 		Unit: "refusals", Full: 2 * (len(refusals) + len(rootRefusals)), Short: 20},
@@ -42,43 +41,41 @@ func TestCampaignPermissions(t *testing.T) {
 				}()
 				w.try(t, seed, row, beside)
 			})
-			w.n.Stop("BETA") // what could not be removed is removed by the next run
+			w.n.Stop("BETA") // the next run removes temporaries that could not be removed
 			w.n.Start("BETA")
 			w.n.NoTemporaries("BETA")
 			w.n.Sound()
 		})
 }
 
-// A refusal is something that cannot be had, and what must be said of it. The
-// request is to send f, of 3,000 bytes, into out, an empty directory, where
-// nothing else is said. In its words SRC and DST are the directories of the
-// case at the two agents, BASE is where their roots and the outside are.
+// A refusal is a request that fails, and its required report. By default, the request sends f, of 3,000 bytes, into
+// out, an empty directory. In its texts, SRC and DST are the directories of the case at the two agents, and BASE has
+// their roots and the files outside.
 type refusal struct {
 	name    string
-	sources []string // beneath SRC, or after a / as they are
-	dest    string   // beneath DST, or after a / as it is; "": out/
+	sources []string // beneath SRC; unchanged after a /
+	dest    string   // beneath DST; unchanged after a /; "": out/
 	flags   []string
 	prepare func(c *refused)
-	during  func(c *refused, s *network.Sending)    // once it is submitted
-	code    int                                     // when it is alone; 40 is 20 beside a file that arrives
-	kind    transfer.Kind                           // of each item that fails, or of the whole; KindNone: all is well
-	text    string                                  // the sentence, with what to do next
-	alone   bool                                    // it is not tried beside another file
+	during  func(c *refused, s *network.Sending)    // runs after the submission
+	code    int                                     // of a single file; 40 becomes 20 beside a file that arrives
+	kind    transfer.Kind                           // of each item that fails, or of the transfer; KindNone: success
+	text    string                                  // the sentence, with the next step
+	alone   bool                                    // not tried beside another file
 	whole   bool                                    // the other file does not arrive either
-	landed  []string                                // what appears beneath DST, the other file apart
+	landed  []string                                // new paths beneath DST, except the other file
 	warned  int                                     // warnings of a transfer that succeeds
-	verdict func(c *refused, result network.Result) // more to look at
+	verdict func(c *refused, result network.Result) // further checks
 }
 
-// A refusing is the network on which all cases run.
+// A refusing is the common network of all cases.
 type refusing struct {
 	n    *network.Network
 	base string
 	uid  int
 }
 
-// ordinary is the user of the agents when the campaign is run by root, whom no
-// permission stops.
+// ordinary is the user ID of the agents if root runs the campaign, because permissions do not stop root.
 const ordinary = 65534
 
 func newRefusing(t *testing.T) *refusing {
@@ -111,7 +108,7 @@ func newRefusing(t *testing.T) *refusing {
 	must(t, os.Mkdir(base+"/outside", 0o777))
 	must(t, os.WriteFile(base+"/outside/f", []byte("outside"), 0o644))
 	w.n = network.Up(t, s)
-	for _, a := range agents { // of another user, to whom the network is not his own
+	for _, a := range agents { // an ordinary user's agent cannot read the network file of root
 		w.n.Add(a)
 		w.n.Setenv(a, "HOME="+s.States[a], "FERRY_JOIN="+w.n.Ferry("token", "create", "--agent", a).OK().Stdout)
 		w.n.Start(a)
@@ -124,7 +121,7 @@ func (w *refusing) own(t *testing.T, path string) {
 	must(t, os.Lchown(path, w.uid, -1))
 }
 
-// A refused is one case on its way.
+// A refused is one case in progress.
 type refused struct {
 	t        *testing.T
 	w        *refusing
@@ -133,7 +130,7 @@ type refused struct {
 	to       string // the destination agent
 	undo     []func()
 
-	before map[string]string // what there was in both directories, and outside
+	before map[string]string // state of both directories and of the files outside, before the transfer
 }
 
 func (w *refusing) try(t *testing.T, seed uint64, row *refusal, beside bool) {
@@ -178,7 +175,7 @@ func orElse(given []string, otherwise string) []string {
 	return given
 }
 
-// place is a path of a request: beneath the case's directory, or the host's.
+// place returns a path of a request: beneath the case's directory, or one of the host after a /.
 func (c *refused) place(p string) string {
 	if strings.HasPrefix(p, "/") {
 		return c.words(p[1:])
@@ -190,7 +187,7 @@ func (c *refused) words(s string) string {
 	return strings.NewReplacer("SRC", c.src, "DST", c.dst, "BASE", c.w.base, "DIR", c.dir).Replace(s)
 }
 
-// look takes down everything that the transfer may not touch.
+// look records the state of all files that the transfer may not touch.
 func (c *refused) look() {
 	c.t.Helper()
 	c.before = c.seen()
@@ -223,7 +220,7 @@ func (c *refused) seen() map[string]string {
 	return all
 }
 
-// judge holds how a case ended against its row.
+// judge compares the end of a case with its row.
 func (c *refused) judge(row *refusal, beside bool, result network.Result, dest string) {
 	c.t.Helper()
 	code := row.code
@@ -254,7 +251,7 @@ func (c *refused) judge(row *refusal, beside bool, result network.Result, dest s
 	}
 }
 
-// untouched expects everything to be as it was, but for what has landed.
+// untouched expects no change except at the landed paths.
 func (c *refused) untouched(landed map[string]bool) {
 	c.t.Helper()
 	now := c.seen()
@@ -275,8 +272,7 @@ func (c *refused) untouched(landed map[string]bool) {
 	}
 }
 
-// sentences expects what is said to be right, to whoever asked and in the audit
-// log.
+// sentences checks the sentence on the command's standard error and in the audit log.
 func (c *refused) sentences(row *refusal, beside bool, result network.Result) {
 	c.t.Helper()
 	want := c.words(row.text)
@@ -307,8 +303,8 @@ func (c *refused) sentences(row *refusal, beside bool, result network.Result) {
 	}
 }
 
-// recorded is the errors that the source has on record: of a transfer's items,
-// and of the transfer itself.
+// recorded returns the errors in the source's audit records: those of a transfer's items, and those of the transfer
+// itself.
 func (c *refused) recorded(id string) (items, whole []network.Reason) {
 	c.t.Helper()
 	c.w.n.Until("the source's last word on "+id+" is on record", func() bool {
@@ -339,8 +335,7 @@ func (c *refused) recorded(id string) (items, whole []network.Reason) {
 	return items, whole
 }
 
-// tidy gives the case's directories back the modes with which they can be
-// removed.
+// tidy restores the modes of the case's directories, so that they can be removed.
 func (c *refused) tidy() {
 	for k := len(c.undo) - 1; k >= 0; k-- {
 		c.undo[k]()
@@ -381,8 +376,7 @@ func (c *refused) link(to, path string) {
 	must(c.t, os.Symlink(c.words(to), path))
 }
 
-// paused stops the destination in the middle of the file big and does
-// something, which may be seen afterwards.
+// paused freezes the destination while the file big arrives, then calls do and records the new state.
 func (c *refused) paused(do func()) {
 	c.t.Helper()
 	c.w.n.Until("a file is in the middle of arriving", func() bool { return c.arriving() != "" })
@@ -395,7 +389,7 @@ func (c *refused) paused(do func()) {
 	c.w.n.Thaw("BETA")
 }
 
-// arriving is the temporary of the case that has something in it.
+// arriving returns the path of the case's temporary that has data, or "".
 func (c *refused) arriving() string {
 	for p, size := range c.w.n.Temporaries("BETA") {
 		if filepath.Dir(p) == c.dst+"/out" && size > 0 {

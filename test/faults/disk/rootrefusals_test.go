@@ -18,8 +18,7 @@ var soon = []string{"--recovery-timeout", "10s"}
 
 const notPermitted = " cannot be written: operation not permitted; see whether it or its directory is immutable or somebody else's"
 
-// rootRefusals are the rows that only root can set up; the agents are an
-// ordinary user's all the same.
+// rootRefusals are the rows that only root can set up. Their agents still run as an ordinary user.
 var rootRefusals = []refusal{
 	{name: "a device as source", sources: []string{"null"}, code: 40, kind: transfer.KindWrongType, text: "source SRC/null" + notSent,
 		prepare: func(c *refused) { c.device(c.src + "/null") }},
@@ -73,8 +72,7 @@ func (c *refused) device(path string) {
 // immutableFlag is FS_IMMUTABLE_FL, which chattr +i sets.
 const immutableFlag = 0x10
 
-// immutable makes a file or directory one that nobody may change, root
-// included.
+// immutable makes a file or directory unchangeable, even for root.
 func (c *refused) immutable(path string) {
 	c.t.Helper()
 	set := func(on bool) error {
@@ -110,7 +108,7 @@ func (c *refused) bind(file, over string) {
 	c.undo = append(c.undo, func() { unix.Unmount(over, unix.MNT_DETACH) })
 }
 
-// readOnly mounts a directory over itself so that nobody may write to it.
+// readOnly mounts a directory read-only over itself.
 func (c *refused) readOnly(path string) {
 	c.t.Helper()
 	must(c.t, unix.Mount(path, path, "", unix.MS_BIND, ""))

@@ -15,10 +15,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// of is a row of one name.
+// of makes a row of one name.
 func of(what, name string) shape { return shape{name: what, names: []string{name}} }
 
-// inCase is what is said of a name that is there in another spelling.
+// inCase returns the error of a name that exists in another spelling.
 func inCase(name, as string) said {
 	return said{transfer.KindExists, "DST/" + name + " exists already as " + as +
 		": the names differ only in case, and this file system takes them for one; send it to another directory, or under another name"}
@@ -180,7 +180,7 @@ var shapes = []shape{
 	}, lacks: []string{"pipe", "socket"}, said: []said{{transfer.KindWrongType, "source SRC/pipe" + notSent}, {transfer.KindWrongType, "source SRC/socket" + notSent}}},
 }
 
-// holes makes a sparse file with a byte here and there.
+// holes makes a sparse file with a byte at each of the offsets.
 func (b *shaping) holes(name string, size int64, bytes ...int64) {
 	b.t.Helper()
 	b.open(name, func(f *os.File) error {
@@ -203,7 +203,7 @@ func sparse(src, dst *shaped) {
 	sameHoles(src, dst, a.Size)
 }
 
-// sameHoles compares what two files hold between their holes.
+// sameHoles compares the data between the holes of two files.
 func sameHoles(src, dst *shaped, size int64) {
 	dst.t.Helper()
 	var files [2]*os.File
@@ -237,8 +237,7 @@ func sameHoles(src, dst *shaped, size int64) {
 	}
 }
 
-// tooDeep makes a file whose path no system call takes, in a directory whose
-// path they take.
+// tooDeep makes a file with a path too long for system calls, in a directory with a short enough path.
 func (b *shaping) tooDeep() {
 	b.t.Helper()
 	b.file("f", 100)

@@ -1,6 +1,5 @@
-// Package forge makes messages that no agent of Ferry would say: with a field out
-// of its range, spoken by somebody else, repeated, or in the wrong state. What an
-// agent says is checked against them in campaigns, with real processes.
+// Package forge makes messages that no agent of Ferry sends. A field is out of its range, the sender is a stranger, the
+// message is a repetition, or it belongs to another state. Campaigns send these messages to real processes.
 package forge
 
 import (
@@ -16,15 +15,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Fill sets every field of a message, as far down as there are any: slices and
-// maps get one element. What the values are does not matter, for one of them is
-// replaced by something that its field cannot have.
+// Fill sets every field of m, including nested ones, and returns m. Slices and maps get one element. The values are
+// arbitrary, because a test replaces one of them by a value out of the range of its field.
 func Fill[T any](m *T) *T {
 	fill(reflect.ValueOf(m).Elem(), 0)
 	return m
 }
 
-// fixed are values of types that say on their own how they are written.
+// fixed holds the values of types that have an encoding of their own.
 var fixed = map[reflect.Type]any{
 	reflect.TypeFor[transfer.Place]():     transfer.Queues,
 	reflect.TypeFor[transfer.Taken]():     transfer.TakenProved,
@@ -82,7 +80,7 @@ func fill(v reflect.Value, depth int) {
 	}
 }
 
-// parse reads JSON into maps, slices and numbers as they are written.
+// parse decodes JSON into maps, slices and numbers, and keeps the spelling of the numbers.
 func parse(data []byte) (tree any, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -90,17 +88,16 @@ func parse(data []byte) (tree any, err error) {
 	return tree, err
 }
 
-// A step leads from an object or array to one of what is in it: a string or an int.
+// A step is a key of an object (a string) or an index of an array (an int).
 type step any
 
-// A leaf is a field of a message's JSON form: a value, or an object or array that
-// holds others.
+// A leaf is a field of a message's JSON form: a value, an object or an array.
 type leaf struct {
 	at    []step
 	value any
 }
 
-// path names a field: body.resume.points[0].item.
+// path returns the path of a field, such as body.resume.points[0].item.
 func (l *leaf) path() string {
 	var b strings.Builder
 	for _, s := range l.at {
@@ -117,7 +114,7 @@ func (l *leaf) path() string {
 	return b.String()
 }
 
-// leaves lists the fields of a tree, those that hold others before what they hold.
+// leaves lists the fields of a tree. An object or array precedes its own fields.
 func leaves(tree any) (all []leaf) {
 	var walk func(v any, at []step)
 	walk = func(v any, at []step) {
@@ -147,8 +144,7 @@ func sorted(m map[string]any) (keys []string) {
 	return keys
 }
 
-// set gives a copy of tree with another value at a place. What is missing on the
-// way there is taken from sample, which has it.
+// set returns a copy of tree with the value at a path. It takes missing parts of the path from sample, which has them.
 func set(tree, sample any, at []step, value any) any {
 	if len(at) == 0 {
 		return value
@@ -187,7 +183,7 @@ func set(tree, sample any, at []step, value any) any {
 	panic(fmt.Sprintf("a step of type %T", at[0]))
 }
 
-// get gives what is at a place named by keys; nil where there is nothing.
+// get returns the value at the path of keys, or nil if it is missing.
 func get(tree any, keys ...string) any {
 	for _, k := range keys {
 		m, ok := tree.(map[string]any)
@@ -204,12 +200,12 @@ func text(tree any, keys ...string) string {
 	return s
 }
 
-// number is a whole number at a place; 0 where there is none.
+// number returns the whole number at the path of keys, or 0 if it is missing.
 func number(tree any, keys ...string) uint64 {
 	n, _ := get(tree, keys...).(json.Number)
 	v, _ := strconv.ParseUint(n.String(), 10, 64)
 	return v
 }
 
-// huge are numbers as they are written in JSON, beyond what a float has exactly.
+// huge returns a JSON number that may exceed the exact range of a float64.
 func huge(s string) json.Number { return json.Number(s) }

@@ -14,31 +14,31 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Forgery is a message that nobody should believe.
+// A Forgery is a message that no agent may accept.
 type Forgery struct {
-	What    string // what is wrong with it
+	What    string // the defect
 	Subject string
-	Reply   string // where an answer would go; empty: nobody asks for one
+	Reply   string // subject for an answer; empty if none is requested
 	Data    []byte
 }
 
-// A Forger makes forgeries out of what it has heard. It knows who takes part in
-// which transfer, and never says what the true peer of a transfer might say then:
-// without accounts that could not be told from the truth.
+// A Forger makes forgeries from messages that it has heard. It knows the source and destination of each transfer. It
+// never makes a message that the true peer of a transfer might send in the present state: without accounts, an agent
+// could not tell the two apart.
 //
-// Four kinds of forgery are made, as often as Weights say: a field out of its range,
-// in the true peer's name; anything at all, in the name of somebody who has no part
-// in it; what was said, word for word; and what could be said in another state.
+// Weights gives the frequencies of the four kinds of forgery: a field out of its range in the true peer's name; a
+// message of an agent that has no part in the transfer; an exact repetition; and a message that belongs to another
+// state.
 type Forger struct {
-	Strangers []string // who has no part in any transfer; one of them at least
-	Agents    []string // who has
+	Strangers []string // agents without a part in any transfer; at least one
+	Agents    []string // agents with transfers
 	Weights   [4]int   // of range, stranger, replay, state; default 8, 5, 4, 3
-	// Bait are outcomes of files that nobody sends, by the agent whose they are; they
-	// are said of items of transfers that run.
+	// Bait holds outcomes of files that no transfer sends, by the agent that owns the files. The forger reports them
+	// for items of transfers in progress.
 	Bait map[string][]transfer.Outcome
-	// Quick is given what is to be said at once: answers to an OPEN that was just heard,
-	// which the source may have before the true one, and outcomes of what has not begun;
-	// nil: none of it is made.
+	// Quick gets the forgeries that must be sent at once: answers to an OPEN just heard, which may reach the source
+	// before the true answer, and outcomes of a transfer that has not begun. If Quick is nil, the forger makes none of
+	// them.
 	Quick func(Forgery)
 
 	r     *rand.Rand
@@ -53,29 +53,29 @@ type Forger struct {
 	nextc  int
 }
 
-// form is a Form, with what is worked out of it once.
+// form is a Form with its parsed sample and its oddities.
 type form struct {
 	Form
 	sample any
 	odd    []leaf
 }
 
-// seen is what was heard of one transfer.
+// seen holds the messages heard of one transfer.
 type seen struct {
 	id, source, destination string
 	last                    map[string]any // by kind
 }
 
-// What is kept of what was heard.
+// Limits on the messages that a forger keeps.
 const (
 	keptTransfers = 64
-	recent        = 24 // of them, most of which are not over yet
+	recent        = 24 // transfers; most of them are not over yet
 	keptMessages  = 512
 	keptChunks    = 64
-	keptChunk     = 300 << 10 // bytes of the largest that is kept
+	keptChunk     = 300 << 10 // bytes of the largest chunk message that is kept
 )
 
-// New makes a Forger of the given forms: Replies(), and what others there are.
+// New makes a Forger of the given forms: those of Replies and further ones.
 func New(r *rand.Rand, forms ...Form) *Forger {
 	f := &Forger{r: r, seen: map[string]*seen{}, Weights: [4]int{8, 5, 4, 3}}
 	for _, m := range forms {
@@ -84,7 +84,7 @@ func New(r *rand.Rand, forms ...Form) *Forger {
 	return f
 }
 
-// Hear takes in a message that was really said. It may be called while Next is.
+// Hear records a message that an agent has sent. It may be called while Next runs.
 func (f *Forger) Hear(subject string, data []byte) {
 	for _, m := range f.hear(subject, data) {
 		f.Quick(m)
@@ -135,7 +135,7 @@ func (f *Forger) hear(subject string, data []byte) (answers []Forgery) {
 	return answers
 }
 
-// early are outcomes of the bait, before anything was sent.
+// early makes outcomes of the bait, before the source has sent any item.
 func (f *Forger) early(s *seen) []Forgery {
 	n := slices.IndexFunc(f.forms, func(m form) bool { return m.Kind == string(wire.KindOutcomes) })
 	if n < 0 {
@@ -151,11 +151,10 @@ func (f *Forger) early(s *seen) []Forgery {
 	return []Forgery{{What: "early outcomes", Subject: m.Subject(to, from), Data: data}}
 }
 
-// quick is how many answers to an OPEN are made.
+// quick is the number of forged answers to an OPEN.
 const quick = 8
 
-// answers are ACCEPTs of the OPEN that was heard last, each with a field out of its
-// range.
+// answers makes ACCEPTs of the OPEN heard last, each with a field out of its range.
 func (f *Forger) answers(s *seen) (all []Forgery) {
 	n := slices.IndexFunc(f.forms, func(m form) bool { return m.Kind == string(wire.KindAccept) })
 	if n < 0 {
@@ -169,7 +168,7 @@ func (f *Forger) answers(s *seen) (all []Forgery) {
 	for range quick {
 		l, _ := pick(f.r, m.odd)
 		if l.at[0] == "from" || l.at[0] == "transfer" {
-			continue // it would not come here
+			continue // it would not reach the source
 		}
 		o := oddly(base, m.sample, l)
 		all = append(all, Forgery{What: "a quick accept with " + o.Field, Subject: m.Subject(to, from), Data: o.Data})
@@ -186,7 +185,7 @@ func keep(ring *[]Forgery, next *int, most int, m Forgery) {
 	*next++
 }
 
-// Next makes a forgery. It reports false while too little was heard.
+// Next makes a forgery. It returns false while the forger has heard too little.
 func (f *Forger) Next() (Forgery, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -206,7 +205,7 @@ func pick[T any](r *rand.Rand, all []T) (v T, ok bool) {
 	return all[r.IntN(len(all))], true
 }
 
-// some is a transfer that the destination has accepted.
+// some returns a recent transfer that the destination has accepted, or nil.
 func (f *Forger) some() *seen {
 	id, _ := pick(f.r, f.ids[max(0, len(f.ids)-recent):])
 	if s := f.seen[id]; s != nil && s.last[string(wire.KindAccept)] != nil {
@@ -215,7 +214,7 @@ func (f *Forger) some() *seen {
 	return nil
 }
 
-// ends gives who says messages of a kind to whom.
+// ends returns the receiver and the sender of messages of a kind.
 func (s *seen) ends(kind string) (to, from string) {
 	switch wire.Kind(kind) {
 	case wire.KindOpen, wire.KindCancel, wire.KindOutcomesAck, wire.KindAlive:
@@ -224,8 +223,8 @@ func (s *seen) ends(kind string) (to, from string) {
 	return s.source, s.destination
 }
 
-// base is what was said last of that kind about a transfer, or else the sample as
-// the true peer would say it.
+// base returns the last message of the form's kind in a transfer. If there is none, it returns the sample in the true
+// peer's name.
 func (s *seen) base(m *form) any {
 	if was := s.last[m.Kind]; was != nil {
 		return was
@@ -234,7 +233,7 @@ func (s *seen) base(m *form) any {
 	return set(set(m.sample, m.sample, []step{"from"}, from), m.sample, []step{"transfer"}, s.id)
 }
 
-// odd is a message in the true peer's name, with a field out of its range.
+// odd makes a message in the true peer's name with a field out of its range.
 func (f *Forger) odd() (Forgery, bool) {
 	m := &f.forms[f.r.IntN(len(f.forms))]
 	l, ok := pick(f.r, m.odd)
@@ -254,7 +253,7 @@ func (f *Forger) odd() (Forgery, bool) {
 	return Forgery{What: fmt.Sprintf("%s with %s = %.60v", m.Name, o.Field, o.Value), Subject: m.Subject(to, from), Reply: m.reply(to, from), Data: o.Data}, true
 }
 
-// reply is where an answer would go.
+// reply returns the subject for an answer, or "" if the form asks for none.
 func (m *Form) reply(to, from string) string {
 	if !m.Asks {
 		return ""
@@ -267,8 +266,8 @@ func (f *Forger) anybody() string {
 	return a
 }
 
-// stranger is any message about a transfer by somebody who has no part in it: under
-// his own name, or under the true one on a subject of his.
+// stranger makes a message about a transfer from an agent that has no part in it. The message has the stranger's name,
+// or the true name on a subject of the stranger.
 func (f *Forger) stranger() (Forgery, bool) {
 	name, _ := pick(f.r, f.Strangers)
 	who := transfer.AgentName(name).Token()
@@ -281,7 +280,7 @@ func (f *Forger) stranger() (Forgery, bool) {
 		return Forgery{}, false
 	}
 	m := &f.forms[f.r.IntN(len(f.forms))]
-	if m.Kind == "" { // who may say it need not have a part in anything
+	if m.Kind == "" { // its sender needs no part in a transfer
 		to := f.anybody()
 		out, ok := f.write(m.Name, m.Subject(to, who), m.sample)
 		out.Reply = m.reply(to, who)
@@ -293,7 +292,7 @@ func (f *Forger) stranger() (Forgery, bool) {
 	}
 	to, from := s.ends(m.Kind)
 	if who == to || who == from {
-		return Forgery{}, false // it is his own
+		return Forgery{}, false // the stranger sent it itself
 	}
 	tree := s.base(m)
 	if m.Kind == string(wire.KindOpen) && f.r.IntN(2) == 0 {
@@ -304,7 +303,7 @@ func (f *Forger) stranger() (Forgery, bool) {
 	}
 	subject := who
 	switch f.r.IntN(4) {
-	case 0: // the true name where only the stranger can have said it
+	case 0: // the true name on a subject that only the stranger can use
 	case 1:
 		subject = from // the other way round
 		tree = set(tree, m.sample, []step{"from"}, name)
@@ -314,7 +313,7 @@ func (f *Forger) stranger() (Forgery, bool) {
 	return f.write("a stranger's "+m.Name, m.Subject(to, subject), tree)
 }
 
-// own is an OPEN that is in order, of a transfer that nothing will come of.
+// own makes a valid OPEN of a transfer of the given agent. No data follows it.
 func (f *Forger) own(tree any, m *form, who string) any {
 	id := transfer.NewID(time.Now()).String()
 	tree = set(tree, m.sample, []step{"from"}, who)
@@ -323,8 +322,8 @@ func (f *Forger) own(tree any, m *form, who string) any {
 	return setAt(tree, who, "request", "source")
 }
 
-// bumped changes the numbers by which states are told apart, so that the message is
-// in range and would be believed if the true peer said it.
+// bumped changes the numbers that tell states apart. The message stays in range, and an agent would accept it from the
+// true peer.
 func (f *Forger) bumped(tree any) any {
 	for _, k := range []string{"nonce", "epoch", "batch", "seq"} {
 		if get(tree, "body", k) != nil {
@@ -334,8 +333,7 @@ func (f *Forger) bumped(tree any) any {
 	return tree
 }
 
-// spoiled leaves a chunk message as it is, cuts it, or changes what is behind its
-// header.
+// spoiled returns a chunk message unchanged, cut, or with one bit changed after its header.
 func (f *Forger) spoiled(data []byte) []byte {
 	data = slices.Clone(data)
 	switch {
@@ -348,8 +346,7 @@ func (f *Forger) spoiled(data []byte) []byte {
 	return data
 }
 
-// repeat is a message as it was said, sometimes damaged behind its header where its
-// number is one that was taken.
+// repeat returns a message that the forger has heard, sometimes with damage after the header of a chunk message.
 func (f *Forger) repeat() (Forgery, bool) {
 	if f.r.IntN(3) > 0 {
 		return pick(f.r, f.heard)
@@ -366,7 +363,7 @@ func (f *Forger) write(what, subject string, tree any) (Forgery, bool) {
 	return Forgery{What: what, Subject: subject, Data: data}, true
 }
 
-// A misplacement is what the true peer could say in another state of the transfer.
+// A misplacement is a message that the true peer could send in another state of the transfer.
 type misplacement struct {
 	kind   wire.Kind
 	change func(f *Forger, s *seen, tree any) any
@@ -404,7 +401,7 @@ var misplacements = []misplacement{
 	{wire.KindBusy, otherwise},
 	{wire.KindRefuse, otherwise},
 	{wire.KindResync, func(_ *Forger, s *seen, tree any) any {
-		return setAt(tree, 1, "epoch") // it is that of the first ACCEPT at the earliest
+		return setAt(tree, 1, "epoch") // the epoch of the first ACCEPT at the earliest
 	}},
 	{wire.KindOutcomes, func(f *Forger, s *seen, tree any) any { return setAt(tree, f.outcomes(s, 1<<30, 0), "outcomes") }},
 	{wire.KindOutcomes, func(f *Forger, s *seen, tree any) any { return setAt(tree, f.outcomes(s, 0, 2), "outcomes") }},
@@ -423,7 +420,7 @@ var misplacements = []misplacement{
 	{wire.KindOpen, func(_ *Forger, _ *seen, tree any) any { return set(tree, tree, []step{"v"}, 99) }},
 }
 
-// otherwise speaks of an OPEN and of an epoch that never were.
+// otherwise names an OPEN and an epoch that never existed.
 func otherwise(_ *Forger, s *seen, tree any) any {
 	last := s.last[string(wire.KindAccept)]
 	tree = setAt(tree, number(last, "body", "nonce")+1000, "nonce")
@@ -433,8 +430,8 @@ func otherwise(_ *Forger, s *seen, tree any) any {
 	return tree
 }
 
-// outcomes are those of files of the source's that nobody sends, from an item on. A
-// type of 0 is the bait's own.
+// outcomes returns the bait of the source as outcomes of the items that begin at from. If kind is 0, each outcome keeps
+// the type of the bait.
 func (f *Forger) outcomes(s *seen, from uint64, kind transfer.ItemType) []any {
 	all := []any{}
 	for n, o := range f.Bait[s.source] {
@@ -452,7 +449,7 @@ func (f *Forger) outcomes(s *seen, from uint64, kind transfer.ItemType) []any {
 	return all
 }
 
-// misplaced is what the true peer could say in another state.
+// misplaced makes a message that the true peer could send in another state.
 func (f *Forger) misplaced() (Forgery, bool) {
 	s := f.some()
 	p := misplacements[f.r.IntN(len(misplacements))]
@@ -465,7 +462,7 @@ func (f *Forger) misplaced() (Forgery, bool) {
 	return f.write(m.Name+" in the wrong state", m.Subject(to, from), p.change(f, s, s.base(m)))
 }
 
-// Doors are the addresses of direct ports that were heard of.
+// Doors returns the addresses of direct ports in the messages heard.
 func (f *Forger) Doors() (all []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

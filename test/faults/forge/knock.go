@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// frames are what a stranger begins with at a direct port: nothing, half of a head,
-// heads that announce more than will ever come, and what has no place there.
+// frames are the first bytes that a stranger sends to a direct port: nothing, half of a head, heads that announce more
+// bytes than follow, and bytes of other protocols.
 var frames = [][]byte{
 	nil,
 	{0, 0},
@@ -18,21 +18,21 @@ var frames = [][]byte{
 	append(head(2, 1), "{}"...),
 	append(head(200, 1), `{"v":1,"from":"ALPHA","to":"BETA","transfer":"01890a5d-ac96-774b-bcce-b302099a8057","token":"00","group":"0"`...),
 	[]byte("GET / HTTP/1.0\r\n\r\n"),
-	{0x16, 0x03, 0x01, 0x02, 0x00}, // TLS begins like that
+	{0x16, 0x03, 0x01, 0x02, 0x00}, // the first bytes of TLS
 }
 
 func head(length uint32, kind byte) []byte {
 	return append(binary.BigEndian.AppendUint32(nil, length), kind)
 }
 
-// Knock opens connections to an agent's direct port and begins as a stranger does on
-// each. They stay open until stop is called, or the agent closes them.
+// Knock opens connections to an agent's direct port and sends one of frames on each. They stay open until stop is
+// called or the agent closes them.
 func Knock(address string, connections int) (stop func()) {
 	var open []net.Conn
 	for n := range connections {
 		c, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
-			break // the backlog is full, say: the more there are, the better
+			break // for example, the backlog is full, which is the aim
 		}
 		c.SetWriteDeadline(time.Now().Add(time.Second))
 		c.Write(frames[n%len(frames)])

@@ -10,19 +10,18 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Form is one kind of message whose JSON form is forged: where it is said, what
-// it looks like with every field set, and which of its values are in range.
+// A Form is one kind of message to be forged in its JSON form: its subject, a sample with every field set, and the
+// ranges of its fields.
 type Form struct {
 	Name    string
 	Subject func(to, from string) string // as the queue manager knows it
 	Sample  any                          // every field set; see Fill
-	Kind    string                       // of what is said on REPLY about a transfer; empty: the form has no part in the conversation
-	Asks    bool                         // an answer is wanted, on an inbox of whoever asks
-	// Free are fields, by a regular expression over their paths, that may have any
-	// value of their type, or whose ranges are checked by who answers with an error.
+	Kind    string                       // of a message on REPLY about a transfer; empty if the form is no part of the conversation
+	Asks    bool                         // the sender wants an answer in its inbox
+	// Free lists regular expressions of field paths. These fields may have any value of their type, or the receiver
+	// checks their ranges and answers with an error.
 	Free []string
-	// Odd are values out of their field's range beyond those of its type, by a regular
-	// expression over paths.
+	// Odd holds values out of a field's range beyond those of its type, by regular expressions of field paths.
 	Odd map[string][]any
 }
 
@@ -40,10 +39,10 @@ type envelope struct {
 func said(kind wire.Kind, body any) Form {
 	return Form{Name: string(kind), Kind: string(kind), Subject: reply, Sample: envelope{wire.Version, string(kind), "ALPHA", "01890a5d-ac96-774b-bcce-b302099a8057", body},
 		Free: []string{
-			`^v$`, `^kind$`, // another version's word may be answered
-			`\.version$`, // what a place says of a file
+			`^v$`, `^kind$`, // another version's message may be answered
+			`\.version$`, // the version of a file, which its place defines
 			`(error|reason)\.kind$|^body\.program\.kind$`, // a later version may have more of them
-			`\.bits$`,          // which of the undecided are decided; its length is checked
+			`\.bits$`,          // the decided ones of the undecided items; its length is checked
 			`^body$`,           // a message without a body may have one
 			`^body\.request\.`, // answered with REFUSE where it is new
 			`^body\.request$`,
@@ -77,10 +76,10 @@ func said(kind wire.Kind, body any) Form {
 		}}
 }
 
-// way is a way to the direct lane that can be.
+// way is a valid offer of the direct lane.
 var way = wire.Direct{Mode: wire.DirectTLS, Addresses: []string{"127.0.0.1:9"}, Pin: strings.Repeat("0", 64), Token: strings.Repeat("0", 64), Dial: true}
 
-// open and accept have every field set, each in its range.
+// open and accept return messages with every field set and in its range.
 func open() *wire.Open {
 	o := Fill(&wire.Open{})
 	o.Request.Settings, o.Direct, o.Targets.After = settings, &way, 0
@@ -109,7 +108,7 @@ func resync() *wire.Resync {
 
 var settings = transfer.Settings{ChunkSize: 4096, WindowSize: 1, FrameSize: 1, CheckpointInterval: 1, Auto: true}
 
-// Replies are the forms of everything that two agents say to each other.
+// Replies returns the forms of all messages between two agents.
 func Replies() []Form {
 	forms := []Form{
 		said(wire.KindOpen, open()),
@@ -128,8 +127,8 @@ func Replies() []Form {
 	return forms
 }
 
-// Asks are the forms of what is asked of agents. Anybody may ask, and nothing may come
-// of it but an answer.
+// Asks returns the forms of all questions to agents. Any user may ask, and a question may have no effect but its
+// answer.
 func Asks() []Form {
 	var forms []Form
 	for _, kind := range []wire.Kind{wire.AskPing, wire.AskStatus, wire.AskPreview} {
@@ -142,7 +141,7 @@ func Asks() []Form {
 	return forms
 }
 
-// odd gives the values that a field may not have.
+// odd returns values that the field may not have.
 func (f *Form) odd(l leaf) (all []any) {
 	path := l.path()
 	for pattern, values := range f.Odd {
@@ -188,7 +187,7 @@ type Oddity struct {
 	Data  []byte
 }
 
-// oddities are every field of a form with every value that it may not have.
+// oddities returns every field of a form with each value that it may not have.
 func (f *Form) oddities() (all []leaf) {
 	for _, l := range leaves(f.tree()) {
 		for _, v := range f.odd(l) {
@@ -198,8 +197,8 @@ func (f *Form) oddities() (all []leaf) {
 	return all
 }
 
-// oddly is base, a message that was said, with one field as an oddity has it. What
-// base does not have of that field is taken from the sample.
+// oddly returns base, a message that an agent sent, with the value of l in its field. It takes missing parts of base
+// from the sample.
 func oddly(base, sample any, l leaf) Oddity {
 	data, err := json.Marshal(set(base, sample, l.at, l.value))
 	if err != nil {
@@ -208,7 +207,7 @@ func oddly(base, sample any, l leaf) Oddity {
 	return Oddity{l.path(), l.value, data}
 }
 
-// tree is the sample as JSON has it.
+// tree returns the sample as parsed JSON.
 func (f *Form) tree() any {
 	data, err := json.Marshal(f.Sample)
 	if err != nil {

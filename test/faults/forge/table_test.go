@@ -7,7 +7,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// Every field of every message on REPLY is read only within its range.
+// TestOddIsNotRead decodes each message on REPLY with each field out of its range. Each must be refused.
 func TestOddIsNotRead(t *testing.T) {
 	total := 0
 	for _, f := range Replies() {
@@ -26,7 +26,7 @@ func TestOddIsNotRead(t *testing.T) {
 	t.Logf("%d values", total)
 }
 
-// A sample has every field, and is read: what is wrong with an oddity is its field.
+// TestSamplesAreRead decodes each sample with every field set. So the defect of an oddity is its one field.
 func TestSamplesAreRead(t *testing.T) {
 	for _, f := range Replies() {
 		data, err := json.Marshal(f.Sample)

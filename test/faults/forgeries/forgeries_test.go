@@ -1,7 +1,6 @@
 //go:build linux
 
-// Package forgeries_test is a campaign of messages that nobody should believe
-// (package forge), said to agents in the middle of their work.
+// Package forgeries_test is a campaign of forged messages (package forge) to agents with transfers in progress.
 package forgeries_test
 
 import (
@@ -29,13 +28,13 @@ import (
 func TestMain(m *testing.M) { os.Exit(campaign.Main(m)) }
 
 const (
-	atOnce     = 20        // transfers that run
+	atOnce     = 20        // transfers in progress
 	inACase    = 20000     // messages of one case
-	inAShort   = 1000      // and of the short form
-	mostMemory = 300 << 20 // of an agent: what it has for data in flight, and what it needs without any attack
+	inAShort   = 1000      // messages of the short form
+	mostMemory = 300 << 20 // of an agent: data in flight and its needs without an attack
 )
 
-// TestCampaignForgeries says what nobody should believe to agents that are busy.
+// TestCampaignForgeries sends forged messages to busy agents.
 func TestCampaignForgeries(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "forgeries", Unit: "messages", Full: 100_000, Short: inAShort,
 		What: "messages with a field out of its range, spoken by somebody else, repeated, or in the wrong state, and strangers at the direct ports, while 20 transfers run"},
@@ -62,8 +61,8 @@ type attacked struct {
 	wire   *network.Wire
 	jobs   []*network.Job
 	runs   []*network.Sending
-	bait   map[string][]byte // by path: what must be there in the end
-	kinds  map[string]int    // of forgeries that were said
+	bait   map[string][]byte // by path: files that must exist at the end
+	kinds  map[string]int    // number of forgeries sent, by kind
 	quick  atomic.Int64      // answers that came before the true ones, or might have
 }
 
@@ -78,7 +77,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 	a.wire = a.Wire(nats.NoEcho())
 	a.forger = forge.New(r, append(forge.Replies(), forge.Asks()...)...)
 	a.forger.Agents, a.forger.Strangers = agents, []string{"MALLORY", "MAL.LORY", "GAMMA"}
-	a.forger.Quick = func(m forge.Forgery) { // in a goroutine of the connection's
+	a.forger.Quick = func(m forge.Forgery) { // in a goroutine of the connection
 		a.wire.Post(m.Subject, m.Reply, m.Data)
 		a.quick.Add(1)
 	}
@@ -120,8 +119,7 @@ func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
 	}
 }
 
-// lay puts files beneath an agent's root that nobody sends, and tells the forger to
-// say that they have arrived.
+// lay creates files beneath an agent's root that no transfer sends. The forger reports that they have arrived.
 func (a *attacked) lay(agent string) {
 	a.t.Helper()
 	for n := range 3 {
@@ -135,8 +133,8 @@ func (a *attacked) lay(agent string) {
 	}
 }
 
-// begin starts one more transfer: many small files, or a few that come in small steps,
-// so that there is time to say something about them.
+// begin starts one more transfer: many small files, or a few files in small chunks, so that forgeries can arrive during
+// the transfer.
 func (a *attacked) begin() {
 	a.t.Helper()
 	n := len(a.jobs)
@@ -153,7 +151,7 @@ func (a *attacked) begin() {
 	a.jobs, a.runs = append(a.jobs, j), append(a.runs, a.Begin(j))
 }
 
-// running is how many transfers are not over.
+// running returns the number of transfers in progress.
 func (a *attacked) running() (n int) {
 	for _, s := range a.runs {
 		if s.Running() {
@@ -163,7 +161,7 @@ func (a *attacked) running() (n int) {
 	return n
 }
 
-// How fast it is said, and what else is done meanwhile.
+// Rate of the forgeries, and of the strangers at the direct ports.
 const (
 	step      = 15 // messages at once
 	pause     = 10 * time.Millisecond
@@ -171,7 +169,7 @@ const (
 	strangers = 300 // at each direct port
 )
 
-// say says so many forgeries while transfers run. Where one is over, another begins.
+// say sends as many forgeries as most while transfers run. It replaces each finished transfer by a new one.
 func (a *attacked) say(most int) {
 	a.t.Helper()
 	tick := time.NewTicker(pause)
@@ -199,7 +197,7 @@ func (a *attacked) say(most int) {
 	}
 }
 
-// knock has strangers at all direct ports, more of them than an agent greets at once.
+// knock opens connections to all direct ports, more of them than an agent greets at once.
 func (a *attacked) knock() (stop func()) {
 	var stops []func()
 	for _, d := range a.forger.Doors() {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls answers the kernel: names and attributes here, contents in content.go.
-// Nothing is cached by the kernel but pages, so that every call is seen.
+// calls answers the kernel about names and attributes; content.go answers about contents. The kernel caches only pages,
+// so that every call is counted.
 type calls struct {
 	gofuse.RawFileSystem
 	f *FS
@@ -18,7 +18,7 @@ type calls struct {
 
 func (c *calls) String() string { return "ferry-faults" }
 
-// enter finds the directory of a call and counts the call.
+// enter returns the directory of a call and counts the call.
 func (c *calls) enter(op Op, dir uint64, name string) (*node, error) {
 	n, err := c.f.nodes.get(dir)
 	if err != nil {
@@ -114,7 +114,7 @@ func setMeta(n *node, in *gofuse.SetAttrIn) error {
 	return unix.UtimesNanoAt(unix.AT_FDCWD, n.path(), times[:], 0)
 }
 
-// make makes something under a name that is free, and answers with it.
+// make creates a file under a free name and fills in the answer.
 func (c *calls) make(op Op, h *gofuse.InHeader, name string, out *gofuse.EntryOut, how func(dir *node) error) error {
 	dir, err := c.enter(op, h.NodeId, name)
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *calls) make(op Op, h *gofuse.InHeader, name string, out *gofuse.EntryOu
 	return c.f.find(dir, name, out)
 }
 
-// own gives what was made to whoever asked for it.
+// own gives a new file to the user and group that asked for it.
 func own(dir *node, name string, h *gofuse.InHeader) {
 	if h.Uid != 0 || h.Gid != 0 {
 		unix.Fchownat(dir.fd, name, int(h.Uid), int(h.Gid), unix.AT_SYMLINK_NOFOLLOW)
@@ -199,8 +199,7 @@ func (c *calls) remove(h *gofuse.InHeader, name string, flags int) error {
 	return unix.Unlinkat(dir.fd, c.f.spelling(dir, name), flags)
 }
 
-// Rename onto a name that exists in another spelling keeps that spelling, as
-// ext4 does.
+// Rename renames a file. A target that exists in another spelling keeps that spelling, as on ext4.
 func (c *calls) Rename(_ <-chan struct{}, in *gofuse.RenameIn, from, to string) gofuse.Status {
 	dir, err := c.enter(OpRename, in.NodeId, to)
 	if err != nil {

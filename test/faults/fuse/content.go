@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A file's handle is its descriptor.
+// Open opens a file. Its handle is the descriptor.
 
 func (c *calls) Open(_ <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {
 	n, err := c.f.nodes.get(in.NodeId)
@@ -56,7 +56,7 @@ func (c *calls) Release(_ <-chan struct{}, in *gofuse.ReleaseIn) { unix.Close(in
 
 func (c *calls) Flush(<-chan struct{}, *gofuse.FlushIn) gofuse.Status { return gofuse.OK }
 
-// on counts a call on an open file.
+// on counts a call on an open file and returns its fault.
 func (c *calls) on(op Op, id uint64) error {
 	n, err := c.f.nodes.get(id)
 	if err != nil {
@@ -106,8 +106,7 @@ func (c *calls) Fsync(_ <-chan struct{}, in *gofuse.FsyncIn) gofuse.Status {
 	return status(err)
 }
 
-// A stream is an open directory: its names as they were when it was read from
-// the beginning.
+// A stream is an open directory with its names at the time of the first read.
 type stream struct{ names []fs.DirEntry }
 
 func (c *calls) OpenDir(_ <-chan struct{}, in *gofuse.OpenIn, out *gofuse.OpenOut) gofuse.Status {

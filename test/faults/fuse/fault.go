@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// An Op is a kind of call, as the file system sees it.
+// An Op is a kind of file system call.
 type Op string
 
-// The kinds that can be made to fail.
+// The kinds of calls that a Fault can make fail.
 const (
 	OpLookup   Op = "lookup"
-	OpOpen     Op = "open" // of what is there already
+	OpOpen     Op = "open" // of an existing file
 	OpCreate   Op = "create"
 	OpMkdir    Op = "mkdir"
-	OpRead     Op = "read" // once is not enough: the kernel reads ahead, and again
+	OpRead     Op = "read" // needs more than one fault: the kernel reads ahead and tries again
 	OpWrite    Op = "write"
 	OpTruncate Op = "truncate"
 	OpAllocate Op = "allocate" // fallocate, to reserve and to punch
@@ -31,7 +31,7 @@ const (
 	OpReadDir  Op = "readdir"
 )
 
-// A Fault makes one call fail, or all from one on.
+// A Fault makes one call fail, or all calls from one on.
 type Fault struct {
 	Op      Op
 	Name    string // only calls on names that contain this
@@ -72,7 +72,7 @@ func (f *faults) hits() int {
 	return f.failed
 }
 
-// call counts a call and says how it is to fail, if it is.
+// call counts a call and returns its injected error, or nil.
 func (f *faults) call(op Op, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,11 +93,11 @@ func (f *faults) call(op Op, name string) error {
 	return fail
 }
 
-// A bucket lets so many bytes a second through, and a tenth of that at once.
+// A bucket limits the rate of bytes, with bursts of a tenth of a second.
 type bucket struct {
 	mu   sync.Mutex
 	rate int64
-	free time.Time // when what has been let through is paid for
+	free time.Time // earliest time of the next bytes at this rate
 }
 
 func (b *bucket) set(rate int64) {

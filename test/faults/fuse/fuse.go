@@ -1,15 +1,13 @@
 //go:build linux
 
-// Package fuse serves a directory of the host as a file system of another
-// kind: one that folds case, one whose third fsync fails, one without hard
-// links, one as slow as a bad disk. Unmodified programs run on it.
+// Package fuse serves a directory of the host as a file system of another kind: one that folds case, one with a failing
+// third fsync, one without hard links, or one with a slow disk. Unmodified programs run on it.
 //
-// It is a loop-back: what is written through the mount is in the backing
-// directory at once, and can be looked at there behind the file system's back.
-// Files may be mapped and locked, so that a ledger works on it as well.
+// It is a loop-back: a write through the mount reaches the backing directory at once, and a test can read it there
+// without the mount. Files may be mapped and locked, so that a ledger works on it as well.
 //
-// The process that serves a mount may open files on it, but must not map them
-// into its memory: while it waits for a page, nobody is there to bring it.
+// The process that serves a mount may open files on it, but must not map them into its memory. A page fault would block
+// the goroutine that has to serve the page.
 package fuse
 
 import (
@@ -25,28 +23,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say what is unusual about a file system.
+// Options describe the peculiarities of a file system.
 type Options struct {
-	Fold       bool  // names that differ only in case are one; their spelling is kept
-	NoReplace  bool  // it cannot promise to rename without replacing, and says so: EINVAL
-	NoLinks    bool  // it has no hard links: EPERM
-	WritesPerS int64 // bytes that may be written each second; 0: as fast as it goes
+	Fold       bool  // names that differ only in case are one; the first spelling is kept
+	NoReplace  bool  // a rename without replacing fails with EINVAL
+	NoLinks    bool  // hard links fail with EPERM
+	WritesPerS int64 // bytes that may be written each second; 0 is no limit
 }
 
 // An FS is a mounted file system.
 type FS struct {
-	Dir     string // where it is mounted
-	Backing string // what it shows
+	Dir     string // mount point
+	Backing string // directory behind the mount
 
 	faults faults
 	rate   bucket
 	opts   Options
 	nodes  nodes
 	server *gofuse.Server
-	gone   chan struct{} // closed at the end; lets go of slow writes
+	gone   chan struct{} // closed at the end; ends the waiting of throttled writes
 
-	// naming is held while a name is looked for and then given or taken: a
-	// folded name must not come twice.
+	// naming is held while a name is looked up and then created or removed. Otherwise two spellings of a folded name
+	// could be created.
 	naming sync.Mutex
 
 	streams    sync.Mutex
@@ -101,11 +99,11 @@ func mount(dir, backing string, o Options) (*FS, error) {
 	return f, f.settle()
 }
 
-// maxRequest is the most that the kernel reads or writes with one call.
+// maxRequest is the maximum size of a read or write of the kernel, in bytes.
 const maxRequest = 256 << 10
 
-// settle makes the kernel ask once whether files here can be polled. Go asks
-// with the first file that it opens, from where no other goroutine can answer.
+// settle makes the kernel ask once whether files here can be polled. Otherwise the first file that Go opens asks, at a
+// point where no other goroutine can answer.
 func (f *FS) settle() error {
 	fd, err := unix.Open(filepath.Join(f.Dir, ".go-fuse-epoll-hack"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -115,7 +113,7 @@ func (f *FS) settle() error {
 	return unix.Close(fd)
 }
 
-// Close unmounts it. Whoever has a file open there finds it dead.
+// Close unmounts the file system. Calls on files still open there fail.
 func (f *FS) Close() error {
 	if f.closing.Swap(true) {
 		return nil
@@ -133,7 +131,7 @@ func (f *FS) Close() error {
 	return nil
 }
 
-// Throttle changes how many bytes may be written each second; 0 is no limit.
+// Throttle limits the bytes written each second; 0 is no limit.
 func (f *FS) Throttle(bytes int64) { f.rate.set(bytes) }
 
 // Fail makes calls fail from now on, in addition to those that fail already.
@@ -142,10 +140,10 @@ func (f *FS) Fail(x Fault) { f.faults.add(x) }
 // Heal makes all calls work again.
 func (f *FS) Heal() { f.faults.clear() }
 
-// Calls is how many calls of a kind there have been, failed ones included.
+// Calls returns the number of calls of a kind, including failed ones.
 func (f *FS) Calls(op Op) int { return f.faults.count(op) }
 
-// Failed is how many calls have been made to fail.
+// Failed returns the number of calls that faults made fail.
 func (f *FS) Failed() int { return f.faults.hits() }
 
 // status turns an error of the backing file system into an answer.

@@ -105,7 +105,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// What is done through the mount is done to the backing directory.
+// TestFuseLoopback expects changes through the mount to reach the backing directory.
 func TestFuseLoopback(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	must(t, os.MkdirAll(top+"a/b", 0o750))
@@ -139,7 +139,7 @@ func TestFuseLoopback(t *testing.T) {
 	want(t, os.WriteFile(top+strings.Repeat("n", 256), nil, 0o600), syscall.ENAMETOOLONG)
 }
 
-// A directory is read whole, however many names it has.
+// TestFuseManyNames lists a directory of 3,000 names completely.
 func TestFuseManyNames(t *testing.T) {
 	_, top := mounted(t, fuse.Options{})
 	for k := range 3000 {
@@ -151,7 +151,7 @@ func TestFuseManyNames(t *testing.T) {
 	}
 }
 
-// Files have holes and space that is reserved, are cut and grow.
+// TestFuseSpace makes files with holes and reserved space, and truncates and extends them.
 func TestFuseSpace(t *testing.T) {
 	_, top := mounted(t, fuse.Options{})
 	f, err := os.Create(top + "f")
@@ -188,7 +188,7 @@ func TestFuseSpace(t *testing.T) {
 	}
 }
 
-// Names that differ in case are one name, in its first spelling.
+// TestFuseFold expects names that differ in case to be one name, in its first spelling.
 func TestFuseFold(t *testing.T) {
 	f, top := mounted(t, fuse.Options{Fold: true})
 	write(t, top+"ReadMe", "1")
@@ -219,7 +219,7 @@ func TestFuseFold(t *testing.T) {
 	}
 }
 
-// What a file system lacks, it refuses.
+// TestFuseLacks expects a file system to refuse operations that it lacks.
 func TestFuseLacks(t *testing.T) {
 	_, top := mounted(t, fuse.Options{NoReplace: true, NoLinks: true})
 	write(t, top+"a", "1")
@@ -229,8 +229,7 @@ func TestFuseLacks(t *testing.T) {
 	holds(t, top+"b", "1")
 }
 
-// Each kind of call can be made to fail, once or for good, and works again when
-// the file system is healed.
+// TestFuseFaults makes each kind of call fail, once or until Heal. It works again after Heal.
 func TestFuseFaults(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	write(t, top+"f", "0123456789")
@@ -295,7 +294,7 @@ func TestFuseFaults(t *testing.T) {
 	}
 }
 
-// renames gives a file one of two names, in turn.
+// renames returns a function that gives a file one of two names, in turn.
 func renames(t *testing.T, top string) func() error {
 	from, to := top+"from", top+"to"
 	write(t, from, "")
@@ -308,7 +307,7 @@ func renames(t *testing.T, top string) func() error {
 	}
 }
 
-// removes removes one of many files.
+// removes returns a function that removes one of many files.
 func removes(t *testing.T, top string) func() error {
 	left := 100
 	for k := range left {
@@ -317,7 +316,7 @@ func removes(t *testing.T, top string) func() error {
 	return func() error { left--; return unix.Unlink(fmt.Sprint(top, "old", left)) }
 }
 
-// Writes are never faster than allowed.
+// TestFuseThrottle expects writes never to exceed the permitted rate.
 func TestFuseThrottle(t *testing.T) {
 	f, top := mounted(t, fuse.Options{WritesPerS: 4 << 20})
 	start := time.Now()
@@ -329,8 +328,7 @@ func TestFuseThrottle(t *testing.T) {
 	must(t, os.WriteFile(top+"f", make([]byte, 64<<20), 0o600))
 }
 
-// useStore opens a bbolt store, which maps and locks its file, writes, closes
-// and reads it again.
+// useStore opens a bbolt store, which maps and locks its file. It writes, closes the store and reads it again.
 func useStore(name string) error {
 	bucket := []byte("b")
 	for round := range 3 {
@@ -370,7 +368,7 @@ func useStore(name string) error {
 	return nil
 }
 
-// A store that maps, locks and syncs its file works, in a process of its own.
+// TestFuseStore uses a store that maps, locks and syncs its file, in a process of its own.
 func TestFuseStore(t *testing.T) {
 	f, top := mounted(t, fuse.Options{})
 	c := exec.Command(os.Args[0])
@@ -383,13 +381,13 @@ func TestFuseStore(t *testing.T) {
 	}
 }
 
-// A whole network works with everything on it: roots and state directories.
+// TestFuseFerry runs a whole network with its roots and state directories on the mount.
 func TestFuseFerry(t *testing.T) {
 	f := fuse.Mount(t, t.TempDir(), fuse.Options{Fold: true})
 	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}, Dir: f.Dir})
 	n.Files("ALPHA", "in", 1, 300, 10_000)
 	n.File("ALPHA", "in/Large", 2, 32<<20)
-	f.Throttle(8 << 20) // so that the agent can be killed in the middle
+	f.Throttle(8 << 20) // so that the agent can be killed during the transfer
 	s := n.SendAsync("-r", "ALPHA:in", "BETA:out/")
 	n.Growing("BETA", 1<<20)
 	n.Kill("BETA")

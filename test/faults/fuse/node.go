@@ -14,9 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A node is one file of the backing directory that the kernel knows. Its
-// descriptor was opened with O_PATH: it stays the file that it was, whatever
-// happens to its names.
+// A node is one file of the backing directory that the kernel knows. Its descriptor was opened with O_PATH, so that
+// renames and removals of its names do not change the node.
 type node struct {
 	id   uint64
 	fd   int
@@ -24,7 +23,7 @@ type node struct {
 	refs uint64
 
 	mu   sync.Mutex
-	name string // under which it was found last
+	name string // the name of the last lookup
 }
 
 type inode struct{ dev, ino uint64 }
@@ -35,7 +34,7 @@ func (n *node) called() string {
 	return n.name
 }
 
-// path leads to the file itself.
+// path returns a path to the file itself.
 func (n *node) path() string { return "/proc/self/fd/" + strconv.Itoa(n.fd) }
 
 func (n *node) stat() (syscall.Stat_t, error) {
@@ -44,7 +43,7 @@ func (n *node) stat() (syscall.Stat_t, error) {
 	return st, err
 }
 
-// nodes finds them by the kernel's number and by inode.
+// nodes keeps nodes by the kernel's number and by inode.
 type nodes struct {
 	mu   sync.Mutex
 	next uint64
@@ -86,8 +85,7 @@ func (t *nodes) get(id uint64) (*node, error) {
 	return n, nil
 }
 
-// add gives the node of an open file to the kernel once more; the descriptor is
-// the table's from now on.
+// add counts one more reference of the kernel to the node of an open file. It takes over the descriptor.
 func (t *nodes) add(fd int, name string) (*node, syscall.Stat_t, error) {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(fd, &st); err != nil {
@@ -127,8 +125,7 @@ func (t *nodes) forget(id, count uint64) {
 	}
 }
 
-// spelling is how a name is spelled in a directory, where it is there; the name
-// itself where it is not.
+// spelling returns the existing spelling of a name in a directory, or the name itself if there is none.
 func (f *FS) spelling(dir *node, name string) string {
 	if !f.opts.Fold {
 		return name
@@ -150,7 +147,7 @@ func (f *FS) spelling(dir *node, name string) string {
 	return name
 }
 
-// list reads a directory, whose own descriptor cannot be read.
+// list reads a directory through a new descriptor, because an O_PATH descriptor cannot be read.
 func list(dir *node) ([]os.DirEntry, error) {
 	fd, err := unix.Openat(dir.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -161,7 +158,7 @@ func list(dir *node) ([]os.DirEntry, error) {
 	return f.ReadDir(-1)
 }
 
-// folded is the same for names that differ only in case.
+// folded returns the same string for names that differ only in case.
 func folded(name string) string {
 	if utf8.ValidString(name) {
 		return strings.ToLower(strings.ToUpper(name))
@@ -175,7 +172,7 @@ func folded(name string) string {
 	return string(b)
 }
 
-// find looks a name up and fills in the answer.
+// find looks up a name and fills in the answer.
 func (f *FS) find(dir *node, name string, out *gofuse.EntryOut) error {
 	fd, err := unix.Openat(dir.fd, f.spelling(dir, name), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

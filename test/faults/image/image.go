@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package image makes file systems that lose their power: an ext4 of its own on a loop device, of which
-// nothing is left after a cut but what was synced. It needs root and mkfs.ext4.
+// Package image makes file systems that lose their power: an ext4 of its own on a loop device. After a cut, only synced
+// data remain. It needs root and mkfs.ext4.
 package image
 
 import (
@@ -17,8 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shutdown is FS_IOC_SHUTDOWN, and noLogFlush its flag under which nothing more
-// is written, not even the journal.
+// shutdown is FS_IOC_SHUTDOWN. With its flag noLogFlush the kernel writes nothing more, not even the journal.
 const (
 	shutdown   = 2<<30 | 4<<16 | 'X'<<8 | 125 // _IOR('X', 125, u32)
 	noLogFlush = 2
@@ -27,7 +26,7 @@ const (
 // An Image is an ext4 file system of its own, on a loop device.
 type Image struct {
 	t       *testing.T
-	Dir     string // where it is mounted
+	Dir     string // mount point
 	Options string // of the mount
 	device  string
 }
@@ -50,8 +49,7 @@ func New(t *testing.T, name, options string) *Image {
 	return im
 }
 
-// Options are settings of a mount under which ext4 keeps less by chance than it does
-// by default.
+// Options returns mount options under which ext4 keeps less unsynced data by chance than with its defaults.
 func Options(r *rand.Rand) string {
 	options := fmt.Sprintf("commit=%d", []int{1, 5}[r.IntN(2)])
 	if r.IntN(2) == 0 {
@@ -63,8 +61,7 @@ func Options(r *rand.Rand) string {
 	return options
 }
 
-// attach finds a free loop device for a file. Others may look for one at the
-// same time.
+// attach finds a free loop device for a file. It tries again, because other processes may take the same device.
 func (im *Image) attach(file string) {
 	im.t.Helper()
 	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
@@ -108,7 +105,7 @@ func (im *Image) mount() {
 	}
 }
 
-// Sync makes everything durable: what was there before the story begins.
+// Sync makes all present files durable, before the scenario begins.
 func (im *Image) Sync() {
 	im.t.Helper()
 	d, err := os.Open(im.Dir)
@@ -117,7 +114,7 @@ func (im *Image) Sync() {
 	must(im.t, unix.Syncfs(int(d.Fd())))
 }
 
-// Cut takes the power away.
+// Cut simulates a power cut.
 func (im *Image) Cut() {
 	im.t.Helper()
 	d, err := os.Open(im.Dir)
@@ -126,8 +123,7 @@ func (im *Image) Cut() {
 	must(im.t, unix.IoctlSetPointerInt(int(d.Fd()), shutdown, noLogFlush))
 }
 
-// Remount waits until nobody holds the file system, and mounts what is left of
-// it. The processes on it must be gone.
+// Remount waits until no process uses the file system, and mounts the remains. The processes on it must have ended.
 func (im *Image) Remount() {
 	im.t.Helper()
 	if err := os.WriteFile(filepath.Join(im.Dir, "after-the-cut"), nil, 0o600); err == nil {
@@ -160,7 +156,7 @@ func (im *Image) until(what string, holds func() bool) {
 	}
 }
 
-// must ends the test where something that has nothing to do with Ferry fails.
+// must ends the test on an error outside Ferry.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A fatal is a step of a call at which its agent dies, and what is so then: how often the program
-// was started, by the number of retries that the call asks for, and whether nobody knows how it ended.
+// A fatal is a step of a call with the required result of a kill of its agent there. starts is the number of starts of
+// the program, by the number of retries that the call asks for. unknown means that the end of the program is unknown.
 type fatal struct {
 	point   string
 	starts  [2]int
@@ -29,8 +29,9 @@ var fatals = []fatal{
 	{"program.recorded", [2]int{1, 1}, false},
 }
 
-// TestCampaignKillCalls kills an agent at each step of a call: its program is started once, or as often as was asked for, each
-// run is on record once, and where nobody knows how it ended the call says so.
+// TestCampaignKillCalls kills an agent at each step of a call. The agent starts the program at most once, and once more
+// for each retry that the call asks for. The audit log records each run once. If the end of the program is unknown, the
+// result of the call says so.
 func TestCampaignKillCalls(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "kill-calls", Unit: "kills", Full: 4 * len(fatals), Short: len(fatals),
 		What: "kill -9 of an agent at each step between a call's command and the record of how its program ended",

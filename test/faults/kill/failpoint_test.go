@@ -15,10 +15,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Whoever meets a failpoint is killed there, at each point that is named in the
-// code and in each kind of work that meets it, and started again; in a part of
-// the cases a second kill falls into the recovery. A point that is not met is a
-// failure, too: it would be one that nobody has tried.
+// TestCampaignKillFailpoints kills the process that meets a failpoint and starts it again. It does this at each point
+// named in the code and in each kind of work that meets it. In some cases a second kill interrupts the recovery. A
+// point that no process meets fails the test, because no case would cover it.
 func TestCampaignKillFailpoints(t *testing.T) {
 	all := plans(t)
 	campaign.Run(t, campaign.Spec{Name: "kill-failpoints", Unit: "kills", Full: len(all), Short: 10,
@@ -26,7 +25,7 @@ func TestCampaignKillFailpoints(t *testing.T) {
 	}, func(t *testing.T, c *campaign.C) {
 		t.Logf("%d cases in all", len(all))
 		c.Cases(t, func(t *testing.T, seed uint64, r *rand.Rand) {
-			// Neighbouring seeds lie far apart, so that a few of them see a bit of everything.
+			// Neighbouring seeds lie far apart, so that a short run covers different points.
 			p := all[seed*spread(len(all))%uint64(len(all))]
 			t.Logf("%s in %s, of %s", p.name, p.shape.name, p.who)
 			k := &killing{plan: p, r: r}
@@ -51,10 +50,9 @@ func TestCampaignKillFailpoints(t *testing.T) {
 	})
 }
 
-// tries is how often a case is tried again that has not met its point: once
-// where it was to meet it more than once, and more often where the transfer may
-// have been over before it was cancelled, before the gap in its messages was
-// noticed, or before the kill that goes before.
+// tries returns how often a case that has not met its point is tried again. If the point had to be met several times,
+// the case is tried once more. There are more tries if the transfer may have ended too early: before it was cancelled,
+// before the gap in its messages was noticed, or before the first kill.
 func tries(p plan, times int) int {
 	switch {
 	case p.way == cancelled, p.way == afterAGap, p.way == afterAKill && p.before == "":
@@ -65,8 +63,8 @@ func tries(p plan, times int) int {
 	return 0
 }
 
-// spread is a number near the golden section of n that has no divisor in
-// common with it: its multiples meet all of 0 to n-1, far apart.
+// spread returns a number near the golden section of n without a common divisor. Its multiples meet all of 0 to n-1,
+// far apart.
 func spread(n int) uint64 {
 	k := n * 618 / 1000
 	for gcd(k, n) != 1 {
@@ -92,8 +90,8 @@ type killing struct {
 	last bool // the point must be met: the case is not tried again
 }
 
-// tidying is how long a process may take to meet its point after the transfer has ended. A try after which
-// others follow does not wait for a busy host.
+// tidying returns how long a process may take to meet its point after the end of the transfer. Only the last try waits
+// for a busy host.
 func (k *killing) tidying() time.Duration {
 	if k.last {
 		return time.Minute
@@ -105,19 +103,19 @@ func armed(point string, nth int) string {
 	return fmt.Sprintf("FERRY_FAILPOINT=%s=kill@%d", point, nth)
 }
 
-// run reports false where the point was not met the nth time, or the one that
-// is to go before it not so often.
+// run runs one try. It returns false if the nth meeting of the point did not happen, or the meeting before of the first
+// point.
 func (k *killing) run(t *testing.T, seed uint64, nth, before int) (met bool) {
 	setup := network.Setup{Env: map[string][]string{}, Wrap: map[string][]string{}}
 	if k.name == "ledger.before_transaction" {
-		nth += 6 // those of an agent that starts, which has to come up first
+		nth += 6 // plus those of the agent's start
 	}
 	first := armed(k.name, nth)
 	if k.way == afterAKill {
 		switch first = armed(k.before, before); k.before {
 		case "":
-			first = "" // a kill at a moment that nothing decides
-		case "sender.before_message": // in the middle of the file, whose messages are of 256 KiB or 1 MiB
+			first = "" // a kill at a random moment
+		case "sender.before_message": // in the middle of the file, with messages of 256 KiB or 1 MiB
 			setup.Direct = []string{"off", "plain", "tls"}[k.r.IntN(3)]
 			first = armed(k.before, 60+k.r.IntN(100))
 			if setup.Direct != "off" {
@@ -129,7 +127,7 @@ func (k *killing) run(t *testing.T, seed uint64, nth, before int) (met bool) {
 		setup.Env[k.who] = []string{first}
 	}
 	if k.way == afterAGap {
-		setup.Direct = "off" // only on the queue lane can a stranger put a message between
+		setup.Direct = "off" // a stranger can insert a message only on the queue lane
 	}
 	if k.way == linking {
 		setup.Wrap[dest] = withoutRenameat2()
@@ -156,8 +154,8 @@ func (k *killing) run(t *testing.T, seed uint64, nth, before int) (met bool) {
 	return met
 }
 
-// submit has the command that submits meet the point. What it has handed over
-// runs without it; what it has not, never.
+// submit makes the submitting command meet the point. Transfers that it has handed over run without it; the others
+// never run.
 func (k *killing) submit(arm string) bool {
 	s := k.n.ResubmitWith([]string{arm}, k.j)
 	<-s.Ended()
@@ -176,8 +174,7 @@ func (k *killing) submit(arm string) bool {
 	return true
 }
 
-// strike sends the job, waits for the kill at the point and starts who was
-// killed again.
+// strike sends the job, waits for the kill at the point and restarts the killed process.
 func (k *killing) strike(nth int) bool {
 	n := k.n
 	s := n.Resubmit(k.j)
@@ -204,7 +201,7 @@ func (k *killing) strike(nth int) bool {
 	if again := second[k.who]; again != nil && k.way != afterAKill && k.r.IntN(3) == 0 {
 		n.Setenv(k.who, armed(again[k.r.IntN(len(again))], 1+k.r.IntN(2)))
 		n.Launch(k.who)
-		met := k.dies(s, 2*time.Second) // a second kill is not owed
+		met := k.dies(s, 2*time.Second) // a second kill need not happen
 		n.Setenv(k.who)
 		if !met {
 			k.j.ID = s.ID()
@@ -216,7 +213,7 @@ func (k *killing) strike(nth int) bool {
 	return true
 }
 
-// firstKill is the crash that the point's own follows.
+// firstKill causes the crash before the one at the point.
 func (k *killing) firstKill(s *network.Sending) bool {
 	if k.before != "" {
 		return k.dies(s, k.tidying())
@@ -226,15 +223,14 @@ func (k *killing) firstKill(s *network.Sending) bool {
 	return true
 }
 
-// dies waits until the process that has a failpoint has met it, or the transfer
-// has ended without.
+// dies waits until the process with a failpoint has met it, or the transfer has ended without.
 func (k *killing) dies(s *network.Sending, tidying time.Duration) bool {
 	n := k.n
 	n.Until(k.who+" meets its failpoint, or the transfer has ended", func() bool { return !n.Running(k.who) || !s.Running() })
 	if !n.Running(k.who) {
 		return true
 	}
-	// What is still to be tidied up may meet it yet.
+	// The cleanup after the transfer may still meet it.
 	over := time.After(tidying)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -248,9 +244,8 @@ func (k *killing) dies(s *network.Sending, tidying time.Duration) bool {
 	return true
 }
 
-// gap has a message arrive that is far ahead of those that are due, which tells
-// the destination that others are missing. It is false where the transfer was over
-// before.
+// gap publishes a message with a position far ahead of the next one, so that the destination notices missing messages.
+// It returns false if the transfer was over before.
 func (k *killing) gap(s *network.Sending) bool {
 	w := k.n.Wire()
 	id, err := transfer.ParseID(s.ID())
@@ -271,10 +266,9 @@ func (k *killing) gap(s *network.Sending) bool {
 	return true
 }
 
-// cancel cancels the transfer once something of it has arrived. Its destination
-// stands still until the source has taken the cancel, so that the transfer is
-// not over first; the command is not waited for, because whoever is to answer
-// it may be about to die. It is false where the transfer was over all the same.
+// cancel cancels the transfer after some data have arrived. It freezes the destination until the source has taken the
+// cancel, so that the transfer does not end first. It does not wait for the command, because the agent that has to
+// answer may be killed. It returns false if the transfer ended before.
 func (k *killing) cancel(s *network.Sending) bool {
 	n := k.n
 	n.Until("something has arrived, or the transfer has ended", func() bool {

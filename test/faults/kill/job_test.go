@@ -11,14 +11,14 @@ import (
 	"ferry/test/flow/network"
 )
 
-// jobPoints are those that a job meets, with how often it does so at least.
+// jobPoints are the points that a job meets, each with the minimum number of meetings.
 var jobPoints = []struct {
 	name  string
 	often int
 }{{"duty.after_command", 1}, {"duty.before_accept", 6}, {"duty.after_accept", 6}, {"job.before_settle", 2}, {"job.after_settle", 2}, {"job.after_last", 1}}
 
-// TestCampaignKillJobs kills an agent at each step on which a job rests: each of its destinations gets one
-// transfer, the sources are deleted when all have ended well, and the job ends as its transfers have.
+// TestCampaignKillJobs kills an agent at each step of a job. Each of its destinations gets one transfer, the sources
+// are deleted after all have ended successfully, and the job's result follows from its transfers.
 func TestCampaignKillJobs(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "kill-jobs", Unit: "kills", Full: 40, Short: 6,
 		What: "kill -9 of an agent at each step between a job's command and its end",
@@ -29,7 +29,7 @@ func killJob(t *testing.T, seed uint64, r *rand.Rand) {
 	const destinations = 6
 	point := jobPoints[seed%uint64(len(jobPoints))]
 	nth := 1 + r.IntN(point.often)
-	fails := r.IntN(2) == 0 // the first one has the file already
+	fails := r.IntN(2) == 0 // the first destination has the file already
 	t.Logf("%s, the %d. time", point.name, nth)
 	n := up(t, network.Setup{Env: map[string][]string{source: {armed(point.name, nth)}}})
 	n.File(source, "out/a", seed, 1000)

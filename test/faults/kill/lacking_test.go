@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lackingArg makes this test program exec what follows it, which then runs on a
-// kernel that has no renameat2, as some network file systems have not.
+// lackingArg makes this test program exec the following command on a simulated kernel without renameat2. Some network
+// file systems lack it.
 const lackingArg = "without-renameat2"
 
 func withoutRenameat2() []string {
@@ -24,7 +24,7 @@ func withoutRenameat2() []string {
 	return []string{self, lackingArg}
 }
 
-// lacking is for TestMain. It returns at once in the test program proper.
+// lacking is called by TestMain. It returns only in the test program proper.
 func lacking() {
 	if len(os.Args) < 3 || os.Args[1] != lackingArg {
 		return

@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package kill_test ends the processes of a running network in ways that they
-// cannot answer: killed wherever a failpoint is named in the code, killed at
-// any moment, stopped for longer than the others wait; and then looks whether
-// every file has arrived once. It is run by make test-faults.
+// Package kill_test ends or stops the processes of a running network without notice. It kills them at the failpoints of
+// the code and at random moments, and stops them for longer than the other processes' timeouts. Then it checks that
+// every file has arrived once. make test-faults runs it.
 package kill_test
 
 import (
@@ -17,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	lacking() // does not return where this is the program that lacks something
+	lacking() // does not return in the program of withoutRenameat2
 	os.Exit(campaign.Main(m))
 }
 
@@ -37,10 +36,9 @@ type shape struct {
 	job  network.Job
 }
 
-// shapes are the four kinds of work that every fault meets. The large file has
-// several checkpoints; the small files are more than one batch of the walk and
-// several groups; the medium ones make new directories and delete their
-// sources; the last ones replace other files.
+// shapes are the four kinds of work that every fault meets. The large file has several checkpoints. The small files are
+// more than one batch of the walk and several groups. The medium ones make new directories and delete their sources.
+// The last ones replace other files.
 var shapes = []shape{
 	{"large", network.Job{Count: 1, Size: 60 * mib}},
 	{"small", network.Job{Count: 1100, Size: 600}},
@@ -48,13 +46,12 @@ var shapes = []shape{
 	{"replace", network.Job{Count: 40, Size: 60 * kib, Replace: true}},
 }
 
-// together is a further kind, whose files get their names together: a kill at any point of the
-// commit leaves none of them with its name in the end, or all.
+// together is a further kind: its files get their names together. After a kill at any point of the commit, in the end
+// either all of them have their names or none.
 var together = shape{"together", network.Job{Count: 60, Size: 100 * kib, Flags: []string{"--together"}}}
 
-// records is a fifth kind, for what only record files meet: their attributes come
-// to lie beside them. Records of one byte need no padding: the bytes stay those of the
-// source.
+// records is a fifth kind, for the points that only record files meet: Ferry writes their attributes beside them.
+// Records of one byte need no padding, so that the bytes equal those of the source.
 var records = shape{"records", network.Job{Count: 40, Size: 60 * kib, Flags: []string{"--recfm", "FB", "--lrecl", "1"}}}
 
 // listed is a sixth kind: a request that takes several messages.
@@ -63,14 +60,13 @@ var listed = shape{"listed", network.Job{Count: 2500, Size: 200, Listed: true}}
 // archived is a seventh kind: sources that are moved once all have arrived, sent in an order.
 var archived = shape{"archived", network.Job{Count: 12, Size: mib, Deep: true, Archive: true, Flags: []string{"--archive-when", "all", "--order", "-size"}}}
 
-// appended is an eighth kind: files that are put at the ends of others.
+// appended is an eighth kind: files that are appended to others.
 var appended = shape{"append", network.Job{Count: 40, Size: 60 * kib, Append: true}}
 
-// stored is a ninth kind: what the queue manager keeps for a destination that may be away.
+// stored is a ninth kind: the queue manager stores the data for a destination that may be away.
 var stored = shape{"stored", network.Job{Count: 400, Size: 100 * kib, Flags: []string{"--delivery", "stored"}}}
 
-// make gives a job of a shape, of files with a seed of their own, in directories
-// that no other job of this test uses.
+// make returns a job of a shape, with files of their own seed, in directories that no other job of this test uses.
 func (s shape) make(seed uint64, name string) *network.Job {
 	j := s.job
 	j.From, j.To, j.In, j.Out, j.Seed = source, dest, "in/"+name, "out/"+name, seed
@@ -90,8 +86,7 @@ func up(t *testing.T, s network.Setup) *network.Network {
 	return network.Up(t, s)
 }
 
-// moment waits for a random while of at most limit: what is asked for is an
-// instant that nothing decides.
+// moment waits for a random time up to limit, independent of the program's progress.
 func moment(r *rand.Rand, limit time.Duration) {
 	<-time.After(time.Duration(r.Int64N(int64(limit))))
 }

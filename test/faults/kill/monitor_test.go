@@ -14,11 +14,11 @@ import (
 	"ferry/test/flow/network"
 )
 
-// monitoredPoints are those that the keeping of a monitor meets.
+// monitoredPoints are the points that a monitor's work meets.
 var monitoredPoints = []string{"duty.after_command", "monitor.before_record", "monitor.after_record", "duty.before_accept", "duty.after_accept", "monitor.before_done"}
 
-// TestCampaignKillMonitors kills an agent at each step between a file that comes into a watched directory
-// and its transfer: each file is sent once.
+// TestCampaignKillMonitors kills an agent at each step between a file's arrival in a watched directory and its
+// transfer. The agent sends each file once.
 func TestCampaignKillMonitors(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "kill-monitors", Unit: "kills", Full: 60, Short: 6,
 		What: "kill -9 of an agent at each step between a file that comes into a watched directory and its transfer",
@@ -28,7 +28,7 @@ func TestCampaignKillMonitors(t *testing.T) {
 func killMonitored(t *testing.T, seed uint64, r *rand.Rand) {
 	const files = 6
 	point, nth := monitoredPoints[seed%uint64(len(monitoredPoints))], 1
-	if point == "duty.before_accept" || point == "duty.after_accept" { // each file meets these; all of them together may meet the others once
+	if point == "duty.before_accept" || point == "duty.after_accept" { // each file meets these; the others may be met only once by all files
 		nth += r.IntN(files - 1)
 	}
 	deletes := r.IntN(2) == 0
@@ -50,7 +50,8 @@ func killMonitored(t *testing.T, seed uint64, r *rand.Rand) {
 	n.Sound()
 }
 
-// monitorEnds waits until a monitor of so many things is done with them: each is one transfer, and has arrived.
+// monitorEnds waits until a monitor has handled the given number of triggers. Each must be one transfer and have
+// arrived.
 func monitorEnds(t *testing.T, n *network.Network, things int) {
 	t.Helper()
 	n.Until("everything has triggered, and nothing waits", func() bool {
@@ -77,8 +78,9 @@ func monitorEnds(t *testing.T, n *network.Network, things int) {
 	}
 }
 
-// TestCampaignKillQueueMonitors kills an agent at each step between a group of messages that comes into a watched
-// queue and its removal: each is sent once, and taken out of the queue or left there.
+// TestCampaignKillQueueMonitors kills an agent at each step between the arrival of a group of messages in a watched
+// queue and its removal. The agent sends each message once, and removes it from the queue or leaves it there, as
+// configured.
 func TestCampaignKillQueueMonitors(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "kill-queue-monitors", Unit: "kills", Full: 60, Short: 4,
 		What: "kill -9 of an agent at each step between a group of messages that comes into a watched queue, its transfer, and its removal",
@@ -89,7 +91,7 @@ func killQueueMonitored(t *testing.T, seed uint64, r *rand.Rand) {
 	const groups = 6
 	points := slices.Concat(monitoredPoints, []string{"messages.before_take", "messages.after_take"})
 	point, nth := points[seed%uint64(len(points))], 1
-	if !strings.HasPrefix(point, "monitor.") && point != "duty.after_command" { // each group meets these; all of them together may meet the others once
+	if !strings.HasPrefix(point, "monitor.") && point != "duty.after_command" { // each group meets these; the others may be met only once by all groups
 		nth += r.IntN(groups - 1)
 	}
 	deletes := r.IntN(2) == 0 || strings.HasPrefix(point, "messages.")

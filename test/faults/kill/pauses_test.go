@@ -13,16 +13,15 @@ import (
 	"ferry/test/flow/network"
 )
 
-// timeouts are how long the others wait for one who says nothing: no ACK, no
-// answer to OPEN and a silent source, UNREACHABLE. The chance of each is given
-// by how often it stands here.
+// timeouts are the times after which other processes react to a silent one: no ACK; no answer to OPEN, and a silent
+// source; UNREACHABLE. A repeated value is chosen more often.
 var timeouts = []time.Duration{3 * time.Second, 3 * time.Second, 3 * time.Second, 10 * time.Second, 15 * time.Second}
 
-// pausesPerNetwork is how many pauses a network lives through.
+// pausesPerNetwork is the number of pauses in one network.
 const pausesPerNetwork = 4
 
-// A process that is stopped for up to three times as long as the others wait
-// for it, and then goes on as if nothing had been, does nothing twice.
+// TestCampaignPausesReal stops a process for up to three times a timeout of its peers, and continues it. It must not
+// repeat an action.
 func TestCampaignPausesReal(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "pauses-real", Unit: "pauses", Full: 40, Short: 2,
 		What: "source, destination or queue manager stopped for up to three times each time-out, in the middle of several transfers",

@@ -14,35 +14,34 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A way is how work comes to meet a point.
+// A way describes the conditions under which work meets a point.
 type way int
 
 const (
-	plainly    way = iota // it is on the way of every transfer
+	plainly    way = iota // every transfer meets it
 	afterAKill            // only a run that follows a crash meets it
-	afterAGap             // only when a chunk message is missing
+	afterAGap             // only a missing chunk message leads to it
 	cancelled             // only a transfer that is cancelled meets it
-	linking               // only where the file system has no rename that replaces nothing
+	linking               // only on a file system without a rename that never replaces
 	submitting            // the command that submits meets it
 	takingOver            // only an instance that takes over from another one; see TestCampaignTakeover
 	onDuty                // only an agent that has a monitor, a schedule, a job or a template
 	withQueues            // only a transfer that writes or reads an application queue; see queues_test.go
 	calling               // only a transfer with triggers or programs; see TestCampaignKillPrograms
-	failing               // only a set of which an item fails
+	failing               // only a set with a failing item
 )
 
-// A point is a failpoint, and who meets it.
+// A point is a failpoint, with the process that meets it.
 type point struct {
 	name   string
 	who    string
 	way    way
-	before string   // the failpoint of the crash that goes before, for afterAKill
+	before string   // failpoint of the first crash, for afterAKill
 	shapes []string // the kinds of work that meet it; none: all four that every fault meets
 	once   bool     // a run meets it once at most
 }
 
-// byPrefix says which process meets the points of a package, where the table
-// below does not.
+// byPrefix gives the processes that meet the points of a package, except for points in special.
 var byPrefix = map[string][]string{
 	"agent": {source}, "walk": {source}, "sender": {source}, "delete": {source}, "journal": {source}, "control": {source},
 	"receiver": {dest}, "commit": {dest}, "checkpoint": {dest}, "recover": {dest},
@@ -54,11 +53,11 @@ var (
 	large   = []string{"large"}
 	deep    = []string{"deep"}
 	keptFor = []string{stored.name}
-	asked   = []string{"large", "small", "deep", "replace", "listed"} // whatever is asked for, in one message or several
+	asked   = []string{"large", "small", "deep", "replace", "listed"} // any request, in one message or several
 )
 
-// special are the points that not every transfer meets. A point that is not
-// here is expected to be met by each of the four shapes, plainly.
+// special are the points that not every transfer meets. Any other point must be met by each of the four shapes,
+// plainly.
 var special = map[string]point{
 	"agent.opened":              {way: afterAKill, once: true},
 	"agent.after_recover":       {way: afterAKill, once: true},
@@ -146,7 +145,7 @@ var special = map[string]point{
 	"messages.after_take":       {way: withQueues},
 }
 
-// A plan is one case: a point that is to be met in one kind of work.
+// A plan is one case: a point to be met in one kind of work.
 type plan struct {
 	point
 	shape shape
@@ -154,8 +153,8 @@ type plan struct {
 
 var hit = regexp.MustCompile(`failpoint\.Hit\("([^"]+)"\)`)
 
-// plans reads the points out of the product's code, so that none is forgotten:
-// each with every process and every shape of work that meets it.
+// plans reads the points from the product's code, so that none is missing. It combines each with every process and
+// every shape of work that meets it.
 func plans(t testing.TB) (all []plan) {
 	t.Helper()
 	var names []string
@@ -197,13 +196,13 @@ func plans(t testing.TB) (all []plan) {
 	return all
 }
 
-// ofCommit reports whether a point lies where files get their names: sets are killed at these, too.
+// ofCommit reports whether a point belongs to the naming of files. Sets are killed at these points, too.
 func ofCommit(name string) bool {
 	return strings.HasPrefix(name, "commit.") || strings.HasPrefix(name, "recover.") || strings.HasSuffix(name, "_committed")
 }
 
-// second are points that a process meets soon after it has come back: a second
-// kill there falls into the recovery from the first.
+// second are points that a process meets soon after a restart. A second kill there interrupts the recovery from the
+// first.
 var second = map[string][]string{
 	source: {"agent.opened", "agent.after_recover", "agent.after_revive", "ledger.opened", "ledger.before_commit", "ledger.after_commit",
 		"sender.before_open", "sender.after_open", "sender.after_accept", "sender.before_message", "sender.before_outcomes", "sender.after_outcomes"},

@@ -15,14 +15,14 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A step is where an agent dies that runs programs.
+// A step is a failpoint for the kill of an agent with programs.
 type step struct {
 	point string
 	who   string
-	at    transfer.CallPoint // whose program it is
+	at    transfer.CallPoint // call point of the program
 }
 
-// steps are all of them: each step of running a program, at each call point, and what goes before.
+// steps returns each step of running a program, at each call point, and the step before.
 func steps() []step {
 	all := []step{{"sender.after_trigger", source, ""}}
 	for _, at := range transfer.CallPoints() {
@@ -37,8 +37,8 @@ func steps() []step {
 	return all
 }
 
-// Whoever dies at a step of running a program has it run again, unless its end was on record: then it has
-// run once. The transfer comes to its end either way, and each file comes once.
+// TestCampaignKillPrograms kills an agent at each step of running a program. The agent runs the program again, unless
+// its end was recorded: then the program has run once. In both cases the transfer ends, and each file arrives once.
 func TestCampaignKillPrograms(t *testing.T) {
 	all := steps()
 	campaign.Run(t, campaign.Spec{Name: "kill-programs", Unit: "kills", Full: 2 * len(all), Short: 4,

@@ -14,9 +14,9 @@ import (
 	"ferry/test/flow/network"
 )
 
-// messagePoints are the steps of files that become messages and of messages that become files, with who is
-// there, how often he has been by then at least and at most, and what he does. The first message of a transfer is
-// empty: what is picked is on record before the second one. Without a point the queue manager dies at any moment.
+// messagePoints are the steps from files to messages and from messages to files. Each has the process to be killed, the
+// range of meetings of the point to choose from, and the test. The first message of a transfer is empty: the selected
+// messages are recorded before the second one. Without a point the queue manager is killed at a random moment.
 var messagePoints = []struct {
 	name        string
 	who         string
@@ -29,9 +29,9 @@ var messagePoints = []struct {
 	{"", network.QM, 1, 1, killKeeping},
 }
 
-// TestCampaignKillMessages kills whoever stores a file as messages, takes messages out of a queue, or keeps the queue:
-// each message is stored once, also where somebody has taken it before the agent comes back, and what is taken is
-// what was sent.
+// TestCampaignKillMessages kills an agent that stores a file as messages, an agent that takes messages out of a queue,
+// or the queue manager. Each message is stored once, even if a consumer has taken it before the agent restarts. The
+// messages taken equal the messages sent.
 func TestCampaignKillMessages(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "kill-messages", Unit: "kills", Full: 60, Short: 4,
 		What: "kill -9 of an agent at each step of storing messages and of taking them, and of the queue manager meanwhile",
@@ -58,7 +58,7 @@ func killMessages(t *testing.T, seed uint64, r *rand.Rand) {
 	n.Sound()
 }
 
-// depth is how many messages are in the queue Q.
+// depth returns the number of messages in the queue Q.
 func depth(t *testing.T, n *network.Network) int {
 	t.Helper()
 	var v struct {
@@ -70,15 +70,15 @@ func depth(t *testing.T, n *network.Network) int {
 	return v.Messages
 }
 
-// again starts an agent that was killed, without a failpoint.
+// again restarts a killed agent, without a failpoint.
 func again(n *network.Network, who string) {
 	n.Gone(who)
 	n.Setenv(who)
 	n.Start(who)
 }
 
-// killStoring has the destination die while it stores a file. Somebody may take what is there before it
-// comes back.
+// killStoring kills the destination while it stores a file. A consumer may take the messages present before the
+// restart.
 func killStoring(t *testing.T, n *network.Network, r *rand.Rand) {
 	s := n.SendAsync("--split-size", "80", source+":in", dest+":queue:Q")
 	n.Gone(dest)
@@ -121,7 +121,7 @@ func put(n *network.Network, flags ...string) {
 	n.Ferry(append([]string{"queue", "put", "Q", n.Path(source, "late")}, flags...)...).OK()
 }
 
-// killTaking has the source die while it sends all messages and takes them out. What comes meanwhile stays.
+// killTaking kills the source while it sends all messages and takes them out. Messages that arrive meanwhile stay.
 func killTaking(t *testing.T, n *network.Network, _ *rand.Rand) {
 	n.File(dest, "start", 5, wholeFile)
 	n.File(source, "late", 6, 1000)
@@ -140,8 +140,8 @@ func killTaking(t *testing.T, n *network.Network, _ *rand.Rand) {
 	}
 }
 
-// killTakingAGroup has the source die while it takes the first complete group. Once that has gone another one is
-// the first, which stays.
+// killTakingAGroup kills the source while it takes the first complete group. After that, another group is complete and
+// first; it must stay.
 func killTakingAGroup(t *testing.T, n *network.Network, _ *rand.Rand) {
 	n.File(source, "late", 6, 20_000)
 	put(n, "--group", "early")
@@ -158,7 +158,7 @@ func killTakingAGroup(t *testing.T, n *network.Network, _ *rand.Rand) {
 	n.Send("--delete-source", "--group", "early", source+":queue:Q", dest+":early").Ends("successful", 0)
 }
 
-// killKeeping has the queue manager die while messages are stored.
+// killKeeping kills the queue manager while messages are stored.
 func killKeeping(t *testing.T, n *network.Network, r *rand.Rand) {
 	for k := range 3 {
 		s := n.SendAsync("--split-size", "80", source+":in", dest+":queue:Q")

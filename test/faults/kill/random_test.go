@@ -13,8 +13,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// perNetwork is how many kills a network lives through before the next begins
-// with empty ledgers.
+// perNetwork is the number of kills in one network. The next network begins with empty ledgers.
 const perNetwork = 10
 
 func TestCampaignKillSource(t *testing.T) { atRandom(t, "kill-source", "the source", source) }
@@ -28,9 +27,8 @@ func TestCampaignKillAll(t *testing.T) {
 	atRandom(t, "kill-all", "source, destination and queue manager at once", source, dest, network.QM)
 }
 
-// Processes are killed at any moment while several transfers of different
-// shapes are under way, and started again. Each network lives through several
-// rounds of that, and is judged after each.
+// atRandom kills processes at random moments while several transfers of different shapes run, and restarts them. Each
+// network has several rounds and is judged after each.
 func atRandom(t *testing.T, name, who string, victims ...string) {
 	campaign.Run(t, campaign.Spec{Name: name, Unit: "kills", Full: 100, Short: 2,
 		What: "kill -9 of " + who + " at any moment, with several transfers of different shapes in flight",
@@ -48,15 +46,15 @@ func atRandom(t *testing.T, name, who string, victims ...string) {
 	})
 }
 
-// lifetime is one network with so many kills.
+// lifetime runs one network with at most the given number of kills, and returns their number.
 func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int) {
 	r := campaign.Rand(seed)
 	n := up(t, network.Setup{})
 	for round := 0; done < kills; round++ {
 		jobs := some(r, seed, fmt.Sprint(round))
 		o, all := begin(n, jobs)
-		// Three crashes without progress set a transfer aside, which is right and
-		// no part of this: two in a round at most.
+		// Three crashes without progress park a transfer, which is correct but not tested here. So a round has at most
+		// two.
 		for k := 1 + r.IntN(2); k > 0 && done < kills && instant(r, n, jobs, all); k-- {
 			killed := inShape(r, n, victims)
 			n.Kill(killed...)
@@ -78,7 +76,8 @@ func lifetime(t *testing.T, seed uint64, kills int, victims []string) (done int)
 	return done
 }
 
-// inShape are the victims in the shape of a network (SHAPE): where there are several queue managers, any of them is meant, or all.
+// inShape returns the victims in the shape of a network (SHAPE). If there are several queue managers, it chooses one of
+// them or all.
 func inShape(r *rand.Rand, n *network.Network, victims []string) []string {
 	managers := n.Managers()
 	if n.Channels() {
@@ -98,7 +97,7 @@ func inShape(r *rand.Rand, n *network.Network, victims []string) []string {
 	return all
 }
 
-// begin sends jobs that land beneath one directory, and looks at it.
+// begin starts jobs that arrive beneath one directory, and an observer of it.
 func begin(n *network.Network, jobs []*network.Job) (o *network.Observer, all []*network.Sending) {
 	for _, j := range jobs {
 		n.Make(j)
@@ -110,7 +109,7 @@ func begin(n *network.Network, jobs []*network.Job) (o *network.Observer, all []
 	return o, all
 }
 
-// finish has jobs judged, and clears them away.
+// finish judges jobs and removes their files.
 func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*network.Job, all []*network.Sending) {
 	t.Helper()
 	healed := time.Now()
@@ -131,11 +130,10 @@ func finish(t *testing.T, n *network.Network, o *network.Observer, jobs []*netwo
 var ways = [][]string{nil, nil, nil, nil, {"--durability", "process"}, {"--checksum", "none"}, {"--checksum", "sha256"}, {"--checksum", "md5"},
 	{"--chunk-size", "16K", "--window", "4"}, {"--chunk-size", "1M"}, {"--checkpoint-interval", "3"}, {"--priority", "9"}, {"--delivery", "stored"}, {"--delivery", "stored", "--compress", "fast"}}
 
-// mostTogether is how many files are sent together at most: with their directories they are within
-// transfer.MaxSet.
+// mostTogether is the maximum number of files sent together. With their directories they are within transfer.MaxSet.
 const mostTogether = 200
 
-// some are three to five jobs of random shapes and sizes.
+// some returns three to five jobs of random shapes and sizes.
 func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 	for k := range 3 + r.IntN(3) {
 		drawn := append(slices.Clone(shapes), appended)
@@ -155,9 +153,8 @@ func some(r *rand.Rand, seed uint64, round string) (jobs []*network.Job) {
 	return jobs
 }
 
-// instant waits until a random moment in the life of jobs: one that progress
-// decides, or one that nothing decides. It reports false where all of them have
-// ended by then.
+// instant waits for a random moment during the jobs: a number of arrived files or a random time. It returns false if
+// all jobs have ended by then.
 func instant(r *rand.Rand, n *network.Network, jobs []*network.Job, all []*network.Sending) bool {
 	files := 0
 	for _, j := range jobs {

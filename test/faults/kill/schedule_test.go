@@ -14,11 +14,11 @@ import (
 	"ferry/test/flow/network"
 )
 
-// scheduledPoints are those that the keeping of a schedule meets.
+// scheduledPoints are the points that a schedule's work meets.
 var scheduledPoints = []string{"duty.after_command", "schedule.after_claim", "duty.before_accept", "duty.after_accept", "schedule.before_settle"}
 
-// TestCampaignKillSchedules kills an agent at each step on which a schedule rests: each of its
-// occurrences is submitted once or on record as missed, and none twice.
+// TestCampaignKillSchedules kills an agent at each step of a schedule. Each occurrence is submitted once or recorded as
+// missed, and none is submitted twice.
 func TestCampaignKillSchedules(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "kill-schedules", Unit: "kills", Full: 40, Short: 5,
 		What: "kill -9 of an agent at each step between the time of a schedule's occurrence and its transfer",

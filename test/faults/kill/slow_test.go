@@ -11,26 +11,25 @@ import (
 	"ferry/test/flow/network"
 )
 
-// maxMemory is what a source and a queue manager may take while a receiver
-// stands still: what a Go program of this size takes anyway, and the data in
-// flight, which the credit bounds. Where data piled up, 300 MiB would be added to
-// that. Up to 124 MiB have been seen at a queue manager that carries all of it.
+// maxMemory is the maximum memory of a source and of a queue manager while a receiver is stopped. It covers the base
+// need of such a Go program and the data in flight, which the credit bounds. Accumulated data would add 300 MiB. A
+// queue manager that carries all data has needed up to 124 MiB.
 const maxMemory = 192 * mib
 
-// maxAhead is what a source may send to a receiver that says nothing: the
-// run-ahead, with the messages' own bytes.
+// maxAhead is the maximum amount that a source may send to a silent receiver: the run-ahead plus the overhead of
+// messages.
 const maxAhead = 14 * mib
 
-// While a destination stands still in the middle of a large file, transfers
-// from the same source to another one finish; the one that stands still waits
-// and does not fail, and nobody gathers its data meanwhile.
+// TestCampaignSlowReceiverReal stops a destination in the middle of a large file. Transfers from the same source to
+// another destination must finish. The stopped transfer must wait without failing, and no process may accumulate its
+// data.
 func TestCampaignSlowReceiverReal(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-receiver-real", Unit: "transfers", Full: 20,
 		What: "transfers to one destination while another, in the middle of a large file of the same source, is stopped",
 	}, func(t *testing.T, c *campaign.C) {
 		const slow = "GAMMA"
 		r := campaign.Rand(c.Seed)
-		// What is sent ahead can be counted on the queue lane only.
+		// The data sent ahead can be counted on the queue lane only.
 		n := up(t, network.Setup{Agents: []string{source, dest, slow}, Direct: "off"})
 		large := &network.Job{From: source, To: slow, In: "in/large", Out: "out", Seed: c.Seed, Count: 1, Size: 300 * mib}
 		n.Make(large)

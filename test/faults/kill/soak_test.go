@@ -23,21 +23,20 @@ var soakers = []string{"ALPHA", "BETA", "GAMMA"}
 const (
 	atOnce   = 10              // transfers in flight
 	perBatch = 50              // transfers between two judgements
-	every    = 2 * time.Second // something strikes, at the latest
-	orAfter  = 8               // transfers, at the latest
+	every    = 2 * time.Second // maximum time between two faults
+	orAfter  = 8               // maximum number of transfers between two faults
 )
 
-// A thousand transfers of all shapes, between three agents, while something
-// strikes every few seconds. In the second half no agent is killed any more, so
-// that what one gathers it has at the end: then everything is back where it
-// began.
+// TestCampaignSoak runs a thousand transfers of all shapes between three agents, with a fault every few seconds. No
+// agent is killed in the second half, so that leaks stay visible at the end. Then the resources of all processes must
+// be back at the initial figures.
 func TestCampaignSoak(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "soak", Unit: "transfers", Full: 1000, Short: 15,
 		What: "transfers of all shapes between three agents, with a kill, a stop, a restart or a cut every few seconds",
 	}, func(t *testing.T, c *campaign.C) {
 		s := &soak{t: t, c: c, r: campaign.Rand(c.Seed), struck: map[string]int{}}
 		env := map[string][]string{}
-		if c.Short { // no time to wait until garbage that Ferry lets be is collected
+		if c.Short { // a short run has no time to wait for the garbage collector
 			for _, who := range append([]string{network.QM}, soakers...) {
 				env[who] = []string{"GOGC=100"}
 			}
@@ -70,7 +69,7 @@ func TestCampaignSoak(t *testing.T) {
 	})
 }
 
-// A fault strikes a network that is at work and leaves it whole.
+// A fault disturbs a running network and leaves it whole.
 type fault struct {
 	name string
 	do   func(s *soak)
@@ -114,8 +113,8 @@ func (s *soak) freeze(who string) {
 	s.n.Signal(who, syscall.SIGCONT)
 }
 
-// cut ends every connection to the queue manager. Only root may; others have an
-// agent stand still instead.
+// cut ends every connection to the queue manager. If that fails, which it does without root, it freezes an agent
+// instead.
 func (s *soak) cut() {
 	_, port, _ := strings.Cut(strings.TrimPrefix(s.n.URL(), "nats://"), ":")
 	cut, err := exec.Command("ss", "-H", "-K", "dst", "127.0.0.1", "dport", "=", ":"+port).Output()
@@ -125,21 +124,20 @@ func (s *soak) cut() {
 	}
 }
 
-// job is the k-th transfer of the soak.
+// job returns the k-th transfer of the soak.
 func (s *soak) job(k int) *network.Job {
 	from := s.r.IntN(len(soakers))
 	to := (from + 1 + s.r.IntN(len(soakers)-1)) % len(soakers)
 	j := shapes[s.r.IntN(len(shapes))].make(s.c.Seed<<20+uint64(k), fmt.Sprint(k))
 	j.From, j.To = soakers[from], soakers[to]
 	j.Flags = ways[s.r.IntN(len(ways))]
-	// Most are small, as transfers are.
+	// Most are small, as in practice.
 	j.Count = 1 + int(float64(j.Count-1)*s.r.Float64()*s.r.Float64())
 	j.Size = 1 + int64(float64(j.Size)*s.r.Float64()*s.r.Float64()*s.r.Float64())
 	return j
 }
 
-// batch has so many transfers run while faults strike, and judged when they are
-// over and nothing strikes.
+// batch runs a number of transfers under faults, and judges them when they are over and the faults have stopped.
 func (s *soak) batch(count int, faults []fault) {
 	var jobs []*network.Job
 	for k := range count {
@@ -182,8 +180,8 @@ func (s *soak) batch(count int, faults []fault) {
 	}
 }
 
-// running counts the commands that have not ended. One that found no queue
-// manager has submitted nothing, and is given again.
+// running counts the commands that have not ended. It repeats a command that found no queue manager and therefore
+// submitted nothing.
 func (s *soak) running(jobs []*network.Job, sent []*network.Sending) (count int) {
 	for k, j := range jobs {
 		if !sent[k].Running() && sent[k].Last().ID == "" {
@@ -202,8 +200,7 @@ func (s *soak) strike(f fault) {
 	f.do(s)
 }
 
-// goOn is what an operator does about a transfer that was set aside because it
-// ran in three crashes, of which it was not the cause.
+// goOn resumes a transfer that three crashes have parked without being its fault, as an operator would.
 func (s *soak) goOn(j *network.Job, said network.Summary) {
 	if said.State == "parked" {
 		s.t.Logf("transfer %s is parked", j.ID)
@@ -213,13 +210,12 @@ func (s *soak) goOn(j *network.Job, said network.Summary) {
 
 var goroutine = regexp.MustCompile(`(?m)^goroutine \d+ `)
 
-// calm is how long a process may take to give memory back that it no longer
-// uses: its collector looks every two minutes where nothing happens.
+// calm is the time within which a process must give unused memory back. The garbage collector of an idle process runs
+// every two minutes.
 const calm = 6 * time.Minute
 
-// holds is what each process holds when nothing moves, as soon as that is no
-// more than before, or after a while. Its goroutines are counted in what it says
-// when it is told to quit; then it is started again.
+// holds returns the resources of each idle process, as soon as they are no more than before, or after the time calm. It
+// counts the goroutines in the stack dump that a process prints when it is told to quit, and restarts the process.
 func (s *soak) holds(before map[string]judge.Resources) map[string]judge.Resources {
 	all := map[string]judge.Resources{}
 	processes := append([]string{network.QM}, soakers...)

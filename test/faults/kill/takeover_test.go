@@ -19,9 +19,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// TestCampaignTakeover ends the active one of two instances of an agent in every way, under
-// load: the standby takes over, nothing is lost or doubled, and no two processes ever have one
-// file open for writing.
+// TestCampaignTakeover ends the active one of two instances of an agent in every way, under load. The standby takes
+// over, no file is lost or duplicated, and two processes never have the same file open for writing.
 func TestCampaignTakeover(t *testing.T) {
 	const name = "takeover"
 	campaign.Run(t, campaign.Spec{Name: name, Unit: "takeovers", Full: 200, Short: 6,
@@ -43,8 +42,8 @@ func TestCampaignTakeover(t *testing.T) {
 	})
 }
 
-// awoken is the first takeover of each network: the active instance is stopped in the middle of
-// a large file of which something is safe, and woken when the other one has gone on with it.
+// awoken is the first takeover of each network. It stops the active instance in the middle of a large file with durable
+// data, and continues it after the other instance has resumed the transfer.
 func (w *throne) awoken(seed uint64) int {
 	j := &network.Job{From: source, To: dest, In: "in/large", Out: "out/large", Seed: seed, Count: 1, Size: 256 * mib}
 	o, all := begin(w.Network, []*network.Job{j})
@@ -62,10 +61,10 @@ type throne struct {
 	agent string
 	lines map[string]*network.Line
 	king  string // the active instance
-	heir  string // the other one, which stands by
+	heir  string // the standby
 }
 
-// reigns is one network with so many takeovers.
+// reigns runs one network with at most the given number of takeovers.
 func reigns(t *testing.T, seed uint64, most int) (done int) {
 	r := campaign.Rand(seed)
 	agent, other := source, dest
@@ -85,7 +84,7 @@ func reigns(t *testing.T, seed uint64, most int) (done int) {
 	for round := 0; done < most; round++ {
 		jobs := some(r, seed, fmt.Sprint(round))
 		o, all := begin(n, jobs)
-		// Three crashes without progress set a transfer aside: two in a round at most.
+		// Three crashes without progress park a transfer: a round has at most two.
 		spent := 0
 		for left := 1 + r.IntN(2); left > 0 && done < most && instant(r, n, jobs, all); {
 			e := falls[next%len(falls)]
@@ -110,8 +109,7 @@ func reigns(t *testing.T, seed uint64, most int) (done int) {
 	return min(done, most)
 }
 
-// falls are the ways in which an active instance ends, with how many crashes that is at most;
-// some are tried more often.
+// falls are the ways to end an active instance, with the maximum number of crashes. Repeated rows are tried more often.
 var falls = []struct {
 	name    string
 	crashes int
@@ -124,7 +122,7 @@ var falls = []struct {
 	{"hold", 0, func(w *throne) int { return w.cut((*network.Line).Hold) }},
 }
 
-// succeeds has the active instance end and waits until the other one is active.
+// succeeds ends the active instance and waits until the other one is active.
 func (w *throne) succeeds(end func()) {
 	w.t.Helper()
 	before := w.TurnOf(w.heir, w.agent)
@@ -133,7 +131,7 @@ func (w *throne) succeeds(end func()) {
 	w.king, w.heir = w.heir, w.king
 }
 
-// back starts the instance that has ended: it stands by.
+// back restarts the ended instance as a standby.
 func (w *throne) back() {
 	w.t.Helper()
 	before := w.TurnOf(w.heir, w.agent)
@@ -162,8 +160,8 @@ func (w *throne) cut(how func(*network.Line)) int {
 	return 1
 }
 
-// paused stops the active instance anywhere, takes its lock away, and wakes it once the other
-// one is active.
+// paused stops the active instance at a random point, takes its lock away, and continues it once the other one is
+// active.
 func (w *throne) paused() int {
 	w.Freeze(w.king)
 	w.dethroned()
@@ -181,8 +179,8 @@ func (w *throne) dethroned() {
 	w.Standing(w.heir, w.agent, before)
 }
 
-// points lie between a check and what is done because of it, or in the middle of something
-// that takes several steps: of any instance, of a source's, and of a destination's.
+// points lie between a check and the action that depends on it, or within an action of several steps. They belong to
+// any instance, to a source, or to a destination.
 var points = map[string][]string{
 	"":     {"ledger.before_transaction", "ledger.before_transaction", "claim.marked", "claim.before_rename", "claim.copied", "ledger.opened", "agent.opened", "agent.after_recover"},
 	source: {"journal.before_sync", "journal.after_sync", "agent.after_revive", "delete.after_mark", "delete.after_aside", "delete.after_unlink"},
@@ -190,8 +188,7 @@ var points = map[string][]string{
 		"receiver.after_temporary", "receiver.after_reopen", "recover.after_rename", "takeover.copied"},
 }
 
-// somewhere is a point that an instance of an agent may come to, and how often it is to pass
-// it before.
+// somewhere returns a point that an instance of an agent may meet, with the number of meetings to pass.
 func somewhere(r *rand.Rand, agent string) string {
 	all := append(slices.Clone(points[""]), points[agent]...)
 	at := all[r.IntN(len(all))]
@@ -204,9 +201,8 @@ func somewhere(r *rand.Rand, agent string) string {
 	return at + "=stop"
 }
 
-// point starts the standby again so that it will stop by itself at a point when it is active,
-// and has it become so. Where it comes to that point its lock is taken away there, and it
-// is woken once the other one is active.
+// point restarts the standby so that it stops itself at a point once it is active, and makes it active. If it stops
+// there, its lock is taken away, and it continues once the other one is active.
 func (w *throne) point() int {
 	point := somewhere(w.r, w.agent)
 	w.Kill(w.heir)
@@ -230,7 +226,7 @@ func (w *throne) point() int {
 		case <-limit:
 			w.Ready(w.heir)
 			w.t.Logf("it did not come to %s", point)
-			return 1 + w.killed() // it could come to it yet
+			return 1 + w.killed() // it could still meet the point
 		case <-time.After(3 * time.Millisecond):
 			continue
 		}
@@ -241,8 +237,8 @@ func (w *throne) point() int {
 	return 2
 }
 
-// watch looks, until it is told to stop, whether both instances have one file open for
-// writing: beneath the agent's root, or one of its ledger's.
+// watch checks, until stop is called, whether both instances have one file open for writing: beneath the agent's root,
+// or of its ledger.
 func (w *throne) watch() (stop func() []string) {
 	quit := make(chan struct{})
 	var over sync.WaitGroup
@@ -280,7 +276,7 @@ func (w *throne) watch() (stop func() []string) {
 	}
 }
 
-// instancesOf are the processes that were started with a state directory.
+// instancesOf returns the processes that were started with a state directory.
 func instancesOf(dir string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {
@@ -295,9 +291,8 @@ func instancesOf(dir string) (pids []int) {
 	return pids
 }
 
-// writing are the files beneath directories that a process has open for writing, and the
-// database that it has mapped, by what they are. A taker has the database open before that, for
-// its lock.
+// writing returns the files beneath directories that a process has open for writing, and the database that it has
+// mapped, by device and inode. An open but unmapped database does not count: a standby opens it earlier, for its lock.
 func writing(pid int, dirs []string, file string) map[string]string {
 	open := map[string]string{}
 	maps, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))

@@ -14,13 +14,12 @@ import (
 	"ferry/test/campaign"
 )
 
-// perStage is how many commands there are in one stage.
+// perStage is the number of commands in one stage.
 const perStage = 100
 
-// TestCampaignCommands gives two agents commands, each of them 2 to 50 times:
-// in order and not, with other content under the same ID, over restarts, and
-// when the ledger has forgotten them (R2; scenarios 7 and 40). A transfer is
-// accepted once and runs once, and a command is done once.
+// TestCampaignCommands gives two agents commands, each of them 2 to 50 times: in any order, with other content under
+// the same ID, over restarts, and after the ledger has forgotten them (R2; scenarios 7 and 40). A transfer is accepted
+// once and runs once, and a command takes effect once.
 func TestCampaignCommands(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "commands", What: "each command 2 to 50 times, in any order, over restarts, after the ledger's retention and with clocks set back",
 		Unit: "commands", Full: 10000, Short: 500, Packages: []string{"internal/agent", "internal/ledger", "internal/sender", "internal/receiver", "internal/wire", "internal/transfer"}},
@@ -36,7 +35,7 @@ func TestCampaignCommands(t *testing.T) {
 		})
 }
 
-// replayed is the play of one stage.
+// replayed runs one stage.
 func replayed(t *testing.T, r *rand.Rand) {
 	s := newStage(t, r)
 	s.raise()
@@ -61,7 +60,7 @@ func replayed(t *testing.T, r *rand.Rand) {
 	s.judge()
 }
 
-// A command is one message, as it is given again and again.
+// A command is one message that the stage sends repeatedly.
 type command struct {
 	n        int
 	subject  string
@@ -70,13 +69,12 @@ type command struct {
 	request  *transfer.Request         // of a submission
 	mayRun   bool
 	ahead    bool   // from a clock that is more than an hour ahead
-	taken    string // which content came first
-	first    string // the answer that a control command got first
+	taken    string // the content that came first
+	first    string // first answer to a control command
 	answered int
 }
 
-// script makes the commands: those that come before the requests, the
-// requests, and those that come when the transfers are over.
+// script makes the commands: those before the requests, the requests, and those after the end of the transfers.
 func (s *stage) script() (early, requests, late []*command) {
 	now := s.clock.Now()
 	for n := range 80 {
@@ -132,9 +130,8 @@ func (s *stage) add(c *command) *command {
 	return c
 }
 
-// answered takes in an answer to a command. Other content under a known ID is
-// refused; a control command gets the answer again that it got first, until
-// the ledger has forgotten it.
+// answered checks an answer to a command. Other content under a known ID is refused. A control command gets its first
+// answer again, until the ledger has forgotten it.
 func (s *stage) answered(c *command, other bool, data []byte) {
 	c.answered++
 	a, err := wire.DecodeAnswer(data)
@@ -152,7 +149,7 @@ func (s *stage) answered(c *command, other bool, data []byte) {
 			s.t.Errorf("command %d is forgotten, and is answered %s", c.n, data)
 		}
 	case s.aged && !c.ahead:
-		// Whatever comes first under a forgotten ID is kept, and not run.
+		// The first content under a forgotten ID is kept and does not run.
 		if kind != transfer.KindConflict && kind != transfer.KindClock && (err != nil || a.Progress.State != transfer.Parked && a.Progress.State != transfer.Cancelled) {
 			s.t.Errorf("request %d is forgotten, and is answered %s", c.n, data)
 		}
@@ -163,9 +160,8 @@ func (s *stage) answered(c *command, other bool, data []byte) {
 	}
 }
 
-// answeredFirst holds an answer against the rule that the content that comes
-// first under an ID is the one that is known; messages may change their order.
-// An ID from ahead is refused and leaves nothing behind until its time has come.
+// answeredFirst checks the rule that the first content under an ID is the known one; messages may change their order.
+// An ID from a clock ahead is refused and leaves no trace until its time has come.
 func (s *stage) answeredFirst(c *command, other bool, kind transfer.Kind, data []byte) {
 	content := map[bool]string{false: "its own", true: "other"}[other]
 	switch {

@@ -11,9 +11,8 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCrashes stops a ledger's life before any one of its calls on the disk, as
-// a kill or a crash of the host does, and looks at what is left. Then the rest
-// of the life follows.
+// TestCampaignLedgerCrash stops a ledger before any one of its calls on the disk, as a kill or a crash of the host
+// does. It checks the remaining files, and then runs the rest of the workload.
 func TestCampaignLedgerCrash(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-crash", What: "crash states of the store and of torn item journals, before every call",
 		Unit: "states", Full: 5000, Short: 500, Packages: []string{"internal/ledger", "internal/transfer"}}, func(t *testing.T, c *campaign.C) {
@@ -29,7 +28,7 @@ func TestCampaignLedgerCrash(t *testing.T) {
 	})
 }
 
-// crashBefore looks at what a crash leaves before the nth call of a life.
+// crashBefore checks the files that a crash leaves before the nth call of a workload.
 func crashBefore(t *testing.T, life uint64, n int64, r *rand.Rand) {
 	steps, walks := workload(rand.New(rand.NewPCG(life, 1)))
 	var w *world

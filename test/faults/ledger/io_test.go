@@ -12,10 +12,10 @@ import (
 	"ferry/test/campaign"
 )
 
-// lives are how many workloads there are.
+// lives is the number of workloads.
 const lives = 8
 
-// trial runs a workload with faults, and gives the world that it has made.
+// trial runs a workload with faults, and returns its world and steps.
 func trial(t testing.TB, life uint64, quits bool, stores, disk *faulty.StoreFault) (*world, []step) {
 	steps, walks := workload(rand.New(rand.NewPCG(life, 1)))
 	w := newWorld(t, walks, stores, disk)
@@ -24,7 +24,7 @@ func trial(t testing.TB, life uint64, quits bool, stores, disk *faulty.StoreFaul
 	return w, steps
 }
 
-// calls counts the calls of a workload in which nothing fails.
+// calls counts the calls of a workload without a fault.
 func calls(t testing.TB, life uint64) (stores, files int64) {
 	s, f := &faulty.StoreFault{}, &faulty.StoreFault{}
 	w, _ := trial(t, life, false, s, f)
@@ -37,9 +37,8 @@ func calls(t testing.TB, life uint64) (stores, files int64) {
 	return stores, files
 }
 
-// TestCallsFail lets one call of a ledger's life fail, or all from it on, in
-// every way; whatever was acknowledged is there after the next crash, and
-// everything can be done that was left to do.
+// TestCampaignLedgerIO makes one call of a workload fail, or several from it on, in every way. Acknowledged changes are
+// present after the next crash, and the remaining steps succeed.
 func TestCampaignLedgerIO(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-io", What: "each transaction and each call on an item journal fails, once and for good, with and without effect",
 		Unit: "failing calls", Full: 20000, Short: 600, Packages: []string{"internal/ledger", "internal/transfer"}}, func(t *testing.T, c *campaign.C) {
@@ -48,7 +47,7 @@ func TestCampaignLedgerIO(t *testing.T) {
 			stores[n], files[n] = calls(t, uint64(n))
 		}
 		c.Loop(t, func(t *testing.T, seed uint64, r *rand.Rand) {
-			// Every call is met in every way before any is met in the same way again.
+			// Each call fails in one way before any call fails in a second way.
 			life := seed % lives
 			k := seed / lives * 1_000_003 % uint64(16*(stores[life]+files[life])) // a prime
 			fault := &faulty.StoreFault{Errno: []syscall.Errno{syscall.EIO, syscall.ENOSPC}[k%2], Late: k/2%2 == 1,

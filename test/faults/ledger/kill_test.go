@@ -17,14 +17,13 @@ import (
 	"ferry/test/campaign"
 )
 
-// childDir names the ledger's directory to the process that is to be killed:
-// the test's own program, started anew.
+// childDir is the environment variable with the ledger's directory. The child is the test's own program, started anew.
 const childDir = "FERRY_LEDGER_CHILD"
 
-// writers are the goroutines of the child, which share transactions.
+// writers is the number of goroutines of the child, which share transactions.
 const writers = 8
 
-// child writes until it is killed, and says what it was promised.
+// child writes to the ledger until it is killed, and prints each acknowledged transaction.
 func child(dir string) int {
 	l, err := ledger.Open(dir, ledger.Options{Reserve: -1})
 	if err != nil {
@@ -54,13 +53,13 @@ func child(dir string) int {
 		said <- fmt.Sprint("failed ", err)
 	}()
 	for s := range said {
-		fmt.Println(s) // one write: a line is whole or not there
+		fmt.Println(s) // one write: a line is printed whole or not at all
 	}
 	return 0
 }
 
-// write is the nth transaction of a writer: a record that counts, an item, and
-// an audit record. It also drops what another transaction has put.
+// write does the nth transaction of a writer. It puts a source with a counter, an item and an audit record, and drops
+// an item of an earlier transaction.
 func write(tx *ledger.Tx, g int, n uint32) error {
 	tid := id(1 + g)
 	err := errors.Join(tx.PutSource(&ledger.Source{Request: transfer.Request{ID: tid}, State: transfer.Running, Epoch: n}),
@@ -72,8 +71,8 @@ func write(tx *ledger.Tx, g int, n uint32) error {
 	return err
 }
 
-// TestCampaignLedgerKill ends a process that writes into a real ledger with SIGKILL, and
-// looks for all that it was promised.
+// TestCampaignLedgerKill kills a process that writes a real ledger with SIGKILL, and looks for every acknowledged
+// transaction.
 func TestCampaignLedgerKill(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-kill", What: "kill -9 of a process that writes its ledger: every acknowledged transaction is there, whole",
 		Unit: "kills", Full: 50, Short: 5, Packages: []string{"internal/ledger"}}, func(t *testing.T, c *campaign.C) {
@@ -93,8 +92,7 @@ func TestCampaignLedgerKill(t *testing.T) {
 	})
 }
 
-// killed runs the child until it has said a number of things, kills it, and
-// gives what it has said last of each writer.
+// killed runs the child until it has printed a number of lines, kills it, and returns the last line of each writer.
 func killed(t *testing.T, dir string, after int) map[string]int {
 	self, err := os.Executable()
 	if err != nil {
@@ -131,12 +129,11 @@ func killed(t *testing.T, dir string, after int) map[string]int {
 	return promised
 }
 
-// unsaid is how many transactions of a writer can be there that the child has
-// not said: one whose word was on its way, and the next.
+// unsaid is the number of transactions of a writer that may be in the ledger without a printed line: one about to be
+// printed, and the next.
 const unsaid = 2
 
-// compare finds every promised transaction, whole, and of each writer no more
-// than it can have got to.
+// compare finds every acknowledged transaction complete, and no more of each writer than it can have done.
 func compare(t *testing.T, l *ledger.Ledger, promised map[string]int) {
 	_, recs, _, err := l.OutboxFrom(1, 1<<30, 1<<40)
 	if err != nil {

@@ -13,30 +13,29 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A step is one thing that an agent does with its ledger. Those in a
-// transaction look at what is there first, so that a step may be repeated.
+// A step is one action of an agent on its ledger. A transaction reads the present state first, so that a step may be
+// repeated.
 type step struct {
 	name    string
 	tx      func(records) error        // in one transaction
-	call    func(*ledger.Ledger) error // or by a method of the ledger's
-	model   func(*model)               // and what that comes to
+	call    func(*ledger.Ledger) error // or by a method of the ledger
+	model   func(*model)               // and its effect on the model
 	walk    func(*world, *walk) error  // or with the item journal
-	of      int                        // whose
+	of      int                        // index of the walk
 	restart func(*world, *rand.Rand)   // or a new run of the agent
-	refused error                      // what tx is refused with: nothing has happened
+	refused error                      // error that tx returns; it has no effect
 }
 
 const keep = 30 * 24 * time.Hour
 
-// id is the nth of a row of transfer IDs that sort by n.
+// id returns the nth of a sequence of transfer IDs that sort by n.
 func id(n int) (out transfer.ID) {
 	out[0], out[1], out[2], out[6], out[8] = byte(n>>16), byte(n>>8), byte(n), 0x70, 0x80
 	out[15] = 1
 	return out
 }
 
-// workload is the lives of some transfers, woven into one another, and what
-// comes between. It depends on r alone.
+// workload returns the steps of some transfers, interleaved, with other steps between them. It depends on r alone.
 func workload(r *rand.Rand) (steps []step, walks []*walk) {
 	var lives [][]step
 	for n := range 2 {
@@ -75,7 +74,7 @@ func accept(id transfer.ID) func(records) error {
 	}
 }
 
-// changing is a transaction on a source's record in one of some states.
+// changing returns a transaction that changes a source in one of the given states.
 func changing(id transfer.ID, change func(records, *ledger.Source) error, in ...transfer.State) func(records) error {
 	return func(w records) error {
 		s, err := w.Source(id)
@@ -91,7 +90,7 @@ func changing(id transfer.ID, change func(records, *ledger.Source) error, in ...
 	}
 }
 
-// sending is the life of a transfer at its source, with that of its journal.
+// sending returns the steps of a transfer at its source, with those of its journal.
 func sending(id transfer.ID, items int, walk []step) (life []step) {
 	add := func(name string, tx func(records) error) { life = append(life, step{name: name, tx: tx}) }
 	add("accept", accept(id))
@@ -149,7 +148,7 @@ func sending(id transfer.ID, items int, walk []step) (life []step) {
 	return append(life, dropping(walk[0].of))
 }
 
-// receiving is the life of a transfer at its destination.
+// receiving returns the steps of a transfer at its destination.
 func receiving(id transfer.ID, items int) (life []step) {
 	in := func(name string, state transfer.Incoming, change func(records, *ledger.Incoming) error) {
 		life = append(life, step{name: name, tx: func(w records) error {
@@ -218,8 +217,7 @@ func receiving(id transfer.ID, items int) (life []step) {
 	return life
 }
 
-// between is what an agent does besides: commands, cancels, receipts, time, and
-// transactions that are refused.
+// between returns the other steps of an agent: commands, cancels, receipts, time, and transactions that are refused.
 func between(r *rand.Rand) (life []step) {
 	no := transfer.Errorf(transfer.KindBusy, "refused")
 	broken := errors.New("refused in other words")

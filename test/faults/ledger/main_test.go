@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package ledger_test breaks what a ledger stands on: calls that fail, crashes
-// at any moment, commands that come again and again. It is run by make
-// test-faults.
+// Package ledger_test tests the ledger under failing calls, crashes at any moment, and repeated commands. make
+// test-faults runs it.
 package ledger_test
 
 import (

@@ -18,7 +18,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// records are what a transaction of the ledger can do; the model can do it, too.
+// records are the operations of a ledger's transaction. The model has them, too.
 type records interface {
 	Source(transfer.ID) (*ledger.Source, error)
 	PutSource(*ledger.Source) error
@@ -42,9 +42,8 @@ type records interface {
 
 var _ records = (*ledger.Tx)(nil)
 
-// A model says what a ledger must hold, in plain maps. A key is the name of
-// the kind and the identifiers in hexadecimal, so that keys sort as the
-// ledger's own do; a value is what was put, as JSON.
+// A model holds the expected content of a ledger in plain maps. A key is the name of the kind and the identifiers in
+// hexadecimal, so that keys sort as in the ledger. A value is the stored value as JSON.
 type model struct {
 	kept    map[string]string
 	outbox  map[uint64]string
@@ -76,7 +75,7 @@ func (m *model) put(k string, v any) error {
 	return err
 }
 
-// read gives nil where there is nothing.
+// read returns nil if the key is missing.
 func read[T any](m *model, k string) (*T, error) {
 	b, ok := m.kept[k]
 	if !ok {
@@ -86,7 +85,7 @@ func read[T any](m *model, k string) (*T, error) {
 	return v, json.Unmarshal([]byte(b), v)
 }
 
-// drop takes away everything of a kind that belongs to a transfer.
+// drop removes all entries of a kind that belong to a transfer.
 func (m *model) drop(kind string, id transfer.ID) {
 	maps.DeleteFunc(m.kept, func(k, _ string) bool { return strings.HasPrefix(k, key(kind, id)) })
 }
@@ -205,8 +204,8 @@ func (m *model) receipted(n uint64) {
 	maps.DeleteFunc(m.outbox, func(k uint64, _ string) bool { return k <= n })
 }
 
-// forget is the ledger's retention: what ended longer ago than keep goes, and
-// the floor rises over the sources among it.
+// forget is the ledger's retention. It removes entries that ended longer ago than keep, and raises the floor over the
+// removed sources.
 func (m *model) forget(keep time.Duration) {
 	before := m.running - keep
 	for k, v := range m.kept {
@@ -238,7 +237,7 @@ func (m *model) forget(keep time.Duration) {
 	}
 }
 
-// String is the whole of it, the same as that of another with the same in it.
+// String returns the whole content. Equal models have equal strings.
 func (m *model) String() string {
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(m.kept)) {
@@ -251,8 +250,8 @@ func (m *model) String() string {
 	return b.String()
 }
 
-// observed is what a ledger holds of some transfers and commands, read through
-// its own methods. The number of the next audit record cannot be seen.
+// observed returns the entries of some transfers and commands, read through the ledger's own methods. The number of the
+// next audit record cannot be observed.
 func observed(l *ledger.Ledger, ids []transfer.ID) (*model, error) {
 	m := newModel()
 	err := l.View(func(tx *ledger.Tx) error {
@@ -295,7 +294,7 @@ func observed(l *ledger.Ledger, ids []transfer.ID) (*model, error) {
 	return m, nil
 }
 
-// observe takes in what belongs to one ID.
+// observe reads the entries of one ID.
 func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 	if err := tx.Items(id, func(n uint64, it *ledger.Item) error { return m.put(key("item", id, number(n)), it) }); err != nil {
 		return err
@@ -318,7 +317,7 @@ func (m *model) observe(tx *ledger.Tx, id transfer.ID) error {
 	return errors.Join(err, terr)
 }
 
-// seen is the model as observed would give it: without what cannot be seen.
+// seen returns the model's string without the parts that observed cannot read.
 func (m *model) seen() string {
 	c := m.clone()
 	for k := range c.kept {

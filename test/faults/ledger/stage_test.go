@@ -38,21 +38,20 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A stage is two whole agents and a queue manager in this process, and who
-// gives them commands.
+// A stage is two whole agents and a queue manager in this process, with a sender of commands.
 type stage struct {
 	t      *testing.T
 	r      *rand.Rand
 	ctx    context.Context
 	dir    string
 	clock  *faulty.Clock
-	inbox  string // where answers come, before the number that reply gives
+	inbox  string // subject of answers, before the number that reply adds
 	server *qmgr.Server
 	conn   *qmgr.Conn
 	agents []*agent.Agent
 	conns  []*qmgr.Conn
 	all    []*command
-	aged   bool // the ledger has forgotten what was over
+	aged   bool // the ledger has forgotten ended transfers
 	taken  map[string]bool
 
 	mu      sync.Mutex
@@ -86,7 +85,7 @@ func newStage(t *testing.T, r *rand.Rand) *stage {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// swift is a directory whose files are in memory where there is one.
+// swift returns a directory with files in memory, or "" if there is none.
 func swift() string {
 	if fi, err := os.Stat("/dev/shm"); err == nil && fi.IsDir() {
 		return "/dev/shm"
@@ -128,8 +127,7 @@ func (s *stage) lower() {
 	s.agents, s.conns = nil, nil
 }
 
-// give gives commands a number of times, in the order that they are in or in
-// any, and waits for all the answers.
+// give sends commands a number of times, in their order or in random order, and waits for all the answers.
 func (s *stage) give(commands []*command, times int) {
 	var order []*command
 	for range times {
@@ -176,7 +174,7 @@ func (s *stage) give(commands []*command, times int) {
 	}
 }
 
-// reply is where the answer to a command is wanted, or to another one under its ID.
+// reply returns the subject for the answer to a command, or to another one under its ID.
 func (s *stage) reply(n int, other bool) string {
 	n *= 2
 	if other {
@@ -185,7 +183,7 @@ func (s *stage) reply(n int, other bool) string {
 	return s.inbox + strconv.Itoa(replies+n)
 }
 
-// replies is beyond the numbers of inboxes that questions of the same connection have.
+// replies is beyond the inbox numbers of the same connection's questions.
 const replies = 1 << 30
 
 func (s *stage) heard(m qmgr.Message) {
@@ -201,7 +199,7 @@ func (s *stage) heard(m qmgr.Message) {
 	s.count()
 }
 
-// count counts an answer, or the end of the giving.
+// count counts an answer, or the end of the sending.
 func (s *stage) count() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +208,7 @@ func (s *stage) count() {
 	}
 }
 
-// settle waits until the transfers are over that may run.
+// settle waits for the end of the transfers that may run.
 func (s *stage) settle(commands []*command) {
 	for _, c := range commands {
 		for c.mayRun {
@@ -229,7 +227,7 @@ func (s *stage) settle(commands []*command) {
 	}
 }
 
-// consume takes files away that have arrived. None of them comes again.
+// consume removes arrived files. None of them may arrive again.
 func (s *stage) consume() {
 	for _, c := range s.all {
 		if c.mayRun && s.r.IntN(2) == 0 {
@@ -240,8 +238,7 @@ func (s *stage) consume() {
 	}
 }
 
-// age lets the ledgers forget what is over. The clock then stays where it is,
-// or is set back.
+// age lets the ledgers forget ended transfers. The clock then stays where it is, or is set back.
 func (s *stage) age() {
 	s.clock.Jump(agent.Retention + 24*time.Hour)
 	for _, name := range []transfer.AgentName{source, destination} {
@@ -255,7 +252,7 @@ func (s *stage) age() {
 	s.aged = true
 }
 
-// judge reads from the ledgers' audit records how often each thing was done.
+// judge reads the number of each event from the ledgers' audit records.
 func (s *stage) judge() {
 	accepted, committed, ended, resumed := map[transfer.ID]int{}, map[transfer.ID]int{}, map[transfer.ID]int{}, 0
 	for _, name := range []transfer.AgentName{source, destination} {

@@ -19,15 +19,14 @@ import (
 	"ferry/test/campaign"
 )
 
-// noticed is within which time a state directory that was taken away must be
-// missed.
+// noticed is the time within which an open ledger must notice the loss of its state directory.
 const noticed = 10 * time.Second
 
-// A taking is what is done to the state directory of an open ledger.
+// A taking is a change of the state directory of an open ledger.
 type taking struct {
 	name  string
 	do    func(dir string) error
-	there bool // what the ledger had lies in dir+".old", and can be put back
+	there bool // the ledger's files are in dir+".old", and can be put back
 }
 
 var takings = []taking{
@@ -45,11 +44,10 @@ var takings = []taking{
 	}, false},
 }
 
-// TestCampaignTaken takes a state directory away under writers, and looks at
-// what the next run makes of what is left (scenario 53): nothing is acknowledged
-// after that, it is missed in time though nobody writes, what was acknowledged
-// before is there when the directory is put back, and a ledger of which nothing
-// is left is not taken for a new one.
+// TestCampaignTaken removes or replaces a state directory under writers, and starts the next run on the remains
+// (scenario 53). The ledger acknowledges no transaction after that, and notices the loss in time even without writes.
+// Acknowledged transactions are present when the directory is put back. A ledger without its files is not taken for a
+// new one.
 func TestCampaignTaken(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-taken", What: "the state directory, the ledger or the item journals removed, renamed or replaced under writers; the ledger emptied or removed between runs",
 		Unit: "takings", Full: 1000, Short: 40, Packages: []string{"internal/ledger", "internal/filelock"}},
@@ -141,7 +139,7 @@ func taken(t *testing.T, r *rand.Rand, dir string, how taking) {
 	}
 }
 
-// has fails unless the ledger in a directory has all that was acknowledged.
+// has fails unless the ledger in a directory has all acknowledged requests.
 func (s *scribe) has(t *testing.T, how, dir string) {
 	l, err := ledger.Open(dir, ledger.Options{Reserve: 4096})
 	must(t, err)
@@ -157,8 +155,7 @@ func (s *scribe) has(t *testing.T, how, dir string) {
 	}
 }
 
-// emptied is one case of a ledger of which, between two runs, nothing is left
-// but traces.
+// emptied is one case of a ledger that loses all but traces between two runs.
 func emptied(t *testing.T, r *rand.Rand, dir string) {
 	l, err := ledger.Open(dir, ledger.Options{Reserve: 4096})
 	must(t, err)
@@ -188,7 +185,7 @@ func emptied(t *testing.T, r *rand.Rand, dir string) {
 			must(t, os.Remove(filepath.Join(dir, "reserve")))
 		}
 	}
-	for range 2 { // the first try must not make a new one of it for the second
+	for range 2 { // the first try must not create a new ledger for the second
 		l, err = ledger.Open(dir, ledger.Options{Reserve: 4096})
 		if err == nil {
 			l.Close()

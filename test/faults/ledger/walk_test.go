@@ -13,9 +13,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A walk is what is known of one item journal: what its sender was promised,
-// and what may be there besides. Each time a walk goes on it finds the tree
-// changed: items that were not promised before have other names.
+// A walk is the knowledge about one item journal: the items that it has acknowledged, and further ones that it may
+// have. Each attempt finds the tree changed: items not yet promised have other names.
 type walk struct {
 	id      transfer.ID
 	big     bool // names of some kilobytes, so that buffers fill
@@ -29,7 +28,7 @@ type walk struct {
 	dropped  bool            // the journal was removed, which a crash may undo
 }
 
-// A tail is what stands behind what is promised, whole or a part of it.
+// A tail is a sequence of entries that may follow the promised ones, whole or in part.
 type tail struct {
 	items []transfer.Item
 	end   bool
@@ -51,7 +50,7 @@ func (w *walk) item(n int) transfer.Item {
 	return transfer.Item{Type: transfer.ItemFile, Source: transfer.Path("/in/" + name), Name: transfer.Path(name), Size: int64(n)}
 }
 
-// walking is the life of a journal.
+// walking returns the steps of a journal.
 func walking(r *rand.Rand, of int) (life []step) {
 	add := func(name string, f func(*world, *walk) error) {
 		life = append(life, step{name: name, of: of, walk: func(w *world, k *walk) error {
@@ -79,7 +78,7 @@ func walking(r *rand.Rand, of int) (life []step) {
 	return life
 }
 
-// dropping removes a journal whose transfer has ended.
+// dropping removes the journal of an ended transfer.
 func dropping(of int) step {
 	return step{name: "drop journal", of: of, walk: func(w *world, k *walk) error {
 		if _, over, err := w.state(k); err != nil || !over {
@@ -91,8 +90,8 @@ func dropping(of int) step {
 	}}
 }
 
-// state says whether the transfer of a walk has been accepted, and whether it
-// has ended: before and after it has no journal.
+// state returns whether the transfer of a walk has been accepted, and whether it has ended. Before and after that it
+// has no journal.
 func (w *world) state(k *walk) (begun, over bool, err error) {
 	err = w.l.View(func(tx *ledger.Tx) error {
 		s, err := tx.Source(k.id)
@@ -102,7 +101,7 @@ func (w *world) state(k *walk) (begun, over bool, err error) {
 	return begun, over, err
 }
 
-// journal has the journal open, and has read it.
+// journal opens the journal, if it is closed, and reads it.
 func (w *world) journal(k *walk) error {
 	if k.j != nil {
 		return nil
@@ -119,8 +118,7 @@ func (w *world) journal(k *walk) error {
 	return nil
 }
 
-// adopt compares a journal that has been opened with what may be in it. What is
-// in it counts as promised from then on.
+// adopt compares an opened journal with its permitted contents. From then on its contents count as promised.
 func (w *world) adopt(k *walk, j *ledger.Journal) error {
 	items, over, err := offered(j)
 	if err != nil {
@@ -134,7 +132,7 @@ func (w *world) adopt(k *walk, j *ledger.Journal) error {
 	return nil
 }
 
-// impossible says what is wrong with what a journal offers.
+// impossible describes the error in a journal's contents, or returns "".
 func (k *walk) impossible(items []transfer.Item, over bool) string {
 	if k.dropped && len(items) == 0 && !over {
 		return ""
@@ -178,7 +176,7 @@ func offered(j *ledger.Journal) (items []transfer.Item, over bool, err error) {
 	}
 }
 
-// due is the number of the item that comes next.
+// due returns the number of the next item.
 func (k *walk) due() int {
 	if last := k.j.Last(); last != nil {
 		return last.Arg + 1
@@ -202,8 +200,7 @@ func (k *walk) append(n int) error {
 	return nil
 }
 
-// synced takes in how a call has ended that promises what was appended, or
-// takes it back.
+// synced handles the end of a call that makes the appended items durable or removes them.
 func (k *walk) synced(err error) error {
 	if err != nil {
 		k.left = append(k.left, k.running)
@@ -215,7 +212,7 @@ func (k *walk) synced(err error) error {
 		return err
 	}
 	if len(k.running.items) == 0 && !k.running.end {
-		return nil // there was nothing to do, and what an attempt has left may still be there
+		return nil // there was nothing to do, and the entries of a failed attempt may still be there
 	}
 	k.promised = append(k.promised, k.running.items...)
 	k.ended = k.ended || k.running.end

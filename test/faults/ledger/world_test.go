@@ -13,9 +13,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A world is a ledger in memory with what is known of it: the models that it
-// may be like. A call that has succeeded leaves those in which it happened, one
-// that has failed those in which it did or did not; never a half of it.
+// A world is a ledger in memory and the models that it may equal. A successful call leaves the models with its effect.
+// A failed call leaves those with its effect and those without, but none with a part of it.
 type world struct {
 	t      testing.TB
 	store  *faulty.MemoryStore
@@ -25,8 +24,8 @@ type world struct {
 	l      *ledger.Ledger     // nil while it cannot be opened
 	may    []*model
 	walks  []*walk
-	now    *step // that is under way
-	over   bool  // nobody is interested in the rest
+	now    *step // the present step
+	over   bool  // the rest is skipped
 	quits  bool  // the agent ends at the first failure
 }
 
@@ -46,7 +45,7 @@ func (w *world) open() error {
 	return l.DropOrphans()
 }
 
-// stop ends the run, in good order or by a crash, of the process or of the host.
+// stop ends the run: by a close, by a crash of the process, or by a crash of the host.
 func (w *world) stop(r *rand.Rand) {
 	how := r.IntN(3)
 	if how == 0 && w.l != nil {
@@ -63,7 +62,7 @@ func (w *world) stop(r *rand.Rand) {
 	w.store, w.files = store, files
 }
 
-// abandon lets go of a ledger that a crash has left behind.
+// abandon closes a ledger that a crash has left behind.
 func (w *world) abandon() {
 	for _, k := range w.walks {
 		k.close()
@@ -82,14 +81,14 @@ func (w *world) restart(r *rand.Rand) {
 	}
 }
 
-// failed notes that a call has failed, which only a fault may be the cause of.
+// failed records that a call has failed. Only a fault may cause that.
 func (w *world) failed(name string, err error) {
 	if errors.Is(err, errWrong) || w.stores.Trips()+w.disk.Trips() == 0 {
 		w.t.Errorf("%s: %v", name, err)
 	}
 }
 
-// run takes steps, each a second time where it fails.
+// run takes the steps in order, and takes a failed step once more.
 func (w *world) run(steps []step, r *rand.Rand) {
 	for n := range steps {
 		for try := 0; try < 2 && !w.over; try++ {
@@ -140,7 +139,7 @@ func (w *world) take(s *step, r *rand.Rand) error {
 	return err
 }
 
-// after are the models in which a step has happened.
+// after returns the models with the effect of a step.
 func (w *world) after(s *step) (out []*model) {
 	if s == nil || s.tx == nil && s.model == nil || s.refused != nil {
 		return nil
@@ -157,7 +156,7 @@ func (w *world) after(s *step) (out []*model) {
 	return out
 }
 
-// ids are of everything that can be in the ledger.
+// ids returns all IDs that can be in the ledger.
 func ids() (all []transfer.ID) {
 	for n := range 64 {
 		all = append(all, id(n))
@@ -165,7 +164,7 @@ func ids() (all []transfer.ID) {
 	return all
 }
 
-// narrow keeps the models that the ledger is like, of which there must be one.
+// narrow keeps the models that equal the ledger. There must be at least one.
 func (w *world) narrow(when string) {
 	got, err := observed(w.l, ids())
 	if err != nil {
@@ -175,7 +174,7 @@ func (w *world) narrow(when string) {
 	var like []*model
 	seen := map[string]bool{}
 	for _, m := range w.may {
-		// The number of the next record and the times of commands cannot be seen.
+		// The number of the next record and the times of commands cannot be observed.
 		if k := fmt.Sprint(m.next, m); m.seen() == got.seen() && !seen[k] {
 			seen[k] = true
 			like = append(like, m)
@@ -189,9 +188,8 @@ func (w *world) narrow(when string) {
 	w.may = like
 }
 
-// check opens what a crash has left and compares it with what may be in it.
-// Then there is another crash, for what was taken over must be safe; and then
-// everything is done that was left to do.
+// check opens the files that a crash has left and compares them with the permitted contents. It crashes again, because
+// recovered data must be durable, and then takes the remaining steps.
 func check(t testing.TB, w *world, store *faulty.MemoryStore, files *faulty.MemoryFiles, steps []step, r *rand.Rand, when string) {
 	c := newWorld(t, nil, &faulty.StoreFault{}, &faulty.StoreFault{})
 	c.store, c.files = store, files
@@ -218,8 +216,7 @@ func check(t testing.TB, w *world, store *faulty.MemoryStore, files *faulty.Memo
 	c.look(when + " and the rest")
 }
 
-// look opens the ledger and compares it and its journals with what may be in
-// them.
+// look opens the ledger and compares it and its journals with their permitted contents.
 func (w *world) look(when string) {
 	if err := w.open(); err != nil {
 		w.t.Errorf("%s the ledger cannot be opened: %v", when, err)

@@ -13,7 +13,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Over thin lines that lose packets transfers take long, and end.
+// TestCampaignNetworkBad sends over slow links that lose packets. Transfers take long, and end.
 func TestCampaignNetworkBad(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "network-bad", What: "the links carry 8 Mbit/s, and those of source and destination lose 1 to 10 in a hundred packets each way",
 		Unit: "transfers", Full: 30, Root: true, Tools: []string{"ip", "tc", "nsenter"}},
@@ -26,7 +26,7 @@ func overBadLines(t *testing.T, seed uint64, r *rand.Rand) {
 	for _, who := range []string{network.QM, source, destination} {
 		s.w.throttle(who, 8)
 	}
-	s.w.lose(percent, source, destination) // people ask the queue manager over its own
+	s.w.lose(percent, source, destination) // commands reach the queue manager over its own link
 	s.n = network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{source, destination}, Wrap: s.w.wrap(), Listen: s.w.listen()})
 	shapes := []network.Job{
 		{In: "in/large", Out: "out/large", Count: 1, Size: int64(4+r.IntN(12)) * mib},
@@ -51,16 +51,16 @@ func overBadLines(t *testing.T, seed uint64, r *rand.Rand) {
 	t.Logf("%d%% lost, %d packets; %s %d x %d, resumes %d, again %d KiB", percent, lost, j.In, j.Count, j.Size, p.Resumes, p.BytesResent>>10)
 }
 
-// lose makes links lose so many packets in a hundred, both ways.
+// lose makes links lose a percentage of packets, in both directions.
 func (w *wires) lose(percent int, whose ...string) {
 	w.t.Helper()
 	sink := w.bridge + "s"
-	run(w.t, "ip link add "+sink+" type veth peer name "+sink+"x") // both stay down: what is sent there is gone
+	run(w.t, "ip link add "+sink+" type veth peer name "+sink+"x") // both stay down: packets sent there are lost
 	w.t.Cleanup(func() { command("ip link del " + sink) })
 	for _, who := range whose {
 		p := w.ports[who]
 		for _, where := range []struct{ tc, device string }{{"tc", p.outside}, {"tc -n " + p.name, p.inside}} {
-			if where.tc != "tc" { // a redirection leads to a device of the same name space
+			if where.tc != "tc" { // a redirection needs a device of the same name space
 				run(w.t, "ip -n "+p.name+" link add "+sink+" type veth peer name "+sink+"x")
 			}
 			run(w.t, where.tc+" qdisc add dev "+where.device+" ingress")
@@ -69,7 +69,7 @@ func (w *wires) lose(percent int, whose ...string) {
 	}
 }
 
-// lost is how many packets links have lost so far.
+// lost returns the number of packets that links have lost so far.
 func (w *wires) lost(whose ...string) (count int) {
 	w.t.Helper()
 	for _, who := range whose {
@@ -85,11 +85,11 @@ func (w *wires) lost(whose ...string) (count int) {
 	return count
 }
 
-// sentPackets is how tc counts what it has redirected.
+// sentPackets matches the number of redirected packets in the output of tc.
 var sentPackets = regexp.MustCompile(`Sent \d+ bytes (\d+) pkt`)
 
-// redirect sends so many in a hundred of the packets that come in at a device
-// somewhere else: a classic BPF program draws a number for each.
+// redirect sends a percentage of the packets that come in at a device to another device. A classic BPF program draws a
+// random number for each packet.
 func (w *wires) redirect(tc, device, to string, percent int) {
 	w.t.Helper()
 	const draw = 1<<32 - 4096 + 56 // the extension of the load instruction that gives a random number

@@ -12,9 +12,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// delayed replaces the link of a process by one on which each packet is under way
-// for half a round trip. Its ends are TAP devices of the same names, with a relay
-// between them: a kernel without netem has no other way.
+// delayed replaces the link of a process by one that delays each packet by half a round trip. The ends are TAP devices
+// of the same names with a relay between them, because a kernel without netem has no other way.
 func (w *wires) delayed(who string, trip time.Duration) {
 	w.t.Helper()
 	p := w.ports[who]
@@ -32,7 +31,7 @@ func (w *wires) delayed(who string, trip time.Duration) {
 	}
 }
 
-// tap makes a TAP device that is there until its file is closed.
+// tap makes a TAP device, which exists until its file is closed.
 func tap(t *testing.T, name string) *os.File {
 	t.Helper()
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -44,14 +43,14 @@ func tap(t *testing.T, name string) *os.File {
 	return os.NewFile(uintptr(fd), name)
 }
 
-// A packet is given on at a time.
+// A packet is relayed at a time.
 type packet struct {
 	data []byte
 	due  time.Time
 }
 
-// relay carries packets one way until a device is closed. What a device refuses, as
-// its other side is down, is lost.
+// relay carries packets in one direction until a device is closed. A packet is lost if the other side of the device is
+// down.
 func relay(from, to *os.File, delay time.Duration) {
 	way := make(chan packet, 1<<14)
 	defer close(way)

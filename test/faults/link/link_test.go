@@ -21,23 +21,22 @@ import (
 	"ferry/test/flow/network"
 )
 
-// What may be expected of a cut. A transfer must move again within 10 s of the
-// end of a fault (INV-7); the test allows more, because the host is shared, and
-// says what it saw. One that is cut for longer than 15 s says what it waits for.
+// Bars of a cut. Within 10 s of the end of a fault a transfer must move again (INV-7). The test allows more, because
+// the host is shared, and logs the time. A transfer that is cut for longer than 15 s must show its reason for waiting.
 const (
 	toMove  = 30 * time.Second
 	toSay   = 15 * time.Second
-	toCross = 10 * time.Minute // a thin line
+	toCross = 10 * time.Minute // over a slow link
 	longest = 30 * time.Second
 	least   = 50 * time.Millisecond
 )
 
-// What a queue manager with a channel may come to while it is cut. What it holds of data is bounded by the credit of the
-// transfers, some 25 MiB each, wherever it lies; the rest is the process.
+// mostMemory bounds the memory of a queue manager with a channel during a cut. The credit of the transfers bounds the
+// data in flight at some 25 MiB each; the rest is the process.
 const mostMemory = 300 * mib
 
-// Links between agents and the queue manager are cut in the middle of
-// transfers, in every way and for any time.
+// TestCampaignNetworkCuts cuts links between agents and the queue manager during transfers, in every way and for
+// different times.
 func TestCampaignNetworkCuts(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "network-cuts", What: "the links of source, destination or both are cut for 0.05 to 30 s: down, black hole, reset, one way only",
 		Unit: "cuts", Full: 60, Root: true, Tools: []string{"ip", "ss", "tc", "bridge", "nsenter"}},
@@ -53,7 +52,7 @@ func TestCampaignNetworkCuts(t *testing.T) {
 		})
 }
 
-// Channels between queue managers are cut as links are.
+// TestCampaignChannelCuts cuts channels between queue managers as TestCampaignNetworkCuts cuts links.
 func TestCampaignChannelCuts(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "channel-cuts", What: "each agent is beside its own queue manager; the channel of source, destination or both is cut for 0.05 to 60 s: down, black hole, reset, one way only",
 		Unit: "cuts", Full: 100, Root: true, Tools: []string{"ip", "ss", "tc", "bridge", "nsenter"}},
@@ -69,7 +68,7 @@ func TestCampaignChannelCuts(t *testing.T) {
 		})
 }
 
-// A story is one case: transfers, and a cut in the middle of them.
+// A story is one case: transfers with a cut during them.
 type story struct {
 	t    *testing.T
 	r    *rand.Rand
@@ -89,7 +88,7 @@ func tell(t *testing.T, seed uint64, r *rand.Rand, w *wires, setup network.Setup
 	observer := s.n.Observe(destination, "out", s.jobs...)
 	s.w.throttle(source, 240+r.IntN(400))
 
-	// Every way and every side comes up equally often, whatever the seeds.
+	// Every way and every side comes up equally often, for any seeds.
 	way := cuts[seed%uint64(len(cuts))]
 	who := [][]string{{source}, {destination}, {source, destination}}[seed/uint64(len(cuts))%3]
 	length := time.Duration(float64(least) * math.Pow(float64(longest)/float64(least), r.Float64()))
@@ -123,7 +122,7 @@ func (s *story) make(seed uint64) {
 	}
 }
 
-// inTheMiddle waits until a random part of everything has been carried.
+// inTheMiddle waits until the queue manager has carried a random part of the data.
 func (s *story) inTheMiddle() {
 	s.t.Helper()
 	var all int64
@@ -138,9 +137,8 @@ func (s *story) over() bool {
 	return !slices.ContainsFunc(s.sent, func(x *network.Sending) bool { return x.Running() })
 }
 
-// cut breaks links for a time, or several times within it, and gives the number
-// of interruptions. What is asked meanwhile is answered, and where it lasts
-// long, it says what the transfers wait for.
+// cut breaks links for a time, or several times within it, and returns the number of interruptions. The queue manager
+// must answer questions during the cut. During a long cut, each answer must have the reason for waiting.
 func (s *story) cut(way cut, who []string, length time.Duration) (interruptions int) {
 	s.t.Helper()
 	end := time.Now().Add(length)
@@ -185,7 +183,7 @@ func (s *story) resets(way cut, who []string, length time.Duration) (interruptio
 	return interruptions
 }
 
-// wait lets time pass.
+// wait sleeps for d.
 func wait(d time.Duration) {
 	if d > 0 {
 		//house:sleep because the length of a cut is what is varied
@@ -193,8 +191,7 @@ func wait(d time.Duration) {
 	}
 }
 
-// says asks about every transfer that is not over, and reports whether each has
-// a reason for not moving.
+// says asks about every running transfer, and reports whether each has a reason for not moving.
 func (s *story) says() bool {
 	s.t.Helper()
 	for k, j := range s.jobs {
@@ -209,7 +206,7 @@ func (s *story) says() bool {
 	return true
 }
 
-// ask asks about a transfer; an answer must come whatever is cut.
+// ask asks about a transfer. An answer must come during every cut.
 func (s *story) ask(j *network.Job) (p network.Progress) {
 	s.t.Helper()
 	r := s.n.Ferry("transfer", "show", "--json", j.ID)
@@ -219,7 +216,7 @@ func (s *story) ask(j *network.Job) (p network.Progress) {
 	return p
 }
 
-// picture is what people are shown.
+// picture returns the status of the transfers and agents as shown to an operator.
 func (s *story) picture() string {
 	var all []string
 	for _, j := range s.jobs {
@@ -229,9 +226,8 @@ func (s *story) picture() string {
 	return strings.Join(all, "; ") + "\n" + s.n.Ferry("agent", "ls").Stdout
 }
 
-// moves waits, after a cut, until something grows at the destination or all is
-// over, and gives the time that it took. It is not measured where everything
-// was over before.
+// moves waits, after a cut, until the data at the destination grow or all transfers are over, and returns that time.
+// measured is false if all transfers were over before.
 func (s *story) moves() (took time.Duration, measured bool) {
 	s.t.Helper()
 	if s.over() {
@@ -254,10 +250,10 @@ func (s *story) moves() (took time.Duration, measured bool) {
 	}
 }
 
-// An amount is what there is at the destination.
+// An amount counts the files and bytes at the destination.
 type amount struct {
 	files int
-	bytes int64 // of files that are being written
+	bytes int64 // in temporaries
 }
 
 func (s *story) there() (a amount) {
@@ -275,7 +271,7 @@ func (s *story) there() (a amount) {
 	return a
 }
 
-// account looks at what the transfers have cost.
+// account checks the bytes sent again by each transfer.
 func (s *story) account(interruptions int) string {
 	s.t.Helper()
 	var all []string
@@ -296,9 +292,9 @@ func (s *story) account(interruptions int) string {
 	return fmt.Sprintf("%d interruptions; %s", interruptions, strings.Join(all, "; "))
 }
 
-// channels looks at what the cut has cost the queue managers: memory, and connections of the channels. Each interruption ends
-// two of these, and one that is dialled while a wire carries nothing may come up and break off again, so some for each
-// second of the cut are no loop.
+// channels checks the cost of the cut at the queue managers: memory, and connections of the channels. Each interruption
+// ends two connections. A connection that is dialled during a cut may come up and break off again. So some connections
+// for each second of the cut are not a loop.
 func (s *story) channels(interruptions int, length time.Duration) string {
 	s.t.Helper()
 	var all []string
@@ -324,13 +320,13 @@ func (s *story) channels(interruptions int, length time.Duration) string {
 	return "; " + strings.Join(all, ", ")
 }
 
-// Carried counts the bytes of chunk messages by transfer.
+// A carried counts the bytes of chunk messages by transfer.
 type carried struct {
 	mu  sync.Mutex
 	all map[string]int64
 }
 
-// count hears what the queue manager carries, until the test ends.
+// count counts the data that the queue manager carries, until the test ends.
 func count(t *testing.T, n *network.Network) *carried {
 	t.Helper()
 	c := &carried{all: map[string]int64{}}
@@ -361,7 +357,7 @@ func (c *carried) sum() (n int64) {
 	return n
 }
 
-// distribution says how long it took, over all cases, until something moved.
+// distribution describes the times, over all cases, until a transfer moved again.
 func distribution(all []time.Duration) string {
 	if len(all) == 0 {
 		return "nothing was in flight when a cut ended"

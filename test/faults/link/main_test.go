@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package link_test breaks the network between real processes. Source,
-// destination and queue manager have a network name space each, joined by a
-// bridge; the host, where people ask, reaches the queue manager at all times.
-// There is no loss, delay or reordering of packets but what cutting and
-// throttling bring about, except in the campaign that says so.
+// Package link_test breaks the network between real processes. Source, destination and queue manager have a network
+// name space each, joined by a bridge. Commands run on the host, which reaches the queue manager at all times. Packets
+// are lost, delayed or reordered only by cuts and throttling, except in TestCampaignNetworkBad and in the campaigns
+// with a delayed link.
 package link_test
 
 import (
@@ -27,8 +26,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run runs a command of the host to its end: the words of a line, and others
-// that may have spaces in them.
+// run runs a command of the host to its end. Its arguments are the words of line, and more, which may have spaces.
 func run(t *testing.T, line string, more ...string) string {
 	t.Helper()
 	out, err := command(line, more...)

@@ -12,8 +12,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// The address of an agent's host changes in the middle of a transfer by the direct lane:
-// it goes on over a new path.
+// TestCampaignMovedAddress changes the address of an agent's host during a transfer by the direct lane. The transfer
+// resumes over a new path.
 func TestCampaignMovedAddress(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "moved-address", What: "the address of source or destination changes in the middle of a transfer by the direct lane",
 		Unit: "changes", Full: 20, Root: true, Tools: []string{"ip", "tc", "nsenter"}},

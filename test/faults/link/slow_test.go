@@ -15,8 +15,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A load is what is sent over a slow line: so many transfers at once of so many
-// files, in all as many bytes as the line carries in a time.
+// A load is a number of simultaneous transfers of a number of files over a slow link. Their size is the number of bytes
+// that the link carries in the time worth.
 type load struct {
 	what      string
 	transfers int
@@ -36,25 +36,23 @@ var (
 	slowLanes = []string{"direct", "queue"}
 )
 
-// A line is what is the matter with it besides its rate.
+// A line describes the properties of a link besides its rate.
 type line struct {
 	what string
 	trip time.Duration // round trip
-	cut  time.Duration // nothing gets through in the middle for so long
-	// slack is how much longer than its bytes a load may take: protocol, audit and the
-	// headers beneath take their part of the line, and the beginning and the end of a
-	// transfer a few round trips.
+	cut  time.Duration // length of a cut during the transfers
+	// slack is the permitted time of a load, as a multiple of the time of its bytes. Protocol, audit and lower headers
+	// need a part of the link, and the beginning and end of a transfer some round trips.
 	slack float64
-	// once is what a load of 10 s may take beside that: the submission, OPEN and the
-	// last outcomes come once, however little there is to carry. A cut on such a line
-	// also costs a time-out, another OPEN, and what was not yet durable.
+	// once is the additional permitted time of a load of 10 s. Submission, OPEN and the last outcomes take it once, for
+	// any amount of data. A cut on such a link also costs a time-out, another OPEN, and the data that were not yet
+	// durable.
 	once time.Duration
 }
 
-// each is how many bytes a transfer costs once on its source's link, whatever it
-// carries: its request, OPEN and outcomes, its audit records and the answers to who
-// follows it (5.2 KB, from loads of 1, 12 and 25 transfers; 5.3 KB from 25 on 64 kbit/s, without headers). On 64 kbit/s twelve of
-// them are worth 8 s.
+// each is the number of bytes that a transfer costs once on its source's link, for any amount of data: its request,
+// OPEN and outcomes, its audit records, and the answers to commands that follow it. Loads of 1, 12 and 25 transfers
+// cost 5.2 KB each, and 25 on 64 kbit/s cost 5.3 KB without headers. On 64 kbit/s twelve transfers need 8 s for that.
 const each = 5 << 10
 
 var lines = []line{
@@ -63,11 +61,11 @@ var lines = []line{
 	{what: "cut", cut: 5 * time.Second, slack: 1.5, once: 11 * time.Second},
 }
 
-// gridCells is how many cases the loads, lines, rates and lanes make.
+// gridCells is the number of combinations of loads, lines, rates and lanes.
 var gridCells = len(slowRates) * len(slowLanes) * len(loads) * len(lines)
 
-// On a line of any speed every transfer ends in about the time that its bytes need, and
-// on a healthy line nothing is sent twice (INV-10).
+// TestCampaignSlowLines sends over links of any rate. Every transfer ends in about the time that its bytes need, and on
+// a healthy link no data are sent twice (INV-10).
 func TestCampaignSlowLines(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-lines", What: "the source's or the destination's link carries 64 kbit/s to 10 Mbit/s, by both lanes, with 1, 12 and 25 transfers and with 100 small files; without more, with a round trip of 300 ms, and with a cut of 5 s; lines that carry 4 to 128 KiB at once before their rate holds, a slow channel, and rates that fall and rise",
 		Unit: "loads", Full: gridCells + len(slowCells(false)), Short: len(slowCells(true)), Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
@@ -83,7 +81,7 @@ func TestCampaignSlowLines(t *testing.T) {
 		})
 }
 
-// Over a slow channel between queue managers it is the same.
+// TestCampaignSlowChannels sends over a slow channel between queue managers, with the same bars.
 func TestCampaignSlowChannels(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-channels", What: "each agent is beside its own queue manager; the channel of the source's or the destination's carries 1 Mbit/s with a round trip of 300 ms, and 25 transfers at once",
 		Unit: "loads", Full: 4, Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
@@ -99,12 +97,12 @@ func TestCampaignSlowChannels(t *testing.T) {
 		})
 }
 
-// A slowStory is what overLine does.
+// A slowStory is the input of overLine.
 type slowStory struct {
 	*wires
 	rate  int // kbit/s
 	lane  string
-	who   string // whose line it is
+	who   string // agent with the slow link
 	load  load
 	line  line
 	setup network.Setup
@@ -126,7 +124,7 @@ func overSlowLine(t *testing.T, seed uint64, r *rand.Rand) {
 	overLine(t, seed, r, &slowStory{w, rate, lane, who, l, ln, network.Setup{Wrap: w.wrap()}})
 }
 
-// overLine sends a load over a line.
+// overLine sends a load over a link.
 func overLine(t *testing.T, seed uint64, r *rand.Rand, x *slowStory) {
 	s := &story{t: t, r: r, w: x.wires}
 	rate, lane, who, l, ln := x.rate, x.lane, x.who, x.load, x.line
@@ -177,14 +175,14 @@ func overLine(t *testing.T, seed uint64, r *rand.Rand, x *slowStory) {
 	s.n.Judge(nil, s.jobs...)
 }
 
-// slow bounds what a process sends and what it is sent, in kbit/s, as a line does
-// whose modem holds a second and a half of packets.
+// slow limits the rates of sending and receiving of a process, in kbit/s. The link buffers a second and a half of
+// packets, like a modem.
 func (w *wires) slow(who string, kbits int) { w.shape(who, kbits, "4kb", "1500ms") }
 
-// sentBy is how many bytes a process has sent over its link.
+// sentBy returns the number of bytes that a process has sent over its link.
 func (w *wires) sentBy(who string) int64 { return w.counted(who, "rx_bytes") }
 
-// counted is a counter of the link's end on the bridge.
+// counted returns a counter of the link's end on the bridge.
 func (w *wires) counted(who, what string) int64 {
 	w.t.Helper()
 	text, err := os.ReadFile("/sys/class/net/" + w.ports[who].outside + "/statistics/" + what)

@@ -13,11 +13,11 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A slowCell is a load on a slow line, with the bars that hold there.
+// A slowCell is a load on a slow link, with its bars.
 type slowCell struct {
 	what  string
 	kbits int
-	short bool // the short form has it
+	short bool // part of the short form
 	run   func(x *slowCase)
 }
 
@@ -27,13 +27,13 @@ type slowCase struct {
 	*wires
 	seed uint64
 	r    *rand.Rand
-	form string // the short form has one line: that of the source, which carries 32 KiB at once
+	form string // shortForm fixes the link: that of the source, with a burst of 32 KiB
 }
 
-// slowKinds lists the kinds of load. Each function gives the cells of one kind.
+// slowKinds lists the kinds of load. Each function returns the cells of one kind.
 var slowKinds = []func() []slowCell{oneFileCells, smallFilesCells, channelCells, fallingCells}
 
-// slowCells gives the cells of all kinds; with short set, those of the short form.
+// slowCells returns the cells of all kinds; with short set, those of the short form.
 func slowCells(short bool) (all []slowCell) {
 	for _, kind := range slowKinds {
 		all = append(all, kind()...)
@@ -51,12 +51,12 @@ func overCell(t *testing.T, seed uint64, r *rand.Rand, c slowCell, form string) 
 
 const shortForm = "short"
 
-// A bucket says how many bytes a line carries at once before its rate holds, and for how long it holds packets.
+// A bucket has the burst of a link in bytes, and the maximum time of packets in its buffer.
 type bucket struct{ burst, latency string }
 
 var buckets = []bucket{{"4kb", "1500ms"}, {"32kb", "1500ms"}, {"32kb", "300ms"}, {"128kb", "1500ms"}}
 
-// narrow makes the line of a process slow; the seed of the case decides the burst.
+// narrow makes the link of a process slow. The seed of the case decides the burst.
 func (x *slowCase) narrow(who string) {
 	x.t.Helper()
 	b := x.bucket()
@@ -64,7 +64,7 @@ func (x *slowCase) narrow(who string) {
 	x.t.Logf("%s: %d kbit/s of %s, burst %s, latency %s", x.what, x.kbits, who, b.burst, b.latency)
 }
 
-// either gives source or destination by the seed.
+// either returns source or destination, by the seed.
 func (x *slowCase) either() string {
 	if x.form == shortForm {
 		return source
@@ -72,7 +72,7 @@ func (x *slowCase) either() string {
 	return []string{source, destination}[x.r.IntN(2)]
 }
 
-// bucket gives how much the line carries at once, by the seed.
+// bucket returns the bucket of the link, by the seed.
 func (x *slowCase) bucket() bucket {
 	if x.form == shortForm {
 		return buckets[1]
@@ -80,7 +80,7 @@ func (x *slowCase) bucket() bucket {
 	return buckets[x.r.IntN(len(buckets))]
 }
 
-// slack is how many times the ideal time a load may take.
+// slack returns the permitted time of a load as a multiple of the ideal time.
 func (x *slowCase) slack() float64 {
 	if x.kbits <= 64 {
 		return 1.5
@@ -88,12 +88,12 @@ func (x *slowCase) slack() float64 {
 	return 1.3
 }
 
-// worth is how many bytes the line carries in a time.
+// worth returns the number of bytes that the link carries in a time.
 func (x *slowCase) worth(d time.Duration) int64 {
 	return int64(d.Seconds() * float64(x.kbits) * 1000 / 8)
 }
 
-// start brings a network with identities up.
+// start starts a network with identities.
 func (x *slowCase) start(setup network.Setup) *story {
 	x.t.Helper()
 	s := &story{t: x.t, r: x.r, w: x.wires}
@@ -105,14 +105,14 @@ func (x *slowCase) start(setup network.Setup) *story {
 	return s
 }
 
-// A cost is what a load has cost.
+// A cost is the measured cost of a load.
 type cost struct {
 	took    time.Duration
 	resumes int64
 	again   int64
 }
 
-// send sends files and waits for the end of the transfer. meanwhile runs beside the transfer; nil: nothing does.
+// send sends files and waits for the end of the transfer. meanwhile, if not nil, runs during the transfer.
 func (x *slowCase) send(s *story, lane string, files int, all int64, meanwhile func()) (c cost) {
 	x.t.Helper()
 	j := &network.Job{From: source, To: destination, Seed: x.seed * 100, In: "in/0", Out: "out/0", Count: files, Size: max(all/int64(files), 3), Flags: []string{"--lane", lane}}
@@ -131,10 +131,11 @@ func (x *slowCase) send(s *story, lane string, files int, all int64, meanwhile f
 	return c
 }
 
-// anyResumes is for a load that may resume as often as it likes.
+// anyResumes is the bar for a load that may resume any number of times.
 const anyResumes = 1 << 30
 
-// judge holds what a load has cost against the bars: so many bytes in so long a time, of which a part may be sent again.
+// judge compares the cost of a load with the bars: the time for its bytes, the part of the bytes that may be sent
+// again, and the number of resumes.
 func (x *slowCase) judge(c cost, all int64, ideal *time.Duration, part float64, resumes int64) {
 	x.t.Helper()
 	most := x.slack()*ideal.Seconds() + float64(each)*8/float64(x.kbits*1000)
@@ -151,7 +152,7 @@ func (x *slowCase) judge(c cost, all int64, ideal *time.Duration, part float64, 
 	}
 }
 
-// steady sends files that are worth a time over a line of constant rate.
+// steady sends files over a link of constant rate. Their bytes need the given time.
 func (x *slowCase) steady(lane string, files int, worth time.Duration, setup network.Setup, who string) {
 	x.t.Helper()
 	x.narrow(who)
@@ -159,7 +160,7 @@ func (x *slowCase) steady(lane string, files int, worth time.Duration, setup net
 	x.judge(x.send(x.start(setup), lane, files, all, nil), all, &worth, 0.02, 0)
 }
 
-// oneFileCells are one file that is worth 20 s, by both lanes.
+// oneFileCells returns cells of one file that needs 20 s, by both lanes.
 func oneFileCells() (all []slowCell) {
 	for _, lane := range slowLanes {
 		for _, kbits := range []int{64, 128, 256, 512, 1000, 2000} {
@@ -171,7 +172,7 @@ func oneFileCells() (all []slowCell) {
 	return all
 }
 
-// smallFilesCells are 100 small files, by both lanes.
+// smallFilesCells returns cells of 100 small files, by both lanes.
 func smallFilesCells() (all []slowCell) {
 	for _, lane := range slowLanes {
 		for _, kbits := range []int{64, 256} {
@@ -183,7 +184,7 @@ func smallFilesCells() (all []slowCell) {
 	return all
 }
 
-// channelCells are one file over the channel of the source's queue manager, and of the destination's.
+// channelCells returns cells of one file over the channel of the source's queue manager, and of the destination's.
 func channelCells() (all []slowCell) {
 	for _, who := range []string{source, destination} {
 		all = append(all, slowCell{what: "one file, channel of " + who, kbits: 128, short: who == source, run: func(x *slowCase) {
@@ -193,14 +194,14 @@ func channelCells() (all []slowCell) {
 	return all
 }
 
-// The rate of a line that falls, and the time that passes before it does.
+// The rate of a link before it falls, and the times before and after the fall.
 const (
 	highRate   = 2000 // kbit/s
 	beforeFall = 6 * time.Second
 	lowFor     = 20 * time.Second
 )
 
-// fallingCells are lines with a rate that falls in the middle of a file. In one half of them the rate rises again.
+// fallingCells returns links with a rate that falls during the file. In one half of them the rate rises again.
 func fallingCells() (all []slowCell) {
 	for _, lane := range slowLanes {
 		for _, rises := range []bool{false, true} {
@@ -238,11 +239,11 @@ func (x *slowCase) falls(lane string, rises bool) {
 	}), all, &ideal, 0.15, anyResumes)
 }
 
-// sentTo is how many bytes a process has been sent over its link.
+// sentTo returns the number of bytes that a process has received over its link.
 func (w *wires) sentTo(who string) int64 { return w.counted(who, "tx_bytes") }
 
-// shape bounds the data that a process sends and receives: the rate, the bytes that may pass at once, and for how long
-// a packet may wait.
+// shape limits the data that a process sends and receives: the rate, the burst in bytes, and the maximum waiting time
+// of a packet.
 func (w *wires) shape(who string, kbits int, burst, latency string) {
 	w.t.Helper()
 	p := w.ports[who]
@@ -251,7 +252,7 @@ func (w *wires) shape(who string, kbits int, burst, latency string) {
 	run(w.t, "tc qdisc replace dev "+p.outside+" root "+tbf)
 }
 
-// Cells run beside each other: they mostly wait.
+// cellsBeside is the number of cells that run at once: they mostly wait.
 const cellsBeside = 12
 
 // overSlow runs a case of the campaign by its seed: the grid of loads and lines first, then the cells.

@@ -18,8 +18,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A queueCase is something done with application queues while a line is slow. The bytes are worth 30 s of the line, in the
-// short form 6 s.
+// A queueCase is an operation on application queues over a slow link. Its bytes need 30 s of the link, in the short
+// form 6 s.
 type queueCase struct {
 	name string
 	run  func(*queueStory)
@@ -43,25 +43,25 @@ var shortQueues = []struct{ rate, of int }{{256, 0}, {512, 1}, {512, 2}, {256, 4
 const (
 	queueWorth = 30 * time.Second
 	queueShort = 6 * time.Second
-	// queueLoose is how many times the ideal time a case of the short form may take: it runs beside other work, and its
-	// bytes decide.
+	// queueLoose is the permitted time of a case of the short form, as a multiple of the ideal time. The short form
+	// runs beside other work, and the number of bytes decides.
 	queueLoose = 5
-	// twoWays is how many times the ideal time the reading of a queue may take at a slow line. Each byte passes the line twice,
-	// down as an answer and up as a chunk, and the acknowledgements of each way need a part of the other. The line then carries
-	// 1.10 to 1.30 times the payload each way.
+	// twoWays is the same for reading a queue over a slow link. Each byte passes the link twice, down as an answer and
+	// up as a chunk, and the acknowledgements of each direction need a part of the other. The link then carries 1.10 to
+	// 1.30 times the payload in each direction.
 	twoWays = 1.4
-	// fallen is how many times the ideal time a transfer may take where the rate falls. The bytes that are under way then
-	// were measured for the faster line: up to a second of 2 Mbit/s, more than the queue of the slower line holds. The queue
-	// drops its tail, and TCP repeats that after time-outs that double. This is the likely reason, and was not measured. From
-	// 2 Mbit/s to 64 kbit/s, stored delivery took 1.22 to 1.76 times the ideal time, and no agent sent a byte again.
+	// fallen is the same where the rate falls. The bytes in flight at the fall were measured for the faster link: up to
+	// a second of 2 Mbit/s, more than the queue of the slower link holds. The queue drops its tail, and TCP repeats
+	// that after time-outs that double. This is the likely reason, and was not measured. From 2 Mbit/s to 64 kbit/s,
+	// stored delivery took 1.22 to 1.76 times the ideal time, and no agent sent a byte again.
 	fallen = 1.8
-	// chatter is how many bytes a second the line carries beside a transfer, in each direction: signs of life, progress,
-	// acknowledgements and audit records. On 64 kbit/s that is a fifth of it.
+	// chatter is the number of bytes a second that the link carries besides a transfer, in each direction: signs of
+	// life, progress, acknowledgements and audit records. On 64 kbit/s that is a fifth of the rate.
 	chatter = 2 << 10
 )
 
-// Application queues work over a line of any speed as files do: nothing is sent twice, and all ends in the time
-// of its bytes (INV-10).
+// TestCampaignSlowQueues uses application queues over links of any rate. No data are sent twice, and all operations end
+// in the time of their bytes (INV-10).
 func TestCampaignSlowQueues(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "slow-queues", What: "an agent, or a person, is at a line of 64 kbit/s to 2 Mbit/s: files become messages of queues and messages files, messages are put, taken and listed, and the rate falls from 2 Mbit/s to 64 kbit/s in the middle",
 		Unit: "loads", Full: len(queueRates)*len(queueCases) + 2, Short: len(shortQueues), Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"}},
@@ -79,7 +79,7 @@ func TestCampaignSlowQueues(t *testing.T) {
 		})
 }
 
-// newQueueStory brings a network up for a case.
+// newQueueStory starts a network for a case.
 func newQueueStory(t *testing.T, seed uint64, r *rand.Rand) *queueStory {
 	w := lay(t)
 	s := &queueStory{story: &story{t: t, r: r, w: w}, seed: seed, rate: 2000, worth: queueWorth, loose: 1.3}
@@ -112,15 +112,15 @@ type queueStory struct {
 	rate  int  // kbit/s
 	falls bool // to 64 kbit/s in the middle
 	worth time.Duration
-	loose float64 // times the ideal time that the case may take
+	loose float64 // permitted time as a multiple of the ideal time
 }
 
-// bytes is how much the line carries in a time.
+// bytes returns the number of bytes that the link carries in a time.
 func (s *queueStory) bytes(d time.Duration) int64 {
 	return int64(d.Seconds() * float64(s.rate) * 1000 / 8)
 }
 
-// read sends the messages of a queue at a slow line as one file.
+// read sends the messages of a queue over a slow link as one file.
 func (s *queueStory) read(size int, group bool) {
 	all := s.bytes(s.worth)
 	if s.falls {
@@ -145,7 +145,7 @@ func (s *queueStory) read(size int, group bool) {
 	s.empty()
 }
 
-// write makes messages of a file that comes over the same slow line as the messages leave.
+// write makes messages of a file. The file arrives and the messages leave over the same slow link.
 func (s *queueStory) write(size int) {
 	all := s.bytes(s.worth / 2)
 	if s.falls {
@@ -178,7 +178,7 @@ func (s *queueStory) empty() {
 	}
 }
 
-// measure sends over the slow line of an agent, which is crossed so many times, one after the other.
+// measure sends over the slow link of an agent. The bytes pass the link the given number of times, one after the other.
 func (s *queueStory) measure(agent string, all int64, times int, args ...string) {
 	s.t.Helper()
 	in, out := s.w.sentTo(agent), s.w.sentBy(agent)
@@ -224,7 +224,7 @@ func (s *queueStory) measure(agent string, all int64, times int, args ...string)
 	}
 }
 
-// byHand puts messages, looks at them and takes them at a slow line.
+// byHand puts, browses and takes messages over a slow link.
 func (s *queueStory) byHand() {
 	var want []byte
 	for k := range 40 {
@@ -248,7 +248,7 @@ func (s *queueStory) byHand() {
 	s.empty()
 }
 
-// noise is bytes that no compression makes smaller.
+// noise returns bytes that do not compress.
 func (s *queueStory) noise(n int) []byte {
 	b := make([]byte, n)
 	for k := range b {
@@ -257,7 +257,7 @@ func (s *queueStory) noise(n int) []byte {
 	return b
 }
 
-// lists asks for long answers at a slow line.
+// lists asks for long answers over a slow link.
 func (s *queueStory) lists() {
 	const files = 150
 	transfers := 2 + int(s.worth/(3*time.Second))

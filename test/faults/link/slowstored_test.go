@@ -13,11 +13,11 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A storedCell is one case of stored delivery over a slow line.
+// A storedCell is one case of stored delivery over a slow link.
 type storedCell struct {
 	kind string
 	rate int    // kbit/s
-	side string // has the slow line
+	side string // agent with the slow link
 }
 
 // The kinds of cells.
@@ -31,30 +31,32 @@ const (
 )
 
 const (
-	storedWorth  = 20 * time.Second // of the line, that a cell sends
-	besideWorth  = 5 * time.Second  // of the line, that the fast transfer sends beside it
+	storedWorth  = 20 * time.Second // of the link, that a cell sends
+	besideWorth  = 5 * time.Second  // of the link, that the fast transfer sends beside it
 	fallsFrom    = 2000             // kbit/s
 	fallsTo      = 64
 	fallsAfter   = 3 * time.Second
 	storedSlack  = 1.3 // times the ideal time
 	slowestSlack = 1.5 // the same on 64 kbit/s
-	lineSlack    = 1.3 // times the payload, that the line carries
-	// storedChatter is how many bytes a second the line carries beside the payload: questions and answers of the control
-	// connection (750), and headers of their packets. On 64 kbit/s, 160,000 bytes had 166,700 bytes of stored data, 7,000 of a
-	// third connection, 21,000 of the control connection, and 27,000 of packet headers, in 28 s; nothing was sent again.
+	lineSlack    = 1.3 // times the payload, that the link carries
+	// storedChatter is the number of bytes a second that the link carries besides the payload: questions and answers of
+	// the control connection (750), and headers of their packets. On 64 kbit/s, 160,000 bytes had 166,700 bytes of
+	// stored data, 7,000 of a third connection, 21,000 of the control connection, and 27,000 of packet headers, in 28
+	// s. No data were sent again.
 	storedChatter = 1 << 10
 
-	// fileShare is how much of the bytes on the line is of the file: 910,000 bytes of a file had 941,000 with the heads of
-	// messages and of TLS, and 990,000 with the headers of their packets.
+	// fileShare is the part of the bytes on the link that is the file's: 910,000 bytes of a file had 941,000 with the
+	// heads of messages and of TLS, and 990,000 with the headers of their packets.
 	fileShare = 0.92
 
-	// starts is how many bytes an agent's line carries when the agent starts: three handshakes, its questions and their answers.
+	// starts is the number of bytes on an agent's link at the agent's start: three handshakes, its questions and their
+	// answers.
 	starts = 20 << 10
 )
 
 var storedRates = []int{64, 128, 256, 512, 1000, 2000}
 
-// storedCells are all cells. Those of the short form come first.
+// storedCells returns all cells. Those of the short form come first.
 func storedCells() (all []storedCell) {
 	all = []storedCell{
 		{storedPlain, 64, destination}, {storedPlain, 2000, destination}, {storedAway, 256, destination}, {storedBeside, 512, destination},
@@ -70,8 +72,8 @@ func storedCells() (all []storedCell) {
 	return all
 }
 
-// On a slow line stored files arrive in about the time of their bytes, nothing is sent twice, and other
-// transfers go on beside it (INV-10).
+// TestCampaignSlowStored sends stored files over slow links. They arrive in about the time of their bytes, no data are
+// sent twice, and other transfers continue beside them (INV-10).
 func TestCampaignSlowStored(t *testing.T) {
 	cells := storedCells()
 	campaign.Run(t, campaign.Spec{Name: "slow-stored", Unit: "loads", Full: len(cells), Short: 7, Root: true, Tools: []string{"ip", "tc", "nsenter", "bridge"},
@@ -83,7 +85,7 @@ func TestCampaignSlowStored(t *testing.T) {
 		})
 }
 
-// worth is how many bytes a line carries in a time.
+// worth returns the number of bytes that a link carries in a time.
 func worth(kbits int, d time.Duration) int64 { return int64(d.Seconds() * float64(kbits) * 1000 / 8) }
 
 // storedOverLine runs one cell.

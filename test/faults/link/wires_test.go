@@ -16,7 +16,7 @@ const (
 	destination = "BETA"
 )
 
-// Wires are name spaces with a link each to one bridge of the host.
+// A wires has name spaces with a link each to one bridge of the host.
 type wires struct {
 	t      *testing.T
 	bridge string
@@ -25,14 +25,14 @@ type wires struct {
 
 // A port is one process's end of its link.
 type port struct {
-	name    string // of the name space, and what it runs in
+	name    string // of the name space, and of the process in it
 	outside string // the link's end on the bridge
 	inside  string // its end in the name space
 	addr    string
-	rate    string // of what it sends: the words of a tbf; "": any
+	rate    string // of sent data: the words of a tbf; "": no limit
 }
 
-// own gives a number that no other process of this host has at the moment.
+// own returns a number that no other process of this host has at the moment.
 func own(t *testing.T) int {
 	t.Helper()
 	for number := range 250 {
@@ -46,13 +46,12 @@ func own(t *testing.T) int {
 	return 0
 }
 
-// lay lays the wires, until the test ends. Their names and addresses belong to
-// this process of the host.
+// lay sets the links up until the test ends. Their names and addresses belong to this process of the host.
 func lay(t *testing.T) *wires {
 	t.Helper()
 	number := own(t)
 	bridge := fmt.Sprintf("fyb%d", number)
-	command("ip link del " + bridge) // of a run that was killed, as the name spaces below
+	command("ip link del " + bridge) // from a run that was killed, as the name spaces below
 	w := &wires{t: t, bridge: bridge, ports: map[string]*port{}}
 	run(t, "ip link add "+bridge+" type bridge")
 	t.Cleanup(func() { command("ip link del " + bridge) })
@@ -62,7 +61,7 @@ func lay(t *testing.T) *wires {
 		p := &port{name: fmt.Sprintf("ferry-%d-%s", number, who), outside: fmt.Sprintf("fyo%d%c", number, 'a'+k),
 			inside: fmt.Sprintf("fyi%d%c", number, 'a'+k), addr: fmt.Sprintf("10.201.%d.%d", number, 2+k)}
 		w.ports[who] = p
-		command("ip link del " + p.outside) // a name space takes its links away only after it has gone
+		command("ip link del " + p.outside) // a deleted name space removes its links only later
 		command("ip netns del " + p.name)
 		run(t, "ip netns add "+p.name)
 		t.Cleanup(func() { command("ip netns del " + p.name) })
@@ -74,7 +73,7 @@ func lay(t *testing.T) *wires {
 	return w
 }
 
-// join puts the ends of a link where they belong.
+// join attaches the ends of a link.
 func (w *wires) join(p *port) {
 	w.t.Helper()
 	run(w.t, "ip link set "+p.outside+" master "+w.bridge)
@@ -83,8 +82,8 @@ func (w *wires) join(p *port) {
 	run(w.t, "ip -n "+p.name+" link set "+p.inside+" up")
 }
 
-// wrap is what processes are started through. It is not ip netns exec, which
-// would hold on to every file system that is mounted on the host at the moment.
+// wrap returns the commands that start processes in their name spaces. It does not use ip netns exec, which would keep
+// every file system busy that is mounted on the host at the moment.
 func (w *wires) wrap() map[string][]string {
 	all := map[string][]string{}
 	for who, p := range w.ports {
@@ -93,7 +92,7 @@ func (w *wires) wrap() map[string][]string {
 	return all
 }
 
-// wrapBeside is wrap for a network in which each agent is beside a queue manager of its own.
+// wrapBeside is wrap for a network with a queue manager beside each agent.
 func (w *wires) wrapBeside() map[string][]string {
 	all := w.wrap()
 	for _, who := range []string{source, destination} {
@@ -102,13 +101,13 @@ func (w *wires) wrapBeside() map[string][]string {
 	return all
 }
 
-// enter is how a command is run in a port's name space.
+// enter returns the command that runs another one in a port's name space.
 func (p *port) enter() string { return "nsenter --net=/run/netns/" + p.name }
 
-// listen is where the queue manager is reached.
+// listen returns the address of the queue manager.
 func (w *wires) listen() string { return w.ports[network.QM].addr + ":4222" }
 
-// throttle bounds what a process sends.
+// throttle limits the sending rate of a process, in Mbit/s.
 func (w *wires) throttle(who string, mibits int) {
 	w.t.Helper()
 	p := w.ports[who]
@@ -116,7 +115,7 @@ func (w *wires) throttle(who string, mibits int) {
 	run(w.t, "tc -n "+p.name+" qdisc replace dev "+p.inside+" root "+p.rate)
 }
 
-// A cut is one way of breaking a link, and of mending it.
+// A cut is one way of breaking a link and restoring it.
 type cut struct {
 	what  string
 	cut   func(w *wires, p *port)
@@ -124,9 +123,8 @@ type cut struct {
 	burst bool // it is over at once, and done several times
 }
 
-// cuts are all ways. What a process sees of them is: no carrier; no route; its
-// packets vanish; its calls fail; its connections are reset; it hears nothing
-// while others hear it; nobody hears it while it hears others.
+// cuts are all ways. A process finds no carrier, no route, lost packets, failing calls, reset connections, or a link
+// that works in one direction only.
 var cuts = []cut{
 	{what: "link down", cut: func(w *wires, p *port) { run(w.t, "ip link set "+p.outside+" down") },
 		mend: func(w *wires, p *port) { run(w.t, "ip link set "+p.outside+" up") }},

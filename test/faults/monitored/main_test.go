@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package monitored_test is campaigns against monitors: files of a watched directory are replaced, used again and written to in every
-// way while their monitors look and send. Each version that stands arrives once.
+// Package monitored_test has campaigns against monitors. Files of a watched directory are replaced, reused and written
+// in every way while monitors look and send. Each settled version arrives once.
 package monitored_test
 
 import (

@@ -22,11 +22,11 @@ import (
 const (
 	source, dest = "ALPHA", "BETA"
 	settle       = time.Second
-	writers      = 16 // names that change side by side
+	writers      = 16 // names that change at the same time
 )
 
-// TestCampaignMonitorVersions has writers replace and use files again under two monitors; one of them deletes its
-// sources. Each version that stands until it has arrived arrives once, with its bytes; no other one arrives twice.
+// TestCampaignMonitorVersions has writers replace and reuse files under two monitors; one of them deletes its sources.
+// Each version that stays until its arrival arrives once, with its bytes. No other version arrives twice.
 func TestCampaignMonitorVersions(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "monitor-versions", Unit: "versions", Full: 1000, Short: 120,
 		What: "files under monitors that are replaced by a rename, written in place in parts, written anew with inode, size and time as before, removed and made again, appended to and changed in mode",
@@ -65,7 +65,7 @@ func TestCampaignMonitorVersions(t *testing.T) {
 	})
 }
 
-// versions are the contents that were written, with those that have arrived.
+// versions are the contents that were written, with the arrived ones.
 type versions struct {
 	*network.Network
 	t *testing.T
@@ -83,10 +83,11 @@ type version struct {
 	arrived []string // the names at the destination
 }
 
-// torn is a content that a writer has left for longer than the settle time, against its plan: it may arrive.
+// torn is the kind of a content that a writer left unfinished for longer than the settle time, against its plan. It may
+// arrive.
 const torn = "left unfinished for too long by a host that was busy"
 
-// pauses stops the destination now and then, so that files are replaced between their triggers and their transfers.
+// pauses stops the destination at times, so that files are replaced between their triggers and their transfers.
 func (v *versions) pauses(r *rand.Rand, stop <-chan struct{}) {
 	moment := func() (goOn bool) {
 		select {
@@ -106,7 +107,7 @@ func (v *versions) pauses(r *rand.Rand, stop <-chan struct{}) {
 	}
 }
 
-// know says that a content may arrive.
+// know records that a content may arrive.
 func (v *versions) know(content []byte, kind string) *version {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -116,7 +117,7 @@ func (v *versions) know(content []byte, kind string) *version {
 	return v.known[string(content)]
 }
 
-// look reads the files that have come to the destination since the last look.
+// look reads the files that have arrived since the last look.
 func (v *versions) look() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -161,7 +162,7 @@ func (v *versions) check() {
 		}
 		return v.MonitorOf(source, "keep").Waiting+v.MonitorOf(source, "take").Waiting == 0
 	})
-	<-time.After(settle + time.Second) // time for files that would come again
+	<-time.After(settle + time.Second) // time for files that would arrive again
 	v.look()
 	for _, p := range v.Transfers("--limit", "100000") {
 		if p.State != "successful" {
@@ -197,12 +198,12 @@ type writer struct {
 	mtime   time.Time
 }
 
-// change makes the next version, and has it stand or not.
+// change makes the next version, and decides whether it stays until its arrival.
 func (w *writer) change() {
 	ways := []struct {
 		kind string
 		do   func(kind string)
-		any  bool // also where the version before has not arrived
+		any  bool // also where the previous version has not arrived
 	}{
 		{"by rename", w.rename, true},
 		{"in parts", w.parts, false},
@@ -224,7 +225,7 @@ func (w *writer) change() {
 	}
 }
 
-// stand waits until the last version has arrived; and where it is deleted then, until it is gone.
+// stand waits until the last version has arrived and, if the monitor deletes it, until it is gone.
 func (w *writer) stand() {
 	if w.is == nil || w.is.stood {
 		return
@@ -239,7 +240,7 @@ func (w *writer) stand() {
 	}
 }
 
-// until waits for a fate of the last version.
+// until waits for an event of the last version.
 func (w *writer) until(kind string, holds func() bool) {
 	w.t.Helper()
 	for limit := time.After(2 * time.Minute); !holds(); {
@@ -251,7 +252,7 @@ func (w *writer) until(kind string, holds func() bool) {
 	}
 }
 
-// next is the content of the next version, of so many bytes.
+// next returns the content of the next version, of the given size.
 func (w *writer) next(kind string, size int) []byte {
 	head := fmt.Sprintf("%s version %d, %s\n", w.name, w.n, kind)
 	w.content = append([]byte(head), bytes.Repeat([]byte{byte('a' + w.n%26)}, max(0, size-len(head)))...)
@@ -261,7 +262,7 @@ func (w *writer) next(kind string, size int) []byte {
 
 func (w *writer) size() int { return 100 + w.r.IntN(200_000) }
 
-// rename writes another file, and gives it the name.
+// rename writes another file, and renames it to the name.
 func (w *writer) rename(kind string) {
 	aside := filepath.Join(filepath.Dir(w.path), "."+w.name)
 	must(w.t, os.WriteFile(aside, w.next(kind, w.size()), 0o644))
@@ -295,7 +296,7 @@ func (w *writer) write(flags int, content []byte, parts int) {
 	}
 }
 
-// asBefore writes a content of the same size into the same file, and gives it the time of modification that it had, as cp -p does.
+// asBefore writes a content of the same size into the same file and restores the time of modification, as cp -p does.
 func (w *writer) asBefore(kind string) {
 	st, err := os.Stat(w.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -306,7 +307,8 @@ func (w *writer) asBefore(kind string) {
 	w.fill(kind, os.O_TRUNC, int(st.Size()), st.ModTime())
 }
 
-// again removes the file and makes another one, which may have its inode, of the same size and time of modification.
+// again removes the file and creates another one of the same size and time of modification, which may have the same
+// inode.
 func (w *writer) again(kind string) {
 	st, err := os.Stat(w.path)
 	size, mtime := w.size(), w.mtime
@@ -351,7 +353,7 @@ func (w *writer) append(kind string) {
 	w.write(os.O_APPEND, more, 1)
 }
 
-// mode changes the mode, which is no version.
+// mode changes the mode, which makes no new version.
 func (w *writer) mode(string) {
 	if err := os.Chmod(w.path, []fs.FileMode{0o600, 0o640, 0o644}[w.r.IntN(3)]); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		w.t.Error(err)

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package paths_test moves what files land in: while they arrive, directories and
-// roots are renamed, replaced by links, covered by mounts and removed, and
-// temporaries are swapped and cut.
+// Package paths_test changes destinations while files arrive. Directories and roots are renamed, replaced by links,
+// covered by mounts and removed, and temporaries are swapped and cut.
 package paths_test
 
 import (

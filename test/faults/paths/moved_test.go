@@ -19,17 +19,15 @@ import (
 	"ferry/test/judge"
 )
 
-// Each case is one network with several transfers at once, whose destinations are
-// moved so many times in all.
+// Each case is one network with several transfers at once, and a total number of moves of their destinations.
 const (
 	moves     = 20
 	transfers = 4
 )
 
-// Somebody carries the destination's directories away while transfers with
-// --delete-source run, covers them with mounts, puts links in their places, and
-// swaps temporaries. What is successful is whole at its path, or was when it was
-// carried away; no source is gone without that, and nothing lies outside the root.
+// TestCampaignMovedPaths moves directories of the destination while transfers with --delete-source run. It also covers
+// them with mounts, puts links in their places, and swaps temporaries. A successful file is whole at its path, or was
+// when its directory was moved. No source is deleted otherwise, and no file appears outside the root.
 func TestCampaignMovedPaths(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "moved-paths", Unit: "moves", Full: 500, Short: 6,
 		What: "directories and roots of real agents renamed, linked, mounted over and emptied, and temporaries swapped, under running transfers that delete their sources"},
@@ -48,14 +46,14 @@ func TestCampaignMovedPaths(t *testing.T) {
 		})
 }
 
-// A carried directory is one that was carried away, with all that had arrived in it.
+// A carried is a directory that was moved, with the files that had arrived in it.
 type carried struct {
-	dir   *os.File  // stays what it was, wherever it is
-	when  time.Time // when its path no longer led to it
-	under string    // the path that it had beneath the root
+	dir   *os.File  // stays the same directory after a move
+	when  time.Time // time of the move
+	under string    // former path beneath the root
 }
 
-// A carrier moves what one network's transfers land in.
+// A carrier moves the destinations of one network's transfers.
 type carrier struct {
 	*network.Network
 	t       *testing.T
@@ -63,9 +61,9 @@ type carrier struct {
 	outside string
 	late    string // a root of BETA's, given as a mount point
 	places  []carried
-	mounts  []string             // that are to be undone
-	eaten   map[string]judge.Sum // what a consumer has removed, by the path beneath the root
-	moved   map[string]int       // how often what was done
+	mounts  []string             // mounts to be undone
+	eaten   map[string]judge.Sum // files that a consumer has removed, by the path beneath the root
+	moved   map[string]int       // number of moves by kind
 	files   map[*network.Job]int // at the destination when the last move was made
 }
 
@@ -110,7 +108,7 @@ func carry(t *testing.T, seed uint64, r *rand.Rand, moves int) int {
 	return done
 }
 
-// job is many small files, or fewer of some size, flat or in directories.
+// job returns a job of many small files, or of fewer large ones, flat or in directories.
 func (c *carrier) job(seed uint64, k int) *network.Job {
 	j := &network.Job{From: "ALPHA", To: "BETA", In: fmt.Sprint("in", k), Out: fmt.Sprint("out", k), Seed: seed<<3 + uint64(k),
 		Count: 1200, Size: 1500, Delete: true, Deep: c.r.IntN(3) == 0}
@@ -123,7 +121,7 @@ func (c *carrier) job(seed uint64, k int) *network.Job {
 	return j
 }
 
-// mountLate sends to a root whose disk is mounted only then.
+// mountLate sends to a root and mounts its disk only after that.
 func (c *carrier) mountLate(seed uint64) {
 	c.File("ALPHA", "late", seed, 100_000)
 	s := c.SendAsync("ALPHA:late", "BETA:"+c.late+"/in/")
@@ -140,8 +138,7 @@ func (c *carrier) mountLate(seed uint64) {
 	}
 }
 
-// progress waits until something has arrived since the last move, if it does soon:
-// a move while nothing lands is worth little.
+// progress waits for further files since the last move, up to 1.5 s. A move while no file arrives tests little.
 func (c *carrier) progress(j *network.Job, s *network.Sending) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -153,8 +150,7 @@ func (c *carrier) progress(j *network.Job, s *network.Sending) {
 	}
 }
 
-// move undoes what covers the destination, and then does one thing to a directory
-// of a job, to the root, or to a temporary.
+// move uncovers the destination, and then changes a directory of a job, the root, or a temporary.
 func (c *carrier) move(j *network.Job) {
 	c.uncover()
 	dirs := []string{j.Out, j.Out + "/" + filepath.Base(j.In)}
@@ -189,8 +185,7 @@ func (c *carrier) move(j *network.Job) {
 	c.files[j] = c.Count("BETA", j.Out)
 }
 
-// rename carries a directory away, within its root or out of it, and puts
-// something in its place.
+// rename moves a directory within its root or out of it, and creates a replacement.
 func (c *carrier) rename(p, rel, way string) {
 	to := fmt.Sprintf("%s.carried%d", c.Root("BETA"), len(c.places))
 	if rel != "" && c.r.IntN(2) == 0 {
@@ -214,7 +209,7 @@ func (c *carrier) rename(p, rel, way string) {
 	case "renamed, made anew":
 		err = os.MkdirAll(p, 0o755)
 	case "link to another":
-		// A link that goes along when the root is carried away.
+		// A link that moves with the root.
 		other := strings.Repeat("../", strings.Count(rel, "/")) + fmt.Sprint("other", len(c.places))
 		if err = os.Mkdir(filepath.Join(filepath.Dir(p), other), 0o755); err == nil {
 			err = os.Symlink(other, p)
@@ -222,17 +217,17 @@ func (c *carrier) rename(p, rel, way string) {
 	case "link out":
 		err = os.Symlink(c.outside, p)
 	}
-	if err != nil && !os.IsExist(err) { // the agent makes what is missing
+	if err != nil && !os.IsExist(err) { // the agent makes missing directories
 		c.t.Errorf("the strike could not be made: %v", err)
 	}
 }
 
-// linked are the directories to which links in a directory lead, by the paths that they
-// have by that: a link of an earlier move leads elsewhere where it is carried to.
+// linked returns the target directories of the links in a directory, by their paths through these links. A relative
+// link of an earlier move leads elsewhere after another move.
 func (c *carrier) linked(p, rel string) map[string]*os.File {
 	all := map[string]*os.File{}
 	entries, err := os.ReadDir(p)
-	if err != nil || rel == "" { // what the root has goes along with it
+	if err != nil || rel == "" { // the contents of the root move with it
 		return all
 	}
 	for _, e := range entries {
@@ -246,7 +241,7 @@ func (c *carrier) linked(p, rel string) map[string]*os.File {
 	return all
 }
 
-// away notes that a path has just ceased to lead to a directory.
+// away records that a path has just ceased to lead to a directory.
 func (c *carrier) away(dir *os.File, rel string) {
 	c.places = append(c.places, carried{dir, time.Now(), rel})
 	c.t.Cleanup(func() { dir.Close() })
@@ -258,7 +253,7 @@ func (c *carrier) cover(p string) {
 	}
 }
 
-// uncover takes away what was mounted, with all that has arrived there.
+// uncover unmounts the mounts, with the files that have arrived there.
 func (c *carrier) uncover() {
 	for _, p := range c.mounts {
 		dir, err := os.Open(p)
@@ -269,7 +264,7 @@ func (c *carrier) uncover() {
 	c.mounts = nil
 }
 
-// empty does what a consumer does who clears up behind himself.
+// empty acts as a consumer that removes files and then the empty directories.
 func (c *carrier) empty(p string) {
 	var dirs []string
 	filepath.WalkDir(p, func(name string, d os.DirEntry, err error) error {
@@ -299,13 +294,13 @@ func (c *carrier) empty(p string) {
 
 func (c *carrier) rel(p string) string { return strings.TrimPrefix(p, c.Root("BETA")+"/") }
 
-// swap does something to temporaries.
+// swap changes or replaces temporaries.
 func (c *carrier) swap(p string) {
 	filepath.WalkDir(p, func(name string, d os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, ".part") || c.r.IntN(3) == 0 {
 			return nil
 		}
-		switch c.r.IntN(5) { // what is there may have gone meanwhile
+		switch c.r.IntN(5) { // the temporary may have gone meanwhile
 		case 0:
 			if os.WriteFile(name+".new", []byte("junk"), 0o600) == nil && os.Rename(name+".new", name) != nil {
 				os.Remove(name + ".new")
@@ -323,8 +318,7 @@ func (c *carrier) swap(p string) {
 	})
 }
 
-// restore makes every destination a directory that files can land in, so that all
-// can come to an end.
+// restore makes every destination a writable directory, so that all transfers can end.
 func (c *carrier) restore(jobs []*network.Job) {
 	c.uncover()
 	for _, j := range jobs {
@@ -336,11 +330,10 @@ func (c *carrier) restore(jobs []*network.Job) {
 	}
 }
 
-// slack is how much older a file's change time may be than its rename: the
-// kernel's clock of files ticks.
+// slack is the maximum time from a file's change time to its rename: the kernel's clock of files ticks.
 const slack = 20 * time.Millisecond
 
-// check holds every file of a job against what was reported of it.
+// check compares every file of a job with its reported outcome.
 func (c *carrier) check(j *network.Job, state string) {
 	if state != "successful" && state != "partial" && state != "failed" {
 		c.t.Errorf("transfer %s is %s", j.ID, state)
@@ -382,7 +375,7 @@ func sumOf(p string) (judge.Sum, error) {
 	return judge.Of(f)
 }
 
-// held says what is at a path.
+// held describes the file at a path.
 func held(path string) string {
 	st, err := os.Lstat(path)
 	if err != nil {
@@ -391,8 +384,7 @@ func held(path string) string {
 	return fmt.Sprintf("at its path there is %s of %d bytes, of %s", st.Mode(), st.Size(), st.ModTime().Format("15:04:05.000"))
 }
 
-// lost looks for a successful file at its path, and where it has lawfully gone. It
-// is empty where it was found.
+// lost looks for a successful file at its path and in the moved directories. It returns "" if it has found the file.
 func (c *carrier) lost(f network.Copy, taken bool) string {
 	if sum, err := sumOf(f.Dest); err == nil && sum == f.Sum {
 		return ""

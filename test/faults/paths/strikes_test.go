@@ -25,9 +25,8 @@ import (
 	"ferry/test/campaign"
 )
 
-// At every call on the disk between the first temporary and the last sync, others
-// do one thing to a directory, the root or a temporary. What is then recorded as
-// successful is at its path, whole.
+// TestCampaignPathStrikes changes a directory, the root or a temporary at every call on the disk between the first
+// temporary and the last sync. A file recorded as successful after that is whole at its path.
 func TestCampaignPathStrikes(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "path-strikes", Unit: "strikes", Full: 20_000, Short: 400,
 		What:     "a directory or root renamed, linked, covered or removed, or a temporary swapped or cut, just before each call on the disk while a group lands",
@@ -53,13 +52,12 @@ func TestCampaignPathStrikes(t *testing.T) {
 		})
 }
 
-// A strike is what somebody does. It reports false where there is nothing to do
-// it to.
+// A strike is a change by another program. do returns false if there is nothing to change.
 type strike struct {
 	name string
 	root bool // only root may do it
-	// fails: items may fail for it whenever it comes. Others only fail an item that
-	// is just getting its name.
+	// fails means that items may fail because of the strike at any time. Other strikes only fail an item that is about
+	// to get its name.
 	fails bool
 	do    func(s *struck) bool
 }
@@ -129,7 +127,7 @@ func strikeNames() (names []string) {
 	return names
 }
 
-// items land as these names, with a content that their number decides.
+// items are the final names. The number of an item decides its content.
 var items = []string{"a", "sub/b", "c", "sub/d"}
 
 func content(item uint64) []byte {
@@ -138,11 +136,11 @@ func content(item uint64) []byte {
 
 var transferID = transfer.NewID(time.UnixMilli(1_800_000_000_000))
 
-// A struck is one group that lands, and is struck once.
+// A struck is one group that is committed, with one strike.
 type struck struct {
 	t       *testing.T
 	strike  *strike
-	nth     int // the call before which the strike comes
+	nth     int // number of the call before which the strike comes
 	base    string
 	root    string
 	outside string
@@ -150,11 +148,11 @@ type struck struct {
 	fs      *localfs.FS
 	lands   *localfs.Landing
 
-	mu      sync.Mutex // syncs are made several at once
+	mu      sync.Mutex // several syncs run at once
 	calls   int
 	at      faulty.Op
 	met     bool // there was something to strike
-	closed  bool // temporaries have been closed: nobody writes to them any more
+	closed  bool // temporaries have been closed: they are no longer written
 	naming  bool // a final name is being given, or has been, since the last commit began
 	late    bool // the strike came then
 	restore func() error
@@ -183,8 +181,8 @@ func newStruck(t *testing.T, name string, nth int) *struck {
 	return s
 }
 
-// before strikes in its turn. A look at a path is no moment of its own: what comes
-// between the last look and the record nobody can see.
+// before strikes before the nth call. It does not count looks at a path, because no look can detect a change between
+// the last look and the record.
 func (s *struck) before(op faulty.Op) error {
 	if op.Call == faulty.CallTrace {
 		return nil
@@ -202,7 +200,7 @@ func (s *struck) before(op faulty.Op) error {
 	return nil
 }
 
-// did reports a strike as done; the first error is one of the campaign's own.
+// did reports a strike as done; an error is one of the campaign itself.
 func (s *struck) did(errs ...error) bool {
 	if err := errors.Join(errs...); err != nil {
 		s.t.Errorf("the strike could not be made: %v", err)
@@ -212,7 +210,7 @@ func (s *struck) did(errs ...error) bool {
 
 func (s *struck) batch() string { return s.base + "/root.batch" }
 
-// aside renames a directory beneath the root to a place of the same name each time.
+// aside renames a directory beneath the root, each time to the same name.
 func (s *struck) aside(rel string) error { return os.Rename(s.root+"/"+rel, s.moved()) }
 
 func (s *struck) moved() string { return s.root + "/batch" }
@@ -223,7 +221,7 @@ func (s *struck) mount(rel string) error {
 	return unix.Mount("ferry-paths", p, "tmpfs", 0, "size=1m")
 }
 
-// temporary does something to one of the temporaries, if there are any.
+// temporary calls do with one of the temporaries, if there are any.
 func (s *struck) temporary(do func(p string) error) bool {
 	var found []string
 	for _, dir := range []string{s.root + "/in", s.root + "/in/sub"} {
@@ -236,7 +234,7 @@ func (s *struck) temporary(do func(p string) error) bool {
 	return s.did(do(found[s.nth%len(found)]))
 }
 
-// Committing is localfs.Journal's.
+// Committing implements localfs.Journal.
 func (s *struck) Committing(ins []transfer.Intent) error {
 	for _, in := range ins {
 		s.intents[in.Outcome.Item] = in
@@ -244,7 +242,7 @@ func (s *struck) Committing(ins []transfer.Intent) error {
 	return nil
 }
 
-// Committed is localfs.Journal's: what is successful is looked at here and now.
+// Committed implements localfs.Journal. It checks successful files at once.
 func (s *struck) Committed(outs []transfer.Outcome) error {
 	for _, o := range outs {
 		delete(s.intents, o.Item)
@@ -259,7 +257,7 @@ func (s *struck) Committed(outs []transfer.Outcome) error {
 	return nil
 }
 
-// Again is localfs.Journal's.
+// Again implements localfs.Journal.
 func (s *struck) Again(again []uint64) error {
 	for _, item := range again {
 		delete(s.intents, item)
@@ -267,10 +265,10 @@ func (s *struck) Again(again []uint64) error {
 	return nil
 }
 
-// rounds is how often what was struck once may begin again.
+// rounds is the maximum number of rounds after one strike.
 const rounds = 6
 
-// land lands all items, in as many rounds as it takes.
+// land commits all items, in up to rounds rounds.
 func (s *struck) land(t *testing.T) {
 	for range rounds {
 		err := s.round()
@@ -340,7 +338,7 @@ func letGo(group []place.Pending) {
 	}
 }
 
-// unwritten is an item that could not be written: it begins again, waits or fails.
+// unwritten handles an item that could not be written: it begins again, waits or fails.
 func (s *struck) unwritten(item uint64, p *localfs.Partial, err error) error {
 	if p != nil {
 		p.Discard()
@@ -351,7 +349,7 @@ func (s *struck) unwritten(item uint64, p *localfs.Partial, err error) error {
 	return s.Committed([]transfer.Outcome{{Item: item, Path: s.lands.Target(transfer.Path(items[item])), Err: transfer.AsError(err)}})
 }
 
-// end looks at everything when it is over.
+// end checks all files at the end.
 func (s *struck) end(t *testing.T) {
 	must(t, errors.Join(s.lands.Close(), s.fs.Close()))
 	if s.restore != nil && s.met {
@@ -376,8 +374,8 @@ func (s *struck) end(t *testing.T) {
 	must(t, os.RemoveAll(s.base))
 }
 
-// whole: whatever has a final name anywhere is a whole file, but for what was put
-// there in its place at the last moment, which has failed.
+// whole checks that each final name belongs to a whole file. The exception is a file that the strike put there at the
+// last moment; its item has failed.
 func (s *struck) whole(t *testing.T) {
 	must(t, filepath.WalkDir(s.base, func(p string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

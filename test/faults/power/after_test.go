@@ -24,9 +24,8 @@ import (
 	"ferry/test/judge"
 )
 
-// An onDisk is a ledger as it lies on a disk, read without changing it: its plain
-// records without Ferry's help, and what is known of items, which may be packed
-// in groups, by Ferry from a copy.
+// An onDisk is a ledger on a disk, read without changing it. The test decodes plain entries itself. Ferry reads the
+// items, which may be packed in groups, from a copy.
 type onDisk struct {
 	t  *testing.T
 	tx *bbolt.Tx
@@ -68,7 +67,7 @@ func (l *onDisk) get(bucket string, key []byte, v any) bool {
 	if data == nil {
 		return false
 	}
-	// The value's checksum, which stands behind it, is Ferry's business.
+	// The checksum follows the value; only Ferry checks it.
 	if err := json.NewDecoder(bytes.NewReader(data)).Decode(v); err != nil {
 		l.t.Errorf("the ledger's %s record %x is damaged: %v", bucket, key, err)
 		return false
@@ -86,7 +85,7 @@ func (l *onDisk) item(id transfer.ID, item uint64) (it ledger.Item, ok bool) {
 	return *have, true
 }
 
-// items calls f for every incoming item that is in the ledger.
+// items calls f for every incoming item in the ledger.
 func (l *onDisk) items(f func(id transfer.ID, item uint64, it *ledger.Item)) {
 	l.t.Helper()
 	must(l.t, l.of.Incomings(func(in *ledger.Incoming) error {
@@ -97,7 +96,7 @@ func (l *onDisk) items(f func(id transfer.ID, item uint64, it *ledger.Item)) {
 	}))
 }
 
-// sourceStands holds what the source has said against its ledger.
+// sourceStands compares the source's messages with its ledger.
 func (l *onDisk) sourceStands(id transfer.ID, said *toldOf) {
 	l.t.Helper()
 	var s ledger.Source
@@ -127,7 +126,7 @@ func (l *onDisk) sourceStands(id transfer.ID, said *toldOf) {
 	}
 }
 
-// destinationStands holds what the destination has said against its ledger.
+// destinationStands compares the destination's messages with its ledger.
 func (l *onDisk) destinationStands(id transfer.ID, said *toldOf) {
 	l.t.Helper()
 	var in ledger.Incoming
@@ -164,8 +163,8 @@ func (l *onDisk) destinationStands(id transfer.ID, said *toldOf) {
 	}
 }
 
-// pointsStand holds the resume points of a ledger against the temporaries that
-// they speak of: what was durable when the point was written is there (INV-6).
+// pointsStand compares the resume points of a ledger with their temporaries. All data that were durable when the point
+// was written must be present (INV-6).
 func (s *story) pointsStand(l *onDisk) {
 	s.t.Helper()
 	meta := l.tx.Bucket([]byte("meta"))
@@ -209,7 +208,7 @@ func (s *story) pointStands(name string, content io.Reader, size int64) {
 	}
 }
 
-// ledgersStand looks at the ledgers of agents whose power was cut.
+// ledgersStand checks the ledgers of the agents after their power cut.
 func (s *story) ledgersStand(who []string) {
 	s.t.Helper()
 	for _, agent := range who {
@@ -234,7 +233,7 @@ func (s *story) ledgersStand(who []string) {
 	}
 }
 
-// logStands holds the receipts that coordination has given against its log.
+// logStands compares the receipts that coordination has given with its log.
 func (s *story) logStands() {
 	s.t.Helper()
 	log, err := audit.OpenLogReadOnly(filepath.Join(s.n.State(network.QM), "coordination", "audit"))
@@ -251,8 +250,8 @@ func (s *story) logStands() {
 	}); err != nil {
 		s.t.Errorf("after the cut the audit log cannot be read: %v", err)
 	}
-	// Hashes of an append that was not receipted may be torn until the log is
-	// opened for writing; the end of the story has it verified then.
+	// Hashes of an append without a receipt may be torn until the log is opened for writing. The end of the case
+	// verifies them.
 	if report, err := log.Verify(s.t.Context(), nil); err != nil || report.Gaps > 0 {
 		s.t.Errorf("the audit log after the cut: %+v, %v", report, err)
 	} else if report.Found > 0 {
@@ -267,9 +266,8 @@ func (s *story) logStands() {
 	}
 }
 
-// filesStand looks at every file of the jobs before anything of Ferry has run
-// on the disks that were cut: nothing half-written has a final name, what was
-// told to have arrived is there, and what is gone from the source has arrived.
+// filesStand checks every file of the jobs before any process of Ferry has run on the cut disks. No incomplete file has
+// a final name. A file that was reported as arrived is present, and a source is gone only after its arrival.
 func (s *story) filesStand(who []string) {
 	s.t.Helper()
 	gone := map[string]bool{}
@@ -286,7 +284,7 @@ func (s *story) filesStand(who []string) {
 		for _, c := range s.n.Copies(j) {
 			must := arrived[c.Dest] || gone[c.Source]
 			if !cut && !must {
-				continue // its agent runs and may be at it
+				continue // its agent runs and may be removing it
 			}
 			s.fileStands(c, must, gone[c.Source])
 		}
@@ -299,8 +297,7 @@ func (s *story) filesStand(who []string) {
 	}
 }
 
-// deletionsStand looks for sources that are back although their transfer had
-// ended, and with it their deletion.
+// deletionsStand looks for sources that are back although their transfer, and with it their deletion, had ended.
 func (s *story) deletionsStand() {
 	s.t.Helper()
 	s.told.mu.Lock()
@@ -360,7 +357,7 @@ func (s *story) strangers() {
 	}
 }
 
-// arrived are the paths at the destination of all items whose success was told.
+// arrived returns the destination paths of all items that were reported as successful.
 func (to *told) arrived() map[string]bool {
 	to.mu.Lock()
 	defer to.mu.Unlock()

@@ -23,16 +23,15 @@ import (
 	"ferry/test/flow/network"
 )
 
-// Groups of small files have one sync of their file system. Whatever was recorded
-// behind it must be there, whole, when the power goes at any call of a commit.
+// TestCampaignPowerGroup commits groups of small files with one sync of their file system, and cuts the power at any
+// call of a commit. All files recorded after the sync must be complete.
 func TestCampaignPowerGroup(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "power-group", What: "groups of small files with one sync of their file system are committed, and the power goes before or after any call",
 		Unit: "power cuts", Full: 200, Root: true, Tools: []string{"mkfs.ext4"}, Packages: []string{"internal/localfs"}},
 		func(t *testing.T, c *campaign.C) { c.Cases(t, cutGroups) })
 }
 
-// A groupWork commits groups on an image, and is its own ledger, which has a disk
-// of its own that stays.
+// A groupWork commits groups on an image. It is its own ledger, on a disk that keeps its power.
 type groupWork struct {
 	t    *testing.T
 	im   *image.Image
@@ -65,8 +64,7 @@ func (g *groupWork) Again(items []uint64) error {
 	return nil
 }
 
-// moments are the calls at which the power may go, and how many of each there are
-// at least.
+// moments are the possible calls of a power cut, with the minimum number of each.
 var moments = []struct {
 	call  faulty.Call
 	times int
@@ -100,7 +98,7 @@ func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 		if err != nil {
 			t.Fatalf("without a cut: %v", err)
 		}
-		g.im.Cut() // there were fewer such calls: it goes when all is recorded
+		g.im.Cut() // there were fewer such calls: cut after all is recorded
 	}
 	calls := map[faulty.Call]int{}
 	for _, op := range g.disk.Log() {
@@ -157,14 +155,14 @@ func (g *groupWork) group(l *localfs.Landing, first uint64) (group []place.Pendi
 	return group, nil
 }
 
-// content is what a file has: some have nothing, some several blocks.
+// content returns the content of a file, of zero to several blocks.
 func (g *groupWork) content(item uint64) []byte {
 	b, err := io.ReadAll(io.LimitReader(network.Content(g.seed, item), int64(item%7*3001)))
 	must(g.t, err)
 	return b
 }
 
-// lost says which of what was recorded is not there.
+// lost returns the recorded files that are missing or damaged.
 func (g *groupWork) lost() (all []string) {
 	for item, in := range g.intents {
 		final := string(in.Outcome.Path)

@@ -13,8 +13,8 @@ import (
 	"ferry/test/flow/network"
 )
 
-// TestCampaignPowerJobs takes the power of the source, or of everybody, while a job submits its transfers and
-// waits for their ends: each destination gets its files by one transfer, and the sources go when all have them.
+// TestCampaignPowerJobs cuts the power of the source, or of all hosts, while a job submits its transfers and waits for
+// their ends. Each destination gets its files by one transfer, and the sources are deleted once all have them.
 func TestCampaignPowerJobs(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "power-jobs", Unit: "power cuts", Full: 50, Root: true, Tools: []string{"mkfs.ext4"},
 		What: "the source, or everybody, loses its power between a job's command and its end",

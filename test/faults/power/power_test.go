@@ -27,7 +27,7 @@ const (
 	destination = "BETA"
 )
 
-// moment is how often it is looked whether the time for a cut has come.
+// moment is the interval between two checks whether the time for a cut has come.
 const moment = 500 * time.Microsecond
 
 var everybody = []string{source, destination, network.QM}
@@ -55,24 +55,23 @@ func power(t *testing.T, name, what string, who ...string) {
 		})
 }
 
-// A story is one case: transfers, a cut in the middle of them, sometimes a
-// second one while the first is being recovered from.
+// A story is one case: transfers and a cut during them, sometimes with a second cut during the recovery from the first.
 type story struct {
 	t      *testing.T
 	r      *rand.Rand
 	n      *network.Network
-	images map[string][]*image.Image // of each process: of its files and of its state, which may be one
+	images map[string][]*image.Image // of each process: of its files and of its state, or one for both
 	told   *told
 	jobs   []*network.Job
 	lively []*network.Job // small ones, sent one after another until the cut
 	sent   []*sending
 	cuts   int
-	stood  map[string]string // what identified the files that were told to have arrived, at the first cut
-	lost   int               // cuts that have taken the canary
-	points int               // resume points that were held against their temporaries
+	stood  map[string]string // identities of the files reported as arrived, at the first cut
+	lost   int               // cuts that have removed the canary
+	points int               // resume points compared with their temporaries
 }
 
-// A sending is a job whose command runs, or has run.
+// A sending is a job with its running or ended command.
 type sending struct {
 	job     *network.Job
 	command *network.Sending
@@ -106,8 +105,7 @@ func tell(t *testing.T, seed uint64, r *rand.Rand, who []string) {
 	s.end(who)
 }
 
-// begin starts the agents, sometimes with a cut while those that it concerns
-// make their ledgers.
+// begin starts the agents. Sometimes it cuts the power of the victims while they create their ledgers.
 func (s *story) begin(who []string) {
 	s.t.Helper()
 	agents := []string{source, destination}
@@ -120,12 +118,12 @@ func (s *story) begin(who []string) {
 		s.n.Launch(young...)
 		pause(s.r, 150*time.Millisecond)
 		s.fall(young)
-		s.cuts = 0 // nothing was in flight
+		s.cuts = 0 // no transfer was in flight
 	}
 	s.n.Start(agents...)
 }
 
-// ferry is the program, with a bug in it where one is asked for.
+// ferry returns the program, built with failpoints if FERRY_PLANTED asks for a planted bug.
 func ferry(t *testing.T) string {
 	if os.Getenv("FERRY_PLANTED") != "" {
 		return campaign.Tagged(t, "failpoint")
@@ -133,9 +131,8 @@ func ferry(t *testing.T) string {
 	return campaign.Ferry(t)
 }
 
-// disks makes the file systems of a process: one for its files and its state,
-// or one for each. On one, what the ledger syncs takes the names of files with
-// it; on two, each has to be synced by itself.
+// disks makes the file systems of a process: one for its files and its state, or one for each. On one file system, a
+// sync of the ledger also makes names of files durable. On two, each has to be synced by itself.
 func disks(t *testing.T, r *rand.Rand, name string) []*image.Image {
 	all := []*image.Image{image.New(t, name, image.Options(r))}
 	if r.IntN(2) == 0 {
@@ -147,7 +144,7 @@ func disks(t *testing.T, r *rand.Rand, name string) []*image.Image {
 	return all
 }
 
-// every does something to all file systems of processes.
+// every calls do with all file systems of processes.
 func (s *story) every(who []string, do func(*image.Image)) {
 	for _, name := range who {
 		for _, im := range s.images[name] {
@@ -156,8 +153,7 @@ func (s *story) every(who []string, do func(*image.Image)) {
 	}
 }
 
-// make makes one to three jobs of different shapes, and small ones to be sent
-// beside them.
+// make makes one to three jobs of different shapes, and small ones to be sent beside them.
 func (s *story) make(seed uint64) {
 	shapes := []network.Job{
 		{In: "in/large", Out: "out/large", Count: 1, Size: int64(64+s.r.IntN(160)) * mib},
@@ -188,8 +184,7 @@ func (s *story) make(seed uint64) {
 	}
 }
 
-// send sends a job. Of one that is handed over nobody reminds the source when
-// it has forgotten it.
+// send sends a job. If the command hands it over, no command reminds a source that has forgotten it.
 func (s *story) send(j *network.Job, hand bool) {
 	x := &sending{job: j, handed: hand}
 	if hand {
@@ -200,9 +195,8 @@ func (s *story) send(j *network.Job, hand bool) {
 	s.sent = append(s.sent, x)
 }
 
-// awaitMoment waits for a random moment: so many bytes carried, so many items
-// decided, so much time gone since the beginning, or everything over. Small
-// transfers are sent one after another meanwhile.
+// awaitMoment waits for a random moment: a number of bytes carried, a number of items decided, a time since the
+// beginning, or the end of all transfers. Meanwhile it sends small transfers one after another.
 func (s *story) awaitMoment() {
 	s.t.Helper()
 	var bytes, items int64
@@ -230,7 +224,7 @@ func (s *story) over() bool {
 	return !slices.ContainsFunc(s.sent, func(x *sending) bool { return x.command.Running() })
 }
 
-// amuse sends the next small job when the one before has ended.
+// amuse sends the next small job when the previous one has ended.
 func (s *story) amuse() {
 	if len(s.lively) == 0 {
 		return
@@ -243,14 +237,13 @@ func (s *story) amuse() {
 	s.lively = s.lively[1:]
 }
 
-// pause lets some time pass, so that a cut does not always fall on the same
-// step of what goes on.
+// pause waits for a random time, so that a cut does not always hit the same step.
 func pause(r *rand.Rand, most time.Duration) {
 	//house:sleep because the moment of a cut is to be a random one
 	time.Sleep(time.Duration(r.Int64N(int64(most))))
 }
 
-// cut cuts the power of processes, all at once, and looks at what is left.
+// cut cuts the power of processes, all at once, and checks the disks.
 func (s *story) cut(who []string) {
 	s.t.Helper()
 	for _, x := range s.sent {
@@ -267,7 +260,7 @@ func (s *story) cut(who []string) {
 	}
 }
 
-// fall takes the power of processes and mounts what is left of their disks.
+// fall cuts the power of processes and mounts the remains of their disks.
 func (s *story) fall(who []string) {
 	s.t.Helper()
 	s.cuts++
@@ -280,9 +273,8 @@ func (s *story) fall(who []string) {
 		}
 	}
 	if s.r.IntN(3) == 0 && !slices.Contains(who, source) {
-		// The disks go first, the ledger's before the files', and who lives on a
-		// little longer must not say anything that they cannot stand by. A
-		// source that cannot read is another story: its items fail.
+		// The disks go first, the ledger's before the files'. A process that lives a little longer must not report
+		// anything that the disk has lost. A source that cannot read is left out: its items fail.
 		for _, name := range who {
 			for _, im := range slices.Backward(s.images[name]) {
 				im.Cut()
@@ -294,7 +286,7 @@ func (s *story) fall(who []string) {
 		s.every(who, (*image.Image).Cut)
 	}
 	for name, pid := range alive {
-		if s.n.Running(name) { // without its disk one may end by itself
+		if s.n.Running(name) { // without its disk a process may end by itself
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 		s.n.Gone(name)
@@ -306,7 +298,7 @@ func (s *story) fall(who []string) {
 	os.Remove(canary)
 }
 
-// freeze stops processes where they are.
+// freeze stops processes.
 func (s *story) freeze(who map[string]int) {
 	s.t.Helper()
 	for name := range who {
@@ -317,8 +309,8 @@ func (s *story) freeze(who map[string]int) {
 	}
 }
 
-// still reports whether no thread of a process runs code of its own any more:
-// it has stopped, or is in the kernel and will stop before it comes back.
+// still reports whether no thread of a process runs its own code: each has stopped, or is in the kernel and will stop
+// before it returns.
 func still(pid int) bool {
 	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, name := range tasks {
@@ -334,7 +326,7 @@ func still(pid int) bool {
 	return err == nil && len(tasks) > 0
 }
 
-// identities are what tells files from others that have taken their names.
+// identities returns the inode and change time of files, which differ from those of other files under the same names.
 func identities(paths map[string]bool) map[string]string {
 	all := map[string]string{}
 	for path := range paths {
@@ -346,7 +338,7 @@ func identities(paths map[string]bool) map[string]string {
 	return all
 }
 
-// end waits until everything is over and has it judged.
+// end waits for the end of all transfers and judges them.
 func (s *story) end(who []string) {
 	s.t.Helper()
 	for _, x := range s.sent {
@@ -382,7 +374,7 @@ func (s *story) end(who []string) {
 	s.t.Logf("%s cut %d times (the canary was lost %d times, %d resume points were looked at); %s", strings.Join(who, "+"), s.cuts, s.lost, s.points, strings.Join(summary, "; "))
 }
 
-// id waits until it is known which transfer a command has made.
+// id waits for the ID of the transfer that a command has made.
 func (s *story) id(x *sending) string {
 	s.t.Helper()
 	limit := time.NewTimer(time.Minute)
@@ -399,7 +391,7 @@ func (s *story) id(x *sending) string {
 	return x.command.ID()
 }
 
-// account looks at what one transfer has cost, and whether it was accepted once.
+// account checks the cost of one transfer, and that it was accepted once.
 func (s *story) account(x *sending) string {
 	s.t.Helper()
 	j := x.job
@@ -428,7 +420,7 @@ func (s *story) account(x *sending) string {
 	return fmt.Sprintf("%s %d x %d, resumes %d, again %d KiB, run-ahead %d KiB", j.In, j.Count, j.Size, p.Resumes, again>>10, p.RunAhead>>10)
 }
 
-// accepted is how often the audit has it that the source took a transfer.
+// accepted returns the number of audit records that the source accepted a transfer.
 func (s *story) accepted(id string) (count int) {
 	s.t.Helper()
 	for _, r := range s.n.Records(id) {

@@ -17,19 +17,17 @@ import (
 	"ferry/test/judge"
 )
 
-// With --durability process an outcome survives a crash of the process and not
-// one of the host: what was on record as arrived may be lost with the power.
-// All else must come true, and what was being committed when the power went is
-// sent again, because the boot ID has changed: zeros are never renamed
-// (scenario 31). Sources that are to be deleted are durable all the same.
+// TestCampaignPowerProcess cuts the power under --durability process. An outcome then survives a crash of the process,
+// but not one of the host: files recorded as arrived may be lost with the power. All other promises hold. A file in the
+// middle of its commit is sent again, because the boot ID has changed: zeros are never renamed (scenario 31). Files
+// with sources to be deleted are durable all the same.
 func TestCampaignPowerProcess(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "power-process", What: "with --durability process, the destination loses its power and comes back with another boot ID",
 		Unit: "power cuts", Full: 20, Root: true, Tools: []string{"mkfs.ext4", "unshare", "mount", "sh"}},
 		func(t *testing.T, c *campaign.C) { c.Cases(t, tellOfProcess) })
 }
 
-// steps are places in a commit at which the destination dies of itself, just
-// before its power goes.
+// steps are the failpoints of a commit. The destination kills itself at one of them, just before its power goes.
 var steps = []string{"commit.after_committing", "commit.after_rename", "commit.before_dirsync", "commit.after_dirsync", "commit.after_committed"}
 
 func tellOfProcess(t *testing.T, seed uint64, r *rand.Rand) {
@@ -79,8 +77,7 @@ func newBoot(t *testing.T, r *rand.Rand, file string) {
 	must(t, os.WriteFile(file, fmt.Appendf(nil, "%08x-%04x-4%03x-a%03x-%012x\n", r.Uint32(), r.IntN(1<<16), r.IntN(1<<12), r.IntN(1<<12), r.Uint64()>>16), 0o644))
 }
 
-// makeProcess makes jobs that ask for no more than a crash of the process to be
-// survived, one of them with sources that are to be deleted.
+// makeProcess makes jobs with --durability process, one of them with sources that are to be deleted.
 func (s *story) makeProcess(seed uint64) {
 	s.jobs = []*network.Job{
 		{In: "in/small", Out: "out/small", Count: 600, Size: int64(s.r.IntN(32 << 10))},
@@ -99,12 +96,11 @@ func (s *story) makeProcess(seed uint64) {
 	}
 }
 
-// recorded are the files that were on record as arrived when the power went,
-// and how many were on record as being committed. Those whose sources were to
-// be deleted are none of them: they must be there.
+// recorded returns the files recorded as arrived at the power cut, and the number of files recorded as COMMITTING. It
+// leaves out files with sources to be deleted: they must be present.
 func (s *story) recorded() (excused map[string]bool, committing int) {
 	s.t.Helper()
-	excused = s.told.arrived() // what the source has acknowledged is no longer in the ledger
+	excused = s.told.arrived() // outcomes that the source has acknowledged are no longer in the ledger
 	readLedger(s.t, s.n.State(destination), func(l *onDisk) {
 		l.items(func(_ transfer.ID, _ uint64, it *ledger.Item) {
 			switch {
@@ -130,8 +126,8 @@ func (s *story) recorded() (excused map[string]bool, committing int) {
 	return excused, committing
 }
 
-// endProcess waits until everything is over and has it judged. Of a file that
-// may have been lost with the power only its being on record can be judged.
+// endProcess waits for the end of all transfers and judges them. Of a file that may have been lost with the power it
+// judges only the record.
 func (s *story) endProcess(excused map[string]bool) {
 	s.t.Helper()
 	for _, x := range s.sent {

@@ -15,32 +15,30 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A told is what the processes have said so far, heard on the wire. Each of it
-// is an answer: who said it must stand by it after a cut.
+// A told collects the messages of the processes, heard on the network. Each is an answer that must hold after a cut.
 type told struct {
 	mu       sync.Mutex
 	of       map[transfer.ID]*toldOf
-	receipts map[audit.Receipt]uint64 // by agent and incarnation alone: how many records the log has
+	receipts map[audit.Receipt]uint64 // by agent and incarnation alone: number of records that the log has
 	carried  int64                    // bytes of chunk messages
-	decided  int                      // items whose outcome the destination has told
+	decided  int                      // items with an outcome from the destination
 }
 
-// A toldOf is what was said of one transfer.
+// A toldOf collects the messages about one transfer.
 type toldOf struct {
 	accepted bool                         // the source has it
-	final    transfer.State               // the source's last word; "": none
+	final    transfer.State               // the source's last report; "": none
 	outcomes map[uint64]*transfer.Outcome // of the destination, by item
-	acked    map[uint64]bool              // items whose outcome the source has
+	acked    map[uint64]bool              // items that the source has the outcome of
 	ended    bool                         // the source has all of them
 	batches  map[uint64]*wire.Outcomes
-	safe     map[uint64]int64 // the farthest point of an item from which a restart would go on
+	safe     map[uint64]int64 // farthest durable point of each item
 	epoch    uint32           // of the destination
 	nonce    uint64           // of the source
 	carried  int64            // bytes of chunk messages
 }
 
-// listen hears everything that is said on a network, through restarts of the
-// queue manager, until the test ends.
+// listen hears all messages of a network, through restarts of the queue manager, until the test ends.
 func listen(t *testing.T, n *network.Network) *told {
 	t.Helper()
 	to := &told{of: map[transfer.ID]*toldOf{}, receipts: map[audit.Receipt]uint64{}}
@@ -57,7 +55,7 @@ func listen(t *testing.T, n *network.Network) *told {
 		must(t, s.SetPendingLimits(-1, -1))
 	}
 	hear(c, "ferry.reply.>", func(m *nats.Msg) { to.reply(m.Data) })
-	hear(c, "ferry.inbox.>", func(m *nats.Msg) { // the inboxes, on which receipts come among other answers
+	hear(c, "ferry.inbox.>", func(m *nats.Msg) { // the inboxes, with receipts among other answers
 		if _, _, ok := wire.ReadInbox(m.Subject); ok {
 			to.receipt(m.Data)
 		}
@@ -69,7 +67,7 @@ func listen(t *testing.T, n *network.Network) *told {
 	return to
 }
 
-// sofar is how many bytes were carried and how many items decided.
+// sofar returns the number of bytes carried and the number of items decided.
 func (to *told) sofar() (carried int64, decided int) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -84,7 +82,7 @@ func (to *told) chunk(subject string, size int64) {
 	}
 }
 
-// about gives what was said of a transfer. The caller has the lock.
+// about returns the record of a transfer. The caller has the lock.
 func (to *told) about(id transfer.ID) *toldOf {
 	o := to.of[id]
 	if o == nil {
@@ -94,7 +92,7 @@ func (to *told) about(id transfer.ID) *toldOf {
 	return o
 }
 
-// accept notes what a command has said of a transfer.
+// accept records a command's report of a transfer.
 func (to *told) accept(id transfer.ID, state transfer.State) {
 	to.mu.Lock()
 	defer to.mu.Unlock()
@@ -150,11 +148,11 @@ func (to *told) reply(data []byte) {
 	}
 }
 
-// acknowledged notes that the source has a batch in its ledger.
+// acknowledged records that the source has a batch in its ledger.
 func (o *toldOf) acknowledged(batch uint64) {
 	b := o.batches[batch]
 	if b == nil {
-		return // it was said while the queue manager was away
+		return // the batch was sent while the queue manager was away
 	}
 	for i := range b.Outcomes {
 		o.acked[b.Outcomes[i].Item] = true

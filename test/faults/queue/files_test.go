@@ -21,7 +21,7 @@ type store struct {
 	dir string
 }
 
-// streams is where in the store its streams are: those of the network's account.
+// streams returns the path of the streams of the network's account in the store.
 func (s store) streams() string {
 	s.t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.dir, "jetstream", "*", "streams"))
@@ -34,8 +34,7 @@ func (s store) streams() string {
 	return in
 }
 
-// files lists the files of the store's streams that match a pattern beneath
-// them and are not empty.
+// files lists the files of the store's streams that match a pattern beneath them and are not empty.
 func (s store) files(pattern string) []string {
 	s.t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.dir, s.streams(), pattern))
@@ -46,7 +45,7 @@ func (s store) files(pattern string) []string {
 	})
 }
 
-// pick is one of them.
+// pick returns one of them.
 func (s store) pick(pattern string) string {
 	s.t.Helper()
 	all := s.files(pattern)
@@ -56,7 +55,7 @@ func (s store) pick(pattern string) string {
 	return all[s.r.IntN(len(all))]
 }
 
-// any is one of all files of the streams and their readers.
+// any returns one of all files of the streams and their readers.
 func (s store) any() string {
 	s.t.Helper()
 	var all []string
@@ -85,7 +84,7 @@ func (s store) flip(name string, at int) {
 	s.t.Logf("a bit of byte %d of %d in %s is flipped", at, len(data), s.short(name))
 }
 
-// cut truncates a file somewhere, or leaves nothing of it.
+// cut truncates a file at a random size, which may be 0.
 func (s store) cut(name string) {
 	s.t.Helper()
 	info, err := os.Stat(name)
@@ -102,8 +101,8 @@ func (s store) short(name string) string {
 	return strings.TrimPrefix(name, filepath.Join(s.dir, s.streams())+"/")
 }
 
-// holding finds a transfer's ID in the blocks of a stream: the block, and where in it;
-// -1 where the queue manager has compressed the block, and it is the only one.
+// holding finds a transfer's ID in the blocks of a stream, and returns the block and the offset. If the queue manager
+// has compressed the only block, the offset is -1.
 func (s store) holding(stream, id string) (name string, at int) {
 	s.t.Helper()
 	blocks := s.files(stream + "/msgs/*.blk")
@@ -120,7 +119,7 @@ func (s store) holding(stream, id string) (name string, at int) {
 	return blocks[0], -1
 }
 
-// replace puts a directory beneath the store back to what it is in a copy.
+// replace replaces a directory beneath the store by its state in a copy.
 func (s store) replace(copied, dir string) {
 	s.t.Helper()
 	to := filepath.Join(s.dir, dir)
@@ -128,12 +127,12 @@ func (s store) replace(copied, dir string) {
 	must(s.t, os.CopyFS(to, os.DirFS(filepath.Join(copied, dir))))
 }
 
-// A position is where a reader of a stream stands, as its state file has it.
+// A position is the position of a reader of a stream, as in its state file.
 type position struct {
 	ackConsumer, ackStream, consumer, stream uint64
 }
 
-// readers are the state files of a stream's readers.
+// readers lists the state files of a stream's readers.
 func (s store) readers(stream string) []string { return s.files(stream + "/obs/*/o.dat") }
 
 // position reads a reader's state.
@@ -153,10 +152,10 @@ func (s store) position(name string) position {
 	return position{v[0], v[1], v[2], v[3]}
 }
 
-// stand writes a reader's state, with nothing delivered and unacknowledged.
+// stand writes a reader's state without any delivered and unacknowledged messages.
 func (s store) stand(name string, p position) {
 	s.t.Helper()
-	data := []byte{22, 2} // what such a file begins with, and the version of the format
+	data := []byte{22, 2} // the first byte of such a file, and the version of the format
 	for _, v := range []uint64{p.ackConsumer, p.ackStream, p.consumer, p.stream, 0, 0} {
 		data = binary.AppendUvarint(data, v)
 	}

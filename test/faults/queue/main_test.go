@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package queue_test is campaigns against the queue manager: its store is
-// operated on behind its back, and the commands that it has carried come again.
-// Neither may cost or double a file, and what can be noticed must be said.
+// Package queue_test has campaigns against the queue manager. One changes its store while it is stopped, another
+// repeats the commands that it has carried. Neither may lose or duplicate a file, and detectable damage must be
+// reported.
 package queue_test
 
 import (

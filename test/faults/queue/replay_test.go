@@ -18,12 +18,12 @@ import (
 	"ferry/test/flow/network"
 )
 
-// window is how long the queue manager of these cases knows message IDs: short
-// enough for replays to lie in and out of it.
+// window limits the memory of the queue manager of these cases for message IDs. It is short, so that replays fall both
+// in and out of it.
 const window = 100 * time.Millisecond
 
-// TestCampaignReplay replays every command that was ever given, many times, to
-// agents that have long obeyed it, obey it now, or are to.
+// TestCampaignReplay replays all past commands, many times each. Their agents have obeyed them long ago, are obeying
+// them, or have not yet begun.
 func TestCampaignReplay(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "replay", Unit: "commands", Full: 10_000, Short: 300,
 		What: "all commands replayed, each 2 to 50 times, shuffled, in and out of the de-duplication window, across restarts"},
@@ -42,7 +42,7 @@ func TestCampaignReplay(t *testing.T) {
 		})
 }
 
-// A given is a command as it was given.
+// A given is a command as it was sent.
 type given struct {
 	subject string
 	data    []byte
@@ -60,7 +60,7 @@ type replaying struct {
 	given []given
 }
 
-// replay runs a case and gives the number of commands replayed.
+// replay runs a case and returns the number of commands replayed.
 func replay(t *testing.T, seed uint64, r *rand.Rand) int {
 	p := &replaying{t: t, r: r, Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA", "GAMMA"}})}
 	p.wire = p.Wire()
@@ -78,7 +78,7 @@ func replay(t *testing.T, seed uint64, r *rand.Rand) int {
 	}
 	p.storm(50)
 	p.Start("GAMMA")
-	p.storm(50) // again, when nearly everything has ended
+	p.storm(50) // again, when nearly all transfers have ended
 	p.Until("every command is taken", p.taken)
 	p.Judge(nil, jobs...)
 	p.Untouched("BETA", "b1/overwriting", landed)
@@ -102,7 +102,7 @@ func (p *replaying) taken() bool {
 	return commands+controls == 0
 }
 
-// hear keeps what was given, once.
+// hear keeps a command, once.
 func (p *replaying) hear(subject string, data []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +120,7 @@ func (p *replaying) all() []given {
 	return append([]given(nil), p.given...)
 }
 
-// work gives commands: to transfers that end, run, wait and are cancelled.
+// work sends commands for transfers that end, run, wait and are cancelled.
 func (p *replaying) work(seed uint64) (jobs []*network.Job, cancelled string) {
 	for i, j := range []*network.Job{
 		{To: "BETA", In: "plain", Out: "b0"},
@@ -146,8 +146,8 @@ func (p *replaying) work(seed uint64) (jobs []*network.Job, cancelled string) {
 	return append(jobs, waits, runs), gone.ID
 }
 
-// storm replays everything, each at least twice and at most so often, shuffled,
-// and restarts whom it likes on the way.
+// storm replays all commands in random order, each at least twice and at most the given number of times. It restarts
+// random processes meanwhile.
 func (p *replaying) storm(most int) {
 	p.t.Helper()
 	var all []given
@@ -182,8 +182,7 @@ func (p *replaying) storm(most int) {
 	}
 }
 
-// altered is a request with the ID of one that was given, and another content.
-// The agent must refuse it.
+// altered returns a request with the ID of a given one and another content. The agent must refuse it.
 func (p *replaying) altered(g given) given {
 	p.t.Helper()
 	_, body, err := word.Open(g.data)
@@ -196,7 +195,7 @@ func (p *replaying) altered(g given) given {
 	return given{g.subject, append(slices.Clip(head), wire.Marshal(s)...)}
 }
 
-// once expects the source to have recorded events of a transfer once each.
+// once expects the source to have recorded each of the events of a transfer once.
 func (p *replaying) once(id string, events ...string) {
 	p.t.Helper()
 	count := map[string]int{}

@@ -15,20 +15,20 @@ import (
 	"ferry/test/flow/network"
 )
 
-// TestCampaignRollback removes a state directory in the middle of work, or puts an older copy of it
-// back. Each transfer ends, each reported file has arrived, and the network goes on.
+// TestCampaignRollback removes a state directory during transfers, or replaces it by an older copy. Each transfer ends,
+// each reported file has arrived, and the network continues.
 func TestCampaignRollback(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "rollback", Unit: "networks", Full: 80, Short: 8,
 		What: "the ledger of the source or of the destination, coordination's log or the queue manager's store, removed in the middle of work or put back to an older copy"},
 		func(t *testing.T, c *campaign.C) { c.Beside(t, 8, rollbackCase) })
 }
 
-// A state is a part of a network that is lost or put back.
+// A state is a part of a network that is lost or replaced by an older copy.
 type state struct {
 	name string
 	proc string                          // the process that has it
-	dir  func(n *network.Network) string // where it is
-	keep string                          // the entry that stays: without its identity nothing may speak in its name
+	dir  func(n *network.Network) string // path of it
+	keep string                          // entry that stays: without its identity, no process may act in its name
 }
 
 var rolled = []state{
@@ -38,7 +38,7 @@ var rolled = []state{
 	{"the queue manager", network.QM, func(n *network.Network) string { return n.Store() }, ""},
 }
 
-// rollbackCase is one state, which is removed or put back as the seed says.
+// rollbackCase removes or replaces one state, as the seed decides.
 func rollbackCase(t *testing.T, seed uint64, r *rand.Rand) {
 	s, remove := rolled[int(seed/2)%len(rolled)], seed%2 == 0
 	t.Logf("%s is lost, removed: %v", s.name, remove)
@@ -77,7 +77,7 @@ func rollbackCase(t *testing.T, seed uint64, r *rand.Rand) {
 		n.Same("ALPHA", "under", "BETA", "out/under")
 	}
 	n.Same("ALPHA", "small", "BETA", "out/small")
-	if s.proc != "BETA" { // its temporaries belong to the ledger that is gone
+	if s.proc != "BETA" { // its temporaries belong to the removed ledger
 		n.UntilEvery("the temporaries go", 100*time.Millisecond, func() bool { return len(n.Temporaries("BETA")) == 0 })
 	}
 	if s.name == "the source" || s.name == "the destination" {

@@ -14,9 +14,9 @@ import (
 
 const shelves = "FERRY_STORE"
 
-// TestCampaignStored takes the source away once everything is stored, and kills the destination while it takes
-// that: what is stored must be enough. Then some of what is stored is lost, and must be sent again. In the end
-// nothing is left in the store.
+// TestCampaignStored stops the source once all data are stored, and kills the destination while it reads them: the
+// stored data must suffice. Then some stored messages are lost, and the source must send them again. In the end the
+// store is empty.
 func TestCampaignStored(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "stored", Unit: "networks", Full: 40, Short: 1,
 		What: "stored delivery with the source away, the destination killed again and again, messages lost in the store, and transfers cancelled"},
@@ -52,15 +52,15 @@ func storedCase(t *testing.T, seed uint64, r *rand.Rand) {
 		})
 	}
 
-	// The source is away, and the destination is killed: what is stored is enough.
+	// The source is away, and the destination is killed: the stored data suffice.
 	n.Kill("ALPHA")
-	n.Setenv("BETA", "FERRY_FAILPOINT=receiver.after_trim=kill") // what goes first from the store must be safe
+	n.Setenv("BETA", "FERRY_FAILPOINT=receiver.after_trim=kill") // the data that are removed first from the store must be durable
 	n.Launch("BETA")
 	n.Gone("BETA")
 	n.Setenv("BETA", "FERRY_FAILPOINT=")
 	n.Start("BETA")
-	// One kill more, at a random amount. A third one could park a transfer, which then waits for an operator: an agent
-	// that three runs of a transfer have crashed without progress is left alone, and a run may take nothing for good.
+	// One more kill, at a random amount of data. A third one could park a transfer, which then waits for an operator:
+	// three crashed runs without progress park it, and a run may make no data durable.
 	has := n.Grown("BETA") + int64(1+r.IntN(75))<<20
 	late := time.Now().Add(3 * time.Second)
 	n.UntilEvery("some of it is there", 5*time.Millisecond, func() bool { return n.Grown("BETA") >= has || time.Now().After(late) })
@@ -77,7 +77,7 @@ func storedCase(t *testing.T, seed uint64, r *rand.Rand) {
 		}
 	}
 
-	// What is lost there is sent again.
+	// The source sends lost messages again.
 	n.Stop("BETA")
 	lossy := &network.Job{From: "ALPHA", To: "BETA", In: "lossy", Out: "lossy", Seed: seed + 99, Count: 200, Size: 100_000, Flags: []string{"--delivery", "stored"}}
 	gone := &network.Job{From: "ALPHA", To: "BETA", In: "gone", Out: "gone", Seed: seed + 98, Count: 20, Size: 100_000, Flags: []string{"--delivery", "stored"}}

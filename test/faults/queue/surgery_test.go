@@ -22,9 +22,8 @@ const (
 	event   = "FERRY_EVENT"
 )
 
-// An operation changes a store behind its queue manager's back. It reports
-// whether what it did can be noticed by anybody: where it cannot, nothing need
-// be said.
+// An operation changes a store while its queue manager is stopped. It returns whether the change can be noticed. If
+// not, no report is required.
 type operation struct {
 	name string
 	do   func(*operating) (noticeable bool)
@@ -39,7 +38,7 @@ var operations = []operation{
 	{"reader ahead", (*operating).ahead},
 }
 
-// TestCampaignStoreSurgery operates on the store in the middle of work.
+// TestCampaignStoreSurgery changes the store during transfers.
 func TestCampaignStoreSurgery(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "store-surgery", Unit: "repairs", Full: 10 * len(operations), Short: 3,
 		What: "the queue manager's store is rolled back, emptied, bit-flipped, truncated, its readers are put back and ahead"},
@@ -55,14 +54,14 @@ type operating struct {
 	r      *rand.Rand
 	store  store
 	copies []string // of the store, at moments of the case, oldest first
-	full   string   // the one in which GAMMA's commands are, none of them taken
+	full   string   // the copy with all of GAMMA's commands, none of them taken
 	queued []*network.Job
 	gamma  bool // GAMMA has taken them by the time of the operation
 	ended  bool // the queue manager ended in order before it
 }
 
-// surgery runs a case: transfers that have ended, run, are accepted and are only
-// submitted, an operation, and what must come of them all.
+// surgery runs a case: transfers that have ended, run, are accepted or only submitted, then an operation, and the check
+// of their results.
 func surgery(t *testing.T, seed uint64, r *rand.Rand) {
 	op := operations[seed%uint64(len(operations))]
 	o := &operating{t: t, r: r, gamma: r.IntN(2) == 0, Network: network.Up(t, network.Setup{Shape: network.ShapeHub,
@@ -79,7 +78,7 @@ func surgery(t *testing.T, seed uint64, r *rand.Rand) {
 	if o.Start(network.QM); !o.gamma {
 		o.Start("GAMMA")
 	}
-	if noticeable { // before new commands give the store back the numbers that somebody remembers
+	if noticeable { // before new commands use the numbers that agents remember
 		o.noticed()
 	}
 	later := &network.Job{From: "GAMMA", To: "ALPHA", In: "later", Out: "later", Seed: seed + 1000, Count: 5, Size: 10_000}
@@ -91,8 +90,7 @@ func surgery(t *testing.T, seed uint64, r *rand.Rand) {
 	o.Judge(nil, jobs...)
 }
 
-// work brings transfers to where the operation is to find them, and copies the
-// store on the way.
+// work brings transfers into the states before the operation, and copies the store meanwhile.
 func (o *operating) work(seed uint64) (jobs []*network.Job, sendings []*network.Sending) {
 	begin := func(j *network.Job) *network.Sending {
 		j.Seed = seed + uint64(len(jobs))
@@ -129,7 +127,7 @@ func (o *operating) work(seed uint64) (jobs []*network.Job, sendings []*network.
 	return jobs, sendings
 }
 
-// newest waits until a transfer that no job has is in a state, and is its ID.
+// newest waits until a transfer without a job is in a state, and returns its ID.
 func (o *operating) newest(state string) (id string) {
 	o.t.Helper()
 	o.UntilEvery("a new transfer is "+state, 50*time.Millisecond, func() bool {
@@ -150,8 +148,7 @@ func (o *operating) copy() string {
 	return c
 }
 
-// noticed waits until the queue manager or an agent says that it is degraded,
-// and why.
+// noticed waits until the queue manager or an agent reports that the queue manager is degraded, with the reason.
 func (o *operating) noticed() {
 	o.t.Helper()
 	o.Until("somebody says that the queue manager is degraded", func() bool {
@@ -168,10 +165,9 @@ func (o *operating) noticed() {
 	})
 }
 
-// rollBack puts the whole store, or only what is the library's, back to a copy.
-// What is running has been stored since. Where it is all that has been, and whoever waits
-// stores his request again at once, the numbers may be those that somebody remembers before
-// anybody looks; only what lies beside the library's files tells then.
+// rollBack replaces the whole store, or only the library's part, by a copy. Running transfers were stored after the
+// copy. If nothing else was stored since, waiting commands may store their requests again before any check. The numbers
+// then equal those that agents remember, and only Ferry's own files beside the library's show the rollback.
 func (o *operating) rollBack() bool {
 	which := o.r.IntN(len(o.copies))
 	whole := o.r.IntN(2) == 0
@@ -185,7 +181,7 @@ func (o *operating) rollBack() bool {
 	return !whole || which < len(o.copies)-1
 }
 
-// empty removes the whole store, what is the library's, or one stream.
+// empty removes the whole store, the library's part, or one stream.
 func (o *operating) empty() bool {
 	switch o.r.IntN(3) {
 	case 0:
@@ -198,13 +194,12 @@ func (o *operating) empty() bool {
 	return true
 }
 
-// flipped flips a bit: in a command that nobody has taken, in a stream's
-// description, or anywhere. After a kill the end of a stream may rightly be torn;
-// what is lost there is submitted again, and may be so before anybody looks.
+// flipped flips a bit: in a command that no agent has taken, in a stream's description, or anywhere. After a kill the
+// end of a stream may legitimately be torn. Requests lost there are submitted again, perhaps before any check.
 func (o *operating) flipped() bool {
 	switch k := o.r.IntN(3); {
 	case k == 0 && !o.gamma:
-		// The ID is in text in the request; the bit is in the text behind it.
+		// The ID is text in the request; the bit is in the text after it.
 		name, at := o.store.holding(command, o.queued[o.r.IntN(len(o.queued))].ID)
 		if at >= 0 {
 			at += o.r.IntN(60)
@@ -219,8 +214,8 @@ func (o *operating) flipped() bool {
 	return false
 }
 
-// truncated cuts a file: a stream's description, the block of the audit's
-// batches, which ALPHA knows to have stored, or any.
+// truncated cuts a file: a stream's description, the block of the audit batches, which ALPHA knows to be stored, or
+// any.
 func (o *operating) truncated() bool {
 	switch o.r.IntN(3) {
 	case 0:
@@ -234,10 +229,9 @@ func (o *operating) truncated() bool {
 	return false
 }
 
-// behind puts the readers of commands back, to where they have read nothing or
-// somewhere between, in half of the cases together with all that they have read.
-// That is noticed by who remembers more; after a kill nobody may: what came last
-// was taken, and what the queue manager remembers is some seconds old.
+// behind sets the readers of commands back to the beginning or to a position between. In half of the cases it also
+// restores the messages that they had read. A process that remembers a later position notices that. After a kill there
+// may be none: the last message was taken, and the queue manager's memory is some seconds old.
 func (o *operating) behind() bool {
 	back := o.r.IntN(2) == 0
 	if back {
@@ -254,8 +248,7 @@ func (o *operating) behind() bool {
 	return back && o.ended
 }
 
-// ahead puts the readers of commands ahead of all that was ever stored, or the
-// stream behind its readers.
+// ahead sets the readers of commands ahead of all messages ever stored, or sets the stream back behind its readers.
 func (o *operating) ahead() bool {
 	if o.r.IntN(2) == 0 {
 		o.store.replace(o.copies[1], filepath.Join(o.store.streams(), command, "msgs"))

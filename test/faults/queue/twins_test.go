@@ -15,12 +15,12 @@ import (
 	"ferry/test/flow/network"
 )
 
-// late is when a test says that two agents of one name do not find each other, once both reach the queue manager. They have 5 s;
-// the rest is for a host that is busy. The log of each test has the time that it took.
+// late is the time within which two agents of one name must find each other once both reach the queue manager. They
+// have 5 s; the rest is for a busy host. The log of each test has the measured time.
 const late = 12 * time.Second
 
-// TestCampaignTwins starts agents of one name beside each other, with kills of
-// everybody: one of them has the name, and its transfers do not notice.
+// TestCampaignTwins starts agents of one name at the same time, with kills of all processes. One of them has the name,
+// and its transfers continue undisturbed.
 func TestCampaignTwins(t *testing.T) {
 	const name = "twins"
 	campaign.Run(t, campaign.Spec{Name: name, Unit: "rounds", Full: 200, Short: 3,
@@ -42,14 +42,14 @@ type twins struct {
 	*network.Network
 	t     *testing.T
 	r     *rand.Rand
-	line  *network.Line // some of them are behind it
+	line  *network.Line // some agents connect through it
 	k     int
 	made  int
 	self  string // the identity of all of them
 	owner string // of the round before, if it was left running
 }
 
-// meetings are the ways in which agents of one name come to meet.
+// meetings are the ways of agents of one name to meet.
 var meetings = []struct {
 	name string
 	do   func(*twins)
@@ -66,7 +66,7 @@ func (w *twins) round(k, serial int) {
 	w.k = k
 	m := meetings[serial%len(meetings)]
 	m.do(w)
-	if w.r.IntN(2) == 0 { // nothing that was left of the others stops the owner
+	if w.r.IntN(2) == 0 { // no trace of the other agents stops the owner
 		w.Kill(w.owner)
 		if w.r.IntN(2) == 0 {
 			w.manager(w.r.IntN(2) == 0)
@@ -93,8 +93,8 @@ func (w *twins) agent(url string) (who string) {
 	return who
 }
 
-// enrol has an identity issued. Agents with another one would not be the same: the name has
-// one, and the others are revoked.
+// enrol has one identity issued for all agents. With another one they would not be the same agent: the name has one,
+// and the others are revoked.
 func (w *twins) enrol() {
 	first := w.agent(w.URL())
 	w.Start(first)
@@ -102,7 +102,7 @@ func (w *twins) enrol() {
 	w.self = filepath.Join(w.State(first), "identity")
 }
 
-// manager kills the queue manager and starts it again, its store lost or not.
+// manager kills the queue manager and restarts it, with or without its store.
 func (w *twins) manager(lost bool) {
 	w.Kill(network.QM)
 	if lost {
@@ -111,8 +111,7 @@ func (w *twins) manager(lost bool) {
 	w.Start(network.QM)
 }
 
-// one waits until one of the agents is left. The others have
-// said why they ended.
+// one waits until one of the agents is left. The others have given the reason for their end.
 func (w *twins) one(all ...string) {
 	w.t.Helper()
 	from, left := time.Now(), 0
@@ -144,7 +143,7 @@ func (w *twins) one(all ...string) {
 	w.Ready(w.owner)
 }
 
-// works expects the owner to send what is asked of it.
+// works expects the owner to complete a transfer.
 func (w *twins) works() {
 	w.t.Helper()
 	out := fmt.Sprintf("out%d/%d", w.k, w.r.Uint32())
@@ -165,7 +164,7 @@ func (w *twins) together() {
 	w.one(all...)
 }
 
-// cut has one agent take the name while the other one is cut off.
+// cut lets one agent take the name while the other one is cut off.
 func (w *twins) cut() {
 	first, second := w.agent(w.line.URL()), w.agent(w.URL())
 	w.Start(first)
@@ -178,7 +177,7 @@ func (w *twins) cut() {
 	w.one(first, second)
 }
 
-// copied is cut with an agent whose state directory is a copy of the other's.
+// copied is cut with an agent on a copy of the other's state directory.
 func (w *twins) copied() {
 	first, second := w.agent(w.line.URL()), w.agent(w.URL())
 	w.Start(first)
@@ -211,8 +210,8 @@ func (w *twins) outage() {
 	w.one(first, second)
 }
 
-// again kills the owner and the queue manager, whose store may be lost, and starts
-// the owner where it was: nothing holds it up.
+// again kills the owner and the queue manager, which may lose its store, and restarts the owner on its state directory.
+// It must start without waiting.
 func (w *twins) again() {
 	w.owner = w.agent(w.URL())
 	w.Start(w.owner)
@@ -229,8 +228,7 @@ func (w *twins) again() {
 	}
 }
 
-// beside starts other agents while a transfer of the owner's runs. It does not
-// notice.
+// beside starts other agents while a transfer of the owner runs. The transfer continues undisturbed.
 func (w *twins) beside() {
 	w.owner = w.agent(w.URL())
 	w.Start(w.owner)

@@ -18,11 +18,10 @@ import (
 	"ferry/test/flow/network"
 )
 
-// roundsPerCase is how often a network of these campaigns is used, at most.
+// roundsPerCase is the maximum number of rounds of a network of these campaigns.
 const roundsPerCase = 5
 
-// rounds runs a campaign whose unit is a round of a network that is used for some,
-// a number of cases at a time.
+// rounds runs a campaign with rounds as its unit. A network serves several rounds, and several cases run at once.
 func rounds(t *testing.T, c *campaign.C, name string, atOnce int, one func(*testing.T, uint64, *rand.Rand, int)) {
 	for seed, done := c.Seed, 0; done < c.Count; {
 		begun := done
@@ -49,8 +48,8 @@ func rounds(t *testing.T, c *campaign.C, name string, atOnce int, one func(*test
 	}
 }
 
-// TestCampaignWithdrawals takes requests back before their agent has them, with
-// kills of everybody: what was said to be withdrawn or cancelled never runs.
+// TestCampaignWithdrawals withdraws requests before their agent has them, with kills of all processes. A request
+// reported as withdrawn or cancelled never runs.
 func TestCampaignWithdrawals(t *testing.T) {
 	const name = "withdrawals"
 	campaign.Run(t, campaign.Spec{Name: name, Unit: "rounds", Full: 200, Short: 3,
@@ -74,7 +73,7 @@ type withdrawing struct {
 	all []*asked
 }
 
-// An asked is one request, and what its command has said of it.
+// An asked is one request, with its command.
 type asked struct {
 	*network.Sending
 	dest     string
@@ -86,7 +85,7 @@ type asked struct {
 
 // The ways of a round.
 const (
-	byTime   = iota // submitters give up while the agent comes and goes
+	byTime   = iota // submitters give up while the agent stops and starts
 	byCancel        // requests are cancelled while the agent is away
 	lost            // submitters give up, and their withdrawals are lost
 	ways
@@ -138,11 +137,10 @@ func (w *withdrawing) ask(dest string, way int) {
 	w.all = append(w.all, a)
 }
 
-// wait waits until the commands that will end without the agent have ended, and
-// kills whom it likes meanwhile.
+// wait waits for the end of the commands that can end without the agent, and kills random ones meanwhile.
 func (w *withdrawing) wait(way int) {
 	w.t.Helper()
-	manager := w.r.IntN(2) == 0 // it is killed, too: then less is certain of what was withdrawn
+	manager := w.r.IntN(2) == 0 // it is killed, too: then a withdrawal is less certain
 	tick := time.NewTicker(time.Duration(300+w.r.IntN(900)) * time.Millisecond)
 	defer tick.Stop()
 	for slices.ContainsFunc(w.all, func(a *asked) bool { return !a.patient && a.Running() }) {
@@ -166,8 +164,8 @@ func (w *withdrawing) wait(way int) {
 	}
 }
 
-// cancel takes the requests back that somebody else must take back, behind other
-// commands, which keep their reader busy when the agent comes.
+// cancel cancels the requests of other submitters. The cancels follow other commands, which keep their reader busy when
+// the agent starts.
 func (w *withdrawing) cancel() {
 	w.t.Helper()
 	who, wire := client.Me(), w.Wire()
@@ -188,7 +186,7 @@ func (w *withdrawing) cancel() {
 	}
 }
 
-// shake kills agent or queue manager and starts them again.
+// shake kills the agent or the queue manager and restarts it.
 func (w *withdrawing) shake(manager bool) {
 	who := []string{"ALPHA", network.QM}[w.r.IntN(2)]
 	if !manager {
@@ -198,8 +196,7 @@ func (w *withdrawing) shake(manager bool) {
 	w.Start(who)
 }
 
-// over waits until nothing is queued, nothing runs, and all that was taken back is
-// on record.
+// over waits until no request is queued, no transfer runs, and all withdrawals and cancels are recorded.
 func (w *withdrawing) over() (state map[string]string) {
 	w.t.Helper()
 	for _, a := range w.all {
@@ -225,12 +222,12 @@ func (w *withdrawing) over() (state map[string]string) {
 	return state
 }
 
-// withdrawn reports whether a command has said that its request is.
+// withdrawn reports whether a command has reported the withdrawal of its request.
 func withdrawn(r network.Result) bool {
 	return r.Code == 69 && strings.Contains(r.Stderr, "it is withdrawn")
 }
 
-// judge holds what was said against what is there.
+// judge compares the reports with the arrived files.
 func (w *withdrawing) judge(k int, state map[string]string) {
 	w.t.Helper()
 	said := map[string]int{}
@@ -260,7 +257,7 @@ func (w *withdrawing) judge(k int, state map[string]string) {
 	w.t.Logf("round %d: %v", k, said)
 }
 
-// idOf is the transfer of a command, which an error names.
+// idOf returns the ID of a command's transfer, which an error names.
 func idOf(r network.Result, a *asked) string {
 	if id := a.Last().ID; id != "" {
 		return id

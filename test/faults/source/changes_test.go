@@ -55,8 +55,7 @@ type changing struct {
 	hit     map[string]int     // changes done, by kind
 }
 
-// sourceChanges runs a case and gives the number of changes that it has made to
-// files that were being read.
+// sourceChanges runs a case and returns the number of changes of files during their reading.
 func sourceChanges(t *testing.T, seed uint64, r *rand.Rand, most int) int {
 	c := &changing{t: t, r: r, victims: map[string]*victim{}, left: most, hit: map[string]int{},
 		Network: network.Up(t, network.Setup{Ferry: campaign.Ferry(t), Agents: []string{"ALPHA", "BETA"}})}
@@ -68,7 +67,7 @@ func sourceChanges(t *testing.T, seed uint64, r *rand.Rand, most int) int {
 			j.Flags = []string{"--checksum", "md5"}
 		}
 		if i == jobs {
-			j.Count, j.Size = 1, 192<<20 // the one that is interrupted, which a busy host must not miss
+			j.Count, j.Size = 1, 192<<20 // the interrupted one, large enough for a busy host
 		}
 		c.Make(j)
 		c.jobs = append(c.jobs, j)
@@ -99,9 +98,8 @@ func sourceChanges(t *testing.T, seed uint64, r *rand.Rand, most int) int {
 	return most - c.left
 }
 
-// interrupt kills one of the agents in the middle of a file, which is changed
-// before the transfer can go on: its beginning and its end must not be of two
-// versions.
+// interrupt kills one of the agents while it transfers a file, and changes the file before the transfer can resume. The
+// arrived file must not consist of two versions.
 func (c *changing) interrupt() {
 	c.t.Helper()
 	v := c.victims[c.order[len(c.order)-1]]
@@ -121,8 +119,8 @@ func (c *changing) interrupt() {
 	c.Start(who)
 }
 
-// once looks what ALPHA reads at this moment, and changes that. Now and then it
-// changes a file behind ALPHA's back while that goes on, be it read or not.
+// once changes a file that ALPHA reads at this moment. Sometimes it changes a file while ALPHA runs, whether ALPHA
+// reads it or not.
 func (c *changing) once() {
 	c.t.Helper()
 	if c.r.IntN(8) == 0 {
@@ -154,8 +152,7 @@ func (c *changing) count(name string) {
 	c.hit[name]++
 }
 
-// ended waits for the end of a job and holds what its submitter was told
-// against what was done to the files.
+// ended waits for the end of a job and compares its report with the changes of the files.
 func (c *changing) ended(j *network.Job, s *network.Sending) {
 	c.t.Helper()
 	r := s.Wait()
@@ -181,7 +178,7 @@ func (c *changing) ended(j *network.Job, s *network.Sending) {
 	switch failed {
 	case 0:
 		r.Ends("successful", 0)
-	case j.Count: // that its directory was made counts for nothing
+	case j.Count: // the created directory does not count
 		r.Ends("failed", 40)
 	default:
 		r.Ends("partial", 20)
@@ -189,8 +186,8 @@ func (c *changing) ended(j *network.Job, s *network.Sending) {
 	c.hit["failed"] += failed
 }
 
-// facts makes each item what it is at the destination, if it ever was that as a
-// whole, and each source what it was changed to last.
+// facts sets the sum of each item to that of the arrived file, if the source ever had that content as a whole. It sets
+// the sum of each source to that of its last change.
 func (c *changing) facts(f *judge.Facts) {
 	f.Newer = map[string]judge.Sum{}
 	for i := range f.Transfers {

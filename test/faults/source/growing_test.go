@@ -17,7 +17,7 @@ import (
 	"ferry/test/flow/network"
 )
 
-// A restless is a program that never leaves a file alone.
+// A restless is a program that changes a file continuously.
 type restless struct {
 	name string
 	do   func(f *os.File, n int) error
@@ -50,12 +50,12 @@ var restlessness = []restless{
 	}},
 }
 
-// restlessSize is the size of such a file, in bytes: a host that is so busy that the
-// writer waits for its turn must not let a whole read fit in between.
+// restlessSize is the size of such a file, in bytes. It is large, so that a whole read does not fit between two writes
+// on a busy host.
 const restlessSize = 256 << 20
 
-// TestCampaignGrowingLog sends files that never come to rest (scenario 23): each
-// fails after three starts and says why, and its neighbours arrive.
+// TestCampaignGrowingLog sends files that change continuously (scenario 23). Each fails after three starts with the
+// reason, and its neighbours arrive.
 func TestCampaignGrowingLog(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "growing-log", Unit: "files", Full: 10, Short: 1,
 		What: "a source that grows for ever, or is written in place for ever"},
@@ -109,8 +109,7 @@ func growing(t *testing.T, seed uint64, r *rand.Rand) {
 	n.Judge(nil, j)
 }
 
-// disturb lets a program loose on a file until the returned function is called,
-// which says for how long it left the file alone at most.
+// disturb runs a program on a file until stop is called. stop returns the longest pause of the program.
 func disturb(t *testing.T, path string, how restless) (stop func() (time.Duration, error)) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

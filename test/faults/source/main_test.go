@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package source_test is campaigns against the files that are sent: they grow,
-// shrink, are rewritten and replaced while they are read, and new files come to
-// their names while they are deleted. What arrives is one of the files that
-// there were, whole, and nobody's newer file is touched.
+// Package source_test has campaigns on source files. They grow, shrink, are rewritten and replaced while they are read,
+// and new files get their names while they are deleted. Each arrived file is one whole version, and Ferry changes no
+// newer file of another program.
 package source_test
 
 import (
@@ -23,7 +22,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// sumOf is the sum of a file as it is now.
+// sumOf returns the present sum of a file.
 func sumOf(path string) (judge.Sum, error) {
 	f, err := os.Open(path)
 	if err != nil {

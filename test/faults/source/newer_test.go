@@ -13,14 +13,14 @@ import (
 	"ferry/test/judge"
 )
 
-// A newcomer is one way in which something newer comes to a name that is being
-// deleted. It is done by whoever does not know of Ferry.
+// A newcomer creates a newer file under the name of a source during its deletion, as a program does that does not know
+// Ferry.
 type newcomer struct {
 	name string
 	do   func(path, content string) error
 }
 
-// atomic newcomers need no time: nothing can come between.
+// atomic newcomers act in one step.
 var atomic = []newcomer{
 	{"renamed over it", func(path, content string) error {
 		tmp := filepath.Join(filepath.Dir(filepath.Dir(path)), "new-"+filepath.Base(filepath.Dir(path))+filepath.Base(path))
@@ -31,7 +31,7 @@ var atomic = []newcomer{
 	}},
 }
 
-// stepwise newcomers are for moments at which Ferry stands still.
+// stepwise newcomers act while Ferry is stopped.
 var stepwise = append([]newcomer{
 	{"removed and made anew", func(path, content string) error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ var stepwise = append([]newcomer{
 	}},
 }, atomic...)
 
-// come lets something newer come to a path, and gives what is there then.
+// come creates a newer file at a path, and returns its sum.
 func come(r *rand.Rand, path string, ways []newcomer) (how string, now judge.Sum, err error) {
 	way := ways[r.IntN(len(ways))]
 	if err := way.do(path, fmt.Sprintf("%016x newer", r.Uint64())); err != nil {

@@ -15,15 +15,14 @@ import (
 	"ferry/test/judge"
 )
 
-// Each case has so many races of processes of each of two kinds, and so many in
-// single steps.
+// Each case has a number of races of processes of each of two kinds, and a number of races in single steps.
 const (
 	races = 20
 	steps = 40
 )
 
-// points are the steps of a deletion at which an agent can be stopped, and
-// whether that is for each file or once for all.
+// points are the failpoints of a deletion that can stop an agent. each tells whether an agent meets the step for each
+// file or once for all.
 var points = []struct {
 	name string
 	each bool
@@ -35,8 +34,7 @@ var points = []struct {
 	{"delete.before_done", false},
 }
 
-// TestCampaignDeleteRace lets newer files come to the names of sources between
-// their commit and their deletion.
+// TestCampaignDeleteRace creates newer files under the names of sources between their commit and their deletion.
 func TestCampaignDeleteRace(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "delete-race", Unit: "races", Full: 2000, Short: 2*races + steps,
 		What: "a newer file comes to a source's name between commit and deletion, at every step"},
@@ -59,12 +57,12 @@ func TestCampaignDeleteRace(t *testing.T) {
 		})
 }
 
-// A racing is a network on which sources are deleted.
+// A racing is a network with deletions of sources.
 type racing struct {
 	*network.Network
 	t     *testing.T
 	r     *rand.Rand
-	newer map[string]judge.Sum // what came, by path
+	newer map[string]judge.Sum // newer files, by path
 }
 
 func inProcesses(t *testing.T, seed uint64, r *rand.Rand) int {
@@ -79,9 +77,8 @@ func inProcesses(t *testing.T, seed uint64, r *rand.Rand) int {
 	return done
 }
 
-// stopped stops ALPHA at a step of a deletion; then something comes to every
-// name, those before the step, at it and behind it. ALPHA goes on, or is killed
-// and goes on in its next run.
+// stopped stops ALPHA at a step of a deletion. Then newer files get all names: those of earlier files, of the present
+// one and of later ones. ALPHA continues, or is killed and continues in its next run.
 func (p *racing) stopped(j *network.Job) {
 	p.t.Helper()
 	at, file := points[p.r.IntN(len(points))], 0
@@ -115,15 +112,14 @@ func (p *racing) stopped(j *network.Job) {
 	if j.ID = sum.ID; at.name == "delete.before_done" {
 		warned = 0
 	}
-	// After a crash nothing need be said of a name that is another file's.
+	// After a crash no warning is required for a name that belongs to another file.
 	if !kill && sum.Warnings != int64(warned) {
 		p.t.Errorf("%d sources are another file now, and %d warnings say so", warned, sum.Warnings)
 	}
 }
 
-// free lets something come as soon as a file has arrived, at whatever step of
-// its deletion that falls. Every fourth file is left alone. It gives the number
-// of files to which something came.
+// free creates newer files as soon as files have arrived, at any step of their deletion. It leaves every fourth file
+// alone, and returns the number of newer files.
 func (p *racing) free(j *network.Job) (done int) {
 	p.t.Helper()
 	s := p.Begin(j)
@@ -151,8 +147,7 @@ func (p *racing) free(j *network.Job) (done int) {
 	return done
 }
 
-// facts says what came, and complains of sources that nothing came to and that
-// are still there.
+// facts reports the newer files to the judge, and complains about sources that still exist without a newer file.
 func (p *racing) facts(f *judge.Facts) {
 	f.Newer = map[string]judge.Sum{}
 	for path, sum := range p.newer {

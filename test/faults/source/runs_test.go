@@ -16,9 +16,8 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCampaignDirectoryRuns walks directories whose names are too many for the memory
-// that a walk may have, breaks off and goes on. What comes out is what a walk in memory
-// gives, in the same order, once.
+// TestCampaignDirectoryRuns walks directories with too many names for the walk's memory, breaks off and resumes. The
+// items equal those of a walk in memory, in the same order, each once.
 func TestCampaignDirectoryRuns(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "directory-runs", Unit: "walks", Full: 200, Short: 3,
 		What: "directories of random names walked with little memory, broken off at random items and gone on with in a new process"},
@@ -56,7 +55,7 @@ func littleMemory(t *testing.T, r *rand.Rand) {
 	}
 }
 
-// names fills a directory with random names, and some directories with more.
+// names fills a directory with files of random names, and some directories.
 func names(t *testing.T, r *rand.Rand, dir string, depth int) {
 	must(t, os.MkdirAll(dir, 0o777))
 	for k := range 100 + r.IntN(800) {
@@ -78,8 +77,7 @@ type found struct {
 	it  transfer.Item
 }
 
-// walkFrom walks on behind an item and breaks off after so many items; never where
-// that is negative.
+// walkFrom resumes a walk after an item and breaks off after the given number of items, or never if that is negative.
 func walkFrom(t *testing.T, cfg localfs.Config, sources []transfer.Path, last *found, had, most int) (got []found, ended bool) {
 	t.Helper()
 	f, err := localfs.Open(cfg)

@@ -17,8 +17,7 @@ import (
 	"ferry/test/judge"
 )
 
-// A stepping is the host's disk, which calls a function before and after every
-// call that a deletion makes.
+// A stepping is the host's disk. It calls step before and after every call of a deletion.
 type stepping struct {
 	localfs.Disk
 	step func()
@@ -68,12 +67,11 @@ func (s stepping) SyncDir(d *localfs.Dir) error {
 	return s.call(func() error { return s.Disk.SyncDir(d) })
 }
 
-// killed is what a step panics with where the process dies.
+// killed is the value of the panic that simulates the death of the process.
 type killed struct{}
 
-// inSteps deletes sources one after another; once or twice, between two calls
-// to the operating system, something newer comes to the name, and sometimes the
-// process dies then or later, and the next one finishes.
+// inSteps deletes sources one after another. Once or twice, between two system calls, a newer file gets the name.
+// Sometimes the process dies then or later, and the next one completes the deletion.
 func inSteps(t *testing.T, r *rand.Rand, races int) int {
 	t.Helper()
 	top := t.TempDir()
@@ -85,8 +83,8 @@ func inSteps(t *testing.T, r *rand.Rand, races int) int {
 }
 
 const (
-	// deletionSteps is how many steps a deletion has that nothing disturbs, and
-	// two behind its end; soon is when a second thing comes at the latest.
+	// deletionSteps is the number of steps of an undisturbed deletion plus two. soon limits the distance to the second
+	// newer file, in steps.
 	deletionSteps = 18
 	soon          = 7
 )
@@ -102,7 +100,7 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 	if r.IntN(3) == 0 {
 		dies = at + r.IntN(soon)
 	}
-	alive := map[judge.Sum]bool{} // what came and was not replaced by what came next
+	alive := map[judge.Sum]bool{} // newer files that no later one has replaced
 	var how []string
 	come1 := func() {
 		if old, err := sumOf(path); err == nil {
@@ -160,8 +158,7 @@ func deleteOnce(f *localfs.FS, p transfer.Path, v transfer.Version, aside string
 	return f.DeleteSource(p, v, aside, nil)
 }
 
-// checkStep expects what came to be where it came to, or beside it and reported,
-// and nothing else of Ferry's own.
+// checkStep expects each newer file under the name, or beside it and reported. No other file of Ferry may be there.
 func checkStep(t *testing.T, path string, alive map[judge.Sum]bool, said error, how string) {
 	t.Helper()
 	if now, err := sumOf(path); err == nil {

@@ -16,16 +16,15 @@ import (
 	"ferry/test/judge"
 )
 
-// A victim is a source file that is changed while it is sent. Everything that
-// it ever was as a whole is remembered.
+// A victim is a source file that is changed while it is sent, with the sums of all its whole versions.
 type victim struct {
 	path     string
 	seed     uint64
 	versions map[judge.Sum]bool
-	last     judge.Sum // what it is now
-	changes  int       // how often it was changed
-	writes   int       // how often that could be noticed
-	budget   int       // how often it is to be, at most
+	last     judge.Sum // of the present version
+	changes  int       // number of changes
+	writes   int       // number of changes that can be noticed
+	budget   int       // maximum number of changes
 	fresh    uint64    // numbers new content
 }
 
@@ -34,14 +33,14 @@ func newVictim(path string, seed uint64, budget int) (*victim, error) {
 	return v, v.note()
 }
 
-// note remembers what the file is now.
+// note records the present version of the file.
 func (v *victim) note() (err error) {
 	v.last, err = sumOf(v.path)
 	v.versions[v.last] = true
 	return err
 }
 
-// content is new content of a size: no two are alike anywhere.
+// content returns new content of a size, different from all other content.
 func (v *victim) content(size int64) []byte {
 	v.fresh++
 	b, err := io.ReadAll(io.LimitReader(network.Content(v.seed, 1<<20+v.fresh), size))
@@ -51,8 +50,8 @@ func (v *victim) content(size int64) []byte {
 	return b
 }
 
-// A change is one way to change a file, done while nobody reads it, so that it
-// is whole before and after.
+// A change is one way to change a file. It runs while Ferry does not read the file, so that the file is whole before
+// and after it.
 type change struct {
 	name string
 	do   func(v *victim, r *rand.Rand, size int64) error
@@ -143,7 +142,7 @@ func (v *victim) replaceAt(b []byte, mtime time.Time) error {
 	return os.Rename(tmp, v.path)
 }
 
-// change changes the file and remembers what it is then.
+// change changes the file and records the new version.
 func (v *victim) change(r *rand.Rand) (name string, err error) {
 	info, err := os.Stat(v.path)
 	if err != nil {
@@ -163,8 +162,8 @@ func (v *victim) change(r *rand.Rand) (name string, err error) {
 
 const page = 4096
 
-// creep rewrites the file in place while it may be read, a page at a time: each
-// state that it has in between is one that it had as a whole.
+// creep rewrites the file in place while it may be read, a page at a time. Each intermediate state counts as a whole
+// version.
 func (v *victim) creep(r *rand.Rand) error {
 	info, err := os.Stat(v.path)
 	if err != nil {

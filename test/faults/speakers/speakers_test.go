@@ -1,9 +1,8 @@
 //go:build linux
 
-// Package speakers_test is a campaign of words about agents and transfers that are
-// not their speaker's: audit batches and receipts, heartbeats and figures,
-// registrations and commands, while transfers run. Whoever speaks may use every
-// subject, and has a copy of each agent's state directory, with its keys.
+// Package speakers_test is a campaign of messages about agents and transfers that do not belong to the sender: audit
+// batches and receipts, heartbeats and figures, registrations and commands, while transfers run. The sender may use
+// every subject. It has a copy of each agent's state directory with its keys.
 package speakers_test
 
 import (
@@ -38,7 +37,7 @@ const (
 	mostMemory  = 400 << 20
 )
 
-// TestCampaignSpeakers says of agents and transfers what is not the speaker's to say.
+// TestCampaignSpeakers sends messages about agents and transfers that do not belong to the sender.
 func TestCampaignSpeakers(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "speakers", Unit: "messages", Full: 20_000, Short: 400,
 		What: "audit batches, receipts, heartbeats, figures, registrations and commands that are forged, repeated or out of range, while transfers run"},
@@ -55,19 +54,19 @@ func TestCampaignSpeakers(t *testing.T) {
 		})
 }
 
-// A forger hears what agents say, and says what is not true.
+// A forger hears the messages of agents and sends false ones.
 type forger struct {
 	*network.Network
 	t *testing.T
 	r *rand.Rand
 	c *nats.Conn
 
-	keys    map[transfer.AgentName]*witness.Key // with which agents sign their audit records
+	keys    map[transfer.AgentName]*witness.Key // keys that sign the agents' audit records
 	mu      sync.Mutex
-	records map[string]bool // of agents: each must be in the log in the end
+	records map[string]bool // of agents; each must be in the log at the end
 	last    map[transfer.AgentName]audit.Batch
 	figures []transfer.Progress
-	raw     [][2]string // subject and data of what was said
+	raw     [][2]string // subject and data of each message heard
 }
 
 func attack(t *testing.T, seed uint64, r *rand.Rand, most int) {
@@ -162,7 +161,7 @@ func (f *forger) hear(m *nats.Msg) {
 	}
 }
 
-// say says one thing. It gives the number of messages.
+// say sends one kind of forgery. It returns the number of messages.
 func (f *forger) say() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,7 +172,7 @@ func (f *forger) say() int {
 	}
 	p := f.figures[f.r.IntN(len(f.figures))]
 	switch f.r.IntN(10) {
-	case 0: // what was said, again
+	case 0: // a repetition of a message heard
 		m := f.raw[f.r.IntN(len(f.raw))]
 		f.publish(m[0], []byte(m[1]))
 	case 1, 2, 3:
@@ -189,14 +188,14 @@ func (f *forger) say() int {
 			p.Source = "MALLORY"
 		}
 		f.publish(wire.ProgressSubject(p.Source, "x"), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.ProgressKind, Progress: &p}))
-	case 7: // an agent that nobody runs, and one that somebody else runs
+	case 7: // an agent without a process, and an agent of another owner
 		who := transfer.AgentName(fmt.Sprintf("MADE%d", f.r.IntN(1000)))
 		beat := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: who, Status: wire.AgentReady}
 		f.publish(wire.BeatSubject(who), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: beat}))
 		beat.Agent = name
 		f.publish(wire.BeatSubject(who), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: beat}))
 		return 2
-	case 8: // commands that nobody can read, for agents that nobody runs and for one that somebody does
+	case 8: // unreadable commands, for agents without a process and for a running one
 		f.publish(wire.CommandSubject(transfer.AgentName(fmt.Sprintf("MADE%d", f.r.IntN(1000))), "MALLORY"), []byte("x"))
 		f.publish(wire.CommandSubject(name, "MALLORY"), fmt.Appendf(nil, `{"v":1,"request":{"v":%d},"reply":"ferry.reply.ALPHA.BETA"}`, f.r.IntN(1000)))
 		return 2
@@ -207,7 +206,7 @@ func (f *forger) say() int {
 	return 1
 }
 
-// batch is an audit batch in an agent's name.
+// batch makes an audit batch in an agent's name.
 func (f *forger) batch(name transfer.AgentName, b audit.Batch) {
 	last, err := audit.Decode(b.Records[len(b.Records)-1])
 	must(f.t, err)
@@ -240,7 +239,7 @@ func (f *forger) batch(name transfer.AgentName, b audit.Batch) {
 	f.publish(subject, data)
 }
 
-// keyOf is the key with which an agent signs.
+// keyOf returns an agent's signing key.
 func (f *forger) keyOf(who string) *witness.Key {
 	f.t.Helper()
 	dir, err := keyfile.Open(filepath.Join(f.State(who), "identity"))
@@ -252,7 +251,7 @@ func (f *forger) keyOf(who string) *witness.Key {
 	return key
 }
 
-// receipt is one that coordination never gave.
+// receipt sends a receipt that coordination never gave.
 func (f *forger) receipt(name transfer.AgentName, b audit.Batch) {
 	r := audit.Receipt{Agent: name, Incarnation: b.Incarnation, Index: 5, Have: []uint64{1 << 40, 1 << 63, audit.MaxNumber}[f.r.IntN(3)]}
 	data, err := audit.EncodeReceipt(r)
@@ -263,8 +262,7 @@ func (f *forger) receipt(name transfer.AgentName, b audit.Batch) {
 
 func (f *forger) publish(subject string, data []byte) { must(f.t, f.c.Publish(subject, data)) }
 
-// logHasAll waits until every record that an agent has sent is in the log as it
-// was sent.
+// logHasAll waits until the log has every record that an agent has sent, unchanged.
 func (f *forger) logHasAll() {
 	f.t.Helper()
 	log := filepath.Join(f.State(network.QM), "coordination", "audit")

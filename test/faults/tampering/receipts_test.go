@@ -28,7 +28,7 @@ import (
 	"ferry/test/campaign"
 )
 
-// TestCampaignReceipts has a coordination that receipts what it does not keep.
+// TestCampaignReceipts runs a coordination that sends receipts for records that it does not keep.
 func TestCampaignReceipts(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "receipts", Unit: "liars", Full: 40, Short: 4,
 		What:     "coordinations with the network's own identity that receipt audit records which they do not keep, with no proof or a false one, and an honest one after them",
@@ -38,7 +38,7 @@ func TestCampaignReceipts(t *testing.T) {
 		})
 }
 
-// A stage is a network with one agent, and whoever is coordination at the time.
+// A stage is a network with one agent and exchangeable coordinations.
 type stage struct {
 	*testing.T
 	ctx     context.Context
@@ -127,8 +127,8 @@ func lied(t *testing.T, seed uint64, r *rand.Rand) {
 	}
 	l.stop()
 
-	// An honest one takes over. What was said before may stand in its way until somebody has
-	// accepted its log; then it gets all records.
+	// An honest coordination takes over. Receipts of the liar may stand in its way until an operator has accepted its
+	// log; then it gets all records.
 	dir := t.TempDir()
 	conn := s.connect(s.service)
 	honest, err := coordination.Start(s.ctx, coordination.Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, conn)
@@ -147,14 +147,14 @@ func lied(t *testing.T, seed uint64, r *rand.Rand) {
 	}
 }
 
-// A liar is coordination, with its key, and keeps nothing.
+// A liar is a coordination with the right key that keeps no record.
 type liar struct {
 	*stage
 	way      int
 	key      *witness.Key
 	conn     *qmgr.Conn
-	receipts atomic.Int64 // up to which record it has receipted
-	asked    atomic.Int64 // how often it was asked for the log
+	receipts atomic.Int64 // number of the last record with a receipt
+	asked    atomic.Int64 // number of questions for the log
 	seed     uint64
 	stop     func()
 }
@@ -177,7 +177,7 @@ func (s *stage) liar(way int, r *rand.Rand) *liar {
 	return l
 }
 
-// receipt receipts a batch, and keeps nothing of it.
+// receipt sends a receipt for a batch without keeping it.
 func (l *liar) receipt(d qmgr.Delivery) {
 	d.Ack()
 	b, err := audit.DecodeBatch(d.Data)
@@ -194,7 +194,7 @@ func (l *liar) receipt(d qmgr.Delivery) {
 	}
 }
 
-// answer answers what it is asked, and shows a log of its own making.
+// answer answers questions, and shows an invented log.
 func (l *liar) answer(m qmgr.Message) {
 	ask, err := wire.DecodeAsk(m.Data)
 	if err != nil {
@@ -202,7 +202,7 @@ func (l *liar) answer(m qmgr.Message) {
 	}
 	ans := wire.Answer{V: wire.Version, ID: ask.ID}
 	switch ask.Kind {
-	case wire.AskRegister: // the agent sends no record before it knows which the log has
+	case wire.AskRegister: // the agent sends no record before it knows which ones the log has
 		ans.Body = wire.Marshal(wire.Registered{})
 	case wire.AskLog:
 		var seen wire.LogSeen
@@ -214,7 +214,7 @@ func (l *liar) answer(m qmgr.Message) {
 	_ = l.conn.Answer(wire.LastToken(m.Subject), m.Reply, wire.Marshal(ans))
 }
 
-// show is a log of records that are not the agent's, with what the way has in place of a proof.
+// show makes a log of records that are not the agent's. Its way decides the replacement for a proof.
 func (l *liar) show(seen *wire.LogSeen) []byte {
 	at := witness.Checkpoint{Network: l.service.Name().Network, Size: 64, Log: audit.FormatIncarnation(l.seed)}
 	leaves := make([]tlog.Hash, at.Size)
@@ -230,12 +230,12 @@ func (l *liar) show(seen *wire.LogSeen) []byte {
 	run := witness.Run{First: seen.First, Count: int(seen.Last-seen.First) + 1}
 	switch {
 	case seen.First == 0:
-	case l.way == 1: // a place without a proof
+	case l.way == 1: // a position without a proof
 		s.Runs = []witness.Run{run}
-	case l.way == 2: // hashes of the tree, and not beside the records
+	case l.way == 2: // hashes of the tree, but not those beside the records
 		run.Proof = []tlog.Hash{leaves[0], at.Root}
 		s.Runs = []witness.Run{run}
-	case l.way == 3: // all of the log is theirs
+	case l.way == 3: // the whole log is theirs
 		run.Count, run.Proof = int(at.Size), nil
 		s.Runs = []witness.Run{run}
 	}

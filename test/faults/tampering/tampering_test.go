@@ -1,6 +1,6 @@
-// Package tampering_test is a campaign of hands on the audit log: of somebody who may write all
-// of coordination's files, knows their formats, and has coordination's own key. What agents have
-// seen and signed is out of his reach.
+// Package tampering_test is a campaign of changes of the audit log. The attacker can write all of coordination's files,
+// knows their formats, and has coordination's own key. It cannot change the checkpoints that agents have seen or the
+// messages that they have signed.
 package tampering_test
 
 import (
@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(campaign.Main(m)) }
 
-// ways are what is done to the log, a case each in turn.
+// ways are the changes of the log, one for each case in turn.
 var ways = []way{
 	{"edit", (*scene).edit},
 	{"delete", (*scene).remove},
@@ -57,7 +57,8 @@ func TestCampaignTampering(t *testing.T) {
 		})
 }
 
-// Without the matrix's first row the campaign might find everything, always.
+// TestUntouchedLogIsSound verifies unchanged logs. Without it the campaign would also pass with a verification that
+// always finds a problem.
 func TestUntouchedLogIsSound(t *testing.T) {
 	n := newNetwork(t)
 	for seed := range uint64(8) {
@@ -104,17 +105,17 @@ func newNetwork(t *testing.T) *network {
 
 var start = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-// A scene is one log, with an older copy of it, and what its witnesses remember.
+// A scene is one log, with an older copy of it, and the memory of its witnesses.
 type scene struct {
 	*network
 	t      *testing.T
 	r      *rand.Rand
 	dir    string
-	early  string // as it was once
+	early  string // the older copy
 	seen   []*witness.Memory
 	next   []uint64
 	size   int64 // that the last witness has seen
-	resign bool  // the tampering writes all files anew, as if the log had always been so
+	resign bool  // the tampering rewrites all files consistently
 }
 
 // scene makes a log of some batches, which the witnesses see at different sizes.
@@ -195,7 +196,8 @@ func (s *scene) look(log *audit.Log, who int) {
 	must(s.t, err)
 }
 
-// shown is what coordination shows of a log, whoever has written it: it signs what it finds.
+// shown returns the log as coordination shows it. Coordination signs the present log, even one that an attacker has
+// written.
 func (s *scene) shown(log *audit.Log, seen int64) (*witness.Shown, error) {
 	p := audit.Prover{Log: log}
 	at := p.At(s.id)
@@ -208,8 +210,7 @@ func (s *scene) shown(log *audit.Log, seen int64) (*witness.Shown, error) {
 	return shown, err
 }
 
-// verify is what `ferry audit verify` does where it asks the witnesses. A log that coordination
-// refuses to open is found, too.
+// verify does the same as `ferry audit verify` with its witnesses. A log that cannot be opened counts as found, too.
 func (s *scene) verify() audit.Report {
 	s.t.Helper()
 	var report audit.Report
@@ -240,7 +241,7 @@ func (s *scene) verify() audit.Report {
 	return own
 }
 
-// copy is the scene for one case, with a log of its own.
+// copy returns the scene for one case, with a log of its own.
 func (s *scene) copy(t *testing.T, r *rand.Rand) *scene {
 	t.Helper()
 	c := *s
@@ -251,14 +252,13 @@ func (s *scene) copy(t *testing.T, r *rand.Rand) *scene {
 	return &c
 }
 
-// A way is what is done to a log.
+// A way is a change of a log.
 type way struct {
 	name string
 	do   func(*scene)
 }
 
-// attack is one case: the log is verified before the witnesses have looked at what it has become,
-// and after.
+// attack is one case: the log is verified before and after the witnesses have seen the changed log.
 func (s *scene) attack(t *testing.T, w way) {
 	if before := s.verify(); before.Found != 0 {
 		t.Fatalf("before anything was done: %+v", before)
@@ -273,7 +273,7 @@ func (s *scene) attack(t *testing.T, w way) {
 	}
 }
 
-// lookAgain has coordination show the witnesses what it has now, if it can start with that.
+// lookAgain has coordination show the changed log to the witnesses, if it can start with it.
 func (s *scene) lookAgain() {
 	log, err := audit.OpenLogReadOnly(s.dir)
 	if err != nil {
@@ -288,7 +288,7 @@ func (s *scene) lookAgain() {
 	}
 }
 
-// What is done to a log.
+// The changes of a log.
 
 func (s *scene) edit() {
 	h, list := s.frames()
@@ -329,7 +329,7 @@ func (s *scene) truncate() {
 	s.write(h, list[:s.one(list)])
 }
 
-// rebuild writes a record otherwise, and all that follows from it.
+// rebuild changes a record, and all data that depend on it.
 func (s *scene) rebuild() {
 	s.resign = true
 	h, list := s.frames()
@@ -341,13 +341,12 @@ func (s *scene) rebuild() {
 	s.write(h, list)
 }
 
-// fork goes on from an older copy with other batches of the agents, as if they had written them:
-// their keys are the attacker's, too.
+// fork continues an older copy with other batches in the agents' names. The attacker has the agents' keys, too.
 func (s *scene) fork() {
 	s.rollBack()
 	log := s.open(s.dir)
 	by := s.sealers(log)
-	// What they have signed is unlike what is in the log that was seen.
+	// Its signed records differ from those in the log that the witnesses have seen.
 	for i := range s.next {
 		s.next[i] = s.had(log, i) + 1
 	}
@@ -357,7 +356,7 @@ func (s *scene) fork() {
 	must(s.t, log.Close())
 }
 
-// sealers finds where the log says whose the keys are.
+// sealers finds the positions of the agents' keys in the log.
 func (s *scene) sealers(log *audit.Log) []audit.Sealer {
 	by := make([]audit.Sealer, len(s.agents))
 	must(s.t, log.Scan(0, func(i int64, _ []byte, r *audit.Record) error {
@@ -371,7 +370,7 @@ func (s *scene) sealers(log *audit.Log) []audit.Sealer {
 	return by
 }
 
-// had is the last number of an agent in the log.
+// had returns the last number of an agent in the log.
 func (s *scene) had(log *audit.Log, who int) (n uint64) {
 	must(s.t, log.Scan(0, func(_ int64, _ []byte, r *audit.Record) error {
 		if string(r.Agent) == s.agents[who].Party().Name.Name {
@@ -399,7 +398,7 @@ func (s *scene) rollBack() {
 	must(s.t, os.CopyFS(s.dir, os.DirFS(s.early)))
 }
 
-// one is a record below the size that both witnesses have seen.
+// one returns a record below the size that both witnesses have seen.
 func (s *scene) one(list [][]byte) int { return s.r.IntN(int(min(s.size, int64(len(list))))) }
 
 // The format of the file of records (package audit).
@@ -423,8 +422,7 @@ func (s *scene) frames() (header []byte, list [][]byte) {
 	return header, list
 }
 
-// write puts records in place of those that there are, with checksums that are good; and, where
-// all is written anew, has index, hashes and state follow from them.
+// write replaces the records, with valid checksums. If resign is set, it also rewrites index, hashes and state.
 func (s *scene) write(header []byte, list [][]byte) {
 	out := slices.Clone(header)
 	for _, body := range list {

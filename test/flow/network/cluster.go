@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// A Member says where a queue manager of a cluster listens; what is empty is a free port of this host. The
-// first is the process QM, which founds the network and has coordination; the others are QM2, QM3 and so on.
+// A Member gives the addresses of a queue manager of a cluster; an empty address is a free port of this host. The first
+// member is the process QM, which founds the network and has coordination; the others are QM2, QM3 and so on.
 type Member struct{ Listen, Routes string }
 
-// ClusterName is that of the cluster of a Setup.
+// ClusterName is the name of the cluster of a Setup.
 const ClusterName = "TRIO"
 
-// MemberName is the process of the k-th member, from 0 on, and what it is called in the network.
+// MemberName returns the name of the k-th member, from 0 on, both as a process and in the network.
 func MemberName(k int) string {
 	if k == 0 {
 		return QM
@@ -26,7 +26,7 @@ func MemberName(k int) string {
 	return QM + strconv.Itoa(k+1)
 }
 
-// Members are the processes of all members.
+// Members returns the processes of all members.
 func (n *Network) Members() (all []string) {
 	for k := range n.setup.Cluster {
 		all = append(all, MemberName(k))
@@ -34,7 +34,7 @@ func (n *Network) Members() (all []string) {
 	return all
 }
 
-// Managers are the processes without which there is no queue manager: QM, and in a cluster all members.
+// Managers returns the processes that form the queue manager: QM, or all members of a cluster.
 func (n *Network) Managers() []string {
 	if all := n.Members(); all != nil {
 		return all
@@ -42,7 +42,7 @@ func (n *Network) Managers() []string {
 	return []string{QM}
 }
 
-// cluster starts the queue managers of a cluster: the first, tokens of it for the others, and those.
+// cluster starts the queue managers of a cluster: the first, tokens of it for the others, and the others.
 func (n *Network) cluster(members []Member) {
 	n.t.Helper()
 	var urls []string
@@ -97,7 +97,7 @@ type Standing struct {
 	Degraded string `json:"degraded"`
 }
 
-// QueueManagers are all members as one of them sees them; who is its name, and "" for any.
+// QueueManagers returns the status of all members as the member who sees them, or any member if who is "".
 func (n *Network) QueueManagers(who string) (all []Standing) {
 	n.t.Helper()
 	args := []string{"qm", "ls", "--json"}
@@ -114,7 +114,7 @@ func (n *Network) QueueManagers(who string) (all []Standing) {
 	return all
 }
 
-// Leads is the member that takes the messages of a queue at present; "" while there is none.
+// Leads returns the present leader of a queue, or "" if there is none.
 func (n *Network) Leads(queue string) string {
 	n.t.Helper()
 	for _, m := range n.QueueManagers("") {
@@ -127,7 +127,7 @@ func (n *Network) Leads(queue string) string {
 	return ""
 }
 
-// Whole waits until all members are up and have every queue, in full.
+// Whole waits until all members are up and have every queue completely.
 func (n *Network) Whole() {
 	n.t.Helper()
 	n.UntilEvery("the cluster is whole", 200*time.Millisecond, func() bool {

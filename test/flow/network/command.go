@@ -54,9 +54,8 @@ type Progress struct {
 	RunAhead    int64   `json:"run_ahead"`
 }
 
-// MayResend is what one interruption may cost (R16): a checkpoint and the
-// run-ahead, 25 MiB unless the agents have found the path to be a long one, which
-// those of a busy host may.
+// MayResend returns the permitted cost of one interruption in bytes (R16): a checkpoint and the run-ahead. That is 25
+// MiB unless the agents have found a long path, which a busy host can look like.
 func (p *Progress) MayResend() int64 {
 	const half = 25 << 20 / 2
 	return half + max(half, p.RunAhead)
@@ -71,8 +70,7 @@ func (p *Progress) Final() bool {
 	return false
 }
 
-// A Summary is the last line of `ferry send --json`, in the words of the
-// contract.
+// A Summary is the last line of `ferry send --json`, with the names of the contract.
 type Summary struct {
 	MessageType string  `json:"message_type"`
 	ID          string  `json:"id"`
@@ -89,7 +87,7 @@ type Summary struct {
 	Warnings    int64   `json:"warnings"`
 }
 
-// A Result is what a command ended with.
+// A Result is the result of a command.
 type Result struct {
 	n       *Network
 	Args    []string
@@ -132,7 +130,7 @@ type Sending struct {
 	seen []Progress
 }
 
-// Write takes what comes on stdout, line by line.
+// Write takes the output on stdout, line by line.
 func (s *Sending) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +149,7 @@ func (s *Sending) Write(b []byte) (int, error) {
 	}
 }
 
-// Last is the newest line that the command has written.
+// Last returns the newest line of the command.
 func (s *Sending) Last() Progress {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +159,7 @@ func (s *Sending) Last() Progress {
 	return s.seen[len(s.seen)-1]
 }
 
-// Saw gives the first line that the command has written of which something is
-// true, whatever came later.
+// Saw returns the first line of the command that satisfies is.
 func (s *Sending) Saw(is func(Progress) bool) (Progress, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +171,7 @@ func (s *Sending) Saw(is func(Progress) bool) (Progress, bool) {
 	return Progress{}, false
 }
 
-// Errors is what the command has written on stderr so far.
+// Errors returns the output on stderr so far.
 func (s *Sending) Errors() string { return s.err.text() }
 
 // Running reports whether the command has not ended yet.
@@ -187,8 +184,7 @@ func (s *Sending) Running() bool {
 	}
 }
 
-// ID waits until the transfer's ID is known: coordination lists a transfer as
-// soon as it is submitted.
+// ID waits until the transfer's ID is known: coordination lists a transfer as soon as it is submitted.
 func (s *Sending) ID() string {
 	s.n.t.Helper()
 	s.n.Until("the transfer has an ID", func() bool { return s.Last().ID != "" || !s.Running() })
@@ -204,19 +200,19 @@ func (s *Sending) Interrupt() {
 	s.n.must(s.cmd.Process.Signal(syscall.SIGINT))
 }
 
-// Wait waits for the end.
+// Wait waits for the end of the command.
 func (s *Sending) Wait() Result {
 	s.n.t.Helper()
 	return s.WaitFor(patience)
 }
 
-// WaitFor is Wait for what may take longer than most.
+// WaitFor is Wait with a limit of its own, for a command that takes long.
 func (s *Sending) WaitFor(limit time.Duration) Result {
 	s.n.t.Helper()
 	select {
 	case <-s.ended:
 	case <-time.After(limit):
-		s.cmd.Process.Signal(syscall.SIGQUIT) // it says where it stands
+		s.cmd.Process.Signal(syscall.SIGQUIT) // it prints its goroutines
 		select {
 		case <-s.ended:
 		case <-time.After(10 * time.Second):
@@ -234,7 +230,7 @@ func (s *Sending) WaitFor(limit time.Duration) Result {
 	return r
 }
 
-// stands says how far the command is, and what it wrote last.
+// stands describes the progress of the command, with its last lines.
 func (s *Sending) stands() string {
 	how := "is running"
 	if !s.Running() {
@@ -256,13 +252,13 @@ func (n *Network) Async(args ...string) *Sending {
 	return n.AsyncWith(nil, args...)
 }
 
-// AsyncWith is Async with more in the command's environment.
+// AsyncWith is Async with additions to the command's environment.
 func (n *Network) AsyncWith(env []string, args ...string) *Sending {
 	n.t.Helper()
 	return n.run(env, append([]string{n.setup.Ferry}, args...))
 }
 
-// FerryBeside is Ferry on the host of a process, where that has one of its own.
+// FerryBeside is Ferry in the environment of a process, such as its name space.
 func (n *Network) FerryBeside(who string, args ...string) Result {
 	n.t.Helper()
 	return n.run(nil, slices.Concat(n.setup.Wrap[who], []string{n.setup.Ferry}, args)).Wait()
@@ -304,8 +300,8 @@ func (n *Network) Send(args ...string) Result {
 	return n.SendAsync(args...).Wait()
 }
 
-// Detach submits a transfer, gives its ID and does not wait. An agent that has
-// not taken it yet is not an error.
+// Detach submits a transfer without waiting, and returns its ID. It accepts that the agent has not taken the transfer
+// yet.
 func (n *Network) Detach(args ...string) string {
 	n.t.Helper()
 	r := n.Async(append([]string{"send", "--json", "--detach"}, args...)...).Wait()
@@ -331,7 +327,7 @@ func each[T any](n *Network, r Result) []T {
 	return all
 }
 
-// Status is what `ferry transfer show` says.
+// Status returns the output of `ferry transfer show`.
 func (n *Network) Status(id string) Progress {
 	n.t.Helper()
 	all := each[Progress](n, n.Ferry("transfer", "show", "--json", id))
@@ -341,13 +337,13 @@ func (n *Network) Status(id string) Progress {
 	return all[0]
 }
 
-// Transfers is what `ferry transfer ls` says, newest first.
+// Transfers returns the output of `ferry transfer ls`, newest first.
 func (n *Network) Transfers(flags ...string) []Progress {
 	n.t.Helper()
 	return each[Progress](n, n.Ferry(append([]string{"transfer", "ls", "--json"}, flags...)...))
 }
 
-// A Monitor is what `ferry monitor show` says.
+// A Monitor is the output of `ferry monitor show`.
 type Monitor struct {
 	State     string  `json:"state"`
 	Problem   *Reason `json:"problem"`
@@ -358,7 +354,7 @@ type Monitor struct {
 	History   int     `json:"history"`
 }
 
-// MonitorOf is how a monitor of an agent does.
+// MonitorOf returns the status of a monitor of an agent.
 func (n *Network) MonitorOf(agent, name string) Monitor {
 	n.t.Helper()
 	all := each[Monitor](n, n.Ferry("monitor", "show", name, "--agent", agent, "--json"))
@@ -368,12 +364,11 @@ func (n *Network) MonitorOf(agent, name string) Monitor {
 	return all[0]
 }
 
-// unknownTransfer is the code of a command about a transfer that is not on record.
+// unknownTransfer is the code of a command about an unknown transfer.
 const unknownTransfer = 26
 
-// WaitState waits until a transfer is in one of the states. Another final
-// state ends the test. A coordination that was killed and started again learns of the newest
-// transfers from their sources: until then it does not know them.
+// WaitState waits until a transfer is in one of the states. Another final state ends the test. A coordination that was
+// killed and restarted learns of the newest transfers from their sources, and does not know them until then.
 func (n *Network) WaitState(id string, states ...string) Progress {
 	n.t.Helper()
 	var p Progress
@@ -400,7 +395,7 @@ func (n *Network) WaitState(id string, states ...string) Progress {
 	return p
 }
 
-// An Agent is what `ferry agent ls` says of one.
+// An Agent is the entry of an agent in `ferry agent ls`.
 type Agent struct {
 	Agent  string `json:"agent"`
 	State  string `json:"state"`
@@ -410,8 +405,7 @@ type Agent struct {
 	Reason string `json:"reason"`
 }
 
-// AgentOf is what `ferry agent ls` says of an agent; the zero Agent where it is
-// not listed.
+// AgentOf returns the entry of an agent in `ferry agent ls`, or the zero Agent if it is not listed.
 func (n *Network) AgentOf(name string) Agent {
 	n.t.Helper()
 	for _, a := range each[Agent](n, n.Ferry("agent", "ls", "--json")) {
@@ -422,7 +416,7 @@ func (n *Network) AgentOf(name string) Agent {
 	return Agent{}
 }
 
-// An Outcome is how one item ended, as an audit record has it.
+// An Outcome is the end of one item, as in an audit record.
 type Outcome struct {
 	Item   uint64  `json:"item"`
 	Type   string  `json:"type"`
@@ -453,14 +447,14 @@ type Record struct {
 	Code        int             `json:"result_code"`
 }
 
-// Audit waits until coordination has the last word of both sides on a
-// transfer, and gives all of its records, oldest first.
+// Audit waits until coordination has the last record of both sides on a transfer, and returns all of its records,
+// oldest first.
 func (n *Network) Audit(id string) (all []Record) {
 	n.t.Helper()
 	n.UntilEvery("the audit of "+id+" is complete", 50*time.Millisecond, func() bool {
 		r := n.Ferry("audit", "show", "--json", id)
 		if r.Code != 0 {
-			return false // coordination may be on its way
+			return false // coordination may be starting
 		}
 		source, dest := false, false
 		all = each[Record](n, r)
@@ -474,8 +468,7 @@ func (n *Network) Audit(id string) (all []Record) {
 	return all
 }
 
-// Outcomes are the outcomes of a transfer's items that a side has on record.
-// No item may be there twice.
+// Outcomes returns the outcomes of a transfer's items that a side has recorded. No item may be recorded twice.
 func (n *Network) Outcomes(records []Record, role string) map[uint64]Outcome {
 	n.t.Helper()
 	all := map[uint64]Outcome{}

@@ -13,10 +13,10 @@ import (
 type Copy struct {
 	Source, Dest string
 	Sum          judge.Sum
-	Old          *judge.Sum // what stands at Dest until then; nil: nothing
+	Old          *judge.Sum // the file at Dest before; nil: none
 }
 
-// Copies are the files of a job that is made.
+// Copies returns the files of a job that Make has made.
 func (n *Network) Copies(j *Job) (all []Copy) {
 	n.t.Helper()
 	for k := range j.Count {
@@ -29,21 +29,20 @@ func (n *Network) Copies(j *Job) (all []Copy) {
 	return all
 }
 
-// Hand sends a job whose files are made with --detach and does not wait for the
-// receipt: nobody hands the request over a second time once it is accepted.
+// Hand sends a job with --detach, after Make, and does not wait for the receipt. Once the request is accepted, no
+// command submits it again.
 func (n *Network) Hand(j *Job) *Sending {
 	n.t.Helper()
 	return n.Async(append([]string{"send", "--json", "--detach"}, j.args()...)...)
 }
 
-// Records are what the audit has on a transfer that both sides have ended.
+// Records returns the audit records of a transfer that both sides have ended.
 func (n *Network) Records(id string) []Record {
 	n.t.Helper()
 	return n.records(id)
 }
 
-// Abort ends a command that should have ended by itself, and gives what it was
-// doing: where each of its goroutines stood.
+// Abort ends a command that should have ended by itself, and returns the stacks of its goroutines.
 func (s *Sending) Abort() string {
 	s.cmd.Process.Signal(syscall.SIGQUIT)
 	<-s.ended

@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// The processes of a network whose queue manager is a server of NATS, beside that server, which is QM.
+// The further processes of a network that has a server of NATS as its queue manager, QM.
 const (
 	Authority    = "AUTHORITY"
 	Coordination = "COORDINATION"
 )
 
-// natsReady is what a server of NATS says once it can be used.
+// natsReady is the log line of a NATS server that is ready.
 const natsReady = "Server is ready"
 
-// external starts a server of NATS as the queue manager, built from the module that go.mod names and
-// configured by `ferry authority export`, and beside it the authority and coordination.
+// external starts a NATS server as the queue manager, with the authority and coordination beside it. The server is
+// built from the module that go.mod names and configured by `ferry authority export`.
 func (n *Network) external() {
 	n.t.Helper()
 	program := filepath.Join(filepath.Dir(n.setup.Ferry), "nats-server")
 	if _, err := os.Stat(program); err != nil {
-		// Under a name of this process's own first: tests run at once, and none may see half of it.
+		// Build under a name of this process first: tests run in parallel, and none may run an incomplete binary.
 		made := filepath.Join(n.cwd, "nats-server")
 		build := exec.Command("go", "build", "-o", made, "github.com/nats-io/nats-server/v2")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")

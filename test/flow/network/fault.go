@@ -14,8 +14,8 @@ import (
 	"ferry/test/judge"
 )
 
-// Comes waits until a process that was launched is ready, or has ended instead,
-// as one does that meets a failpoint while it starts. It reports which.
+// Comes waits until a launched process is ready, or has ended instead, for example at a failpoint during its start. It
+// reports whether the process is ready.
 func (n *Network) Comes(who string) (ready bool) {
 	n.t.Helper()
 	p := n.process(who)
@@ -38,7 +38,7 @@ func (n *Network) Comes(who string) (ready bool) {
 // Ended is closed when the command has ended.
 func (s *Sending) Ended() <-chan struct{} { return s.ended }
 
-// Kill ends the command with the signal that nobody can handle.
+// Kill ends the command with SIGKILL.
 func (s *Sending) Kill() {
 	s.n.t.Helper()
 	s.n.must(s.cmd.Process.Kill())
@@ -55,8 +55,8 @@ func (s *Sending) Killed() bool {
 	}
 }
 
-// Holds is what a running process holds. Its goroutines are counted by nobody
-// but itself; threads, which grow with those that block, stand for them.
+// Holds returns the resources of a running process. Only the process itself can count its goroutines. The number of
+// threads, which grows with blocking goroutines, replaces it.
 func (n *Network) Holds(who string) judge.Resources {
 	n.t.Helper()
 	pid := n.Pid(who)
@@ -82,8 +82,8 @@ func (n *Network) statusOf(pid int, name string) int64 {
 	return 0
 }
 
-// storeOf is how much of the disk a process's state directory takes, apart from
-// what is there to grow: the audit log, and of the EVENT stream the newest 256 MiB.
+// storeOf returns the size of a process's state directory, without the parts that grow by design: the audit log and the
+// EVENT stream, which keeps its newest 256 MiB.
 func (n *Network) storeOf(who string) (size int64) {
 	filepath.WalkDir(n.State(who), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -103,27 +103,25 @@ func (n *Network) storeOf(who string) (size int64) {
 	return size
 }
 
-// Clear removes what a job has sent and what has arrived of it: a network that
-// lives long would fill the disk.
+// Clear removes the source files and arrived files of a job, because a long-lived network would fill the disk.
 func (n *Network) Clear(j *Job) {
 	n.t.Helper()
 	n.must(os.RemoveAll(n.Path(j.From, j.In)))
 	n.must(os.RemoveAll(n.Path(j.To, filepath.Join(j.Out, filepath.Base(j.In)))))
 }
 
-// Count counts the files beneath a directory of an agent's that have their
-// final names.
+// Count counts the files beneath a directory of an agent that have their final names.
 func (n *Network) Count(agent, dir string) (files int) {
 	filepath.WalkDir(n.Path(agent, dir), func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() && !strings.HasPrefix(d.Name(), ".ferry-") {
 			files++
 		}
-		return nil // what has gone meanwhile is not there
+		return nil // a vanished file does not count
 	})
 	return files
 }
 
-// Wrote is what a process has written in its present or last run.
+// Wrote returns the output of a process in its present or last run.
 func (n *Network) Wrote(who string) string {
 	n.t.Helper()
 	all := n.process(who).log.text()

@@ -20,7 +20,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Content is an endless run of bytes that only (seed, k) decides.
+// Content returns an endless stream of bytes that depends only on (seed, k).
 func Content(seed, k uint64) io.Reader {
 	var key [32]byte
 	binary.BigEndian.PutUint64(key[:], seed)
@@ -28,8 +28,7 @@ func Content(seed, k uint64) io.Reader {
 	return rand.NewChaCha8(key)
 }
 
-// epoch is when files are said to be last changed, give or take their number;
-// the nanoseconds show whether they survive.
+// epoch is the time of modification of files, plus their number. The nanoseconds show whether they survive.
 var epoch = time.Date(2001, 2, 3, 4, 5, 6, 123456789, time.UTC)
 
 // File makes a file with content of its own beneath an agent's root.
@@ -41,7 +40,7 @@ func (n *Network) File(agent, rel string, seed uint64, size int64) string {
 	return path
 }
 
-// FileK makes a file whose content is (seed, k).
+// FileK makes a file with the content (seed, k).
 func (n *Network) FileK(agent, rel string, seed, k uint64, size int64) {
 	n.t.Helper()
 	path := n.Path(agent, rel)
@@ -71,7 +70,7 @@ func (n *Network) Files(agent, dir string, seed uint64, count int, size int64) s
 	return path
 }
 
-// An entry is what is compared of a file or directory.
+// An entry has the compared properties of a file or directory.
 type entry struct {
 	mode  fs.FileMode
 	size  int64
@@ -97,8 +96,8 @@ func entries(top string) (map[string]entry, error) {
 	return all, err
 }
 
-// Same expects a file or a tree to have arrived: the same names, bytes and
-// modes, files with the same times, nothing more and nothing less.
+// Same expects a file or a tree to have arrived: the same names, bytes and modes, files with the same times, and no
+// other files.
 func (n *Network) Same(from, src, to, dst string) {
 	n.t.Helper()
 	SameTree(n.t, n.Path(from, src), n.Path(to, dst))
@@ -145,8 +144,7 @@ func SameTree(t testing.TB, src, dst string) {
 	}
 }
 
-// differ is the offset of the block in which two files of one size differ, -1
-// if they do not.
+// differ returns the offset of the first differing block of two files of one size, or -1.
 func differ(t testing.TB, a, b string) int64 {
 	t.Helper()
 	var files [2]*os.File
@@ -183,8 +181,7 @@ func (n *Network) Exists(agent, rel string) bool {
 	return err == nil
 }
 
-// Temporaries lists Ferry's own files beneath an agent's root with their sizes,
-// apart from attributes that lie beside their file.
+// Temporaries lists Ferry's own files beneath an agent's root with their sizes, except for sidecars of existing files.
 func (n *Network) Temporaries(agent string) map[string]int64 {
 	found := map[string]int64{}
 	filepath.WalkDir(n.Root(agent), func(path string, d fs.DirEntry, err error) error {
@@ -201,8 +198,7 @@ func (n *Network) Temporaries(agent string) map[string]int64 {
 	return found
 }
 
-// besideAFile reports whether a path is that of the attributes of a record file
-// that is there.
+// besideAFile reports whether a path is the sidecar of an existing record file.
 func besideAFile(path string) bool {
 	name, ok := strings.CutPrefix(filepath.Base(path), ".ferry-a-")
 	name, attributes := strings.CutSuffix(name, ".attributes")
@@ -210,8 +206,7 @@ func besideAFile(path string) bool {
 	return ok && attributes && err == nil
 }
 
-// NoTemporaries expects nothing of Ferry's own beneath the roots of agents. An
-// agent may take a moment to tidy up.
+// NoTemporaries expects no files of Ferry's own beneath the roots of agents. An agent may take a moment to remove them.
 func (n *Network) NoTemporaries(agents ...string) {
 	n.t.Helper()
 	for _, a := range agents {
@@ -219,15 +214,15 @@ func (n *Network) NoTemporaries(agents ...string) {
 	}
 }
 
-// Growing waits until a temporary at an agent has so many bytes: the transfer
-// is in the middle of a file.
+// Growing waits until a temporary at an agent has at least the given number of bytes. Then the transfer is in the
+// middle of a file.
 func (n *Network) Growing(agent string, size int64) {
 	n.t.Helper()
 	n.UntilEvery(fmt.Sprintf("a file grows to %d bytes at %s", size, agent), time.Millisecond, func() bool { return n.Grown(agent) >= size })
 }
 
-// GrowingOrThere is Growing, but the file may have its final name already, as it has where nothing slows the transfer down
-// and the test is late.
+// GrowingOrThere is Growing, but the file may have its final name already. That happens if no limit slows the transfer
+// down and the test is late.
 func (n *Network) GrowingOrThere(agent string, size int64, file string) {
 	n.t.Helper()
 	n.UntilEvery(fmt.Sprintf("%s grows to %d bytes at %s, or is there", file, size, agent), time.Millisecond, func() bool {
@@ -235,7 +230,7 @@ func (n *Network) GrowingOrThere(agent string, size int64, file string) {
 	})
 }
 
-// Grown is how many bytes the largest temporary at an agent has.
+// Grown returns the size of the largest temporary at an agent.
 func (n *Network) Grown(agent string) (size int64) {
 	for _, s := range n.Temporaries(agent) {
 		size = max(size, s)
@@ -243,8 +238,7 @@ func (n *Network) Grown(agent string) (size int64) {
 	return size
 }
 
-// Arrived waits until a directory at an agent has so many files under their
-// final names.
+// Arrived waits until a directory at an agent has at least the given number of files under their final names.
 func (n *Network) Arrived(agent, dir string, count int) {
 	n.t.Helper()
 	n.UntilEvery(fmt.Sprintf("%d files have arrived in %s at %s", count, dir, agent), 3*time.Millisecond, func() bool {
@@ -252,8 +246,8 @@ func (n *Network) Arrived(agent, dir string, count int) {
 	})
 }
 
-// Landed is what identifies the files of a directory that have their final
-// names: inode and time of the last change of any kind.
+// Landed identifies the files of a directory that have their final names: by inode and time of the last change of any
+// kind.
 func (n *Network) Landed(agent, dir string) map[string]string {
 	found := map[string]string{}
 	names, _ := os.ReadDir(n.Path(agent, dir))
@@ -266,7 +260,7 @@ func (n *Network) Landed(agent, dir string) map[string]string {
 	return found
 }
 
-// Untouched expects files that had landed before to be the very same ones.
+// Untouched expects files that had arrived before to be unchanged.
 func (n *Network) Untouched(agent, dir string, before map[string]string) {
 	n.t.Helper()
 	now := n.Landed(agent, dir)
@@ -277,8 +271,7 @@ func (n *Network) Untouched(agent, dir string, before map[string]string) {
 	}
 }
 
-// LedgerRecords counts the records in a stopped agent's ledger by kind, without
-// any help of ferry.
+// LedgerRecords counts the entries in a stopped agent's ledger by kind, without the code of ferry.
 func (n *Network) LedgerRecords(agent string) map[string]int {
 	n.t.Helper()
 	if n.process(agent).running() {

@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// Freeze stops a process and returns when none of its threads runs any more.
-// It reports false if the process is gone.
+// Freeze stops a process and returns when none of its threads runs any more. It returns false if the process is gone.
 func (n *Network) Freeze(who string) bool {
 	n.t.Helper()
 	n.signal(who, syscall.SIGSTOP)
@@ -23,7 +22,7 @@ func (n *Network) Freeze(who string) bool {
 	return frozen
 }
 
-// Thaw lets a frozen process go on.
+// Thaw continues a frozen process.
 func (n *Network) Thaw(who string) {
 	n.t.Helper()
 	n.signal(who, syscall.SIGCONT)
@@ -37,7 +36,7 @@ func Stopped(pid int) bool {
 		if err != nil {
 			return false
 		}
-		// The state is behind the program's name, which is in parentheses.
+		// The state follows the program's name, which is in parentheses.
 		if _, rest, ok := strings.Cut(string(data), ") "); !ok || rest == "" || rest[0] != 'T' {
 			return false
 		}

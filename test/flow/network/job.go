@@ -16,32 +16,32 @@ import (
 	"ferry/test/judge"
 )
 
-// A Job is one transfer of files with content of their own into a directory to
-// which nothing but jobs writes, so that the judge can be asked about it.
+// A Job is one transfer of files with content of their own. No program except jobs writes to its directory at the
+// destination, so that the judge can check it.
 type Job struct {
 	ID       string // once it is known
 	From, To string // agents
 	In, Out  string // directories beneath their roots: In/NAME arrives as Out/<base of In>/NAME
 	Seed     uint64
 	Count    int
-	Size     int64    // of each file, give or take its number
+	Size     int64    // of each file, plus or minus 3
 	Delete   bool     // sent with --delete-source
 	Archive  bool     // sent with --archive: In/NAME ends up as archive/<base of In>/NAME
 	Deep     bool     // the files are spread over directories in directories
-	Replace  bool     // other files stand at the destination, and are to be replaced
-	Append   bool     // other files stand at the destination, and these are put at their ends
+	Replace  bool     // the destination has other files, to be replaced
+	Append   bool     // the destination has other files, to be appended to
 	Listed   bool     // each file is named in the request, by --files-from
-	Flags    []string // more of them
+	Flags    []string // further ones
 	Want     []string // final states that it may have; none: successful
 
-	sums    map[string]judge.Sum // of what is at the destination in the end
-	sent    map[string]judge.Sum // of the source, where that is another; see Append
-	old     map[string]judge.Sum // what stood at the destination before
+	sums    map[string]judge.Sum // of the files at the destination in the end
+	sent    map[string]judge.Sum // of the source, where it differs; see Append
+	old     map[string]judge.Sum // of the files at the destination before
 	list    string               // the file of --files-from
 	sending *Sending
 }
 
-// name is that of the job's k-th file.
+// name returns the name of the job's k-th file.
 func (j *Job) name(k int) string {
 	if j.Deep {
 		return fmt.Sprintf("%d/%d/%06d", k%3, k%2, k)
@@ -49,15 +49,15 @@ func (j *Job) name(k int) string {
 	return fmt.Sprintf("%06d", k)
 }
 
-// size is that of the job's k-th file: no two neighbours have the same.
+// size returns the size of the job's k-th file: no two neighbours have the same.
 func (j *Job) size(k int) int64 { return max(0, j.Size+int64(k%7)-3) }
 
-// dest is where the k-th file arrives beneath the destination's root.
+// dest returns the path of the k-th file beneath the destination's root.
 func (j *Job) dest(k int) string {
 	return filepath.Join(j.Out, filepath.Base(j.In), j.name(k))
 }
 
-// Make makes a job's source files, and those that it is to replace.
+// Make makes a job's source files, and those at the destination that it replaces or appends to.
 func (n *Network) Make(j *Job) {
 	n.t.Helper()
 	j.sums, j.old, j.sent = map[string]judge.Sum{}, map[string]judge.Sum{}, map[string]judge.Sum{}
@@ -82,7 +82,7 @@ func (n *Network) Make(j *Job) {
 	}
 }
 
-// stale makes the file that the job's k-th one is to replace, or to be put at the end of.
+// stale makes the file at the destination that the job's k-th file replaces or is appended to.
 func (n *Network) stale(j *Job, k int) judge.Sum {
 	n.t.Helper()
 	n.FileK(j.To, j.dest(k), j.Seed, uint64(j.Count+k), j.size(k)/2+1)
@@ -91,7 +91,7 @@ func (n *Network) stale(j *Job, k int) judge.Sum {
 	return sum
 }
 
-// before is what stands at the destination before the job's k-th file arrives.
+// before returns the content at the destination before the job's k-th file arrives.
 func (j *Job) before(k int) io.Reader {
 	return io.LimitReader(Content(j.Seed, uint64(j.Count+k)), j.size(k)/2+1)
 }
@@ -103,21 +103,20 @@ func (n *Network) Begin(j *Job) *Sending {
 	return n.Resubmit(j)
 }
 
-// Resubmit sends a job whose files are made. What it says in the end is among
-// what the judge is told.
+// Resubmit sends a job after Make. The judge also gets the final state that its command reports.
 func (n *Network) Resubmit(j *Job) *Sending {
 	n.t.Helper()
 	return n.ResubmitWith(nil, j)
 }
 
-// ResubmitWith is Resubmit with more in the environment of the command.
+// ResubmitWith is Resubmit with additions to the environment of the command.
 func (n *Network) ResubmitWith(env []string, j *Job) *Sending {
 	n.t.Helper()
 	j.sending = n.AsyncWith(env, append([]string{"send", "--json"}, j.args()...)...)
 	return j.sending
 }
 
-// Submit sends a job whose files are made and does not stay to hear of its end.
+// Submit sends a job after Make, without waiting for its end.
 func (n *Network) Submit(j *Job) {
 	n.t.Helper()
 	j.ID = n.Detach(j.args()...)
@@ -143,8 +142,8 @@ func (j *Job) args() []string {
 	return append(args, j.From+":"+j.In, j.To+":"+j.Out+"/")
 }
 
-// End waits for the end of a job whose ID is known, whatever it is, by asking
-// coordination. It reports where it stands if it does not end in time.
+// End waits for any end of a job with a known ID, by asking coordination. It reports the state of the transfer if it
+// does not end in time.
 func (n *Network) End(j *Job, limit time.Duration) (state string, ended bool) {
 	n.t.Helper()
 	deadline := time.Now().Add(limit)
@@ -169,9 +168,8 @@ func (n *Network) End(j *Job, limit time.Duration) (state string, ended bool) {
 	}
 }
 
-// Judge waits until jobs have ended and both sides have said their last word to
-// the audit, and asks the judge about everything. Change may add facts or take
-// some away before it is asked.
+// Judge waits until jobs have ended and both sides have sent their last audit records, and asks the judge. change may
+// add or remove facts before.
 func (n *Network) Judge(change func(*judge.Facts), jobs ...*Job) {
 	n.t.Helper()
 	for _, v := range judge.Judge(n.Facts(change, jobs...)) {
@@ -179,7 +177,7 @@ func (n *Network) Judge(change func(*judge.Facts), jobs ...*Job) {
 	}
 }
 
-// Facts is what Judge asks about.
+// Facts returns the facts for Judge.
 func (n *Network) Facts(change func(*judge.Facts), jobs ...*Job) judge.Facts {
 	n.t.Helper()
 	f := judge.Facts{Source: map[string]judge.Sum{}, Destination: map[string]judge.Sum{}}
@@ -237,8 +235,8 @@ func (n *Network) Facts(change func(*judge.Facts), jobs ...*Job) judge.Facts {
 	return f
 }
 
-// said is the final state with which the command that sent a job has ended, if
-// it did so. It reports false where the command does not end.
+// said returns the final state that the command of a job has reported, or "". ended is false if the command does not
+// end.
 func (n *Network) said(j *Job) (state string, ended bool) {
 	n.t.Helper()
 	if j.sending == nil {
@@ -251,12 +249,12 @@ func (n *Network) said(j *Job) (state string, ended bool) {
 	}
 	p := Progress{State: j.sending.Wait().Summary.State}
 	if !p.Final() {
-		return "", true // it was killed, or says that it does not know
+		return "", true // it was killed, or does not know the state
 	}
 	return p.State, true
 }
 
-// settled gives agents the moment that they may take to tidy up.
+// settled gives agents a moment to remove temporaries.
 func (n *Network) settled(agents ...string) {
 	deadline := time.Now().Add(3 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -268,13 +266,13 @@ func (n *Network) settled(agents ...string) {
 	}
 }
 
-// archive is where sent sources are moved to beneath the source's root.
+// archive returns the archive directory beneath the source's root.
 func (j *Job) archive() string { return filepath.Join("archive", filepath.Base(j.In)) }
 
 // together reports whether all files are to arrive, or none.
 func (j *Job) together() bool { return slices.Contains(j.Flags, "--together") }
 
-// items are a job's files in the judge's words.
+// items returns a job's files for the judge.
 func (j *Job) items() (all []judge.Item) {
 	for k := range j.Count {
 		it := judge.Item{Source: j.From + ":" + filepath.Join(j.In, j.name(k)), Dest: j.To + ":" + j.dest(k),
@@ -293,7 +291,7 @@ func (j *Job) items() (all []judge.Item) {
 	return all
 }
 
-// transferFacts reads what both sides have on record of a job that has ended.
+// transferFacts reads the records of both sides about a job that has ended.
 func (n *Network) transferFacts(j *Job, state string) judge.Transfer {
 	n.t.Helper()
 	t := judge.Transfer{ID: j.ID, Want: j.Want, Together: j.together(), Items: j.items(), Finals: []string{state}, Reported: map[string]bool{}, Committed: map[string]int{},
@@ -307,7 +305,7 @@ func (n *Network) transferFacts(j *Job, state string) judge.Transfer {
 			t.Finals = append(t.Finals, r.State)
 		}
 		if r.Event == "warning" || r.Event == "deleted" {
-			continue // what came after the verdict has no part in it, nor what became of the sources
+			continue // records after the verdict do not count, nor those about the sources
 		}
 		for _, o := range r.Items {
 			if o.Type == "directory" {
@@ -326,8 +324,7 @@ func (n *Network) transferFacts(j *Job, state string) judge.Transfer {
 	return t
 }
 
-// records waits until coordination has the last word of both sides, or no more
-// is to come, and gives a transfer's records.
+// records waits until coordination has the last record of both sides, or for 30 s, and returns a transfer's records.
 func (n *Network) records(id string) (all []Record) {
 	n.t.Helper()
 	deadline := time.Now().Add(30 * time.Second)

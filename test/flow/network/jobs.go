@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// An OfJob is what ferry job show says of a job, which is one source for several destinations.
+// An OfJob is the output of ferry job show about a job, which is one source for several destinations.
 type OfJob struct {
 	ID    string
 	State string
 	Code  int `json:"result_code"`
 }
 
-// EndOfJob waits until the only job of an agent has ended, and gives it.
+// EndOfJob waits until the only job of an agent has ended, and returns it.
 func (n *Network) EndOfJob(agent string) (job OfJob) {
 	n.t.Helper()
 	n.Until("the job of "+agent+" has ended", func() bool {
@@ -29,7 +29,7 @@ func (n *Network) EndOfJob(agent string) (job OfJob) {
 	return job
 }
 
-// Destinations checks what a job has left at an agent: each of its directories 0, 1 and so on has so many
+// Destinations checks the results of a job at an agent: each of its directories 0, 1 and so on has the given number of
 // files, and one transfer was made for it.
 func (n *Network) Destinations(agent string, count, files int) {
 	n.t.Helper()

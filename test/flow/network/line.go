@@ -9,15 +9,14 @@ import (
 	"sync"
 )
 
-// A Line is between processes and the queue manager. While it is cut nothing
-// passes and nobody gets through; each end is told.
+// A Line connects processes to the queue manager. While it is cut, connections end and new ones fail.
 type Line struct {
 	l  net.Listener
 	to string
 
 	mu    sync.Mutex
 	cut   bool
-	held  chan struct{} // closed when what is held goes on; nil: nothing is
+	held  chan struct{} // closed when held data continue; nil: no data are held
 	most  int64         // bytes that pass before the line is held; 0: no limit
 	conns map[net.Conn]bool
 }
@@ -25,7 +24,8 @@ type Line struct {
 // Line makes a line, which is whole.
 func (n *Network) Line() *Line { return n.line(n.first()) }
 
-// LineOf makes a line to the queue manager of an agent that is not running, which connects through it from its next start on.
+// LineOf makes a line to the queue manager of an agent that is not running. From its next start on, the agent connects
+// through it.
 func (n *Network) LineOf(agent string) *Line {
 	to, _, _ := strings.Cut(n.URLOf(agent), ",")
 	l := n.line(strings.TrimPrefix(to, "nats://"))
@@ -43,10 +43,10 @@ func (n *Network) line(to string) *Line {
 	return l
 }
 
-// URL is where the queue manager is reached through the line.
+// URL returns the URL of the queue manager through the line.
 func (l *Line) URL() string { return "nats://" + l.l.Addr().String() }
 
-// Cut ends what goes through the line, and lets nothing through.
+// Cut ends all connections through the line, and accepts no new ones.
 func (l *Line) Cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,8 +67,7 @@ func (l *Line) Heal() {
 	}
 }
 
-// Hold lets nothing through any more and tells nobody: connections stay, as they do when
-// packets are lost on the way.
+// Hold stops all data without notice: connections stay, as they do when packets are lost.
 func (l *Line) Hold() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,7 +80,7 @@ func (l *Line) hold() {
 	}
 }
 
-// HoldAfter is Hold when so many more bytes have passed, in both directions together.
+// HoldAfter is Hold after the given number of further bytes, in both directions together.
 func (l *Line) HoldAfter(bytes int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,7 +102,7 @@ func (l *Line) pass(bytes int) {
 	}
 }
 
-// A heldWriter writes what may pass.
+// A heldWriter writes the bytes that may pass.
 type heldWriter struct {
 	l  *Line
 	to net.Conn
@@ -143,7 +142,7 @@ func (l *Line) carry(in net.Conn) {
 	io.Copy(heldWriter{l, in}, out)
 }
 
-// keep notes a connection, unless the line is cut.
+// keep records a connection. It returns false if the line is cut.
 func (l *Line) keep(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,17 +1,16 @@
 //go:build linux
 
-// Package network runs a whole Ferry network of real processes on one host,
-// for tests that are told as stories: agents are started, killed and asked,
-// files are made from a seed and compared, and the first thing that goes wrong
-// ends the test with the last lines that every process wrote.
+// Package network runs a whole Ferry network of real processes on one host, for tests that are told as stories. They
+// start, kill and query agents, and make files from a seed and compare them. The first failure ends the test with the
+// last lines of every process.
 //
 //	n := network.Up(t, network.Setup{Ferry: ferry, Agents: []string{"ALPHA", "BETA"}})
 //	n.File("ALPHA", "in/a", 1, 1<<20)
 //	n.Send("ALPHA:in/a", "BETA:out/").Ends("successful", 0)
 //	n.Same("ALPHA", "in/a", "BETA", "out/a")
 //
-// The queue manager is one process with coordination in it, and each agent is
-// another, in client mode; every one has a state directory of its own.
+// The queue manager is one process, which includes coordination. Each agent is another one, in client mode. Every
+// process has a state directory of its own.
 package network
 
 import (
@@ -40,8 +39,7 @@ import (
 // QM names the process of the queue manager and coordination.
 const QM = "QM"
 
-// patience is how long anything may take before a test gives up. It decides
-// nothing else: every wait is for a condition.
+// patience is the limit of each wait. It decides no result: every wait is for a condition.
 const patience = 90 * time.Second
 
 // Setup declares a network.
@@ -49,25 +47,24 @@ type Setup struct {
 	Ferry   string              // the binary; see Build
 	Agents  []string            // started with it; others may follow with Add
 	Flags   map[string][]string // more flags of a process, by its name
-	Dir     string              // where everything is; default the test's own temporary directory
-	Roots   map[string]string   // of agents whose root is not to be in Dir
-	States  map[string]string   // of processes whose state directory is not to be in Dir
+	Dir     string              // directory of all files; default the test's own temporary directory
+	Roots   map[string]string   // of agents with a root outside Dir
+	States  map[string]string   // of processes with a state directory outside Dir
 	Env     map[string][]string // more environment of a process, by its name
-	Wrap    map[string][]string // what a process is started through, such as ip netns exec NAME; it must exec
-	Other   map[string][]string // what is run in Ferry's place for a process, such as an emulator and a binary of another architecture
+	Wrap    map[string][]string // command that starts a process, such as ip netns exec NAME; it must exec
+	Other   map[string][]string // program in Ferry's place for a process, such as an emulator and a binary of another architecture
 	Listen  string              // HOST:PORT of the queue manager; default a free port of this host
-	Cluster []Member            // the queue managers, where there are several, of one cluster; Listen has no part then
+	Cluster []Member            // the queue managers of one cluster, if there are several; Listen is ignored then
 	Direct  string              // the agents' direct lane: tls, plain or off; default one of them, by the test's name
-	Shape   string              // default what SHAPE in the environment says, or ShapeHub
+	Shape   string              // default SHAPE of the environment, or ShapeHub
 }
 
-// lanes are what a network's agents may have. Which one it is follows from the
-// test's name, in which a campaign has its seed: all of them are tried, and a
-// case that is repeated is the same case.
+// lanes are the possible direct lanes of a network's agents. The test's name decides, and in a campaign it has the
+// seed. So all lanes are tested, and a repeated case is the same case.
 var lanes = []string{"tls", "off", "plain"}
 
-// A Network is up until the test ends. Its methods end the test where they
-// cannot do what they say, so they belong in the test's own goroutine.
+// A Network is up until the test ends. Its methods end the test on an error, so they belong in the test's own
+// goroutine.
 type Network struct {
 	t     testing.TB
 	setup Setup
@@ -77,24 +74,24 @@ type Network struct {
 	procs map[string]*process
 	forks chan func()
 
-	channel string            // where QM listens for channels; "": each agent is at QM
+	channel string            // address at QM for channels; "": each agent is at QM
 	urls    map[string]string // of queue managers of agents' own, by the agent
-	last    *Sending          // the transfer that was submitted last by SendAsync
+	last    *Sending          // the last transfer submitted by SendAsync
 }
 
 // A process is one name in the network, running or not.
 type process struct {
 	name  string
 	args  []string
-	dir   string // in which it is started; "": that of the test
+	dir   string // working directory; "": that of the test
 	log   *tail
 	cmd   *exec.Cmd
-	ready chan struct{} // closed by the line that says so
+	ready chan struct{} // closed by its line that it is ready
 	ended chan struct{} // closed when the process is gone
 }
 
-// Build builds the binary into a directory, as it is shipped: without cgo. It lacks only what
-// a debugger needs, which is a third of the linker's work.
+// Build builds the binary into a directory, as it is shipped: without cgo. It leaves out only the information for
+// debuggers, which takes a third of the linker's work.
 func Build(dir string) (string, error) {
 	out := filepath.Join(dir, "ferry")
 	c := exec.Command("go", "build", "-ldflags=-w", "-o", out, "ferry/cmd/ferry")
@@ -112,11 +109,11 @@ func Up(t testing.TB, s Setup) *Network {
 	if n.dir == "" {
 		n.dir = t.TempDir()
 	}
-	if err := os.Chmod(n.dir, 0o755); err != nil { // root uses no directory in which others may write, and some tests have no umask
+	if err := os.Chmod(n.dir, 0o755); err != nil { // root uses no directory that others may write, and some tests have no umask
 		t.Fatal(err)
 	}
-	// Not s.Dir, which this process itself may serve: a process that is being started
-	// enters its directory while the runtime of this one may stand still.
+	// Not s.Dir, which this process itself may serve. A process that is being started enters its directory while the
+	// runtime of this process may be stopped.
 	n.cwd = t.TempDir()
 	go n.fork()
 	t.Cleanup(n.down)
@@ -157,7 +154,7 @@ func Up(t testing.TB, s Setup) *Network {
 	return n
 }
 
-// consent has the network's policy consent to a plain direct lane, where there is to be one.
+// consent sets the network's policy to permit a plain direct lane, if a process uses one.
 func (n *Network) consent() {
 	n.t.Helper()
 	plain := n.setup.Direct == "plain"
@@ -179,7 +176,7 @@ func (n *Network) consent() {
 	}
 }
 
-// Add declares an agent, whose root is made, and does not start it.
+// Add declares an agent and makes its root, but does not start it.
 func (n *Network) Add(agent string) {
 	n.t.Helper()
 	n.must(os.MkdirAll(n.Root(agent), 0o755))
@@ -190,13 +187,13 @@ func (n *Network) Add(agent string) {
 		"--dir", n.State(agent), "--root", n.Root(agent), "--direct", n.setup.Direct}, n.setup.Flags[agent]...))
 }
 
-// Move has an agent that is not running connect to the queue manager of another one from its next start on.
+// Move makes an agent that is not running connect to the queue manager of another one from its next start on.
 func (n *Network) Move(agent, to string) {
 	n.t.Helper()
 	n.connect(agent, n.URLOf(to))
 }
 
-// connect has an agent that is not running connect to a URL from its next start on.
+// connect makes an agent that is not running connect to a URL from its next start on.
 func (n *Network) connect(agent, url string) {
 	n.t.Helper()
 	args := slices.Clone(n.process(agent).args)
@@ -204,8 +201,8 @@ func (n *Network) connect(agent, url string) {
 	n.process(agent).args = args
 }
 
-// AddOther declares a process that is no agent, with the arguments of ferry,
-// and does not start it. It is ready when a line of its begins with ready.
+// AddOther declares a process that is no agent, with the arguments of ferry, and does not start it. It is ready when a
+// line of its output begins with ready.
 func (n *Network) AddOther(name, ready string, args ...string) {
 	n.define(name, ready, args)
 }
@@ -214,7 +211,7 @@ func (n *Network) define(name, ready string, args []string) {
 	n.procs[name] = &process{name: name, args: args, log: &tail{ready: ready}}
 }
 
-// Root is the directory whose files an agent reads and writes.
+// Root returns the root directory of an agent.
 func (n *Network) Root(agent string) string {
 	if r := n.setup.Roots[agent]; r != "" {
 		return r
@@ -222,7 +219,7 @@ func (n *Network) Root(agent string) string {
 	return filepath.Join(n.dir, "roots", agent)
 }
 
-// State is the state directory of a process.
+// State returns the state directory of a process.
 func (n *Network) State(who string) string {
 	if s := n.setup.States[who]; s != "" {
 		return s
@@ -230,8 +227,7 @@ func (n *Network) State(who string) string {
 	return filepath.Join(n.dir, "state", who)
 }
 
-// Setenv changes what a process has beside its ordinary environment, from its
-// next start on.
+// Setenv replaces the additional environment of a process, from its next start on.
 func (n *Network) Setenv(who string, env ...string) {
 	if n.setup.Env == nil {
 		n.setup.Env = map[string][]string{}
@@ -239,7 +235,7 @@ func (n *Network) Setenv(who string, env ...string) {
 	n.setup.Env[who] = env
 }
 
-// Pid is the process number of a running process.
+// Pid returns the process number of a running process.
 func (n *Network) Pid(who string) int {
 	n.t.Helper()
 	p := n.process(who)
@@ -258,14 +254,13 @@ func (n *Network) Mkdir(agent string) {
 	n.must(os.MkdirAll(n.Root(agent), 0o755))
 }
 
-// ExitCode is that of a process that has ended.
+// ExitCode returns the exit code of a process that has ended.
 func (n *Network) ExitCode(who string) int {
 	n.t.Helper()
 	return n.gone(who)
 }
 
-// Gone waits until a process has ended by itself, as one that a failpoint
-// kills does.
+// Gone waits until a process has ended by itself, for example at a failpoint that kills it.
 func (n *Network) Gone(who string) {
 	n.t.Helper()
 	n.gone(who)
@@ -277,20 +272,20 @@ func (n *Network) Signal(who string, s syscall.Signal) {
 	n.signal(who, s)
 }
 
-// first is HOST:PORT of the queue manager, of a cluster's the first.
+// first returns HOST:PORT of the queue manager, or of the first one of a cluster.
 func (n *Network) first() string {
 	one, _, _ := strings.Cut(n.url, ",")
 	return strings.TrimPrefix(one, "nats://")
 }
 
-// URL is that of the queue manager.
+// URL returns the URL of the queue manager.
 func (n *Network) URL() string { return n.url }
 
-// Path is a path beneath an agent's root on this host.
+// Path returns a path beneath an agent's root on this host.
 func (n *Network) Path(agent, rel string) string { return n.Root(agent) + "/" + rel }
 
-// fork starts processes from one thread that lives as long as the network: the
-// kernel kills them when it ends, whatever ends the test.
+// fork starts processes from one thread that lives as long as the network. The kernel kills them when this thread ends,
+// for any end of the test.
 func (n *Network) fork() {
 	runtime.LockOSThread()
 	for f := range n.forks {
@@ -306,7 +301,7 @@ func (n *Network) start(c *exec.Cmd, env ...string) error {
 	return <-done
 }
 
-// environment is the test's, with a home of its own and the network to use.
+// environment returns that of the test, with a home of its own and the network to use.
 func (n *Network) environment() []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -345,7 +340,7 @@ func (n *Network) Launch(who ...string) {
 	}
 }
 
-// Ready waits until processes have said that they are.
+// Ready waits until processes have reported that they are ready.
 func (n *Network) Ready(who ...string) {
 	n.t.Helper()
 	for _, name := range who {
@@ -354,7 +349,7 @@ func (n *Network) Ready(who ...string) {
 		case <-p.ready:
 		case <-p.ended:
 			select {
-			case <-p.ready: // it said so, and a failpoint ended it afterwards
+			case <-p.ready: // it was ready, and a failpoint ended it afterwards
 			default:
 				n.t.Fatalf("%s ended before it was ready", name)
 			}
@@ -371,7 +366,7 @@ func (n *Network) Start(who ...string) {
 	n.Ready(who...)
 }
 
-// Kill kills processes, all at once, with the signal that nobody can handle.
+// Kill kills processes, all at once, with SIGKILL.
 func (n *Network) Kill(who ...string) {
 	n.t.Helper()
 	for _, name := range who {
@@ -382,7 +377,7 @@ func (n *Network) Kill(who ...string) {
 	}
 }
 
-// Stop asks processes to end, one after another, and expects them to obey.
+// Stop asks processes to end, one after another, and expects exit code 0.
 func (n *Network) Stop(who ...string) {
 	n.t.Helper()
 	for _, name := range who {
@@ -402,7 +397,7 @@ func (n *Network) signal(name string, s syscall.Signal) {
 	n.must(p.cmd.Process.Signal(s))
 }
 
-// gone waits until a process has ended and gives its exit code.
+// gone waits until a process has ended and returns its exit code.
 func (n *Network) gone(name string) int {
 	n.t.Helper()
 	p := n.process(name)
@@ -414,8 +409,8 @@ func (n *Network) gone(name string) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// DeleteQueueManagerStore removes all that the queue manager had stored, in a cluster at each of its
-// members that is not running. One at least must not be.
+// DeleteQueueManagerStore removes the stores of the stopped queue managers: of QM, or of the members of a cluster. At
+// least one must be stopped.
 func (n *Network) DeleteQueueManagerStore() {
 	n.t.Helper()
 	n.DeleteStores(n.Managers()...)
@@ -440,7 +435,7 @@ func (n *Network) DeleteStores(managers ...string) {
 	}
 }
 
-// PeakRSS is the most memory that a running process has had, in bytes.
+// PeakRSS returns the maximum memory that a running process has had, in bytes.
 func (n *Network) PeakRSS(who string) int64 {
 	n.t.Helper()
 	p := n.process(who)
@@ -466,9 +461,8 @@ func (n *Network) Until(what string, holds func() bool) {
 	n.UntilEvery(what, 5*time.Millisecond, holds)
 }
 
-// UntilEvery waits for a condition. Between two looks it pauses at least so long, and
-// twice as long as a look took: one for which a command is run would otherwise take the
-// processor from what is waited for.
+// UntilEvery waits for a condition. Between two checks it waits for pause, and at least twice as long as a check took.
+// Otherwise a check that runs a command could take the processor from the observed process.
 func (n *Network) UntilEvery(what string, pause time.Duration, holds func() bool) {
 	n.t.Helper()
 	limit := time.After(patience)
@@ -506,7 +500,7 @@ func (p *process) running() bool {
 	}
 }
 
-// down kills what runs, and shows on failure what everyone wrote last.
+// down kills the running processes. If the test has failed, it shows the last lines of each process.
 func (n *Network) down() {
 	if n.t.Failed() && n.last != nil {
 		n.t.Logf("the last transfer: %s", n.last.stands())
@@ -543,14 +537,14 @@ func freePort(t testing.TB) string {
 	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
-// A tail keeps what a process has written, over all its runs, and sees the
-// line that says that it is ready, if there is to be one.
+// A tail keeps the output of a process over all its runs, and detects the line that reports that it is ready, if ready
+// is set.
 type tail struct {
 	ready string
 
 	mu    sync.Mutex
 	buf   bytes.Buffer
-	from  int // where the present run begins
+	from  int // beginning of the present run
 	close func()
 }
 
@@ -565,7 +559,7 @@ func (w *tail) begin(ready chan struct{}) {
 	w.close = sync.OnceFunc(func() { close(ready) })
 }
 
-// Write takes what comes from a process.
+// Write takes the output of a process.
 func (w *tail) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

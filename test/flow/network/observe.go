@@ -16,24 +16,21 @@ import (
 	"ferry/test/judge"
 )
 
-// An Observer looks at every name that appears in a tree at the moment at
-// which it appears, and again when something is written to it under that name.
-// It remembers those that showed anything but a whole file, and how often a
-// name was given.
+// An Observer checks every name that appears in a tree at that moment, and again after each write under that name. It
+// records the names that had any content but a whole file, and the number of times that a name was given.
 type Observer struct {
 	n     *Network
 	fd    int
 	file  *os.File // closing it ends the reading
 	dirs  map[int32]string
-	want  map[string][]judge.Sum // by path; a name that is not in it is not looked at
+	want  map[string][]judge.Sum // by path; other names are not checked
 	given map[string]int
 	torn  []string
 	seen  atomic.Int64
 	over  chan struct{}
 }
 
-// Observe begins to look at a directory beneath an agent's root, which is made.
-// The jobs' files must be made already.
+// Observe begins to observe a directory beneath an agent's root, which it makes. The jobs' files must exist already.
 func (n *Network) Observe(agent, dir string, jobs ...*Job) *Observer {
 	n.t.Helper()
 	top := n.Path(agent, dir)
@@ -57,19 +54,17 @@ func (n *Network) Observe(agent, dir string, jobs ...*Job) *Observer {
 	return o
 }
 
-// Torn stops the observer and is what it saw that must not be seen, and how
-// often it has looked at a file.
+// Torn stops the observer. It returns the wrong contents, and the number of checks of files.
 func (o *Observer) Torn() (torn []string, seen int) {
 	o.Stop()
 	return o.torn, o.Seen()
 }
 
-// Seen is how often the observer has looked at a file so far.
+// Seen returns the number of checks of files so far.
 func (o *Observer) Seen() int { return int(o.seen.Load()) }
 
-// Tell stops the observer and adds what it saw to the facts of the jobs that
-// it was given: names that showed anything but a whole file, and names that
-// were given more than once.
+// Tell stops the observer and adds its findings to the facts of its jobs: names that had any content but a whole file,
+// and names that were given more than once.
 func (o *Observer) Tell(f *judge.Facts) {
 	o.Stop()
 	f.Torn = append(f.Torn, o.torn...)
@@ -83,13 +78,13 @@ func (o *Observer) Tell(f *judge.Facts) {
 	}
 }
 
-// Stop ends the looking.
+// Stop ends the observation.
 func (o *Observer) Stop() {
 	o.file.Close()
 	<-o.over
 }
 
-// watch looks at a directory and at all that is in it already.
+// watch observes a directory and all files that are in it already.
 func (o *Observer) watch(dir string) {
 	wd, err := unix.InotifyAddWatch(o.fd, dir, unix.IN_CREATE|unix.IN_MOVED_TO|unix.IN_MODIFY|unix.IN_ONLYDIR)
 	if err != nil {
@@ -138,7 +133,7 @@ func (o *Observer) event(wd int32, mask uint32, name string) {
 	o.look(path)
 }
 
-// look looks at a name. A file is read to its end at once.
+// look checks a name. It reads a file to its end at once.
 func (o *Observer) look(path string) {
 	info, err := os.Lstat(path)
 	if err != nil {

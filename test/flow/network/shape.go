@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// The shapes of a network. SHAPE in the environment has all networks of a test run take one, unless
-// a Setup says which; those that cannot (an insecure one, one with wrapped processes) are hubs.
+// The shapes of a network. SHAPE in the environment sets that of all networks of a test run, except for a Setup with a
+// shape of its own. Networks that cannot have it (an insecure one, one with wrapped processes) are hubs.
 const (
 	ShapeHub      = "hub"      // one queue manager, and agents that connect to it
 	ShapeChannels = "channels" // each agent beside a queue manager of its own, with a channel to QM
-	ShapeCluster  = "cluster"  // agents that connect to any of three queue managers, of which QM is the first
+	ShapeCluster  = "cluster"  // agents that connect to any of three queue managers; QM is the first
 	ShapeExternal = "external" // a server of NATS as the queue manager, and the authority and coordination in processes of their own
 )
 
-// shape is what the network is to be.
+// shape returns the shape of the network.
 func (n *Network) shape() string {
 	s := n.setup.Shape
 	if able := !slices.Contains(n.setup.Flags[QM], "--insecure") && len(n.setup.Wrap) == 0 && len(n.setup.Other) == 0; s == "" && able {
@@ -46,7 +46,7 @@ func (n *Network) Clustered() bool { return n.shape() == ShapeCluster }
 // Channels reports whether each agent is at a queue manager of its own, with a channel to QM.
 func (n *Network) Channels() bool { return n.channel != "" }
 
-// ManagerOf names the process of the queue manager at which an agent is.
+// ManagerOf names the process of the queue manager of an agent.
 func (n *Network) ManagerOf(agent string) string {
 	if n.channel == "" {
 		return QM
@@ -54,7 +54,8 @@ func (n *Network) ManagerOf(agent string) string {
 	return QM + "-" + agent
 }
 
-// ManagersOf are the queue managers that have what is stored for an agent: those that have to be away together for it to be out of reach.
+// ManagersOf returns the queue managers that store data for an agent. Only if all of them are away, the stored data are
+// out of reach.
 func (n *Network) ManagersOf(agent string) []string {
 	if n.channel == "" {
 		return n.Managers()
@@ -62,7 +63,7 @@ func (n *Network) ManagersOf(agent string) []string {
 	return []string{n.ManagerOf(agent)}
 }
 
-// URLOf is that of the queue manager at which an agent is.
+// URLOf returns the URL of the queue manager of an agent.
 func (n *Network) URLOf(agent string) string {
 	if url := n.urls[agent]; url != "" {
 		return url

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pair declares two instances of an agent that share a state directory and a root, each
-// with the URL by which it reaches the queue manager, and does not start them. The state
-// and the root are those of the agent's own name.
+// Pair declares two instances of an agent that share a state directory and a root, and does not start them. Each has
+// its own URL of the queue manager. The state and the root are those of the agent's own name.
 func (n *Network) Pair(agent, urlOne, urlTwo string, flags ...string) (one, two string) {
 	n.t.Helper()
 	n.Mkdir(agent)
@@ -26,10 +25,10 @@ func (n *Network) Pair(agent, urlOne, urlTwo string, flags ...string) (one, two 
 	return one, two
 }
 
-// A Turn is how often an instance has become active and has begun to stand by.
+// A Turn counts how often an instance has become active and has begun to stand by.
 type Turn struct{ Active, Standing int }
 
-// TurnOf reads what an instance of an agent has written, in all of its runs.
+// TurnOf reads the output of an instance of an agent, in all of its runs.
 func (n *Network) TurnOf(who, agent string) Turn {
 	n.t.Helper()
 	text := n.process(who).log.text()
@@ -58,8 +57,8 @@ func (n *Network) Standing(who, agent string, before Turn) {
 	})
 }
 
-// Unlock takes the locks away that a process has on files of a directory, and does not
-// tell it: as a server of files does when a host has been silent for too long.
+// Unlock removes the locks of a process on files of a directory without notice, as a file server does when a host has
+// been silent for too long.
 func (n *Network) Unlock(who, dir string) {
 	n.t.Helper()
 	pid := n.Pid(who)

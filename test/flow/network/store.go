@@ -14,10 +14,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Store is the directory of the queue manager's store.
+// Store returns the directory of the queue manager's store.
 func (n *Network) Store() string { return n.StoreDir(QM) }
 
-// StoreDir is the directory of a queue manager's store.
+// StoreDir returns the directory of a queue manager's store.
 func (n *Network) StoreDir(who string) string {
 	if n.External() {
 		return filepath.Join(n.State(who), "store")
@@ -25,8 +25,7 @@ func (n *Network) StoreDir(who string) string {
 	return filepath.Join(n.State(who), "qm")
 }
 
-// Frozen copies a directory of a running process while that is stopped, as a
-// copy of the whole host would have it.
+// Frozen stops a running process while it copies a directory of it, as a copy of the whole host would have it.
 func (n *Network) Frozen(who, dir string) (copied string) {
 	n.t.Helper()
 	copied, err := os.MkdirTemp(n.dir, "copy-")
@@ -37,8 +36,7 @@ func (n *Network) Frozen(who, dir string) (copied string) {
 	return copied
 }
 
-// Copy copies files with all that they have, as cp -a does: who runs it, and who may read
-// an identity.
+// Copy copies files with all attributes, as cp -a does. The owner and mode of an identity must stay.
 func (n *Network) Copy(from, to string) {
 	n.t.Helper()
 	out, err := exec.Command("cp", "-a", from, to).CombinedOutput()
@@ -47,8 +45,8 @@ func (n *Network) Copy(from, to string) {
 	}
 }
 
-// Stored is how many messages a stream has, and the sequence of the newest that
-// it ever had: none where there is no such stream.
+// Stored returns the number of messages of a stream, and the sequence of the newest that it ever had. Both are 0 if
+// there is no such stream.
 func (w *Wire) Stored(stream string) (messages, last uint64) {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c)
@@ -61,7 +59,7 @@ func (w *Wire) Stored(stream string) (messages, last uint64) {
 	return s.CachedInfo().State.Msgs, s.CachedInfo().State.LastSeq
 }
 
-// stream is a stream that is there.
+// stream returns an existing stream.
 func (w *Wire) stream(name string) jetstream.Stream {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c)
@@ -86,9 +84,8 @@ func (w *Wire) Behead(stream, subjects string) {
 	w.n.must(s.DeleteMsg(w.n.t.Context(), m.Sequence))
 }
 
-// Enqueue stores a message on a subject, with a message ID unless that is "",
-// through whatever happens to the queue manager meanwhile. It reports whether
-// the message was stored, and not taken for a repeat of another.
+// Enqueue stores a message on a subject, with a message ID unless that is "". It repeats the attempt through failures
+// of the queue manager. It reports whether the message was stored, and not taken for a repeat of another.
 func (w *Wire) Enqueue(subject, id string, data []byte) (stored bool) {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c, jetstream.WithDefaultTimeout(5*time.Second))
@@ -106,7 +103,7 @@ func (w *Wire) Enqueue(subject, id string, data []byte) (stored bool) {
 	return stored
 }
 
-// Window changes for how long a stream knows the IDs of its messages.
+// Window limits the memory of a stream for the IDs of its messages to a time.
 func (w *Wire) Window(stream string, d time.Duration) {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c)
@@ -119,8 +116,8 @@ func (w *Wire) Window(stream string, d time.Duration) {
 	w.n.must(err)
 }
 
-// Degraded is what `ferry ready` says is wrong with the queue manager, and the
-// agents that `ferry agent ls` calls degraded, each with its reason.
+// Degraded returns the problem of the queue manager that `ferry ready` reports, and the agents that `ferry agent ls`
+// shows as degraded, each with its reason.
 func (n *Network) Degraded() (manager string, agents map[string]string) {
 	n.t.Helper()
 	if out := n.Ferry("ready").OK().Stdout; out != "" {
@@ -135,7 +132,7 @@ func (n *Network) Degraded() (manager string, agents map[string]string) {
 	return manager, agents
 }
 
-// Lose loses the messages of a stream with some sequences.
+// Lose removes the messages of a stream with sequences in a range.
 func (w *Wire) Lose(stream string, from, to uint64) {
 	w.n.t.Helper()
 	js, err := jetstream.New(w.c)

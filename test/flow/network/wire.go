@@ -25,22 +25,20 @@ import (
 	"ferry/internal/word"
 )
 
-// A Wire is a connection of the test's own to the queue manager: it hears what
-// passes and speaks as anybody.
+// A Wire is a connection of the test's own to the queue manager. It receives all messages and can send under any name.
 type Wire struct {
 	n       *Network
 	c, data *nats.Conn
 }
 
-// Wire connects; it stays until the test ends, through restarts of the queue
-// manager.
+// Wire connects; the connection stays until the test ends, through restarts of the queue manager.
 func (n *Network) Wire(options ...nats.Option) *Wire {
 	n.t.Helper()
 	options = append(options, nats.RetryOnFailedConnect(true))
 	return &Wire{n, n.Anybody(options...), n.AnybodysData(options...)}
 }
 
-// WireOf is Wire to the queue manager at which an agent is, which has what is stored for it.
+// WireOf is Wire to the queue manager of an agent, which stores the data for that agent.
 func (n *Network) WireOf(agent string) *Wire {
 	n.t.Helper()
 	at := func(which func(identity.JWTs) string) *nats.Conn {
@@ -55,7 +53,7 @@ func (w *Wire) Close() {
 	w.data.Close()
 }
 
-// of is the connection for a subject.
+// of returns the connection for a subject.
 func (w *Wire) of(subject string) *nats.Conn {
 	if strings.HasPrefix(subject, "ferry.data.") {
 		return w.data
@@ -63,15 +61,14 @@ func (w *Wire) of(subject string) *nats.Conn {
 	return w.c
 }
 
-// Anybody connects with the client library alone, with the queue manager's own identity: it
-// may speak as anybody, and hear everything. The connection stays until the test ends, through
-// restarts of the queue manager.
+// Anybody connects with the client library alone, with the queue manager's own identity. It may send under any name,
+// and receive all messages. The connection stays until the test ends, through restarts of the queue manager.
 func (n *Network) Anybody(options ...nats.Option) *nats.Conn {
 	n.t.Helper()
 	return n.anybody(func(all identity.JWTs) string { return all.User }, options)
 }
 
-// AnybodysData is Anybody for the data of the queue lane, which has an account of its own.
+// AnybodysData is like Anybody for the data of the queue lane, which has an account of its own.
 func (n *Network) AnybodysData(options ...nats.Option) *nats.Conn {
 	n.t.Helper()
 	return n.anybody(func(all identity.JWTs) string { return all.Data }, options)
@@ -92,7 +89,7 @@ func (n *Network) as(i *identity.Identity, url string, which func(identity.JWTs)
 	return c
 }
 
-// master is the queue manager's own identity.
+// master returns the queue manager's own identity.
 func (n *Network) master() *identity.Identity {
 	n.t.Helper()
 	return n.identityOf(QM)
@@ -111,8 +108,8 @@ func (n *Network) identityOf(manager string) *identity.Identity {
 	return i
 }
 
-// Signed is a message to an agent, signed by the queue manager as a principal of its own: the agent knows the author, and no rule
-// gives it an authority.
+// Signed returns a message to an agent, signed by the queue manager as a principal of its own. The agent knows the
+// author, and no rule gives it an authority.
 func (n *Network) Signed(kind word.Kind, to string, id transfer.ID, message []byte) []byte {
 	n.t.Helper()
 	self := n.master()
@@ -120,8 +117,8 @@ func (n *Network) Signed(kind word.Kind, to string, id transfer.ID, message []by
 	return word.Sign(self, word.Statement{Kind: kind, To: agent, ID: id}, message, time.Now())
 }
 
-// RawData is a connection without any library, as AnybodysData's, on which CONNECT was said and
-// nothing else, until the test ends.
+// RawData opens a connection as AnybodysData does, but without the library. It sends only CONNECT, and stays until the
+// test ends.
 func (n *Network) RawData() (net.Conn, *bufio.Reader) {
 	n.t.Helper()
 	i := n.master()
@@ -150,22 +147,22 @@ func (w *Wire) Say(subject string, data []byte) {
 	w.n.must(w.of(subject).Flush())
 }
 
-// Post publishes a message that asks for an answer, if reply is not empty, and does
-// not wait until the queue manager has it; Flush does.
+// Post publishes a message that asks for an answer, if reply is not empty. It does not wait until the queue manager has
+// it; Flush does.
 func (w *Wire) Post(subject, reply string, data []byte) {
 	w.n.t.Helper()
 	w.n.must(w.of(subject).PublishMsg(&nats.Msg{Subject: subject, Reply: reply, Data: data}))
 }
 
-// Flush waits until the queue manager has all that was posted.
+// Flush waits until the queue manager has all posted messages.
 func (w *Wire) Flush() {
 	w.n.t.Helper()
 	w.n.must(w.c.Flush())
 	w.n.must(w.data.Flush())
 }
 
-// Hear calls f with every message on the subjects, in order, as its sender made it:
-// one that travelled compressed is restored.
+// Hear calls f with every message on the subjects, in order, as its sender made it: compressed messages are
+// decompressed.
 func (w *Wire) Hear(subjects string, f func(subject string, data []byte)) {
 	w.n.t.Helper()
 	s, err := w.of(subjects).Subscribe(subjects, func(m *nats.Msg) { f(m.Subject, Plain(m.Data)) })
@@ -174,7 +171,7 @@ func (w *Wire) Hear(subjects string, f func(subject string, data []byte)) {
 	w.n.must(w.of(subjects).Flush())
 }
 
-// Plain is a message as its sender made it; what cannot be restored is as it came.
+// Plain returns a message as its sender made it. A message that cannot be decompressed is returned unchanged.
 func Plain(message []byte) []byte {
 	if plain, err := compress.Messages.Unpack(message); err == nil {
 		return plain
@@ -182,8 +179,7 @@ func Plain(message []byte) []byte {
 	return message
 }
 
-// Carried counts the bytes of chunk messages on their way to an agent from now
-// on: what was sent, whatever anybody says was sent.
+// Carried counts the bytes of chunk messages to an agent from now on, independent of the agents' own figures.
 func (w *Wire) Carried(to string) *atomic.Int64 {
 	w.n.t.Helper()
 	count := new(atomic.Int64)
