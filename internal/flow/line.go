@@ -63,8 +63,9 @@ const (
 //
 // The rate is measured as in congestion control by bottleneck bandwidth (BBR,
 // draft-cardwell-iccrg-bbr-congestion-control). The sample of a message is the number of bytes acknowledged between its
-// departure and its acknowledgement, divided by a time. The time is the longer one of two intervals: that of their departures, and that of their acknowledgements. If less than half of the allowed bytes were in flight, the sample can only
-// raise the rate.
+// departure and its acknowledgement, divided by a time. The time is the longer one of two intervals: that of their
+// departures, and that of their acknowledgements. If less than half of the allowed bytes were in flight, the sample can
+// only raise the rate.
 //
 // Acknowledgements can be late because other data fills the way back. The wait of a message on the way there is
 // measured separately, as LEDBAT does (RFC 6817): by the increase of the difference of both clocks over its minimum.
@@ -402,8 +403,9 @@ func (l *Line) Rate() float64 {
 	return l.rate
 }
 
-// Beat returns the interval of silence before a transfer sends a sign of life. It is 2 s. On a slow link it is longer, at most 8 s: the signs of life of all transfers take a fiftieth of the rate. A measured rate below
-// 64 kbit/s counts as 64 kbit/s: it was a pause of the other side.
+// Beat returns the interval of silence before a transfer sends a sign of life. It is 2 s. On a slow link it is longer,
+// at most 8 s: the signs of life of all transfers take a fiftieth of the rate. A measured rate below 64 kbit/s counts
+// as 64 kbit/s: it was a pause of the other side.
 func (l *Line) Beat() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -191,7 +191,8 @@ const (
 	// Taken: nothing of it is there, and no evidence shows that it was not committed. Presumably a consumer has taken
 	// it. Its outcome, successful and flagged (transfer.TakenPresumed), is to be recorded. Its source is never deleted.
 	Taken
-	// Refused: its name is taken, or refused. Its outcome has an Err and is to be recorded. The temporary stays until Tidy.
+	// Refused: its name is taken, or refused. Its outcome has an Err and is to be recorded. The temporary stays until
+	// Tidy.
 	Refused
 	// Moved: the path of its directory leads to another one, or to nothing. It is unknown whether it got its name
 	// there. Its outcome has an Err of KindMoved and is to be recorded.

@@ -80,11 +80,11 @@
 // ferry.ask.*.A is accepted as a statement about A and about transfers with the source A, and about nothing else that
 // the message names. An audit record of a destination is accepted for transfers with that destination.
 //
-// On ferry.log.xml.A.ID coordination publishes its log of a transfer of A, and on ferry.status.xml.A.ID its progress, in
-// the XML of MQ MFT, if configured to. No part of Ferry subscribes to them. On ferry.beat.A a second instance of A may
-// publish, too, with a message of its own kind (Standby), which is no heartbeat. Answers go to an inbox that names the
-// asker and the answerer (InboxSubject). They name their object by an ID. Every number and text has a range (check.go,
-// askcheck.go); a message with one out of range is rejected.
+// On ferry.log.xml.A.ID coordination publishes its log of a transfer of A, and on ferry.status.xml.A.ID its progress,
+// in the XML of MQ MFT, if configured to. No part of Ferry subscribes to them. On ferry.beat.A a second instance of A
+// may publish, too, with a message of its own kind (Standby), which is no heartbeat. Answers go to an inbox that names
+// the asker and the answerer (InboxSubject). They name their object by an ID. Every number and text has a range
+// (check.go, askcheck.go); a message with one out of range is rejected.
 //
 // # Chunk messages
 //
@@ -102,9 +102,9 @@
 //	32      8   XXH3-64 of the whole message with these eight bytes zero
 //	40      …   frames
 //
-// A frame is a type byte, the item, and the fields of the type. Numbers are in 7-bit groups, the least significant first
-// (encoding/binary's Uvarint). In the table u is an unsigned number, s a signed one in zigzag form (Varint), and t a
-// text: its length (u) and its bytes. The item is s, the difference from that of the previous frame of the message.
+// A frame is a type byte, the item, and the fields of the type. Numbers are in 7-bit groups, the least significant
+// first (encoding/binary's Uvarint). In the table u is an unsigned number, s a signed one in zigzag form (Varint), and
+// t a text: its length (u) and its bytes. The item is s, the difference from that of the previous frame of the message.
 // Before the first frame the base of every difference is zero or empty.
 //
 //	1 BEGIN  1 item type  1 flags (1: again from the start; 2: with a form; 4: the size is
@@ -130,17 +130,17 @@
 // stand for gigabytes of names.
 //
 // The form describes a file's content as the source's agent knows it. A BEGIN has one if the request may require a
-// conversion (package conversion). The texts of a form have at most 64 bytes. If such an item is resumed, its SUM has the
-// digest of the bytes since the resume: the receiver keeps only the converted bytes, so it cannot check the source bytes
-// before the resume. The source checks those.
+// conversion (package conversion). The texts of a form have at most 64 bytes. If such an item is resumed, its SUM has
+// the digest of the bytes since the resume: the receiver keeps only the converted bytes, so it cannot check the source
+// bytes before the resume. The source checks those.
 //
 // CDATA carries 1 byte to 1 MiB of plain bytes like DATA, always in fewer bytes. Package compress defines the formats.
-// Offset, plain length, the cost in credit and every digest except the message's refer to the plain bytes. The message's
-// hash covers the bytes of the message. A sender makes CDATA only if the request asks for compression. A version without
-// CDATA refuses that setting at OPEN, and so never gets one.
+// Offset, plain length, the cost in credit and every digest except the message's refer to the plain bytes. The
+// message's hash covers the bytes of the message. A sender makes CDATA only if the request asks for compression. A
+// version without CDATA refuses that setting at OPEN, and so never gets one.
 //
 // A directory is BEGIN alone. A second BEGIN of an undecided item starts it again. The frames of one item are in order.
 // Items are in order, except for those that a resume skips. The SUM of a file follows when the sender has digested the
-// file. If that takes longer than sending it, the SUM comes between the frames of later items. No item begins while more
-// SUMs are missing than ACCEPT allows.
+// file. If that takes longer than sending it, the SUM comes between the frames of later items. No item begins while
+// more SUMs are missing than ACCEPT allows.
 package wire

@@ -4,9 +4,9 @@
 //
 // # Keys and bindings
 //
-// Each agent and coordination has an Ed25519 key for the audit log, beside its identity. A Binding names the key's owner.
-// It is signed with the key of the identity's certificate (ECDSA, P-256, ASN.1) over the SHA-256 of these lines, each
-// with a line end:
+// Each agent and coordination has an Ed25519 key for the audit log, beside its identity. A Binding names the key's
+// owner. It is signed with the key of the identity's certificate (ECDSA, P-256, ASN.1) over the SHA-256 of these lines,
+// each with a line end:
 //
 //	ferry audit key v1
 //	the identity, ferry://NETWORK/ROLE/NAME
@@ -27,7 +27,8 @@
 //	number of the first record, and the count of records
 //	the root of the tree of RFC 6962 over the records, in base64
 //
-// The leaves are those of the audit log. So a seal can be proved for one record with the hashes from its leaf to that root.
+// The leaves are those of the audit log. So a seal can be proved for one record with the hashes from its leaf to that
+// root.
 //
 // # Checkpoints
 //
@@ -38,11 +39,11 @@
 //	the root of its tree, in base64
 //	log INCARNATION, 16 digits of hexadecimal
 //
-// The last line is an extension line. A log that was begun anew has another incarnation, so coordination itself signs that
-// it is another log. Coordination signs with its key under the name in the first line. A witness adds a cosignature (C2SP
-// tlog-cosignature, cosignature/v1) under the name ferry/NETWORK/agent/NAME. The ID of its key has the type 0x04. The
-// signed message is "cosignature/v1\ntime SECONDS\n" and the text. The cosignature is those seconds, 8 bytes
-// big-endian, and then 64 bytes of signature.
+// The last line is an extension line. A log that was begun anew has another incarnation, so coordination itself signs
+// that it is another log. Coordination signs with its key under the name in the first line. A witness adds a
+// cosignature (C2SP tlog-cosignature, cosignature/v1) under the name ferry/NETWORK/agent/NAME. The ID of its key has
+// the type 0x04. The signed message is "cosignature/v1\ntime SECONDS\n" and the text. The cosignature is those seconds,
+// 8 bytes big-endian, and then 64 bytes of signature.
 //
 // # Proofs
 //
