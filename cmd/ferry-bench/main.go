@@ -28,7 +28,7 @@ var version = "development"
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// run is the whole program; its result is the exit code.
+// run runs the program and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	root := newRoot()
 	root.SetArgs(args)
@@ -42,7 +42,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return transfer.KindOf(err).Code()
 }
 
-// flags are the flags of a run as they were given.
+// flags are the flags of a run, as given.
 type flags struct {
 	ferry, before  string
 	short, json    bool
@@ -85,7 +85,7 @@ report.html, which is one page with charts. ` + "`ferry-bench ls`" + ` lists the
 	return c
 }
 
-// some wants one argument or more.
+// some requires at least one argument.
 func some(what, hint string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -139,7 +139,7 @@ func newReport() *cobra.Command {
 	return c
 }
 
-// measure runs the scenarios and writes their reports, each as it is finished.
+// measure runs the scenarios and writes their reports, each as soon as it is complete.
 func (f *flags) measure(cmd *cobra.Command, args []string) error {
 	list, err := bench.Find(args)
 	if err != nil {
@@ -177,7 +177,7 @@ func (f *flags) measure(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-// showBars prints what became of each bar.
+// showBars prints the result of each bar.
 func showBars(w io.Writer, reports []*bench.Report) error {
 	rows := [][]string{{"SCENARIO", "BAR", "VALUE", "TO PASS", "AIM", "VERDICT"}}
 	for _, r := range reports {
@@ -200,8 +200,7 @@ func table(w io.Writer, rows [][]string) error {
 	return t.Flush()
 }
 
-// env makes what scenarios run in, and a function that removes its working
-// directories.
+// env returns the Env of the scenarios, and a function that removes its working directories.
 func (f *flags) env(cmd *cobra.Command) (*bench.Env, func(), error) {
 	if f.rounds < 1 || f.rounds > 1000 {
 		return nil, nil, transfer.Errorf(transfer.KindUsage, "--rounds %d is out of range; it goes from 1 to 1000", f.rounds)
@@ -275,7 +274,7 @@ func (f *flags) env(cmd *cobra.Command) (*bench.Env, func(), error) {
 	return e, done, nil
 }
 
-// program is the absolute path of the ferry program that is measured, and its version.
+// program returns the absolute path of the measured ferry program, and its version.
 func (f *flags) program() (path, version string, err error) {
 	path = f.ferry
 	if path == "" {

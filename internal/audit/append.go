@@ -11,27 +11,24 @@ import (
 	"ferry/internal/transfer"
 )
 
-// saveEvery is how many records are appended between two saves of the state: a
-// start reads that many at most.
+// saveEvery is the number of records between two saves of the state. A start reads at most that many.
 const saveEvery = 8192
 
-// maxAppend bounds what one append adds to records: a batch with its frames,
-// and a gap record.
+// maxAppend bounds the bytes that one append adds to the records file: a batch with its frames, and a gap record.
 const maxAppend = 2 << 20
 
-// A stage is records on their way into the log, with all that is stored for
-// them.
+// A stage holds records during an append, with all data that is stored for them.
 type stage struct {
 	first   tip // before them
 	tip     tip // after them
 	frames  []byte
 	cells   []byte
 	hashes  []byte
-	streams streams // those that they concern
+	streams streams // of the numberings of these records
 	records []*Record
 }
 
-// add stages a record that takes so many bytes as a frame.
+// add stages a record. frame is the size of its frame in bytes.
 func (s *stage) add(body []byte, frame int64, r *Record) error {
 	_, err := s.streams.observe(r, s.tip.tree.size)
 	s.cells = cellOf(r, s.tip.end).append(s.cells)
@@ -42,13 +39,16 @@ func (s *stage) add(body []byte, frame int64, r *Record) error {
 	return err
 }
 
-// Append appends a batch's records that the log does not have yet, and says
-// what it then has. It returns when they are durable. The batch's numbers decide,
-// not its arrival: what the log has is receipted again; behind a hole nothing is
-// appended; a hole below the batch's floor is put on record and passed over.
-// Whoever speaks in an agent's name cannot keep its own records out: those in a
-// gap that is on record are appended when they come, and those whose numbers the
-// log has with another content are, too, behind a record that says so.
+// Append appends the records of a batch that the log does not have yet. It returns when they are durable. The Receipt
+// describes the log after that. The numbers of the records decide, not the time of arrival:
+//
+//   - The Receipt covers records again that the log already has.
+//   - Nothing after a hole is appended.
+//   - A hole below the batch's floor is recorded and skipped.
+//
+// A process that publishes under an agent's name cannot exclude the agent's own records. Records in a recorded gap are
+// appended when they arrive. So are records with numbers that the log has with another content; a record about that
+// precedes them.
 func (l *Log) Append(b Batch) (Receipt, error) { return l.append(b, nil) }
 
 func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
@@ -81,7 +81,7 @@ func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
 	for i := range list {
 		p, n := s.streams[key], list[i].rec.N
 		if n > p.have+1 {
-			break // behind a hole, as are all that follow
+			break // after a hole, as are all further ones
 		}
 		if n <= p.have && !p.lacks(n) {
 			continue
@@ -112,7 +112,7 @@ func (l *Log) append(b Batch, by *Sealer) (Receipt, error) {
 	return l.receipt(key, &b, list), nil
 }
 
-// receipt says what the log has of what a batch speaks of.
+// receipt returns the Receipt for a batch: the part of its records that the log has.
 func (l *Log) receipt(key stream, b *Batch, list []entry) Receipt {
 	p, ok := l.streams[key]
 	if !ok {
@@ -125,13 +125,13 @@ func (l *Log) receipt(key stream, b *Batch, list []entry) Receipt {
 	return Receipt{V: RecordVersion, Agent: b.Agent, Incarnation: b.Incarnation, Have: p.through(b.Floor, last), Index: p.index, Last: p.have}
 }
 
-// A Newest is the record with the greatest number that the log has of a ledger.
+// A Newest is the record of a ledger with the greatest number in the log.
 type Newest struct {
-	N    uint64 // 0: there is none
-	Hash string // HashOf the record; empty: the log got it before one that is older
+	N    uint64 // number; 0: no record
+	Hash string // HashOf the record; empty: the log got it before an older one
 }
 
-// NewestOf returns the record with the greatest number that the log has of a ledger.
+// NewestOf returns the record of a ledger with the greatest number in the log.
 func NewestOf(l *Log, agent transfer.AgentName, incarnation string) (Newest, error) {
 	v, err := ParseIncarnation(incarnation)
 	if err != nil {
@@ -150,14 +150,14 @@ func NewestOf(l *Log, agent transfer.AgentName, incarnation string) (Newest, err
 	return Newest{p.have, HashOf(raw)}, nil
 }
 
-// HashOf returns the hash that tells records of one number apart.
+// HashOf returns the hash that distinguishes records with the same number.
 func HashOf(record []byte) string {
 	h := tlog.RecordHash(record)
 	return hex.EncodeToString(h[:16])
 }
 
-// stageGaps puts on record what a batch shows to be missing, and which of its
-// records the log has with another content.
+// stageGaps stages records about the batch: about the numbers that it shows to be missing, and about its records that
+// the log has with another content.
 func (l *Log) stageGaps(s *stage, key stream, b *Batch, list []entry) error {
 	if have := s.streams[key].have; b.Floor > have+1 {
 		gap := &Gap{b.Agent, b.Incarnation, have + 1, b.Floor - 1}
@@ -187,8 +187,8 @@ func (l *Log) stageGaps(s *stage, key stream, b *Batch, list []entry) error {
 		"records %d to %d of %s came again with another content; both are in the log", other.From, other.To, key)})
 }
 
-// AppendOwn appends a record of coordination's own. The log numbers it and
-// fills in what is empty of agent, incarnation, time and role.
+// AppendOwn appends a record of coordination's own. The log numbers it, and fills in agent, incarnation, time and role
+// if they are empty.
 func (l *Log) AppendOwn(rec Record) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -206,7 +206,7 @@ func (l *Log) appendOwn(rec Record) error {
 	return l.commit(s)
 }
 
-// own is the numbering of coordination's own records.
+// own returns the numbering of coordination's own records.
 func (l *Log) own() stream { return stream{Coordination, l.id} }
 
 func (l *Log) usable() error {
@@ -219,7 +219,7 @@ func (l *Log) usable() error {
 	return l.failed
 }
 
-// newStage begins an append that concerns the given numberings.
+// newStage begins an append of records of the given numberings.
 func (l *Log) newStage(keys ...stream) *stage {
 	s := &stage{first: l.tip, tip: l.tip, streams: streams{}}
 	for _, k := range keys {
@@ -248,7 +248,7 @@ func (l *Log) stageOwn(s *stage, rec *Record) error {
 	return s.put(body, rec)
 }
 
-// put adds a record and its frame. It must be the next of its numbering.
+// put adds a record and its frame. The record must be the next of its numbering.
 func (s *stage) put(body []byte, r *Record) error {
 	before := len(s.frames)
 	s.frames = appendRecord(s.frames, body)
@@ -259,16 +259,14 @@ func (s *stage) put(body []byte, r *Record) error {
 	return nil
 }
 
-// commit makes the staged records durable and then visible. The caller holds
-// l.writing.
+// commit makes the staged records durable and then visible. The caller holds l.writing.
 func (l *Log) commit(s *stage) error {
 	if len(s.frames) == 0 {
 		return nil
 	}
 
 	if _, err := l.records.WriteAt(s.frames, s.first.end); err != nil {
-		// Nothing but the tail of one file has changed. Undo it, so that an append
-		// can be tried again when there is space.
+		// Only the tail of one file has changed. Undo it, so that an append can be tried again when there is space.
 		if undo := l.records.Truncate(s.first.end); undo != nil {
 			return l.fail("records", undo)
 		}
@@ -282,7 +280,7 @@ func (l *Log) commit(s *stage) error {
 	}
 
 	failpoint.Hit("audit.synced")
-	// Not before the sync: what index and hashes cover counts as durable.
+	// Only after the sync: records in the index and the hashes count as durable.
 	if err := l.index.write(s.cells, s.first.tree.size); err != nil {
 		return l.fail(indexName, err)
 	}
@@ -306,15 +304,14 @@ func (l *Log) commit(s *stage) error {
 	maps.Copy(l.streams, s.streams)
 	l.mu.Unlock()
 	if l.tip.tree.size-l.saved >= saveEvery {
-		// The records are safe. An old state costs the next start time, no more.
+		// The records are safe. An old state only makes the next start slower.
 		_ = l.save(nil)
 	}
 	return nil
 }
 
-// fail ends the log's use as a writer. After a failed sync nobody knows what of
-// the data is on disk, and a second sync would not tell; only a new start, which
-// reads and writes it again, can go on.
+// fail stops writing for the rest of the process. After a failed sync the content of the disk is unknown, and a second
+// sync would not reveal it. Only a new start, which reads the data and writes it again, can continue.
 func (l *Log) fail(name string, err error) error {
 	l.failed = transfer.Errorf(transfer.KindOf(err), "the audit log stopped, because %s in %s could not be made durable: %w", name, l.dir, err).
 		WithHint("see to the disk, then start coordination again; agents keep their records until it has them")

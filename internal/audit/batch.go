@@ -8,59 +8,57 @@ import (
 )
 
 const (
-	// MaxBatch bounds the JSON of a batch.
+	// MaxBatch bounds the JSON of a batch in bytes.
 	MaxBatch = 1 << 20
-	// batchEnvelope bounds what a batch with one record has around it.
+	// batchEnvelope bounds the bytes of a batch around its one record.
 	batchEnvelope = 1 << 10
-	// batchDepth is how much deeper a record is nested in a batch.
+	// batchDepth is the nesting depth that a batch adds to a record.
 	batchDepth = 2
-	// maxBatchRecords bounds the records of a batch.
+	// maxBatchRecords bounds the number of records of a batch.
 	maxBatchRecords = 8192
 )
 
-// A Batch is what an agent sends to coordination: consecutive records from its
-// outbox. It is repeated until a Receipt covers it, and may arrive twice, late
-// or out of order. A batch without records asks for a Receipt.
+// A Batch has consecutive records of an agent's outbox, on their way to coordination. The agent repeats it until a
+// Receipt covers it. It may arrive twice, late or out of order. A Batch without records asks for a Receipt.
 type Batch struct {
 	V           int                `json:"v"`
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	// Floor is the number below which the agent has dropped its records, because
-	// each was receipted to it. It is 1 as long as none was.
+	// Floor is the lowest number that the agent still has. It has dropped the records below, after receipts for each.
+	// It is 1 until the first receipt.
 	Floor uint64 `json:"floor"`
-	// Reply is the inbox that the Receipt goes to, and nowhere else.
+	// Reply is the inbox for the Receipt. The Receipt goes nowhere else.
 	Reply string `json:"reply,omitempty"`
-	// Key and Seal are there where the agent signs its batches: the ID of its key's binding,
-	// and its signature. Package witness says over what.
+	// Key and Seal are set if the agent signs its batches. Key is the ID of the key's binding, Seal the signature.
+	// Package witness defines the signed bytes.
 	Key     string            `json:"key,omitempty"`
 	Seal    []byte            `json:"seal,omitempty"`
 	Records []json.RawMessage `json:"records"`
 
-	// Added, where it is not nil, gets the records that the log has appended because of the batch: records of the
-	// batch that were new to the log, and records of the log about the batch. They are durable.
+	// Added, if not nil, gets the records that the log has appended because of the batch: new records of the batch, and
+	// records of the log about the batch. They are durable.
 	Added func([]*Record) `json:"-"`
 
-	size int // of the records and their commas, as far as Add has added them
+	size int // bytes of the records and their commas, as counted by Add
 }
 
-// A Receipt answers a Batch: it says what the log has of it. It is given only
-// for what is durable there.
+// A Receipt answers a Batch. It names the records of the batch's ledger that are durable in the log.
 type Receipt struct {
 	V           int                `json:"v"`
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	// Have says that every record from the batch's floor up to this number is in
-	// the log. It is not beyond the batch's last record; below its floor: none.
+	// Have is the number up to which the log has every record from the batch's floor on. It is at most the batch's last
+	// record. It is below the floor if there are none.
 	Have  uint64 `json:"have"`
-	Index int64  `json:"index"` // where the log has the last record of that incarnation; -1: none
-	// Last is the greatest number that the log has of that incarnation, in any batch.
+	Index int64  `json:"index"` // index of the last record of that incarnation in the log; -1: none
+	// Last is the greatest number of that incarnation in the log, from any batch.
 	Last uint64 `json:"last,omitempty"`
-	// Refused is why the batch was not taken, where the agent can do something about it.
+	// Refused is the reason why the batch was refused, if the agent can resolve it.
 	Refused string `json:"refused,omitempty"`
 }
 
-// Add takes one more encoded record into the batch, or reports that it does not
-// fit: the batch is full. An empty batch takes any record that Encode made.
+// Add appends one encoded record to the batch, or returns false if the batch is full. An empty batch takes any record
+// of Encode.
 func (b *Batch) Add(record []byte) bool {
 	if b.size+len(record)+1 > MaxBatch-batchEnvelope && len(b.Records) > 0 {
 		return false
@@ -70,7 +68,7 @@ func (b *Batch) Add(record []byte) bool {
 	return true
 }
 
-// Size is how many bytes the records have that Add took.
+// Size returns the bytes of the records that Add has taken.
 func (b *Batch) Size() int { return b.size }
 
 // EncodeBatch writes a batch as one line of JSON.
@@ -87,7 +85,7 @@ func EncodeBatch(b *Batch) ([]byte, error) {
 	return text, nil
 }
 
-// DecodeBatch reads a batch; its records are checked when they are appended.
+// DecodeBatch reads a batch. Its records are checked when they are appended.
 func DecodeBatch(text []byte) (Batch, error) {
 	b, ok := unmarshalBatch(text)
 	if !ok {
@@ -105,7 +103,7 @@ func DecodeBatch(text []byte) (Batch, error) {
 	return b, b.checkNumbers()
 }
 
-// checkNumbers checks what a batch counts with.
+// checkNumbers checks the ranges of the batch's numbers.
 func (b *Batch) checkNumbers() error {
 	switch {
 	case b.Floor == 0 || b.Floor > MaxNumber:
@@ -116,7 +114,7 @@ func (b *Batch) checkNumbers() error {
 	return nil
 }
 
-// stream checks the names on the batch and is the key of its numbering.
+// stream checks the names in the batch, and returns the key of its numbering.
 func (b *Batch) stream() (stream, error) {
 	if err := checkAgent(b.Agent); err != nil {
 		return stream{}, err
@@ -128,14 +126,14 @@ func (b *Batch) stream() (stream, error) {
 	return stream{b.Agent, v}, err
 }
 
-// An entry is a record on its way into the log: its JSON and what it says.
+// An entry is a record of a batch, as JSON and decoded.
 type entry struct {
 	body []byte
 	rec  Record
 }
 
-// entries decodes and checks the batch's records: each is the batch's own agent
-// and incarnation, and the numbers ascend by one from the floor or above.
+// entries decodes and checks the batch's records. Each must have the batch's agent and incarnation. The numbers must
+// ascend by one from the floor or above.
 func (b *Batch) entries(key stream) ([]entry, error) {
 	if err := b.checkNumbers(); err != nil {
 		return nil, err
@@ -170,8 +168,7 @@ func (b *Batch) entries(key stream) ([]entry, error) {
 	return list, nil
 }
 
-// oneLine removes space between the tokens, which an encoder of ours never
-// writes: the log is one record a line for whoever prints it.
+// oneLine removes space between the tokens, which Encode never writes. So the log prints as one record a line.
 func oneLine(raw []byte) ([]byte, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {

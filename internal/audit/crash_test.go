@@ -19,8 +19,8 @@ import (
 type sample struct {
 	dir    string
 	spare  string
-	at     []int64      // at[i] is where record i begins, at[7] where the file ends
-	checks []Checkpoint // checks[i] at size i
+	at     []int64      // at[i] is the offset of record i, at[7] the end of the file
+	checks []Checkpoint // checks[i] is the checkpoint at size i
 }
 
 func newSample(t *testing.T) *sample {
@@ -40,15 +40,15 @@ func newSample(t *testing.T) *sample {
 	return s
 }
 
-// again is a copy of the sample, in the place of the one before.
+// again returns a new copy of the sample, which replaces the previous one.
 func (s *sample) again(t *testing.T) (dir string) {
 	t.Helper()
 	copyTo(t, s.dir, s.spare)
 	return s.spare
 }
 
-// whole opens a log that a crash has been at, and fails unless it has the first
-// n records of the sample, takes the rest again, and is sound.
+// whole opens a log after a crash. It fails unless the log has the first n records of the sample, accepts the rest
+// again, and is sound.
 func (s *sample) whole(t *testing.T, dir string, n uint64) {
 	t.Helper()
 	l := open(t, dir)
@@ -77,8 +77,7 @@ func remove(t *testing.T, dir, name string) {
 	}
 }
 
-// covers cuts index and hashes to what they were at a size, and takes the state
-// away.
+// covers cuts the index and the hashes to their length at a size, and removes the state.
 func covers(t *testing.T, dir string, size int64) {
 	t.Helper()
 	store(t, dir, indexName, load(t, dir, indexName)[:headerSize+size*cellSize])
@@ -86,8 +85,8 @@ func covers(t *testing.T, dir string, size int64) {
 	remove(t, dir, stateName)
 }
 
-// A crash in the last append, before its records were synced: every length, and at
-// each fourth what follows is zero, or other bytes.
+// A crash in the last append, before its records were synced: every length. At each fourth length zeros or other bytes
+// follow.
 func TestCrashWhileRecordsAreWritten(t *testing.T) {
 	t.Parallel()
 	s := newSample(t)
@@ -112,8 +111,7 @@ func TestCrashWhileRecordsAreWritten(t *testing.T) {
 	}
 }
 
-// A crash while index and hashes are written, or their loss: every length of
-// each, cut off or zero; and of the state.
+// A crash while index and hashes are written, or their loss: every length of each and of the state, cut off or zero.
 func TestCrashWhileTheRestIsWritten(t *testing.T) {
 	t.Parallel()
 	s := newSample(t)
@@ -135,7 +133,7 @@ func TestCrashWhileTheRestIsWritten(t *testing.T) {
 		remove(t, dir, name)
 		s.whole(t, dir, 7)
 	}
-	// Both at once, each at any length of the last append.
+	// Both together, each at any length of the last append.
 	index, hashes := load(t, s.dir, indexName), load(t, s.dir, hashesName)
 	for i := headerSize + 5*cellSize; i <= len(index); i += 7 {
 		for h := headerSize + int(tlog.StoredHashCount(5))*cellSize; h <= len(hashes); h += 7 {
@@ -148,9 +146,8 @@ func TestCrashWhileTheRestIsWritten(t *testing.T) {
 	}
 }
 
-// Records that were receipted are gone from the end: every length of the last
-// two. The log says so and goes on; the agent, which has dropped them, is not
-// told that they are there.
+// Receipted records are missing at the end: every length of the last two. The log reports that and continues. The agent
+// has dropped the records, and is not told that the log has them.
 func TestRecordsLostTheirEnd(t *testing.T) {
 	t.Parallel()
 	s := newSample(t)
@@ -162,7 +159,7 @@ func TestRecordsLostTheirEnd(t *testing.T) {
 		}
 		for i, witness := range []string{"all", "hashes", "index", "state"} {
 			if i > 0 && n%16 != 0 && n != s.at[6] && n != s.at[6]+frameHead {
-				continue // every length once is enough
+				continue // one test of each length is enough
 			}
 			dir := s.again(t)
 			was := s.checks[7]
@@ -181,7 +178,7 @@ func TestRecordsLostTheirEnd(t *testing.T) {
 			}
 			store(t, dir, recordsName, records[:n])
 			rep := verifyReadOnly(t, dir)
-			if rep.Found == 0 && witness != "index" { // an index alone is no proof of anything
+			if rep.Found == 0 && witness != "index" { // an index alone proves nothing
 				t.Fatalf("length %d, %s: Verify finds nothing", n, witness)
 			}
 			l := open(t, dir)
@@ -215,8 +212,8 @@ func TestRecordsLostTheirEnd(t *testing.T) {
 	}
 }
 
-// One flipped bit anywhere is found when the log is opened, or does no harm. The error names the file, for records also the record,
-// and the next step.
+// One flipped bit anywhere is found when the log is opened, or does no harm. The error names the file and the next
+// step, and for records also the record.
 func TestEachFlippedBitIsNamed(t *testing.T) {
 	s := newSample(t)
 	found := 0
@@ -251,7 +248,7 @@ func TestEachFlippedBitIsNamed(t *testing.T) {
 	}
 }
 
-// What no crash leaves is refused, and the error names the place.
+// Damage that no crash causes is refused, and the error names the place.
 func TestDamageRefuses(t *testing.T) {
 	s := newSample(t)
 	records := load(t, s.dir, recordsName)
@@ -263,13 +260,13 @@ func TestDamageRefuses(t *testing.T) {
 	for i, at := range s.at[:7] {
 		for _, off := range []int64{0, 3, 4, frameHead, s.at[i+1] - at - 1} {
 			dir := s.again(t)
-			remove(t, dir, stateName) // or else the start does not read the record
+			remove(t, dir, stateName) // or the start does not read the record
 			store(t, dir, recordsName, flip(records, at+off))
 			l, err := OpenLog(dir, still)
 			if i == 6 && err == nil {
 				closeLog(t, l)
-				// The last record's length says that the file is too short, and there
-				// is no state to say how long it was: that is a lost end, on record.
+				// The last record's length says that the file is too short, and no state has its former length: that is
+				// a lost end, which is recorded.
 				if off >= frameHead || off == 4 {
 					t.Fatalf("record %d, byte %d: opened", i, off)
 				}
@@ -278,13 +275,13 @@ func TestDamageRefuses(t *testing.T) {
 			wantKind(t, err, transfer.KindInternal, fmt.Sprintf("offset %d", at), fmt.Sprintf("record %d", i), "audit verify")
 		}
 	}
-	// With the checksum made right again, and the hashes to tell.
+	// With a corrected checksum, so that only the hashes show the change.
 	dir := s.again(t)
 	remove(t, dir, stateName)
 	store(t, dir, recordsName, rewrite(t, records, 2, func(b []byte) []byte { b[len(b)-20] ^= 1; return b }))
 	_, err := OpenLog(dir, still)
 	wantKind(t, err, transfer.KindInternal, "record 2", "not the one that was appended")
-	// With the hashes taken away, and the state to tell.
+	// Without hashes, so that only the state shows the change.
 	dir = s.again(t)
 	remove(t, dir, hashesName)
 	store(t, dir, recordsName, rewrite(t, records, 2, func(b []byte) []byte { b[len(b)-20] ^= 1; return b }))
@@ -296,7 +293,7 @@ func TestDamageRefuses(t *testing.T) {
 	store(t, dir, hashesName, flip(h, headerSize+tlog.StoredHashIndex(2, 0)*cellSize))
 	_, err = OpenLog(dir, still)
 	wantKind(t, err, transfer.KindInternal, "the root at 7 records")
-	// Bad, not covered by anything, but more than an append leaves.
+	// Bad and not covered by index or state, but longer than one append.
 	dir = s.again(t)
 	covers(t, dir, 5)
 	store(t, dir, recordsName, append(flip(records, s.at[5]), make([]byte, maxAppend)...))
@@ -304,7 +301,7 @@ func TestDamageRefuses(t *testing.T) {
 	wantKind(t, err, transfer.KindInternal, fmt.Sprintf("offset %d", s.at[5]))
 }
 
-// rewrite changes the JSON of one record and makes its checksum right.
+// rewrite changes the JSON of one record and corrects its checksum.
 func rewrite(t *testing.T, records []byte, which int, change func([]byte) []byte) []byte {
 	t.Helper()
 	list := frames(t, records)

@@ -10,12 +10,11 @@ import (
 	"ferry/internal/dirsync"
 )
 
-// A disk is the file system as the log uses it: the seam at which tests fail
-// the Nth write or sync.
+// A disk is the log's view of the file system. Tests make its Nth write or sync fail.
 type disk interface {
 	open(path string, flag int) (file, error)
 	rename(from, to string) error
-	// syncDir makes the names in a directory durable, where the platform can.
+	// syncDir makes the names in a directory durable, if the platform can.
 	syncDir(dir string) error
 }
 
@@ -31,7 +30,7 @@ type file interface {
 
 type osDisk struct{}
 
-// open makes files readable by their owner only: records name people and files.
+// open makes files readable by their owner only: records name users and files.
 func (osDisk) open(path string, flag int) (file, error) {
 	f, err := os.OpenFile(path, flag, 0o600)
 	if err != nil {
@@ -43,8 +42,7 @@ func (osDisk) open(path string, flag int) (file, error) {
 func (osDisk) rename(from, to string) error { return os.Rename(from, to) }
 func (osDisk) syncDir(dir string) error     { return dirsync.Sync(dir) }
 
-// replace puts content into place as a whole: the name has the old content or
-// the new one, whenever the crash comes.
+// replace replaces the file at place as a whole. After a crash at any time the name has the old content or the new one.
 func replace(d disk, path string, content []byte) error {
 	temp := path + ".new"
 	f, err := d.open(temp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
@@ -65,11 +63,11 @@ func replace(d disk, path string, content []byte) error {
 	return d.syncDir(filepath.Dir(path))
 }
 
-// makeDir makes a directory and what is missing of its parents, durably: a
-// receipt is worth nothing if the directory's name is lost.
+// makeDir makes a directory and its missing parents, durably. A receipt would be worthless if the directory's name were
+// lost.
 func makeDir(d disk, dir string) error {
 	dir = filepath.Clean(dir)
-	parents := []string{filepath.Dir(dir)} // always: a crash may have come between
+	parents := []string{filepath.Dir(dir)} // always: a crash may have come before the sync
 	for p := parents[0]; p != filepath.Dir(p); p = filepath.Dir(p) {
 		if _, err := os.Lstat(p); err == nil {
 			break
@@ -83,7 +81,7 @@ func makeDir(d disk, dir string) error {
 	}
 
 	for _, p := range parents {
-		// A parent that was there and may not be read is the administrator's.
+		// An existing parent that may not be read belongs to the administrator.
 		if err := d.syncDir(p); err != nil && (missing != nil || !errors.Is(err, fs.ErrPermission)) {
 			return err
 		}
@@ -99,8 +97,7 @@ func sizeOf(f file) (int64, error) {
 	return info.Size(), nil
 }
 
-// readAt fills p from the offset, or fails; a file that ends before is
-// io.ErrUnexpectedEOF.
+// readAt fills p from the offset. If the file ends before, the error is io.ErrUnexpectedEOF.
 func readAt(f io.ReaderAt, p []byte, at int64) error {
 	n, err := f.ReadAt(p, at)
 	switch {

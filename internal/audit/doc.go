@@ -1,21 +1,23 @@
-// Package audit is the record of who moved what, when, and how it ended.
+// Package audit is the record of every transfer: its user, its files, its times and its outcomes.
 //
-// Agents write Records and number them (agent, incarnation, n) in one ledger
-// transaction with the outcome they speak of. They send them in a Batch until
-// coordination answers with a Receipt. Coordination appends them to a Log: one
-// writer, one directory, records in the order of their numbers without gaps,
-// and over them the Merkle tree of RFC 6962, whose size and root anyone may
-// keep as a Checkpoint and hold against the Log later.
+// Agents write Records and number them (agent, incarnation, n) in the same ledger transaction as the outcomes. They
+// send them in a Batch until coordination answers with a Receipt. Coordination appends them to a Log: one writer, one
+// directory, records in the order of their numbers without gaps. A Log has the Merkle tree of RFC 6962 over its
+// records. Anyone may keep its size and root as a Checkpoint and compare it with the Log later.
 //
-// # Who has signed it
+// # Seals
 //
-// In a network with identities each Batch has its agent's signature, a seal (package witness
-// says over what). A Log puts it behind the batch's records, as a record of coordination's own
-// with the event "sealed": the field "seal" has the agent, its ledger's incarnation, the floor,
-// the number of the first record and the count, all as they were signed; "bound", the index of
-// the record that says whose key it is; "signature"; and in "others" the leaves of those of the
-// batch's records that are not right before it, with their places in the batch. A record with
-// the event "bound" has in "binding" a witness.Binding. Both are leaves as others are.
+// In a network with identities each Batch has its agent's signature, a seal. Package witness defines the signed bytes.
+// A Log puts the seal after the batch's records, as a record of coordination's own with the event "sealed". Its fields:
+//
+//   - "seal" has the agent, its ledger's incarnation, the floor, the number of the first record and the count, all as
+//     signed
+//   - "bound" is the index of the record that names the owner of the key
+//   - "signature" is the signature
+//   - "others" has the leaves of the batch's records that do not directly precede the seal, with their places in the
+//     batch
+//
+// A record with the event "bound" has in "binding" a witness.Binding. Both records are leaves of the tree like others.
 //
 // # A directory on disk
 //
@@ -41,31 +43,26 @@
 //	4  4  crc32c of the length's 4 bytes and the content
 //	8  n  the content: the JSON, one line, no line end
 //
-// In records the content is the JSON as one zstd frame (RFC 8878) with its content size and the
-// dictionary vocabulary.txt, where that is shorter than the JSON. A zstd frame begins with
-// 28 b5 2f fd, which no JSON begins with. The JSON has at most 1 MiB. Hashes and seals cover the
-// JSON, not the compressed bytes.
+// In records the content is the JSON as one zstd frame (RFC 8878) with its content size and the dictionary
+// vocabulary.txt, if that is shorter than the JSON. A zstd frame begins with 28 b5 2f fd, and no JSON does. The JSON
+// has at most 1 MiB. Hashes and seals cover the JSON, not the compressed bytes.
 //
-// A cell of the index tells where a record is and what is looked for most:
+// A cell of the index has the place of a record and the fields of the most common searches:
 //
 //	 0   8  offset of its frame in records
 //	 8  16  transfer ID, zero if it has none
 //	24   8  its time, milliseconds since 1970, signed
 //
-// The hashes are in the order of tlog.StoredHashIndex; a leaf is the SHA-256 of
-// a zero byte and the record's JSON. The state is the JSON of a size, its root,
-// where that record ends, and what each agent had in the log by then. It saves
-// reading all records at a start, and it is a checkpoint that a Log remembers
-// of itself.
+// The hashes are in the order of tlog.StoredHashIndex. A leaf is the SHA-256 of a zero byte and the record's JSON. The
+// state is the JSON of a size, its root, the end of that record, and the position of each agent in the log at that
+// size. It saves reading all records at a start, and it is a checkpoint that a Log keeps of itself.
 //
-// # Order, and what a crash leaves
+// # Order, and the effects of a crash
 //
-// An append writes and syncs records; then it writes index and hashes, in this
-// order, and syncs both; then it is receipted. So what index or hashes cover was
-// durable in records, and records that neither covers were never receipted. A
-// start that finds the last frames of records torn, and not covered, cuts them
-// off; it fills what index and hashes lack from records. It refuses to start on
-// anything that no crash explains, and where records has lost its end although
-// index, hashes or state knew it (a disk that lied, a restored copy) it says so
-// in the log with a "gap" record, and goes on.
+// An append writes and syncs records. Then it writes index and hashes, in this order, and syncs both. Then coordination
+// sends the receipt. So records covered by index or hashes were durable, and records covered by neither were never
+// receipted. A start that finds the last frames of records damaged, and not covered, cuts them off. It completes index
+// and hashes from records. It refuses to start on any damage that no crash explains. If records has lost its end
+// although index, hashes or state cover it (after a lying disk or a restored copy), the log records that as a "gap",
+// and continues.
 package audit

@@ -12,9 +12,8 @@ import (
 
 var errBroken = errors.New("the disk broke")
 
-// faulty is a disk on which the failAt'th change fails, and if dead every change
-// after it; a write that fails may have written part of its data. quick leaves
-// the syncs out.
+// A faulty is a disk that fails the failAt'th change and, if dead, every later change. A write that fails may have
+// written part of its data. quick leaves the syncs out.
 type faulty struct {
 	osDisk
 	quick   bool
@@ -28,7 +27,7 @@ type faulty struct {
 	read    int64  // bytes
 }
 
-// step counts a change and says whether it fails.
+// step counts a change and reports whether it fails.
 func (d *faulty) step(kind string) error {
 	d.changes++
 	if d.failAt == 0 || d.changes < d.failAt || d.changes > d.failAt && !d.dead {
@@ -55,7 +54,7 @@ func (d *faulty) rename(from, to string) error {
 	if err := d.step("rename"); err != nil {
 		return err
 	}
-	if d.quick { // file systems sync what is renamed over something
+	if d.quick { // file systems sync a file that replaces another by rename
 		os.Remove(to)
 	}
 	return d.osDisk.rename(from, to)
@@ -105,9 +104,8 @@ func (f *faultyFile) Sync() error {
 	return f.file.Sync()
 }
 
-// The disk goes away at every change that a log makes, one after the other. What
-// was receipted is there when it is back, the rest can be appended, and nothing
-// is there twice.
+// The disk fails at every change that a log makes, one after the other. Afterwards the receipted records are there, the
+// rest can be appended, and no record is there twice.
 func TestDiskGoesAway(t *testing.T) {
 	for _, partial := range []bool{false, true} {
 		for failAt := 1; ; failAt++ {
@@ -154,7 +152,7 @@ func TestDiskGoesAway(t *testing.T) {
 	}
 }
 
-// The disk goes away during each change of a recovery, too.
+// The disk fails at each change of a recovery, too.
 func TestDiskGoesAwayDuringRecovery(t *testing.T) {
 	base := t.TempDir()
 	l := open(t, base)
@@ -173,7 +171,7 @@ func TestDiskGoesAwayDuringRecovery(t *testing.T) {
 			d := &faulty{quick: true, failAt: failAt, dead: true, partial: true}
 			l, err := openLog(dir, still, d)
 			if err == nil {
-				_ = l.Close() // may be what fails
+				_ = l.Close() // this may be the failing call
 			}
 			l = open(t, dir)
 			n := uint64(5)
@@ -196,8 +194,8 @@ func TestDiskGoesAwayDuringRecovery(t *testing.T) {
 	}
 }
 
-// One sync fails, and the next would succeed: the log refuses to go on, says so,
-// and a new start has it right.
+// One sync fails, and the next would succeed. The log refuses to continue and says so. A new start has the right
+// records.
 func TestFailedSyncIsFinal(t *testing.T) {
 	syncs := 0
 	for failAt := 1; ; failAt++ {
@@ -208,12 +206,12 @@ func TestFailedSyncIsFinal(t *testing.T) {
 		d := &faulty{failAt: failAt}
 		l, err := openLog(dir, still, d)
 		if err != nil {
-			continue // a change of the start
+			continue // a change during the start
 		}
 		_, err = l.Append(batchOf(t, "A1", 1, 1, 3, 4))
 		if err == nil {
 			_ = l.Close()
-			break // it was left to fail at the end, or not at all
+			break // the failure came at the end, or not at all
 		}
 		if kind := d.last; kind == "sync records" || kind == "sync index" || kind == "sync hashes" {
 			syncs++
@@ -239,7 +237,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	}
 }
 
-// A full disk is undone and waited for.
+// After a full disk the append is undone, and can be tried again.
 func TestFullDiskIsNotFinal(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

@@ -6,8 +6,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A log that was taken over appends nothing more, and says so for good; one of which that
-// cannot be told appends nothing for now.
+// A log that another process has taken over appends nothing more, and its error is final. If ownership is unknown, the
+// log appends nothing for now.
 func TestALogThatIsTakenOver(t *testing.T) {
 	l := open(t, t.TempDir())
 	var why error

@@ -13,41 +13,39 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Filter says which records to find; what is empty matches any.
+// A Filter selects records. An empty field matches all.
 type Filter struct {
-	Agent    transfer.AgentName // who wrote the record, or a side of its transfer
+	Agent    transfer.AgentName // the writer of the record, or a side of its transfer
 	Transfer transfer.ID
-	Among    map[transfer.ID]bool // records of these transfers; nil: of all
+	Among    map[transfer.ID]bool // records of these transfers; nil: all
 	IDSuffix string               // of the transfer ID, six or more characters
 	Event    Event
 	Since    time.Time // by the writer's clock
 	Until    time.Time // before it, by the writer's clock
-	Job      string    // a pattern, as Name is
-	// Name is the name of an item at its source or destination, as it is or as a path is
-	// shown, or a pattern for it with * and ? as in names of files: its last name, or all of
-	// it where the pattern has a '/', which is a character like any other. Only records with
-	// such items match, of agents that speak of transfers of their own; of a pipe the agent at its other end speaks.
+	Job      string    // a pattern, as in Name
+	// Name is the name of an item at its source or destination: as bytes, as displayed, or as a pattern with * and ? as
+	// in names of files. It matches the last element of the path, or the whole path if it has a '/'. In a pattern '/'
+	// is an ordinary character. Only records with such items match, by agents that report on transfers of their own.
+	// For a pipe the agent at the other end reports.
 	Name   string
-	Failed bool              // only records with items that have failed; without a Name also those of other failures
+	Failed bool              // only records with failed items; without a Name also other failures
 	States []transfer.State  // of the transfer, as the record has it; any of them
 	Meta   map[string]string // of the transfer; all of them
-	Role   string            // in which the record was written
+	Role   string            // the role of the writer
 	Limit  int               // records at most; 0: all
 	Before int64             // only records below this index of the log; 0: all
 }
 
-// findBlock is how many cells of the index are read at once.
+// findBlock is the number of cells of the index that are read at once.
 const findBlock = 4096
 
-// Find calls fn for each record that matches, the newest (last appended) first.
-// fs.SkipAll from fn ends it without an error.
+// Find calls fn for each matching record, the newest (last appended) first. If fn returns fs.SkipAll, Find ends without
+// an error.
 //
-// The cost: the index is read backwards, 32 bytes a record, until the limit is
-// reached, so that a transfer is found among a million records by reading
-// 32 MB in order and its own records. A filter that names neither a transfer
-// nor a suffix reads every record between Since and Until, until the limit. With an
-// Event, a Name or Failed only those are taken apart that have the words of it somewhere.
-// Memory does not grow with the log.
+// Find reads the index backwards, 32 bytes a record, until the limit is reached. So it finds a transfer among a million
+// records by reading 32 MB in order, and the transfer's own records. A filter with neither a transfer nor a suffix
+// reads every record between Since and Until, until the limit. With an Event, a Name or Failed it decodes only records
+// with the words of these anywhere in their text. Memory does not grow with the log.
 func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) error {
 	m, err := newMatcher(f)
 	if err != nil {
@@ -99,12 +97,12 @@ func (l *Log) Find(f Filter, fn func(i int64, raw []byte, r *Record) error) erro
 	return nil
 }
 
-// A matcher applies a filter, first to what the index has.
+// A matcher applies a filter, first to the fields in the index.
 type matcher struct {
 	Filter
 	suffix   string
-	lastByte byte     // of an ID with the suffix: most others fail by it
-	plain    [][]byte // what stands in the JSON of every record that matches
+	lastByte byte     // last byte of the suffix: most other IDs fail by it
+	plain    [][]byte // text in the JSON of every matching record
 }
 
 func newMatcher(f Filter) (*matcher, error) {
@@ -178,8 +176,9 @@ func (m *matcher) record(r *Record) bool {
 	return (m.Since.IsZero() || !r.Time.Before(m.Since)) && (m.Until.IsZero() || r.Time.Before(m.Until))
 }
 
-// tells reports whether a record says how files have ended. A pipe, the agent of a command's standard input or output,
-// tells nothing: the agent at its other end does. Neither does a warning: its items are the word of others.
+// tells reports whether a record has outcomes of files. The records of a pipe, the agent of a command's standard input
+// or output, do not count: the agent at its other end reports them. Neither do warnings: their items come from other
+// agents.
 func (r *Record) tells() bool {
 	switch {
 	case failpoint.Planted("everything-tells"):
@@ -190,13 +189,13 @@ func (r *Record) tells() bool {
 	return r.own()
 }
 
-// standsIn reports whether the record of a source is to be found where those of destinations are looked for by name: its
+// standsIn reports whether the record of a source replaces those of the destination in a search by name, because the
 // destination is a pipe.
 func (m *matcher) standsIn(r *Record) bool {
 	return m.Name != "" && m.Role == RoleDestination && r.Role == RoleSource && r.Destination.Stream()
 }
 
-// own reports whether the agent that wrote the record is a side of its transfer, as it says.
+// own reports whether the agent that wrote the record is a side of the record's transfer.
 func (r *Record) own() bool {
 	side := r.Source
 	if r.Role == RoleDestination {
@@ -205,7 +204,7 @@ func (r *Record) own() bool {
 	return side == "" || side == r.Agent
 }
 
-// Names reports whether an item fits Name.
+// Names reports whether an item matches Name.
 func (f *Filter) Names(o transfer.Outcome) bool {
 	for _, p := range []transfer.Path{o.Path, o.Source} {
 		name := string(p)
@@ -219,14 +218,14 @@ func (f *Filter) Names(o transfer.Outcome) bool {
 	return false
 }
 
-// Like matches a text with a pattern, in which '/' is a character like any other.
+// Like reports whether a text matches a pattern. '/' is an ordinary character.
 func Like(pattern, text string) bool {
 	const plain = "\x01"
 	ok, err := path.Match(strings.ReplaceAll(pattern, "/", plain), strings.ReplaceAll(text, "/", plain))
 	return ok && err == nil
 }
 
-// CheckPattern refuses what is no pattern for Like.
+// CheckPattern refuses a text that is no pattern for Like.
 func CheckPattern(p string) error {
 	if _, err := path.Match(p, ""); err != nil {
 		return transfer.Errorf(transfer.KindUsage, "%q is not a pattern: it ends inside [ ] or after a backslash", p)
@@ -234,15 +233,15 @@ func CheckPattern(p string) error {
 	return nil
 }
 
-// longestPlain is the longest run of letters, digits, '-', '_' and '.' in a pattern,
-// outside of brackets: such characters stand in JSON as they are.
+// longestPlain returns the longest run of letters, digits, '-', '_' and '.' in a pattern, outside of brackets. Such
+// characters stand in JSON unchanged.
 func longestPlain(pattern string) []byte {
 	var best, run string
-	inside := false // brackets
+	inside := false // inside brackets
 	for i := 0; i < len(pattern); i++ {
 		c := pattern[i]
 		switch {
-		case c == '\\': // what follows is taken as it is, and may be anything
+		case c == '\\': // the next character is literal, and may be any
 			run = ""
 			i++
 		case c == '[':

@@ -105,7 +105,7 @@ func TestScan(t *testing.T) {
 	}
 }
 
-// Files are found by their names at either end, whatever else is in the records.
+// Files are found by their names at either end, for any other content of the records.
 func TestFindByName(t *testing.T) {
 	l := open(t, t.TempDir())
 	defer closeLog(t, l)
@@ -146,12 +146,12 @@ func TestFindByName(t *testing.T) {
 		{Filter{Name: "pay?1234[.]xml"}, []int64{1, 0}},
 		{Filter{Name: "ä \xff"}, []int64{2}},
 		{Filter{Name: "100%"}, []int64{2}},
-		{Filter{Name: "100%25"}, []int64{2}}, // as it is shown
+		{Filter{Name: "100%25"}, []int64{2}}, // as displayed
 		{Filter{Name: "/in/100%25"}, []int64{2}},
 		{Filter{Name: "a[b"}, nil},
 		{Filter{Name: "report[1].pdf"}, []int64{3}},
 		{Filter{Name: "report[[]1].pdf"}, []int64{3}},
-		{Filter{Name: "forged"}, nil}, // by one who is no side of the transfer
+		{Filter{Name: "forged"}, nil}, // by an agent that is no side of the transfer
 		{Filter{Name: `s\tock.csv`}, []int64{0}},
 		{Filter{Name: "xxh3"}, nil},
 		{Filter{Name: "*", Job: "job[01]"}, []int64{1, 0}},
@@ -184,7 +184,7 @@ func TestLongestPlain(t *testing.T) {
 	}
 }
 
-// Twenty thousand transfers of one file each leave 160,000 records.
+// Twenty thousand transfers of one file each have 160,000 records.
 func BenchmarkFindByName(b *testing.B) {
 	l := open(b, b.TempDir())
 	defer closeLog(b, l)
@@ -203,8 +203,8 @@ func BenchmarkFindByName(b *testing.B) {
 	}
 }
 
-// A question about a file is answered by the agents of its transfer: neither by a warning, nor by a pipe. Of a transfer to a
-// pipe the source answers.
+// A search for a file finds the records of the agents of its transfer, and neither a warning nor a pipe's record. For a
+// transfer to a pipe it finds the source's record.
 func TestFindByNameWhoAnswers(t *testing.T) {
 	const pipe transfer.AgentName = "PIPE-0123456789AB"
 	l := open(t, t.TempDir())
@@ -218,12 +218,12 @@ func TestFindByNameWhoAnswers(t *testing.T) {
 		r.Event, r.Role, r.Source, r.Destination, r.Items = event, role, source, destination, item
 		appendOK(t, l, Batch{V: 1, Agent: writer, Incarnation: FormatIncarnation(1), Floor: 1, Records: []json.RawMessage{encoded(t, r)}})
 	}
-	put("ALPHA", "ALPHA", "BETA", RoleSource, Warning)   // 0: outcomes that came late
+	put("ALPHA", "ALPHA", "BETA", RoleSource, Warning)   // 0: late outcomes
 	put("BETA", "ALPHA", "BETA", RoleDestination, Items) // 1
-	put("ALPHA", "ALPHA", "BETA", RoleSource, Items)     // 2: says the same again
-	put(pipe, "ALPHA", pipe, RoleDestination, Items)     // 3: the pipe's own word
+	put("ALPHA", "ALPHA", "BETA", RoleSource, Items)     // 2: the same again
+	put(pipe, "ALPHA", pipe, RoleDestination, Items)     // 3: the pipe's own record
 	put("ALPHA", "ALPHA", pipe, RoleSource, Items)       // 4
-	put(pipe, pipe, "BETA", RoleSource, Items)           // 5: the pipe's own word
+	put(pipe, pipe, "BETA", RoleSource, Items)           // 5: the pipe's own record
 	put("BETA", "ALPHA", "BETA", RoleDestination, Warning)
 	for role, want := range map[string][]int64{RoleDestination: {4, 1}, RoleSource: {4, 2}, "": {4, 2, 1}} {
 		var got []int64

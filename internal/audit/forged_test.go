@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// forgedOf is batchOf with other content under the same numbers.
+// forgedOf returns a batch like batchOf, with other content under the same numbers.
 func forgedOf(t testing.TB, agent transfer.AgentName, incarnation, floor, from, to uint64) Batch {
 	b := batchOf(t, agent, incarnation, floor, from, to)
 	for i := range b.Records {
@@ -19,7 +19,7 @@ func forgedOf(t testing.TB, agent transfer.AgentName, incarnation, floor, from, 
 	return b
 }
 
-// kept is the numbers of an agent's own records in the log, in its order.
+// kept returns the numbers of an agent's own records in the log, in the order of the log.
 func kept(t testing.TB, l *Log, agent transfer.AgentName, incarnation uint64) (own []uint64) {
 	t.Helper()
 	if err := l.Scan(0, func(_ int64, raw []byte, r *Record) error {
@@ -33,8 +33,7 @@ func kept(t testing.TB, l *Log, agent transfer.AgentName, incarnation uint64) (o
 	return own
 }
 
-// unsound fails unless Verify finds something, in the log as it is and after a
-// start with the state and without it.
+// unsound fails unless Verify finds a problem: in the log as it is, and after a start with the state and without it.
 func unsound(t *testing.T, l *Log, words ...string) *Log {
 	t.Helper()
 	for _, with := range []string{"as it is", "after a start", "after a start without the state"} {
@@ -68,8 +67,8 @@ func mustJSON(t testing.TB, v any) []byte {
 	return b
 }
 
-// A batch with a floor that was never reached opens a gap; the agent's own
-// records are taken behind it, and Verify names what is missing until they are there.
+// A batch with a false floor opens a gap. The agent's own records are appended after it, and Verify names the missing
+// ones until they arrive.
 func TestFloorIsNotBelieved(t *testing.T) {
 	l := open(t, t.TempDir())
 	appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 5))
@@ -101,7 +100,7 @@ func TestFloorIsNotBelieved(t *testing.T) {
 	closeLog(t, l)
 }
 
-// A gap that was filled is none.
+// A filled gap is no problem.
 func TestFilledGapIsSound(t *testing.T) {
 	l := open(t, t.TempDir())
 	appendOK(t, l, batchOf(t, "A1", 1, 4, 4, 6))
@@ -113,8 +112,8 @@ func TestFilledGapIsSound(t *testing.T) {
 	closeLog(t, l)
 }
 
-// Records that take an agent's numbers before it does: its own are taken too,
-// and Verify says that there are two of each.
+// Forged records take an agent's numbers first. The agent's own records are appended too, and Verify reports two of
+// each.
 func TestTakenNumbers(t *testing.T) {
 	l := open(t, t.TempDir())
 	appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 5))
@@ -138,8 +137,7 @@ func TestTakenNumbers(t *testing.T) {
 	closeLog(t, l)
 }
 
-// However a numbering is torn, what is kept of it is bounded, and the agent's
-// records are taken.
+// The memory for a numbering with many gaps is bounded, and the agent's records are still appended.
 func TestManyGapsAreBounded(t *testing.T) {
 	l := open(t, t.TempDir())
 	const jumps = 10 * maxGaps
@@ -162,7 +160,7 @@ func TestManyGapsAreBounded(t *testing.T) {
 	closeLog(t, l)
 }
 
-// Numbers that are out of range are refused before anything is written.
+// Numbers out of range are refused before anything is written.
 func TestNumbersOutOfRange(t *testing.T) {
 	l := open(t, t.TempDir())
 	defer closeLog(t, l)

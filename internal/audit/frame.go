@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The sizes of what doc.go draws.
+// The sizes of the structures in the package comment.
 const (
 	headerSize = 32
 	frameHead  = 8
@@ -22,18 +22,17 @@ const (
 
 const formatVersion = 2
 
-// vocabulary has records of each kind. Its text belongs to the format: other text
-// needs another formatVersion.
+// vocabulary has sample records of each kind. Its text belongs to the format: another text needs another formatVersion.
 //
 //go:embed vocabulary.txt
 var vocabulary []byte
 
-// packed is how records are compressed in their frames.
+// packed compresses the records in frames.
 var packed = compress.NewDictionary(vocabulary)
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// header makes the first 32 bytes of a file.
+// header returns the first 32 bytes of a file.
 func header(magic string, log uint64) []byte {
 	b := make([]byte, headerSize)
 	copy(b, magic)
@@ -57,13 +56,13 @@ func parseHeader(b []byte, magic, path string) (log uint64, err error) {
 	return binary.BigEndian.Uint64(b[12:]), nil
 }
 
-// appendRecord adds a record's frame to b, with the record compressed.
+// appendRecord appends a record's frame to b, with the record compressed.
 func appendRecord(b, body []byte) []byte { return appendFrame(b, packed.Pack(body)) }
 
-// Unpack returns the JSON of a record that stands in a frame. The errors are of KindDigest.
+// Unpack returns the JSON of a record from the content of a frame. Its errors are of KindDigest.
 func Unpack(stored []byte) ([]byte, error) { return packed.Unpack(stored) }
 
-// unpack is Unpack for the frame at an offset.
+// unpack is Unpack for the frame at an offset, which the error names.
 func unpack(stored []byte, at int64) ([]byte, error) {
 	body, err := packed.Unpack(stored)
 	if err != nil {
@@ -72,7 +71,7 @@ func unpack(stored []byte, at int64) ([]byte, error) {
 	return body, nil
 }
 
-// appendFrame adds a frame to b.
+// appendFrame appends a frame with the content body to b.
 func appendFrame(b, body []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(body)))
 	b = binary.BigEndian.AppendUint32(b, frameSum(body))
@@ -85,10 +84,10 @@ func frameSum(body []byte) uint32 {
 	return crc32.Update(crc32.Checksum(n[:], castagnoli), castagnoli, body)
 }
 
-// A badFrame is a place in a file that does not hold a frame.
+// A badFrame is an offset in a file without a valid frame.
 type badFrame struct {
 	at    int64
-	short bool // the file ends inside it
+	short bool // the file ends inside the frame
 	text  string
 }
 
@@ -114,7 +113,7 @@ func shortFrame(at int64) error {
 	return &badFrame{at: at, short: true, text: "the file ends inside a record"}
 }
 
-// readRecord reads the record whose frame is at an offset, for the most part in one read.
+// readRecord reads the record with its frame at an offset, usually with one read.
 func readRecord(f io.ReaderAt, at int64) ([]byte, error) {
 	b := make([]byte, 2048)
 	got, err := f.ReadAt(b, at)
@@ -147,10 +146,10 @@ func readRecord(f io.ReaderAt, at int64) ([]byte, error) {
 	return unpack(b[frameHead:], at)
 }
 
-// A walker reads records one after the other.
+// A walker reads records in sequence.
 type walker struct {
 	r   *bufio.Reader
-	at  int64 // where the next frame begins
+	at  int64 // offset of the next frame
 	end int64
 	buf []byte
 }
@@ -159,8 +158,8 @@ func newWalker(f io.ReaderAt, at, end int64) *walker {
 	return &walker{r: bufio.NewReaderSize(io.NewSectionReader(f, at, max(end-at, 0)), 256<<10), at: at, end: end}
 }
 
-// next reads a record; the result is good until the next call. At the end it is
-// io.EOF. After any error the walker is of no more use.
+// next reads a record. The result is valid until the next call. At the end the error is io.EOF. After any error the
+// walker cannot be used.
 func (w *walker) next() ([]byte, error) {
 	if w.at >= w.end {
 		return nil, io.EOF

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// FuzzDecodeReceipt: what is taken is written again as the same.
+// FuzzDecodeReceipt: an accepted receipt is written again as the same value.
 func FuzzDecodeReceipt(f *testing.F) {
 	b, err := EncodeReceipt(Receipt{Agent: "A1", Incarnation: FormatIncarnation(1), Have: 7, Index: 9})
 	if err != nil {
@@ -36,9 +36,8 @@ func FuzzDecodeReceipt(f *testing.F) {
 	})
 }
 
-// FuzzAppend: whatever comes as a batch, the log takes it or refuses it, stays as
-// it should be but for what is missing or came twice, and goes on with what its
-// agents say.
+// FuzzAppend: the log accepts or refuses any batch. It stays sound, except for missing and repeated records, and
+// accepts the further records of its agents.
 func FuzzAppend(f *testing.F) {
 	for _, b := range []Batch{batchOf(f, "A1", 1, 1, 1, 3), batchOf(f, "A1", 1, 3, 4, 5), forgedOf(f, "A1", 1, 1, 2, 4), batchOf(f, "A1", 1, 9, 9, 9),
 		batchOf(f, "A1", 2, MaxNumber, 1, 0), batchOf(f, "B1", 1, 1<<40, 1<<40, 1<<40)} {
@@ -86,8 +85,8 @@ func FuzzAppend(f *testing.F) {
 	})
 }
 
-// FuzzFrames: the walker and the reader at an offset see the same records, in
-// any file, and none that was not written there.
+// FuzzFrames: the walker and the reader at an offset find the same records in any file, and only records that were
+// written there.
 func FuzzFrames(f *testing.F) {
 	two := appendRecord(appendFrame(nil, []byte("first")), bytes.Repeat([]byte("second"), 1000))
 	for _, b := range [][]byte{nil, two, appendFrame(nil, packed.Pack(bytes.Repeat([]byte("x"), 200))[:20]), two[:len(two)-1], two[:20], append(bytes.Clone(two), 0), {0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0}, make([]byte, 64)} {
@@ -151,9 +150,8 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// FuzzLogFiles: one change anywhere in the files of a log. Verify finds it, or
-// opening refuses it, or it makes no difference to any record; to open the log
-// for writing does no more harm than that.
+// FuzzLogFiles: one change anywhere in the files of a log. Verify finds it, or OpenLog refuses it, or it changes no
+// record. Opening the log for writing does no further harm.
 func FuzzLogFiles(f *testing.F) {
 	from := f.TempDir()
 	l := open(f, from)
@@ -202,8 +200,7 @@ func FuzzLogFiles(f *testing.F) {
 	})
 }
 
-// look opens a log for reading and then for writing, verifies it and goes
-// through all its records.
+// look opens a log for reading and then for writing, verifies it, and reads all its records.
 func look(t *testing.T, dir string) {
 	l, err := OpenLogReadOnly(dir)
 	if err == nil {
@@ -219,7 +216,7 @@ func look(t *testing.T, dir string) {
 	if err != nil || rep.Found > 0 {
 		return
 	}
-	// A record that verifies is one that was written.
+	// A record that verifies is one of the written records.
 	for i := range l.Size() {
 		raw, r, err := l.Read(i)
 		if err != nil {

@@ -9,20 +9,19 @@ import (
 	"ferry/internal/witness"
 )
 
-// A Heard is what a log is held against beside itself: what witnesses have seen.
+// A Heard has the witnesses' statements about a log.
 type Heard struct {
 	Roots      *identity.Roots
 	Statements []*witness.Statement
-	Silent     []transfer.AgentName // agents that were asked and have not answered
-	// Show asks who keeps the log to show it to somebody who has seen a size of the log with an
-	// incarnation; nil: the files of the log are at hand.
+	Silent     []transfer.AgentName // agents that did not answer
+	// Show asks the keeper of the log to show it to a witness that has seen size records of the log with an
+	// incarnation. It is nil if the files of the log are at hand.
 	Show func(size int64, log string) (*witness.Shown, error)
 	Now  time.Time
 }
 
-// Hear holds what witnesses say against what the keeper of the log shows, puts what does not go
-// together into the report, and gives the checkpoints that the log itself is to be held
-// against.
+// Hear compares the witnesses' statements with the keeper's answers, and adds each contradiction to the report. It
+// returns the checkpoints that the log itself must match.
 func (h *Heard) Hear(r *Report) (kept []Checkpoint) {
 	seen := map[Checkpoint]bool{}
 	for _, s := range h.Statements {
@@ -36,7 +35,7 @@ func (h *Heard) Hear(r *Report) (kept []Checkpoint) {
 			r.add(-1, "the witness %s says since %s: %s", who.Name.Name, f.Time.Format(time.RFC3339), f.Why)
 		}
 		if !ok || at.Size == 0 {
-			continue // it has seen nothing yet
+			continue // no checkpoint seen yet
 		}
 		r.Witnesses++
 		if h.Show != nil {
@@ -57,8 +56,7 @@ func (h *Heard) Hear(r *Report) (kept []Checkpoint) {
 	return kept
 }
 
-// Same reports what of the witnesses' checkpoints is of another log than the one whose files
-// are at hand.
+// Same reports witnesses' checkpoints that belong to another log than the files at hand.
 func (h *Heard) Same(l *Log, r *Report) {
 	for _, s := range h.Statements {
 		if who, at, ok, err := s.Check(h.Roots); err == nil && ok && at.Log != FormatIncarnation(l.id) {
@@ -67,7 +65,7 @@ func (h *Heard) Same(l *Log, r *Report) {
 	}
 }
 
-// Join adds what another report has found.
+// Join adds the findings of another report.
 func (r *Report) Join(other *Report) {
 	r.Found += other.Found
 	r.Problems = append(r.Problems, other.Problems...)

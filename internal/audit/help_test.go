@@ -18,10 +18,10 @@ import (
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// still is a clock that does not move.
+// still returns the time of a clock that does not move.
 func still() time.Time { return epoch }
 
-// idOf is the nth of a fixed series of transfer IDs.
+// idOf returns the nth of a fixed series of transfer IDs.
 func idOf(n uint64) transfer.ID {
 	var id transfer.ID
 	r := rand.New(rand.NewPCG(n, 7))
@@ -32,8 +32,8 @@ func idOf(n uint64) transfer.ID {
 	return id
 }
 
-// recordOf is the nth record of an agent: its content follows from its number,
-// so that a test can tell whether it came back unchanged.
+// recordOf returns the nth record of an agent. Its content depends on its number, so a test can tell whether it is
+// unchanged.
 func recordOf(agent transfer.AgentName, incarnation, n uint64) Record {
 	return Record{Agent: agent, Incarnation: FormatIncarnation(incarnation), N: n, Time: epoch.Add(time.Duration(n) * time.Second),
 		Event: Items, Role: RoleDestination, Transfer: idOf(n / 4), Source: "SRC", Destination: agent,
@@ -49,7 +49,7 @@ func encoded(t testing.TB, r Record) json.RawMessage {
 	return b
 }
 
-// batchOf is the records from..to of an agent.
+// batchOf returns the records from..to of an agent.
 func batchOf(t testing.TB, agent transfer.AgentName, incarnation, floor, from, to uint64) Batch {
 	t.Helper()
 	b := Batch{V: 1, Agent: agent, Incarnation: FormatIncarnation(incarnation), Floor: floor}
@@ -59,8 +59,7 @@ func batchOf(t testing.TB, agent transfer.AgentName, incarnation, floor, from, t
 	return b
 }
 
-// open opens a log for writing, on a disk that leaves the syncs out: a test does
-// not cut the power.
+// open opens a log for writing, on a disk without syncs: a test does not cut the power.
 func open(t testing.TB, dir string) *Log {
 	t.Helper()
 	l, err := openLog(dir, still, &faulty{quick: true})
@@ -102,8 +101,7 @@ func sound(t testing.TB, l *Log, against ...Checkpoint) Report {
 	return rep
 }
 
-// numbers are the records of each agent in the log, in its order, and the gap
-// records.
+// numbers returns the records of each agent in the log, in its order, and the gap records.
 func numbers(t testing.TB, l *Log) (byAgent map[transfer.AgentName][]uint64, gaps []Record) {
 	t.Helper()
 	byAgent = map[transfer.AgentName][]uint64{}
@@ -174,7 +172,7 @@ func load(t testing.TB, dir, name string) []byte {
 func store(t testing.TB, dir, name string, b []byte) {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	os.Remove(path) // file systems sync what is truncated and written again
+	os.Remove(path) // file systems sync a file that is truncated and written again
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -8,20 +8,18 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Records of items, and batches of them, are most of what there is, and large.
-// What follows writes and reads them as encoding/json would, byte for byte, but
-// leaves the items to package transfer and does not go over what is known to be
-// JSON again.
+// Records of items, and batches of them, are the largest and most common records. The code below writes and reads them
+// byte for byte like encoding/json. It leaves the items to package transfer, and does not parse a second time text that
+// is known to be JSON.
 
-// oneItem stands for a record's items, so that their place is found: quotes that
-// are not escaped cannot be a part of any text.
+// oneItem stands for a record's items, to find their place: unescaped quotes cannot be part of any text.
 var (
 	oneItem     = []transfer.Outcome{{}}
 	oneItemText = []byte(`"items":[{"item":0,"type":"","path":""}]`)
 	itemsKey    = []byte(`"items":`)
 )
 
-// marshalItems is marshal of a record.
+// marshalItems is marshal for a record with items.
 func marshalItems(r *Record) ([]byte, error) {
 	if len(r.Items) == 0 {
 		return marshal(r)
@@ -47,9 +45,8 @@ func marshalItems(r *Record) ([]byte, error) {
 	return append(b, head[at+len(oneItemText):]...), nil
 }
 
-// unmarshalItems reads a record with items that is written as marshalItems writes
-// it and has nothing unusual in it. It reports false for any other, which may be
-// as good.
+// unmarshalItems reads a record with items in the form of marshalItems, without unusual fields. ok is false for any
+// other record, which may be valid.
 func unmarshalItems(b []byte) (r Record, ok bool) {
 	at := bytes.Index(b, append(itemsKey[:len(itemsKey):len(itemsKey)], '['))
 	if at < 0 || len(b) > MaxRecord {
@@ -68,7 +65,7 @@ func unmarshalItems(b []byte) (r Record, ok bool) {
 	}
 
 	if again, err := marshal(&r); err != nil || !bytes.Equal(again, rest) {
-		return Record{}, false // something else has that name, or the spelling is another
+		return Record{}, false // another field has that name, or the spelling differs
 	}
 
 	r.Items = items
@@ -78,8 +75,7 @@ func unmarshalItems(b []byte) (r Record, ok bool) {
 // noRecords stands for a batch's records, which are its last field.
 var noRecords = []byte(`"records":[]}`)
 
-// marshalBatch is marshal of a batch whose records are JSON on one line, as Encode
-// has written them.
+// marshalBatch is marshal for a batch with records as Encode writes them: JSON on one line.
 func marshalBatch(b *Batch) ([]byte, error) {
 	c := *b
 	c.Records = []json.RawMessage{}
@@ -98,8 +94,8 @@ func marshalBatch(b *Batch) ([]byte, error) {
 	return append(text, "]}"...), nil
 }
 
-// unmarshalBatch reads a batch that is written as marshalBatch writes it; its
-// records are cut out and not looked into. It reports false for any other.
+// unmarshalBatch reads a batch in the form of marshalBatch. It splits the records and does not parse them. ok is false
+// for any other batch.
 func unmarshalBatch(text []byte) (b Batch, ok bool) {
 	at := bytes.Index(text, noRecords[:len(noRecords)-len("]}")])
 	if at < 0 || at > batchEnvelope || len(text) > MaxBatch {
@@ -125,9 +121,8 @@ func unmarshalBatch(text []byte) (b Batch, ok bool) {
 	return b, true
 }
 
-// cutRecords cuts `{...},{...}]}` at its commas. Brackets outside strings are
-// counted and nothing else is looked at: what is no JSON is found when the record
-// is read.
+// cutRecords splits `{...},{...}]}` at its commas. It only counts brackets outside strings. Invalid JSON is found when
+// the record is read.
 func cutRecords(b []byte) (records []json.RawMessage, ok bool) {
 	depth, from := 0, 0
 	for i := 0; i < len(b); i++ {
@@ -166,7 +161,7 @@ func cutRecords(b []byte) (records []json.RawMessage, ok bool) {
 	return nil, false
 }
 
-// endOfString is where the string ends that b goes on with; -1: nowhere.
+// endOfString returns the end of the string at the beginning of b, or -1 if it does not end.
 func endOfString(b []byte) int {
 	for from := 0; ; {
 		q := bytes.IndexByte(b[from:], '"')

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// itemRecords are records of items as they come, and as they seldom do.
+// itemRecords returns common and rare records of items.
 func itemRecords() (all []Record) {
 	usual := transfer.Outcome{Item: 7, Type: transfer.ItemFile, Path: "/in/f", Source: "/out/f", Size: 10, Digest: "xxh3:00", SrcSum: "xxh3:00"}
 	failed := transfer.Outcome{Item: 8, Type: transfer.ItemBad, Path: "/in/<x>&\xff%", Err: &transfer.Error{Kind: transfer.KindExists, Text: "it exists", Hint: "remove it"}}
@@ -27,7 +27,7 @@ func itemRecords() (all []Record) {
 	return all
 }
 
-// Records of items are written and read as encoding/json does.
+// Records of items are written and read like in encoding/json.
 func TestItemsAsJSON(t *testing.T) {
 	quick := 0
 	for _, r := range itemRecords() {
@@ -61,7 +61,7 @@ func TestItemsAsJSON(t *testing.T) {
 	}
 }
 
-// ofRecords is a batch of encoded records.
+// ofRecords returns a batch of encoded records.
 func ofRecords(t testing.TB, recs []Record) Batch {
 	t.Helper()
 	b := Batch{V: RecordVersion, Agent: "A1", Incarnation: FormatIncarnation(1), Floor: 3}
@@ -76,7 +76,7 @@ func ofRecords(t testing.TB, recs []Record) Batch {
 	return b
 }
 
-// A batch is what encoding/json makes of it, and comes back with the same records.
+// A batch has the same bytes as from encoding/json, and is read with the same records.
 func TestBatchAsJSON(t *testing.T) {
 	all := itemRecords()
 	for n := range len(all) {
@@ -103,7 +103,7 @@ func TestBatchAsJSON(t *testing.T) {
 	}
 }
 
-// What is no batch of ours is left to the long way, which says what is wrong.
+// A text that marshalBatch does not write is left to encoding/json, which reports the error.
 func TestBatchCutsNothingElse(t *testing.T) {
 	b := ofRecords(t, itemRecords()[:3])
 	text, err := EncodeBatch(&b)
@@ -125,7 +125,7 @@ func TestBatchCutsNothingElse(t *testing.T) {
 	}
 }
 
-// FuzzItems: what is read the short way is read the long way as the same.
+// FuzzItems: a record that the special parser reads has the same value in encoding/json.
 func FuzzItems(f *testing.F) {
 	for _, r := range itemRecords() {
 		text, err := Encode(&r)
@@ -148,7 +148,7 @@ func FuzzItems(f *testing.F) {
 	})
 }
 
-// FuzzBatch: a batch that is cut is the batch that is read, where its records can be.
+// FuzzBatch: if the records of a batch can be read, a split batch equals the one that encoding/json reads.
 func FuzzBatch(f *testing.F) {
 	b := ofRecords(f, itemRecords()[:6])
 	text, err := EncodeBatch(&b)

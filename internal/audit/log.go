@@ -22,9 +22,8 @@ const (
 	stateName, stateMagic     = "state", "FerrySta"
 )
 
-// A Log is coordination's audit log: see the package's comment for what it
-// promises and how it lies on disk. Its methods may be called concurrently;
-// appends go one after the other, and readers do not wait for their syncs.
+// A Log is coordination's audit log. The package comment describes its guarantees and its files. Its methods may be
+// called concurrently. Appends run one after the other, and readers do not wait for their syncs.
 type Log struct {
 	dir      string
 	now      func() time.Time
@@ -34,29 +33,28 @@ type Log struct {
 	records  file
 	index    table
 	hashes   table
-	openedAs findings // what a log opened for reading found
+	openedAs findings // findings of a log opened for reading
 
-	writing sync.Mutex   // held by the one who appends
+	writing sync.Mutex   // held during an append
 	saved   int64        // size at the last save of the state
-	failed  error        // final: why nothing is appended any more
-	gone    error        // failed, where that is because the files were taken away
-	may     func() error // whether the log is still this process's; nil: nobody else can have it
+	failed  error        // final: the reason why nothing is appended any more
+	gone    error        // failed, if the reason is that the files were taken away
+	may     func() error // reports whether this process still owns the log; nil: no other process can
 	recent  recent
 
-	mu      sync.RWMutex // held for a moment to read or publish what follows
+	mu      sync.RWMutex // held briefly to read or publish the fields below
 	tip     tip
 	streams streams
 }
 
-// A tip is where the log ends.
+// A tip is the end of the log.
 type tip struct {
 	tree tree
 	end  int64 // offset in records
 }
 
-// OpenLog opens the log in a directory for appending, and creates both where
-// they are missing. now is the clock of the records that the log itself writes.
-// It repairs what a crash has left, and refuses what no crash leaves.
+// OpenLog opens the log in a directory for appending. It creates the directory and the log if they are missing. now is
+// the clock for the log's own records. OpenLog repairs the effects of a crash, and refuses any other damage.
 func OpenLog(dir string, now func() time.Time) (*Log, error) { return openLog(dir, now, osDisk{}) }
 
 func openLog(dir string, now func() time.Time, d disk) (*Log, error) {
@@ -84,10 +82,9 @@ func openLog(dir string, now func() time.Time, d disk) (*Log, error) {
 	return l, nil
 }
 
-// OpenLogReadOnly opens the log in a directory without changing anything in it,
-// be it in use by a writer or not. It sees what was appended before it was
-// opened, and repairs nothing: where files disagree it has the records that
-// both index and hashes cover, and Verify says what is wrong.
+// OpenLogReadOnly opens the log in a directory without changing it, even beside a writer. It has the records that were
+// appended before it was opened. It repairs nothing. If the files disagree, the log has the records that both index and
+// hashes cover, and Verify reports the problems.
 func OpenLogReadOnly(dir string) (*Log, error) {
 	l := &Log{dir: dir, now: time.Now, disk: osDisk{}, recent: newRecent()}
 	err := l.openFiles(os.O_RDONLY)
@@ -105,7 +102,7 @@ func OpenLogReadOnly(dir string) (*Log, error) {
 	return l, nil
 }
 
-// logError names the log in an error that does not yet speak for people.
+// logError adds the name of the log to an error that does not name it.
 func logError(dir string, err error) error {
 	var e *transfer.Error
 	if errors.As(err, &e) {
@@ -114,12 +111,12 @@ func logError(dir string, err error) error {
 	return transfer.Errorf(transfer.KindOf(err), "audit log %s: %w", dir, err)
 }
 
-// damaged is the error of what no crash leaves behind.
+// damaged returns the error for damage that no crash causes.
 func (l *Log) damaged(file, text string) error {
 	return transfer.Errorf(transfer.KindInternal, "the audit log is damaged or was changed: %s: %s", filepath.Join(l.dir, file), text).WithHint(mending(l.dir))
 }
 
-// mending is the next step for a log that is damaged.
+// mending returns the next step for a damaged log.
 func mending(dir string) string {
 	return "look at it with `ferry audit verify --dir " + dir + "`, then restore the directory from a copy, or move it away to begin a new log"
 }
@@ -163,13 +160,13 @@ func (l *Log) openFiles(flag int) error {
 	return err
 }
 
-// Exists reports whether there is a log in a directory, or something left of one.
+// Exists reports whether a directory has a log, or parts of one.
 func Exists(dir string) bool {
 	found, err := present(osDisk{}, dir, recordsName, hashesName, indexName, stateName)
 	return found || err != nil
 }
 
-// present reports whether a directory has any of some files.
+// present reports whether a directory has any of the files.
 func present(d disk, dir string, names ...string) (bool, error) {
 	for _, name := range names {
 		f, err := d.open(filepath.Join(dir, name), os.O_RDONLY)
@@ -183,16 +180,16 @@ func present(d disk, dir string, names ...string) (bool, error) {
 	return false, nil
 }
 
-// create makes the records file of a new log. Records are created first and
-// never removed, so any other file of a log says that one has been here.
+// create makes the records file of a new log. Records are created first and never removed. So any other file of a log
+// shows that there was a log.
 func (l *Log) create(path string) error {
 	var b [8]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the process instead
 	return replace(l.disk, path, header(recordsMagic, binary.BigEndian.Uint64(b[:])))
 }
 
-// openTable opens the index or the hashes. One that is missing or ends inside
-// its header is made anew, empty, and filled from records.
+// openTable opens the index or the hashes. If the file is missing or ends inside its header, it is made anew, empty,
+// and filled from the records.
 func (l *Log) openTable(name, magic string, flag int) (table, error) {
 	path := filepath.Join(l.dir, name)
 	f, err := l.disk.open(path, flag)
@@ -240,14 +237,13 @@ func (l *Log) closeFiles() error {
 			list = append(list, f.Close())
 		}
 	}
-	if l.lock != nil { // last: whoever takes it next finds the files closed
+	if l.lock != nil { // last: the next owner of the lock finds the files closed
 		list = append(list, l.lock.Close())
 	}
 	return errors.Join(list...)
 }
 
-// Close saves the state, so that the next start is short, and lets go of the
-// directory. Nothing may be called after it.
+// Close saves the state, so that the next start is short, and releases the directory. No method may be called after it.
 func (l *Log) Close() error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -269,22 +265,22 @@ func (l *Log) save(lost *loss) error {
 	return nil
 }
 
-// snapshot is the tip as it is now.
+// snapshot returns the present tip.
 func (l *Log) snapshot() tip {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.tip
 }
 
-// Size is the number of records in the log.
+// Size returns the number of records in the log.
 func (l *Log) Size() int64 {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.tip.tree.size
 }
 
-// Takes reports whether a batch's ledger is one of the log's, or may become one
-// where the log is to have records of most ledgers of an agent.
+// Takes reports whether the log accepts the batch's ledger: the log has it already, or has fewer than most ledgers of
+// the agent.
 func (l *Log) Takes(b *Batch, most int) bool {
 	key, err := b.stream()
 	l.mu.RLock()
@@ -300,19 +296,18 @@ func (l *Log) Takes(b *Batch, most int) bool {
 	return most > 0
 }
 
-// Root is the root of the Merkle tree over all records, in hex.
+// Root returns the root of the Merkle tree over all records, in hex.
 func (l *Log) Root() (string, error) {
 	return l.Checkpoint().Root, nil
 }
 
-// A Checkpoint is a promise of a log: it had this root at this size, and will
-// have for ever.
+// A Checkpoint is the root of a log at a size. The log must have this root at this size for ever.
 type Checkpoint struct {
 	Size int64  `json:"size"`
 	Root string `json:"root"` // hex
 }
 
-// Checkpoint is the present size with its root.
+// Checkpoint returns the present size with its root.
 func (l *Log) Checkpoint() Checkpoint {
 	t := l.snapshot().tree
 	return Checkpoint{t.size, t.root()}

@@ -29,7 +29,7 @@ func TestAppendReadVerify(t *testing.T) {
 	if r := appendOK(t, l, batchOf(t, "A1", 1, 1, 1, 2)); r.Have != 2 || r.Last != 5 || newest(t, l, "A1", r.Incarnation).N != 5 || newest(t, l, "A2", r.Incarnation).N != 0 {
 		t.Fatalf("of a batch that the log has: %+v", r)
 	}
-	r = appendOK(t, l, batchOf(t, "A1", 2, 1, 1, 1)) // a new ledger numbers anew
+	r = appendOK(t, l, batchOf(t, "A1", 2, 1, 1, 1)) // a new ledger starts its own numbers
 	if r.Have != 1 || r.Index != 5 {
 		t.Fatalf("receipt %+v", r)
 	}
@@ -80,7 +80,7 @@ func TestAppendReadVerify(t *testing.T) {
 	closeLog(t, l)
 }
 
-// at is the checkpoint that the log had at a size.
+// at returns the checkpoint of the log at a size.
 func (Checkpoint) at(l *Log, t *testing.T, size int64) Checkpoint {
 	t.Helper()
 	tr, err := loadTree(size, l.hashes)
@@ -139,7 +139,7 @@ func TestNumbersDecide(t *testing.T) {
 		size            int64
 	}{
 		{1, 1, 0, 0, -1, 0},    // asks
-		{1, 3, 4, 0, -1, 0},    // a hole: nothing
+		{1, 3, 4, 0, -1, 0},    // a hole: nothing is appended
 		{1, 1, 3, 3, 2, 3},     //
 		{1, 1, 3, 3, 2, 3},     // again
 		{1, 2, 5, 5, 4, 5},     // overlaps
@@ -147,9 +147,9 @@ func TestNumbersDecide(t *testing.T) {
 		{6, 6, 6, 6, 5, 6},     // the floor follows the receipts
 		{1, 1, 2, 2, 5, 6},     // late, with its old floor
 		{7, 1, 0, 6, 5, 6},     // asks
-		{10, 10, 11, 11, 8, 9}, // 7 to 9 were receipted by a log that is lost: a gap record, 10, 11
+		{10, 10, 11, 11, 8, 9}, // a log that is lost gave receipts for 7 to 9: a gap record, 10, 11
 		{10, 10, 12, 12, 9, 10},
-		{20, 1, 0, 19, 10, 11}, // a gap alone is receipted with the gap record's index
+		{20, 1, 0, 19, 10, 11}, // the receipt of a gap alone has the gap record's index
 		{20, 22, 23, 19, 10, 11},
 		{20, 20, 21, 21, 12, 13},
 	} {
@@ -166,7 +166,7 @@ func TestNumbersDecide(t *testing.T) {
 		t.Errorf("%d gaps and %+v, %v", rep.Gaps, rep.Problems, err)
 	}
 	dir := copyDir(t, l.dir)
-	again := open(t, dir) // without the state: by reading
+	again := open(t, dir) // without the state, by reading
 	if r := appendOK(t, again, batchOf(t, "A1", 1, 22, 22, 22)); r.Have != 22 || r.Index != 13 {
 		t.Errorf("after a restart: %+v", r)
 	}
@@ -211,7 +211,7 @@ func TestAppendRefusesWholeBatches(t *testing.T) {
 	}
 }
 
-// An agent cannot excuse a gap in its own or another's numbers.
+// An agent cannot record a gap in its own or another's numbers.
 func TestOnlyCoordinationRecordsGaps(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -227,7 +227,7 @@ func TestOnlyCoordinationRecordsGaps(t *testing.T) {
 	closeLog(t, l)
 }
 
-// Space between tokens does not get into the log, and is not a difference.
+// The log does not store space between tokens, and ignores it in comparisons.
 func TestOneLineARecord(t *testing.T) {
 	l := open(t, t.TempDir())
 	defer closeLog(t, l)
@@ -240,8 +240,7 @@ func TestOneLineARecord(t *testing.T) {
 	numbers(t, l)
 }
 
-// Whatever the queue manager does to batches, the log has 1..n of each agent,
-// in order, once.
+// If the queue manager delivers the batches in any order or repeatedly, the log has 1..n of each agent, in order, once.
 func TestAnyOrderOfBatches(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -253,11 +252,11 @@ func TestAnyOrderOfBatches(t *testing.T) {
 		for len(have) < len(agents) || have["A1"] < n || have["B1"] < n || have["C1"] < n {
 			agent := agents[rnd.IntN(len(agents))]
 			from := 1 + rnd.Uint64N(n)
-			if rnd.IntN(2) == 0 { // or else it could take long
+			if rnd.IntN(2) == 0 { // not always, to save time
 				from = min(have[agent]+1, n)
 			}
 			to := min(from+rnd.Uint64N(12), n)
-			// Any floor that the agent can have had when it sent this.
+			// Any floor that the agent may have had when it sent the batch.
 			floor := 1 + rnd.Uint64N(min(have[agent], from-1)+1)
 			r := appendOK(t, l, batchOf(t, agent, 1, floor, from, to))
 			if from <= have[agent]+1 {
@@ -291,7 +290,7 @@ func TestManyRecords(t *testing.T) {
 	id := idOf(0).String()
 	for from := uint64(1); from < n; from += batch {
 		b := Batch{V: 1, Agent: "A1", Incarnation: FormatIncarnation(1), Floor: from}
-		for i := from; i < from+batch; i++ { // small, and by hand: the log is measured, not Encode
+		for i := from; i < from+batch; i++ { // small, and without Encode: the test measures the log
 			if i%4 == 0 {
 				id = idOf(i / 4).String()
 			}
@@ -301,7 +300,7 @@ func TestManyRecords(t *testing.T) {
 		appendOK(t, l, b)
 	}
 	want := l.Checkpoint()
-	// Without Close: as after a crash, from the last state that was saved.
+	// Without Close: as after a crash, from the last saved state.
 	copied := copyDir(t, dir)
 	closeLog(t, l)
 	for _, dir := range []string{dir, copied} {
@@ -313,7 +312,7 @@ func TestManyRecords(t *testing.T) {
 		if l.Checkpoint() != want {
 			t.Errorf("checkpoint %+v, want %+v", l.Checkpoint(), want)
 		}
-		// A start reads what follows the state, not everything.
+		// A start reads the records after the state, not all of them.
 		if limit := int64(saveEvery+batch) * 512; d.read > limit {
 			t.Errorf("a start read %d bytes, more than %d", d.read, limit)
 		}
@@ -325,7 +324,7 @@ func TestManyRecords(t *testing.T) {
 	}
 }
 
-// checkFind looks one transfer up in the big log.
+// checkFind finds one transfer in the large log.
 func checkFind(t *testing.T, l *Log) {
 	t.Helper()
 	var got []uint64

@@ -10,21 +10,19 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What becomes of a log with files that are missing, empty or cut off: records
-// are never begun anew beside what says that there were some, and the others are
-// made of them again. Whatever is read of such a log, verify does not call it
-// sound while it is so.
+// A log with files that are missing, empty or truncated. Records are never begun anew beside evidence of earlier ones.
+// The other files are made from the records. Verify does not report such a log as sound, in any case.
 func TestLostFiles(t *testing.T) {
 	const (
 		refuses = "refuses"
 		mends   = "mends"   // nothing is lost
-		records = "records" // the loss, and goes on
+		records = "records" // the loss is recorded, and the log continues
 	)
 	all := []string{recordsName, indexName, hashesName, stateName}
 	for _, c := range []struct {
 		name  string
 		files []string
-		size  int64 // cut to; below 0: removed
+		size  int64 // new size; below 0: removed
 		want  string
 	}{
 		{"records missing", all[:1], -1, refuses},

@@ -14,8 +14,8 @@ const (
 	logBytes = 128 << 10 // of the paths of its items
 )
 
-// MFT gives what MQ MFT would publish of a record: of those that a transfer's source writes of its start, its items
-// and its end. Of others it is nothing; of many items it is several.
+// MFT returns the documents that MQ MFT would publish for a record. It covers a source's records of the start, the
+// items and the end of a transfer. For other records it returns none; for many items it returns several.
 func (r *Record) MFT() []mftxml.Log {
 	if r.Role != RoleSource || r.Transfer.IsZero() || r.Agent != r.Source {
 		return nil
@@ -80,8 +80,9 @@ func (r *Record) mftItems(l mftxml.Log) (all []mftxml.Log) {
 	return all
 }
 
-// MFTKept gives what MQ MFT would publish of a record beside the log of a transfer, and of what it is: the ID of a call, or a monitor
-// or a schedule by its name. Of other records it is nothing.
+// MFTKept returns the document that MQ MFT would publish for a record outside the log of a transfer. about is the
+// document's subject: the ID of a call, or the name of a monitor or a schedule. For other records it returns "" and
+// nil.
 func (r *Record) MFTKept() (about string, text []byte) {
 	if r.Agent != r.Source {
 		return "", nil

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// elements are those of a document, each with its attributes and its text.
+// elements returns the elements of a document, each with its attributes and its text.
 func elements(t testing.TB, text []byte) (all []string) {
 	t.Helper()
 	dec := xml.NewDecoder(strings.NewReader(string(text)))
@@ -47,7 +47,7 @@ func ofTransfer(event Event, fill func(*Record)) *Record {
 	return r
 }
 
-// What a source says of the start, the items and the end of a transfer is what MQ MFT publishes of it.
+// A source's records of the start, the items and the end of a transfer give the documents of MQ MFT.
 func TestRecordsInXML(t *testing.T) {
 	head := []string{"sourceAgent agent=ALPHA", "destinationAgent agent=BETA", "originator", "hostName: desk", "userID: ann", "mqmdUserID: ann%40box",
 		"metaData key=com.ibm.wmqfte.JobName: nightly", "metaData key=com.ibm.wmqfte.SourceAgent: ALPHA", "metaData key=k: v"}
@@ -104,7 +104,7 @@ func TestRecordsInXML(t *testing.T) {
 	}
 }
 
-// What a source says of calls, monitors and schedules is published beside that.
+// A source's records of calls, monitors and schedules give documents beside those.
 func TestWhatIsKeptInXML(t *testing.T) {
 	kept := func(kind, name, done string) func(*Record) {
 		return func(r *Record) {
@@ -166,7 +166,7 @@ func TestWhatIsKeptInXML(t *testing.T) {
 
 func second(_ string, text []byte) []byte { return text }
 
-// Many items are several documents, none of them large.
+// Many items give several documents, none of them large.
 func TestManyItemsInXML(t *testing.T) {
 	r := ofTransfer(Items, func(r *Record) {
 		for n := range 1200 {

@@ -18,57 +18,56 @@ const (
 	MaxProof     = 4 << 20 // bytes of its JSON
 	maxRoots     = 64 << 10
 	maxWitnesses = witness.MaxCosigned + 1
-	maxPath      = 64 // hashes that lead from a record to a root
+	maxPath      = 64 // hashes from a record to a root
 	proofVersion = 1
 )
 
-// A Proof is a record with all that is needed to check, without a network or a log, that its
-// agent has signed it and that it is in a log which witnesses have seen. It is one line of JSON.
+// A Proof has a record and all data to check it without a network or a log. It shows that the record's agent has signed
+// it, and that it is in a log that witnesses have seen. It is one line of JSON.
 type Proof struct {
 	V     int    `json:"v"`
 	Roots string `json:"roots"` // PEM: the network's root and issuers
-	// Record is the record's JSON, byte for byte, and Index where the log has it.
+	// Record is the record's JSON, byte for byte. Index is its place in the log.
 	Record string `json:"record"`
 	Index  int64  `json:"index"`
-	// Seal is the agent's signature over the batch that the record came in. There is none of
-	// coordination's own records: it signs the checkpoint.
+	// Seal is the agent's signature over the batch of the record. It is nil for coordination's own records:
+	// coordination signs the checkpoint.
 	Seal *ProofSeal `json:"seal,omitempty"`
-	// Checkpoint is coordination's note, with cosignatures; Inclusion leads from the record to
-	// its root.
+	// Checkpoint is coordination's note, with cosignatures. Inclusion leads from the record to the checkpoint's root.
 	Checkpoint string             `json:"checkpoint"`
 	Signer     *witness.Binding   `json:"signer"` // coordination's
 	Inclusion  tlog.RecordProof   `json:"inclusion"`
 	Witnesses  []*witness.Binding `json:"witnesses,omitempty"`
 }
 
-// A ProofSeal is the seal of a batch, and what leads from one record to what was signed.
+// A ProofSeal is the seal of a batch, and the path from one record to the signed root.
 type ProofSeal struct {
 	witness.Batch
-	At        int              `json:"at"` // of the record in the batch, from 0
+	At        int              `json:"at"` // place of the record in the batch, from 0
 	Path      tlog.RecordProof `json:"path"`
 	Signature []byte           `json:"signature"`
 	Signer    *witness.Binding `json:"signer"`
 }
 
-// Proved is what a proof has proved.
+// Proved has the facts that a proof has shown.
 type Proved struct {
 	Record    Record
 	Raw       []byte
 	Network   string
-	Signed    bool // by its agent; else it is coordination's own, or its agent did not sign then
+	Signed    bool // by its agent; else it is coordination's own, or its agent did not sign at that time
 	Size      int64
 	Root      tlog.Hash
-	Witnesses []Seen // who has seen the log of that size
+	Witnesses []Seen // witnesses that have seen the log at that size
 }
 
-// A Seen says when a witness has cosigned a checkpoint, by its clock.
+// A Seen is a witness's cosignature of a checkpoint, with its time by the witness's clock.
 type Seen struct {
 	Agent string    `json:"agent"`
 	Time  time.Time `json:"time"`
 }
 
-// Prove makes the proof of the record at an index, without what the log does not have: the
-// checkpoint of c, and whose keys have signed that.
+// Prove makes the proof of the record at an index. It leaves out the parts that the log does not have: the checkpoint
+// of c and the bindings of the keys that signed it.
 func (l Prover) Prove(i int64, c witness.Checkpoint) (*Proof, error) {
 	raw, rec, err := l.Read(i)
 	if err != nil {
@@ -99,8 +98,7 @@ func EncodeProof(p *Proof) ([]byte, error) {
 	return marshal(p)
 }
 
-// DecodeProof reads a proof. The error is of KindMalformed; nothing of it is checked but its
-// ranges.
+// DecodeProof reads a proof. It checks only the ranges. The error is of KindMalformed.
 func DecodeProof(data []byte) (*Proof, error) {
 	p := new(Proof)
 	if len(data) > MaxProof {
@@ -120,9 +118,8 @@ func DecodeProof(data []byte) (*Proof, error) {
 	return p, nil
 }
 
-// Check proves what a proof can prove of a network, one of whose root certificates has one of the
-// hashes; what else the proof calls a root counts for nothing. The error says what it does not prove,
-// and is of KindDigest.
+// Check verifies the proof for a network that has a root certificate with one of the hashes. It ignores all other roots
+// in the proof. The error names the first step that is not proved, and is of KindDigest.
 func (p *Proof) Check(rootHashes ...string) (*Proved, error) {
 	roots, err := identity.ReadRoots([]byte(p.Roots))
 	if err != nil {
@@ -169,7 +166,7 @@ func (p *Proof) Check(rootHashes ...string) (*Proved, error) {
 	return done, nil
 }
 
-// check checks that the record's agent has signed it.
+// check verifies that the record's agent has signed the record.
 func (s *ProofSeal) check(rec *Record, leaf tlog.Hash, roots *identity.Roots) error {
 	p, err := s.Signer.AsSealer(roots)
 	if err != nil {
@@ -185,7 +182,7 @@ func (s *ProofSeal) check(rec *Record, leaf tlog.Hash, roots *identity.Roots) er
 	return nil
 }
 
-// climb is the root to which a path leads from the leaf at a place.
+// climb returns the root at the end of a path from leaf i of n. ok is false if the path does not fit.
 func climb(path tlog.RecordProof, n, i int64, leaf tlog.Hash) (root tlog.Hash, ok bool) {
 	if n == 1 {
 		return leaf, len(path) == 0 && i == 0

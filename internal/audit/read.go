@@ -11,8 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Read returns the record at an index and its JSON, which is what its leaf in
-// the tree covers.
+// Read returns the record at an index, and its JSON. The record's leaf in the tree covers the JSON.
 func (l *Log) Read(i int64) ([]byte, Record, error) {
 	if size := l.Size(); i < 0 || i >= size {
 		return nil, Record{}, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; there is none at index %d", size, i)
@@ -45,9 +44,8 @@ func (l *Log) badRecord(i int64, err error) error {
 	return logError(l.dir, err)
 }
 
-// Scan calls fn for each record from an index on, in the order of the log, up
-// to the size that the log had when Scan was called. raw and the record are good
-// until fn returns; fs.SkipAll from fn ends the scan without an error.
+// Scan calls fn for each record from an index on, in the order of the log, up to the size of the log at the call. raw
+// and the record are valid until fn returns. If fn returns fs.SkipAll, Scan ends without an error.
 func (l *Log) Scan(from int64, fn func(i int64, raw []byte, r *Record) error) error {
 	t := l.snapshot()
 	if from = max(from, 0); from >= t.tree.size {
@@ -81,8 +79,7 @@ func (l *Log) Scan(from int64, fn func(i int64, raw []byte, r *Record) error) er
 	return nil
 }
 
-// Proof proves that the log of a size, not above the present one, has the record
-// at an index.
+// Proof returns the proof that the log at a size has the record at an index. size is at most the present size.
 func (l *Log) Proof(i, size int64) (tlog.RecordProof, error) {
 	if have := l.Size(); size > have || i < 0 || i >= size {
 		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; no proof of index %d at size %d", have, i, size)
@@ -94,8 +91,7 @@ func (l *Log) Proof(i, size int64) (tlog.RecordProof, error) {
 	return p, nil
 }
 
-// CheckProof checks, without the log, that a checkpoint's log has the record
-// with this JSON at an index.
+// CheckProof verifies, without the log, that the log of a checkpoint has the record with this JSON at an index.
 func CheckProof(p tlog.RecordProof, c Checkpoint, i int64, raw []byte) error {
 	root, err := parseRoot(c.Root)
 	if err == nil {
@@ -107,8 +103,8 @@ func CheckProof(p tlog.RecordProof, c Checkpoint, i int64, raw []byte) error {
 	return nil
 }
 
-// ProofBetween proves that the log of the size to is the log of the size from
-// with records added: what a witness asks for between two checkpoints.
+// ProofBetween returns the proof that the log at size to is the log at size from with records added. A witness asks for
+// it between two checkpoints.
 func (l *Log) ProofBetween(from, to int64) (tlog.TreeProof, error) {
 	if have := l.Size(); from < 1 || from > to || to > have {
 		return nil, transfer.Errorf(transfer.KindNotFound, "the audit log has %d records; no proof between the sizes %d and %d", have, from, to)
@@ -120,8 +116,7 @@ func (l *Log) ProofBetween(from, to int64) (tlog.TreeProof, error) {
 	return p, nil
 }
 
-// CheckProofBetween checks, without the log, that a later checkpoint's log has
-// all that an earlier one's had.
+// CheckProofBetween verifies, without the log, that the log of a later checkpoint has all records of an earlier one.
 func CheckProofBetween(p tlog.TreeProof, from, to Checkpoint) error {
 	a, err := parseRoot(from.Root)
 	if err != nil {

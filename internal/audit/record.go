@@ -15,21 +15,19 @@ import (
 // RecordVersion is the version of Record that this code writes and reads.
 const RecordVersion = 1
 
-// MaxRecord bounds the JSON of one record. It is 1 MiB less what a Batch needs
-// around it, so that every record can be sent.
+// MaxRecord bounds the JSON of one record, in bytes. It is 1 MiB less the rest of a Batch, so that every record can be
+// sent.
 const MaxRecord = MaxBatch - batchEnvelope
 
-// Coordination is the agent name under which coordination's own records are
-// numbered. No agent sends records under it.
+// Coordination is the agent name for the numbers of coordination's own records. No agent sends records under it.
 const Coordination transfer.AgentName = "COORDINATION"
 
-// An Event says what a record records. Events unknown to this version are kept
-// and shown as they are.
+// An Event is the kind of a record. Events unknown to this version are stored and shown unchanged.
 type Event string
 
 // The events.
 const (
-	Submitted Event = "submitted" // the source accepted a request; the record has all of it
+	Submitted Event = "submitted" // the source accepted a request; the record has the whole request
 	Accepted  Event = "accepted"  // the source's ledger has the request
 	Started   Event = "started"   // the destination accepted; lane and settings are known
 	Items     Event = "item"      // outcomes of a batch of items
@@ -38,30 +36,30 @@ const (
 	Failed    Event = "failed"    // final
 	Parked    Event = "parked"
 	Resumed   Event = "resumed"
-	GapFound  Event = "gap"      // records that were receipted are not in the log; see Record.Gap
-	Disputed  Event = "disputed" // records came again with another content; see Record.Gap
-	Archived  Event = "archived" // sources were moved: Record.Items, with Path where they are now
+	GapFound  Event = "gap"      // receipted records are missing in the log; see Record.Gap
+	Disputed  Event = "disputed" // records came again with other content; see Record.Gap
+	Archived  Event = "archived" // sources were moved: Record.Items, with their new places in Path
 	Deleted   Event = "deleted"  // sources were deleted: Record.Items, with their paths at the source
 	Warning   Event = "warning"
-	Ran       Event = "program" // a program has ended; Record.Program says how, and Error why that is a failure
-	Refused   Event = "refused" // somebody who did not have the authority; Error says what for
-	Removed   Event = "removed" // an agent, Source, was taken out of the registry
+	Ran       Event = "program" // a program has ended; Record.Program has the result, and Error the reason of a failure
+	Refused   Event = "refused" // a principal lacked an authority; Error names it
+	Removed   Event = "removed" // the agent Source was removed from the registry
 	Sealed    Event = "sealed"  // of coordination: the seal of records before this one
-	Bound     Event = "bound"   // of coordination: whose a key is that seals
-	Changed   Event = "changed" // what holds for an agent, Source, was changed while it runs; Text says how
+	Bound     Event = "bound"   // of coordination: the owner of a key that seals
+	Changed   Event = "changed" // a setting of the agent Source was changed while it runs; Text describes it
 )
 
-// The roles in which a record is written.
+// The roles of the writers of records.
 const (
 	RoleSource       = "source"
 	RoleDestination  = "destination"
 	RoleCoordination = "coordination"
 )
 
-// A Record is one entry of the audit log. It is immutable once numbered.
+// A Record is one entry of the audit log. It is immutable after it is numbered.
 type Record struct {
 	V           int                `json:"v"`
-	Agent       transfer.AgentName `json:"agent"`       // who wrote it
+	Agent       transfer.AgentName `json:"agent"`       // the writer
 	Incarnation string             `json:"incarnation"` // of the writer's ledger; see FormatIncarnation
 	N           uint64             `json:"n"`           // within (agent, incarnation), from 1, without gaps
 	Time        time.Time          `json:"time"`        // the writer's clock, UTC
@@ -82,14 +80,14 @@ type Record struct {
 	Code  int                `json:"result_code,omitempty"`
 	Error *transfer.Error    `json:"error,omitempty"`
 	Figures
-	Reason string   `json:"reason,omitempty"` // of a park, a cancel, a choice of lane
-	Limits []string `json:"limits,omitempty"` // primitives that the writer's platform lacks
+	Reason string   `json:"reason,omitempty"` // of a parked or cancelled transfer, or of the choice of a lane
+	Limits []string `json:"limits,omitempty"` // primitives missing on the writer's platform
 	Gap    *Gap     `json:"gap,omitempty"`
 	Text   string   `json:"text,omitempty"`
 	Vouched
 }
 
-// Figures are those of a transfer, with its end, of a program that was run for it or on its own, or of what an agent keeps.
+// Figures are those of a transfer at its end, of a program's run, or of a duty of an agent.
 type Figures struct {
 	Program     *transfer.Ran    `json:"program,omitempty"`
 	Kept        *Kept            `json:"kept,omitempty"`
@@ -101,26 +99,28 @@ type Figures struct {
 	BytesWire   int64            `json:"bytes_wire,omitempty"` // of chunk messages; see transfer.Traffic
 }
 
-// A Kept is what has become of a monitor or a schedule of an agent.
+// A Kept is a change of a monitor or a schedule of an agent.
 type Kept struct {
 	Kind string `json:"kind"` // KeptMonitor, KeptSchedule
 	Name string `json:"name"`
 	Done string `json:"done"` // one of the actions of mftxml.KeptLog
 }
 
-// Kinds of what is kept.
+// The kinds of duties.
 const (
 	KeptMonitor  = "monitor"
 	KeptSchedule = "schedule"
 )
 
-// MonitorMeta is the metadata that names the monitor which has submitted a transfer.
+// MonitorMeta is the metadata that names the monitor that submitted a transfer.
 const MonitorMeta = "monitor"
 
-// A Gap names records of an agent. Of GapFound, they are lost: it dropped them on
-// a receipt, and the log no longer has them; one that comes nevertheless is
-// appended. Of Disputed, the log has them, and they follow once more with what
-// they say otherwise: somebody else has used the agent's numbers.
+// A Gap names records of an agent.
+//
+//   - With GapFound they are lost: the agent dropped them after a receipt, and the log no longer has them. If one arrives
+//     nevertheless, it is appended.
+//   - With Disputed the log has them, and they follow once more with other content: another process has used the agent's
+//     numbers.
 type Gap struct {
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
@@ -128,12 +128,12 @@ type Gap struct {
 	To          uint64             `json:"to"`   // the last
 }
 
-// RequestFacts is what a request asked for, as far as an auditor asks.
+// RequestFacts are the parts of a request that an audit needs.
 type RequestFacts struct {
-	Rule        string                 `json:"rule,omitempty"` // of the policy, by which its principal was let in here
+	Rule        string                 `json:"rule,omitempty"` // the rule of the policy that allowed the request to its principal
 	Sources     []transfer.Location    `json:"sources,omitempty"`
-	Items       []transfer.RequestItem `json:"items,omitempty"`        // in place of Sources, where one has a DEST or options of its own
-	MoreSources int                    `json:"more_sources,omitempty"` // left out of Sources or Items
+	Items       []transfer.RequestItem `json:"items,omitempty"`        // in place of Sources, if one has a DEST or options of its own
+	MoreSources int                    `json:"more_sources,omitempty"` // number of those missing in Sources or Items
 	Dest        transfer.Location      `json:"dest,omitzero"`
 	Durability  string                 `json:"durability,omitempty"`
 	Lane        string                 `json:"lane,omitempty"`
@@ -147,21 +147,20 @@ type RequestFacts struct {
 	transfer.Options
 
 	transfer.Terms
-	Tally    string               `json:"tally,omitempty"` // of a job that deletes its sources: the sum without which none is deleted
+	Tally    string               `json:"tally,omitempty"` // of a job that deletes its sources: the sum required for the deletion
 	Base     transfer.Path        `json:"base,omitempty"`  // the sources are names beneath it
-	Parent   transfer.ID          `json:"parent,omitzero"` // of what transfer it is a retry
+	Parent   transfer.ID          `json:"parent,omitzero"` // of a retry: the transfer that it repeats
 	Only     []transfer.Path      `json:"only,omitempty"`  // of a retry: the sources of its items; none: all
 	MoreOnly int                  `json:"more_only,omitempty"`
-	Resolved *transfer.Resolution `json:"resolved,omitempty"` // what Dest turned out to be; of Started
-	Targets  []transfer.Resolved  `json:"targets,omitempty"`  // and the DESTs of Items, as many as there is room for
+	Resolved *transfer.Resolution `json:"resolved,omitempty"` // the resolved Dest; of Started
+	Targets  []transfer.Resolved  `json:"targets,omitempty"`  // the resolved DESTs of Items, as many as fit
 }
 
-// maxSources bounds the source names in a record, in bytes of JSON: a request may be
-// larger than a record.
+// maxSources bounds the source names in a record, in bytes of JSON. A request may be larger than a record.
 const maxSources = MaxRecord / 2
 
-// FactsOf takes the facts from a request; rest are the items of its parts, or some of
-// them. Sources beyond half of a record are counted, not named.
+// FactsOf returns the facts of a request. rest are the items of its parts, or some of them. Sources beyond half of a
+// record are counted, not named.
 func FactsOf(q *transfer.Request, rest ...transfer.RequestItem) *RequestFacts {
 	f := &RequestFacts{Dest: q.Dest, Options: q.Options, Durability: q.Durability, Lane: q.Lane,
 		Delivery: q.Delivery, Compress: q.Compress, Priority: q.Priority, Settings: q.Settings, Recovery: q.Recovery,
@@ -175,7 +174,7 @@ func FactsOf(q *transfer.Request, rest ...transfer.RequestItem) *RequestFacts {
 	return f
 }
 
-// name fills in the sources.
+// name sets the sources.
 func (f *RequestFacts) name(q *transfer.Request, items []transfer.RequestItem, room *int) {
 	own := slices.ContainsFunc(items, func(it transfer.RequestItem) bool { return it.Own() || it.Recursive || it.Picked != "" })
 	for n := range items {
@@ -196,7 +195,7 @@ func (f *RequestFacts) name(q *transfer.Request, items []transfer.RequestItem, r
 	f.MoreSources = q.Count() - len(f.Items) - len(f.Sources)
 }
 
-// Named are the sources that the facts name.
+// Named returns the sources that the facts name.
 func (f *RequestFacts) Named() []transfer.Location {
 	all := slices.Clip(f.Sources)
 	for n := range f.Items {
@@ -205,7 +204,7 @@ func (f *RequestFacts) Named() []transfer.Location {
 	return all
 }
 
-// SetTargets takes in what the DESTs of items turned out to be.
+// SetTargets sets the resolved DESTs of items.
 func (f *RequestFacts) SetTargets(all []transfer.Resolved) {
 	room := MaxRecord / 4
 	for n := range all {
@@ -216,8 +215,7 @@ func (f *RequestFacts) SetTargets(all []transfer.Resolved) {
 	}
 }
 
-// named are the first of some paths, as many as there is room for, and how many more
-// there are.
+// named returns the first of the paths, as many as fit in room, and the number of the others.
 func named(all []transfer.Path, room *int) (some []transfer.Path, more int) {
 	for i, p := range all {
 		if *room -= quoted(p); *room < 0 {
@@ -228,8 +226,8 @@ func named(all []transfer.Path, room *int) (some []transfer.Path, more int) {
 	return some, 0
 }
 
-// FitItems is how many of the outcomes, from the first on, surely fit into one
-// record beside its other fields: at least one, if there is one.
+// FitItems returns how many of the outcomes, from the first on, surely fit into one record beside its other fields. It
+// is at least one, if there is one.
 func FitItems(items []transfer.Outcome) int {
 	const fixed = 512 // the fields of bounded size, with their names
 	room := MaxRecord / 2
@@ -249,7 +247,7 @@ func FitItems(items []transfer.Outcome) int {
 	return len(items)
 }
 
-// quoted is how many bytes a value takes in JSON, with the comma behind it.
+// quoted returns the bytes that a value takes in JSON, with the comma after it.
 func quoted(v any) int {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -258,13 +256,13 @@ func quoted(v any) int {
 	return len(b) + 1
 }
 
-// worst is what n bytes can grow to in JSON: each a \u00XX, or a path's %XX.
+// worst returns the most bytes that n bytes can take in JSON: each as \u00XX, or as a path's %XX.
 func worst(n int) int { return 6*n + 3 }
 
-// FormatIncarnation writes an incarnation as records have it: 16 digits of hex.
+// FormatIncarnation formats an incarnation as in records: 16 hexadecimal digits.
 func FormatIncarnation(v uint64) string { return fmt.Sprintf("%016x", v) }
 
-// ParseIncarnation reads what FormatIncarnation writes.
+// ParseIncarnation parses an incarnation in the form of FormatIncarnation.
 func ParseIncarnation(s string) (uint64, error) {
 	v, err := strconv.ParseUint(s, 16, 64)
 	if err != nil || len(s) != 16 || FormatIncarnation(v) != s {
@@ -293,13 +291,13 @@ func Encode(r *Record) ([]byte, error) {
 	return b, nil
 }
 
-// Decode reads a record. Fields that it does not know are ignored.
+// Decode reads a record. It ignores unknown fields.
 func Decode(b []byte) (Record, error) {
 	r, _, err := decode(b)
 	return r, err
 }
 
-// decode reads a record, and says whether it is written as Encode writes it.
+// decode reads a record. ours reports whether it has the form of Encode.
 func decode(b []byte) (r Record, ours bool, err error) {
 	if r, ours = unmarshalItems(b); !ours {
 		r, err = decodeAny(b)
@@ -346,13 +344,12 @@ func (r *Record) check() error {
 	return nil
 }
 
-// name names the record in errors.
+// name returns the record's name for errors.
 func (r *Record) name() string {
 	return string(r.Agent) + "/" + r.Incarnation + "/" + strconv.FormatUint(r.N, 10)
 }
 
-// stream is the key of the numbering that the record belongs to. The record has
-// been checked.
+// stream returns the key of the record's numbering. The record must have been checked.
 func (r *Record) stream() stream {
 	v, _ := ParseIncarnation(r.Incarnation)
 	return stream{r.Agent, v}
@@ -376,8 +373,8 @@ func checkVersion(what string, v int) error {
 	return nil
 }
 
-// marshal leaves <, > and & alone, here and in batches, so that a record's
-// bytes, which its leaf hash covers, pass through a batch unchanged.
+// marshal does not escape <, > and &, here and in batches. So a record's bytes, which its leaf hash covers, pass
+// through a batch unchanged.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -87,8 +87,8 @@ func TestEncodeRefuses(t *testing.T) {
 	wantKind(t, err, transfer.KindUsage, "no number")
 }
 
-// Every record that can be encoded can be sent, and every batch that Add has
-// filled can be decoded with its records' bytes unchanged.
+// Every record that can be encoded can be sent. Every batch filled by Add can be decoded, with its records' bytes
+// unchanged.
 func TestBatchHoldsWhatAddTakes(t *testing.T) {
 	r := recordOf("A1", 1, 1)
 	r.Text = strings.Repeat("<", MaxRecord-len(encoded(t, r))-len(`,"text":""`))
@@ -151,8 +151,7 @@ func TestReceiptRoundTrip(t *testing.T) {
 	wantKind(t, err, transfer.KindVersion)
 }
 
-// Whatever FitItems and FactsOf let through can be encoded, at the worst of
-// names and metadata.
+// Any records within FitItems and FactsOf can be encoded, with the worst names and metadata.
 func TestWorstRecordsFit(t *testing.T) {
 	worstPath := transfer.Path(strings.Repeat("\x01", transfer.MaxPath))
 	o := transfer.Outcome{Item: 1 << 63, Type: transfer.ItemBad, Path: worstPath, Source: worstPath, Size: 1 << 62,
@@ -208,7 +207,7 @@ func FuzzDecode(f *testing.F) {
 		again, err := Encode(&r)
 		if err != nil {
 			if transfer.KindOf(err) == transfer.KindTooLarge {
-				return // what was short because it was not escaped may grow
+				return // a text that was short without escapes may grow
 			}
 			t.Fatalf("decoded but cannot be encoded: %v", err)
 		}

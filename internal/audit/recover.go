@@ -11,25 +11,24 @@ import (
 	"ferry/internal/transfer"
 )
 
-// findings are what the files say of themselves at a start.
+// findings are the state of the files at a start.
 type findings struct {
-	st       *state // nil: none that can be used
-	stateErr error  // why st is nil although there is a file
-	nodes    int64  // stored hashes
-	hashed   int64  // records whose hashes are all stored
-	indexed  int64  // records in the index
+	st       *state // nil: none, or an unusable one
+	stateErr error  // reason why st is nil although the file exists
+	nodes    int64  // number of stored hashes
+	hashed   int64  // number of records with all hashes stored
+	indexed  int64  // number of records in the index
 	bytes    int64  // of records
 }
 
-// look reads the findings. Beside a writer at work, the order of reading is the
-// writer's backwards, so that each file covers at least what the one read before
-// it covers.
+// look reads the findings. Beside a running writer, it reads the files in the reverse order of the writer. So each file
+// covers at least the records of the file read before it.
 func (l *Log) look() (f findings, err error) {
 	if f.st, err = readState(l.disk, l.dir, l.id); err != nil {
 		if transfer.KindOf(err) != transfer.KindInternal {
 			return f, err
 		}
-		f.stateErr = err // it is only a memory; records can be read instead
+		f.stateErr = err // the state only saves time; the records can be read instead
 	}
 
 	if f.nodes, err = l.hashes.cells(); err != nil {
@@ -45,7 +44,7 @@ func (l *Log) look() (f findings, err error) {
 	return f, err
 }
 
-// witnessed is how many records were durable once, by anything that says so.
+// witnessed returns how many records were durable once, by the evidence of any file.
 func (f *findings) witnessed() int64 {
 	n := max(f.hashed, f.indexed)
 	if f.st != nil {
@@ -54,18 +53,18 @@ func (f *findings) witnessed() int64 {
 	return n
 }
 
-// A recovery brings the files of a log into agreement.
+// A recovery makes the files of a log agree.
 type recovery struct {
 	*Log
 	found   findings
 	stage   *stage
 	secured bool  // the tail of records is known to be durable
 	wrote   bool  // index or hashes need a sync
-	lost    *loss // records has lost its end
+	lost    *loss // the end of the records is missing
 }
 
-// recover reads the records that the state does not cover, completes index and
-// hashes from them, and cuts off what an interrupted append has left.
+// recover reads the records that the state does not cover, completes index and hashes from them, and cuts off the rest
+// of an interrupted append.
 func (l *Log) recover() error {
 	found, err := l.look()
 	if err != nil {
@@ -100,8 +99,7 @@ func (l *Log) recover() error {
 	return nil
 }
 
-// begin sets the tip to where the state says, if all files reach that far, or
-// to the beginning.
+// begin sets the tip to the place in the state, if all files reach that far, or else to the beginning.
 func (r *recovery) begin() error {
 	r.tip, r.streams = tip{end: headerSize}, streams{}
 	st := r.found.st
@@ -128,7 +126,7 @@ func (r *recovery) begin() error {
 	return err
 }
 
-// read takes in the records from the tip on, to the last good one.
+// read processes the records from the tip on, to the last good one.
 func (r *recovery) read() error {
 	w := newWalker(r.records, r.tip.end, r.found.bytes)
 	r.next()
@@ -168,8 +166,8 @@ func (r *recovery) next() {
 	r.stage = &stage{first: r.tip, tip: r.tip, streams: r.streams}
 }
 
-// settle compares index and hashes with what they should be for the staged
-// records, and writes them where a crash has kept them from being so.
+// settle compares index and hashes with the right values for the staged records. If a crash has left other values, it
+// writes the right ones.
 func (r *recovery) settle() error {
 	s := r.stage
 	first := tlog.StoredHashCount(s.first.tree.size)
@@ -208,7 +206,7 @@ func (r *recovery) settle() error {
 	return nil
 }
 
-// storedCells reads what there is of n bytes of cells.
+// storedCells reads the stored part of n bytes of cells.
 func (r *recovery) storedCells(t table, first int64, n int) ([]byte, error) {
 	have, err := t.cells()
 	if err != nil {
@@ -218,9 +216,8 @@ func (r *recovery) storedCells(t table, first int64, n int) ([]byte, error) {
 	return b, t.read(b, first)
 }
 
-// tornOf reports whether a crash can have left the stored cell where the right
-// one was being written: each byte is the right one, or the zero of a block that
-// was allocated and not written. Any other is evidence, and is not painted over.
+// tornOf reports whether a crash can have left the stored cell while the right one was written: each byte is the right
+// one, or the zero of a block that was allocated and not written. Any other value is evidence, and is not overwritten.
 func tornOf(stored, right []byte) bool {
 	for i, c := range stored {
 		if c != right[i] && c != 0 {
@@ -230,9 +227,8 @@ func tornOf(stored, right []byte) bool {
 	return true
 }
 
-// secure makes the end of records durable before index and hashes say that it
-// is. It writes the same bytes again: an earlier writer's sync may have failed,
-// after which the system believes cached data to be on disk that is not.
+// secure makes the end of the records durable before index and hashes cover it. It writes the same bytes again: an
+// earlier writer's sync may have failed, and then the system takes cached data for data on disk.
 func (r *recovery) secure() error {
 	if r.secured {
 		return nil
@@ -251,12 +247,11 @@ func (r *recovery) secure() error {
 	return r.records.Sync()
 }
 
-// checkEnd judges the place where the good records end: the end of the file, or
-// a bad frame.
+// checkEnd checks the end of the good records: the end of the file, or a bad frame.
 func (r *recovery) checkEnd(bad *badFrame) error {
 	have := r.tip.tree.size
 	if have >= r.found.witnessed() {
-		// Never receipted, so it may go, if one append can have left it.
+		// Never receipted, so it may be removed, if one append can have left it.
 		if bad == nil || r.found.bytes-bad.at <= maxAppend {
 			return nil
 		}
@@ -276,8 +271,8 @@ func (r *recovery) checkEnd(bad *badFrame) error {
 	return err
 }
 
-// reachesPast reports whether records is as long as it was with the record at
-// an index in it: if so, nothing is missing at the end of the file.
+// reachesPast reports whether the records file is as long as it was with the record at an index. If so, nothing is
+// missing at the end of the file.
 func (r *recovery) reachesPast(i int64) (bool, error) {
 	if st := r.found.st; st != nil && st.Size > i && st.End <= r.found.bytes {
 		return true, nil
@@ -289,8 +284,7 @@ func (r *recovery) reachesPast(i int64) (bool, error) {
 	return c.at > headerSize && c.at <= r.found.bytes, err
 }
 
-// loss describes the greatest log that is remembered, where only some records
-// are left of it.
+// loss describes the greatest log known from the files, if only left records of it remain.
 func (r *recovery) loss(left int64) (*loss, error) {
 	was := &loss{Left: left}
 	if r.lost != nil {
@@ -314,8 +308,7 @@ func (r *recovery) loss(left int64) (*loss, error) {
 	return was, nil
 }
 
-// cut makes every file end with the last good record. What proves a loss is
-// saved before it is cut away.
+// cut makes every file end with the last good record. It saves the evidence of a loss before it cuts the file.
 func (r *recovery) cut() error {
 	if r.lost != nil {
 		if err := r.save(r.lost); err != nil {
@@ -351,7 +344,7 @@ func (r *recovery) cut() error {
 	return nil
 }
 
-// recordLoss puts on record in the log that it once was longer.
+// recordLoss records in the log that the log was longer.
 func (r *recovery) recordLoss() error {
 	root := ""
 	if r.lost.Root != "" {

@@ -2,17 +2,16 @@ package audit
 
 import "hash/maphash"
 
-// A repeat is compared with what the log has under its number: the numbers say
-// that it is one, its content may not.
+// A repeat is compared with the record that the log has under its number. Its number shows that it is a repeat, but its
+// content may differ.
 
 const (
-	toldApart   = 4096 // of a numbering's newest records: what an agent sends ahead of its receipts
-	toldStreams = 512  // numberings of which that many are known
+	toldApart   = 4096 // newest records of a numbering: those that an agent sends ahead of its receipts
+	toldStreams = 512  // most numberings with known records
 )
 
-// repeats knows the newest records of the numberings that were appended to
-// lately, by a hash that nobody outside this process can aim at. Of one that it
-// does not know it says that it is the same.
+// A repeats has the newest records of the recently used numberings, as hashes with a secret seed. An unknown record
+// counts as equal.
 type repeats struct {
 	seed maphash.Seed
 	of   map[stream]*[toldApart]uint64 // low half of the number and half a hash
@@ -26,7 +25,7 @@ func (r *repeats) mark(n uint64, body []byte) uint64 {
 	return n<<32 | maphash.Bytes(r.seed, body)>>32
 }
 
-// add notes what the log has under a number.
+// add notes the content of the record under a number.
 func (r *repeats) add(key stream, n uint64, body []byte) {
 	t := r.of[key]
 	if t == nil {
@@ -42,7 +41,7 @@ func (r *repeats) add(key stream, n uint64, body []byte) {
 	t[n%toldApart] = r.mark(n, body)
 }
 
-// differs reports that the log has something else under a number.
+// differs reports whether the log is known to have another content under a number.
 func (r *repeats) differs(key stream, n uint64, body []byte) bool {
 	t := r.of[key]
 	if t == nil {

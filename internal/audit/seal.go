@@ -12,20 +12,19 @@ import (
 	"ferry/internal/word"
 )
 
-// A sealed log has, behind the records that a batch has brought, a record of coordination's own
-// with the batch's seal: so the seal is as durable as they are, and in the tree. Whose the key
-// is that has made it is a record, too.
+// In a sealed log a record of coordination's own follows the records of a batch. It has the batch's seal. So the seal
+// is as durable as the records, and in the tree. The owner of the signing key is recorded, too.
 
-// Vouched has signatures. Seal and Binding are those that coordination keeps, of Sealed and Bound. Author is that of the
-// request or command that a record is about; nil where its message was not signed.
+// Vouched has signatures. Seal and Binding belong to Sealed and Bound records of coordination. Author is the signature
+// of the request or command that the record is about, or nil if the message was not signed.
 type Vouched struct {
 	Author  *word.Author     `json:"author,omitempty"`
 	Seal    *Seal            `json:"seal,omitempty"`
 	Binding *witness.Binding `json:"binding,omitempty"`
 }
 
-// A Seal is an agent's signature over a batch. Its records are the last ones before it, in
-// order, except those of Others, which the log has elsewhere.
+// A Seal is an agent's signature over a batch. The batch's records directly precede the seal, in order, except those of
+// Others, which are elsewhere in the log.
 type Seal struct {
 	Agent transfer.AgentName `json:"agent"`
 	witness.Batch
@@ -34,23 +33,23 @@ type Seal struct {
 	Others    []Other `json:"others,omitempty"`
 }
 
-// An Other is a record of a sealed batch that is not right before the seal.
+// An Other is a record of a sealed batch that does not directly precede the seal.
 type Other struct {
-	At   int       `json:"at"` // in the batch, from 0
+	At   int       `json:"at"` // place in the batch, from 0
 	Leaf tlog.Hash `json:"leaf"`
 }
 
-// A Sealer is who seals a batch: a binding that was checked, and where the log has it.
+// A Sealer is an agent that seals its batches: its checked binding, and the index of the binding in the log.
 type Sealer struct {
 	Party *witness.Party
 	Index int64
 }
 
-// Append is Log.Append for a batch that must have the seal of this agent; without a good one it
-// is refused with KindDenied.
+// Append is Log.Append for a batch that must have this agent's seal. Without a valid seal, it returns an error of
+// KindDenied.
 func (by Sealer) Append(l *Log, b Batch) (Receipt, error) { return l.append(b, &by) }
 
-// Bind puts on record whose a key is, and says where.
+// Bind records the owner of a key, and returns the index of the record.
 func Bind(l *Log, b *witness.Binding) (index int64, err error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -69,12 +68,12 @@ func (b *Batch) Sign(k *witness.Key, first uint64) {
 	b.Seal = k.Seal(b.Agent, witness.Batch{Incarnation: b.Incarnation, Floor: b.Floor, First: first, Count: len(leaves)}, witness.RootOf(leaves))
 }
 
-// signed is what the batch's seal says beside its records; there is one.
+// signed returns the fields that the batch's seal covers beside its records. list must not be empty.
 func (b *Batch) signed(list []entry) witness.Batch {
 	return witness.Batch{Incarnation: b.Incarnation, Floor: b.Floor, First: list[0].rec.N, Count: len(list)}
 }
 
-// check holds a batch against its seal.
+// check compares a batch with its seal.
 func (by *Sealer) check(b *Batch, list []entry) error {
 	if by == nil {
 		return nil
@@ -98,7 +97,7 @@ func leavesOf(list []entry) []tlog.Hash {
 	return leaves
 }
 
-// stage puts the seal behind a batch's records, of which fresh are staged last.
+// stage stages the seal after a batch's records. fresh are those staged last.
 func (by *Sealer) stage(l *Log, s *stage, key stream, b *Batch, list, fresh []entry) error {
 	if by == nil || len(fresh) == 0 && !l.recent.unsealed.has(key, list[0].rec.N, list[len(list)-1].rec.N) {
 		return nil
@@ -115,16 +114,15 @@ func (by *Sealer) stage(l *Log, s *stage, key stream, b *Batch, list, fresh []en
 		Text: fmt.Sprintf("%s has signed its records %d to %d", b.Agent, seal.First, seal.First+uint64(seal.Count)-1)})
 }
 
-// fits reports whether a seal that was read can be one.
+// fits reports whether a seal that was read is within its ranges.
 func (s *Seal) fits() bool {
 	return s != nil && s.Count >= 1 && s.Count <= maxBatchRecords && len(s.Others) <= s.Count && s.First >= 1 && s.First <= MaxNumber
 }
 
-// fresh is how many records right before the seal are of it.
+// fresh returns how many records directly before the seal belong to it.
 func (s *Seal) fresh() int { return s.Count - len(s.Others) }
 
-// leaves are those of the whole batch, given those right before the seal; false: they do not go
-// together.
+// leaves returns the leaves of the whole batch, from those directly before the seal. ok is false if they do not match.
 func (s *Seal) leaves(before []tlog.Hash) (all []tlog.Hash, ok bool) {
 	if !s.fits() || len(before) != s.fresh() {
 		return nil, false
@@ -145,7 +143,7 @@ func (s *Seal) leaves(before []tlog.Hash) (all []tlog.Hash, ok bool) {
 	return all, true
 }
 
-// An unsealed has, of a numbering, the records at the end of the log that have no seal.
+// An unsealed has, by numbering, the records at the end of the log without a seal.
 type unsealed map[stream]span
 
 func (u unsealed) has(key stream, from, to uint64) bool {
@@ -153,7 +151,7 @@ func (u unsealed) has(key stream, from, to uint64) bool {
 	return ok && from <= g.To && g.From <= to
 }
 
-// take takes what a seal covers out.
+// take removes the records that a seal covers.
 func (u unsealed) take(key stream, from, to uint64) {
 	switch g, ok := u[key]; {
 	case !ok || to < g.From || g.To < from:
@@ -166,23 +164,23 @@ func (u unsealed) take(key stream, from, to uint64) {
 	}
 }
 
-// A recent is what is known in memory of the records at the end of a log.
+// A recent has the facts in memory about the records at the end of a log.
 type recent struct {
 	repeats  *repeats
 	places   *places
-	unsealed unsealed // what a crash has left without the seal that was appended with it; nil: nobody seals
+	unsealed unsealed // records that a crash has separated from their seal; nil: no agent seals
 }
 
 func newRecent() recent { return recent{repeats: newRepeats(), places: newPlaces()} }
 
-// add takes in a record that was appended before.
+// add adds a record that was appended before.
 func (t *recent) add(i int64, raw []byte, r *Record) error {
 	key := r.stream()
 	t.repeats.add(key, r.N, raw)
 	t.places.add(key, r.N, i)
 	switch {
 	case r.Agent == Coordination && (r.Event == Sealed || r.Event == Bound):
-		t.unsealed = unsealed{} // what stands before it was appended with a seal, or never will have one
+		t.unsealed = unsealed{} // earlier records were appended with a seal, or never get one
 	case r.Agent != Coordination && t.unsealed != nil:
 		g, ok := t.unsealed[key]
 		if !ok {
@@ -193,29 +191,29 @@ func (t *recent) add(i int64, raw []byte, r *Record) error {
 	return nil
 }
 
-// A place is where the log has consecutive records of a numbering.
+// A place is the position of consecutive records of a numbering in the log.
 type place struct {
 	from  uint64
 	count int
 	index int64
 }
 
-// places knows where the newest records of numberings are.
+// A places has the positions of the newest records of the numberings.
 type places struct {
 	mu     sync.Mutex
 	of     map[stream][]place
 	sought map[stream]sought
 }
 
-// A sought is how far a place has been looked for that is not known: each question reads a part of
-// the log, and the next one goes on from there.
+// A sought is the progress of the search for an unknown place. Each question reads a part of the log, and the next one
+// continues there.
 type sought struct {
-	n    uint64 // the record
+	n    uint64 // number of the record
 	down int64  // everything from this index on has been read; 0: nothing
-	up   int64  // the record before it is just before this index; 0: not known
+	up   int64  // the previous record is just before this index; 0: unknown
 }
 
-// seek is how far the search for a record is.
+// seek returns the progress of the search for a record.
 func (p *places) seek(key stream, n uint64) sought {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -225,7 +223,7 @@ func (p *places) seek(key stream, n uint64) sought {
 	return sought{n: n}
 }
 
-// keep notes how far a search is; those of others give way where there are too many.
+// keep saves the progress of a search. If there are too many, it drops those of other numberings.
 func (p *places) keep(key stream, s sought) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,12 +233,12 @@ func (p *places) keep(key stream, s sought) {
 	p.sought[key] = s
 }
 
-// maxPlaces is how many places of a numbering are known.
+// maxPlaces is the number of known places of a numbering.
 const maxPlaces = 1024
 
 func newPlaces() *places { return &places{of: map[stream][]place{}} }
 
-// add notes where a record is.
+// add notes the place of a record.
 func (p *places) add(key stream, n uint64, index int64) {
 	if key.agent == Coordination {
 		return
@@ -267,7 +265,7 @@ func (p *places) add(key stream, n uint64, index int64) {
 	p.of[key] = append(list, place{n, 1, index})
 }
 
-// find is where a record is, with those behind it; the newest, where there are several.
+// find returns the place of a record, with those after it. If there are several, it returns the newest.
 func (p *places) find(key stream, n uint64) (place, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

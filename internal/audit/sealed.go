@@ -7,16 +7,16 @@ import (
 	"ferry/internal/witness"
 )
 
-// seals is what a verification knows of signatures on its way through a log.
+// A seals is the state of the signature checks during a verification.
 type seals struct {
 	roots *identity.Roots
-	bound map[int64]*witness.Party // by the index of the record that says so
-	begun map[stream]bool          // numberings that have a seal
+	bound map[int64]*witness.Party // by the index of the binding's record
+	begun map[stream]bool          // numberings with a seal so far
 	run   []unsealedRecord         // records of agents since the last record of coordination
 	loose map[tlog.Hash]unsealedRecord
 }
 
-// An unsealedRecord is a record whose seal has not come yet.
+// An unsealedRecord is a record before its seal.
 type unsealedRecord struct {
 	index int64
 	of    stream
@@ -24,15 +24,14 @@ type unsealedRecord struct {
 	begun bool // its numbering had a seal before
 }
 
-// maxLoose is how many records may wait for a seal that names them elsewhere: a crash leaves
-// those of one batch.
+// maxLoose is the most records that may wait for a seal that names them elsewhere. A crash leaves those of one batch.
 const maxLoose = 4 * maxBatchRecords
 
 func newSeals(roots *identity.Roots) *seals {
 	return &seals{roots: roots, bound: map[int64]*witness.Party{}, begun: map[stream]bool{}, loose: map[tlog.Hash]unsealedRecord{}}
 }
 
-// sealed takes the next record.
+// sealed processes the next record.
 func (v *verifier) sealed(rec *Record, leaf tlog.Hash) {
 	s := v.seals
 	if s == nil {
@@ -62,7 +61,7 @@ func (v *verifier) sealed(rec *Record, leaf tlog.Hash) {
 	s.run = s.run[:0]
 }
 
-// seal checks a seal, and takes the records that it covers out of those that wait.
+// seal checks a seal, and removes the records that it covers from the waiting ones.
 func (v *verifier) seal(rec *Record) {
 	s, seal := v.seals, rec.Seal
 	if !seal.fits() || len(s.run) < seal.fresh() {
@@ -108,7 +107,7 @@ func (v *verifier) seal(rec *Record) {
 	}
 }
 
-// waits has records wait for a seal that names them; more than may wait are unsigned.
+// waits adds records that wait for a seal that names them. Those beyond maxLoose count as unsigned.
 func (v *verifier) waits(list []unsealedRecord) {
 	for _, r := range list {
 		if len(v.seals.loose) >= maxLoose {
@@ -119,7 +118,7 @@ func (v *verifier) waits(list []unsealedRecord) {
 	}
 }
 
-// unsigned counts a record without a seal: a problem where its agent has sealed before.
+// unsigned counts a record without a seal. It is a problem if its agent has sealed before.
 func (v *verifier) unsigned(r unsealedRecord) {
 	if r.begun {
 		v.report.add(r.index, "it is not signed by %s, which signs its records", r.of.agent)
@@ -128,7 +127,7 @@ func (v *verifier) unsigned(r unsealedRecord) {
 	v.report.Unsigned++
 }
 
-// loose counts the records for which no seal has come.
+// loose counts the records that no seal covers.
 func (v *verifier) loose() {
 	if v.seals == nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/witness"
 )
 
-// A signing is a network whose agent A1 seals its batches.
+// A signing is a network with an agent A1 that seals its batches.
 type signing struct {
 	roots       *identity.Roots
 	service, a1 *witness.Key
@@ -41,7 +41,7 @@ func newSigning(t testing.TB) *signing {
 	return s
 }
 
-// bind puts A1's key on record.
+// bind records A1's key.
 func (s *signing) bind(t testing.TB, l *Log) {
 	t.Helper()
 	at, err := Bind(l, s.a1.Binding())
@@ -55,7 +55,7 @@ func (s *signing) batch(t testing.TB, floor, from, to uint64) Batch {
 	t.Helper()
 	b := batchOf(t, "A1", 1, floor, from, to)
 	b.Sign(s.a1, from)
-	text, err := EncodeBatch(&b) // as it travels
+	text, err := EncodeBatch(&b) // as on the wire
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func (s *signing) append(t testing.TB, l *Log, floor, from, to uint64) Receipt {
 	return r
 }
 
-// signed fails unless the log is sound and so many records are signed.
+// signed fails unless the log is sound and has the given numbers of signed and unsigned records.
 func (s *signing) signed(t testing.TB, l *Log, want, unsigned int64) {
 	t.Helper()
 	r, err := l.VerifySigned(t.Context(), s.roots)
@@ -88,7 +88,7 @@ func TestSealedBatches(t *testing.T) {
 	s := newSigning(t)
 	l := open(t, t.TempDir())
 	defer closeLog(t, l)
-	appendOK(t, l, batchOf(t, "B1", 1, 1, 1, 3)) // of one who does not sign
+	appendOK(t, l, batchOf(t, "B1", 1, 1, 1, 3)) // of an agent that does not sign
 	s.bind(t, l)
 	if r := s.append(t, l, 1, 1, 4); r.Have != 4 {
 		t.Fatalf("%+v", r)
@@ -100,7 +100,7 @@ func TestSealedBatches(t *testing.T) {
 		t.Errorf("%d records more, want 3 and their seal", got-size)
 	}
 	s.append(t, l, 10, 10, 11) // 8 and 9 are lost
-	s.append(t, l, 8, 8, 9)    // and come late
+	s.append(t, l, 8, 8, 9)    // and arrive late
 	s.signed(t, l, 11, 3)
 
 	good := s.batch(t, 1, 12, 13)
@@ -128,8 +128,7 @@ func TestSealedBatches(t *testing.T) {
 	s.signed(t, l, 11, 3)
 }
 
-// A crash that has torn the seal off its records costs it nothing: the batch comes again, be it
-// cut otherwise.
+// If a crash separates the seal from its records, the batch comes again, perhaps with other limits, and is sealed.
 func TestSealsAfterACrash(t *testing.T) {
 	s := newSigning(t)
 	dir := t.TempDir()
@@ -163,7 +162,7 @@ func TestSealsAfterACrash(t *testing.T) {
 	}
 }
 
-// Somebody who may write all files, and has coordination's key, does not have an agent's.
+// A process with write access to all files and with coordination's key still lacks the key of an agent.
 func TestRecordsCannotBeWrittenInAnAgentsName(t *testing.T) {
 	s := newSigning(t)
 	dir := t.TempDir()
@@ -199,7 +198,7 @@ func TestRecordsCannotBeWrittenInAnAgentsName(t *testing.T) {
 	}
 }
 
-// Where an agent's records are is known after a start, too.
+// The places of an agent's records are known after a start, too.
 func TestRunsOfAnAgent(t *testing.T) {
 	s := newSigning(t)
 	dir := t.TempDir()
@@ -249,7 +248,7 @@ func TestRunsOfAnAgent(t *testing.T) {
 	closeLog(t, l)
 }
 
-// proof is that of the second record of A1, cosigned by it.
+// proof returns the proof of the second record of A1, cosigned by A1.
 func (s *signing) proof(t testing.TB, l *Log) *Proof {
 	t.Helper()
 	c := Prover{l}.At(s.service.Party().Name.Network)
@@ -331,7 +330,7 @@ func TestProofOfARecord(t *testing.T) {
 	}
 }
 
-// FuzzProof: no text proves anything but the record that is proved.
+// FuzzProof: no text proves anything but the proved record.
 func FuzzProof(f *testing.F) {
 	s := newSigning(f)
 	l := s.log(f)
@@ -357,7 +356,7 @@ func FuzzProof(f *testing.F) {
 	})
 }
 
-// What seals cost, of batches of 100 records.
+// The cost of seals, for batches of 100 records.
 func BenchmarkSeals(b *testing.B) {
 	s := newSigning(b)
 	for _, way := range []string{"plain", "sealed"} {
@@ -391,8 +390,8 @@ func BenchmarkSeals(b *testing.B) {
 	}
 }
 
-// Where records are that an agent has held for very long, while others wrote many, is found in
-// several questions, each of which reads a part of the log.
+// Other agents have appended many records since an agent's first ones. The log finds the old records in several
+// questions. Each question reads a part of the log.
 func TestRunsThatAreFarBack(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

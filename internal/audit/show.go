@@ -10,16 +10,16 @@ import (
 	"ferry/internal/witness"
 )
 
-// A Prover shows what a log has, and proves it.
+// A Prover answers questions about a log with proofs.
 type Prover struct{ *Log }
 
-// At is the checkpoint of a network's log at the present size.
+// At returns the checkpoint of a network's log at the present size.
 func (l Prover) At(network string) witness.Checkpoint {
 	t := l.snapshot().tree
 	return witness.Checkpoint{Network: network, Size: t.size, Root: t.hash(), Log: FormatIncarnation(l.id)}
 }
 
-// Has reports whether the log, as it is, goes on from a checkpoint.
+// Has reports whether the present log continues a checkpoint.
 func (l Prover) Has(c witness.Checkpoint) bool {
 	if c.Log != FormatIncarnation(l.id) || c.Size > l.Size() {
 		return false
@@ -28,15 +28,15 @@ func (l Prover) Has(c witness.Checkpoint) bool {
 	return err == nil && root == c.Root
 }
 
-// lookBack is how many records are read for a place that is not known: in one piece, and for one
+// lookBackStep and lookBackMost are the numbers of records that are read to find an unknown place: at once, and for one
 // question.
 const (
 	lookBackStep = 4096
 	lookBackMost = 16 * lookBackStep
 )
 
-// Runs proves for a log of a size where the records first to last of an agent's ledger are, as
-// many as fit. missing says that the log does not have the first of them.
+// Runs proves where the log at a size has the records first to last of an agent's ledger, as many as fit. missing
+// reports that the log does not have the first of them.
 func (l Prover) Runs(agent transfer.AgentName, incarnation string, first, last uint64, size int64) (runs []witness.Run, missing bool, err error) {
 	v, err := ParseIncarnation(incarnation)
 	if err != nil {
@@ -69,13 +69,12 @@ func (l Prover) Runs(agent transfer.AgentName, incarnation string, first, last u
 	return runs, false, nil
 }
 
-// maxShownRuns is how many runs one answer has.
+// maxShownRuns is the most runs in one answer.
 const maxShownRuns = 32
 
-// lookFor reads for a record whose place is not known: one that an agent holds for long, after a
-// start. One call reads a part of the log; not ok: the next one goes on. Records that follow one
-// another in a ledger are most often near each other in the log, so behind one that was found the
-// next is looked for upwards first.
+// lookFor searches the log for a record with an unknown place: after a start, one that an agent has kept for long. One
+// call reads a part of the log. If ok is false, the next call continues. Consecutive records of a ledger are usually
+// near each other in the log. So after a found record the search for the next one goes upwards first.
 func (l Prover) lookFor(key stream, n uint64) (at place, ok bool, err error) {
 	s := l.recent.places.seek(key, n)
 	if s.up > 0 {
@@ -99,12 +98,12 @@ func (l Prover) lookFor(key stream, n uint64) (at place, ok bool, err error) {
 			return l.found(key, at, ok, err)
 		}
 	}
-	s.down = end // at the beginning it starts again from the end
+	s.down = end // at the beginning of the log it starts again from the end
 	l.recent.places.keep(key, s)
 	return at, false, nil
 }
 
-// found notes where a search for the record behind those that were found begins.
+// found saves the start of the next search, after the found records.
 func (l Prover) found(key stream, at place, ok bool, err error) (place, bool, error) {
 	if ok {
 		l.recent.places.keep(key, sought{n: at.from + uint64(at.count), up: at.index + int64(at.count)})
@@ -112,7 +111,7 @@ func (l Prover) found(key stream, at place, ok bool, err error) (place, bool, er
 	return at, ok, err
 }
 
-// lookIn reads a part of the log for a record, with those directly behind it.
+// lookIn searches a part of the log for a record, and returns it with the records directly after it.
 func (l Prover) lookIn(key stream, n uint64, from, to int64) (at place, ok bool, err error) {
 	err = l.Scan(from, func(i int64, _ []byte, r *Record) error {
 		follows := ok && r.stream() == key && r.N == n+uint64(at.count) && i == at.index+int64(at.count) && at.count < witness.MaxRun
@@ -129,7 +128,7 @@ func (l Prover) lookIn(key stream, n uint64, from, to int64) (at place, ok bool,
 	return at, ok, err
 }
 
-// Show is what the log shows a witness that has seen a size of it, beside the note of c.
+// Show returns the log's proofs for a witness that has seen a size of it, beside the note of c.
 func (l Prover) Show(c witness.Checkpoint, seen int64) (*witness.Shown, error) {
 	s := &witness.Shown{V: 1}
 	if seen < 1 || seen >= c.Size {
@@ -140,8 +139,8 @@ func (l Prover) Show(c witness.Checkpoint, seen int64) (*witness.Shown, error) {
 	return s, err
 }
 
-// SealOf is the seal of the record at an index, with the leaves of its batch and the record's
-// place among them. The error is of KindNotFound where it has none.
+// SealOf returns the seal of the record at an index, with the leaves of its batch and the record's place among them. If
+// there is no seal, the error is of KindNotFound.
 func (l Prover) SealOf(index int64, raw []byte) (seal *Seal, leaves []tlog.Hash, at int, err error) {
 	leaf := tlog.RecordHash(raw)
 	err = l.Scan(index, func(i int64, _ []byte, r *Record) error {
@@ -168,7 +167,7 @@ func (l Prover) SealOf(index int64, raw []byte) (seal *Seal, leaves []tlog.Hash,
 	return seal, leaves, at, err
 }
 
-// batchOf are the leaves of the batch whose seal is at an index.
+// batchOf returns the leaves of the batch with the seal at an index.
 func (l Prover) batchOf(i int64, seal *Seal) ([]tlog.Hash, error) {
 	first := i - int64(seal.fresh())
 	if first < 0 {

@@ -30,8 +30,8 @@ type streamState struct {
 	Open        []span             `json:"open,omitempty"`
 }
 
-// A loss is what is known of a greater log than the one that is left. It stays
-// in the state until a gap record in the log says the same.
+// A loss describes a longer log of which only a part is left. It stays in the state until a gap record in the log has
+// the same facts.
 type loss struct {
 	Size int64  `json:"size"`
 	Root string `json:"root"`
@@ -73,8 +73,8 @@ func writeState(d disk, dir string, log uint64, st *state) error {
 	return replace(d, filepath.Join(dir, stateName), appendFrame(header(stateMagic, log), body))
 }
 
-// readState reads the state file. It is nil without an error where there is
-// none; the error is a *transfer.Error with KindInternal where it is damaged.
+// readState reads the state file. It returns nil without an error if there is none. If the file is damaged, the error
+// is a *transfer.Error with KindInternal.
 func readState(d disk, dir string, log uint64) (*state, error) {
 	path := filepath.Join(dir, stateName)
 	f, err := d.open(path, os.O_RDONLY)
@@ -111,7 +111,7 @@ func readState(d disk, dir string, log uint64) (*state, error) {
 		return nil, damaged("it belongs to another log")
 	}
 
-	// Not readFrame: the state of a large network may pass a record's limit.
+	// Not readFrame: the state of a large network may exceed a record's limit.
 	body := b[headerSize+frameHead:]
 	if !slices.Equal(appendFrame(nil, body), b[headerSize:]) {
 		return nil, damaged("the checksum does not match")

@@ -8,15 +8,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// MaxNumber is the greatest number of a record: more than an agent could write
-// in a life. A greater one is no number.
+// MaxNumber is the greatest number of a record, more than an agent can ever write. A greater number is invalid.
 const MaxNumber = 1 << 48
 
-// maxGaps is how many open gaps of a numbering are told apart; of more, the two
-// that are nearest count as one.
+// maxGaps is the number of open gaps of a numbering that are kept apart. Beyond it, the two nearest gaps are merged.
 const maxGaps = 64
 
-// A stream is one numbering: that of one ledger of one agent.
+// A stream is one numbering: the one of a ledger of an agent.
 type stream struct {
 	agent       transfer.AgentName
 	incarnation uint64
@@ -24,20 +22,19 @@ type stream struct {
 
 func (s stream) String() string { return string(s.agent) + "/" + FormatIncarnation(s.incarnation) }
 
-// A position is how far the log has a stream: every number up to have, but for
-// the open gaps.
+// A position is the log's progress in a stream: it has every number up to have, except for the open gaps.
 type position struct {
 	have  uint64
-	index int64  // of the record that brought it there, or of the last that came late
-	open  []span // ascending, none of them next to another; replaced, never changed
+	index int64  // of the record that reached have, or of the last late one
+	open  []span // ascending, not adjacent; replaced, never changed
 }
 
-// A span is numbers that are on record as missing and may still come. It is
-// open too where the log has the numbers with another content than came later.
+// A span is a range of numbers that are recorded as missing and may still come. It is also open if the log has the
+// numbers with other content than the records that came later.
 type span struct {
 	From  uint64 `json:"from"`
 	To    uint64 `json:"to"`
-	Index int64  `json:"index"` // of the record that says so
+	Index int64  `json:"index"` // index of the record about it
 }
 
 // lacks reports whether a number up to have is in an open gap.
@@ -45,8 +42,8 @@ func (p position) lacks(n uint64) bool {
 	return slices.ContainsFunc(p.open, func(g span) bool { return g.From <= n && n <= g.To })
 }
 
-// through is the greatest number, last at most, up to which every record from
-// floor on is there; floor-1 if there is none.
+// through returns the greatest number, at most last, up to which every record from floor on is in the log. If there is
+// none it returns floor-1.
 func (p position) through(floor, last uint64) uint64 {
 	n := min(p.have, last)
 	for _, g := range p.open {
@@ -57,7 +54,7 @@ func (p position) through(floor, last uint64) uint64 {
 	return n
 }
 
-// opened is a list of gaps with one more.
+// opened returns a list of gaps with one more.
 func opened(gaps []span, more span) []span {
 	list := make([]span, 0, len(gaps)+1)
 	for _, g := range gaps {
@@ -70,7 +67,7 @@ func opened(gaps []span, more span) []span {
 	return bounded(append(list, more))
 }
 
-// filled is a list of gaps without a number.
+// filled returns a list of gaps without a number.
 func filled(gaps []span, n uint64) []span {
 	list := make([]span, 0, len(gaps)+1)
 	for _, g := range gaps {
@@ -88,9 +85,9 @@ func filled(gaps []span, n uint64) []span {
 	return bounded(list)
 }
 
-// bounded sorts a list that is its caller's own, and joins the two nearest of
-// too many. What is between them then counts as missing although it is there:
-// Verify errs on that side, and a record that comes again is stored again.
+// bounded sorts gaps, which must belong to the caller, and merges the two nearest if there are too many. Numbers
+// between them then count as missing although the log has them. So Verify may report too many missing records, and a
+// repeated record may be stored again.
 func bounded(gaps []span) []span {
 	slices.SortFunc(gaps, func(a, b span) int {
 		if a.From < b.From {
@@ -114,12 +111,11 @@ func bounded(gaps []span) []span {
 	return slices.Delete(gaps, near, near+1)
 }
 
-// streams are the positions of all numberings in a log.
+// streams has the positions of all numberings of a log.
 type streams map[stream]position
 
-// observe takes the record at an index into account. late says that it fills an
-// open gap. The error says what is wrong with its number; the positions then
-// stay as they are, or go on from the number where records are missing.
+// observe adds the record at an index to the positions. late reports that the record fills an open gap. If its number
+// is wrong, err describes that. The positions then stay unchanged or, if records are missing, continue from the number.
 func (s streams) observe(r *Record, index int64) (late bool, err error) {
 	key := r.stream()
 	p := s[key]
@@ -138,8 +134,8 @@ func (s streams) observe(r *Record, index int64) (late bool, err error) {
 	return late, s.skip(r, index)
 }
 
-// skip lets a record of coordination's stand for those that it names: as
-// missing, or as there with another content. An agent cannot excuse a gap.
+// skip processes a record of coordination's about other records: missing ones, or ones with other content. An agent
+// cannot record a gap.
 func (s streams) skip(r *Record, index int64) error {
 	if r.Gap == nil || r.Agent != Coordination {
 		return nil

@@ -10,11 +10,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A table is a file of 32-byte cells behind a header: the index or the hashes.
-// Without a file it has no cells.
+// A table is a file of 32-byte cells after a header: the index or the hashes. A table without a file has no cells.
 type table struct{ f file }
 
-// cells is how many whole cells the file has.
+// cells returns the number of whole cells in the file.
 func (t table) cells() (int64, error) {
 	if t.f == nil {
 		return 0, nil
@@ -23,7 +22,7 @@ func (t table) cells() (int64, error) {
 	return max(n-headerSize, 0) / cellSize, err
 }
 
-// read fills p with cells from the given one on.
+// read fills p with cells, from the cell first on.
 func (t table) read(p []byte, first int64) error {
 	if t.f == nil {
 		return io.ErrUnexpectedEOF
@@ -36,10 +35,10 @@ func (t table) write(p []byte, first int64) error {
 	return err
 }
 
-// cut leaves the first n cells.
+// cut keeps the first n cells.
 func (t table) cut(n int64) error { return t.f.Truncate(headerSize + n*cellSize) }
 
-// ReadHashes makes the hashes a tlog.HashReader.
+// ReadHashes implements tlog.HashReader for the hashes.
 func (t table) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	list := make([]tlog.Hash, len(indexes))
 	for i, x := range indexes {
@@ -80,8 +79,7 @@ func (t table) cell(i int64) (cell, error) {
 	return parseCell(b[:]), err
 }
 
-// recordsIn is the size of the greatest tree whose hashes are all among the
-// first n stored ones.
+// recordsIn returns the size of the greatest tree with all its hashes among the first n stored ones.
 func recordsIn(n int64) int64 {
 	if n == 0 {
 		return 0
@@ -93,8 +91,7 @@ func recordsIn(n int64) int64 {
 	return size
 }
 
-// A window reads the first n cells of a table, one after the other or nearly so,
-// many at a time.
+// A window reads the first n cells of a table, in ascending or nearly ascending order, many at a time.
 type window struct {
 	t     table
 	n     int64
@@ -104,7 +101,7 @@ type window struct {
 
 const windowCells = 2048
 
-// get returns a cell that is good until the next call. i is below n.
+// get returns a cell, which is valid until the next call. i must be below n.
 func (w *window) get(i int64) ([]byte, error) {
 	if i < w.first || i >= w.first+int64(len(w.buf)/cellSize) {
 		w.first = i

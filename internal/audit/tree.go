@@ -8,16 +8,14 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// A tree is the right edge of a Merkle tree: all that is needed to add leaves
-// and to tell the root. For each 1 bit of its size it has the hash of the
-// complete subtree of that many leaves. A copy is a tree of its own.
+// A tree is the right edge of a Merkle tree: the data to add leaves and to compute the root. For each 1 bit of its size
+// it has the hash of the complete subtree of that many leaves. A copy is an independent tree.
 type tree struct {
 	size int64
 	edge [63]tlog.Hash
 }
 
-// add adds a leaf and returns the hashes to be stored for it, from
-// tlog.StoredHashIndex(0, old size) on.
+// add adds a leaf and returns the hashes to be stored for it, from tlog.StoredHashIndex(0, old size) on.
 func (t *tree) add(leaf tlog.Hash) []tlog.Hash {
 	list, err := tlog.StoredHashesForRecordHash(t.size, leaf, t)
 	if err != nil {
@@ -41,7 +39,7 @@ func (t *tree) hash() tlog.Hash {
 	return h
 }
 
-// ReadHashes answers tlog, which asks only for complete subtrees on the edge.
+// ReadHashes implements tlog.HashReader. tlog asks only for complete subtrees on the edge.
 func (t *tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	list := make([]tlog.Hash, len(indexes))
 	for i, x := range indexes {
@@ -51,7 +49,7 @@ func (t *tree) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	return list, nil
 }
 
-// loadTree reads the edge of the tree of a size from its stored hashes.
+// loadTree reads the edge of the tree at a size from its stored hashes.
 func loadTree(size int64, hashes table) (tree, error) {
 	t := tree{size: size}
 	for v := uint64(size); v != 0; v &= v - 1 {

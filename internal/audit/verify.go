@@ -15,25 +15,25 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Report is what Verify has found. The log is sound if Found is 0: nothing in
-// it was changed, no record is missing, and none is there twice.
+// A Report has the findings of Verify. The log is sound if Found is 0: no record was changed, none is missing, and none
+// is there twice.
 type Report struct {
 	Records   int64                `json:"records"`             // read
-	Root      string               `json:"root"`                // of the records as they are
-	Gaps      int64                `json:"gaps"`                // gap records: losses that are on record
-	Late      int64                `json:"late,omitempty"`      // records that came although they were on record as lost
-	Signed    int64                `json:"signed,omitempty"`    // records whose agents' signatures were checked
-	Unsigned  int64                `json:"unsigned,omitempty"`  // records of agents that never had one, where signatures were to be checked
-	Witnesses int64                `json:"witnesses,omitempty"` // agents whose checkpoints the log was held against
+	Root      string               `json:"root"`                // of the records as read
+	Gaps      int64                `json:"gaps"`                // gap records: recorded losses
+	Late      int64                `json:"late,omitempty"`      // records that came although they were recorded as lost
+	Signed    int64                `json:"signed,omitempty"`    // records with a checked signature
+	Unsigned  int64                `json:"unsigned,omitempty"`  // agents' records without a signature, if signatures were to be checked
+	Witnesses int64                `json:"witnesses,omitempty"` // agents with a checkpoint compared with the log
 	Silent    []transfer.AgentName `json:"silent,omitempty"`    // agents that could not be asked
-	Pending   int64                `json:"pending,omitempty"`   // bytes of an append that was not finished when the log was opened
+	Pending   int64                `json:"pending,omitempty"`   // bytes of an append that was unfinished when the log was opened
 	Found     int64                `json:"found"`               // problems
 	Problems  []Problem            `json:"problems,omitempty"`  // the first hundred
 }
 
-// A Problem is something that an append and a crash of the process cannot have
-// left, or records that are missing or came twice. A power cut can tear the hashes of the last append: until the log is
-// opened for writing again, which mends them, they are problems too.
+// A Problem is damage that an append and a crash of the process cannot have caused, or a missing or repeated record. A
+// power cut can damage the hashes of the last append. They are problems, too, until the log is opened for writing,
+// which repairs them.
 type Problem struct {
 	Index int64  `json:"index"` // of the record; -1: not of one record
 	Text  string `json:"text"`
@@ -47,30 +47,30 @@ func (r *Report) add(index int64, format string, args ...any) {
 	}
 }
 
-// Verify reads every record again and holds it against everything that is
-// remembered of it: its checksum, the index, its leaf and all nodes of the tree
-// as they are stored, the numbering of its agent, the state that the log saved
-// of itself or has in memory, and the checkpoints in against, which others have
-// kept. progress, if not nil, is called now and then.
+// Verify reads every record again and checks:
 //
-// Any change of any file by someone who does not change the others to match is
-// found: a record that was edited, deleted, inserted, swapped or cut off, and a
-// changed hash. What cannot be found without a witness, that is without a
-// checkpoint kept where the log's files cannot be written: the work of someone
-// who may write all files, and writes records, index, hashes and state anew as
-// if the log had always been so, or puts back a whole older copy of the
-// directory. With a checkpoint both are found, except for records after the
-// last checkpoint. That is why checkpoints are sent to the agents. Nor can it be
-// found that such a one adds records at the end that no agent has sent; before
-// the next start they are seen as Pending.
+//   - its checksum, its entry in the index, its leaf and all stored nodes of the tree
+//   - the numbering of its agent
+//   - the state that the log saved of itself or has in memory
+//   - the checkpoints in against, which others have kept
 //
-// The signatures of agents are checked by VerifySigned only.
+// progress, if not nil, is called from time to time.
+//
+// Verify finds any change of any file unless the other files are changed to match: a record that was edited, deleted,
+// inserted, swapped or cut off, and a changed hash. A witness is a checkpoint kept where the log's files cannot be
+// written. Without one Verify cannot find two attacks by a process with write access to all files: it writes records,
+// index, hashes and state anew as if the log had always been so, or it restores an older copy of the whole directory.
+// With a checkpoint Verify finds both, except for records after the last checkpoint. Therefore checkpoints are sent to
+// the agents. Nor does Verify find records that such a process adds at the end and no agent has sent. Before the next
+// start they are shown as Pending.
+//
+// Only VerifySigned checks the signatures of agents.
 func (l *Log) Verify(ctx context.Context, progress func(done, total int64), against ...Checkpoint) (Report, error) {
 	return (&verifier{Log: l, against: against, streams: streams{}, progress: progress}).run(ctx)
 }
 
-// VerifySigned is Verify, and holds the seals of agents and whose they are against a network's
-// certificates: who may write all files cannot write records in an agent's name.
+// VerifySigned is Verify, and checks the seals of agents and the owners of their keys against a network's certificates.
+// So it finds records in an agent's name by a process that only has write access to the files.
 func (l *Log) VerifySigned(ctx context.Context, roots *identity.Roots, against ...Checkpoint) (Report, error) {
 	return (&verifier{Log: l, against: against, streams: streams{}, seals: newSeals(roots)}).run(ctx)
 }
@@ -88,23 +88,23 @@ func (v *verifier) run(ctx context.Context) (Report, error) {
 	return v.report, nil
 }
 
-// A verifier goes through a log from its first record.
+// A verifier reads a log from its first record on and checks it.
 type verifier struct {
 	*Log
 	against  []Checkpoint
 	progress func(done, total int64)
 	report   Report
-	total    int64  // records that there should be
-	bytes    int64  // of records that may be read
+	total    int64  // records that should be there
+	bytes    int64  // bytes of records that may be read
 	nodes    window // over the stored hashes
 	cells    window // over the index
 
-	i       int64 // the next record
-	at      int64 // where it should begin
-	exact   bool  // nothing may be behind the last record
-	read    int64 // records that were good frames
-	actual  tree  // over the records as they are
-	stored  tree  // over the leaves as they are stored: tells which nodes are wrong
+	i       int64 // index of the next record
+	at      int64 // its expected offset
+	exact   bool  // nothing may follow the last record
+	read    int64 // records with good frames
+	actual  tree  // over the records as read
+	stored  tree  // over the leaves as stored: shows the wrong nodes
 	streams streams
 	seals   *seals // nil: signatures are not checked
 }
@@ -114,7 +114,7 @@ func (v *verifier) begin() (err error) {
 	var t tip
 	f := v.openedAs
 	if v.lock != nil {
-		v.writing.Lock() // for the moment in which the files are the log, exactly
+		v.writing.Lock() // held briefly, while the files are exactly the log
 		f, err = v.look()
 		t, v.exact = v.tip, v.failed == nil
 		v.writing.Unlock()
@@ -132,7 +132,7 @@ func (v *verifier) begin() (err error) {
 		v.report.add(-1, "%v", f.stateErr)
 	}
 
-	if v.lock != nil { // appends go on; what they add is not looked at
+	if v.lock != nil { // appends continue; their records are not checked
 		v.total = t.tree.size
 		v.remember(Checkpoint{t.tree.size, t.tree.root()})
 	} else if f.st != nil {
@@ -153,7 +153,7 @@ func (v *verifier) begin() (err error) {
 	return nil
 }
 
-// checkNames finds files that were moved away or replaced under a writer.
+// checkNames reports files that were moved away or replaced under a writer.
 func (v *verifier) checkNames() error {
 	names, err := v.moved()
 	for _, name := range names {
@@ -162,7 +162,7 @@ func (v *verifier) checkNames() error {
 	return err
 }
 
-// remember adds what the log knows of itself to what others know of it.
+// remember adds the log's own checkpoints to those of others.
 func (v *verifier) remember(c Checkpoint) {
 	v.against = append([]Checkpoint{c}, v.against...)
 }
@@ -193,9 +193,8 @@ func (v *verifier) walk(ctx context.Context) error {
 	return nil
 }
 
-// resume reports a place that holds no record, and goes on with the next one
-// that the index knows. The tree goes on with the leaf that is stored, so that
-// one bad record is one problem.
+// resume reports a place without a valid record, and continues with the next record in the index. The tree continues
+// with the stored leaf, so that one bad record is one problem.
 func (v *verifier) resume(err error) *walker {
 	if err == io.EOF {
 		v.report.add(v.i, "records %d to %d are missing: %s ends before them", v.i, v.total-1, recordsName)
@@ -216,7 +215,7 @@ func (v *verifier) resume(err error) *walker {
 	return newWalker(v.records, c.at, v.bytes)
 }
 
-// record checks a record whose frame is good.
+// record checks a record with a good frame.
 func (v *verifier) record(body []byte) {
 	v.read++
 	rec, err := Decode(body)
@@ -249,7 +248,7 @@ func (v *verifier) record(body []byte) {
 	}
 	stored, ok := v.hash(tlog.StoredHashIndex(0, v.i))
 	if !ok {
-		stored = actual // one problem for all that are missing is enough
+		stored = actual // one problem for all missing ones is enough
 	} else if stored != actual {
 		v.report.add(v.i, "it is not the record that was appended here: its hash differs from the stored one")
 	}
@@ -257,21 +256,21 @@ func (v *verifier) record(body []byte) {
 	v.leaf(actual, stored)
 }
 
-// told takes what coordination has put on record about the log.
+// told processes a record of coordination about the log.
 func (v *verifier) told(rec *Record) {
 	switch {
 	case rec.Event == GapFound && rec.Gap == nil:
 		v.report.Gaps++
 		v.report.add(v.i, "%s", rec.Text)
 	case rec.Event == GapFound:
-		v.report.Gaps++ // missing() says which of them have not come
+		v.report.Gaps++ // missing() reports those that have not come
 	case rec.Event == Disputed && rec.Gap != nil:
 		v.report.add(v.i, "records %d to %d of %s/%s came twice, each time with another content: somebody else has used the agent's name",
 			rec.Gap.From, rec.Gap.To, rec.Gap.Agent, rec.Gap.Incarnation)
 	}
 }
 
-// missing reports the gaps that nothing has filled.
+// missing reports the gaps that no record has filled.
 func (v *verifier) missing() {
 	type gap struct {
 		span
@@ -292,7 +291,7 @@ func (v *verifier) missing() {
 	}
 }
 
-// leaf adds the record to both trees and compares what completes with it.
+// leaf adds the record to both trees and compares the completed nodes with the stored ones.
 func (v *verifier) leaf(actual, stored tlog.Hash) {
 	v.actual.add(actual)
 	first := tlog.StoredHashIndex(0, v.i)
@@ -329,7 +328,7 @@ func (v *verifier) checkpoint(c Checkpoint) {
 	}
 }
 
-// finish looks at what is left over, and at checkpoints that were not reached.
+// finish checks for data after the last record, and for checkpoints that were not reached.
 func (v *verifier) finish() {
 	if v.progress != nil {
 		v.progress(v.i, v.total)
@@ -347,7 +346,7 @@ func (v *verifier) finish() {
 	}
 
 	if v.i < v.total {
-		return // the tail cannot be judged
+		return // the tail cannot be checked
 	}
 
 	v.missing()

@@ -47,8 +47,8 @@ func overwrite(t *testing.T, dir, name string, b []byte) {
 	}
 }
 
-// build makes all files of a log anew from its records: what someone does who
-// may write everything and knows the format.
+// build makes all files of a log anew from its records, as an attacker with write access and knowledge of the format
+// would.
 func build(t *testing.T, records []byte, dir string) {
 	t.Helper()
 	id := binary.BigEndian.Uint64(records[12:])
@@ -69,8 +69,7 @@ func build(t *testing.T, records []byte, dir string) {
 	}
 }
 
-// Each way of tampering, at each record, done to a closed log that keeps its
-// hashes, and to an open one behind the writer's back.
+// Each way of tampering, at each record, on a closed log with its hashes, and on an open one behind the writer's back.
 func TestTampering(t *testing.T) {
 	s := newSample(t)
 	records := load(t, s.dir, recordsName)
@@ -117,7 +116,7 @@ func TestTampering(t *testing.T) {
 	for _, w := range ways {
 		closed := copyDir(t, s.dir)
 		store(t, closed, recordsName, w.out)
-		// A record added at the end is an append that was not finished, and shown so.
+		// A record added at the end is reported as an unfinished append.
 		if rep := verifyReadOnly(t, closed); rep.Found == 0 && rep.Pending == 0 {
 			t.Errorf("%s %d: not found in a closed log", w.name, w.at)
 		}
@@ -128,7 +127,7 @@ func TestTampering(t *testing.T) {
 			t.Errorf("%s %d: not found by the writer: %v", w.name, w.at, err)
 		}
 		closeLog(t, l)
-		// Everything else made to agree: only a witness can tell.
+		// All other files agree: only a witness shows the change.
 		if w.name == "no record any more" || w.name == "flip a byte" || w.name == "change a length" || w.name == "truncate inside" {
 			continue
 		}
@@ -168,7 +167,7 @@ func TestTamperingWithTheRest(t *testing.T) {
 			out := slices.Clone(b)
 			out[i] ^= 1
 			try("a change", i, out)
-			if name != stateName || i > 0 { // a log without its state is a log
+			if name != stateName || i > 0 { // a log without its state is valid
 				try("a cut", i, b[:i])
 			}
 		}
@@ -176,7 +175,7 @@ func TestTamperingWithTheRest(t *testing.T) {
 	}
 }
 
-// One bad record is one problem, and the others are still looked at.
+// One bad record is one problem, and the others are still checked.
 func TestProblemsAreNamed(t *testing.T) {
 	s := newSample(t)
 	dir := copyDir(t, s.dir)
@@ -189,7 +188,7 @@ func TestProblemsAreNamed(t *testing.T) {
 	for _, p := range rep.Problems {
 		at = append(at, p.Index)
 	}
-	// The two records, the numbers that are missing after each, and the state.
+	// The two records, the missing numbers after each, and the state.
 	if !slices.Contains(at, 1) || !slices.Contains(at, 4) || slices.Contains(at, 0) || slices.Contains(at, 3) || rep.Records != 5 {
 		t.Errorf("%+v", rep)
 	}
@@ -262,8 +261,8 @@ func TestVerifyProgressAndCancel(t *testing.T) {
 	}
 }
 
-// A reader beside a writer sees a log that is in order, whatever the writer is
-// at; and an append that a crash has cut short is no problem of the log.
+// A reader beside a writer finds the log in order, at any step of the writer. An append that a crash has interrupted is
+// no problem of the log.
 func TestReadOnlyBesideWriter(t *testing.T) {
 	s := newSample(t)
 	dir := copyDir(t, s.dir)
@@ -348,7 +347,7 @@ func TestProofs(t *testing.T) {
 	wantKind(t, err, transfer.KindNotFound)
 }
 
-// The tree is RFC 6962's, as any other implementation computes it.
+// The tree is that of RFC 6962, as another implementation computes it.
 func TestTreeAgreesWithTlog(t *testing.T) {
 	var tr tree
 	var stored []tlog.Hash

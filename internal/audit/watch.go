@@ -8,9 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// moved are the files that have lost their path: they were removed, renamed or
-// replaced under a writer, which goes on with the ones that it has open. A path
-// that cannot be looked at is not among them.
+// moved returns the files that are no longer at their path. They were removed, renamed or replaced under a writer,
+// which continues with its open files. A path that cannot be examined does not count.
 func (l *Log) moved() (names []string, err error) {
 	for _, f := range []struct {
 		name string
@@ -28,8 +27,8 @@ func (l *Log) moved() (names []string, err error) {
 	return names, nil
 }
 
-// Check reports whether the log was taken away: its files have lost their paths.
-// That is final, and nothing is appended any more.
+// Check reports whether the log was taken away: its files are no longer at their paths. That is final, and nothing is
+// appended any more.
 func (l *Log) Check() error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
@@ -39,15 +38,14 @@ func (l *Log) Check() error {
 	return l.atPath()
 }
 
-// atPath is Check for one who appends. It is made behind the syncs, before anybody
-// is told that the log has something.
+// atPath is Check during an append. It runs after the syncs, before the log reports the records as durable.
 func (l *Log) atPath() error {
 	if err := l.fenced(); err != nil {
 		return err
 	}
 	names, err := l.moved()
 	if err != nil || len(names) == 0 || failpoint.Planted("state-dir-not-watched") {
-		return nil // what is wrong with an open file the next write tells
+		return nil // the next write reports a problem of an open file
 	}
 	l.gone = transfer.Errorf(transfer.KindInternal, "the audit log was taken away: %s was removed, renamed or replaced", filepath.Join(l.dir, names[0])).
 		WithHint("put its directory back as it was, then start coordination again; agents keep their records until it has them")
@@ -55,15 +53,15 @@ func (l *Log) atPath() error {
 	return l.gone
 }
 
-// Fence has the log ask, before each append and before it says that one is durable,
-// whether it is still this process's. An error of KindAlive is final.
+// Fence sets a function that the log calls before each append, and again before it reports the append as durable. may
+// returns an error if this process may no longer own the log. An error of KindAlive is final.
 func (l *Log) Fence(may func() error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.may = may
 }
 
-// fenced asks. The caller holds l.writing.
+// fenced calls may. The caller holds l.writing.
 func (l *Log) fenced() error {
 	if l.may == nil {
 		return nil

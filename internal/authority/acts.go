@@ -16,19 +16,19 @@ import (
 	"ferry/internal/word"
 )
 
-// What the authority did: the words of a journal's records.
+// The acts of the authority, as words in the records of the journal.
 const (
 	actToken    = "token"    // made a token for a name
 	actDropped  = "dropped"  // took a token back
-	actEnrolled = "enrolled" // issued an identity for a token, or for who may enrol
+	actEnrolled = "enrolled" // issued an identity for a token, or to a member with the authority enrol
 	actRenewed  = "renewed"
-	actRevoked  = "revoked"  // all keys that a name has
-	actRefused  = "refused"  // somebody who had a token, or an identity, and may not
+	actRevoked  = "revoked"  // revoked all keys of a name
+	actRefused  = "refused"  // refused a token or an identity
 	actSigned   = "signed"   // a trust document, Number
 	actRotated  = "rotated"  // began to sign with the keys of a generation, Number
 	actRemoved  = "removed"  // had a queue manager taken out of its cluster, or tried to
-	actAsked    = "asked"    // took a signed question, Author, that it obeyed or refused then
-	actFinished = "finished" // gave up the generation Number, of which nothing is in use
+	actAsked    = "asked"    // accepted a signed question, Author, which it then obeyed or refused
+	actFinished = "finished" // gave up the generation Number, which is no longer in use
 )
 
 // An Act is one line of the journal, in JSON.
@@ -41,7 +41,7 @@ type Act struct {
 	Token string     `json:"token,omitempty"` // the hash of its secret
 	Until time.Time  `json:"until,omitzero"`
 	Keys
-	By  string `json:"by,omitempty"` // who wanted it, as a URI; empty: who had the token, or the authority's host
+	By  string `json:"by,omitempty"` // the requester, as a URI; empty: the token's holder, or the authority's host
 	Why string `json:"why,omitempty"`
 
 	Number uint64 `json:"number,omitempty"`
@@ -49,25 +49,24 @@ type Act struct {
 	Author *word.Author `json:"author,omitempty"` // of the question; of actAsked
 }
 
-// Keys are what an identity was signed for.
+// Keys are the public keys of an identity.
 type Keys struct {
 	TLS  string `json:"tls,omitempty"`  // SHA-256 of the certificate's public key (SubjectPublicKeyInfo), in hexadecimal
 	Nkey string `json:"nkey,omitempty"` // the public nkey
 }
 
-// maxAct is how long a line may be, in bytes.
+// maxAct is the maximum length of a line in bytes.
 const maxAct = 4096
 
-// A journal is the file of the acts, oldest first. A start drops the renewals that later ones replace, once they are
-// most of the file. Otherwise the renewals of all members would fill the disk in the course of years.
+// A journal is the file of the acts, oldest first. A start drops renewals replaced by later ones, if they are most of
+// the file. Otherwise the renewals of all members would fill the disk over the years.
 type journal struct {
 	f    *os.File
-	size int64 // of the acts that are on the disk
+	size int64 // bytes of the acts on the disk
 }
 
-// openJournal opens a journal, and has each act of it taken. The end of one that a crash has
-// cut off is removed: its result was given to nobody. Damage before that is an error of
-// KindMalformed.
+// openJournal opens a journal, and calls take for each act in it. It removes an incomplete last line after a crash: the
+// authority gave its result to no member. Damage before that is an error of KindMalformed.
 func openJournal(dir *keyfile.Dir, take func(*Act)) (*journal, error) {
 	if err := compactActs(dir); err != nil {
 		return nil, err
@@ -90,11 +89,11 @@ func openJournal(dir *keyfile.Dir, take func(*Act)) (*journal, error) {
 	return &journal{f, whole}, nil
 }
 
-// compactFrom is how many bytes of replaced renewals are worth a new journal.
+// compactFrom is the size of the replaced renewals, in bytes, that justifies a new journal.
 const compactFrom = 64 << 10
 
-// compactActs writes the journal anew without the renewals that a later renewal of the same keys replaces, where those
-// are most of it. After a crash there is the old journal or the new one. On a full disk the old one stays.
+// compactActs writes the journal anew without the renewals that a later renewal of the same keys replaces, if those are
+// most of it. After a crash there is the old journal or the new one. On a full disk the old one stays.
 func compactActs(dir *keyfile.Dir) error {
 	f, err := dir.Append(fileActs)
 	if err != nil {
@@ -139,7 +138,7 @@ func compactActs(dir *keyfile.Dir) error {
 	return err
 }
 
-// readActs reads whole lines, and gives where the last one ends. take gets each line with its number.
+// readActs calls take for each whole line, with its number. It returns the end of the last whole line.
 func readActs(r io.Reader, take func(n int, line []byte, a *Act)) (whole int64, err error) {
 	in := bufio.NewReaderSize(r, maxAct)
 	for n := 1; ; n++ {
@@ -159,8 +158,8 @@ func readActs(r io.Reader, take func(n int, line []byte, a *Act)) (whole int64, 
 	}
 }
 
-// add appends an act. When it returns nil the act is on the disk. After an error it is not,
-// or the journal takes no more: what is at its end is not known.
+// add appends an act. If it returns nil the act is on the disk. After an error it is not, or the journal accepts no
+// further acts, because the state of its end is unknown.
 func (j *journal) add(a *Act) error {
 	a.V = version
 	line, err := json.Marshal(a)
@@ -189,7 +188,7 @@ func (j *journal) add(a *Act) error {
 	return nil
 }
 
-// back removes what a write that failed has left: a full disk must not end revoking.
+// back removes the rest of a failed write: a full disk must not prevent later revocations.
 func (j *journal) back() error {
 	if err := j.f.Truncate(j.size); err != nil {
 		return err
@@ -205,21 +204,21 @@ func (j *journal) close() error {
 	return j.f.Close()
 }
 
-// A state is what the acts amount to.
+// A state is the result of the acts.
 type state struct {
 	tokens  map[string]*token  // by the hash of the secret
 	names   map[string]*issued // by URI
-	revoked map[Keys]time.Time // until when what was signed for them would have been good
-	owner   map[string]string  // the name that a key was signed for, by either public key
+	revoked map[Keys]time.Time // end of the validity of everything signed for the keys
+	owner   map[string]string  // the name of each public key that was signed
 	asked   map[transfer.ID]time.Time
 	signed  signed
 	policy  string // the hash of the rules
 
 	rotation rotation
-	claims   uint64 // a number of what queue managers are told, which grows with each change
+	claims   uint64 // number of the claims for queue managers; it grows with each change
 }
 
-// ofUser reports whether a role is one of those that users have.
+// ofUser reports whether a role is a role of users.
 func ofUser(r roles.Role) bool {
 	switch r {
 	case roles.Admin, roles.Operator, roles.Auditor, roles.User, roles.Member:
@@ -232,34 +231,34 @@ func ofUser(r roles.Role) bool {
 type signed struct {
 	number uint64
 	at     time.Time
-	stale  bool // what it says has changed since, or there is none
+	stale  bool // its content has changed since, or there is none
 }
 
-// A token is good for one name, once, or again with the same keys.
+// A token is valid for one name, once, or again with the same keys.
 type token struct {
 	name  string
 	role  roles.Role
 	until time.Time
-	by    string    // the member that has made it, as a URI; empty: the authority's host
-	maker Keys      // of by, when it made the token
-	keys  Keys      // that it was used with; none: nobody has used it
-	told  time.Time // when a refusal of it was last put on record
+	by    string    // the member that made it, as a URI; empty: the authority's host
+	maker Keys      // of by, at the time of the token
+	keys  Keys      // keys that used it; zero: unused
+	told  time.Time // time of the last recorded refusal
 }
 
-// issued is what a name has. Its keys are good unless they are revoked.
+// An issued has the keys of a name. They are valid unless they are revoked.
 type issued struct {
 	role  roles.Role
 	keys  Keys
 	at    time.Time
-	until time.Time // the latest that was ever signed for these keys
-	token string    // that it was enrolled with last
+	until time.Time // the latest end of validity ever signed for these keys
+	token string    // of the last enrolment
 	// replaced says that the name had other keys before.
 	replaced bool
-	by       string    // the member that has enrolled these keys, as a URI; empty: the authority's host
-	told     time.Time // when a refusal to renew it was last put on record
+	by       string    // the member that enrolled these keys, as a URI; empty: the authority's host
+	told     time.Time // time of the last recorded refusal of a renewal
 }
 
-// take takes an act that is in the journal.
+// take applies an act of the journal.
 func (s *state) take(a *Act) {
 	if s.tokens == nil {
 		s.signed.stale = true
@@ -288,7 +287,7 @@ func (s *state) take(a *Act) {
 		}
 		n := s.names[a.Name]
 		if n == nil && ofUser(a.Role) || n != nil && (n.role != a.Role || n.keys != a.Keys) {
-			s.signed.stale = true // the document says what role a user has
+			s.signed.stale = true // the document lists the roles of users
 		}
 		replaced := n != nil && (n.replaced || n.keys != a.Keys)
 		if n != nil && n.keys != a.Keys {
@@ -301,7 +300,7 @@ func (s *state) take(a *Act) {
 			s.names[a.Name] = n
 		}
 		n.role, n.keys, n.at = a.Role, a.Keys, a.Time
-		if a.Until.After(n.until) { // clocks go back, and what was signed does not
+		if a.Until.After(n.until) { // a clock may go back, but a signed validity stays
 			n.until = a.Until
 		}
 		if a.Act == actEnrolled {
@@ -332,22 +331,23 @@ func (s *state) take(a *Act) {
 
 func (s *state) revoke(n *issued) { s.revoked[n.keys] = n.until }
 
-// change has everybody told anew. The number goes by the clock, so that it grows also after an
-// older journal was put back.
+// change causes new trust documents and claims. The number follows the clock, so that it also grows after an older
+// journal was restored.
 func (s *state) change(a *Act) {
 	s.signed.stale = true
 	s.claims = max(s.claims+1, uint64(max(a.Time.Unix(), 0)))
 }
 
-// grace is how long keys are named beyond the end of what was signed for them: clocks of
-// those who read it may be behind.
+// grace is how long keys are listed beyond the end of their certificates' validity: the clocks of the readers may be
+// behind.
 const grace = 48 * time.Hour
 
-// named is how long revoked keys are: requests and commands that they have signed may be good for 15 days (package word).
+// named is how long revoked keys are listed beyond that end. Requests and commands signed by them may be valid for 15
+// days (package word).
 const named = grace + 15*24*time.Hour
 
-// revocations are what queue managers are told. Keys never come back, so all that was or
-// will be signed for them is not good; what has ended by itself needs no mention.
+// revocations returns the revoked keys for queue managers. Keys are never valid again, so everything ever signed for
+// them is invalid. Expired ones need no entry.
 func (s *state) revocations(now time.Time) (all []roles.Revocation) {
 	for k, until := range s.revoked {
 		if now.Before(until.Add(named)) {
@@ -357,11 +357,11 @@ func (s *state) revocations(now time.Time) (all []roles.Revocation) {
 	return all
 }
 
-// An Issued is what is known of a name.
+// An Issued describes the identity of a name.
 type Issued struct {
 	Name    identity.Name `json:"name"`
 	Role    roles.Role    `json:"role"`
-	At      time.Time     `json:"at"` // of the newest
+	At      time.Time     `json:"at"` // time of the newest grant
 	Until   time.Time     `json:"until"`
 	Revoked bool          `json:"revoked,omitempty"`
 }

@@ -8,11 +8,11 @@ import (
 	"ferry/internal/word"
 )
 
-// askedFor is how long the ID of a signed question is kept: a word to the authority is good for two hours, and may have been made an hour
-// ahead of the authority's clock.
+// askedFor is how long the ID of a signed question is kept. A question to the authority is valid for two hours, and its
+// time may be an hour ahead of the authority's clock.
 const askedFor = 4 * time.Hour
 
-// Speaks is nil for an author that has signed with the present keys of its name. Otherwise the error is of KindDenied.
+// Speaks checks that an author has signed with the present keys of its name. If not, the error is of KindDenied.
 func Speaks(a *Authority, by *word.Author) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -23,8 +23,8 @@ func Speaks(a *Authority, by *word.Author) error {
 	return nil
 }
 
-// Ask puts a signed question on record before the authority obeys it. The error is of KindConflict for a question that is
-// on record already: it was repeated.
+// Ask records a signed question before the authority obeys it. For a repeated question, which is recorded already, the
+// error is of KindConflict.
 func Ask(a *Authority, by *word.Author, op string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"ferry/internal/word"
 )
 
-// A signed question is obeyed once, over restarts, for as long as its word is good; its author has the present keys of its name.
+// A signed question is obeyed once, over restarts, for as long as its signature is valid. Its author must have the
+// present keys of its name.
 func TestASignedQuestionIsObeyedOnce(t *testing.T) {
 	s := newStage(t)
 	ann := s.name(identity.User, "ann")

@@ -1,10 +1,8 @@
-// Package authority makes the identities of a network: it enrols who has a token, renews who
-// has an identity, and revokes. Nobody asks it to connect or to transfer, so it may be away
-// for a week.
+// Package authority makes the identities of a network. It enrols holders of tokens, renews identities, and revokes
+// them. No connection and no transfer needs it, so it may be away for a week.
 //
-// All that it has is in one directory, which is worth as much as the network: the keys that
-// sign, and a journal of what was done with them (acts.jsonl). The journal is also its
-// memory: an act is on the disk before its result is given away.
+// All its data is in one directory, which controls the whole network: the signing keys, and a journal of their use
+// (acts.jsonl). The authority restores its state from the journal: an act is on the disk before its result is sent.
 package authority
 
 import (
@@ -28,7 +26,7 @@ import (
 	"ferry/internal/trust"
 )
 
-// Files of the directory. authority.json is written last: without it nothing was made.
+// Files of the directory. authority.json is written last: without it there is no network.
 const (
 	fileAbout    = "authority.json"
 	fileRoot     = "root.pem"
@@ -40,7 +38,7 @@ const (
 	fileLock     = "lock"
 )
 
-// about is authority.json.
+// An about is the content of authority.json.
 type about struct {
 	V       int       `json:"v"`
 	Network string    `json:"network"`
@@ -55,25 +53,25 @@ type Authority struct {
 	clock func() time.Time
 	lock  io.Closer
 	dir   *keyfile.Dir
-	keys  *roles.Keys // of the operator and the accounts, and what generation 1 signs with
+	keys  *roles.Keys // of the operator and the accounts, and the signing keys of generation 1
 	trust trustKey
 
 	mu    sync.Mutex  // one act at a time
-	now   *generation // that signs
-	old   *generation // that has signed what is still good; nil: there is none
-	hour  time.Time   // in which names have asked to be renewed so often:
+	now   *generation // the signing one
+	old   *generation // the previous one, while its signatures are still valid; nil: none
+	hour  time.Time   // the hour of the renewals counted below
 	asked map[string]int
 	acts  *journal
 	state state
 
-	founded bool // by this Open
+	founded bool // this Open made the network
 
-	policy []byte              // the rules, as they are in filePolicy
-	former []*x509.Certificate // roots that were given up, the oldest first
+	policy []byte              // the rules, as in filePolicy
+	former []*x509.Certificate // roots given up, the oldest first
 }
 
-// Open opens the authority of a directory, and makes a network where there is none. One
-// process has it at a time; for another the error is of KindAlive. now is the clock.
+// Open opens the authority in a directory, and makes a network if there is none. One process has it at a time; for
+// another one the error is of KindAlive. now is the clock.
 func Open(path string, now func() time.Time) (*Authority, error) {
 	dir, err := keyfile.Make(path)
 	if err != nil {
@@ -112,7 +110,7 @@ func (a *Authority) open(dir *keyfile.Dir) error {
 	if err := json.Unmarshal(data, &a.about); err != nil || a.about.V != version {
 		return transfer.Errorf(transfer.KindMalformed, "%s is damaged, or of another version", fileAbout)
 	}
-	// The journal says which generations of keys are in use.
+	// The journal has the generations of keys in use.
 	if a.acts, err = openJournal(dir, a.state.take); err != nil {
 		return err
 	}
@@ -125,7 +123,7 @@ func (a *Authority) open(dir *keyfile.Dir) error {
 	return a.openPolicy(dir)
 }
 
-// Close lets go of the directory.
+// Close releases the directory.
 func (a *Authority) Close() error {
 	var err error
 	if a.acts != nil {
@@ -134,8 +132,8 @@ func (a *Authority) Close() error {
 	return errors.Join(err, a.lock.Close())
 }
 
-// make makes the keys of a new network. What a crash cut off is made anew: nobody has seen
-// it. Where acts are on record a network was there, and what is missing is lost.
+// make makes the keys of a new network. Keys incomplete after a crash are made anew: they were never used. If acts are
+// recorded there was a network, and a missing file is a loss.
 func (a *Authority) make(dir *keyfile.Dir) error {
 	if acts, err := dir.Read(fileActs); err == nil && len(acts) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(transfer.Errorf(transfer.KindLost, "%s is missing, and %s says that a network was there; restore the directory whole", fileAbout, fileActs), err)
@@ -181,7 +179,7 @@ func (a *Authority) make(dir *keyfile.Dir) error {
 	return dir.Write(fileAbout, data)
 }
 
-// readKeys reads what make has made. A file that is missing now is a loss, not a beginning.
+// readKeys reads the keys of make. A file that is missing now is a loss, not a beginning.
 func (a *Authority) readKeys(dir *keyfile.Dir) error {
 	data, err := dir.Read(fileKeys)
 	if err != nil {
@@ -189,7 +187,7 @@ func (a *Authority) readKeys(dir *keyfile.Dir) error {
 	}
 	var seeds map[string]string
 	if err := json.Unmarshal(data, &seeds); err != nil {
-		return transfer.Errorf(transfer.KindMalformed, "%s is damaged", fileKeys) // the cause may repeat a part of it
+		return transfer.Errorf(transfer.KindMalformed, "%s is damaged", fileKeys) // the cause may contain a part of the keys
 	}
 	if a.keys, err = roles.ReadKeys(seeds); err != nil {
 		return err
@@ -206,7 +204,7 @@ func (a *Authority) readKeys(dir *keyfile.Dir) error {
 	if err != nil {
 		return err
 	}
-	_, err = identity.ReadRoots(a.Roots().PEM()) // that they belong together
+	_, err = identity.ReadRoots(a.Roots().PEM()) // check that they match
 	return err
 }
 
@@ -216,15 +214,15 @@ type trustKey struct {
 	Verifier string `json:"verifier"`
 }
 
-// Trust is the document of a form as it is now, signed: a new one where the rules or the role of a user have
-// changed since the last, or that was signed a day ago; otherwise the last, byte by byte.
+// Trust returns the present document of a form, signed. It is a new one if the rules or the role of a user have changed
+// since the last one, or if the last one was signed a day ago. Otherwise it is the last one, byte by byte.
 func (a *Authority) Trust(form trust.Form) ([]byte, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock()
 	if s := &a.state.signed; s.stale || now.Sub(s.at).Abs() >= trust.SignEvery { // the clock may have gone back
-		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: max(s.number+1, uint64(max(now.Unix(), 0)))} // also after a backup was put back
-		// On a full disk the last document stays, unless something in it has changed since.
+		act := &Act{Act: actSigned, Time: now.UTC().Truncate(time.Second), Name: a.about.Network, Number: max(s.number+1, uint64(max(now.Unix(), 0)))} // it also grows after a backup was restored
+		// On a full disk the last document stays, unless its content has changed since.
 		if err := a.do(act); err != nil && (s.stale || s.number == 0 || !transfer.Full(err)) {
 			return nil, err
 		}
@@ -244,24 +242,24 @@ func (a *Authority) Trust(form trust.Form) ([]byte, error) {
 // Founded reports whether Open has made the authority's network.
 func Founded(a *Authority) bool { return a.founded }
 
-// Network is the network's ID.
+// Network returns the network's ID.
 func (a *Authority) Network() string { return a.about.Network }
 
-// Roots are the certificates that identities are held against.
+// Roots returns the certificates that verify identities.
 func (a *Authority) Roots() *identity.Roots {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.roots()
 }
 
-// Claims are what a queue manager needs to know of the network.
+// Claims returns the data about the network that a queue manager needs.
 func (a *Authority) Claims() (roles.Claims, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.claims()
 }
 
-// claims is Claims. a.mu is held.
+// claims is Claims. The caller holds a.mu.
 func (a *Authority) claims() (roles.Claims, error) {
 	now := a.clock()
 	return a.signers("", now).Claims(a.about.Network, a.state.claims, a.state.revocations(now))

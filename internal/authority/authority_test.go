@@ -27,7 +27,7 @@ import (
 	"ferry/internal/trust"
 )
 
-// A stage is an authority whose clock the test has.
+// A stage is an authority with a clock that the test sets.
 type stage struct {
 	*Authority
 	t   *testing.T
@@ -52,7 +52,7 @@ func (s *stage) open() {
 	s.Authority = a
 }
 
-// again is the same authority in a new process.
+// again returns the same authority in a new process.
 func (s *stage) again() {
 	s.t.Helper()
 	must(s.t, s.Close())
@@ -70,7 +70,7 @@ func (s *stage) name(role identity.Role, name string) identity.Name {
 	return identity.Name{Network: s.Network(), Role: role, Name: name}
 }
 
-// A joiner is somebody with keys of his own.
+// A joiner is a future member with its own keys.
 type joiner struct {
 	dir  *keyfile.Dir
 	keys identity.Keys
@@ -94,7 +94,7 @@ func newJoiner(t testing.TB) *joiner {
 	return j
 }
 
-// enrolled is a joiner who has an identity.
+// enrolled returns a joiner with an identity.
 func (s *stage) enrolled(name identity.Name, role roles.Role) *identity.Identity {
 	s.t.Helper()
 	j := newJoiner(s.t)
@@ -105,8 +105,8 @@ func (s *stage) enrolled(name identity.Name, role roles.Role) *identity.Identity
 	return i
 }
 
-// A token is good for its name, once; the same keys may ask again, also of an authority that
-// has been started again; nobody else gets anything.
+// A token is valid for its name, once. The same keys may ask again, also after a restart of the authority. Other keys
+// get nothing.
 func TestTokens(t *testing.T) {
 	s := newStage(t)
 	alpha := s.name(identity.Agent, "ALPHA")
@@ -188,7 +188,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// What is asked for badly is refused, and changes nothing.
+// An invalid wish is refused and changes nothing.
 func TestWishes(t *testing.T) {
 	s := newStage(t)
 	secret, err := s.NewToken(s.name(identity.Agent, "ALPHA"), roles.Agent, time.Hour, "")
@@ -207,7 +207,7 @@ func TestWishes(t *testing.T) {
 	}
 }
 
-// The kind of key is checked before the signature. The signature here is that of no key.
+// The kind of key is checked before the signature. The signature here belongs to no key.
 func TestAWishWithALargeKey(t *testing.T) {
 	s := newStage(t)
 	secret, err := s.NewToken(s.name(identity.Agent, "ALPHA"), roles.Agent, time.Hour, "")
@@ -223,7 +223,7 @@ func TestAWishWithALargeKey(t *testing.T) {
 	}
 }
 
-// A token ends with the keys of its maker, as a command does: the former keys may be in other hands.
+// A token ends with the keys of its maker, as a command does: another person may have the former keys.
 func TestATokenOfFormerKeys(t *testing.T) {
 	s := newStage(t)
 	olga, alpha := s.name(identity.User, "olga"), s.name(identity.Agent, "ALPHA")
@@ -243,8 +243,7 @@ func TestATokenOfFormerKeys(t *testing.T) {
 	}
 }
 
-// An identity is renewed for its keys, until it is revoked. Whoever is enrolled anew under
-// its name takes the old one's place.
+// An identity is renewed for its keys, until it is revoked. A new enrolment under its name replaces it.
 func TestRenewAndRevoke(t *testing.T) {
 	s := newStage(t)
 	alpha := s.name(identity.Agent, "ALPHA")
@@ -256,7 +255,7 @@ func TestRenewAndRevoke(t *testing.T) {
 	if due := i.Due().Sub(s.now).Round(time.Hour); due != identity.RenewAt {
 		t.Errorf("it is due after %s", due)
 	}
-	beside, err := identity.Load(old.dir) // by another process, with the same directory
+	beside, err := identity.Load(old.dir) // by another process with the same directory
 	must(t, err)
 	s.now = s.now.Add(identity.RenewAt)
 	g, err = s.Renew(alpha, old.wish)
@@ -318,8 +317,8 @@ func TestRenewAndRevoke(t *testing.T) {
 	}
 }
 
-// A crash while a network was made leaves nothing that counts; one in the middle of an act
-// leaves the acts before it. Damage is found, and one process has the directory.
+// A crash during the making of a network leaves nothing in effect. A crash during an act leaves the acts before it.
+// Damage is found, and one process has the directory.
 func TestTheDirectory(t *testing.T) {
 	s := newStage(t)
 	if _, err := Open(s.dir, time.Now); transfer.KindOf(err) != transfer.KindAlive {
@@ -384,8 +383,8 @@ func TestTheDirectory(t *testing.T) {
 	s.open()
 }
 
-// Trust documents are numbered: a new one for each revocation and each day, in whatever
-// process; what is revoked is named until it has ended by itself, and is not let in.
+// Trust documents are numbered: a new one for each revocation and each day, in any process. A revoked key is listed
+// until its certificates have expired, and is not admitted.
 func TestTrustDocuments(t *testing.T) {
 	s := newStage(t)
 	alpha, beta := s.name(identity.Agent, "ALPHA"), s.name(identity.Agent, "BETA")
@@ -393,7 +392,7 @@ func TestTrustDocuments(t *testing.T) {
 	h, err := trust.NewHolder(keeps.Trust(), s.Network(), trust.Keys, nil)
 	must(t, err)
 	count, newest := 0, uint64(0)
-	take := func(number, named int) *trust.Document { // the document of that number from 1 on, by how many there were
+	take := func(number, named int) *trust.Document { // the number of the document from 1 on, and the number of revoked keys in it
 		t.Helper()
 		data, err := s.Trust(trust.Keys)
 		must(t, err)
@@ -430,14 +429,14 @@ func TestTrustDocuments(t *testing.T) {
 	s.now = s.now.Add(identity.Validity + named)
 	take(4, 0)
 	right := s.now
-	s.now = s.now.Add(365 * 24 * time.Hour) // somebody has set the clock
+	s.now = s.now.Add(365 * 24 * time.Hour) // the clock was set
 	take(5, 0)
 	s.now = right
 	take(6, 0)
 }
 
-// An authority whose directory was put back from a copy is believed at once: its documents have
-// greater numbers than those that it has forgotten.
+// After an authority's directory was restored from a copy, its documents are accepted at once. Their numbers are
+// greater than those that the copy does not have.
 func TestTrustDocumentsAfterABackup(t *testing.T) {
 	s := newStage(t)
 	beta := s.enrolled(s.name(identity.Agent, "BETA"), roles.Agent)
@@ -469,7 +468,7 @@ func TestTrustDocumentsAfterABackup(t *testing.T) {
 	}
 }
 
-// However often names get other keys, there is room to revoke, and a document is signed.
+// After any number of new keys for names, there is room to revoke, and a document is signed.
 func TestThereIsAlwaysRoomToRevoke(t *testing.T) {
 	s := newStage(t)
 	bob, alpha := s.name(identity.User, "bob"), s.name(identity.Agent, "ALPHA")
@@ -495,8 +494,7 @@ func TestThereIsAlwaysRoomToRevoke(t *testing.T) {
 	}
 }
 
-// The same key in other bytes has the same hash, which is that of its certificates; a key of
-// another kind has none.
+// The same key in other bytes has the same hash, which is that of its certificates. A key of another kind has none.
 func TestAKeyHasOneHash(t *testing.T) {
 	s := newStage(t)
 	i := s.enrolled(s.name(identity.Agent, "ALPHA"), roles.Agent)
@@ -520,8 +518,8 @@ func TestAKeyHasOneHash(t *testing.T) {
 	}
 }
 
-// What is signed for somebody is nobody else's, and a role that was taken away does not come
-// back: neither by another's nkey, nor by an old token, nor by a clock that was wrong.
+// A key that was signed for one name belongs to no other, and a role that was taken away does not come back: not by the
+// nkey of another name, not by an old token, and not by a wrong clock.
 func TestWhatIsTakenStaysTaken(t *testing.T) {
 	s := newStage(t)
 	token := func(name identity.Name, role roles.Role) string {
@@ -566,14 +564,14 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 	_, err = s.Renew(beta, ahead.wish)
 	must(t, err)
 	must(t, s.Revoke(beta, ""))
-	s.now = right.Add(45 * 24 * time.Hour) // its first certificate is good until the fiftieth day
+	s.now = right.Add(45 * 24 * time.Hour) // its first certificate is valid until the fiftieth day
 	if !slices.ContainsFunc(s.state.revocations(s.now), func(r roles.Revocation) bool { return r.Key == ahead.wish.Nkey }) {
 		t.Error("what was signed while the clock was ahead is good again")
 	}
 }
 
-// Somebody of a network is let in by whom he looks for, and by nobody else; nobody without a
-// certificate of the network hears anything.
+// A server admits a member of the network that its check allows, and no other. A client without a certificate of the
+// network receives nothing.
 func TestTLS(t *testing.T) {
 	s, other := newStageAt(t, time.Now().Add(-identity.Validity-time.Hour)), newStage(t)
 	ended := s.enrolled(s.name(identity.Agent, "GAMMA"), roles.Agent)
@@ -612,7 +610,7 @@ func below(c *tls.Config) *tls.Config {
 	return c
 }
 
-// meet has two ends shake hands, and a byte go each way.
+// meet performs a handshake of two ends, and sends a byte each way.
 func meet(server, client *tls.Config) error {
 	a, b := net.Pipe()
 	defer a.Close()
@@ -639,7 +637,7 @@ func meet(server, client *tls.Config) error {
 	return errors.Join(err, <-over)
 }
 
-// What an issuer has signed that it should not have signed counts for nothing.
+// A certificate that an issuer should not have signed is not accepted.
 func TestWhatDoesNotCount(t *testing.T) {
 	s := newStage(t)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -674,7 +672,7 @@ func TestWhatDoesNotCount(t *testing.T) {
 	}
 }
 
-// selfSigned is a certificate with an issuer's name, signed by another key.
+// selfSigned returns a certificate with an issuer's name, signed by another key.
 func selfSigned(t *testing.T, like *x509.Certificate, name identity.Name) *x509.Certificate {
 	t.Helper()
 	now := time.Now()

@@ -16,8 +16,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// How long certificates of the authority's own are good. An issuer is replaced long before
-// its root is.
+// Validity of the authority's own certificates. An issuer is replaced long before its root.
 const (
 	rootValidity   = 20 * 365 * 24 * time.Hour
 	issuerValidity = 5 * 365 * 24 * time.Hour
@@ -45,8 +44,7 @@ func newIssuer(network, unit string, now time.Time, root *signer) (*signer, erro
 	}, now, root)
 }
 
-// newSigner makes a key and a certificate for it that may sign others; a nil parent: it
-// signs itself.
+// newSigner makes a key, and a certificate for it that may sign others. With a nil parent the certificate signs itself.
 func newSigner(template *x509.Certificate, now time.Time, parent *signer) (*signer, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -70,7 +68,7 @@ func (s *signer) sign(template *x509.Certificate, public crypto.PublicKey) (*x50
 	return x509.ParseCertificate(der)
 }
 
-// issue signs the key of a name, until then at the latest.
+// issue signs the key of a name, with a validity that ends at until at the latest.
 func (s *signer) issue(name identity.Name, public crypto.PublicKey, now, until time.Time) (*x509.Certificate, error) {
 	uri, err := url.Parse(name.String())
 	if err != nil {
@@ -96,14 +94,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// serial is a random number of 120 bits.
+// serial returns a random number of 120 bits.
 func serial() *big.Int {
 	b := make([]byte, 15)
 	rand.Read(b)
 	return new(big.Int).SetBytes(b)
 }
 
-// write puts certificate and key into one PEM.
+// write encodes certificate and key as one PEM.
 func (s *signer) write() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(s.key)
 	if err != nil {
@@ -112,7 +110,7 @@ func (s *signer) write() ([]byte, error) {
 	return append(identity.PEM(s.cert), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})...), nil
 }
 
-// readSigner reads what write has written. Its errors say nothing of what was read.
+// readSigner reads a signer in the form of write. Its errors contain nothing of the data.
 func readSigner(data []byte) (*signer, error) {
 	bad := transfer.Errorf(transfer.KindMalformed, "it is no certificate with its key")
 	first, rest := pem.Decode(data)

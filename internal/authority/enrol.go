@@ -22,18 +22,17 @@ import (
 	"ferry/internal/trust"
 )
 
-// MaxTokens is how many tokens may be open at once.
+// MaxTokens is the most tokens that may be open at once.
 const MaxTokens = 10_000
 
-// A Wish is what somebody asks to have signed: a request for a certificate, which proves that
-// he has its key, and the public nkey.
+// A Wish is a request for an identity: a certificate request, which proves that its sender has the key, and the public
+// nkey.
 type Wish struct {
 	CSR  []byte `json:"csr"` // DER, PKCS #10
 	Nkey string `json:"nkey"`
 }
 
-// NewWish is the wish of who has a directory for an identity, with its keys, which are made
-// where there are none.
+// NewWish returns the wish for an identity in a directory, with its keys. It makes the keys if there are none.
 func NewWish(dir *keyfile.Dir) (identity.Keys, Wish, error) {
 	keys, err := identity.NewKeys(dir, func() (string, error) {
 		seed, _, err := roles.NewUserKey()
@@ -46,7 +45,7 @@ func NewWish(dir *keyfile.Dir) (identity.Keys, Wish, error) {
 	return keys, w, err
 }
 
-// WishOf is the wish of who has keys.
+// WishOf returns the wish for keys.
 func WishOf(keys identity.Keys) (w Wish, err error) {
 	if w.Nkey, err = roles.PublicKey(keys.Seed); err != nil {
 		return w, err
@@ -64,8 +63,8 @@ func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
 	if !roles.IsPublicKey(w.Nkey) {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the nkey is no public key of a user")
 	}
-	// The kind of key comes before the signature: that of a large RSA key takes minutes to check.
-	// The request's own bytes of the key could be others than those of the certificate.
+	// The kind of key is checked before the signature: a check with a large RSA key takes minutes. The request's own
+	// bytes of the key could differ from those of the certificate.
 	key, ok := csr.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
 		return nil, Keys{}, transfer.Errorf(transfer.KindMalformed, "the key of the request is not ECDSA on P-256")
@@ -81,8 +80,8 @@ func (w Wish) read() (*x509.CertificateRequest, Keys, error) {
 	return csr, Keys{hex.EncodeToString(sum[:]), w.Nkey}, nil
 }
 
-// NewToken makes a token for a name, which is good once and for ttl. What it returns is the
-// secret; the authority keeps its hash. by is who wanted it.
+// NewToken makes a token for a name, valid once and for ttl. It returns the secret; the authority keeps only its hash.
+// by is the requester.
 func (a *Authority) NewToken(name identity.Name, role roles.Role, ttl time.Duration, by string) (secret string, err error) {
 	if err := a.fits(name, role); err != nil {
 		return "", err
@@ -99,7 +98,7 @@ func (a *Authority) NewToken(name identity.Name, role roles.Role, ttl time.Durat
 	return secret, a.do(&Act{Act: actToken, Time: now, Name: name.String(), Role: role, Token: hash(secret), Until: now.Add(ttl), By: by})
 }
 
-// unused is how many tokens may still be used.
+// unused returns the number of tokens that may still be used.
 func (s *state) unused(now time.Time) (n int) {
 	for _, t := range s.tokens {
 		if t.keys == (Keys{}) && now.Before(t.until) {
@@ -109,7 +108,7 @@ func (s *state) unused(now time.Time) (n int) {
 	return n
 }
 
-// fits reports whether a role may have a name.
+// fits returns an error if a role may not have a name.
 func (a *Authority) fits(name identity.Name, role roles.Role) error {
 	if err := name.Check(); err != nil {
 		return err
@@ -135,10 +134,10 @@ func hash(secret string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Enrol issues an identity to a joiner that has a token's secret and is to have the name as; an empty
-// as.Name stands for any name of as.Role. The same keys may ask again for as long as the token is good: an
-// answer may be lost. Other keys are refused, on record. A token for another name is refused, on record, and stays good.
-// The errors are of KindDenied, which say nothing of the token, of KindUsage for another name, and of KindMalformed.
+// Enrol issues an identity to a joiner with a token's secret, for the name as. An empty as.Name stands for any name of
+// as.Role. The same keys may ask again as long as the token is valid: an answer may be lost. Other keys are refused,
+// with a record. A token for another name is refused, with a record, and stays valid. The errors are of KindDenied,
+// which reveal nothing of the token, of KindUsage for another name, and of KindMalformed.
 func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Grant, error) {
 	csr, keys, err := w.read()
 	if err != nil {
@@ -151,7 +150,7 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 	why, refused := "", errNoToken
 	switch {
 	case t == nil:
-		return identity.Grant{}, errNoToken // not on record: strangers could fill the journal
+		return identity.Grant{}, errNoToken // not recorded: strangers could fill the journal
 	case !now.Before(t.until):
 		why = "the token is no longer good"
 	case t.keys != (Keys{}) && t.keys != keys && !failpoint.Planted("token-not-used-up"):
@@ -168,7 +167,7 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 		why = "the member that has made the token may not give the name any more"
 	}
 	if why != "" && now.Sub(t.told).Abs() < time.Hour {
-		return identity.Grant{}, refused // once an hour is enough of a record
+		return identity.Grant{}, refused // one record an hour is enough
 	}
 	if why != "" {
 		return identity.Grant{}, cmp.Or(a.do(&Act{Act: actRefused, Time: now, Name: t.name, Token: h, Keys: keys, Why: why}), error(refused))
@@ -181,9 +180,9 @@ func (a *Authority) Enrol(secret string, as identity.Name, w Wish) (identity.Gra
 	return a.issue(&Act{Act: actEnrolled, Time: now, Role: t.role, Token: h, Keys: keys}, name, csr)
 }
 
-// forfeit is why the member that has made a token may not give its name now; nil: it may. The rules may have changed
-// since, and the member may have been revoked. A member that was enrolled again has other keys: somebody else may have
-// the former ones. a.mu is held.
+// forfeit returns the reason why the maker of a token may not give its name now, or nil. The rules may have changed
+// since, or the maker may have been revoked. A maker that was enrolled again has other keys: another person may have
+// the former ones. The caller holds a.mu.
 func forfeit(a *Authority, t *token, keys Keys) error {
 	if t.by == "" {
 		return nil
@@ -202,14 +201,14 @@ func forfeit(a *Authority, t *token, keys Keys) error {
 	return mayGive(a, by, name, t.role, keys)
 }
 
-// isFor reports whether a token is for a name; an empty as.Name stands for any name of as.Role.
+// isFor reports whether a token is for a name. An empty as.Name stands for any name of as.Role.
 func (t *token) isFor(as identity.Name) bool {
 	name, err := identity.Parse(t.name)
 	return err == nil && name.Role == as.Role && (as.Name == "" || as.Name == name.Name)
 }
 
-// Replaces is the name that has other keys than those of a wish, which end when a token is used with it by
-// a joiner that is to have the name as; not ok where there is none.
+// Replaces returns the name of a token, if that name has other valid keys than the wish. They end when a joiner uses
+// the token with the wish, for the name as. ok is false if there are none.
 func (a *Authority) Replaces(secret string, as identity.Name, w Wish) (name identity.Name, ok bool) {
 	_, keys, err := w.read()
 	if err != nil {
@@ -232,14 +231,13 @@ func (a *Authority) Replaces(secret string, as identity.Name, w Wish) (name iden
 var errNoToken = transfer.Errorf(transfer.KindDenied, "the token is not good: it was used, is too old, or is of another network").
 	WithHint("ask for a new one: `ferry token create`")
 
-// errOtherName refuses a token that is for another name than the joiner is to have. The holder of the secret may know its name.
+// errOtherName refuses a token for another name than the joiner's. The holder of the secret may know the token's name.
 func errOtherName(t *token) *transfer.Error {
 	return transfer.Errorf(transfer.KindUsage, "the token is for %s, and for no other name; it was not used up", t.name).
 		WithHint("use it for that name, or ask for another one: `ferry token create`")
 }
 
-// Renew issues anew what a name has, for the same keys. The name is what its connection
-// vouches for.
+// Renew renews the identity of a name, for the same keys. The caller's connection vouches for the name.
 func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 	if err := a.mayRenew(name); err != nil { // before the wish is read, which takes the most time
 		return identity.Grant{}, err
@@ -266,7 +264,7 @@ func (a *Authority) Renew(name identity.Name, w Wish) (identity.Grant, error) {
 	return a.issue(&Act{Act: actRenewed, Time: now, Role: has.role, Keys: keys}, name, csr)
 }
 
-// refused puts a refusal on record, one a day of a name. a.mu is held.
+// refused records a refusal, at most one a day for each name. The caller holds a.mu.
 func refused(a *Authority, act *Act) error {
 	if act.Time.Sub(a.state.names[act.Name].told).Abs() < repeatWithin {
 		return nil
@@ -274,15 +272,15 @@ func refused(a *Authority, act *Act) error {
 	return a.do(act)
 }
 
-// renewals are how often a name may ask to be renewed in an hour.
+// renewals is the most renewals that a name may ask for in an hour.
 const renewals = 20
 
-// mayRenew counts how often a name asks to be renewed, and says why it may not be.
+// mayRenew counts the renewals that a name asks for, and returns an error if it may not be renewed.
 func (a *Authority) mayRenew(name identity.Name) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	key := name.String()
-	if a.state.names[key] == nil { // not on record: a queue manager could fill the journal with names
+	if a.state.names[key] == nil { // not recorded: a queue manager could fill the journal with names
 		return transfer.Errorf(transfer.KindDenied, "the identity of %s is not renewed: nothing was ever issued to it", name)
 	}
 	if hour := a.clock().Truncate(time.Hour); !hour.Equal(a.hour) {
@@ -294,8 +292,8 @@ func (a *Authority) mayRenew(name identity.Name) error {
 	return nil
 }
 
-// Issue issues an identity without a token, to whom the caller knows: the user who has
-// started the authority, and what runs beside it. by is who wanted it.
+// Issue issues an identity without a token, to a member that the caller knows: the user that started the authority, or
+// a service beside it. by is the requester.
 func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string) (identity.Grant, error) {
 	if err := a.fits(name, role); err != nil {
 		return identity.Grant{}, err
@@ -312,7 +310,7 @@ func (a *Authority) Issue(name identity.Name, role roles.Role, w Wish, by string
 	return a.issue(&Act{Act: actEnrolled, Time: a.clock(), Role: role, By: by, Keys: keys}, name, csr)
 }
 
-// IssueTo is Issue for what keeps its identity in a directory of this host.
+// IssueTo is Issue for a member with its identity in a directory of this host.
 func (a *Authority) IssueTo(dir *keyfile.Dir, name identity.Name, role roles.Role, by string) (*identity.Identity, error) {
 	keys, w, err := NewWish(dir)
 	if err != nil {
@@ -325,9 +323,8 @@ func (a *Authority) IssueTo(dir *keyfile.Dir, name identity.Name, role roles.Rol
 	return identity.New(dir, keys, g)
 }
 
-// taken reports whether one of two keys was signed for another name, or beside another key:
-// the request proves that its sender has the key of the certificate, and nobody has asked
-// whether the nkey is his.
+// taken reports whether one of two keys was signed for another name, or beside another key. The request proves that its
+// sender has the key of the certificate, but not the nkey.
 func (s *state) taken(name string, keys Keys) bool {
 	tls, nkey := s.owner[keys.TLS], s.owner[keys.Nkey]
 	return tls != nkey || tls != "" && tls != name
@@ -343,15 +340,13 @@ func (s *state) isRevoked(keys Keys) bool {
 	return false
 }
 
-// issue signs, and gives nothing away before it is on record. a.mu is held. Other keys that
-// the name had are revoked by that. A grant of the last day is signed again for the same time, and
-// that is no act.
+// issue signs an identity. It records the act before it returns the grant. It revokes other keys of the name by that. A
+// grant of the last day is signed again for the same time, without an act. The caller holds a.mu.
 func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateRequest) (identity.Grant, error) {
 	if n := a.state.names[name.String()]; n != nil && n.keys == act.Keys && n.role != act.Role {
 		return identity.Grant{}, transfer.Errorf(transfer.KindDenied, "%s is %s, and becomes %s with new keys only: what was signed for the old ones is good for days", name, n.role, act.Role)
 	}
-	// A name that gets other keys has the old ones revoked by that. There must always be room to
-	// revoke on purpose.
+	// New keys for a name revoke its old ones. There must always be room for intended revocations.
 	if n := a.state.names[name.String()]; n != nil && n.keys != act.Keys && !a.state.isRevoked(n.keys) && len(a.state.revocations(act.Time)) >= trust.MaxRevoked/2 {
 		return identity.Grant{}, transfer.Errorf(transfer.KindBusy, "%d keys are revoked, half of the limit: no name gets other keys until some of them have ended", trust.MaxRevoked/2)
 	}
@@ -383,7 +378,7 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 		}
 	}
 	chain := []*x509.Certificate{cert, by.cert}
-	if a.old != nil { // for those who know no other root than the old one
+	if a.old != nil { // for peers that only know the old root
 		chain = append(chain, a.now.cross[unit])
 	}
 	g := identity.Grant{Chain: identity.PEM(chain...), Roots: a.roots().PEM(), JWTs: jwts, Trust: a.trust.Verifier}
@@ -399,18 +394,18 @@ func (a *Authority) issue(act *Act, name identity.Name, csr *x509.CertificateReq
 	return g, nil
 }
 
-// repeatWithin is how long a grant is given again without an act. Without it a member could fill the journal.
+// repeatWithin is how long a grant is repeated without an act. Otherwise a member could fill the journal.
 const repeatWithin = 24 * time.Hour
 
-// repeats reports whether an act would issue a grant a second time that is on record: the same role for the same keys,
-// within a day, by the same keys of the authority. a.mu is held.
+// repeats reports whether an act would repeat a recorded grant: the same role for the same keys, within a day, by the
+// same keys of the authority. The caller holds a.mu.
 func repeats(a *Authority, name identity.Name, act *Act) bool {
 	has := a.state.names[name.String()]
 	if has == nil || has.keys != act.Keys || has.role != act.Role || a.state.isRevoked(has.keys) {
 		return false
 	}
 	if t := a.state.tokens[act.Token]; t != nil && (t.keys != act.Keys || has.token != act.Token) {
-		return false // that the token was used is put on record
+		return false // the use of the token is recorded
 	}
 	if age := act.Time.Sub(has.at); age < 0 || age >= repeatWithin {
 		return false
@@ -423,7 +418,7 @@ func repeats(a *Authority, name identity.Name, act *Act) bool {
 	return true
 }
 
-// signJWTs signs somebody in to all in which his role has a part.
+// signJWTs signs the JWTs for all accounts and connections of an act's role.
 func signJWTs(by *roles.Keys, act *Act, token string) (all identity.JWTs, err error) {
 	sign := func(into *string, role roles.Role, f func(roles.Role, string, string, time.Time) (string, error)) {
 		if err == nil {
@@ -441,8 +436,7 @@ func signJWTs(by *roles.Keys, act *Act, token string) (all identity.JWTs, err er
 	return all, err
 }
 
-// Revoke takes back what was issued to a name. With other keys it can be enrolled again. by
-// is who wanted it.
+// Revoke revokes the keys of a name. The name can be enrolled again with other keys. by is the requester.
 func (a *Authority) Revoke(name identity.Name, by string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -455,7 +449,7 @@ func (a *Authority) Revoke(name identity.Name, by string) error {
 	return a.do(&Act{Act: actRevoked, Time: a.clock(), Name: name.String(), By: by})
 }
 
-// NoteRemoval puts on record that somebody has a queue manager taken out of its cluster.
+// NoteRemoval records that by has a queue manager removed from its cluster.
 func NoteRemoval(a *Authority, manager, by string) error {
 	name := identity.Name{Network: a.about.Network, Role: identity.Manager, Name: manager}
 	if err := name.Check(); err != nil {
@@ -466,7 +460,7 @@ func NoteRemoval(a *Authority, manager, by string) error {
 	return a.do(&Act{Act: actRemoved, Time: a.clock(), Name: name.String(), By: by})
 }
 
-// Ended reports whether what a name was issued last has ended by itself: nothing has renewed it.
+// Ended reports whether the last identity of a name has expired without a renewal.
 func Ended(a *Authority, name identity.Name) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -474,8 +468,8 @@ func Ended(a *Authority, name identity.Name) bool {
 	return has != nil && !a.clock().Before(has.until.Add(grace))
 }
 
-// DropToken takes back a token, by the first digits of its hash or by its name. A token that by, unless it is empty,
-// could not have made is an error of KindDenied.
+// DropToken drops a token, by the first digits of its hash or by its name. by, unless empty, must be allowed to make
+// the token; otherwise the error is of KindDenied.
 func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -493,7 +487,7 @@ func (a *Authority) DropToken(which, by string) (dropped int, err error) {
 	return dropped, nil
 }
 
-// mayDrop is nil where by may take back a token. a.mu is held.
+// mayDrop returns an error if by may not drop a token. The caller holds a.mu.
 func mayDrop(a *Authority, t *token, by string) error {
 	if by == "" {
 		return nil
@@ -509,7 +503,7 @@ func mayDrop(a *Authority, t *token, by string) error {
 	return governs(a, giver, name, t.role)
 }
 
-// do puts an act on record, and then into effect. a.mu is held.
+// do records an act, and then applies it. The caller holds a.mu.
 func (a *Authority) do(act *Act) error {
 	act.Time = act.Time.UTC()
 	if err := a.acts.add(act); err != nil {
@@ -519,7 +513,7 @@ func (a *Authority) do(act *Act) error {
 	return nil
 }
 
-// Role is what a name was enrolled as; "" where nothing was issued to it, or it was revoked.
+// Role returns the role of a name, or "" if it has no identity, or a revoked one.
 func (a *Authority) Role(name identity.Name) roles.Role {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -536,7 +530,7 @@ func Enrolled(a *Authority, token string) bool {
 	return err == nil && a.Role(identity.Name{Network: a.Network(), Role: identity.Agent, Name: string(name)}) == roles.Agent
 }
 
-// Revoked reports whether what was issued to a name last was revoked.
+// Revoked reports whether the last identity of a name was revoked.
 func (a *Authority) Revoked(name identity.Name) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -544,7 +538,7 @@ func (a *Authority) Revoked(name identity.Name) bool {
 	return n != nil && a.state.isRevoked(n.keys)
 }
 
-// Age is how long ago something was issued to a name; not ok where nothing was, or it was revoked.
+// Age returns the time since the last grant of a name. ok is false if it has no identity, or a revoked one.
 func (a *Authority) Age(name identity.Name) (age time.Duration, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -572,7 +566,7 @@ type OpenToken struct {
 	Until time.Time  `json:"until"`
 }
 
-// Tokens lists the tokens that may still be used, by name.
+// Tokens returns the tokens that may still be used, by name.
 func (a *Authority) Tokens() (all []OpenToken) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -586,7 +580,7 @@ func (a *Authority) Tokens() (all []OpenToken) {
 	return all
 }
 
-// Identities lists what was issued, by name.
+// Identities returns the issued identities, by name.
 func (a *Authority) Identities() (all []Issued) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

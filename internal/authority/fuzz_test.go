@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// FuzzActs: whatever lies in the journal, what is taken of it are whole lines, and reading it
-// again after its end was cut off there gives the same.
+// FuzzActs: from any journal only whole lines are read. Reading it again after a cut at that point gives the same.
 func FuzzActs(f *testing.F) {
 	good := `{"v":1,"time":"2026-01-01T00:00:00Z","act":"token","name":"ferry://abcdefgh/agent/ALPHA","token":"x","until":"2026-01-01T01:00:00Z"}` + "\n"
 	for _, s := range []string{"", "\n", good, good + good[:40], good + "{}\n", strings.Repeat("x", maxAct+1), good + strings.Repeat("x", maxAct+1) + "\n", `{"v":2}` + "\n"} {
@@ -30,7 +29,7 @@ func FuzzActs(f *testing.F) {
 	})
 }
 
-// FuzzSigner: what is no certificate with its key is refused, whatever it is.
+// FuzzSigner: data other than a certificate with its key is refused.
 func FuzzSigner(f *testing.F) {
 	root, err := newRoot("abcdefgh", time.Now())
 	if err != nil {

@@ -7,16 +7,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// enrols are the roles that the authority enrol gives. Every other role takes the authority admin: a queue
-// manager speaks in every name, and coordination and the authority decide for the network.
+// enrols are the roles that a member with the authority enrol can give. Every other role takes the authority admin: a
+// queue manager can publish in every name, and coordination and the authority decide for the network.
 var enrols = map[roles.Role]bool{roles.Agent: true, roles.User: true, roles.Member: true}
 
-// offices are the authorities that a name does not get from a giver without them, in any role: rules
-// may give them to a name.
+// offices are the authorities that a name cannot get from a giver without them, in any role: rules may give them to a
+// name.
 var offices = []transfer.Authority{transfer.AuthAdmin, transfer.AuthEnrol, transfer.AuthOperate, transfer.AuthAudit, transfer.AuthProgram, transfer.AuthDelegate}
 
-// MayGive is nil where by may have a name enrolled as a role, with the keys of w; a zero Wish stands for keys
-// that are not known yet. Otherwise the error is of KindDenied.
+// MayGive returns nil if by may have a name enrolled in a role, with the keys of w. A zero Wish stands for keys that
+// are not known yet. Otherwise the error is of KindDenied.
 func MayGive(a *Authority, by, name identity.Name, role roles.Role, w Wish) error {
 	var keys Keys
 	if w.CSR != nil {
@@ -30,7 +30,7 @@ func MayGive(a *Authority, by, name identity.Name, role roles.Role, w Wish) erro
 	return mayGive(a, by, name, role, keys)
 }
 
-// MayRevoke is nil where by may take back the identity of a name. Otherwise the error is of KindDenied.
+// MayRevoke returns nil if by may revoke the identity of a name. Otherwise the error is of KindDenied.
 func MayRevoke(a *Authority, by, name identity.Name) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -41,8 +41,8 @@ func MayRevoke(a *Authority, by, name identity.Name) error {
 	return governs(a, by, name, role)
 }
 
-// mayGive is MayGive. a.mu is held. A name belongs to the member that has enrolled it: new keys for it would give
-// another member all that the name has.
+// mayGive is MayGive. A name belongs to the member that enrolled it: new keys would give another member all rights of
+// the name. The caller holds a.mu.
 func mayGive(a *Authority, by, name identity.Name, role roles.Role, keys Keys) error {
 	if err := governs(a, by, name, role); err != nil {
 		return err
@@ -59,7 +59,7 @@ func mayGive(a *Authority, by, name identity.Name, role roles.Role, keys Keys) e
 		WithHint("an administrator can enrol the name anew")
 }
 
-// governs is nil where by may enrol a role under a name, and revoke it. a.mu is held.
+// governs returns an error unless by may enrol a role under a name, and revoke it. The caller holds a.mu.
 func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 	rules, err := policy.Parse(a.policy)
 	if err != nil {
@@ -104,7 +104,7 @@ func governs(a *Authority, by, name identity.Name, role roles.Role) error {
 	return nil
 }
 
-// noAuthority says that a member lacks an authority at an agent, or in the network where at is empty.
+// noAuthority returns the error that a member lacks an authority at an agent, or in the network if at is empty.
 func noAuthority(by identity.Name, right transfer.Authority, at transfer.AgentName) error {
 	where := "in the network"
 	if at != "" {

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/trust"
 )
 
-// journal is how many bytes the journal has.
+// journal returns the size of the journal in bytes.
 func (s *stage) journal() int64 {
 	s.t.Helper()
 	fi, err := os.Stat(filepath.Join(s.dir, fileActs))
@@ -25,7 +25,7 @@ func (s *stage) journal() int64 {
 	return fi.Size()
 }
 
-// until is when the certificate of a grant ends.
+// until returns the end of the validity of a grant's certificate.
 func until(t *testing.T, g identity.Grant) time.Time {
 	t.Helper()
 	block, _ := pem.Decode(g.Chain)
@@ -34,7 +34,7 @@ func until(t *testing.T, g identity.Grant) time.Time {
 	return c.NotAfter
 }
 
-// TestRenewalsDoNotFillTheJournal holds that a member adds one act a day, however often it asks, and whichever way.
+// TestRenewalsDoNotFillTheJournal: a member adds one act a day, in any way and however often it asks.
 func TestRenewalsDoNotFillTheJournal(t *testing.T) {
 	s := newStage(t)
 	alpha := s.name(identity.Agent, "ALPHA")
@@ -97,7 +97,7 @@ func TestRenewalsDoNotFillTheJournal(t *testing.T) {
 	}
 }
 
-// TestARenewalAfterARotationIsOnRecord holds that a grant is not given again which the old keys have signed.
+// TestARenewalAfterARotationIsOnRecord: a grant signed by the old keys is not repeated.
 func TestARenewalAfterARotationIsOnRecord(t *testing.T) {
 	s := newStage(t)
 	alpha, me := s.name(identity.Agent, "ALPHA"), newJoiner(t)
@@ -116,7 +116,7 @@ func TestARenewalAfterARotationIsOnRecord(t *testing.T) {
 	}
 }
 
-// TestRevokedKeysAreNotGivenAgain holds that a revocation ends a grant that a renewal would have given again.
+// TestRevokedKeysAreNotGivenAgain: after a revocation a renewal does not repeat the grant.
 func TestRevokedKeysAreNotGivenAgain(t *testing.T) {
 	s := newStage(t)
 	alpha, me := s.name(identity.Agent, "ALPHA"), newJoiner(t)
@@ -133,8 +133,8 @@ func TestRevokedKeysAreNotGivenAgain(t *testing.T) {
 	}
 }
 
-// TestAStartDropsRenewals holds that the journal does not keep each renewal for ever, and that the authority knows
-// the same after a start without them.
+// TestAStartDropsRenewals: the journal does not keep each renewal for ever, and a start without them restores the same
+// state.
 func TestAStartDropsRenewals(t *testing.T) {
 	s := newStage(t)
 	me := map[identity.Name]*joiner{}
@@ -181,7 +181,7 @@ func TestAStartDropsRenewals(t *testing.T) {
 	}
 }
 
-// TestTheRulesDocumentHasRoom holds that users are refused before the document that lists them is too large to sign.
+// TestTheRulesDocumentHasRoom: users are refused before the document that lists them is too large to sign.
 func TestTheRulesDocumentHasRoom(t *testing.T) {
 	s := newStage(t)
 	_, err := s.Issue(s.name(identity.User, "first"), roles.User, newJoiner(t).wish, "")

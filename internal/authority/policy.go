@@ -16,14 +16,14 @@ import (
 	"ferry/internal/trust"
 )
 
-// filePolicy has the rules of the network. It is replaced before the act is on record, and what a
-// crash left between the two is put on record at the next start.
+// filePolicy has the rules of the network. It is replaced before the act is recorded. After a crash between the two,
+// the next start records the act.
 const filePolicy = "policy.json"
 
-// actPolicy says that the rules were replaced; Token is the hash of the new ones.
+// actPolicy records that the rules were replaced. Token is the hash of the new ones.
 const actPolicy = "policy"
 
-// openPolicy reads the rules; a network begins with policy.Default.
+// openPolicy reads the rules. A new network has policy.Default.
 func (a *Authority) openPolicy(dir *keyfile.Dir) error {
 	data, err := dir.Read(filePolicy)
 	if errors.Is(err, fs.ErrNotExist) && a.state.policy != "" {
@@ -47,18 +47,18 @@ func (a *Authority) openPolicy(dir *keyfile.Dir) error {
 	return nil
 }
 
-// compact is a policy in the spelling in which it is kept, signed and, by its size, limited.
+// compact returns a policy in the spelling in which it is stored, signed and measured.
 func compact(data []byte) ([]byte, error) { return json.Marshal(json.RawMessage(data)) }
 
-// Policy are the rules of the network, in JSON.
+// Policy returns the rules of the network, in JSON.
 func (a *Authority) Policy() []byte {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.policy)
 }
 
-// SetPolicy replaces the rules of the network. Rules that leave by without the authority
-// to replace them again are refused, where by is a user: nobody could take them back.
+// SetPolicy replaces the rules of the network. If by is a user, the new rules must leave by the authority to replace
+// them again. Otherwise they could never be undone.
 func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 	if _, err := policy.Parse(data); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 	if err != nil {
 		return err
 	}
-	r, err := policy.Parse(data) // it may have grown
+	r, err := policy.Parse(data) // another version may have made it larger
 	if err != nil {
 		return err
 	}
@@ -87,20 +87,20 @@ func (a *Authority) SetPolicy(data []byte, by identity.Name) error {
 		return err
 	}
 	if err := a.do(&Act{Act: actPolicy, Time: now, Name: a.about.Network, Token: hash(string(data)), By: by.String()}); err != nil {
-		return errors.Join(err, a.dir.Write(filePolicy, a.policy)) // what is not on record does not hold
+		return errors.Join(err, a.dir.Write(filePolicy, a.policy)) // unrecorded rules do not apply
 	}
 	a.policy = data
 	return nil
 }
 
-// May decides whether somebody has an authority that is for no agent and no path.
+// May decides whether a member has an authority that is independent of agents and paths.
 func (a *Authority) May(who identity.Name, right transfer.Authority) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return mayAt(a, who, right, "")
 }
 
-// principal is a name as rules know it. a.mu is held.
+// principal returns the principal of a name. The caller holds a.mu.
 func (a *Authority) principal(n identity.Name) policy.Principal {
 	p := policy.Principal{Kind: string(n.Role), Name: n.Name}
 	if n.Role == identity.User {
@@ -112,7 +112,7 @@ func (a *Authority) principal(n identity.Name) policy.Principal {
 	return p
 }
 
-// roleOf is what rules call a user's role.
+// roleOf returns the name of a user's role in rules.
 func roleOf(r roles.Role) string {
 	if r == roles.User {
 		return policy.RoleSender
@@ -120,17 +120,18 @@ func roleOf(r roles.Role) string {
 	return string(r)
 }
 
-// longRevoked is how long a user is named as revoked after what was signed for him has ended: what he
-// has submitted before may wait that long.
+// longRevoked is how long a user is listed as revoked after the end of its certificates' validity: earlier requests of
+// the user may wait that long.
 const longRevoked = 90 * 24 * time.Hour
 
-// maxListed is how many bytes the lists of users and of their keys may have in a rules document, beside the rules and the revoked keys.
+// maxListed bounds the lists of users and of their keys in a rules document, in bytes, beside the rules and the revoked
+// keys.
 const maxListed = 256 << 10
 
-// anewRoom is how many bytes of maxListed are left to the keys of names that are enrolled again.
+// anewRoom is the part of maxListed, in bytes, that is reserved for the keys of names that are enrolled again.
 const anewRoom = 32 << 10
 
-// listable is nil where the rules document has room for the user of an act. a.mu is held.
+// listable returns an error unless the rules document has room for the user of an act. The caller holds a.mu.
 func listable(a *Authority, name identity.Name, act *Act) error {
 	if name.Role != identity.User {
 		return nil
@@ -150,8 +151,8 @@ func listable(a *Authority, name identity.Name, act *Act) error {
 	return nil
 }
 
-// users are the roles of all users, also of revoked ones for some time: a user that is not
-// among them has no right. a.mu is held.
+// users returns the roles of all users, and of revoked ones for some time. A user that is not listed has no right. The
+// caller holds a.mu.
 func (a *Authority) users(at time.Time) map[string]string {
 	all := map[string]string{}
 	for uri, has := range a.state.names {
@@ -170,10 +171,10 @@ func (a *Authority) users(at time.Time) map[string]string {
 	return all
 }
 
-// mark is the part of a fingerprint that the rules document has: 128 bits.
+// mark returns the part of a fingerprint in the rules document: 128 bits.
 func mark(fingerprint string) string { return fingerprint[:min(len(fingerprint), 32)] }
 
-// anew are the marks of the present keys of users, by name, if the name had other keys before. a.mu is held.
+// anew returns the marks of the present keys of users with former keys, by name. The caller holds a.mu.
 func anew(a *Authority) map[string]string {
 	all := map[string]string{}
 	for uri, has := range a.state.names {

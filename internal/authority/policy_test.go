@@ -13,8 +13,8 @@ import (
 	"ferry/internal/trust"
 )
 
-// Rules are kept, signed and on record; such that nobody could take back, or agents could not
-// use, are refused, and change nothing.
+// Rules are stored, signed and recorded. Rules that could never be undone, or that agents could not use, are refused
+// and change nothing.
 func TestRules(t *testing.T) {
 	s := newStage(t)
 	ann, bob := s.name(identity.User, "ann"), s.name(identity.User, "bob")
@@ -80,7 +80,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// The rules document names the present key of each user with a name that had other keys before, also over a restart.
+// The rules document lists the present key of each user with former keys, also over a restart.
 func TestKeysOfNamesThatWereEnrolledAgain(t *testing.T) {
 	s := newStage(t)
 	ann, bob := s.name(identity.User, "ann"), s.name(identity.User, "bob")
@@ -121,7 +121,7 @@ func TestKeysOfNamesThatWereEnrolledAgain(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotRenewedEnds holds that an identity has ended once its last certificate is over, and not before.
+// TestWhatIsNotRenewedEnds: an identity has ended once its last certificate has expired, and not before.
 func TestWhatIsNotRenewedEnds(t *testing.T) {
 	s := newStage(t)
 	alpha := s.name(identity.Agent, "ALPHA")
@@ -135,14 +135,14 @@ func TestWhatIsNotRenewedEnds(t *testing.T) {
 	}
 }
 
-// Rules that cannot be put on record do not hold, and no second document has the number of the first.
+// Rules that cannot be recorded do not apply, and no second document has the number of the first.
 func TestRulesThatAreNotOnRecord(t *testing.T) {
 	s := newStage(t)
 	ann := s.name(identity.User, "ann")
 	s.enrolled(ann, roles.Admin)
 	before, err := s.Trust(trust.Rules)
 	must(t, err)
-	must(t, s.acts.f.Close()) // as of a disk that is full
+	must(t, s.acts.f.Close()) // like a full disk
 	if err := s.SetPolicy([]byte(`{"v":1,"rules":[{"name":"a","who":["role:admin"],"may":["admin"]}]}`), ann); err == nil {
 		t.Fatal("rules are taken that are not on record")
 	}

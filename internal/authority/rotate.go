@@ -17,54 +17,53 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A rotation replaces the root, its issuers and the keys that sign JWTs by new ones, a
-// generation. Nobody is shut out by it, however long he is away:
+// A rotation replaces the root, its issuers and the keys that sign JWTs by new ones, a generation. It excludes no
+// member, even after a long absence:
 //
 //	begin             identities are signed by the new issuers, which the old root has signed as
-//	                  well: who knows the old root only finds his way to it
+//	                  well: a peer with only the old root can verify them
 //	+ settleAfter     JWTs are signed with the new keys: queue managers know them by now
-//	+ Validity, grace nothing that the old generation has signed is good; it is given up
+//	+ Validity, grace nothing signed by the old generation is valid; it is given up
 //
-// The keys of the operator and of the account stay: the queues of a network are those of its
-// account.
+// The keys of the operator and of the account stay: the queues of a network belong to its account.
 
 const (
-	// settleAfter is how long a queue manager may be away from the authority and let in everybody
-	// when it comes back.
+	// settleAfter is how long a queue manager may be away from the authority and still admit every member when it comes
+	// back.
 	settleAfter = 7 * 24 * time.Hour
 	finishAfter = settleAfter + identity.Validity + grace
 	// rotateBefore is how long before the end of its issuers the authority rotates by itself.
 	rotateBefore = 365 * 24 * time.Hour
 )
 
-// rotation is where an authority is with it.
+// A rotation is the state of the authority's rotation.
 type rotation struct {
 	now int // the generation that signs; 0: the first
-	old int // the one before, of which something may be in use; 0: none
+	old int // the previous one, perhaps still in use; 0: none
 	at  time.Time
 }
 
 func (r rotation) number() int { return max(r.now, 1) }
 
-// A generation is what is replaced by a rotation.
+// A generation has the keys and certificates that a rotation replaces.
 type generation struct {
 	root   *signer
 	issuer map[string]*signer           // by unit
-	cross  map[string]*x509.Certificate // the issuers as the root before has signed them
+	cross  map[string]*x509.Certificate // the issuers as signed by the previous root
 	roles  roles.Signers                // nil: those of Authority.keys
 }
 
 // Files of generations from the second on; those of the first have no number.
 const (
 	fileCross  = "cross.pem"
-	fileFormer = "former.pem" // the certificates of roots that were given up
+	fileFormer = "former.pem" // the certificates of roots given up
 	fileRoles  = "roles.json"
 )
 
-// units are whom the issuers are for, in the order of fileCross, and their files.
+// units are the units of the issuers, in the order of fileCross, and their files.
 var units = []struct{ unit, file string }{{identity.UnitManagers, fileManagers}, {identity.UnitOthers, fileOthers}}
 
-// of is the name of a generation's file.
+// of returns the name of a generation's file.
 func of(file string, number int) string {
 	if number == 1 {
 		return file
@@ -73,8 +72,8 @@ func of(file string, number int) string {
 	return fmt.Sprintf("%s-%d%s", strings.TrimSuffix(file, ext), number, ext)
 }
 
-// newGeneration makes keys and certificates, and keeps them in a directory. before is the
-// generation that is replaced; nil for the first.
+// newGeneration makes keys and certificates, and stores them in a directory. before is the replaced generation, or nil
+// for the first.
 func newGeneration(dir *keyfile.Dir, network string, number int, now time.Time, before *generation) (*generation, error) {
 	g := &generation{issuer: map[string]*signer{}, cross: map[string]*x509.Certificate{}}
 	var err error
@@ -103,7 +102,7 @@ func newGeneration(dir *keyfile.Dir, network string, number int, now time.Time, 
 	return g, g.follow(dir, number, now, before)
 }
 
-// follow makes what a generation has that replaces another.
+// follow makes the certificates that link a generation to the one that it replaces.
 func (g *generation) follow(dir *keyfile.Dir, number int, now time.Time, before *generation) error {
 	var all []*x509.Certificate
 	for _, u := range units {
@@ -132,7 +131,7 @@ func (g *generation) follow(dir *keyfile.Dir, number int, now time.Time, before 
 	return dir.Write(of(fileRoles, number), data)
 }
 
-// cross signs the issuer of another root, which is good until then.
+// cross signs the issuer of another root, with a validity up to until.
 func (s *signer) cross(issuer *x509.Certificate, until time.Time) (*x509.Certificate, error) {
 	return s.sign(&x509.Certificate{
 		SerialNumber: serial(), Subject: issuer.Subject, SubjectKeyId: issuer.SubjectKeyId,
@@ -141,7 +140,7 @@ func (s *signer) cross(issuer *x509.Certificate, until time.Time) (*x509.Certifi
 	}, issuer.PublicKey)
 }
 
-// readGeneration reads what newGeneration has kept. A file that is missing is a loss.
+// readGeneration reads a generation stored by newGeneration. A missing file is a loss.
 func readGeneration(dir *keyfile.Dir, number int) (*generation, error) {
 	read := func(file string) (*signer, error) {
 		file = of(file, number)
@@ -184,14 +183,14 @@ func readGeneration(dir *keyfile.Dir, number int) (*generation, error) {
 		return nil, err
 	}
 	var seeds map[string]string
-	if json.Unmarshal(data, &seeds) != nil { // the cause may repeat a part of it
+	if json.Unmarshal(data, &seeds) != nil { // the cause may contain a part of the keys
 		return nil, transfer.Errorf(transfer.KindMalformed, "%s is damaged", of(fileRoles, number))
 	}
 	g.roles, err = roles.ReadSigners(seeds)
 	return g, err
 }
 
-// roots are the certificates that identities are held against. a.mu is held.
+// roots returns the certificates that verify identities. The caller holds a.mu.
 func (a *Authority) roots() *identity.Roots {
 	r := &identity.Roots{Root: a.now.root.cert}
 	for _, g := range []*generation{a.now, a.old} {
@@ -209,7 +208,7 @@ func (a *Authority) roots() *identity.Roots {
 	return r
 }
 
-// readFormer reads which roots were given up.
+// readFormer reads the roots given up.
 func readFormer(a *Authority) error {
 	data, err := a.dir.Read(fileFormer)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -221,8 +220,8 @@ func readFormer(a *Authority) error {
 	return err
 }
 
-// addFormer keeps the certificate of a root that is given up: what it has signed is in the audit log
-// for years. The newest are kept.
+// addFormer stores the certificate of a root that is given up: the audit log has its signatures for years. It keeps the
+// newest maxFormer.
 func addFormer(a *Authority, c *x509.Certificate) error {
 	all := append(slices.Clone(a.former), c)
 	all = slices.CompactFunc(all, func(x, y *x509.Certificate) bool { return x.Equal(y) })
@@ -234,11 +233,12 @@ func addFormer(a *Authority, c *x509.Certificate) error {
 	return nil
 }
 
-// maxFormer is how many roots that were given up are remembered.
+// maxFormer is the number of given-up roots that are kept.
 const maxFormer = 16
 
-// signers are the keys that sign the JWT of a role, with the others of which something may be in use. That
-// of the authority itself, which tells queue managers of new keys, is one that all of them know. a.mu is held.
+// signers returns the keys that sign the JWT of a role, with the other keys that may be in use. The JWT of the
+// authority itself, which announces new keys to queue managers, is signed by a key that all of them know. The caller
+// holds a.mu.
 func (a *Authority) signers(role roles.Role, now time.Time) *roles.Keys {
 	if role == roles.Authority {
 		now = a.state.rotation.at
@@ -261,15 +261,15 @@ func (a *Authority) signers(role roles.Role, now time.Time) *roles.Keys {
 	return &k
 }
 
-// Rotate begins to sign with new keys. Where the keys before the present ones may still be in
-// use the error is of KindBusy. by is who wanted it.
+// Rotate begins to sign with new keys. If the keys before the present ones may still be in use, the error is of
+// KindBusy. by is the requester.
 func (a *Authority) Rotate(by string) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.rotate(by)
 }
 
-// rotate is Rotate. a.mu is held.
+// rotate is Rotate. The caller holds a.mu.
 func (a *Authority) rotate(by string) error {
 	now := a.clock()
 	if a.old != nil {
@@ -294,7 +294,7 @@ func (a *Authority) rotate(by string) error {
 	return nil
 }
 
-// finish gives up the old generation. a.mu is held.
+// finish gives up the old generation. The caller holds a.mu.
 func (a *Authority) finish(by string) error {
 	number := a.state.rotation.old
 	if a.old != nil {
@@ -314,8 +314,8 @@ func (a *Authority) finish(by string) error {
 	return nil
 }
 
-// unrenewed is how many identities that are good were issued before the new keys have signed all of
-// them. The authority's own is renewed by whoever ends a rotation.
+// unrenewed returns the number of valid identities that were issued before the new keys signed everything. It ignores
+// the authority's own identity, which the authority renews itself.
 func (s *state) unrenewed(now time.Time) (n int) {
 	settled := s.rotation.at.Add(settleAfter)
 	for _, has := range s.names {
@@ -326,8 +326,8 @@ func (s *state) unrenewed(now time.Time) (n int) {
 	return n
 }
 
-// Tend does what is due of a rotation: it gives up old keys of which nothing can be good any more, and
-// begins a new one long before issuers end. It reports whether anything was done.
+// Tend does the due steps of a rotation. It gives up old keys once nothing signed by them can be valid. It begins a new
+// rotation long before issuers expire. It reports whether it did anything.
 func (a *Authority) Tend() (changed bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -346,7 +346,8 @@ func (a *Authority) Tend() (changed bool, err error) {
 	return changed, nil
 }
 
-// SystemUser is who may tell external servers whom to let in, for so long: a JWT, and the seed of its nkey.
+// SystemUser returns the JWT, valid for the duration good, and the seed of a user that may give claims to external
+// servers.
 func (a *Authority) SystemUser(good time.Duration) (jwt, seed string, err error) {
 	seed, public, err := roles.NewUserKey()
 	if err != nil {

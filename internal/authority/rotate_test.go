@@ -12,7 +12,7 @@ import (
 	"ferry/internal/trust"
 )
 
-// one has an identity issued to an agent.
+// one issues an identity to an agent.
 func (s *stage) one(name string) *identity.Identity {
 	s.t.Helper()
 	return s.enrolled(s.name(identity.Agent, name), roles.Agent)
@@ -27,7 +27,7 @@ func (s *stage) renewed(i *identity.Identity) {
 	must(s.t, i.Renew(g))
 }
 
-// verifies reports whether one takes what another shows.
+// verifies reports whether one identity accepts the chain of another.
 func (s *stage) verifies(i, shown *identity.Identity) bool {
 	s.t.Helper()
 	var chain []*x509.Certificate
@@ -40,7 +40,7 @@ func (s *stage) verifies(i, shown *identity.Identity) bool {
 	return err == nil && name == shown.Name()
 }
 
-// told has an identity hear the authority's trust document.
+// told gives an identity the authority's trust document.
 func (s *stage) told(i *identity.Identity) {
 	s.t.Helper()
 	doc, err := s.Trust(trust.Keys)
@@ -50,8 +50,8 @@ func (s *stage) told(i *identity.Identity) {
 	i.Trusting(d.Roots)
 }
 
-// Whoever was signed before a rotation, whoever was after it, and whoever has heard nothing of it
-// trust each other until nothing is good any more that was signed before.
+// Identities signed before a rotation, after it, and without any news of it accept each other, until the earlier
+// signatures have expired.
 func TestRotation(t *testing.T) {
 	s := newStageAt(t, time.Now().Truncate(time.Second))
 	away, here := s.one("AWAY"), s.one("HERE")
@@ -159,7 +159,7 @@ func TestRotationsInARow(t *testing.T) {
 	}
 }
 
-// Issuers that are to end are replaced long before, and nobody notices.
+// Issuers are replaced long before they expire, without any effect on members.
 func TestRotationByItself(t *testing.T) {
 	s := newStageAt(t, time.Now().Truncate(time.Second))
 	first := s.Roots().Hash()
@@ -181,7 +181,7 @@ func TestRotationByItself(t *testing.T) {
 	}
 }
 
-// A rotation that a crash has cut off before it was on record has not happened.
+// A rotation that a crash interrupted before its record has not happened.
 func TestRotationCutOff(t *testing.T) {
 	s := newStageAt(t, time.Now().Truncate(time.Second))
 	alpha := s.one("ALPHA")

@@ -9,21 +9,21 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Tickets of pipes. A clock may be an hour off, so a ticket is good for an hour longer than it is needed.
+// Tickets of pipes. A clock may be an hour off, so a ticket is valid for an hour longer than needed.
 const (
 	TicketValid = 2 * time.Hour
-	TicketRenew = 40 * time.Minute // after which a pipe that is still there has it signed anew
+	TicketRenew = 40 * time.Minute // after which a running pipe has it signed anew
 )
 
 // A Pipe is the standard input or output of a command, as one end of a transfer.
 type Pipe struct {
 	Transfer transfer.ID        `json:"transfer"`
 	Peer     transfer.AgentName `json:"peer"` // the agent at the other end
-	// Right is the authority that the request needs there: source where the pipe is the destination, else destination.
+	// Right is the authority that the request needs there: source if the pipe is the destination, else destination.
 	Right transfer.Authority `json:"right"`
 }
 
-// check refuses a Pipe that is out of its ranges.
+// check returns an error for a Pipe out of range.
 func (p *Pipe) check() error {
 	if p.Transfer.IsZero() || p.Right != transfer.AuthSource && p.Right != transfer.AuthDest {
 		return transfer.Errorf(transfer.KindUsage, "the request for a pipe names no transfer, or neither %s nor %s", transfer.AuthSource, transfer.AuthDest)
@@ -35,8 +35,8 @@ func (p *Pipe) check() error {
 	return err
 }
 
-// Ticket signs in the pipe of a user's command, for the nkey of the user, where the rules allow the request for some
-// path at the peer. The peer decides for the path that it opens. Nothing is kept of a ticket.
+// Ticket signs the JWTs for the pipe of a user's command, for the nkey of the user, if the rules allow the request for
+// some path at the peer. The peer checks the path that it opens. The authority keeps nothing of a ticket.
 func Ticket(a *Authority, user identity.Name, p Pipe) (identity.JWTs, error) {
 	if err := p.check(); err != nil {
 		return identity.JWTs{}, err
@@ -59,8 +59,8 @@ func Ticket(a *Authority, user identity.Name, p Pipe) (identity.JWTs, error) {
 	return identity.JWTs{User: said, Data: data}, err
 }
 
-// mayAt decides whether a name has an authority at an agent, for some path where it is one for paths. An empty agent is
-// the network. a.mu is held.
+// mayAt decides whether a name has an authority at an agent, for some path if it is one for paths. An empty agent
+// stands for the network. The caller holds a.mu.
 func mayAt(a *Authority, name identity.Name, right transfer.Authority, at transfer.AgentName) error {
 	r, err := policy.Parse(a.policy)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// TestTickets holds that a ticket is signed for the key of a user alone, for a request that the rules allow, and that
-// the journal has no line of it.
+// TestTickets: a ticket is signed only for the key of a user, for a request that the rules allow, and the journal has
+// no line of it.
 func TestTickets(t *testing.T) {
 	s := newStage(t)
 	bob, eve, alpha := s.name(identity.User, "bob"), s.name(identity.User, "eve"), s.name(identity.Agent, "ALPHA")
@@ -80,7 +80,7 @@ func TestTickets(t *testing.T) {
 	}
 }
 
-// ticketClaims are the key of a ticket and its times.
+// ticketClaims are the key of a ticket, and its times.
 type ticketClaims struct {
 	Key   string `json:"sub"`
 	Until int64  `json:"exp"`
@@ -99,7 +99,7 @@ func claimsOf(t *testing.T, jwt string) (c ticketClaims) {
 	return c
 }
 
-// TestAPipeNameIsNeverEnrolled holds that the name of a pipe is no name of an agent, not even with the authority enrol.
+// TestAPipeNameIsNeverEnrolled: a pipe's name is no valid name of an agent, not even with the authority enrol.
 func TestAPipeNameIsNeverEnrolled(t *testing.T) {
 	s := newStage(t)
 	pipe := s.name(identity.Agent, string(transfer.StreamAgentOf(s.name(identity.User, "bob").String(), transfer.ID{1})))

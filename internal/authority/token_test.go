@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A token that is presented with another name, or as another kind of identity, is refused in words and stays
-// good, also over a restart of the authority; one line an hour is on record.
+// A token presented with another name, or as another kind of identity, is refused with an explanation and stays valid,
+// also over a restart of the authority. One line an hour is recorded.
 func TestATokenWithAnotherNameStaysGood(t *testing.T) {
 	s := newStage(t)
 	alpha, alice := s.name(identity.Agent, "ALPHA"), s.name(identity.User, "alice")
@@ -52,7 +52,7 @@ func TestATokenWithAnotherNameStaysGood(t *testing.T) {
 			t.Errorf("a token of %s for %v: %+v, %v", c.is, c.as, g, err)
 		}
 	}
-	if n := refused(); n != 2 { // one of each token
+	if n := refused(); n != 2 { // one for each token
 		t.Errorf("%d refusals are on record", n)
 	}
 	if n := len(s.Tokens()); n != 2 {

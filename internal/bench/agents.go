@@ -19,24 +19,21 @@ func agentsScenario() Scenario {
 		What: "100 to 500 agents on one queue manager, half of them sources, each pair with one transfer of ten files; and thousands of idle agents."}
 }
 
-// agentsPerProcess is how many agents share a process, as IBM's shared a
-// machine.
+// agentsPerProcess is the number of agents that share a process, as IBM's shared a machine.
 const agentsPerProcess = 50
 
-// crowdMemory is what each of them may have of data in flight: 500 share one host,
-// which holds the copies, too.
+// crowdMemory is each agent's limit of in-flight data: 500 agents share one host, which holds the copies, too.
 const crowdMemory = "8M"
 
-// crowdSpare is how much memory must be left. A host that has less comes to a
-// standstill rather than to an end.
+// crowdSpare is the memory in bytes that must stay free. A host with less slows to a standstill instead of failing.
 const crowdSpare = 1 << 30
 
-// crowdNice is how much nicer the crowd is than the one who verifies and removes its
-// copies: that takes a tenth of the time, which among so many it would not get, and 25
-// GB of copies fill the memory of most hosts.
+// crowdNice is the difference in niceness between the crowd and the goroutine that verifies and removes its copies.
+// That work needs a tenth of the processor time, and would not get it among so many. 25 GB of copies fill the memory of
+// most hosts.
 const crowdNice = 10
 
-// filesPerTransfer is how many files each pair moves.
+// filesPerTransfer is the number of files that each pair moves.
 const filesPerTransfer = 10
 
 // A crowd is a run of the busy part of the scenario.
@@ -46,10 +43,10 @@ type crowd struct {
 	counts []int            // of agents
 	sets   map[int]*FileSet // by size in units
 	dest   string
-	rounds int // directories made so far
+	rounds int // number of directories made so far
 }
 
-// crowdSizes are the sizes of files, in MB.
+// crowdSizes are the sizes of files in MB.
 var crowdSizes = []int{1, 10}
 
 func runAgents(ctx context.Context, e *Env) (*Report, error) {
@@ -102,7 +99,7 @@ func runCrowd(ctx context.Context, e *Env, r *Report) error {
 	return nil
 }
 
-// group declares count agents of a role, so many to a process.
+// group declares count agents of a role, with at most perProcess in a process.
 func group(role Role, count, perProcess int, root string) (all []AgentConfig) {
 	for i := 0; i < count; i += perProcess {
 		a := AgentConfig{Role: role, Root: root, Flags: []string{"--memory", crowdMemory}}
@@ -114,7 +111,7 @@ func group(role Role, count, perProcess int, root string) (all []AgentConfig) {
 	return all
 }
 
-// agentName is the name of the k-th agent of a role.
+// agentName returns the name of the k-th agent of a role.
 func agentName(role Role, k int) transfer.AgentName {
 	letter := "S"
 	if role == RoleDestination {
@@ -123,11 +120,11 @@ func agentName(role Role, k int) transfer.AgentName {
 	return transfer.AgentName(fmt.Sprintf("%s%05d", letter, k))
 }
 
-// Names of what a sample of many agents has beside the usual: seconds.
+// Names of the additional figures of a sample with many agents, in seconds.
 const (
 	extraAverage = "average"
 	extraLongest = "longest"
-	extraQueued  = "queued" // how many took the queue lane
+	extraQueued  = "queued" // number of transfers by the queue lane
 )
 
 func (c *crowd) cases() (all []Case) {
@@ -141,7 +138,7 @@ func (c *crowd) cases() (all []Case) {
 	return all
 }
 
-// run has so many pairs move the set, all at once.
+// run makes pairs pairs of agents move the set, all at once.
 func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error) {
 	c.rounds++
 	round := fmt.Sprintf("round%d", c.rounds)
@@ -175,7 +172,7 @@ func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error
 		return s, err
 	})
 	if e := stop(); e != nil {
-		err = e // the transfers were given up because of it
+		err = e // this error ended the transfers
 	}
 	if err == nil {
 		err = w.complete()
@@ -187,24 +184,23 @@ func (c *crowd) run(ctx context.Context, pairs int, set *FileSet) (Sample, error
 	return s, err
 }
 
-// A sweeper verifies and removes the copies of many transfers file by file as
-// they are committed: all of them together would not fit on memory.
+// A sweeper verifies and removes the copies of many transfers, file by file after their commit: all copies together
+// would not fit in memory.
 type sweeper struct {
 	set    *FileSet
 	copies []*swept
 }
 
-// A swept copy is one transfer's.
+// A swept is the copy of one transfer.
 type swept struct {
 	dir  string
-	seen map[string]bool // names of the set that were verified and removed
+	seen map[string]bool // names of the set that are verified and removed
 }
 
-// sweepEvery is how often all copies are looked at.
+// sweepEvery is the interval between two sweeps over all copies.
 const sweepEvery = 250 * time.Millisecond
 
-// start sweeps until the function that is returned is called, which gives the
-// first error; failed is told of it at once.
+// start sweeps until stop is called, which returns the first error. It calls failed with that error at once.
 func (w *sweeper) start(failed func(error)) (stop func() error) {
 	quit := make(chan struct{})
 	var err error
@@ -230,16 +226,16 @@ func (w *sweeper) start(failed func(error)) (stop func() error) {
 	}
 }
 
-// enough is an error where so little memory is free that the host would stand still.
+// enough returns an error if so little memory is free that the host would come to a standstill.
 func enough(free int64) error {
-	if free == 0 || free >= crowdSpare { // 0: nobody knows
+	if free == 0 || free >= crowdSpare { // 0: unknown
 		return nil
 	}
 	return transfer.Errorf(transfer.KindNoSpace, "%s of memory are left to this host, too few for so many agents and their copies", transfer.FormatBytes(free)).
 		WithHint("choose a --dir on a disk, or a host with more memory")
 }
 
-// sweep takes what is committed now.
+// sweep processes the files committed so far.
 func (w *sweeper) sweep() error {
 	for _, c := range w.copies {
 		if err := enough(memoryFree()); err != nil {
@@ -262,7 +258,7 @@ func (w *sweeper) sweep() error {
 	return nil
 }
 
-// complete sweeps a last time, and is an error where a file never came.
+// complete sweeps a last time, and returns an error if a file is missing.
 func (w *sweeper) complete() error {
 	if err := w.sweep(); err != nil {
 		return err
@@ -305,7 +301,7 @@ func (c *crowd) report(series []Series, r *Report) {
 	r.Note("The published times are of text mode on eleven machines, with files of the same sizes; its processors are not comparable, its growth with the number of agents is.")
 }
 
-// publishedAgents are the cells of what IBM measured with as many agents.
+// publishedAgents returns the cells of IBM's measurement with as many agents.
 func publishedAgents(agents, fileMB int) []Cell {
 	for _, p := range published.AgentRows() {
 		if p.Agents == agents && p.FileMB == fileMB {

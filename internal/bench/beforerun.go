@@ -25,7 +25,8 @@ type beforeCase struct {
 
 func (c beforeCase) title() string { return fmt.Sprintf("%s, %s lane", c.name, c.lane) }
 
-// beforeCases are the small workload, the one of many files, and the one file by the direct lane and by the queue lane.
+// beforeCases returns the small workload, the one of many files, and the one file, by the direct lane and by the queue
+// lane.
 func beforeCases(short bool) []beforeCase {
 	w := peerWorkloads(short)
 	return []beforeCase{{w[2], transfer.LaneDirect}, {w[1], transfer.LaneDirect}, {w[0], transfer.LaneDirect}, {w[0], transfer.LaneQueue}}
@@ -136,7 +137,7 @@ func (p *Pair) command(ctx context.Context, s *FileSet, lane string) (Sample, er
 // ofCommand names the processor time of the command itself.
 const ofCommand = "command"
 
-// allCPU is the processor time of the command and all processes of the network, in seconds.
+// allCPU returns the processor time of the command and all processes of the network, in seconds.
 func allCPU(s Series) Figure {
 	return s.Figure(func(x Sample) float64 {
 		t := x.Extra[ofCommand]

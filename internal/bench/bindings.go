@@ -10,8 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Bindings mode: each agent runs in the process of a queue manager of its own, and a channel joins
-// the two.
+// Bindings mode: each agent runs in the process of a queue manager of its own, and a channel joins the two.
 
 // upBeside starts a network in bindings mode: the first agent with QM, which has coordination, and
 // each other one with a queue manager that dials QM.
@@ -51,7 +50,7 @@ func (n *Network) upBeside(ctx context.Context) error {
 	return n.ready(ctx, n.procs...)
 }
 
-// token is a file with a token for a queue manager.
+// token returns the path of a file with a token for a queue manager.
 func (n *Network) token(ctx context.Context, name string) (string, error) {
 	cmd := exec.CommandContext(ctx, n.env.Ferry, "token", "create", "--qm", name, "--network", n.URL)
 	cmd.Env = n.environment()
@@ -63,7 +62,7 @@ func (n *Network) token(ctx context.Context, name string) (string, error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// bindingsCells are those that the reports have in bindings mode; the short form has the quickest.
+// bindingsCells returns the cells of the reports in bindings mode. The short form has the quickest one.
 func bindingsCells(short bool) (all []cell) {
 	for _, text := range []pages{binaryData, toUTF8} {
 		for _, sum := range []string{"none", "md5"} {
@@ -79,7 +78,7 @@ func bindingsCells(short bool) (all []cell) {
 	return all
 }
 
-// ofBindings is the series of a cell in bindings mode.
+// ofBindings returns the series of a cell in bindings mode.
 func (m *matrix) ofBindings(text, ten, md5 bool, size int) Series {
 	pages, sum := binaryData, "none"
 	if text {
@@ -96,7 +95,7 @@ func (m *matrix) ofBindings(text, ten, md5 bool, size int) Series {
 	return Series{Lacks: "not run in the short form"}
 }
 
-// bindingsTables stand beside the reports' columns of bindings mode.
+// bindingsTables returns the tables beside the reports' columns of bindings mode.
 func (m *matrix) bindingsTables() []Table {
 	windows := Table{Title: "Bindings mode, two queue managers and a channel, beside Windows 9.0.5 (the quickest chunk of each)",
 		Columns: []Column{{Name: "data"}, {Name: "checksum"}, {Name: "transfers"}, {Name: "file", Unit: "MB"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"}, {Name: "time over client mode", Digits: 2},

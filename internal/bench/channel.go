@@ -10,34 +10,30 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A stall is one exchange over a TCP connection of this host, as IBM's technote
-// on delayed acknowledgements has it: one side writes twice and waits for an
-// answer, the other answers when it has read both.
+// A stall is one exchange over a TCP connection of this host, as IBM's technote on delayed acknowledgements describes
+// it: one side writes twice and waits for an answer, the other answers when it has read both.
 //
-// With Nagle's algorithm on, the second write is held back until the first is
-// acknowledged; the reader's kernel puts that acknowledgement off, in the hope
-// of an answer to send it with; and the answer waits for the second write. What
-// ends it is the timer of the delayed acknowledgement, 40 ms on Linux. Either
-// side can prevent it: the writer with TCP_NODELAY, the reader with
-// TCP_QUICKACK.
+// With Nagle's algorithm the kernel delays the second write until the first is acknowledged. The reader's kernel delays
+// that acknowledgement, to send it together with an answer. The answer waits for the second write. The timer of the
+// delayed acknowledgement ends this, after 40 ms on Linux. Either side can prevent it: the writer with TCP_NODELAY, the
+// reader with TCP_QUICKACK.
 type stall struct {
 	nagle    bool // TCP_NODELAY off at the writer
 	quickAck bool // TCP_QUICKACK at the reader, before each read
 }
 
-// Sizes of the two writes and of the answer, in bytes. Each is far from a full
-// segment.
+// Sizes of the two writes and of the answer, in bytes. Each is far from a full segment.
 const (
 	stallFirst  = 64
 	stallSecond = 512
 	stallAnswer = 64
 )
 
-// stallWarmups are rounds before those that count: at the beginning of a
-// connection, Linux acknowledges at once.
+// stallWarmups is the number of rounds before the measured ones. At the beginning of a connection Linux acknowledges at
+// once.
 const stallWarmups = 20
 
-// run makes rounds and gives the time of each.
+// run makes rounds and returns the time of each.
 func (s stall) run(ctx context.Context, rounds int) (times []time.Duration, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +64,7 @@ func (s stall) run(ctx context.Context, rounds int) (times []time.Duration, err 
 	return times[stallWarmups:], nil
 }
 
-// writeTwice is the side that writes.
+// writeTwice is the writing side.
 func writeTwice(c net.Conn, rounds int) ([]time.Duration, error) {
 	first, second, answer := make([]byte, stallFirst), make([]byte, stallSecond), make([]byte, stallAnswer)
 	var times []time.Duration
@@ -91,7 +87,7 @@ func writeTwice(c net.Conn, rounds int) ([]time.Duration, error) {
 	return times, nil
 }
 
-// answer is the side that reads.
+// answer is the reading side.
 func (s stall) answer(ctx context.Context, l net.Listener, rounds int) error {
 	c, err := l.Accept()
 	if err != nil {
@@ -104,7 +100,7 @@ func (s stall) answer(ctx context.Context, l net.Listener, rounds int) error {
 	for range rounds {
 		for n := 0; n < len(both); {
 			if s.quickAck {
-				// The kernel forgets it again, so it is asked before each read.
+				// The kernel resets it, so it is set before each read.
 				if err := quickAck(c.(*net.TCPConn)); err != nil {
 					return err
 				}
@@ -122,8 +118,7 @@ func (s stall) answer(ctx context.Context, l net.Listener, rounds int) error {
 	return nil
 }
 
-// roundsSample is the sample of rounds, with the percentiles of their times in
-// milliseconds.
+// roundsSample returns the sample of rounds, with the percentiles of their times in milliseconds.
 func roundsSample(times []time.Duration) Sample {
 	var s Sample
 	ms := make([]float64, len(times))

@@ -6,11 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stallLacks says why the stall cannot be reproduced on this system; on Linux
-// it can.
+// stallLacks is the reason why the stall cannot be reproduced on this system. On Linux it can.
 const stallLacks = ""
 
-// quickAck has a connection acknowledge at once what it gets next.
+// quickAck makes a connection acknowledge the next data at once.
 func quickAck(c *net.TCPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What the settings of a connection change is measured by the scenario; here,
-// only that each round is answered, whatever they are.
+// The scenario measures the effect of a connection's settings. This test only checks that each round is answered, with
+// any settings.
 func TestStallRounds(t *testing.T) {
 	for _, s := range []stall{{}, {nagle: true}, {quickAck: true}, {nagle: true, quickAck: true}} {
 		times, err := s.run(t.Context(), 3)
@@ -41,7 +41,7 @@ func TestRoundsSample(t *testing.T) {
 	}
 }
 
-// channelRan looks at a report of the scenario channel.
+// channelRan checks a report of the scenario channel.
 func channelRan(t *testing.T, r *Report) {
 	t.Helper()
 	if rows := len(r.Tables[0].Rows); rows != 11 || len(r.Bars) != 6 || len(r.Notes) == 0 {
@@ -55,7 +55,7 @@ func channelRan(t *testing.T, r *Report) {
 	written(t, r)
 }
 
-// A lane that is not there fails its bar.
+// A missing lane fails its bar.
 func TestChannelReport(t *testing.T) {
 	of := func(ms float64) Series {
 		return Series{Samples: []Sample{{Extra: map[string]float64{extraP50: ms}}}}

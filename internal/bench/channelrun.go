@@ -15,9 +15,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// channelScenario reproduces the stall that IBM's technote on delayed
-// acknowledgements describes, and makes the same exchanges over Ferry's own
-// connections.
+// channelScenario reproduces the stall that IBM's technote on delayed acknowledgements describes. It makes the same
+// exchanges over Ferry's own connections.
 func channelScenario() Scenario {
 	return Scenario{
 		Name: "channel",
@@ -90,8 +89,7 @@ type smallWay struct {
 	lacks string
 }
 
-// smallWays are the lanes, the queue lane first, and those with Nagle's
-// algorithm on, for comparison.
+// smallWays returns the lanes, the queue lane first, and the lanes with Nagle's algorithm for comparison.
 func smallWays(ctx context.Context, e *Env) (all []smallWay) {
 	delays := e.agentsHave(ctx, "--tcp-delay")
 	for _, lane := range []Lane{QueueLane, DirectPlain, DirectTLS} {
@@ -107,20 +105,19 @@ func smallWays(ctx context.Context, e *Env) (all []smallWay) {
 	return all
 }
 
-// What names of cases begin and end with.
+// Prefixes and suffixes of the names of cases.
 const (
 	smallName = "Ferry: one file of 1 KiB, submission to known end, "
 	nagleOn   = ", Nagle on at the agents"
 )
 
-// agentsHave says whether the agents of the Ferry under measurement know a flag.
+// agentsHave reports whether the agents of the measured Ferry have a flag.
 func (e *Env) agentsHave(ctx context.Context, flag string) bool {
 	text, err := exec.CommandContext(ctx, e.Ferry, "agent", "run", "--help").Output()
 	return err == nil && strings.Contains(string(text), flag)
 }
 
-// stallCases are the exchange with every combination of settings, the stall
-// first.
+// stallCases returns the exchange with every combination of settings, the stall first.
 func stallCases(rounds int) (cases []Case) {
 	for _, c := range []struct {
 		name string
@@ -139,9 +136,8 @@ func stallCases(rounds int) (cases []Case) {
 	return cases
 }
 
-// smallRounds moves one small file several times, one after the other. Every
-// exchange of the protocol between two agents is in that: a stall in one of them
-// would show.
+// smallRounds moves one small file several times, one after the other. That includes every exchange of the protocol
+// between two agents: a stall in one of them would show.
 func smallRounds(ctx context.Context, p *Pair, set *FileSet, lane Lane, rounds int) (Sample, error) {
 	times, err := timeRounds(ctx, rounds, func(ctx context.Context) error {
 		p.copies++
@@ -153,8 +149,8 @@ func smallRounds(ctx context.Context, p *Pair, set *FileSet, lane Lane, rounds i
 	return roundsSample(times), err
 }
 
-// channelReport makes the report of what the cases came to: the first is the
-// stall, those from the number own on are Ferry's.
+// channelReport makes the report of the cases. The first case is the stall, and those from the number own on are
+// Ferry's.
 func channelReport(all []Series, own, rounds int) *Report {
 	r := &Report{}
 	t := Table{Title: "One exchange: two writes, then a wait for the answer", Columns: []Column{
@@ -177,7 +173,7 @@ func channelReport(all []Series, own, rounds int) *Report {
 	r.Bars = append(r.Bars, stalled)
 	for _, s := range all[own:] {
 		if strings.HasSuffix(s.Case, nagleOn) {
-			continue // this is not how Ferry is set up
+			continue // Ferry does not use this setting
 		}
 		bar := AtMost("no stall: "+s.Case, "ms", s.Extra(extraP50).Median, 20, 5)
 		if s.Lacks != "" {
@@ -196,7 +192,7 @@ func channelReport(all []Series, own, rounds int) *Report {
 	return r
 }
 
-// timeRounds times rounds of something, after those that are not counted.
+// timeRounds measures rounds, after some that do not count.
 func timeRounds(ctx context.Context, rounds int, round func(context.Context) error) ([]time.Duration, error) {
 	var times []time.Duration
 	for i := range stallWarmups + rounds {
@@ -211,8 +207,8 @@ func timeRounds(ctx context.Context, rounds int, round func(context.Context) err
 	return times, nil
 }
 
-// ownRounds are exchanges over connections as Ferry's agents have them: one
-// side asks, the other answers, each with a connection of its own.
+// An ownRounds has exchanges over connections like those of Ferry's agents: one side asks, the other answers, each with
+// a connection of its own.
 type ownRounds struct {
 	asker, answerer *qmgr.Conn
 	there, here     string // subjects of the data exchange
@@ -247,7 +243,7 @@ func newOwnRounds(ctx context.Context, n *Network) (*ownRounds, error) {
 	return o, nil
 }
 
-// cases are the exchanges through a queue manager.
+// cases returns the exchanges through a queue manager.
 func (o *ownRounds) cases(rounds int) (cases []Case) {
 	for _, c := range []struct {
 		name  string
@@ -264,7 +260,7 @@ func (o *ownRounds) cases(rounds int) (cases []Case) {
 	return cases
 }
 
-// listen has every second message answered, and waits until that works.
+// listen answers every second message, and waits until that works.
 func (o *ownRounds) listen(ctx context.Context) error {
 	var got atomic.Int64
 	stop, err := o.answerer.SubscribeData(o.there+".>", nil, func(qmgr.Message) {
@@ -282,7 +278,7 @@ func (o *ownRounds) listen(ctx context.Context) error {
 	}
 
 	o.stops = append(o.stops, stop)
-	// A round trip on every connection: the queue manager has the subscriptions.
+	// A round trip on every connection shows that the queue manager has the subscriptions.
 	for _, c := range []*qmgr.Conn{o.asker, o.answerer} {
 		if err := c.Healthy(ctx); err != nil {
 			return err
@@ -291,7 +287,7 @@ func (o *ownRounds) listen(ctx context.Context) error {
 	return nil
 }
 
-// ping asks the source agent whether it is there, as `ferry agent ping` does.
+// ping pings the source agent, as `ferry agent ping` does.
 func (o *ownRounds) ping(ctx context.Context) error {
 	ask := wire.Ask{V: wire.Version, Kind: wire.AskPing}
 	data, err := o.asker.Request(ctx, wire.AskAgent(SourceAgent, o.asker.Self()), wire.Marshal(ask), channelPatience)

@@ -19,23 +19,23 @@ import (
 const (
 	chartWidth = 7.5 * vg.Inch
 	plotHeight = 3.6 * vg.Inch
-	legendLine = 0.22 * vg.Inch // beneath the plot, where it covers no line
+	legendLine = 0.22 * vg.Inch // beneath the plot, so that it covers no line
 )
 
-// palette are the colours of a chart's lines, in turn. The first eight can be
-// told apart without seeing red and green (after Okabe and Ito, 2008).
+// palette has the colours of a chart's lines, in turn. The first eight differ also without the perception of red and
+// green (after Okabe and Ito, 2008).
 var palette = []color.RGBA{{0, 0x72, 0xb2, 255}, {0xd5, 0x5e, 0, 255}, {0, 0x9e, 0x73, 255}, {0xcc, 0x79, 0xa7, 255},
 	{0xe6, 0x9f, 0, 255}, {0x56, 0xb4, 0xe9, 255}, {0, 0, 0, 255}, {0x99, 0x99, 0x99, 255},
 	{0x7a, 0x4e, 0x2d, 255}, {0x8a, 0xb8, 0, 255}, {0x6a, 0x3d, 0x9a, 255}, {0xb3, 0xcd, 0xe3, 255}}
 
-// errorPoints are points with what they are the medians of.
+// errorPoints are points with the ranges of their values.
 type errorPoints []Point
 
 func (e errorPoints) Len() int                       { return len(e) }
 func (e errorPoints) XY(i int) (x, y float64)        { return e[i].X, e[i].Y }
 func (e errorPoints) YError(i int) (low, up float64) { return e[i].Y - e[i].Min, e[i].Max - e[i].Y }
 
-// SVG draws the chart as one svg element that needs nothing from elsewhere.
+// SVG returns the chart as one svg element without external parts.
 func (c *Chart) SVG() (string, error) {
 	p, legend := plot.New(), plot.NewLegend()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = c.Title, c.X, c.Y
@@ -73,8 +73,7 @@ func (c *Chart) SVG() (string, error) {
 	return out.String()[bytes.Index(out.Bytes(), []byte("<svg")):], nil
 }
 
-// axes begin at 0 upwards, and have a mark for each category, or for each X that has
-// a point.
+// axes makes axes that begin at 0, with a mark for each category, or for each X with a point.
 func (c *Chart) axes(p *plot.Plot) {
 	p.Y.Min = 0
 	if p.Y.Max <= 0 || math.IsInf(p.Y.Max, 0) {
@@ -110,7 +109,7 @@ func (c *Chart) axes(p *plot.Plot) {
 	c.slant(p)
 }
 
-// slant turns the names at the X axis where they would lie on one another.
+// slant turns the names at the X axis if they would overlap.
 func (c *Chart) slant(p *plot.Plot) {
 	var widest vg.Length
 	all := p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max)
@@ -123,7 +122,7 @@ func (c *Chart) slant(p *plot.Plot) {
 	}
 }
 
-// xs are the different X of all points, ascending.
+// xs returns the different X of all points, ascending.
 func (c *Chart) xs() []float64 {
 	var xs []float64
 	for _, l := range c.Lines {
@@ -155,7 +154,7 @@ func (c *Chart) addLine(p *plot.Plot, legend *plot.Legend, i int) error {
 }
 
 func (c *Chart) addBars(p *plot.Plot, legend *plot.Legend, i int) error {
-	const group = 0.8 // of the distance of two categories
+	const group = 0.8 // part of the distance between two categories
 	width := group / float64(len(c.Lines))
 	left := float64(i)*width - group/2
 	var bars []plotter.XYer
@@ -182,7 +181,7 @@ func (c *Chart) addBars(p *plot.Plot, legend *plot.Legend, i int) error {
 	return extremes(p, points, color.RGBA{0x33, 0x33, 0x33, 255})
 }
 
-// extremes draws the least and the greatest of what each point is the median of.
+// extremes draws the least and the greatest value of each point.
 func extremes(p *plot.Plot, points errorPoints, colour color.Color) error {
 	points = slices.DeleteFunc(slices.Clone(points), func(q Point) bool { return q.Max <= q.Min })
 	if len(points) == 0 {

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// consent has the network's policy consent to a plain direct lane, where an agent is to have one.
+// consent changes the network's policy to allow a direct lane without TLS, if an agent is to have one.
 func (n *Network) consent(ctx context.Context) error {
 	plain := slices.ContainsFunc(n.cfg.Agents, func(a AgentConfig) bool { return slices.Contains(a.Flags, "plain") })
 	if n.cfg.Commands || !plain || slices.Contains(n.cfg.Manager, "--insecure") {

@@ -17,8 +17,7 @@ func costScenario() Scenario {
 	}
 }
 
-// runCost measures what a kilobyte costs on each lane and carries it by the
-// report's own ratio.
+// runCost measures the cost of a kilobyte on each lane, and converts it by the report's own ratio.
 func runCost(ctx context.Context, e *Env) (*Report, error) {
 	dir, remove, err := e.Scratch("cost")
 	if err != nil {
@@ -52,8 +51,8 @@ func runCost(ctx context.Context, e *Env) (*Report, error) {
 	return costReport(all, runtime.NumCPU())
 }
 
-// costReport shows the worked example and what the measured costs become by
-// the same arithmetic. processors are this host's.
+// costReport shows the worked example, and the measured costs after the same arithmetic. processors is the number of
+// this host's.
 func costReport(all []Series, processors int) (*Report, error) {
 	example, err := exampleTable()
 	if err != nil {
@@ -101,7 +100,7 @@ func costReport(all []Series, processors int) (*Report, error) {
 	return r, nil
 }
 
-// exampleTable is the worked example of the report, reckoned again.
+// exampleTable returns the worked example of the report, computed again.
 func exampleTable() (Table, error) {
 	ratio, err := ProcessorRatio(Z9, Z10)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 )
 
 func TestCostReport(t *testing.T) {
-	// 1,000 KB in a second, for which the source used 200 ms: 200 µs a KB.
+	// 1,000 KB in a second with 200 ms of processor time at the source: 200 µs a KB.
 	x := Sample{Wall: time.Second, Bytes: 1_000_000, CPU: map[Role]time.Duration{RoleSource: 200 * time.Millisecond}}
 	r, err := costReport([]Series{{Case: "lane", Samples: []Sample{x, x, x}}, {Case: "other", Lacks: "not there"}}, 2)
 	if err != nil {

@@ -9,18 +9,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Path is a long way between two places, over which TCP connections are
-// relayed: what goes in comes out after half of the round trip, both ways. All
-// connections of a direction share its rate, and what waits for its turn is
-// bounded, so that a sender is slowed as it would be by a full queue.
+// A Path relays TCP connections over a simulated long distance: data comes out after half of the round trip, both ways.
+// All connections of a direction share its rate. The queue for that rate is bounded, so that it slows a sender like a
+// full queue.
 //
-// TCP itself ends at the relay, on either side. So its own windows and its
-// congestion control see the short way to the relay, and only what the
-// programs above it wait for takes the long one: a plain stream always fills
-// the path, which makes it a strict measure for a protocol that waits for
-// acknowledgements of its own. A kernel's netem would slow both.
+// TCP itself ends at the relay, on either side. So its windows and its congestion control only see the short distance
+// to the relay. Only the programs above TCP wait for the long one. A plain stream always fills the path, so a Path is a
+// strict measure for a protocol that waits for acknowledgements of its own. A kernel's netem would slow both.
 type Path struct {
-	half  time.Duration // of the round trip
+	half  time.Duration // half of the round trip
 	links [2]*link
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
@@ -30,33 +27,31 @@ type Path struct {
 
 // Bounds of a path.
 const (
-	pathPiece  = 16 << 10  // bytes taken at once from a connection
-	pathQueue  = 256 << 10 // bytes that wait for their turn, in each direction of a path with a rate
-	pathFlight = 4096      // pieces under way in each direction of one connection
+	pathPiece  = 16 << 10  // most bytes of one read from a connection
+	pathQueue  = 256 << 10 // bytes in the queue, in each direction of a path with a rate
+	pathFlight = 4096      // pieces in flight in each direction of one connection
 )
 
-// directions of a path.
+// Directions of a path.
 const (
 	outwards = iota // from the side that dialled
 	back
 )
 
-// NewPath makes a path. The round trip is not negative; rate is that of each
-// direction in bytes a second, 0 for no limit.
+// NewPath returns a path. The round trip must not be negative. rate is that of each direction in bytes a second, 0 for
+// no limit.
 func NewPath(roundTrip time.Duration, rate int64) *Path {
 	return &Path{half: roundTrip / 2, links: [2]*link{{rate: rate}, {rate: rate}}, conns: map[net.Conn]struct{}{}}
 }
 
-// Reverse is the same way seen from its other end: what is dialled there shares
-// the rate of each direction with what is dialled here. Each of the two is
-// closed on its own.
+// Reverse returns the same path from its other end. Connections dialled there share the rate of each direction with
+// connections dialled here. Each of the two is closed by itself.
 func (p *Path) Reverse() *Path {
 	return &Path{half: p.half, links: [2]*link{p.links[back], p.links[outwards]}, conns: map[net.Conn]struct{}{}}
 }
 
-// Serve relays each connection that is accepted to one that dial makes, until
-// the listener or the path is closed. The far connection is made one and a half
-// round trips after the near one, as the handshake would let it.
+// Serve relays each accepted connection to one made by dial, until the listener or the path is closed. It makes the far
+// connection one and a half round trips after the near one, like a handshake over the distance.
 func (p *Path) Serve(l net.Listener, dial func() (net.Conn, error)) error {
 	for {
 		near, err := l.Accept()
@@ -99,15 +94,14 @@ func (p *Path) join(near, far net.Conn) {
 	p.drop(far)
 }
 
-// A parcel is what is under way, and when it arrives. One without data is the
-// end of the stream.
+// A parcel is data in flight with its time of arrival. One without data is the end of the stream.
 type parcel struct {
 	data    []byte
 	arrives time.Time
 }
 
-// carry takes one direction from src to dst. The end of the stream travels as
-// the data do; an error at the destination stops the source at once.
+// carry relays one direction from src to dst. The end of the stream travels like the data. An error at the destination
+// stops the source at once.
 func (p *Path) carry(l *link, dst, src net.Conn) {
 	flying := make(chan parcel, pathFlight)
 	var landing sync.WaitGroup
@@ -122,7 +116,7 @@ func (p *Path) carry(l *link, dst, src net.Conn) {
 				closeWrite(dst)
 			} else if _, err := dst.Write(x.data); err != nil {
 				failed = true
-				src.Close() // nobody will read what it still has to say
+				src.Close() // no reader is left for its further data
 			}
 		}
 	})
@@ -142,7 +136,7 @@ func (p *Path) carry(l *link, dst, src net.Conn) {
 	landing.Wait()
 }
 
-// closeWrite ends a stream in one direction, or the connection where it cannot.
+// closeWrite ends a stream in one direction, or the connection if that is impossible.
 func closeWrite(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
@@ -168,8 +162,7 @@ func (p *Path) drop(c net.Conn) {
 	c.Close()
 }
 
-// Close ends every connection and waits until nothing is under way. Listeners
-// are the caller's to close.
+// Close ends every connection and waits until no data is in flight. The caller closes the listeners.
 func (p *Path) Close() {
 	p.mu.Lock()
 	p.ended = true
@@ -180,16 +173,15 @@ func (p *Path) Close() {
 	p.work.Wait()
 }
 
-// A link is one direction of a path: bytes leave it one after the other, at its
-// rate.
+// A link is one direction of a path. It transmits bytes in order, at its rate.
 type link struct {
-	rate int64 // bytes a second; 0 is without limit
+	rate int64 // bytes a second; 0: no limit
 	mu   sync.Mutex
-	free time.Time // when all that it has taken will have left
+	free time.Time // end of the transmission of all accepted bytes
 }
 
-// send takes n bytes and gives the time at which they will have left. It comes
-// back when no more than pathQueue bytes wait before the next ones.
+// send accepts n bytes and returns the end of their transmission. It returns when at most pathQueue bytes wait before
+// the next ones.
 func (l *link) send(n int) time.Time {
 	if l.rate <= 0 {
 		return time.Now()
@@ -205,7 +197,7 @@ func (l *link) send(n int) time.Time {
 	return leaves
 }
 
-// takes is how long n bytes are on their way into the link.
+// takes returns the time that the transmission of n bytes takes.
 func (l *link) takes(n int) time.Duration {
 	return time.Duration(float64(n) / float64(l.rate) * float64(time.Second))
 }

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// A pipes is a listener of connections in memory, so that a path can be tested
-// in a bubble, where time is counted and not passed.
+// A pipes is a listener of connections in memory, so that a path can be tested in a bubble with simulated time.
 type pipes struct {
 	waiting chan net.Conn
 	closed  chan struct{}
@@ -101,8 +100,7 @@ func TestPathTakesARoundTrip(t *testing.T) {
 	})
 }
 
-// Pieces that are written one after the other are under way together: only an
-// answer costs a round trip.
+// Consecutive pieces are in flight together: only an answer costs a round trip.
 func TestPathIsAPipe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const trip = time.Second
@@ -153,14 +151,14 @@ func TestPathKeepsItsRate(t *testing.T) {
 		if !near(read, 3*time.Second) {
 			t.Errorf("3 MiB at 1 MiB/s arrived in %v", read)
 		}
-		// All but what waits in the queue was held back from the writer.
+		// The writer waited for all bytes except those in the queue.
 		if !near(written, 3*time.Second-time.Second*pathQueue/rate) {
 			t.Errorf("3 MiB at 1 MiB/s could be written in %v", written)
 		}
 	})
 }
 
-// Two connections share the rate of a direction; the other direction is free.
+// Two connections share the rate of a direction. The other direction is free.
 func TestPathIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 1 << 20
@@ -183,7 +181,7 @@ func TestPathIsShared(t *testing.T) {
 		if d := b.Sub(start); d != 2*time.Second {
 			t.Errorf("twice 1 MiB at 1 MiB/s leave in %v", d)
 		}
-		if d := a.Sub(start); d < 2*time.Second-l.takes(pathQueue+pathPiece) { // the first to come fills the queue
+		if d := a.Sub(start); d < 2*time.Second-l.takes(pathQueue+pathPiece) { // the first connection fills the queue
 			t.Errorf("the first was served before the other: %v", d)
 		}
 	})

@@ -16,23 +16,22 @@ import (
 
 // Kinds of content.
 const (
-	Random = "random" // does not shrink
-	Prose  = "prose"  // lines of words, which shrinks to about a third
+	Random = "random" // cannot be compressed
+	Prose  = "prose"  // lines of words, compressible to about a third
 )
 
-// A FileSet is files of one size beneath one directory, in up to ten parts
-// that are directories themselves, so that as many transfers can each take one.
-// A file's name is PART/NAME.
+// A FileSet has files of one size beneath one directory. Its parts, at most ten, are directories themselves, so that
+// several transfers can each take one. A file's name is PART/NAME.
 type FileSet struct {
 	Dir   string // the set's own directory; its base is the set's name
-	Size  int64  // of each file, in bytes; of texts, see MakeTexts
+	Size  int64  // of each file, in bytes; for texts see MakeTexts
 	Parts []string
 	Names []string
 	sums  map[string]string // of the copies, by name
 	bytes int64             // of all files
 }
 
-// MaxParts is how many parts a set has at most.
+// MaxParts is the most parts of a set.
 const MaxParts = 10
 
 // MakeFiles makes a set of count files. The same arguments make the same bytes.
@@ -93,8 +92,7 @@ func makeFile(path string, seed uint64, size int64, content string) (sum string,
 	return digest.XXH3.Sum(h), nil
 }
 
-// words are what prose is made of: numbers follow them, so that it does not
-// repeat itself.
+// words are the words of prose. Numbers follow them, so that the text does not repeat itself.
 var words = []string{"account", "amount", "balance", "branch", "credit", "date", "debit", "entry", "interest", "ledger",
 	"note", "number", "office", "order", "payment", "rate", "reference", "statement", "transfer", "value"}
 
@@ -115,15 +113,14 @@ func writeProse(w *bufio.Writer, seed uint64, size int64) error {
 	return nil
 }
 
-// Name is the set's name: the base of its directory.
+// Name returns the set's name: the base of its directory.
 func (s *FileSet) Name() string { return filepath.Base(s.Dir) }
 
-// Bytes are those of all files.
+// Bytes returns the bytes of all files.
 func (s *FileSet) Bytes() int64 { return s.bytes }
 
-// Verify compares a copy of the whole set, whose directory is dir, with what it
-// is to be: as many files, and the digest of each. What Ferry keeps beside record
-// files does not count.
+// Verify compares a copy of the whole set, in the directory dir, with the expected one: the number of files, and the
+// digest of each. Ferry's sidecars beside record files do not count.
 func (s *FileSet) Verify(dir string) error {
 	found := 0
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

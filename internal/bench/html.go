@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// page is the whole HTML page. What it needs is in it.
+// page is the template of the whole HTML page, with all its parts.
 var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -73,7 +73,7 @@ type pageCell struct {
 	Text   string
 }
 
-// HTML writes reports as one page that needs nothing from elsewhere.
+// HTML writes reports as one page without external parts.
 func HTML(reports []*Report) (string, error) {
 	var all []pageReport
 	for _, r := range reports {
@@ -107,7 +107,7 @@ func (r *Report) page() (pageReport, error) {
 		if err != nil {
 			return p, err
 		}
-		p.Charts = append(p.Charts, template.HTML(drawing)) // SVG escapes what it is given
+		p.Charts = append(p.Charts, template.HTML(drawing)) // SVG escapes all its texts
 	}
 
 	for _, t := range r.Tables {

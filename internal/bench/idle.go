@@ -14,22 +14,22 @@ import (
 	"ferry/internal/transfer"
 )
 
-// idlePerProcess is how many idle agents share a process.
+// idlePerProcess is the number of idle agents that share a process.
 const idlePerProcess = 500
 
-// An idleCrowd is what a number of idle agents came to.
+// An idleCrowd has the figures of a number of idle agents.
 type idleCrowd struct {
 	agents    int
 	start     time.Duration // until all were ready
 	watched   time.Duration
-	manager   int64                  // bytes resident at the queue manager
-	agentsRSS int64                  // and at all processes of agents
+	manager   int64                  // resident bytes of the queue manager
+	agentsRSS int64                  // and of all processes of agents
 	state     int64                  // bytes of all state directories
-	cpu       map[Role]time.Duration // in the time watched
+	cpu       map[Role]time.Duration // during the observation
 }
 
-// runIdle measures thousands of agents with nothing to do. Their ledgers are on
-// disk where there is a directory for it: each takes some megabytes.
+// runIdle measures thousands of idle agents. Their ledgers are on disk if there is a directory for that: each takes
+// some megabytes.
 func runIdle(ctx context.Context, e *Env, r *Report) error {
 	counts, watch := []int{0, 100, 2000, 10_000}, time.Minute
 	if e.Short {
@@ -73,17 +73,17 @@ func (c idleCrowd) row(none idleCrowd) []Cell {
 		One(float64(c.agentsRSS) / (1 << 20)), each(c.agentsRSS), each(c.state), percent(RoleManager), percent(RoleCoordination), percent(RoleSource)}
 }
 
-// What a crowd may take of a host. Descriptors of an agent are two connections,
-// its ledger and its lock; at the queue manager, the other ends.
+// Limits for a crowd on a host. An agent's descriptors are two connections, its ledger and its lock. The queue manager
+// has the other ends of the connections.
 const (
 	filesPerAgent = 6
 	filesAtServer = 2
-	filesBeside   = 100 // of any process, whatever it serves
-	share         = 0.6 // of the memory and the space that are free
+	filesBeside   = 100 // descriptors of any process beside these
+	share         = 0.6 // of the free memory and space
 )
 
-// crowded says why so many agents cannot be run here, reckoned from what the
-// last number of them took. dir is where their state would be.
+// crowded returns the reason why n agents cannot run here, computed from the figures of the last number, or "". dir is
+// the directory of their state.
 func crowded(n int, last idleCrowd, dir string) string {
 	limit, err := openFiles()
 	if err != nil {
@@ -120,8 +120,7 @@ func crowded(n int, last idleCrowd, dir string) string {
 	return ""
 }
 
-// memoryFree is what Linux reckons could be had without swapping, in bytes; 0
-// where it is not known.
+// memoryFree returns the memory available without swapping, by Linux's estimate, in bytes. It is 0 if unknown.
 func memoryFree() int64 {
 	for line := range strings.Lines(proc("/proc/meminfo")) {
 		if f := strings.Fields(line); len(f) > 1 && f[0] == "MemAvailable:" {
@@ -132,7 +131,7 @@ func memoryFree() int64 {
 	return 0
 }
 
-// idle runs so many agents and watches them for a while.
+// idle runs n agents and watches them for a while.
 func idle(ctx context.Context, e *Env, n int, watch time.Duration) (idleCrowd, error) {
 	c := idleCrowd{agents: n}
 	dir, remove, err := scratch(cmp.Or(e.Disk, e.Dir), "idle")
@@ -185,7 +184,7 @@ func idle(ctx context.Context, e *Env, n int, watch time.Duration) (idleCrowd, e
 	return c, nil
 }
 
-// used is how many bytes the files beneath a directory have.
+// used returns the bytes of the files beneath a directory.
 func used(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

@@ -7,9 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A System is a machine as IBM's Large Systems Performance Reference has it:
-// what all of its processors together get done, as an Internal Throughput
-// Ratio to a machine of that table.
+// A System is a machine in IBM's Large Systems Performance Reference. Its capacity, of all of its processors together,
+// is an Internal Throughput Ratio to a machine of that table.
 type System struct {
 	Name       string
 	ITR        float64 // greater than 0
@@ -30,11 +29,11 @@ func (s System) check() error {
 	return nil
 }
 
-// PerProcessor is the ITR of one of a system's processors.
+// PerProcessor returns the ITR of one of a system's processors.
 func (s System) PerProcessor() float64 { return s.ITR / float64(s.Processors) }
 
-// ProcessorRatio is what one processor of a system gets done for each unit that
-// one of another does: 0.655 for the report's 2094-703 over its 2097-703.
+// ProcessorRatio returns the work of one processor of a system for each unit of work of one of another: 0.655 for the
+// report's 2094-703 over its 2097-703.
 func ProcessorRatio(of, over System) (float64, error) {
 	for _, s := range []System{of, over} {
 		if err := s.check(); err != nil {
@@ -44,9 +43,8 @@ func ProcessorRatio(of, over System) (float64, error) {
 	return of.PerProcessor() / over.PerProcessor(), nil
 }
 
-// CarryCost is what work that costs so much processor time on one system costs
-// on another: the cost divided by ProcessorRatio(to, from). The unit is the
-// cost's own.
+// CarryCost converts a cost in processor time from one system to another: the cost divided by ProcessorRatio(to, from).
+// The unit is the cost's own.
 func CarryCost(cost float64, from, to System) (float64, error) {
 	ratio, err := ProcessorRatio(to, from)
 	if err != nil {
@@ -55,10 +53,9 @@ func CarryCost(cost float64, from, to System) (float64, error) {
 	return cost / ratio, nil
 }
 
-// Busy is how busy a system of so many processors is, in percent of all of
-// them, when work uses cpu of processor time in an elapsed time: 21.33 for
-// 640 ms in a second on three. More than 100 means that it cannot be done in
-// that time.
+// Busy returns the utilisation of a system's processors, in percent of all of them, when work uses cpu of processor
+// time in an elapsed time. It is 21.33 for 640 ms in a second on three. More than 100 means that the work cannot be
+// done in that time.
 func Busy(cpu, elapsed time.Duration, processors int) (float64, error) {
 	if elapsed <= 0 || processors < 1 || cpu < 0 {
 		return 0, transfer.Errorf(transfer.KindUsage, "%v of processor time in %v on %d processors: none may be negative, and the last two not zero", cpu, elapsed, processors)

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/bench/published"
 )
 
-// rounded compares to as many digits after the point as the report prints.
+// rounded rounds a value to the digits that the report prints.
 func rounded(v float64, digits int) float64 {
 	p := math.Pow10(digits)
 	return math.Round(v*p) / p

@@ -12,13 +12,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// latencyScenario measures how long one small file takes.
+// latencyScenario measures the time for one small file.
 func latencyScenario() Scenario {
 	return Scenario{Name: "latency", Run: runLatency,
 		What: "One file of 1 KiB, from submission until it is known to be committed, one after another; and what starting a process adds to that."}
 }
 
-// Names of what a latency sample has beside the usual: milliseconds.
+// Names of the additional figures of a latency sample, in milliseconds.
 const (
 	extraP50 = "p50"
 	extraP99 = "p99"
@@ -26,10 +26,10 @@ const (
 	extraMax = "max"
 )
 
-// smallFile is the size of the file whose latency is measured.
+// smallFile is the size in bytes of the file for measurements of latency.
 const smallFile = 1 << 10
 
-// autoLane is what a transfer takes that does not ask for a lane.
+// autoLane is the lane of a transfer that does not ask for one.
 var autoLane = Lane{Name: "lane auto", Lane: transfer.LaneAuto}
 
 // A latency is a run of the scenario.
@@ -84,8 +84,7 @@ func runLatency(ctx context.Context, e *Env) (*Report, error) {
 	return l.report(series[:n], series[n:]), nil
 }
 
-// onDisk starts a pair whose ledgers, queues and copies are on disk, if there
-// is a directory for it.
+// onDisk starts a pair with ledgers, queues and copies on disk, if there is a directory for it.
 func (l *latency) onDisk(ctx context.Context) (*Pair, func(), error) {
 	if l.env.Disk == "" {
 		return nil, func() {}, nil
@@ -104,7 +103,7 @@ func (l *latency) onDisk(ctx context.Context) (*Pair, func(), error) {
 	return p, func() { p.Close(); remove() }, nil
 }
 
-// submitted are the cases of a submitter that stays connected.
+// submitted returns the cases of a submitter that stays connected.
 func (l *latency) submitted(p *Pair, where, lacks string) (all []Case) {
 	for _, durability := range []string{transfer.DurabilityProcess, transfer.DurabilityFull} {
 		for _, lane := range []Lane{autoLane, QueueLane, DirectTLS} {
@@ -121,7 +120,7 @@ func (l *latency) submitted(p *Pair, where, lacks string) (all []Case) {
 	return all
 }
 
-// repeat moves the file so many times, each time to a new name.
+// repeat moves the file several times, each time to a new name.
 func (l *latency) repeat(ctx context.Context, p *Pair, j Job) (Sample, error) {
 	j.Source, j.Dest = SourceAgent, DestAgent
 	j.Sources = []transfer.Path{transfer.Path(l.set.Name() + "/" + l.set.Names[0])}
@@ -156,14 +155,14 @@ func (l *latency) repeat(ctx context.Context, p *Pair, j Job) (Sample, error) {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// spread are the percentiles of some times.
+// spread returns the percentiles of some times.
 func spread(times []float64) map[string]float64 {
 	return map[string]float64{extraP50: Percentile(times, 50), extraP99: Percentile(times, 99),
 		extraMin: Percentile(times, 0), extraMax: Percentile(times, 100)}
 }
 
-// commands are the cases of a process for each file: the least that any takes,
-// a send over the network, and a send in one box.
+// commands returns the cases of a process for each file: the minimal process, a send over the network, and a send in
+// one box.
 func (l *latency) commands(p *Pair) []Case {
 	source := filepath.Join(l.set.Dir, l.set.Names[0])
 	return []Case{
@@ -186,8 +185,7 @@ func (l *latency) commands(p *Pair) []Case {
 	}
 }
 
-// each runs a command so many times, each time to a new name where it makes a
-// copy, and measures every one.
+// each runs a command several times, and measures every run. If it makes a copy, each run has a new name.
 func (l *latency) each(run func(ctx context.Context, to string) (time.Duration, error), copies bool) func(context.Context) (Sample, error) {
 	return func(ctx context.Context) (s Sample, err error) {
 		dir, err := os.MkdirTemp(filepath.Join(l.dir, "network", "copies"), "command-")
@@ -249,7 +247,7 @@ func (l *latency) report(submitted, commands []Series) *Report {
 	return r
 }
 
-// taken is the lane that a series' transfers took, empty where none ran.
+// taken returns the lane of a series' transfers, or "" if none ran.
 func taken(s Series) string {
 	if len(s.Samples) == 0 {
 		return ""
@@ -257,7 +255,7 @@ func taken(s Series) string {
 	return s.Samples[len(s.Samples)-1].Lane
 }
 
-// timesOf begins a row with a series' name and its percentiles.
+// timesOf returns the beginning of a row: a series' name and its percentiles.
 func timesOf(s Series) []Cell {
 	return []Cell{Text("%s", s.Case), s.Cell(s.Extra(extraP50)), Of(s.Extra(extraP99)), Of(s.Extra(extraMin)), Of(s.Extra(extraMax))}
 }

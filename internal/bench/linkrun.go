@@ -22,7 +22,7 @@ func linkScenario() Scenario {
 	}
 }
 
-// What the scenario's links carry, in bits a second.
+// The rates of the scenario's links, in bits a second.
 const (
 	linkRate = 1_000_000_000
 	pathRate = 100_000_000
@@ -47,15 +47,15 @@ func runLink(ctx context.Context, e *Env) (*Report, error) {
 	return r, nil
 }
 
-// Two ends of a link are namespaces, near with the source and the queue
-// manager, far with the destination.
+// An ends has the two ends of a link as namespaces, near with the source and the queue manager, far with the
+// destination.
 type ends struct {
 	env       *Env
 	dir       string
 	near, far *namespace
 	nearIP    string
 	farIP     string
-	closers   []func() // in the order in which they were made
+	closers   []func() // in the order of their creation
 	lanes     []Lane
 	pairs     map[string]*Pair // by the lane's name
 	set       *FileSet
@@ -101,7 +101,7 @@ func ipAll(ctx context.Context, n *namespace, commands ...[]string) error {
 	return nil
 }
 
-// cable joins the ends by a pair of interfaces, each limited in what it sends.
+// cable joins the ends by a pair of interfaces, each with a limited sending rate.
 func (x *ends) cable(ctx context.Context, rate int64) error {
 	if err := ipAll(ctx, x.near,
 		[]string{"link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", x.far.name},
@@ -123,8 +123,8 @@ func (x *ends) cable(ctx context.Context, rate int64) error {
 	return nil
 }
 
-// relays joins ends that have no cable: each has the other's address as one of
-// its own, and what is dialled there, at one of the ports, goes over the path.
+// relays joins ends without a cable. Each has the other's address as one of its own. Connections to that address, at
+// one of the ports, go over the path.
 func (x *ends) relays(ctx context.Context, p *Path, farPorts, nearPorts []int) error {
 	for _, n := range []*namespace{x.near, x.far} {
 		if err := ipAll(ctx, n, []string{"addr", "add", x.nearIP + "/32", "dev", "lo"}, []string{"addr", "add", x.farIP + "/32", "dev", "lo"}); err != nil {
@@ -158,8 +158,8 @@ func (x *ends) serve(p *Path, l net.Listener, dial func() (net.Conn, error)) {
 	go p.Serve(l, dial)
 }
 
-// Ports in the namespaces, each the first of as many as there are pairs: of the
-// queue managers, and of the direct lanes of the agents; and of the peers.
+// First ports in the namespaces, one for each pair: of the queue managers, of the direct lanes of the agents, and of
+// the peers.
 const (
 	managerPort = 4222
 	directPort  = 4322 // of the destinations
@@ -167,9 +167,8 @@ const (
 	peerPort    = 5200
 )
 
-// start makes the files and starts a pair for each lane, and iperf3. The
-// submitter, which is in neither namespace, comes to the queue manager by a
-// relay without delay.
+// start makes the files and starts a pair for each lane, and iperf3. The submitter is in neither namespace. It reaches
+// the queue manager by a relay without delay.
 func (x *ends) start(ctx context.Context, files int, size int64, listen bool) (err error) {
 	if x.set, err = MakeFiles(filepath.Join(x.dir, "sets", "files"), files, size, Random); err != nil {
 		return err
@@ -199,9 +198,8 @@ func (x *ends) start(ctx context.Context, files int, size int64, listen bool) (e
 	return err
 }
 
-// pair starts the i-th pair, whose submitter comes to the queue manager by via.
-// Its agents listen for direct connections at the ports that are theirs, or
-// where they choose.
+// pair starts the i-th pair. The submitter reaches its queue manager by via. With listen its agents accept direct
+// connections at the pair's ports, otherwise at ports of their choice.
 func (x *ends) pair(ctx context.Context, i int, lane Lane, via string, listen bool) (*Pair, error) {
 	p := &Pair{SourceRoot: filepath.Dir(x.set.Dir), DestRoot: filepath.Join(x.dir, fmt.Sprint("copies", i))}
 	if err := os.MkdirAll(p.DestRoot, 0o755); err != nil {
@@ -240,10 +238,10 @@ func (x *ends) server(ctx context.Context, k peers.Kind) (*peers.Server, error) 
 	return s, err
 }
 
-// iperfName is the case that says what the link carries.
+// iperfName is the case that measures the link itself.
 const iperfName = "iperf3"
 
-// iperfCase sends as much as the files have.
+// iperfCase sends as many bytes as the files have.
 func (x *ends) iperfCase() Case {
 	return Case{Name: iperfName, Run: func(ctx context.Context) (Sample, error) {
 		m := &Meter{}
@@ -255,7 +253,7 @@ func (x *ends) iperfCase() Case {
 	}}
 }
 
-// ferry is the case of a lane, with what its name has after the lane's.
+// ferry returns the case of a lane. suffix follows the lane's name in the case's name.
 func (x *ends) ferry(l Lane, suffix string, set *FileSet, j Job) Case {
 	name := ferryCase(l) + suffix
 	pair := x.pairs[l.Name]
@@ -332,8 +330,8 @@ func (x *ends) peer(ctx context.Context, c peers.Client, server *peers.Server) (
 	return s, x.set.Verify(filepath.Join(x.dir, to, x.set.Name()))
 }
 
-// Settings with which a path is measured. What is given is held to; what is
-// not, an agent finds for itself as far as it can.
+// Settings for the measurement of a path. An agent keeps explicit settings, and finds the others itself as far as it
+// can.
 var (
 	pathDefaults = transfer.Settings{ChunkSize: 256 << 10, WindowSize: 10, FrameSize: 5, CheckpointInterval: 1}
 	pathNarrow   = transfer.Settings{ChunkSize: 64 << 10, WindowSize: 10, FrameSize: 1, CheckpointInterval: 1}
@@ -371,7 +369,7 @@ func longPath(ctx context.Context, e *Env, r *Report, trip time.Duration) ([]Ser
 		return nil, err
 	}
 
-	// What is held to a narrow window needs no more to show its rate.
+	// A case with a narrow window needs no more files to show its rate.
 	few, err := MakeFiles(filepath.Join(x.dir, "sets", "few"), max(1, files/5), x.set.Size, Random)
 	if err != nil {
 		return nil, err

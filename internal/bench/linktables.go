@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// overIperf is the bar of one series' rate over that of iperf3.
+// overIperf returns the bar of one series' rate over that of iperf3.
 func overIperf(name string, all []Series, of string, limit, aim float64) Bar {
 	missing := Series{Lacks: "it was not run"}
 	if found := named(all, of); len(found) == 1 {
@@ -14,7 +14,7 @@ func overIperf(name string, all []Series, of string, limit, aim float64) Bar {
 	return rateBar(name, missing, named(all, iperfName), limit, aim)
 }
 
-// gigabitBars are the bars of the link of 1 Gbit/s.
+// gigabitBars returns the bars of the link of 1 Gbit/s.
 func gigabitBars(all []Series) (bars []Bar) {
 	for _, l := range []Lane{DirectPlain, DirectTLS, QueueLane} {
 		bars = append(bars, overIperf("1 Gbit/s: rate of the "+l.Name+" over iperf3", all, ferryCase(l), 0.97, 0.99))
@@ -33,7 +33,7 @@ func gigabitBars(all []Series) (bars []Bar) {
 	return bars
 }
 
-// pathBars are the bars of a path with a round trip: the aim was set for 200 ms.
+// pathBars returns the bars of a path with a round trip. The aim was set for 200 ms.
 func pathBars(trip time.Duration, all []Series) (bars []Bar) {
 	for _, l := range []Lane{DirectPlain, DirectTLS, QueueLane} {
 		name := fmt.Sprintf("100 Mbit/s, round trip %s: rate of the %s%s over iperf3", trip, l.Name, selfSettings)
@@ -42,7 +42,7 @@ func pathBars(trip time.Duration, all []Series) (bars []Bar) {
 	return bars
 }
 
-// linkTable shows rates beside that of iperf3.
+// linkTable returns a table of rates beside that of iperf3.
 func linkTable(title string, all []Series) Table {
 	t := Table{Title: title, Columns: []Column{
 		{Name: "with"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s", Digits: 1}, {Name: "over iperf3", Digits: 3},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ferry is the binary that the tests run, built from the tree as it is.
+// ferry is the path of the binary that the tests run, built from the present tree.
 var ferry string
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newEnv is an Env of the smallest size, in the test's own directory: what is called 1 MB has
-// 1 KiB, and a measurement moves one file of 100 of them.
+// newEnv returns an Env of the smallest size, in the test's own directory. Its 1 MB is 1 KiB, and a measurement moves
+// one file of 100 of them.
 func newEnv(t *testing.T) *Env {
 	return &Env{Ferry: ferry, Version: "test", Dir: t.TempDir(), Rounds: 1, Short: true, Total: 128 << 10, Notices: t.Output()}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Show writes the figure with so many digits after the point: the median, and
-// the least and the greatest where there was more than one round.
+// Show formats the figure with digits digits after the point: the median, and the least and the greatest if there was
+// more than one round.
 func (f Figure) Show(digits int) string {
 	show := func(v float64) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 	if f.Rounds < 2 {
@@ -17,7 +17,7 @@ func (f Figure) Show(digits int) string {
 	return fmt.Sprintf("%s (%s–%s)", show(f.Median), show(f.Min), show(f.Max))
 }
 
-// show writes a cell of a column.
+// show formats a cell of a column.
 func (c Cell) show(col Column) string {
 	if c.Figure == nil {
 		return c.Text
@@ -29,7 +29,7 @@ func (c Cell) show(col Column) string {
 	return s
 }
 
-// heading is a column's name with its unit.
+// heading returns a column's name with its unit.
 func (c Column) heading() string {
 	if c.Unit == "" {
 		return c.Name
@@ -37,7 +37,7 @@ func (c Column) heading() string {
 	return c.Name + ", " + c.Unit
 }
 
-// Verdict says what became of a bar.
+// Verdict returns the result of a bar in words.
 func (b Bar) Verdict() string {
 	switch {
 	case b.Missing != "":
@@ -50,7 +50,7 @@ func (b Bar) Verdict() string {
 	return "missed"
 }
 
-// Shown is the bar's value as people read it.
+// Shown returns the bar's value for display.
 func (b Bar) Shown() string {
 	if b.Missing != "" {
 		return "-"
@@ -58,7 +58,7 @@ func (b Bar) Shown() string {
 	return quantity(b.Value, b.Unit)
 }
 
-// Limits are the bar's limit and aim, with the direction.
+// Limits returns the bar's limit and aim, with the direction.
 func (b Bar) Limits() (limit, aim string) {
 	way := "at least "
 	if b.AtMost {
@@ -75,7 +75,7 @@ func quantity(v float64, unit string) string {
 	return s
 }
 
-// facts are the lines about where and how a report was made.
+// facts returns the lines about the place and the settings of a report.
 func (r *Report) facts() [][2]string {
 	h := r.Host
 	f := [][2]string{

@@ -18,7 +18,7 @@ func matrixScenario() Scenario {
 		What: "The cells of IBM's reports for Linux and Windows: binary and text, one transfer and ten at once, three sizes of file, three checksums, four sizes of chunk, the direct lane beside the queue lane."}
 }
 
-// A cell is one place of the matrix.
+// A cell is one case of the matrix.
 type cell struct {
 	text     pages // zero: binary
 	ten      bool
@@ -26,7 +26,7 @@ type cell struct {
 	checksum string
 	lane     Lane
 	chunk    int // KiB
-	at       int // the number of its series
+	at       int // number of its series
 	bindings bool
 }
 
@@ -45,19 +45,17 @@ func transfersText(ten bool) string {
 	return "single"
 }
 
-// What the matrix is made of.
+// The values that the matrix combines.
 var (
 	matrixSizes     = []int{1, 10, 100}
 	matrixChecksums = []string{"none", "md5", "xxh3"}
 	matrixChunks    = []int{64, 128, 256, 512} // KiB
 )
 
-// defaultChunk is the agents' default size of a chunk in KiB, with which the
-// direct lane is measured, once.
+// defaultChunk is the agents' default size of a chunk in KiB. The direct lane is measured once, with that size.
 const defaultChunk = 256
 
-// matrixCells are all cells; the short form has the default chunk only, and of
-// text one checksum.
+// matrixCells returns all cells. The short form has the default chunk only, and one checksum for text.
 func matrixCells(short bool) []cell {
 	return slices.Concat(binaryCells(short), textCells(short), bindingsCells(short))
 }
@@ -89,7 +87,7 @@ type matrix struct {
 	sets   map[int]*FileSet // by size
 	texts  map[int]*Texts   // by size
 	cells  []cell
-	sums   map[int]int // size: the number of the series of md5sum at both ends
+	sums   map[int]int // number of the series of md5sum at both ends, by size
 	series []Series
 	r      *Report
 }
@@ -135,9 +133,9 @@ func runMatrix(ctx context.Context, e *Env) (*Report, error) {
 	return m.r, nil
 }
 
-// sizes are the bytes of what is called 1 MB, which are 2^20 and fewer in the
-// short form, and those that one measurement moves: as many of the largest
-// files as the total has room for, so that it is the same with all sizes.
+// sizes returns two sizes in bytes. The first is that of 1 MB: 2^20, or in the short form a 200th of the total, at
+// least 1 KiB. The second is the size of one measurement: as many of the largest files as the total has room for, so
+// that it is the same with all sizes.
 func (e *Env) sizes() (unit, total int64, err error) {
 	unit = 1 << 20
 	if e.Short {
@@ -172,8 +170,7 @@ func (m *matrix) cases() (all []Case) {
 	return all
 }
 
-// md5sumBothEnds runs md5sum over the set twice at once, as if each end of a
-// transfer did nothing but that.
+// md5sumBothEnds runs md5sum over the set twice at once, as the minimal work of both ends of a transfer.
 func md5sumBothEnds(s *FileSet, name string) Case {
 	c := Case{Name: name}
 	tool, err := exec.LookPath("md5sum")
@@ -207,12 +204,12 @@ func md5sumBothEnds(s *FileSet, name string) Case {
 	return c
 }
 
-// of is the series of a cell of binary data.
+// of returns the series of a cell of binary data.
 func (m *matrix) of(ten bool, size int, checksum string, lane Lane, chunk int) Series {
 	return m.ofText(binaryData, ten, size, checksum, lane, chunk)
 }
 
-// ofText is the series of any cell.
+// ofText returns the series of any cell.
 func (m *matrix) ofText(text pages, ten bool, size int, checksum string, lane Lane, chunk int) Series {
 	for _, c := range m.cells {
 		if !c.bindings && c.text == text && c.ten == ten && c.size == size && c.checksum == checksum && c.lane == lane && c.chunk == chunk {
@@ -243,7 +240,7 @@ func (m *matrix) report(unit int64) {
 	}
 }
 
-// bars are what the matrix decides.
+// bars adds the bars that the matrix decides.
 func (m *matrix) bars() {
 	for _, lane := range []Lane{QueueLane, DirectPlain} {
 		small, large := m.of(false, 1, "xxh3", lane, defaultChunk), m.of(false, 100, "xxh3", lane, defaultChunk)
@@ -262,7 +259,7 @@ func (m *matrix) bars() {
 
 	apart := slices.Clone(m.series)
 	for _, c := range m.cells {
-		if c.bindings { // whose agents have a queue manager in them
+		if c.bindings { // its agents include a queue manager
 			apart[c.at] = Series{Lacks: "not an agent's process alone"}
 		}
 	}

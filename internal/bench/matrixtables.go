@@ -6,7 +6,7 @@ import (
 	"ferry/internal/bench/published"
 )
 
-// table has the cells of one checksum, single or ten at once.
+// table returns the cells of one checksum, single or ten at once.
 func (m *matrix) table(ten bool, checksum string) Table {
 	t := Table{Title: fmt.Sprintf("Binary, client mode, %s, checksum %s", transfersText(ten), checksum),
 		Columns: append([]Column{{Name: "file", Unit: "MB"}, {Name: "lane"}, {Name: "chunk", Unit: "KiB"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"}},
@@ -24,8 +24,8 @@ func (m *matrix) table(ten bool, checksum string) Table {
 	return t
 }
 
-// windowsCell is what IBM published for a cell, and how many times as fast
-// Ferry was. Only the queue lane at the same chunk size is the same work.
+// windowsCell returns IBM's published value for a cell, and the factor by which Ferry was faster. Only the queue lane
+// with the same chunk size is the same work.
 func windowsCell(c cell, s Series) (theirs, faster Cell) {
 	if c.checksum == "xxh3" || c.lane != QueueLane {
 		return Text("none"), Cell{}
@@ -35,8 +35,7 @@ func windowsCell(c cell, s Series) (theirs, faster Cell) {
 	return publishedCells(like, s)
 }
 
-// like are the cells of a report that have a cell's size of file, chunk and
-// number of transfers, in client mode.
+// like selects the cells of a report with a cell's size of file, chunk and number of transfers, in client mode.
 func (c cell) like(of published.Source) published.Like {
 	l := published.Like{Source: of, Mode: published.Client, Transfers: published.Single, FileMB: c.size, ChunkKiB: c.chunk}
 	if c.ten {
@@ -45,7 +44,7 @@ func (c cell) like(of published.Source) published.Like {
 	return l
 }
 
-// publishedCells are a published rate, and a series' rate over it.
+// publishedCells returns a published rate, and a series' rate over it.
 func publishedCells(like published.Like, s Series) (theirs, faster Cell) {
 	found := published.Find(like)
 	if len(found) != 1 {
@@ -58,14 +57,14 @@ func publishedCells(like published.Like, s Series) (theirs, faster Cell) {
 	return One(rate), One(s.Rate().Median / rate)
 }
 
-// useColumns are processor time and memory by role.
+// useColumns returns the columns of processor time and memory by role.
 func useColumns() []Column {
 	return []Column{{Name: "CPU source", Unit: "s", Digits: 2}, {Name: "CPU destination", Unit: "s", Digits: 2},
 		{Name: "CPU queue manager", Unit: "s", Digits: 2}, {Name: "CPU coordination", Unit: "s", Digits: 2},
 		{Name: "CPU, all", Unit: "µs/KB", Digits: 3}, {Name: "peak memory of an agent", Unit: "MiB"}}
 }
 
-// useCells are those of a series; empty where it has none.
+// useCells returns those cells of a series, empty if it has none.
 func useCells(s Series) (cells []Cell) {
 	for _, r := range FerryRoles {
 		cells = append(cells, Of(s.CPU(r)))
@@ -73,12 +72,12 @@ func useCells(s Series) (cells []Cell) {
 	return append(cells, Of(costPerKB(s)), Of(s.Figure(agentPeak)))
 }
 
-// agentPeak is the most memory of an agent in a sample, in MiB.
+// agentPeak returns the most memory of an agent in a sample, in MiB.
 func agentPeak(x Sample) float64 {
 	return float64(max(x.Peak[RoleSource], x.Peak[RoleDestination])) / (1 << 20)
 }
 
-// peakBar is the bar of the memory of agents, over all that a scenario ran.
+// peakBar returns the bar of the memory of agents, over all series of a scenario.
 func peakBar(series []Series) Bar {
 	var peak float64
 	for _, s := range series {
@@ -93,8 +92,8 @@ func peakBar(series []Series) Bar {
 	return b
 }
 
-// ratioBar is the bar of one median time over another, at most so much; times are
-// those for each byte, for two cases may have files that differ a little.
+// ratioBar returns the bar of one median time over another, at most limit. Times are for each byte, because two cases
+// may have slightly different files.
 func ratioBar(name string, over, under Series, limit, aim float64) Bar {
 	for _, s := range []Series{over, under} {
 		if s.Lacks != "" {
@@ -107,7 +106,7 @@ func ratioBar(name string, over, under Series, limit, aim float64) Bar {
 	return AtMost(name, "", under.Rate().Median/over.Rate().Median, limit, aim)
 }
 
-// chunkChart is the rate by size of chunk on the queue lane.
+// chunkChart returns the rate by size of chunk on the queue lane.
 func (m *matrix) chunkChart(ten bool) Chart {
 	c := Chart{Title: "Queue lane by size of chunk, checksum xxh3, " + transfersText(ten), Kind: Lines, X: "chunk, KiB", Y: "MB/s", LogX: true}
 	for _, size := range matrixSizes {
@@ -122,7 +121,7 @@ func (m *matrix) chunkChart(ten bool) Chart {
 	return c
 }
 
-// sizeChart is the rate by size of file, for each lane and checksum.
+// sizeChart returns the rate by size of file, for each lane and checksum.
 func (m *matrix) sizeChart(ten bool) Chart {
 	c := Chart{Title: "By size of file, chunk 256 KiB, " + transfersText(ten), Kind: Bars, X: "size of each file", Y: "MB/s"}
 	for _, size := range matrixSizes {

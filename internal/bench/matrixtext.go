@@ -6,8 +6,8 @@ import (
 	"ferry/internal/bench/published"
 )
 
-// textCells are the cells of text: from EBCDIC to UTF-8 whatever the reports
-// have, and the way back and the same page with the default chunk and checksum.
+// textCells returns the cells of text: from EBCDIC to UTF-8 all that the reports have. The way back and the same page
+// have the default chunk and checksum.
 func textCells(short bool) (all []cell) {
 	chunks, sums := matrixChunks, matrixChecksums
 	if short {
@@ -32,7 +32,7 @@ func textCells(short bool) (all []cell) {
 	return all
 }
 
-// defaultChecksum is that of a transfer that asks for none in particular.
+// defaultChecksum is the checksum of a transfer that does not ask for one.
 const defaultChecksum = "xxh3"
 
 // reportText adds the tables and charts of text.
@@ -49,7 +49,7 @@ func (m *matrix) reportText() {
 	m.r.Note("Times of text over binary are those of the cell with the same lane, checksum, size and chunk. The Linux report measured text only, and does not say whether with a checksum; its figures stand beside every checksum.")
 }
 
-// textTable has the text cells of one checksum, single or ten at once.
+// textTable returns the text cells of one checksum, single or ten at once.
 func (m *matrix) textTable(ten bool, checksum string) Table {
 	t := Table{Title: fmt.Sprintf("Text, client mode, %s, checksum %s", transfersText(ten), checksum),
 		Columns: append([]Column{{Name: "pages"}, {Name: "file", Unit: "MB"}, {Name: "lane"}, {Name: "chunk", Unit: "KiB"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"},
@@ -68,8 +68,8 @@ func (m *matrix) textTable(ten bool, checksum string) Table {
 	return t
 }
 
-// publishedText are the last five columns: only the queue lane, and the pages
-// of which there is a cell for each chunk and checksum, stand beside a report.
+// publishedText returns the last five columns. Only cells from EBCDIC to UTF-8 on the queue lane have a counterpart in
+// a report.
 func publishedText(c cell, s Series) []Cell {
 	if c.text != toUTF8 || c.lane != QueueLane {
 		return []Cell{Text("none"), {}, {}, Text("none"), {}}
@@ -85,7 +85,7 @@ func publishedText(c cell, s Series) []Cell {
 	return []Cell{windows, faster, over, linux, faster2}
 }
 
-// textChart is the rate of text and of binary by size of file.
+// textChart returns the rate of text and of binary by size of file.
 func (m *matrix) textChart(ten bool) Chart {
 	c := Chart{Title: "Text and binary by size of file, checksum " + defaultChecksum + ", chunk 256 KiB, " + transfersText(ten), Kind: Bars, X: "size of each file", Y: "MB/s"}
 	for _, size := range matrixSizes {

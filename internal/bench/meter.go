@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// A Meter measures processes by role. What a process's children used is
-// counted with it once it has waited for them, as servers that fork do.
+// A Meter measures processes by role. It counts a process's children after the process has waited for them, as forking
+// servers do.
 type Meter struct {
 	procs []metered
 }
@@ -16,11 +16,10 @@ type metered struct {
 	cpu  time.Duration // at Begin
 }
 
-// Add has a process measured from the next Begin on.
+// Add adds a process to the measurements from the next Begin on.
 func (m *Meter) Add(r Role, pid int) { m.procs = append(m.procs, metered{role: r, pid: pid}) }
 
-// Begin begins a measurement: processor time counts from here, and the peak of
-// memory starts from what is resident now.
+// Begin begins a measurement: of processor time from here on, and of the peak of memory from its present size on.
 func (m *Meter) Begin() error {
 	for i := range m.procs {
 		p := &m.procs[i]
@@ -36,9 +35,8 @@ func (m *Meter) Begin() error {
 	return nil
 }
 
-// End ends a measurement: the processor time of all processes of a role
-// together, to the kernel's hundredth of a second, and the most memory that
-// one of them had resident, in bytes.
+// End ends a measurement. It returns the processor time of all processes of a role together, to the kernel's hundredth
+// of a second. It returns the most resident memory of one of them, in bytes.
 func (m *Meter) End() (cpu map[Role]time.Duration, peak map[Role]int64, err error) {
 	cpu, peak = map[Role]time.Duration{}, map[Role]int64{}
 	for _, p := range m.procs {
@@ -56,15 +54,14 @@ func (m *Meter) End() (cpu map[Role]time.Duration, peak map[Role]int64, err erro
 	return cpu, peak, nil
 }
 
-// How long processes may go on with what work has left them to do.
+// Time that processes may take to finish the rest of their work.
 const (
 	settleStep = 20 * time.Millisecond
 	settleMost = 500 * time.Millisecond
 )
 
-// settle waits until the processes use no more processor time, so that what
-// they do after the end, such as handing over audit records, is counted too.
-// Processes that never rest are waited for half a second.
+// settle waits until the processes use no more processor time. So the measurement includes their work after the end,
+// such as handing over audit records. It waits half a second for processes that never rest.
 func (m *Meter) settle() error {
 	last := time.Duration(-1)
 	for end := time.Now().Add(settleMost); time.Now().Before(end); time.Sleep(settleStep) {
@@ -84,8 +81,8 @@ func (m *Meter) settle() error {
 	return nil
 }
 
-// Measure runs work and gives the sample of it: time, and processor time and
-// memory until the processes have come to rest. What work moved, it says itself.
+// Measure runs work and returns its sample: time, and processor time and memory until the processes rest. work itself
+// returns the moved bytes.
 func (m *Meter) Measure(work func() (Sample, error)) (Sample, error) {
 	if err := m.Begin(); err != nil {
 		return Sample{}, err

@@ -15,11 +15,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A namespace is a network namespace of this run. Its name has this process's
-// number and a random one, so that no other run has it.
+// A namespace is a network namespace of this run. Its name has this process's number and a random one, so that it is
+// unique.
 type namespace struct{ name string }
 
-// newNamespace makes a namespace whose loopback interface is up.
+// newNamespace makes a namespace with an active loopback interface.
 func newNamespace(ctx context.Context, what string) (*namespace, error) {
 	n := &namespace{fmt.Sprintf("ferry-bench-%d-%04x-%s", os.Getpid(), rand.IntN(1<<16), what)}
 	if err := command(ctx, "ip", "netns", "add", n.name); err != nil {
@@ -32,10 +32,10 @@ func newNamespace(ctx context.Context, what string) (*namespace, error) {
 	return n, nil
 }
 
-// remove removes the namespace, and with it whatever interface is in it.
+// remove removes the namespace with its interfaces.
 func (n *namespace) remove() { command(context.Background(), "ip", "netns", "del", n.name) }
 
-// wrap is what a command is started through to run in the namespace.
+// wrap returns the command prefix that runs a command in the namespace.
 func (n *namespace) wrap() []string { return []string{"ip", "netns", "exec", n.name} }
 
 // ip runs ip in the namespace.
@@ -43,14 +43,12 @@ func (n *namespace) ip(ctx context.Context, args ...string) error {
 	return command(ctx, "ip", append([]string{"-n", n.name}, args...)...)
 }
 
-// limit has what leaves an interface of the namespace go at a rate in bits a
-// second, by a token bucket.
+// limit limits the sending rate of an interface of the namespace, in bits a second, by a token bucket.
 func (n *namespace) limit(ctx context.Context, device string, rate int64) error {
 	return command(ctx, "tc", "-n", n.name, "qdisc", "add", "dev", device, "root", "tbf", "rate", fmt.Sprintf("%dbit", rate), "burst", "256kb", "latency", "20ms")
 }
 
-// within calls f in a thread that is in the namespace. Sockets that f makes
-// stay there.
+// within calls f in a thread that is in the namespace. Sockets made by f stay there.
 func (n *namespace) within(f func() error) error {
 	done := make(chan error, 1)
 	ownThread(func() {
@@ -88,7 +86,7 @@ func (n *namespace) dial(ctx context.Context, address string) (c net.Conn, err e
 	return c, err
 }
 
-// command runs a program that says what is wrong.
+// command runs a program and returns its error output.
 func command(ctx context.Context, name string, args ...string) error {
 	if text, err := exec.CommandContext(ctx, name, args...).CombinedOutput(); err != nil {
 		return transfer.Errorf(transfer.KindInternal, "%s %s: %w: %s", name, strings.Join(args, " "), err, strings.TrimSpace(string(text))).

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A namespace is Linux's alone.
+// A namespace exists only on Linux.
 type namespace struct{ name string }
 
 func noNamespaces() error {

@@ -26,8 +26,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// patience is how long processes may take to become ready, all together; each
-// agent adds to it.
+// Time for all processes to become ready. Each agent adds to it.
 const (
 	patience      = 2 * time.Minute
 	agentPatience = 200 * time.Millisecond
@@ -38,15 +37,15 @@ type NetworkConfig struct {
 	Dir        string // state directories and logs
 	Agents     []AgentConfig
 	Together   bool                // coordination runs in the queue manager's process
-	Cluster    bool                // three queue managers are one
+	Cluster    bool                // three queue managers form a cluster
 	Bindings   bool                // each agent in the process of a queue manager of its own, joined by channels
-	Processors int                 // that all of them together may use; 0 is all
-	Nice       int                 // how much nicer than this process they are
+	Processors int                 // number of processors for all of them together; 0: all
+	Nice       int                 // niceness above that of this process
 	Listen     string              // HOST:PORT of the queue manager; default a free port of the loopback interface
 	Manager    []string            // more flags of `ferry up`
-	Commands   bool                // this process does not connect: the network has no identities, and may be that of an earlier version
-	Wrap       map[Role][]string   // what processes of a role are started through, such as ip netns exec NAME; it must exec
-	Via        map[Role]string     // HOST:PORT by which a role reaches the queue manager, where that is not Listen
+	Commands   bool                // this process does not connect: the network has no identities, and may be of an earlier version
+	Wrap       map[Role][]string   // command prefix for processes of a role, such as ip netns exec NAME; it must exec
+	Via        map[Role]string     // HOST:PORT for a role to reach the queue manager, if it differs from Listen
 	Env        map[string][]string // more environment of a process, by its name
 }
 
@@ -54,12 +53,12 @@ type NetworkConfig struct {
 type AgentConfig struct {
 	Role  Role
 	Names []string // one agent, or several in one process
-	Root  string   // of all of them
+	Root  string   // root of all of them
 	Flags []string
 }
 
-// A Network is a queue manager, coordination and agents, each a process of its
-// own, and a connection of this process from which transfers are submitted.
+// A Network has a queue manager, coordination and agents, each a process of its own, and a connection of this process
+// that submits transfers.
 type Network struct {
 	URL   string
 	Meter *Meter // of all processes
@@ -74,13 +73,12 @@ type Network struct {
 type process struct {
 	name  string
 	cmd   *exec.Cmd
-	log   string        // the path of what it writes on stderr
-	ready chan struct{} // closed when it has said so as often as it should
+	log   string        // path of its stderr output
+	ready chan struct{} // closed after the last expected sign of readiness
 	ended chan struct{}
 }
 
-// StartNetwork starts a network and waits until every process is ready. Close
-// ends it.
+// StartNetwork starts a network and waits until every process is ready. Close ends it.
 func (e *Env) StartNetwork(ctx context.Context, cfg NetworkConfig) (*Network, error) {
 	if cfg.Listen == "" {
 		listen, err := FreePort()
@@ -163,14 +161,14 @@ func (n *Network) upApart(ctx context.Context) error {
 	return n.ready(ctx, n.procs...)
 }
 
-// submitter is the token of the user that `ferry up` enrols, the one of this process: agents know the users that are
-// enrolled.
+// submitter returns the token of the user that `ferry up` enrols, which is the user of this process. Agents know the
+// enrolled users.
 func submitter() string {
 	return identity.Name{Role: identity.User, Name: strings.ToLower(client.Me().User)}.Token()
 }
 
-// Connect connects to the queue manager under a name: as the submitter with the identity of the user, and otherwise with that
-// of the queue manager, which may use any name.
+// Connect connects to the queue manager under a name. As the submitter it uses the identity of the user. Otherwise it
+// uses that of the queue manager, which may use any name.
 func (n *Network) Connect(ctx context.Context, url, name string) (*qmgr.Conn, error) {
 	cc := qmgr.ConnConfig{URL: url, Name: "ferry-bench", Self: name, Timeout: patience, Log: n.env.Log}
 	founder := "QM"
@@ -184,13 +182,13 @@ func (n *Network) Connect(ctx context.Context, url, name string) (*qmgr.Conn, er
 	if err == nil && name == submitter() {
 		cc.Identity, err = n.users().Load(cc.Identity.Name().Network)
 	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) { // it is insecure
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // the network is insecure
 		return nil, err
 	}
 	return qmgr.Connect(ctx, cc)
 }
 
-// users are the identities of the user of the processes.
+// users returns the identities of the user of the processes.
 func (n *Network) users() *identities.Store {
 	state := filepath.Join(n.home(), ".local", "state", "ferry")
 	if runtime.GOOS == "darwin" {
@@ -201,7 +199,7 @@ func (n *Network) users() *identities.Store {
 
 func (n *Network) home() string { return filepath.Join(n.cfg.Dir, "home") }
 
-// url is that by which a role reaches the queue manager.
+// url returns the URL for a role to reach the queue manager.
 func (n *Network) url(r Role) string {
 	if via := n.cfg.Via[r]; via != "" {
 		return "nats://" + via
@@ -211,8 +209,7 @@ func (n *Network) url(r Role) string {
 
 func (n *Network) state(name string) string { return filepath.Join(n.cfg.Dir, "state", name) }
 
-// launch starts a process that is ready when it has written so many lines on
-// stdout that begin with sign.
+// launch starts a process. It is ready after signs lines on stdout that begin with sign.
 func (n *Network) launch(name string, role Role, sign string, signs int, args []string) error {
 	p := &process{name: name, log: filepath.Join(n.cfg.Dir, "logs", name), ready: make(chan struct{}), ended: make(chan struct{})}
 	if err := os.MkdirAll(filepath.Dir(p.log), 0o755); err != nil {
@@ -247,7 +244,7 @@ func (n *Network) launch(name string, role Role, sign string, signs int, args []
 	return nil
 }
 
-// listen reads all that comes, and closes ready at the last sign that is due.
+// listen reads the whole output, and closes ready at the last expected sign.
 func listen(out io.Reader, sign string, signs int, ready chan<- struct{}) {
 	for s := bufio.NewScanner(out); s.Scan(); {
 		if strings.HasPrefix(s.Text(), sign) {
@@ -256,11 +253,10 @@ func listen(out io.Reader, sign string, signs int, ready chan<- struct{}) {
 			}
 		}
 	}
-	io.Copy(io.Discard, out) // a line that is too long ends only the scanner
+	io.Copy(io.Discard, out) // a line that is too long only ends the scanner
 }
 
-// environment is this process's, without settings of Ferry and with a home of
-// the network's own.
+// environment returns this process's environment, without settings of Ferry and with a home of the network's own.
 func (n *Network) environment() []string {
 	env := slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return strings.HasPrefix(e, "FERRY_") || strings.HasPrefix(e, "HOME=") || strings.HasPrefix(e, "XDG_")
@@ -268,7 +264,7 @@ func (n *Network) environment() []string {
 	return append(env, "HOME="+n.home())
 }
 
-// ready waits until processes have said that they are.
+// ready waits until processes are ready.
 func (n *Network) ready(ctx context.Context, procs ...*process) error {
 	for _, p := range procs {
 		select {
@@ -282,7 +278,7 @@ func (n *Network) ready(ctx context.Context, procs ...*process) error {
 	return nil
 }
 
-// last is the end of what a process has written on stderr.
+// last returns the end of a process's stderr output.
 func (p *process) last() string {
 	data, err := os.ReadFile(p.log)
 	if err != nil || len(data) == 0 {
@@ -291,7 +287,7 @@ func (p *process) last() string {
 	return strings.TrimSpace(string(data[max(0, len(data)-1000):]))
 }
 
-// Alive is an error if a process of the network has ended.
+// Alive returns an error if a process of the network has ended.
 func (n *Network) Alive() error {
 	for _, p := range n.procs {
 		select {
@@ -324,7 +320,7 @@ func (n *Network) Close() {
 	}
 }
 
-// Pids are the process numbers of a role.
+// Pids returns the process numbers of a role.
 func (m *Meter) Pids(r Role) (pids []int) {
 	for _, p := range m.procs {
 		if p.role == r {
@@ -334,9 +330,8 @@ func (m *Meter) Pids(r Role) (pids []int) {
 	return pids
 }
 
-// FreePort finds an address on the loopback interface that nobody listens at.
-// It lies below the range from which the kernel takes ports for outgoing
-// connections, which could otherwise take it first.
+// FreePort returns a free address on the loopback interface. Its port is below the range that the kernel uses for
+// outgoing connections, which could otherwise take it first.
 func FreePort() (string, error) {
 	for range 100 {
 		addr := fmt.Sprintf("127.0.0.1:%d", 12000+rand.IntN(20000))

@@ -16,19 +16,17 @@ const (
 	DestAgent   transfer.AgentName = "DEST"
 )
 
-// A Pair is a network of two agents in client mode, with coordination as a
-// process of its own: what most scenarios measure.
+// A Pair is a network of two agents in client mode, with coordination as a process of its own. Most scenarios use one.
 type Pair struct {
 	*Network
-	SourceRoot string // holds the sets; pairs may share it
+	SourceRoot string // holds the sets; several pairs may share it
 	DestRoot   string
 	copies     int
 }
 
-// PairConfig says what is special about a pair. Wrap, Via and Listen are those
-// of NetworkConfig.
+// PairConfig has the options of a pair. Wrap, Via and Listen are those of NetworkConfig.
 type PairConfig struct {
-	Dir        string // of this pair alone
+	Dir        string // of this pair only
 	SourceRoot string
 	DestRoot   string // default: in Dir
 	Lane       Lane
@@ -37,7 +35,7 @@ type PairConfig struct {
 	Manager    []string // more flags of the queue manager
 	Commands   bool     // see NetworkConfig
 	Bindings   bool     // each agent in the process of a queue manager of its own
-	Cluster    bool     // three queue managers are one
+	Cluster    bool     // three queue managers form a cluster
 	Listen     string
 	Wrap       map[Role][]string
 	Via        map[Role]string
@@ -64,8 +62,8 @@ func (e *Env) StartPair(ctx context.Context, cfg PairConfig) (*Pair, error) {
 	return &Pair{Network: n, SourceRoot: cfg.SourceRoot, DestRoot: cfg.DestRoot}, nil
 }
 
-// Move measures a set's move, as one transfer or as one of each of its parts,
-// verifies the copy and removes it.
+// Move measures the transfer of a set, as one transfer or as one for each of its parts. It verifies the copy and
+// removes it.
 func (p *Pair) Move(ctx context.Context, s *FileSet, j Job, parts bool) (Sample, error) {
 	p.copies++
 	j.Source, j.Dest = SourceAgent, DestAgent
@@ -73,15 +71,14 @@ func (p *Pair) Move(ctx context.Context, s *FileSet, j Job, parts bool) (Sample,
 	return p.Measure(ctx, jobs, check)
 }
 
-// Case is a case that moves a set. Where this Ferry lacks what the job asks
-// for, the case says so and is not run.
+// Case returns a case that moves a set. If this Ferry lacks a function that the job needs, the case says so and is not
+// run.
 func (p *Pair) Case(name string, s *FileSet, j Job, parts bool) Case {
 	j.Source, j.Dest, j.Sources, j.To = SourceAgent, DestAgent, []transfer.Path{"any"}, "any"
 	return Case{Name: name, Lacks: j.Lacks(), Run: func(ctx context.Context) (Sample, error) { return p.Move(ctx, s, j, parts) }}
 }
 
-// MoveSpread is Move as n transfers at once, each of its own share of the
-// files.
+// MoveSpread is Move with n transfers at once, each of its own share of the files.
 func (p *Pair) MoveSpread(ctx context.Context, s *FileSet, j Job, n int) (Sample, error) {
 	p.copies++
 	j.Source, j.Dest = SourceAgent, DestAgent

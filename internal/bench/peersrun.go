@@ -23,15 +23,15 @@ func peersScenario() Scenario {
 	}
 }
 
-// A workload is what a scenario about peers moves.
+// A workload is the data of a scenario about peers.
 type workload struct {
-	name  string // for people
+	name  string // for display
 	dir   string // name of the set
 	files int
 	size  int64
 }
 
-// The workloads that peers are compared with.
+// peerWorkloads returns the workloads for the comparison with peers.
 func peerWorkloads(short bool) []workload {
 	if short {
 		return []workload{
@@ -51,7 +51,7 @@ func peerWorkloads(short bool) []workload {
 type peerRun struct {
 	env     *Env
 	dir     string
-	synced  bool // what arrives must be on the disk: Ferry with durability full, peers and a sync of their files
+	synced  bool // copies must be on disk: Ferry with durability full, peers followed by a sync of their files
 	pairs   []*Pair
 	lanes   []Lane
 	servers map[peers.Kind]*peers.Server
@@ -95,7 +95,7 @@ func runPeers(ctx context.Context, e *Env) (*Report, error) {
 	return r, nil
 }
 
-// all runs workloads one after another and adds their tables and bars.
+// all runs workloads one after another, and adds their tables and bars.
 func (p *peerRun) all(ctx context.Context, r *Report, list []workload) error {
 	if err := p.start(ctx); err != nil {
 		return err
@@ -122,15 +122,14 @@ func (p *peerRun) all(ctx context.Context, r *Report, list []workload) error {
 	return nil
 }
 
-// workload makes the files, has all move them, and removes them. turned is what was
-// measured by turns.
+// workload makes the files, measures all programs with them, and removes them. turned has the series measured by turns.
 func (p *peerRun) workload(ctx context.Context, w workload) (series, turned []Series, err error) {
 	set, err := MakeFiles(filepath.Join(p.dir, "sets", w.dir), w.files, w.size, Random)
 	if err != nil {
 		return nil, nil, err
 	}
 
-	// One of the servers remembers what it has listed: each workload has new ones.
+	// One of the servers caches its listings, so each workload has new servers.
 	if err := p.serve(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +151,7 @@ func (p *peerRun) workload(ctx context.Context, w workload) (series, turned []Se
 	return series, turned, nil
 }
 
-// turnedCases are, by workload, the cases of bars that are close, for ByTurns.
+// turnedCases are, by workload, the cases of bars with a small margin, for ByTurns.
 var turnedCases = map[string][]string{
 	"one": {ferryCase(DirectPlain), ferryCase(DirectTLS), ferryCase(QueueLane), "vsftpd + curl, get", "vsftpd + curl, put",
 		"vsftpd + curl --ssl-reqd, get", "vsftpd + curl --ssl-reqd, put", "rsync daemon -W"},
@@ -160,12 +159,12 @@ var turnedCases = map[string][]string{
 	"small": {ferryCase(DirectPlain), "rsync daemon -W"},
 }
 
-// casesOf are those of all that have one of the names.
+// casesOf returns the cases in all with one of the names.
 func casesOf(all []Case, names []string) []Case {
 	return slices.DeleteFunc(slices.Clone(all), func(c Case) bool { return !slices.Contains(names, c.Name) })
 }
 
-// instead is all, with those of some in place of those of the same case.
+// instead returns all, with the series of some in place of those of the same case.
 func instead(all, some []Series) []Series {
 	all = slices.Clone(all)
 	for i := range all {
@@ -222,7 +221,7 @@ func (p *peerRun) endServers() {
 
 func (p *peerRun) root(name string) string {
 	dir := filepath.Join(p.dir, name)
-	os.MkdirAll(dir, 0o755) // whoever uses it says what is wrong with it
+	os.MkdirAll(dir, 0o755) // its users report problems with it
 	return dir
 }
 
@@ -239,7 +238,7 @@ func (p *peerRun) stop() {
 	p.pairs = nil
 }
 
-// ferryCase names the case of a lane.
+// ferryCase returns the name of the case of a lane.
 func ferryCase(l Lane) string { return "Ferry, " + l.Name }
 
 func (p *peerRun) cases(set *FileSet) (all []Case) {
@@ -266,7 +265,7 @@ func (p *peerRun) cases(set *FileSet) (all []Case) {
 	return all
 }
 
-// measure has a peer copy a set, verifies the copy and removes it.
+// measure copies a set with a peer, verifies the copy and removes it.
 func (p *peerRun) measure(ctx context.Context, c peers.Client, set *FileSet) (Sample, error) {
 	p.copies++
 	to := fmt.Sprintf("copies/%d", p.copies)
@@ -289,7 +288,7 @@ func (p *peerRun) measure(ctx context.Context, c peers.Client, set *FileSet) (Sa
 	return s, os.RemoveAll(filepath.Join(p.dir, to))
 }
 
-// measurePeer measures one copy of a peer and what must follow it.
+// measurePeer measures one copy of a peer, including the sync after it.
 func measurePeer(ctx context.Context, c peers.Client, place peers.Place, server *peers.Server, work peers.Work, after func() error) (Sample, error) {
 	m := &Meter{}
 	if server != nil {
@@ -316,12 +315,10 @@ func measurePeer(ctx context.Context, c peers.Client, place peers.Place, server 
 	return s, nil
 }
 
-// syncEach is up to how many files are synced one by one: for more, syncing
-// the whole file system is quicker.
+// syncEach is the most files that are synced one by one. For more, a sync of the whole file system is quicker.
 const syncEach = 16
 
-// syncTree makes a tree durable, in the way that is quickest for its number of
-// files.
+// syncTree makes a tree durable, in the quickest way for its number of files.
 func syncTree(ctx context.Context, dir string, files int) error {
 	if files > syncEach {
 		if text, err := exec.CommandContext(ctx, "sync", "-f", dir).CombinedOutput(); err != nil {
@@ -343,7 +340,7 @@ func syncTree(ctx context.Context, dir string, files int) error {
 	})
 }
 
-// sumCPU is the processor time of some roles together, in seconds.
+// sumCPU returns the processor time of some roles together, in seconds.
 func sumCPU(s Series, roles ...Role) Figure {
 	return s.Figure(func(x Sample) float64 {
 		var t time.Duration
@@ -382,8 +379,7 @@ func peerChart(title string, all []Series) Chart {
 	return c
 }
 
-// rateBar is the bar of one median rate over the greatest of others, at least
-// so much.
+// rateBar returns the bar of one median rate over the greatest of others, at least limit.
 func rateBar(name string, over Series, under []Series, limit, aim float64) Bar {
 	bar := AtLeast(name, "", 0, limit, aim)
 	if over.Lacks != "" {
@@ -391,7 +387,7 @@ func rateBar(name string, over Series, under []Series, limit, aim float64) Bar {
 	}
 	best := 0.0
 	for _, s := range under {
-		best = max(best, s.Rate().Median) // 0 for one that was not run
+		best = max(best, s.Rate().Median) // 0 for a series that was not run
 	}
 	if best == 0 || len(over.Samples) == 0 {
 		return bar.Lacking("it was not run")
@@ -399,8 +395,7 @@ func rateBar(name string, over Series, under []Series, limit, aim float64) Bar {
 	return AtLeast(name, "", over.Rate().Median/best, limit, aim)
 }
 
-// named are the series whose case is one of some names, or begins with one
-// that ends in *.
+// named returns the series with a case of one of the names, or with a case that begins with a name ending in *.
 func named(all []Series, names ...string) []Series {
 	return slices.DeleteFunc(slices.Clone(all), func(s Series) bool {
 		return !slices.ContainsFunc(names, func(n string) bool {
@@ -410,8 +405,7 @@ func named(all []Series, names ...string) []Series {
 	})
 }
 
-// peerBars are the bars of one workload in memory. Against FTP it is the
-// direction and the program that is fastest.
+// peerBars returns the bars of one workload in memory. Against FTP the fastest direction and program count.
 func peerBars(workload, title string, all []Series) []Bar {
 	lane := func(l Lane) Series {
 		if s := named(all, ferryCase(l)); len(s) == 1 {
@@ -436,7 +430,7 @@ func peerBars(workload, title string, all []Series) []Bar {
 	case "many":
 		return []Bar{bar(DirectPlain, "rsync daemon -W", rsync, 1.1, 1.6)}
 	case "small":
-		ftp := named(all, "vsftpd + curl, get", "vsftpd + curl, put", "vsftpd + lftp mirror", "vsftpd + lftp mirror, 4 at once") // plain ones
+		ftp := named(all, "vsftpd + curl, get", "vsftpd + curl, put", "vsftpd + lftp mirror", "vsftpd + lftp mirror, 4 at once") // without encryption
 		return []Bar{
 			bar(DirectPlain, "rsync daemon -W", rsync, 1.2, 2),
 			bar(DirectPlain, "FTP", ftp, 15, 25),

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ran is a series of one sample that moved so many megabytes a second.
+// ran returns a series of one sample with a rate in megabytes a second.
 func ran(name string, rate float64) Series {
 	return Series{Case: name, Samples: []Sample{{Wall: time.Second, Bytes: int64(rate * 1e6)}}}
 }
@@ -38,7 +38,7 @@ func TestPeerBars(t *testing.T) {
 	}
 }
 
-// Close bars are of what was measured by turns, the others of the rounds.
+// Bars with a small margin use the series measured by turns, the others those of the rounds.
 func TestPeerBarsTakeWhatWasMeasuredByTurns(t *testing.T) {
 	all := []Series{ran("Ferry, direct lane, TLS", 900), ran("vsftpd + curl --ssl-reqd, get", 500), ran("sftp", 400)}
 	turned := []Series{ran("Ferry, direct lane, TLS", 600), ran("vsftpd + curl --ssl-reqd, get", 800)}
@@ -54,7 +54,7 @@ func TestPeerBarsTakeWhatWasMeasuredByTurns(t *testing.T) {
 	}
 }
 
-// A lane that is not there fails its bars; nothing stands in for it.
+// A missing lane fails its bars, without a substitute.
 func TestPeerBarsWithoutALane(t *testing.T) {
 	all := []Series{{Case: "Ferry, direct lane, plain", Lacks: "not available"}, ran("Ferry, queue lane", 700), ran("vsftpd + curl, get", 1000)}
 	for i, b := range peerBars("one", "one", all) {

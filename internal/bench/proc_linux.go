@@ -16,8 +16,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// ticks are the units of processor time in /proc for each second: USER_HZ,
-// which is 100 on every architecture that Ferry is built for (proc(5)).
+// ticks is the number of units of processor time in /proc for each second: USER_HZ, which is 100 on every architecture
+// of Ferry (proc(5)).
 const ticks = 100
 
 func procError(pid int, err error) error {
@@ -25,8 +25,8 @@ func procError(pid int, err error) error {
 		WithHint("it may have ended; its log is in the working directory")
 }
 
-// cpuTime is the user and system time of a process, and of the children that
-// it has waited for: fields 14 to 17 of /proc/PID/stat (proc(5)).
+// cpuTime returns the user and system time of a process, and of the children that it has waited for: fields 14 to 17 of
+// /proc/PID/stat (proc(5)).
 func cpuTime(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -39,8 +39,8 @@ func cpuTime(pid int) (time.Duration, error) {
 	return t, nil
 }
 
-// parseStat reads the times of /proc/PID/stat. The name of the program, in
-// parentheses, may hold anything, so fields are counted from its end.
+// parseStat reads the times of /proc/PID/stat. The name of the program, in parentheses, may have any characters, so
+// fields are counted from its end.
 func parseStat(data []byte) (time.Duration, error) {
 	end := bytes.LastIndexByte(data, ')')
 	f := strings.Fields(string(data[end+1:]))
@@ -59,8 +59,7 @@ func parseStat(data []byte) (time.Duration, error) {
 	return time.Duration(sum) * (time.Second / ticks), nil
 }
 
-// peakRSS is the most memory that a process has had resident, in bytes, since
-// resetPeak: VmHWM of /proc/PID/status.
+// peakRSS returns the most resident memory of a process since resetPeak, in bytes: VmHWM of /proc/PID/status.
 func peakRSS(pid int) (int64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -79,8 +78,7 @@ func peakRSS(pid int) (int64, error) {
 	return 0, procError(pid, fmt.Errorf("the kernel does not say how much memory it has had"))
 }
 
-// resetPeak makes the peak of memory what is resident now (proc(5), clear_refs
-// since Linux 4.0).
+// resetPeak sets the peak of memory to its present size (proc(5), clear_refs since Linux 4.0).
 func resetPeak(pid int) error {
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0); err != nil {
 		return procError(pid, err)
@@ -88,13 +86,12 @@ func resetPeak(pid int) error {
 	return nil
 }
 
-// A starter starts processes from one thread of its own, so that the kernel
-// can tie them to it: when it stops, or this process ends in whichever way,
-// they are killed. They inherit the processors that the thread may use.
+// A starter starts processes from one thread of its own, so that the kernel ties them to the thread: when the starter
+// stops, or this process ends in any way, they are killed. They inherit the processors of the thread.
 type starter struct{ forks chan func() }
 
-// newStarter makes a starter whose processes may use so many processors, 0 being
-// all that this process has, and are so much nicer than this one.
+// newStarter returns a starter of processes with a limited number of processors, 0 for all of this process, and with a
+// niceness above this one's.
 func newStarter(processors, nice int) (*starter, error) {
 	s := &starter{forks: make(chan func())}
 	ready := make(chan error)
@@ -115,17 +112,16 @@ func newStarter(processors, nice int) (*starter, error) {
 	return s, nil
 }
 
-// ownThread calls f in a goroutine with a thread of its own, which ends when f
-// returns. The first thread of a process is none: Go never lets it end, so what
-// the kernel ties to it would stay as long as the process.
+// ownThread calls f in a goroutine with a thread of its own, which ends when f returns. It never uses the first thread
+// of a process: Go never ends that thread, so processes tied to it would stay as long as this process.
 func ownThread(f func()) {
 	go func() {
-		runtime.LockOSThread() // never unlocked: so the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		if unix.Gettid() != os.Getpid() {
 			f()
 			return
 		}
-		// While this goroutine keeps the first thread, the next gets another.
+		// While this goroutine holds the first thread, the next one gets another.
 		begun := make(chan struct{})
 		go func() {
 			runtime.LockOSThread()
@@ -137,7 +133,7 @@ func ownThread(f func()) {
 	}()
 }
 
-// confine limits the present thread to the first so many of its processors.
+// confine limits the present thread to the first processors of its set.
 func confine(processors int) error {
 	if processors == 0 {
 		return nil
@@ -172,7 +168,7 @@ func (s *starter) start(c *exec.Cmd) error {
 
 func (s *starter) stop() { close(s.forks) }
 
-// space is how many bytes a directory's file system has left.
+// space returns the free bytes of a directory's file system.
 func space(dir string) (int64, error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
@@ -181,8 +177,8 @@ func space(dir string) (int64, error) {
 	return int64(s.Bavail) * int64(s.Bsize), nil
 }
 
-// openFiles is how many files a process that this one starts may have open.
-// Go programs raise the soft limit to the hard one themselves.
+// openFiles returns the limit of open files for a process that this one starts. Go programs raise the soft limit to the
+// hard one themselves.
 func openFiles() (uint64, error) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

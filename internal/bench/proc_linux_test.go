@@ -50,7 +50,7 @@ func TestMeterMeasuresThisProcess(t *testing.T) {
 	if s.CPU[RoleClient] < 50*time.Millisecond || s.Wall <= 0 || s.Peak[RoleClient] < 64<<20 || sum == 0 {
 		t.Errorf("the sample is %+v", s)
 	}
-	m.Add(RoleServer, 1<<30) // above the highest process number that Linux gives
+	m.Add(RoleServer, 1<<30) // above the highest process number of Linux
 	if err := m.Begin(); err == nil {
 		t.Error("a process that is not there was measured")
 	}
@@ -95,7 +95,7 @@ func TestStarterTakesItsProcessesWithIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := exec.Command("cat")
-	in, err := c.StdinPipe() // held open: cat would wait for ever
+	in, err := c.StdinPipe() // kept open: cat would wait for ever
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,9 +112,8 @@ func TestStarterTakesItsProcessesWithIt(t *testing.T) {
 	}
 }
 
-// A process has its first thread for as long as it lives, so nothing that is to
-// end with a thread may be started from there. As many threads as this process
-// can have had so far are taken at once; one of them would be the first.
+// A process has its first thread until it ends, so no process that is to end with a thread may be started from there.
+// The test takes as many threads at once as this process may have had so far; one of them would be the first.
 func TestOwnThreadIsNeverTheFirst(t *testing.T) {
 	const threads = 256
 	got, end := make(chan int), make(chan struct{})

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// notHere is the error of everything that needs Linux's /proc.
+// notHere returns the error of all functions that need Linux's /proc.
 func notHere() error {
 	return transfer.Errorf(transfer.KindNotBuilt, "`ferry-bench` measures processes through /proc of Linux; it does not run on %s", runtime.GOOS).
 		WithHint("run it on Linux")

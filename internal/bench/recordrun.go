@@ -15,18 +15,17 @@ func recordScenario() Scenario {
 		What: "Charts 1 to 9 of IBM's z/OS report: 1 GB in files of 1 MB to 1 GB, text and binary, to record files, from them and between them, and between plain files; cost by side."}
 }
 
-// A route is where files come from and go to: plain files in UTF-8, or record
-// files in EBCDIC.
+// A route is the kind of the source files and of the copies: plain files in UTF-8, or record files in EBCDIC.
 type route struct {
 	name             string
-	charts           string // of the z/OS report that have the like
+	charts           string // charts of the z/OS report about the same
 	from             Form
 	binary, text     Form // of the copies
 	source, dest     transfer.Records
 	fromPage, toPage string // text mode
 }
 
-// routes are all that are measured.
+// routes are all measured routes.
 var routes = []route{
 	{"plain to plain", "", FormUTF8, FormUTF8, FormEBCDIC, transfer.Records{}, transfer.Records{}, pageUTF8, pageEBCDIC},
 	{"plain to FB 80", "1, 2", FormUTF8, FormUTF8, FormFixed, transfer.Records{}, recordsFixed, pageUTF8, pageEBCDIC},
@@ -36,7 +35,7 @@ var routes = []route{
 	{"FB 80 to FB 80", "6 to 9", FormFixed, FormFixed, FormFixed, recordsFixed, recordsFixed, pageEBCDIC, pageEBCDIC},
 }
 
-// job is the request of a route, with what it leaves of the copies.
+// job returns the request of a route, and the form of the copies.
 func (r route) job(text bool, lane Lane) (Job, Form) {
 	j := Job{Lane: lane.Lane, Durability: transfer.DurabilityProcess}
 	j.Content.FromRecords, j.Content.ToRecords = r.source, r.dest
@@ -92,7 +91,7 @@ func runRecord(ctx context.Context, e *Env) (*Report, error) {
 	}
 	defer r.pair.Close()
 
-	// One size after the other: the files of all of them would not fit on memory.
+	// One size after the other: the files of all sizes would not fit in memory.
 	for _, size := range r.sizes {
 		if err := r.run(ctx, size); err != nil {
 			return nil, err
@@ -101,8 +100,7 @@ func runRecord(ctx context.Context, e *Env) (*Report, error) {
 	return r.report(), nil
 }
 
-// run makes the files of one size, measures every case with them, and removes
-// them.
+// run makes the files of one size, measures every case with them, and removes them.
 func (r *recordRun) run(ctx context.Context, size int) error {
 	r.env.Say("making %d files of %d MB in three forms", r.total/size, size)
 	texts, err := MakeTexts(filepath.Join(r.dir, "sets", fmt.Sprintf("files%d", size)), r.total/size, int64(size)*r.unit,

@@ -39,7 +39,7 @@ func (r *recordRun) report() *Report {
 	return out
 }
 
-// sizesText are sizes in words.
+// sizesText returns sizes in words.
 func sizesText(sizes []int) (s string) {
 	for i, n := range sizes {
 		switch {
@@ -54,7 +54,7 @@ func sizesText(sizes []int) (s string) {
 	return s
 }
 
-// of is the series of a case.
+// of returns the series of a case.
 func (r *recordRun) of(route string, size int, text bool, lane Lane) Series {
 	for _, t := range r.trials {
 		if t.route.name == route && t.size == size && t.text == text && t.lane == lane {
@@ -64,7 +64,7 @@ func (r *recordRun) of(route string, size int, text bool, lane Lane) Series {
 	return Series{Lacks: "it was not run"}
 }
 
-// table has the cases of a lane.
+// table returns the cases of a lane.
 func (r *recordRun) table(lane Lane) Table {
 	t := Table{Title: "Record files and plain ones, " + lane.Name, Columns: append([]Column{{Name: "from and to"}, {Name: "charts of the z/OS report"}, {Name: "files", Unit: "MB"}, {Name: "data"},
 		{Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"}, {Name: "time of text over binary", Digits: 2}, {Name: "CPU destination over CPU source", Digits: 2}}, useColumns()...)}
@@ -88,7 +88,7 @@ func (r *recordRun) table(lane Lane) Table {
 	return t
 }
 
-// chart has a line for each route, by size of file.
+// chart returns a chart with a line for each route, by size of file.
 func (r *recordRun) chart(lane Lane, text bool, what, unit string, of func(Series) Figure) Chart {
 	c := Chart{Title: fmt.Sprintf("%s, %s, %s", what, dataText(text), lane.Name), Kind: Lines, X: "size of each file, MB", Y: unit, LogX: true}
 	for _, route := range routes {
@@ -105,7 +105,7 @@ func (r *recordRun) chart(lane Lane, text bool, what, unit string, of func(Serie
 	return c
 }
 
-// sides has the cost of each side with the largest files, as the charts 8 and 9.
+// sides returns the cost of each side with the largest files, as in the charts 8 and 9.
 func (r *recordRun) sides(lane Lane) Chart {
 	size := r.sizes[len(r.sizes)-1]
 	c := Chart{Title: fmt.Sprintf("Cost by side, files of %d MB, %s", size, lane.Name), Kind: Bars, X: "from and to", Y: "µs/KB"}
@@ -129,14 +129,13 @@ func (r *recordRun) sides(lane Lane) Chart {
 	return c
 }
 
-// A recordClaim is what the report says of record files, and how the same is
-// reckoned here.
+// A recordClaim is a statement of the report about record files, with the computation of the same figure here.
 type recordClaim struct {
-	id string // of published.Lookup
+	id string // for published.Lookup
 	of func(r *recordRun, lane Lane) (Figure, bool)
 }
 
-// recordClaims are those that can be reckoned.
+// recordClaims are the statements that can be computed.
 var recordClaims = []recordClaim{
 	{"rate-1MB", recordRate("plain to FB 80", 1)},
 	{"rate-large", recordRate("plain to FB 80", 10)},
@@ -152,7 +151,7 @@ var recordClaims = []recordClaim{
 	{"text-receiver-cost", receiverCost(true)},
 }
 
-// recordRate is the rate of a route in binary mode.
+// recordRate returns the rate of a route in binary mode.
 func recordRate(route string, size int) func(*recordRun, Lane) (Figure, bool) {
 	return func(r *recordRun, lane Lane) (Figure, bool) {
 		s := r.of(route, size, false, lane)
@@ -160,8 +159,8 @@ func recordRate(route string, size int) func(*recordRun, Lane) (Figure, bool) {
 	}
 }
 
-// receiverCost is the processor time of the destination over that of the source
-// between record files: least, median and greatest over the sizes.
+// receiverCost returns the processor time of the destination over that of the source between record files: least,
+// median and greatest over the sizes.
 func receiverCost(text bool) func(*recordRun, Lane) (Figure, bool) {
 	return func(r *recordRun, lane Lane) (Figure, bool) {
 		var v []float64
@@ -175,7 +174,7 @@ func receiverCost(text bool) func(*recordRun, Lane) (Figure, bool) {
 	}
 }
 
-// besides has what the z/OS report says in words, and the same here.
+// besides returns the z/OS report's statements in its text, beside the figures here.
 func (r *recordRun) besides() Table {
 	t := Table{Title: "What the z/OS report says of record files, and the same here",
 		Columns: []Column{{Name: "statement"}, {Name: "unit"}, {Name: "published", Digits: 1}}}

@@ -11,18 +11,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// ReportVersion is the version of a report in JSON. Fields may be added; one
-// that changes its meaning raises the version.
+// ReportVersion is the version of a report in JSON. Fields may be added. A change of a field's meaning raises the
+// version.
 const ReportVersion = 1
 
-// A Report is what one scenario found. Everything that is shown, in whichever
-// form, is in it.
+// A Report has the results of one scenario: all the data of every form of output.
 type Report struct {
 	V        int       `json:"v"`
 	Scenario string    `json:"scenario"`
 	What     string    `json:"what"`
 	Started  time.Time `json:"started"`
-	Seconds  float64   `json:"seconds"` // how long the scenario took
+	Seconds  float64   `json:"seconds"` // duration of the scenario
 	Short    bool      `json:"short"`   // the short form: a check that it works, not a measurement
 	Rounds   int       `json:"rounds"`
 	Warmups  int       `json:"warmups"`
@@ -33,26 +32,25 @@ type Report struct {
 	Notes    []string  `json:"notes,omitempty"` // whole sentences
 }
 
-// Note adds a sentence that a reader of the figures must know.
+// Note adds a sentence that readers of the figures must know.
 func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// Host is where a scenario ran.
+// A Host describes the host of a scenario.
 type Host struct {
 	OS      string  `json:"os"`
 	Arch    string  `json:"arch"`
 	Kernel  string  `json:"kernel,omitempty"`
-	CPU     string  `json:"cpu,omitempty"` // the processor's own name for itself
-	Cores   int     `json:"cores"`         // that this process may use
+	CPU     string  `json:"cpu,omitempty"` // name that the processor reports
+	Cores   int     `json:"cores"`         // number available to this process
 	Memory  int64   `json:"memory_bytes,omitempty"`
 	Load    float64 `json:"load"` // mean number of runnable tasks in the minute before the run
 	Go      string  `json:"go"`
 	Version string  `json:"ferry"`
 }
 
-// A Figure is what several rounds of one measurement came to, in the unit of
-// its column. All three are finite.
+// A Figure summarises several rounds of one measurement, in the unit of its column. All three values are finite.
 type Figure struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -60,8 +58,8 @@ type Figure struct {
 	Rounds int     `json:"rounds"`
 }
 
-// NewFigure is the figure of some values; the zero Figure of none. The median
-// of an even number of values is the mean of the middle two.
+// NewFigure returns the figure of some values, or the zero Figure of none. The median of an even number of values is
+// the mean of the middle two.
 func NewFigure(values ...float64) Figure {
 	if len(values) == 0 {
 		return Figure{}
@@ -71,8 +69,8 @@ func NewFigure(values ...float64) Figure {
 	return Figure{Median: (v[(n-1)/2] + v[n/2]) / 2, Min: v[0], Max: v[n-1], Rounds: n}
 }
 
-// Percentile is the value at or beneath which p percent of the values are, by
-// the nearest rank; p goes from 0 to 100. It is 0 without values.
+// Percentile returns the least of the values that at least p percent of the values do not exceed, by the nearest rank.
+// p is from 0 to 100. It returns 0 without values.
 func Percentile(values []float64, p float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -82,21 +80,19 @@ func Percentile(values []float64, p float64) float64 {
 	return v[min(max(k, 1), len(v))-1]
 }
 
-// A Cell is one place of a table: a figure, or text where there is none. The
-// zero Cell is empty.
+// A Cell is one cell of a table: a figure, or a text. The zero Cell is empty.
 type Cell struct {
 	Figure *Figure `json:"figure,omitempty"`
 	Text   string  `json:"text,omitempty"`
 }
 
-// NoCounterpart is the text of a cell whose row IBM measured and Ferry cannot
-// run yet.
+// NoCounterpart is the text of a cell in a row that IBM measured and Ferry cannot run yet.
 const NoCounterpart = "no counterpart yet"
 
-// Text is a cell without a figure.
+// Text returns a cell with a text.
 func Text(format string, args ...any) Cell { return Cell{Text: fmt.Sprintf(format, args...)} }
 
-// Of is a cell with a figure; a figure of no rounds is an empty cell.
+// Of returns a cell with a figure. A figure of no rounds gives an empty cell.
 func Of(f Figure) Cell {
 	if f.Rounds == 0 {
 		return Cell{}
@@ -104,18 +100,18 @@ func Of(f Figure) Cell {
 	return Cell{Figure: &f}
 }
 
-// One is a cell with a figure that was measured, or published, once.
+// One returns a cell with a figure that was measured, or published, once.
 func One(v float64) Cell { return Of(NewFigure(v)) }
 
-// A Column is one column of a table. Digits are those after the point with
-// which its figures are shown; JSON has all of them.
+// A Column is one column of a table. Its figures are displayed with Digits digits after the point; JSON has all of
+// them.
 type Column struct {
 	Name   string `json:"name"`
 	Unit   string `json:"unit,omitempty"` // of its figures, such as "s" or "MB/s"
 	Digits int    `json:"digits,omitempty"`
 }
 
-// A Table has rows of as many cells as it has columns.
+// A Table has rows with one cell for each column.
 type Table struct {
 	Title   string   `json:"title"`
 	Columns []Column `json:"columns"`
@@ -132,12 +128,11 @@ const (
 	Bars  = "bars"  // one group of bars for each category
 )
 
-// A Chart is drawn from its lines. In a chart of bars, the point's X is the
-// number of its category.
+// A Chart has one or more lines. In a chart of bars, the point's X is the number of its category.
 type Chart struct {
 	Title      string   `json:"title"`
 	Kind       string   `json:"kind"`
-	X          string   `json:"x"` // what the axis shows, with its unit
+	X          string   `json:"x"` // name of the axis, with its unit
 	Y          string   `json:"y"`
 	LogX       bool     `json:"log_x,omitempty"`
 	Categories []string `json:"categories,omitempty"` // of bars
@@ -150,8 +145,8 @@ type Line struct {
 	Points []Point `json:"points"`
 }
 
-// A Point is one value of a chart, with the least and the greatest that was
-// measured where there were several rounds (both 0 where there were not).
+// A Point is one value of a chart, with the least and the greatest measured value if there were several rounds.
+// Otherwise both are 0.
 type Point struct {
 	X   float64 `json:"x"`
 	Y   float64 `json:"y"`
@@ -159,11 +154,11 @@ type Point struct {
 	Max float64 `json:"max,omitempty"`
 }
 
-// At is the point of a figure.
+// At returns the point of a figure.
 func At(x float64, f Figure) Point { return Point{X: x, Y: f.Median, Min: f.Min, Max: f.Max} }
 
-// A Bar is a value that must be at least, or at most, a limit to pass. Past the
-// limit, it has an aim in the same direction.
+// A Bar is a value that must reach a limit to pass: at least, or at most. Beyond the limit it has an aim in the same
+// direction.
 type Bar struct {
 	Name    string  `json:"name"`
 	Unit    string  `json:"unit,omitempty"` // empty for a ratio
@@ -172,31 +167,30 @@ type Bar struct {
 	Limit   float64 `json:"limit"`
 	Aim     float64 `json:"aim"`
 	Passed  bool    `json:"passed"`
-	Reached bool    `json:"reached"`           // the aim
-	Missing string  `json:"missing,omitempty"` // why there is no value; such a bar is not passed
+	Reached bool    `json:"reached"`           // the aim is reached
+	Missing string  `json:"missing,omitempty"` // reason why there is no value; such a bar does not pass
 }
 
-// AtLeast is a bar that is passed from limit upwards.
+// AtLeast returns a bar that passes from limit upwards.
 func AtLeast(name, unit string, value, limit, aim float64) Bar {
 	return Bar{Name: name, Unit: unit, Value: value, Limit: limit, Aim: aim, Passed: value >= limit, Reached: value >= aim}
 }
 
-// AtMost is a bar that is passed from limit downwards.
+// AtMost returns a bar that passes from limit downwards.
 func AtMost(name, unit string, value, limit, aim float64) Bar {
 	return Bar{Name: name, Unit: unit, Value: value, AtMost: true, Limit: limit, Aim: aim, Passed: value <= limit, Reached: value <= aim}
 }
 
-// Lacking is the bar without its value, and why.
+// Lacking returns the bar without its value, with the reason.
 func (b Bar) Lacking(why string) Bar {
 	b.Value, b.Passed, b.Reached, b.Missing = 0, false, false, why
 	return b
 }
 
-// maxReport bounds what ReadReport takes, in bytes.
+// maxReport bounds the input of ReadReport in bytes.
 const maxReport = 64 << 20
 
-// ReadReport reads a report as JSON has it. One of a later version, or whose
-// tables are not rectangular, is refused.
+// ReadReport reads a report from JSON. It refuses one of a later version, or with a table that is not rectangular.
 func ReadReport(data []byte) (*Report, error) {
 	if len(data) > maxReport {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the report has %d bytes; the limit is %d", len(data), maxReport)
@@ -218,8 +212,8 @@ func ReadReport(data []byte) (*Report, error) {
 	return &r, r.check()
 }
 
-// scenarioName is what the name of a scenario looks like. A report that is read
-// has one: it becomes part of the names of files.
+// scenarioName matches the name of a scenario. A report that is read must have one, because it becomes part of the
+// names of files.
 var scenarioName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // check refuses a report that the renderers cannot show.

@@ -66,7 +66,7 @@ func TestBarsHaveADirection(t *testing.T) {
 	}
 }
 
-// hostile is text that must not become markup anywhere.
+// hostile is a text that must not become markup anywhere.
 const hostile = `<img src="http://elsewhere.example/x"> & "quoted" | 'it'`
 
 func exampleReport() *Report {
@@ -129,7 +129,7 @@ func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
 	}
 }
 
-// elsewhere finds what would make a page load something.
+// elsewhere matches markup that would make a page load external parts.
 var elsewhere = regexp.MustCompile(`(?i)<(script|link|img|iframe|object|embed|base)\b|@import|url\(|<[a-z][^>]*\s(src|href|action)\s*=\s*["']?[^#"']`)
 
 func TestPageNeedsNothingFromElsewhere(t *testing.T) {
@@ -164,7 +164,7 @@ func TestMarkdownHasEveryRow(t *testing.T) {
 			continue
 		}
 		rows++
-		if n := len(pipes.FindAllString(line, -1)); n != 3 && n != 6 { // a table of two columns, and the bars' five
+		if n := len(pipes.FindAllString(line, -1)); n != 3 && n != 6 { // a table of two columns, and the five of the bars
 			t.Errorf("a row has %d bars between its cells: %s", n, line)
 		}
 	}
@@ -176,7 +176,7 @@ func TestMarkdownHasEveryRow(t *testing.T) {
 	}
 }
 
-// elements counts what an SVG has of each element, and expects it to be XML.
+// elements counts the elements of an SVG, which must be valid XML.
 func elements(t *testing.T, svg string) map[string]int {
 	t.Helper()
 	n := map[string]int{}

@@ -17,23 +17,23 @@ import (
 	"ferry/internal/word"
 )
 
-// resumeScenario measures what the resume of one huge transfer costs the others.
+// resumeScenario measures the effect of the resume of one huge transfer on the others.
 func resumeScenario() Scenario {
 	return Scenario{Name: "resume", Run: runResume,
 		What: "24 transfers of an agent that has just been started, alone and beside the resume of one of 5,000,000 files: their rate, and the heartbeats."}
 }
 
-// What is resumed, beside what.
+// The resumed transfer, and those beside it.
 const (
 	resumeBeside = 24      // transfers
-	resumeLeft   = 1000    // files of the huge one that are yet to be sent
+	resumeLeft   = 1000    // files of the huge one that are not sent yet
 	resumeSize   = 4 << 10 // bytes of each of them
 )
 
-// Names of what a sample has beside the usual: seconds.
+// Names of the additional figures of a sample, in seconds.
 const (
-	extraPulse   = "pulse"   // the longest that a heartbeat took which was asked for
-	extraResumed = "resumed" // from the start until the huge transfer had ended
+	extraPulse   = "pulse"   // the longest time of an answer to a request for a heartbeat
+	extraResumed = "resumed" // from the start to the end of the huge transfer
 )
 
 // A resume is a run of the scenario.
@@ -78,8 +78,8 @@ func runResume(ctx context.Context, e *Env) (*Report, error) {
 	return r.report(series), nil
 }
 
-// run starts a network whose source has the huge transfer in its ledger, or nothing, and
-// measures the others from then on.
+// run starts a network. Its source has the huge transfer in its ledger if huge is set. run then measures the other
+// transfers.
 func (r *resume) run(ctx context.Context, huge bool) (s Sample, err error) {
 	r.rounds++
 	dir := filepath.Join(r.dir, fmt.Sprint("round", r.rounds))
@@ -131,11 +131,11 @@ func (r *resume) run(ctx context.Context, huge bool) (s Sample, err error) {
 	return s, err
 }
 
-// askEvery is how long after an answer a heartbeat is asked for again.
+// askEvery is the time between an answer and the next request for a heartbeat.
 const askEvery = 20 * time.Millisecond
 
-// pulse asks an agent for its heartbeat again and again, until longest is called, which
-// gives the longest time that an answer took.
+// pulse asks an agent for its heartbeat repeatedly, until longest is called, which returns the longest time of an
+// answer.
 func (n *Network) pulse(ctx context.Context, agent transfer.AgentName) (longest func() (time.Duration, error)) {
 	ctx, cancel := context.WithCancel(ctx)
 	ask := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
@@ -167,7 +167,7 @@ func (n *Network) pulse(ctx context.Context, agent transfer.AgentName) (longest 
 	}
 }
 
-// ended waits for the end of a transfer that this process has not submitted.
+// ended waits for the end of a transfer that another process has submitted.
 func (n *Network) ended(ctx context.Context, q *transfer.Request) error {
 	s := &client.Client{Conn: n.conn, Clock: clock.System, Who: q.Originator}
 	p, err := s.Watch(ctx, client.Of(q), nil, nil)
@@ -177,8 +177,8 @@ func (n *Network) ended(ctx context.Context, q *transfer.Request) error {
 	return err
 }
 
-// interrupted writes the ledgers of two agents that were stopped in the middle of a
-// transfer: all but its last files are decided, and were never there.
+// interrupted writes the ledgers of two agents as after a stop in the middle of a transfer. All but its last files are
+// decided, and never existed.
 func (r *resume) interrupted(dir, dest string) (*transfer.Request, error) {
 	q := Job{Source: SourceAgent, Dest: DestAgent, Sources: []transfer.Path{"left/*"}, To: "left/", Settings: transfer.DefaultSettings()}.request()
 	res := transfer.Resolution{Base: transfer.Path(filepath.Join(dest, "left")), Into: true}
@@ -219,7 +219,7 @@ func (r *resume) interrupted(dir, dest string) (*transfer.Request, error) {
 		to.Update(func(t *ledger.Tx) error { return t.PutIncoming(in) }))
 }
 
-// ledger makes the ledger of an agent that is yet to be started.
+// ledger makes the ledger of an agent before its first start.
 func (r *resume) ledger(dir string, agent transfer.AgentName) (*ledger.Ledger, error) {
 	state := filepath.Join(dir, "state", string(agent))
 	if err := os.MkdirAll(state, 0o700); err != nil {

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Check says what a scenario needs and this host lacks.
+// Check returns an error that names a requirement of a scenario that this host lacks.
 func (s Scenario) Check() error {
 	for _, tool := range s.Tools {
 		if _, err := exec.LookPath(tool); err != nil {
@@ -32,8 +32,8 @@ func (s Scenario) Check() error {
 	return nil
 }
 
-// Run runs scenarios one after another and hands over each report as soon as
-// it is there. What a scenario lacks is found out before the first one runs.
+// Run runs scenarios one after another, and passes each report to emit as soon as it is complete. It checks the
+// requirements of all scenarios before the first one runs.
 func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error) error {
 	for _, s := range list {
 		if err := s.Check(); err != nil {
@@ -41,7 +41,7 @@ func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error)
 		}
 	}
 
-	host := ThisHost(e.Version) // once: later, the load would be that of the scenario before
+	host := ThisHost(e.Version) // once: later the load would be that of the previous scenario
 	for _, s := range list {
 		e.Say("%s: %s", s.Name, s.What)
 		started := time.Now()
@@ -70,12 +70,10 @@ func Run(ctx context.Context, e *Env, list []Scenario, emit func(*Report) error)
 	return nil
 }
 
-// busy reports whether other work than the measurement had a good part of the
-// processors in the minute before it.
+// busy reports whether other work used a good part of the processors in the minute before the measurement.
 func (h Host) busy() bool { return h.Load > 0.5*float64(h.Cores) }
 
-// ThisHost gathers what there is to know about this host; what it does not say
-// is left out.
+// ThisHost returns the description of this host. Unknown fields stay empty.
 func ThisHost(version string) Host {
 	h := Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version(), Version: version}
 	h.Kernel = strings.TrimSpace(proc("/proc/sys/kernel/osrelease"))
@@ -97,21 +95,21 @@ func ThisHost(version string) Host {
 	return h
 }
 
-// proc is a file that only Linux has.
+// proc returns the content of a file that only Linux has.
 func proc(path string) string {
 	data, _ := os.ReadFile(path)
 	return string(data)
 }
 
-// Names of what Write writes.
+// Names of the files of Write.
 const (
 	FileJSON     = "report.jsonl"
 	FileMarkdown = "report.md"
 	FileHTML     = "report.html"
 )
 
-// Write writes reports into a directory, which is made: as JSON Lines, as
-// Markdown, as one HTML page, and each chart as an SVG file of its own.
+// Write writes reports into a directory, and makes the directory: as JSON Lines, as Markdown, as one HTML page, and
+// each chart as an SVG file of its own.
 func Write(dir string, reports []*Report) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return unwritten(dir, err)
@@ -160,7 +158,7 @@ func unwritten(dir string, err error) error {
 		WithHint("give --out a directory that can be written")
 }
 
-// ReadReports reads a file of JSON Lines as Write writes it.
+// ReadReports reads a file of JSON Lines by Write.
 func ReadReports(path string) ([]*Report, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -181,7 +179,7 @@ func ReadReports(path string) ([]*Report, error) {
 	return all, nil
 }
 
-// ascending are the different values among some, in order.
+// ascending returns the different values of v, in order.
 func ascending(v []float64) []float64 {
 	slices.Sort(v)
 	return slices.Compact(v)

@@ -9,11 +9,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Role is what a process does for a measurement. What several processes of
-// one role use is added up.
+// A Role is the part of a process in a measurement. The figures of several processes of one role are added.
 type Role string
 
-// The roles. Those of peers are for the programs that Ferry is measured beside.
+// The roles. Those of peers are for the programs that Ferry is compared with.
 const (
 	RoleSource       Role = "source agent"
 	RoleDestination  Role = "destination agent"
@@ -33,32 +32,30 @@ type Sample struct {
 	Bytes int64
 	Files int64
 	CPU   map[Role]time.Duration // user and system time
-	Peak  map[Role]int64         // the most resident memory of one process of the role, in bytes
-	Extra map[string]float64     // what only one scenario measures, by name
-	Lane  string                 // that a transfer of Ferry's took
+	Peak  map[Role]int64         // most resident memory of one process of the role, in bytes
+	Extra map[string]float64     // figures of one scenario only, by name
+	Lane  string                 // of Ferry's transfer
 }
 
-// A Series is the measured samples of one case, or why there are none.
+// A Series has the measured samples of one case, or the reason why there are none.
 type Series struct {
 	Case    string
-	Lacks   string // why the case was not run; empty where it was
+	Lacks   string // reason why the case was not run, or empty
 	Samples []Sample
 }
 
-// A Case is one way of doing the work that a scenario compares.
+// A Case is one way to do the work that a scenario compares.
 type Case struct {
 	Name  string
-	Lacks string // why it cannot be run here, such as "not available: …"; then Run is not called
+	Lacks string // reason why it cannot be run here, such as "not available: …"; then Run is not called
 	Run   func(ctx context.Context) (Sample, error)
 }
 
-// Interleave runs the cases in rounds, each round all cases, and gives the samples
-// of every round after the warm-ups. So a change of the host's speed in the course
-// of the run touches all cases alike. The order is drawn, the same in every run, and
-// the next round has it backwards: what a case finds (memory, caches, a processor
-// that has rested) is left by the one before it, and that must not always be the
-// same one. say, if not nil, gets a progress line for each measurement. The first
-// error ends it.
+// Interleave runs the cases in rounds, each round with all cases, and returns the samples of every round after the
+// warm-ups. So a change of the host's speed during the run affects all cases alike. The order is random but the same in
+// every run, and the next round has it backwards. The reason: a case depends on the state left by the previous one
+// (memory, caches, a processor that has rested), and that must not always be the same case. say, if not nil, gets a
+// progress line for each measurement. The first error ends it.
 func Interleave(ctx context.Context, rounds, warmups int, cases []Case, say func(string, ...any)) ([]Series, error) {
 	all := make([]Series, len(cases))
 	for i, c := range cases {
@@ -93,7 +90,7 @@ func Interleave(ctx context.Context, rounds, warmups int, cases []Case, say func
 	return all, nil
 }
 
-// order is that of n cases in a round.
+// order returns the order of n cases in a round.
 func order(round, n int) []int {
 	all := rand.New(rand.NewPCG(1, uint64(round/2))).Perm(n)
 	if round%2 == 1 {
@@ -102,7 +99,7 @@ func order(round, n int) []int {
 	return all
 }
 
-// Interleave runs cases for as many rounds and warm-ups as the run has.
+// Interleave runs cases with the rounds and warm-ups of the Env.
 func (e *Env) Interleave(ctx context.Context, cases []Case) ([]Series, error) {
 	return Interleave(ctx, e.Rounds, e.Warmups, cases, e.Say)
 }
@@ -110,8 +107,8 @@ func (e *Env) Interleave(ctx context.Context, cases []Case) ([]Series, error) {
 // turns is how often in a round cases are measured by turns.
 const turns = 7
 
-// ByTurns interleaves a few cases that differ by less than a host does from one
-// minute to the next: without others in between, and turns times in a round.
+// ByTurns interleaves a few cases that differ by less than a host does from one minute to the next. It runs them
+// without others in between, turns times in a round.
 func (e *Env) ByTurns(ctx context.Context, cases []Case) ([]Series, error) {
 	rounds := turns * e.Rounds
 	if e.Short {
@@ -120,7 +117,7 @@ func (e *Env) ByTurns(ctx context.Context, cases []Case) ([]Series, error) {
 	return Interleave(ctx, rounds, e.Warmups, cases, e.Say)
 }
 
-// Figure is the figure of something about each sample.
+// Figure returns the figure of a value of each sample.
 func (s Series) Figure(of func(Sample) float64) Figure {
 	var v []float64
 	for _, x := range s.Samples {
@@ -129,13 +126,13 @@ func (s Series) Figure(of func(Sample) float64) Figure {
 	return NewFigure(v...)
 }
 
-// Wall is the time in seconds.
+// Wall returns the time in seconds.
 func (s Series) Wall() Figure { return s.Figure(func(x Sample) float64 { return x.Wall.Seconds() }) }
 
-// Rate is in megabytes (10^6 bytes) a second.
+// Rate returns the rate in megabytes (10^6 bytes) a second.
 func (s Series) Rate() Figure { return s.Figure(Sample.Rate) }
 
-// Rate is in megabytes (10^6 bytes) a second; 0 for a sample that took no time.
+// Rate returns the rate in megabytes (10^6 bytes) a second, or 0 for a sample that took no time.
 func (x Sample) Rate() float64 {
 	if x.Wall <= 0 {
 		return 0
@@ -143,12 +140,12 @@ func (x Sample) Rate() float64 {
 	return float64(x.Bytes) / 1e6 / x.Wall.Seconds()
 }
 
-// CPU is the processor time of a role in seconds.
+// CPU returns the processor time of a role in seconds.
 func (s Series) CPU(r Role) Figure {
 	return s.Figure(func(x Sample) float64 { return x.CPU[r].Seconds() })
 }
 
-// CPUPerKB is the processor time of a role in microseconds for each 1,000 bytes.
+// CPUPerKB returns the processor time of a role in microseconds for each 1,000 bytes.
 func (s Series) CPUPerKB(r Role) Figure {
 	return s.Figure(func(x Sample) float64 {
 		if x.Bytes == 0 {
@@ -158,17 +155,17 @@ func (s Series) CPUPerKB(r Role) Figure {
 	})
 }
 
-// Peak is the most memory of one process of a role, in MiB.
+// Peak returns the most memory of one process of a role, in MiB.
 func (s Series) Peak(r Role) Figure {
 	return s.Figure(func(x Sample) float64 { return float64(x.Peak[r]) / (1 << 20) })
 }
 
-// Extra is the figure of what only one scenario measures.
+// Extra returns an additional figure of a scenario.
 func (s Series) Extra(name string) Figure {
 	return s.Figure(func(x Sample) float64 { return x.Extra[name] })
 }
 
-// Cell is a figure of the series for a table, or why there is none.
+// Cell returns a figure of the series as a cell of a table, or the reason why there is none.
 func (s Series) Cell(f Figure) Cell {
 	if s.Lacks != "" {
 		return Text("%s", s.Lacks)
@@ -176,7 +173,7 @@ func (s Series) Cell(f Figure) Cell {
 	return Of(f)
 }
 
-// caseError names the case that failed.
+// caseError adds the name of the failed case to an error.
 func caseError(name string, err error) error {
 	return transfer.Errorf(transfer.KindOf(err), "%s: %w", name, err)
 }

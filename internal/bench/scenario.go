@@ -1,11 +1,9 @@
-// Package bench runs repeatable workloads over real Ferry processes, other
-// programs beside them in the same run, and reports what it measured: times,
-// rates, processor seconds and memory by role, beside the published figures of
-// the product that Ferry re-creates.
+// Package bench runs repeatable workloads over real Ferry processes, with other programs beside them in the same run.
+// It reports times, rates, processor seconds and memory by role, beside the published figures of the product that Ferry
+// re-creates.
 //
-// A Scenario is one workload by name. It makes its files on memory, starts a
-// Network of processes, runs its Cases in interleaved rounds, so that whatever
-// else the host does touches all of them alike, and gives a Report of tables,
+// A Scenario is one workload with a name. It makes its files in memory, starts a Network of processes, and runs its
+// Cases in interleaved rounds, so that other work of the host affects all of them alike. It returns a Report of tables,
 // charts and bars, which is written as JSON, Markdown and one HTML page.
 package bench
 
@@ -24,26 +22,26 @@ import (
 // A Scenario is one workload. Scenarios lists them all.
 type Scenario struct {
 	Name  string
-	What  string   // one sentence for people
+	What  string   // one sentence for users
 	Tools []string // programs beside ferry that must be in the PATH
-	Root  bool     // only root may do what it does: namespaces, rate limits
+	Root  bool     // only root can run it: namespaces, rate limits
 	Run   func(ctx context.Context, e *Env) (*Report, error)
 }
 
-// An Env is what a scenario runs in.
+// An Env has the settings and directories of a scenario.
 type Env struct {
 	Ferry   string // the binary under measurement
-	Before  string // the ferry program of an earlier commit; empty where none was given
+	Before  string // the ferry program of an earlier commit; empty: none
 	Version string // its version
-	Dir     string // working directory, on memory where the host has that
-	Disk    string // working directory on disk; empty where none was given
-	Out     string // where reports are written
+	Dir     string // working directory, in memory if the host has such a file system
+	Disk    string // working directory on disk; empty: none
+	Out     string // directory of the reports
 	Rounds  int    // measured rounds of each case, at least 1
 	Warmups int    // rounds before them that are not measured
 	Total   int64  // bytes that one measurement of a matrix moves
-	Short   bool   // the short form: seconds, for a check that everything works
+	Short   bool   // the short form: takes seconds, and only checks that everything works
 	Log     *slog.Logger
-	Notices io.Writer // where progress lines go; nil for nowhere
+	Notices io.Writer // gets progress lines; nil: none
 }
 
 // Say writes a progress line.
@@ -53,8 +51,7 @@ func (e *Env) Say(format string, args ...any) {
 	}
 }
 
-// Scratch makes a new directory beneath Dir, and a function that removes it
-// with all that is in it.
+// Scratch makes a new directory beneath Dir, and returns a function that removes it with its content.
 func (e *Env) Scratch(name string) (dir string, remove func(), err error) {
 	return scratch(e.Dir, name)
 }
@@ -77,8 +74,7 @@ func scratch(in, name string) (string, func(), error) {
 	return dir, func() { os.RemoveAll(dir) }, nil
 }
 
-// OnMemory is a directory whose files are on memory, or that of temporary files
-// where the host has none.
+// OnMemory returns a directory with files in memory, or the directory of temporary files if the host has none.
 func OnMemory() string {
 	const shm = "/dev/shm"
 	if i, err := os.Stat(shm); err == nil && i.IsDir() {
@@ -87,8 +83,8 @@ func OnMemory() string {
 	return os.TempDir()
 }
 
-// WorkDir makes a new working directory in base, which is made if it is not
-// there, and a function that removes it.
+// WorkDir makes a new working directory in base, and base if it is missing. It returns a function that removes the new
+// directory.
 func WorkDir(base string) (dir string, remove func(), err error) {
 	base, err = filepath.Abs(base)
 	if err == nil {

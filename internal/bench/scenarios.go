@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Scenarios are all workloads, in the order in which they are listed and run.
+// Scenarios returns all scenarios, in the order of lists and runs.
 func Scenarios() []Scenario {
 	return []Scenario{
 		latencyScenario(),
@@ -27,9 +27,8 @@ func Scenarios() []Scenario {
 	}
 }
 
-// Find gives the scenarios of some names, in the order of the names; "all" is
-// every one. An unknown name is an error of usage that says which ones come
-// near.
+// Find returns the scenarios with some names, in the order of the names. "all" stands for every one. For an unknown
+// name it returns an error of usage that lists similar ones.
 func Find(names []string) ([]Scenario, error) {
 	all := Scenarios()
 	var found []Scenario
@@ -51,7 +50,7 @@ func Find(names []string) ([]Scenario, error) {
 	return found, nil
 }
 
-// nearest are the names of scenarios that may have been meant.
+// nearest returns the names of scenarios that are similar to a name.
 func nearest(name string, all []Scenario) []string {
 	names := make([]string, len(all))
 	for i, s := range all {

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// measured runs the short form of a scenario and gives its report.
+// measured runs the short form of a scenario and returns its report.
 func measured(t *testing.T, e *Env, name string) *Report {
 	t.Helper()
 	list, err := Find([]string{name})
@@ -27,8 +27,8 @@ func measured(t *testing.T, e *Env, name string) *Report {
 	return got
 }
 
-// TestScenariosRun runs scenarios that need nothing but Ferry, at the smallest sizes, and looks at their reports, never at
-// the time that they took. SCENARIOS=all runs all of them, and .ci/run has a step for that; without it those run that take least.
+// TestScenariosRun runs scenarios that only need Ferry, at the smallest sizes. It checks their reports, and never their
+// times. SCENARIOS=all runs all of them, as a step of .ci/run does. Without it the quickest ones run.
 func TestScenariosRun(t *testing.T) {
 	list := []string{"resume", "text", "record"}
 	switch of := os.Getenv("SCENARIOS"); of {
@@ -83,7 +83,7 @@ func TestBeforeRuns(t *testing.T) {
 	written(t, r)
 }
 
-// TestBeforeNeedsAProgram: without --before the error says how to have one.
+// TestBeforeNeedsAProgram: without --before the error explains how to get one.
 func TestBeforeNeedsAProgram(t *testing.T) {
 	e := newEnv(t)
 	if _, err := runBefore(t.Context(), e); transfer.KindOf(err) != transfer.KindUsage {
@@ -95,7 +95,7 @@ func TestBeforeNeedsAProgram(t *testing.T) {
 	}
 }
 
-// figures counts those of a table.
+// figures returns the number of figures of a table.
 func figures(t Table) (n int) {
 	for _, row := range t.Rows {
 		for _, c := range row {

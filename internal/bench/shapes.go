@@ -25,7 +25,7 @@ type shape struct {
 	cluster   bool
 	bindings  bool
 	delivery  string
-	published string // the remark beside which it stands; empty: none
+	published string // ID of the remark beside it; empty: none
 }
 
 var shapes = []shape{
@@ -36,13 +36,13 @@ var shapes = []shape{
 	{name: "cluster of three, stored on replicated queues", cluster: true, delivery: transfer.DeliveryStored, published: "normal-shared"},
 }
 
-// shapeSizes are the sizes of file, in units of 1 MB.
+// shapeSizes are the sizes of files, in units of 1 MB.
 var shapeSizes = []int{1, 10, 100}
 
 // A shaping is a run of the scenario.
 type shaping struct {
 	sets   map[int]*FileSet
-	at     map[string]int // number of the series, by shape, size and whether ten at once
+	at     map[string]int // number of the series, by shape, size, and whether ten at once
 	series []Series
 	r      *Report
 }
@@ -140,7 +140,7 @@ func (x *shaping) report() {
 	x.r.Note("Fast delivery is in memory; stored delivery goes to the disk of the queue manager, in a cluster to three disks of this one host, and is synced there by each. All processes share this host's processors: two queue managers copy what one copies twice.")
 }
 
-// theirs is what part of the rate the report had left with NPMSPEED(NORMAL).
+// theirs returns the part of the rate that the report measured with NPMSPEED(NORMAL).
 func (s shape) theirs() Cell {
 	r, ok := published.Lookup(s.published)
 	if !ok {
@@ -149,7 +149,7 @@ func (s shape) theirs() Cell {
 	return One(1 - r.Value/100)
 }
 
-// upTogether starts a network whose queue manager is a cluster of three. Agents connect to any of them.
+// upTogether starts a network with a cluster of three queue managers. Agents connect to any of them.
 func (n *Network) upTogether(ctx context.Context) error {
 	const members = 3
 	var listen, routes [members]string
@@ -199,7 +199,7 @@ func (n *Network) upTogether(ctx context.Context) error {
 	return n.ready(ctx, n.procs...)
 }
 
-// tokenSoon is token of a queue manager that has just been started.
+// tokenSoon is token for a queue manager that was just started.
 func (n *Network) tokenSoon(ctx context.Context, name string) (string, error) {
 	for {
 		token, err := n.token(ctx, name)

@@ -14,13 +14,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// textScenario measures what text costs over binary, and beside FTP's.
+// textScenario measures the cost of text over binary, beside that of FTP.
 func textScenario() Scenario {
 	return Scenario{Name: "text", Run: runText,
 		What: "What text costs over binary: 1 GiB from EBCDIC to UTF-8 and back, the same page at both ends, two transfers at once, the converter by itself, and FTP's ASCII mode where vsftpd and curl are there."}
 }
 
-// textLanes are the lanes on which text is compared with binary.
+// textLanes are the lanes of the comparison of text with binary.
 var textLanes = []Lane{QueueLane, DirectPlain}
 
 // A textCase is one way to move a text, on each lane.
@@ -28,7 +28,7 @@ type textCase struct {
 	name     string
 	from, to Form // of the files and of their copies
 	job      func(j Job) Job
-	halves   int // as many transfers at once as there are halves; 0 is one file
+	halves   int // number of transfers at once, each of one half; 0: one file
 }
 
 // The names of the cases.
@@ -47,7 +47,7 @@ const (
 	caseTurnText   = "UTF-8, text, by turns with binary"
 )
 
-// textCases are those of Ferry.
+// textCases are Ferry's cases.
 var textCases = []textCase{
 	{caseBinary, FormEBCDIC, FormEBCDIC, func(j Job) Job { return j }, 0},
 	{caseToUTF8, FormEBCDIC, FormUTF8, func(j Job) Job { return j.AsText(pageEBCDIC, pageUTF8) }, 0},
@@ -60,9 +60,9 @@ var textCases = []textCase{
 	{caseTwoAtOnce, FormEBCDIC, FormUTF8, func(j Job) Job { return j.AsText(pageEBCDIC, pageUTF8) }, 2},
 }
 
-// turnCases are one file in binary mode and as text that stays as it is, and each is
-// measured turns times in a round, one right after the other: what they may differ
-// by is less than the same transfer differs from one minute to the next.
+// turnCases are one file in binary mode, and the same as text without a change. Each is measured turns times in a
+// round, one right after the other: their limit is less than the difference of the same transfer from one minute to the
+// next.
 var turnCases = []textCase{
 	{caseTurnBinary, FormUTF8, FormUTF8, func(j Job) Job { return j }, 0},
 	{caseTurnText, FormUTF8, FormUTF8, func(j Job) Job { return j.AsText(pageUTF8, pageUTF8) }, 0},
@@ -76,7 +76,7 @@ type textRun struct {
 	halves *Texts // two files of half the size
 	pairs  map[Lane]*Pair
 	ftp    *peers.Server
-	lacks  string // why there is no FTP
+	lacks  string // reason why there is no FTP
 	copies int
 	series []Series
 }
@@ -151,7 +151,7 @@ func (t *textRun) start(ctx context.Context, size int64) (err error) {
 	return t.serve(ctx)
 }
 
-// serve starts vsftpd where it and curl are installed.
+// serve starts vsftpd if it and curl are installed.
 func (t *textRun) serve(ctx context.Context) (err error) {
 	for _, program := range []string{"vsftpd", "curl"} {
 		if _, err := peers.Find(program); err != nil {
@@ -166,7 +166,7 @@ func (t *textRun) serve(ctx context.Context) (err error) {
 	return t.ftp.ProveText(ctx, "sets/"+set.Name()+"/"+set.Names[0])
 }
 
-// place is where FTP runs.
+// place returns the place of FTP.
 func (t *textRun) place() peers.Place {
 	return peers.Place{Dir: filepath.Join(t.dir, "peers"), Root: t.dir}
 }
@@ -193,10 +193,10 @@ func (t *textRun) cases() (all []Case, err error) {
 	return append(all, converters...), err
 }
 
-// onLane is the name of a case on a lane.
+// onLane returns the name of a case on a lane.
 func onLane(name string, l Lane) string { return name + ", " + l.Name }
 
-// ferry is the case of Ferry's on a lane.
+// ferry returns the case of Ferry on a lane.
 func (t *textRun) ferry(lane Lane, c textCase) Case {
 	texts := t.whole
 	if c.halves > 0 {
@@ -216,7 +216,7 @@ func (t *textRun) ferry(lane Lane, c textCase) Case {
 	return one
 }
 
-// peer is a case of FTP's ASCII mode, with the file in UTF-8.
+// peer returns a case of FTP's ASCII mode, with the file in UTF-8.
 func (t *textRun) peer(c peers.Client) Case {
 	return Case{Name: c.Name, Lacks: t.lacks, Run: func(ctx context.Context) (Sample, error) {
 		t.copies++
@@ -235,14 +235,13 @@ func (t *textRun) peer(c peers.Client) Case {
 	}}
 }
 
-// The cases of the converter by itself, on one processor, without files.
+// converterPages are the cases of the converter alone, on one processor, without files.
 var converterPages = []pages{toUTF8, toEBCDIC, {pageEBCDIC, "IBM-037"}}
 
-// converterCase names one of them.
+// converterCase returns the name of a case of the converter.
 func converterCase(p pages) string { return "converter: " + p.from + " to " + p.to }
 
-// A converter's input: so many bytes of the text, again and again, in blocks
-// as chunks have.
+// The input of the converter: this many bytes of the text, repeatedly, in blocks like chunks.
 const (
 	converterText  = 16 << 20
 	converterBlock = 256 << 10
@@ -261,7 +260,7 @@ func (t *textRun) converters() (all []Case, err error) {
 		if err != nil {
 			return nil, err
 		}
-		input[page] = data[:bytes.LastIndex(data, p.Newline())+1] // whole lines: they come again and again
+		input[page] = data[:bytes.LastIndex(data, p.Newline())+1] // whole lines, because they are repeated
 	}
 
 	times := converterTimes
@@ -277,7 +276,7 @@ func (t *textRun) converters() (all []Case, err error) {
 	return all, nil
 }
 
-// head is the beginning of a file, up to n bytes.
+// head returns the beginning of a file, up to n bytes.
 func head(path string, n int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -297,7 +296,7 @@ func head(path string, n int64) ([]byte, error) {
 	return data, nil
 }
 
-// convert takes the time of converting a text so many times in one goroutine.
+// convert measures the conversion of a text, times times in one goroutine.
 func convert(p pages, text []byte, times int) (Sample, error) {
 	var o codepage.Options
 	var err, err2 error

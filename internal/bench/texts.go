@@ -16,11 +16,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Form is how the lines of a text stand in a file.
+// A Form is the representation of a text's lines in a file.
 type Form string
 
-// The forms. The lines of all are the same, and the bytes of each are made from
-// the lines, by nothing that converts files.
+// The forms. All have the same lines. The bytes of each are made from the lines, without any code that converts files.
 const (
 	FormUTF8     Form = "UTF-8, LF"
 	FormCRLF     Form = "UTF-8, CR LF"
@@ -31,7 +30,7 @@ const (
 	FormCut      Form = "UTF-8 cut into VB 84" // FormUTF8 as bytes, 80 to a record
 )
 
-// The record files that texts are kept in.
+// The record files of texts.
 var (
 	recordsFixed    = transfer.Records{RECFM: "FB", LRECL: textWidth}
 	recordsVariable = transfer.Records{RECFM: "VB", LRECL: textWidth + 4}
@@ -46,7 +45,7 @@ const (
 // pages are the code pages of the two ends of a text transfer.
 type pages struct{ from, to string }
 
-// What is moved.
+// The pairs of pages of transfers.
 var (
 	binaryData = pages{}
 	toUTF8     = pages{pageEBCDIC, pageUTF8}
@@ -54,7 +53,7 @@ var (
 	samePage   = pages{pageUTF8, pageUTF8}
 )
 
-// name is what the data are, for people.
+// name returns a name of the data for display.
 func (p pages) name() string {
 	switch p {
 	case binaryData:
@@ -65,19 +64,19 @@ func (p pages) name() string {
 	return "text, " + p.from + " to " + p.to
 }
 
-// forms are those of the files and of their copies.
+// forms returns the forms of the files and of their copies.
 func (p pages) forms() (from, to Form) {
 	form := map[string]Form{pageUTF8: FormUTF8, pageEBCDIC: FormEBCDIC}
 	return form[p.from], form[p.to]
 }
 
 const (
-	textWidth = 80    // the most characters of a line, as on a punched card
-	vbBlock   = 27998 // BLKSIZE that is chosen for VB: half a track of a 3390
-	poolLines = 4096  // different lines of one text; the number that each begins with counts on
+	textWidth = 80    // most characters of a line, as on a punched card
+	vbBlock   = 27998 // BLKSIZE chosen for VB: half a track of a 3390
+	poolLines = 4096  // different lines of one text; the number at the beginning of each increases
 )
 
-// dir ends the name of the directory of a form's files.
+// dir returns the suffix of the directory of a form's files.
 func (f Form) dir() string {
 	switch f {
 	case FormUTF8:
@@ -98,9 +97,9 @@ type Texts struct {
 	sums map[Form]map[string]string
 }
 
-// MakeTexts makes count files in each of the forms to be kept, in a directory
-// of its own whose name begins with that of dir, and reckons the digests of the others. A file has size bytes in FormUTF8; in the
-// other forms it has the same lines. The same arguments make the same bytes.
+// MakeTexts makes count files in each of the kept forms, and computes the digests of the others. Each form has a
+// directory of its own, with a name that begins with that of dir. A file has size bytes in FormUTF8, and the same lines
+// in the other forms. The same arguments make the same bytes.
 func MakeTexts(dir string, count int, size int64, kept, others []Form) (*Texts, error) {
 	t := &Texts{sets: map[Form]*FileSet{}, sums: map[Form]map[string]string{}}
 	parts := min(count, MaxParts)
@@ -136,7 +135,7 @@ func MakeTexts(dir string, count int, size int64, kept, others []Form) (*Texts, 
 	return t, nil
 }
 
-// Set are the files in one form, whose copies are to be in another.
+// Set returns the files in one form, with the digests of copies in another.
 func (t *Texts) Set(from, to Form) *FileSet {
 	s := *t.sets[from]
 	s.sums = t.sums[to]
@@ -190,7 +189,7 @@ func (t *Texts) file(codes *tables, name string, seed uint64, size int64) (err e
 // A textLine is one line in the two code pages, without its end.
 type textLine struct{ utf8, ebcdic []byte }
 
-// lineMaker makes the lines of one text.
+// A lineMaker makes the lines of one text.
 type lineMaker struct {
 	r      *rand.Rand
 	number int
@@ -198,7 +197,7 @@ type lineMaker struct {
 	line   textLine
 }
 
-// names have letters that are not of ASCII, as one in some lines has.
+// names have letters outside of ASCII, for some of the lines.
 var names = []string{"SMITH", "M\xfcLLER", "GARC\xcdA", "JONES", "DUPONT", "J\xd8RGENSEN", "BROWN", "S\xc1NCHEZ", "TAYLOR", "LEFEVRE", "NOVAK", "WEBER"}
 
 func newLines(seed uint64) *lineMaker {
@@ -215,11 +214,11 @@ func newLines(seed uint64) *lineMaker {
 	return m
 }
 
-// filler are the last lines of a text, cut to the length that is left.
+// filler is the last lines of a text, cut to the remaining length.
 const filler = "===================================== end of report ===========================x"
 
-// next is the next line of a text of which left bytes are to come in UTF-8, line
-// ends included. No line ends with a blank.
+// next returns the next line. left is the remaining size of the text in UTF-8, including line ends. No line ends with a
+// blank.
 func (m *lineMaker) next(codes *tables, left int64) textLine {
 	l := &m.line
 	l.utf8, l.ebcdic = l.utf8[:0], l.ebcdic[:0]
@@ -228,7 +227,7 @@ func (m *lineMaker) next(codes *tables, left int64) textLine {
 			l.utf8, l.ebcdic = append(l.utf8, codes.utf8[text[i]]...), append(l.ebcdic, codes.ebcdic[text[i]])
 		}
 	}
-	if left <= 3*textWidth { // a whole line of characters with two bytes each would not have room for sure
+	if left <= 3*textWidth { // a full line of characters with two bytes each might not fit
 		n := min(left-1, textWidth)
 		add(filler[textWidth-n:])
 		return *l
@@ -245,12 +244,12 @@ func (m *lineMaker) next(codes *tables, left int64) textLine {
 	return *l
 }
 
-// tables are what characters of ISO 8859-1 are in the two code pages.
+// A tables has the encodings of the characters of ISO 8859-1 in the two code pages.
 type tables struct {
 	utf8   [256][]byte
 	ebcdic [256]byte
-	blanks []byte // a line of them in EBCDIC
-	end    byte   // of a line in EBCDIC
+	blanks []byte // a line of blanks in EBCDIC
+	end    byte   // line end in EBCDIC
 }
 
 func newTables() (*tables, error) {
@@ -273,7 +272,7 @@ func newTables() (*tables, error) {
 	return t, nil
 }
 
-// A former writes a text in one form, or only reckons its digest.
+// A former writes a text in one form, or only computes its digest.
 type former struct {
 	form  Form
 	codes *tables
@@ -281,8 +280,8 @@ type former struct {
 	hash  hash.Hash
 	out   *bufio.Writer
 	bytes int64
-	block []byte // VB: what is to be written of the block, its descriptor word included
-	cut   []byte // FormCut: bytes that do not fill a record yet
+	block []byte // VB: the unwritten part of the block, including its descriptor word
+	cut   []byte // FormCut: bytes of an incomplete record
 }
 
 func (t *Texts) former(f Form, name string, codes *tables) (*former, error) {
@@ -309,7 +308,7 @@ func (w *former) close(err *error) {
 	}
 }
 
-// write writes bytes; an error of it is that of end.
+// write writes bytes. end returns an error of it.
 func (w *former) write(parts ...[]byte) {
 	for _, b := range parts {
 		w.out.Write(b)
@@ -341,8 +340,7 @@ func (w *former) line(l textLine) {
 	}
 }
 
-// record adds a record of VB to the block, which is written first where there is
-// no more room in it.
+// record adds a record of VB to the block. If the block is full, it is written first.
 func (w *former) record(data []byte) {
 	if len(w.block)+4+len(data) > vbBlock {
 		w.flush()
@@ -364,7 +362,7 @@ func (w *former) flush() {
 	w.block = w.block[:0]
 }
 
-// end writes what was held back, and gives length and digest.
+// end writes the rest, and returns length and digest.
 func (w *former) end() (int64, string, error) {
 	if len(w.cut) > 0 {
 		w.record(w.cut)

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/record"
 )
 
-// someTexts are three files in every form that is kept.
+// someTexts returns three files in every kept form.
 func someTexts(t *testing.T, size int64) *Texts {
 	t.Helper()
 	all, err := MakeTexts(filepath.Join(t.TempDir(), "text"), 3, size, []Form{FormUTF8, FormEBCDIC, FormFixed, FormVariable}, []Form{FormCRLF, FormData, FormCut})
@@ -22,7 +22,7 @@ func someTexts(t *testing.T, size int64) *Texts {
 	return all
 }
 
-// contents reads a file of a form.
+// contents returns a file of a form.
 func contents(t *testing.T, all *Texts, f Form, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(all.sets[f].Dir, name))
@@ -41,7 +41,7 @@ func textPage(t *testing.T, name string) *codepage.Page {
 	return p
 }
 
-// paged converts a text as Ferry does it.
+// paged converts a text with Ferry's code.
 func paged(t *testing.T, text []byte, from, to string, eol codepage.EOL) []byte {
 	t.Helper()
 	c, err := codepage.New(codepage.Options{From: textPage(t, from), To: textPage(t, to), ToEOL: eol})
@@ -58,7 +58,7 @@ func paged(t *testing.T, text []byte, from, to string, eol codepage.EOL) []byte 
 	return out
 }
 
-// recorded puts bytes into records, or takes them out, as Ferry does it.
+// recorded puts bytes into records, or takes them out, with Ferry's code.
 func recorded(t *testing.T, c *record.Converter, err error, src []byte) []byte {
 	t.Helper()
 	if err != nil {
@@ -95,8 +95,7 @@ func attributes(t *testing.T, recfm string, lrecl int) record.Attributes {
 	return a
 }
 
-// The digests that copies are held to are reckoned from the lines. What Ferry
-// makes of the files must agree with every one of them.
+// The digests of the copies are computed from the lines. They must agree with Ferry's conversion of the files.
 func TestFormsAreWhatFerryMakes(t *testing.T) {
 	fixed, variable := attributes(t, "FB", textWidth), attributes(t, "VB", textWidth+4)
 	if variable.BLKSIZE != vbBlock {
@@ -138,8 +137,7 @@ func TestFormsAreWhatFerryMakes(t *testing.T) {
 	}
 }
 
-// Texts look like texts: lines of some length, with letters beyond ASCII in
-// them, no two files alike.
+// Texts are like real ones: lines of some length, with letters beyond ASCII, and no two files alike.
 func TestTextsAreLikeTexts(t *testing.T) {
 	all := someTexts(t, 100_000)
 	seen := map[string]bool{}
@@ -168,8 +166,7 @@ func TestTextsAreLikeTexts(t *testing.T) {
 	}
 }
 
-// A set's copies are held to the form that they are to be in, and what Ferry
-// keeps beside record files does not count as a file.
+// A set's copies are compared with their form, and Ferry's sidecars beside record files do not count as files.
 func TestTextSetsVerifyTheirForm(t *testing.T) {
 	all := someTexts(t, 3000)
 	set := all.Set(FormUTF8, FormFixed)

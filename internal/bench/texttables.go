@@ -8,7 +8,7 @@ import (
 	"ferry/internal/bench/published"
 )
 
-// of is the series of a name.
+// of returns the series with a name.
 func (t *textRun) of(name string) Series {
 	if s := named(t.series, name); len(s) == 1 {
 		return s[0]
@@ -37,7 +37,7 @@ func (t *textRun) report(size int64) *Report {
 	return r
 }
 
-// table has the cases of a lane.
+// table returns the cases of a lane.
 func (t *textRun) table(lane Lane) Table {
 	tab := Table{Title: "Text over binary, " + lane.Name, Columns: append([]Column{{Name: "what"}, {Name: "time", Unit: "s", Digits: 3}, {Name: "rate", Unit: "MB/s"},
 		{Name: "time over binary", Digits: 2}, {Name: "CPU destination over CPU source", Digits: 2}}, useColumns()...)}
@@ -54,7 +54,7 @@ func (t *textRun) table(lane Lane) Table {
 	return tab
 }
 
-// overCell is one median over another; empty where there is none.
+// overCell returns one median over another, or an empty cell if there is none.
 func overCell(over, under Figure) Cell {
 	if over.Rounds == 0 || under.Median == 0 {
 		return Cell{}
@@ -82,7 +82,7 @@ func (t *textRun) converterTable() Table {
 	return tab
 }
 
-// besides are the cases that stand beside FTP, in the order of the table.
+// besides returns the cases beside FTP, in the order of the table.
 func besides() (names []string) {
 	for _, lane := range textLanes {
 		names = append(names, onLane(caseToUTF8, lane), onLane(caseToEBCDIC, lane), onLane(caseCRLF, lane))
@@ -111,10 +111,10 @@ func (t *textRun) besideChart() Chart {
 	return peerChart("Text through Ferry, and FTP's ASCII mode", all)
 }
 
-// Limits of text over binary, by lane: most, and the aim.
+// Limits of text over binary, by lane: the greatest ratio, and the aim.
 var textLimits = map[Lane][2]float64{QueueLane: {1.3, 1.1}, DirectPlain: {1.8, 1.3}}
 
-// bars are what the scenario decides.
+// bars adds the bars that the scenario decides.
 func (t *textRun) bars(r *Report) {
 	for _, lane := range textLanes {
 		limit, binary := textLimits[lane], t.of(onLane(caseBinary, lane))

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// took is a series of one sample that took so many seconds for 1 GB.
+// took returns a series of one sample with 1 GB in the given seconds.
 func took(name string, seconds float64) Series {
 	return Series{Case: name, Samples: []Sample{{Wall: time.Duration(seconds * float64(time.Second)), Bytes: 1e9}}}
 }
 
-// exampleTextRun is a run whose text takes 1.5 times as long as binary.
+// exampleTextRun returns a run with text taking 1.5 times as long as binary.
 func exampleTextRun(t *testing.T) *textRun {
 	t.Helper()
 	texts, err := MakeTexts(t.TempDir()+"/whole", 1, 1000, []Form{FormUTF8, FormEBCDIC}, nil)
@@ -66,7 +66,7 @@ func TestTextBars(t *testing.T) {
 	}
 }
 
-// Without vsftpd or a lane, its bars are not passed; nothing stands in for it.
+// Without vsftpd or a lane its bars do not pass, and there is no substitute.
 func TestTextBarsWithoutSomething(t *testing.T) {
 	r := exampleTextRun(t)
 	r.series = slices.DeleteFunc(r.series, func(s Series) bool {
@@ -81,7 +81,7 @@ func TestTextBarsWithoutSomething(t *testing.T) {
 	}
 }
 
-// Pages stand beside the reports where they have the like, and nowhere else.
+// Pages stand beside the reports if these have the same, and only then.
 func TestTextStandsBesideTheReports(t *testing.T) {
 	s := took("x", 10) // 100 MB/s
 	at := cell{text: toUTF8, ten: true, size: 10, checksum: "none", lane: QueueLane, chunk: 512}
@@ -110,7 +110,7 @@ func TestTextStandsBesideTheReports(t *testing.T) {
 	}
 }
 
-// close3 says whether a cell's figure is a value, to three digits or so.
+// close3 reports whether a cell's figure is a value, to about three digits.
 func close3(c Cell, want float64) bool {
 	return c.Figure != nil && c.Figure.Median > want*0.9995 && c.Figure.Median < want*1.0005
 }
@@ -149,7 +149,7 @@ func TestRecordTables(t *testing.T) {
 	}
 }
 
-// Each route's copies are held to what its pages and records make of its files.
+// The copies of each route are compared with the expected effect of its pages and records.
 func TestRoutesSayWhatArrives(t *testing.T) {
 	for _, r := range routes {
 		for _, text := range []bool{false, true} {

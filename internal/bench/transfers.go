@@ -17,10 +17,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Lane is a way for the data that a case can take: the lane that the request
-// asks for, and how the agents are told to set up the direct one.
+// A Lane is a lane in a case: the lane that the request asks for, and the direct lane's setting of both agents.
 type Lane struct {
-	Name   string // for people
+	Name   string // for display
 	Lane   string // of the request
 	Direct string // --direct of both agents; empty for their default
 }
@@ -32,8 +31,7 @@ var (
 	DirectTLS   = Lane{Name: "direct lane, TLS", Lane: transfer.LaneDirect, Direct: "tls"}
 )
 
-// Lacks says why a lane cannot be measured with this Ferry; it is empty where
-// it can.
+// Lacks returns the reason why a lane cannot be measured with this Ferry, or "".
 func (l Lane) Lacks() string {
 	q := Job{Source: "ANY", Dest: "OTHER", Sources: []transfer.Path{"a"}, To: "b", Lane: l.Lane}.request()
 	if err := q.Check(); transfer.KindOf(err) == transfer.KindNotBuilt {
@@ -42,7 +40,7 @@ func (l Lane) Lacks() string {
 	return ""
 }
 
-// Flags are those of an agent that is to take the lane.
+// Flags returns the flags of an agent for the lane.
 func (l Lane) Flags() []string {
 	if l.Direct == "" || l.Lacks() != "" {
 		return nil
@@ -50,7 +48,7 @@ func (l Lane) Flags() []string {
 	return []string{"--direct", l.Direct}
 }
 
-// A Job is one transfer to submit. What is empty is the agents' default.
+// A Job is one transfer to submit. An empty field stands for the agents' default.
 type Job struct {
 	Source, Dest transfer.AgentName
 	Sources      []transfer.Path
@@ -72,14 +70,13 @@ func (j Job) request() *transfer.Request {
 		Options: transfer.Options{Recursive: true, Checksum: j.Checksum, Mode: j.Mode, Content: j.Content}}
 }
 
-// AsText is the job in text mode, from one code page to another.
+// AsText returns the job in text mode, from one code page to another.
 func (j Job) AsText(from, to string) Job {
 	j.Mode, j.Content.FromEncoding, j.Content.ToEncoding = transfer.ModeText, from, to
 	return j
 }
 
-// Lacks says why a job asks for what this Ferry does not have; it is empty
-// where it has all of it.
+// Lacks returns the reason why this Ferry lacks a function that the job needs, or "".
 func (j Job) Lacks() string {
 	if err := j.request().Check(); transfer.KindOf(err) == transfer.KindNotBuilt {
 		return "not available: " + transfer.AsError(err).Text
@@ -90,11 +87,10 @@ func (j Job) Lacks() string {
 // A Done is a transfer that has ended in success.
 type Done struct {
 	*transfer.Progress
-	Wall time.Duration // from before the request was handed over until the submitter knew the end
+	Wall time.Duration // from before the submission until the submitter knew the end
 }
 
-// Transfer submits a job from this process and waits for its end. Anything but
-// success is an error.
+// Transfer submits a job from this process and waits for its end. Any end except success is an error.
 func (n *Network) Transfer(ctx context.Context, j Job) (Done, error) {
 	q := j.request()
 	s := &client.Client{Conn: n.conn, Clock: clock.System, Who: q.Originator}
@@ -127,8 +123,7 @@ func failed(p *transfer.Progress) error {
 	return transfer.Errorf(transfer.KindInternal, "transfer %s from %s to %s is %s: %s", p.ID, p.Source, p.Destination, p.State, why)
 }
 
-// Transfers runs jobs at once and waits for all; after, if not nil, is called
-// as each one ends, by its own goroutine.
+// Transfers runs jobs at once and waits for all. after, if not nil, is called at the end of each, by its own goroutine.
 func (n *Network) Transfers(ctx context.Context, jobs []Job, after func(i int, d Done) error) ([]Done, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -151,9 +146,8 @@ func (n *Network) Transfers(ctx context.Context, jobs []Job, after func(i int, d
 	return done, context.Cause(ctx)
 }
 
-// Measure runs jobs at once and gives the sample of it, with the lane that the
-// data took. check, if not nil, looks at the copies afterwards and removes
-// them; that is not measured.
+// Measure runs jobs at once and returns their sample, with the lane of the data. check, if not nil, verifies the copies
+// afterwards and removes them, outside of the measurement.
 func (n *Network) Measure(ctx context.Context, jobs []Job, check func() error) (Sample, error) {
 	s, err := n.Meter.Measure(func() (Sample, error) {
 		var s Sample
@@ -188,13 +182,13 @@ func (n *Network) Measure(ctx context.Context, jobs []Job, check func() error) (
 // A Summary is the last line of `ferry send --json`.
 type Summary = transfer.Summary
 
-// Send runs `ferry send --json` as a process of its own, from its start to its
-// exit. Anything but success is an error.
+// Send runs `ferry send --json` as a process of its own, and measures from its start to its exit. Any end except
+// success is an error.
 func (n *Network) Send(ctx context.Context, args ...string) (Summary, time.Duration, error) {
 	return runSend(n.sending(ctx, args...))
 }
 
-// sending is a `ferry send --json` that has not begun.
+// sending returns a `ferry send --json` that is not started.
 func (n *Network) sending(ctx context.Context, args ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, n.env.Ferry, append([]string{"send", "--json", "--network", n.url(RoleSubmitter)}, args...)...)
 	c.Env = n.environment()
@@ -223,10 +217,9 @@ func runSend(c *exec.Cmd) (Summary, time.Duration, error) {
 	return s, wall, nil
 }
 
-// Copies makes jobs that move a set from one agent to another, whose roots are
-// the set's parent and dest: as one transfer of the whole set, or as one of
-// each part. The copy lies in dest under the directory name and the set's
-// name; the function that is returned verifies it and removes it.
+// Copies returns jobs that move a set from one agent to another, with the set's parent and dest as their roots: as one
+// transfer of the whole set, or as one for each part. The copy is in dest under the directory name and the set's name.
+// The returned function verifies it and removes it.
 func (s *FileSet) Copies(j Job, dest, name string, parts bool) ([]Job, func() error) {
 	check := func() error {
 		if err := s.Verify(filepath.Join(dest, name, s.Name())); err != nil {
@@ -249,9 +242,8 @@ func (s *FileSet) Copies(j Job, dest, name string, parts bool) ([]Job, func() er
 	return jobs, check
 }
 
-// Shares makes n jobs that move a set, each every n-th file, which names them
-// one by one. The copies lie in dest under the directory name and the number of
-// the share; the function that is returned verifies them and removes them.
+// Shares returns n jobs that move a set, each with every n-th file by name. The copies are in dest under the directory
+// name and the number of the share. The returned function verifies them and removes them.
 func (s *FileSet) Shares(j Job, dest, name string, n int) ([]Job, func() error) {
 	jobs := make([]Job, n)
 	for i := range jobs {

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// tuningScenario measures what each setting is worth.
+// tuningScenario measures the effect of each setting.
 func tuningScenario() Scenario {
 	return Scenario{Name: "tuning", Run: runTuning,
 		What: "What each setting is worth: chunk, window, frame and checkpoint, compression, transfers at once, processors; and which setting it would choose here."}
@@ -19,21 +19,21 @@ func tuningScenario() Scenario {
 // A sweep varies one setting and leaves the others at their defaults.
 type sweep struct {
 	name     string
-	axis     string // what a chart's X axis shows
+	axis     string // title of a chart's X axis
 	values   []int
 	normal   int      // the default
-	names    []string // of the values, where they are not numbers
+	names    []string // names of the values, if they are not numbers
 	log      bool     // a logarithmic axis
 	sizes    []int    // of files, in MB
 	content  string
-	full     bool // durability full, where syncs are part of the matter
+	full     bool // durability full, if syncs matter
 	set      func(j *Job, v int)
 	text     bool // text mode, from UTF-8 to EBCDIC
 	atOnce   bool // the value is the number of transfers
 	confined bool // the value is the number of processors
 }
 
-// label is a value as people read it.
+// label returns a value for display.
 func (s *sweep) label(v int) string {
 	if s.names != nil {
 		return s.names[v]
@@ -43,7 +43,7 @@ func (s *sweep) label(v int) string {
 
 var compressions = []string{"none", "fast", "high", "auto"}
 
-// sweeps are all that are run.
+// sweeps returns all sweeps.
 func sweeps() []*sweep {
 	d := transfer.DefaultSettings()
 	sizes := []int{1, 10, 100}
@@ -66,7 +66,7 @@ func sweeps() []*sweep {
 	}
 }
 
-// processorCounts are 1, 2, 4 … up to what this host has.
+// processorCounts returns 1, 2, 4 … up to the number of this host.
 func processorCounts() (all []int) {
 	for n := 1; n < runtime.NumCPU(); n *= 2 {
 		all = append(all, n)
@@ -90,11 +90,11 @@ type tuning struct {
 	unit   int64 // bytes of 1 MB
 	total  int64 // of one measurement
 	sets   map[string]*FileSet
-	pairs  map[int]*Pair // by the number of processors; 0 has all
+	pairs  map[int]*Pair // by the number of processors; 0: all
 	trials []trial
 }
 
-// tuningLanes are those that are swept.
+// tuningLanes are the lanes of the sweeps.
 var tuningLanes = []Lane{QueueLane, DirectPlain}
 
 func runTuning(ctx context.Context, e *Env) (*Report, error) {
@@ -135,8 +135,7 @@ func runTuning(ctx context.Context, e *Env) (*Report, error) {
 	return t.report(), nil
 }
 
-// cases are those of one sweep. The short form has the least and the greatest
-// value and the smallest files.
+// cases returns the cases of one sweep. The short form has the least and the greatest value and the smallest files.
 func (t *tuning) cases(ctx context.Context, s *sweep) (all []Case, err error) {
 	values, sizes := s.values, s.sizes
 	if t.env.Short {
@@ -197,7 +196,7 @@ func (t *tuning) one(ctx context.Context, s *sweep, lane Lane, set *FileSet, v i
 	return c, nil
 }
 
-// pair is the pair that has so many processors; the same for all cases.
+// pair returns the pair with a number of processors, the same for all cases.
 func (t *tuning) pair(ctx context.Context, processors int) (*Pair, error) {
 	if p := t.pairs[processors]; p != nil {
 		return p, nil
@@ -210,7 +209,7 @@ func (t *tuning) pair(ctx context.Context, processors int) (*Pair, error) {
 	return p, err
 }
 
-// files is the set of a size that a sweep moves; the same for all cases.
+// files returns the set of a size for a sweep, the same for all cases.
 func (t *tuning) files(size int, s *sweep) (*FileSet, error) {
 	content := s.content
 	if content == "" {

@@ -6,15 +6,13 @@ import (
 	"ferry/internal/bench/published"
 )
 
-// A claim is a figure of the z/OS report's text about a setting, and how the
-// same is reckoned here.
+// A claim is a figure in the z/OS report's text about a setting, with the computation of the same figure here.
 type claim struct {
-	id string // of published.Lookup
+	id string // for published.Lookup
 	of func(t *tuning, lane Lane) (v float64, ok bool)
 }
 
-// claims are those that can be reckoned from the sweeps. Small files are of
-// 1 MB and large ones of 100 MB.
+// claims are those that can be computed from the sweeps. Small files have 1 MB and large ones 100 MB.
 var claims = []claim{
 	{"chunk-512-small-files", gain("chunk", 1, 512, 256)},
 	{"chunk-best-large-files", quickest("chunk", 100)},
@@ -42,7 +40,7 @@ var claims = []claim{
 	}},
 }
 
-// find is the series of one trial.
+// find returns the series of one trial.
 func (t *tuning) find(name string, lane Lane, size, value int) (Series, bool) {
 	for _, x := range t.trials {
 		if x.sweep.name == name && x.lane == lane && x.size == size && x.value == value && len(x.series.Samples) > 0 {
@@ -52,7 +50,7 @@ func (t *tuning) find(name string, lane Lane, size, value int) (Series, bool) {
 	return Series{}, false
 }
 
-// gain is how much faster one value is than another, in percent.
+// gain returns the advantage in rate of one value over another, in percent.
 func gain(name string, size, value, than int) func(*tuning, Lane) (float64, bool) {
 	return func(t *tuning, lane Lane) (float64, bool) {
 		a, ok := t.find(name, lane, size, value)
@@ -64,8 +62,7 @@ func gain(name string, size, value, than int) func(*tuning, Lane) (float64, bool
 	}
 }
 
-// saved is how much less processor time one value takes than another, in
-// microseconds for each 1,000 bytes.
+// saved returns the processor time that one value saves over another, in microseconds for each 1,000 bytes.
 func saved(name string, size, value, than int) func(*tuning, Lane) (float64, bool) {
 	return func(t *tuning, lane Lane) (float64, bool) {
 		a, ok := t.find(name, lane, size, value)
@@ -74,8 +71,7 @@ func saved(name string, size, value, than int) func(*tuning, Lane) (float64, boo
 	}
 }
 
-// quickest is the value with the highest rate. There must be two to choose
-// from.
+// quickest returns the value with the highest rate. There must be at least two.
 func quickest(name string, size int) func(*tuning, Lane) (float64, bool) {
 	return func(t *tuning, lane Lane) (best float64, ok bool) {
 		most, values := 0.0, 0
@@ -92,8 +88,7 @@ func quickest(name string, size int) func(*tuning, Lane) (float64, bool) {
 	}
 }
 
-// beside has what the z/OS report says about settings in words, and the same
-// here.
+// beside returns the z/OS report's statements about settings in its text, beside the figures here.
 func (t *tuning) beside() Table {
 	tab := Table{Title: "What the z/OS report says of its settings, and the same here",
 		Columns: []Column{{Name: "statement"}, {Name: "unit"}, {Name: "published", Digits: 1}}}
@@ -119,7 +114,7 @@ func (t *tuning) beside() Table {
 	return tab
 }
 
-// placed is a remark with where it stands.
+// placed returns a remark with its place.
 func placed(r published.Remark) string {
 	at := fmt.Sprintf("page %d", r.Page)
 	if r.Table != "" {

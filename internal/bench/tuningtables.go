@@ -41,7 +41,7 @@ func (t *tuning) report() *Report {
 	return r
 }
 
-// lacks says why a sweep has no figures on a lane.
+// lacks returns the reason why a sweep has no figures on a lane.
 func (t *tuning) lacks(s *sweep, lane Lane) string {
 	why := ""
 	for _, x := range t.trials {
@@ -57,11 +57,11 @@ func (t *tuning) lacks(s *sweep, lane Lane) string {
 	return why
 }
 
-// choiceMargin is how much better than the default a value must be, as a
-// share, before it is chosen: less is within the noise of a few rounds.
+// choiceMargin is the least improvement over the default, as a share, that justifies another value. Less is within the
+// noise of a few rounds.
 const choiceMargin = 0.03
 
-// choose is the row of what a sweep would choose on a lane.
+// choose returns the row with the choice of a sweep on a lane.
 func (t *tuning) choose(s *sweep, lane Lane) []Cell {
 	best := map[int]float64{} // rate by size
 	var sizes []string
@@ -100,7 +100,7 @@ func (t *tuning) choose(s *sweep, lane Lane) []Cell {
 	return []Cell{Text("%s", s.name), Text("%s", lane.Name), Text("%s", s.label(chosen)), Text("%s", s.label(s.normal)), gain, Text("%s", strings.Join(sizes, ", "))}
 }
 
-// of are the trials of a sweep on a lane that were run.
+// of returns the trials of a sweep on a lane that were run.
 func (t *tuning) of(s *sweep, lane Lane) (all []trial) {
 	for _, x := range t.trials {
 		if x.sweep.name == s.name && x.lane == lane && x.series.Lacks == "" {
@@ -110,8 +110,7 @@ func (t *tuning) of(s *sweep, lane Lane) (all []trial) {
 	return all
 }
 
-// costPerKB is the processor time of all roles in microseconds for each 1,000
-// bytes.
+// costPerKB returns the processor time of all roles in microseconds for each 1,000 bytes.
 func costPerKB(s Series) Figure {
 	return s.Figure(func(x Sample) float64 {
 		var us int64

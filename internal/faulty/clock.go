@@ -8,15 +8,12 @@ import (
 	"ferry/internal/clock"
 )
 
-// A Clock is a host's clock whose time of day jumps when it is told to, while
-// its timers go on by monotonic time: what the administrator, NTP or a virtual
-// machine's resume does to a process. Its readings are those of a host: time of
-// day and monotonic, so that the difference of two readings of one process is
-// what has passed, and the difference to a time that was read from disk or from
-// a message is what the jumps have made of it.
+// A Clock is a host's clock with a time of day that jumps on command, while its timers follow monotonic time. An
+// administrator, NTP or the resume of a virtual machine have that effect on a process. Its readings have both times,
+// like a host's. So the difference of two readings of one process is the elapsed time. The difference to a time from a
+// disk or a message includes the jumps.
 //
-// In a synctest bubble it runs on the bubble's time, which has no monotonic
-// reading of its own; the Clock adds one.
+// In a synctest bubble the Clock uses the bubble's time, which has no monotonic reading. The Clock adds one.
 type Clock struct {
 	start time.Time
 
@@ -24,7 +21,7 @@ type Clock struct {
 	jump time.Duration
 }
 
-// NewClock makes a clock that is right.
+// NewClock returns a clock with the right time.
 func NewClock() *Clock {
 	c := &Clock{start: time.Now()}
 	before := c.Now()
@@ -37,23 +34,23 @@ func NewClock() *Clock {
 	return c
 }
 
-// Jump moves the time of day. The process is not told, as it never is.
+// Jump moves the time of day. The process is not informed, as on a host.
 func (c *Clock) Jump(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.jump += d
 }
 
-// Off is how far the time of day is from the right one.
+// Off returns the difference of the time of day from the right time.
 func (c *Clock) Off() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.jump
 }
 
-// reading is how package time keeps a reading that has a monotonic part.
+// A reading is package time's representation of a time with a monotonic part.
 type reading struct {
-	wall uint64 // a bit that says so, seconds since 1885 in 33, nanoseconds in 30
+	wall uint64 // a flag of the monotonic part, seconds since 1885 in 33 bits, nanoseconds in 30
 	ext  int64  // the monotonic part
 	loc  *time.Location
 }
@@ -63,13 +60,13 @@ const (
 	nanoBits     = 30
 )
 
-// year1885 is where the seconds of a reading begin.
+// year1885 is the origin of the seconds of a reading.
 var year1885 = time.Date(1885, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
 
-// Now is the time of day with its jumps, and the monotonic reading without.
+// Now returns the time of day with its jumps, and the monotonic reading without them.
 func (c *Clock) Now() time.Time {
 	now := time.Now()
-	mono := now.Sub(c.start) + 1 // while both have what now has
+	mono := now.Sub(c.start) + 1 // while the layout of both is known
 	day := now.Round(0).Add(c.Off())
 	r := (*reading)(unsafe.Pointer(&now))
 	if r.wall&hasMonotonic == 0 {
@@ -79,5 +76,5 @@ func (c *Clock) Now() time.Time {
 	return now
 }
 
-// NewTimer fires d from now, whatever the time of day does.
+// NewTimer returns a timer that fires after d, independent of the time of day.
 func (c *Clock) NewTimer(d time.Duration) clock.Timer { return clock.System.NewTimer(d) }

@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// TestClock holds the readings against what a host's are: their differences
-// within a process are what has passed, and what was written down is the time
-// of day.
+// TestClock compares the readings with a host's. Their differences within a process are the elapsed time. A time that
+// was written down is the time of day.
 func TestClock(t *testing.T) {
 	check := func(t *testing.T, pass func(time.Duration)) {
 		for _, jump := range []time.Duration{time.Second, -time.Second, 87600 * time.Hour, -87600 * time.Hour} {
@@ -50,7 +49,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestTimersDoNotJump: a timer fires when its time has passed.
+// TestTimersDoNotJump: a timer fires when its time has elapsed.
 func TestTimersDoNotJump(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock()

@@ -10,10 +10,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// Chunk is the kind under which chunk messages are counted.
+// Chunk is the kind that counts chunk messages.
 const Chunk wire.Kind = "chunk"
 
-// ErrCut is what a sender is told whose message was not taken.
+// ErrCut is the sender's error for a message that was not accepted.
 var ErrCut = errors.New("the connection is cut")
 
 // A Parcel is one message on its way.
@@ -21,20 +21,19 @@ type Parcel struct {
 	From, To transfer.AgentName
 	Kind     wire.Kind
 	Transfer transfer.ID
-	N        int // how manieth of its kind, from 1
+	N        int // number within its kind, from 1
 	Data     []byte
 }
 
-// A Handling is what the courier does with a parcel. The zero value delivers it
-// once, undamaged and in its turn.
+// A Handling is the courier's treatment of a parcel. The zero value delivers it once, undamaged and in order.
 type Handling struct {
 	Drop   bool
 	Copies int           // beyond the first
-	Delay  time.Duration // out of its turn
+	Delay  time.Duration // out of order
 	Damage func([]byte) []byte
-	Fail   bool     // the sender is told that it could not be sent
-	Swap   bool     // it comes after the next of its sender and class
-	Also   []Parcel // come with it, in its turn, though nobody has sent them
+	Fail   bool     // the sender gets an error
+	Swap   bool     // it comes after the next parcel of its sender and class
+	Also   []Parcel // forged parcels that come with it, in its place
 }
 
 // Flip damages one bit in the middle of a message.
@@ -45,30 +44,28 @@ func Flip(b []byte) []byte {
 	return b
 }
 
-// Rules are what a courier goes by; Set changes them.
+// Rules are the settings of a courier. Set changes them.
 type Rules struct {
 	Latency time.Duration
-	Slow    time.Duration // what Lane.Send takes, for each chunk message
-	Rate    int           // bytes of chunk messages that go from one to another in a second, one message after the other; 0: no bound
-	Burst   int           // bytes of them that go at once after a pause, before the Rate holds
+	Slow    time.Duration // duration of Lane.Send, for each chunk message
+	Rate    int           // bytes of chunk messages a second from one agent to another, in sequence; 0: no limit
+	Burst   int           // bytes of chunk messages that pass at once after a pause, before the Rate holds
 	Decide  func(*Parcel) Handling
-	Cut     bool // nothing gets through
-	Strict  bool // while cut, senders are told
-	Keep    bool // what is sent is kept for Replay
+	Cut     bool // nothing is delivered
+	Strict  bool // while cut, senders get errors
+	Keep    bool // messages are kept for Replay
 }
 
-// A Courier is in the place of the queue manager: it carries control messages
-// and chunk messages between those who are attached to it, and may lose,
-// double, hold up, reorder and damage them. Messages of one sender and class
-// keep their order unless their fate says otherwise. It runs on the time of
-// package time, so that a synctest bubble holds it.
+// A Courier replaces the queue manager. It carries control messages and chunk messages between the attached agents, and
+// may lose, double, delay, reorder and damage them. Messages of one sender and class keep their order unless their
+// Handling says otherwise. It uses the time of package time, so it works in a synctest bubble.
 type Courier struct {
 	mu      sync.Mutex
 	wg      sync.WaitGroup
 	quit    chan struct{}
 	rules   Rules
 	takers  map[transfer.AgentName]func(*Parcel)
-	other   func(*Parcel) // takes what is for nobody who is attached
+	other   func(*Parcel) // gets messages for agents that are not attached
 	pipes   map[pipeKey]*pipe
 	held    map[*heldUp]bool
 	history []Parcel
@@ -83,10 +80,10 @@ type pipeKey struct {
 // A pipe keeps the order of one sender's messages of one class.
 type pipe struct {
 	c       *Courier
-	queue   []due // under c.mu, as swap and carried
+	queue   []due // under c.mu, like swap and carried
 	swap    *Parcel
 	carried uint64  // bytes, under a Rate
-	spare   float64 // bytes that are left of the Burst, at a time
+	spare   float64 // bytes left of the Burst, at time at
 	at      time.Time
 	notify  chan struct{}
 }
@@ -96,28 +93,27 @@ type due struct {
 	at time.Time
 }
 
-// A heldUp is a parcel that comes out of its turn.
+// A heldUp is a parcel that comes out of order.
 type heldUp struct {
 	Parcel
 	timer *time.Timer
 }
 
-// NewCourier makes a courier that delivers everything after a millisecond.
+// NewCourier returns a courier that delivers everything after a millisecond.
 func NewCourier() *Courier {
 	return &Courier{rules: Rules{Latency: time.Millisecond}, quit: make(chan struct{}),
 		takers: map[transfer.AgentName]func(*Parcel){}, pipes: map[pipeKey]*pipe{}, held: map[*heldUp]bool{}, counts: map[wire.Kind]int{}}
 }
 
-// Attach makes take hear what is for an agent: one message of each sender and
-// class at a time, and beside those the ones out of their turn. What take is
-// given is its own.
+// Attach sets the function that gets an agent's messages. It gets one message of each sender and class at a time; those
+// out of order come beside them. The function owns its messages.
 func (c *Courier) Attach(to transfer.AgentName, take func(*Parcel)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.takers[to] = take
 }
 
-// Close ends the deliveries and waits for those under way.
+// Close ends the deliveries and waits for running ones.
 func (c *Courier) Close() {
 	c.Forget()
 	close(c.quit)
@@ -131,29 +127,28 @@ func (c *Courier) Set(change func(*Rules)) {
 	change(&c.rules)
 }
 
-// Rules are those of the moment.
+// Rules returns the present rules.
 func (c *Courier) Rules() Rules {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.rules
 }
 
-// Count is how many messages of a kind were sent.
+// Count returns the number of messages sent, by kind.
 func (c *Courier) Count(k wire.Kind) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[k]
 }
 
-// Kept are the messages that were sent while Keep was set, or since the last
-// Replay.
+// Kept returns the messages sent while Keep was set, since the last Replay.
 func (c *Courier) Kept() []Parcel {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append([]Parcel(nil), c.history...)
 }
 
-// Send takes a message; it does not block. Data may be used again after it.
+// Send accepts a message. It does not block. The caller may reuse Data after it.
 func (c *Courier) Send(p Parcel) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,7 +195,7 @@ func (c *Courier) Send(p Parcel) error {
 	return nil
 }
 
-// Inject puts a message on its way that nobody has sent, past all fates.
+// Inject sends a forged message, without any Handling.
 func (c *Courier) Inject(p Parcel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -208,8 +203,7 @@ func (c *Courier) Inject(p Parcel) {
 	c.post(p, Handling{})
 }
 
-// post puts a parcel into its pipe, or lets it come later than that. c.mu is
-// held.
+// post puts a parcel into its pipe, or delays it beyond that. c.mu is held.
 func (c *Courier) post(p Parcel, f Handling) {
 	if f.Delay > 0 {
 		h := &heldUp{Parcel: p}
@@ -244,7 +238,7 @@ func (c *Courier) post(p Parcel, f Handling) {
 	}
 }
 
-// release delivers a parcel that was held up, unless it has been forgotten.
+// release delivers a delayed parcel, unless it has been forgotten.
 func (c *Courier) release(h *heldUp) {
 	c.mu.Lock()
 	ours := c.held[h]
@@ -283,10 +277,10 @@ func (q *pipe) run() {
 	}
 }
 
-// carryStep is between two looks at the rate.
+// carryStep is the interval between two checks of the rate.
 const carryStep = 50 * time.Millisecond
 
-// carry takes the time that the next parcel needs under the Rate of the moment. It is false at the end.
+// carry waits for the time that the next parcel needs under the present Rate. It returns false at the end.
 func (q *pipe) carry(timer *time.Timer) bool {
 	for at := q.atOnce(); ; {
 		q.c.mu.Lock()
@@ -313,7 +307,7 @@ func (q *pipe) carry(timer *time.Timer) bool {
 	}
 }
 
-// atOnce is how many bytes of the next parcel go at once. It counts them as carried.
+// atOnce returns the number of bytes of the next parcel that pass at once. It counts them as carried.
 func (q *pipe) atOnce() int {
 	q.c.mu.Lock()
 	defer q.c.mu.Unlock()
@@ -331,7 +325,7 @@ func (q *pipe) atOnce() int {
 	return n
 }
 
-// Carried is how many bytes of chunk messages have gone from one to another under a Rate, and whether more wait.
+// Carried returns the bytes of chunk messages carried from one agent to another under a Rate, and whether more wait.
 func (c *Courier) Carried(from, to transfer.AgentName) (bytes uint64, waiting bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -351,7 +345,7 @@ func (q *pipe) next() (at time.Time, any bool) {
 	return q.queue[0].at, true
 }
 
-// take is the parcel that is due; nothing where all was forgotten meanwhile.
+// take returns the due parcel. ok is false if all were forgotten meanwhile.
 func (q *pipe) take() (p Parcel, ok bool) {
 	q.c.mu.Lock()
 	defer q.c.mu.Unlock()
@@ -364,7 +358,7 @@ func (q *pipe) take() (p Parcel, ok bool) {
 	return p, true
 }
 
-// deliver hands a parcel to its addressee.
+// deliver gives a parcel to its addressee.
 func (c *Courier) deliver(p Parcel) {
 	select {
 	case <-c.quit:
@@ -383,8 +377,7 @@ func (c *Courier) deliver(p Parcel) {
 	}
 }
 
-// Forget is amnesia: everything that is on its way is lost, what was held up
-// included.
+// Forget loses everything on its way, including delayed messages, and returns their number.
 func (c *Courier) Forget() (lost int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -405,7 +398,7 @@ func (c *Courier) Forget() (lost int) {
 	return lost
 }
 
-// Hurry delivers what is held up, now and in no order.
+// Hurry delivers the delayed messages now, in no particular order.
 func (c *Courier) Hurry() {
 	c.mu.Lock()
 	var all []Parcel
@@ -427,7 +420,7 @@ func (c *Courier) Hurry() {
 	}
 }
 
-// Replay delivers everything that was ever sent, once more.
+// Replay delivers every kept message once more.
 func (c *Courier) Replay() {
 	c.mu.Lock()
 	old := c.history
@@ -439,17 +432,16 @@ func (c *Courier) Replay() {
 	}
 }
 
-// A Line is an agent's way to a courier: a sender's and a receiver's link, and
-// a sender's lane.
+// A Line is an agent's access to a courier: the link of a sender and of a receiver.
 type Line struct {
 	c    *Courier
 	from transfer.AgentName
 }
 
-// Line gives the way of an agent to the courier.
+// Line returns an agent's access to the courier.
 func (c *Courier) Line(from transfer.AgentName) Line { return Line{c, from} }
 
-// Send takes a control message.
+// Send sends a control message.
 func (l Line) Send(to transfer.AgentName, m *wire.Message) error {
 	data, err := m.Encode()
 	if err != nil {
@@ -458,16 +450,16 @@ func (l Line) Send(to transfer.AgentName, m *wire.Message) error {
 	return l.c.Send(Parcel{From: l.from, To: to, Kind: m.Kind, Transfer: m.Transfer, Data: data})
 }
 
-// Lane gives the lane of an agent. Its Send takes as long as the rules say.
+// Lane returns the lane of an agent. The duration of its Send follows the rules.
 func (c *Courier) Lane(from transfer.AgentName) Lane { return Lane{c, from} }
 
-// A Lane is an agent's way to a courier for chunk messages.
+// A Lane is an agent's access to a courier for chunk messages.
 type Lane struct {
 	c    *Courier
 	from transfer.AgentName
 }
 
-// Send takes a chunk message.
+// Send sends a chunk message.
 func (l Lane) Send(to transfer.AgentName, id transfer.ID, message []byte) error {
 	if slow := l.c.Rules().Slow; slow > 0 {
 		t := time.NewTimer(slow)
@@ -481,13 +473,13 @@ func (l Lane) Send(to transfer.AgentName, id transfer.ID, message []byte) error 
 	return l.c.Send(Parcel{From: l.from, To: to, Kind: Chunk, Transfer: id, Data: message})
 }
 
-// A Carrier is a lane as the sender of a transfer sees it.
+// A Carrier is a lane as the sender of a transfer uses it.
 type Carrier interface {
 	Send(to transfer.AgentName, id transfer.ID, message []byte) error
 }
 
-// Over puts a courier in front of a lane: what the courier lets through goes
-// over that lane. An error of the lane is what a loss is: nobody is told.
+// Over puts a courier in front of a lane: messages that the courier delivers go over that lane. An error of the lane
+// counts as a loss, which the sender does not notice.
 func Over(next Carrier) *Courier {
 	c := NewCourier()
 	c.other = func(p *Parcel) { next.Send(p.To, p.Transfer, p.Data) }

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// lanes is the network that a courier makes.
+// lanes returns a network that consists of a courier.
 func lanes(t *testing.T, lossy bool) lanetest.Network {
 	c := NewCourier()
 	t.Cleanup(c.Close)
@@ -75,12 +75,12 @@ func TestCourierKeepsTheContract(t *testing.T) {
 	})
 }
 
-// TestHandlings: each does what it says to the messages of one sender.
+// TestHandlings: each Handling has its effect on the messages of one sender.
 func TestHandlings(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		h    Handling
-		want string // what arrives of the messages a, b and c; b is the one that is handled
+		want string // arriving messages of a, b and c; the Handling applies to b
 	}{
 		{"none", Handling{}, "abc"},
 		{"drop", Handling{Drop: true}, "ac"},
@@ -125,7 +125,7 @@ func TestHandlings(t *testing.T) {
 	}
 }
 
-// TestAmnesia: what is on its way is lost, what was ever sent comes again.
+// TestAmnesia: messages on their way are lost, and all earlier messages come again.
 func TestAmnesia(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		net := NewCourier()

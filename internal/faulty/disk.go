@@ -9,7 +9,7 @@ import (
 	"ferry/internal/localfs"
 )
 
-// A Call names what a Disk is asked to do.
+// A Call names an operation of a Disk.
 type Call string
 
 // The calls on a Disk. Create is an Open that may make a file.
@@ -50,13 +50,13 @@ const (
 	CallCloseWatch  Call = "close-watch"
 )
 
-// An Op is one call that is made.
+// An Op is one call of an operation.
 type Op struct {
 	Call Call
-	Path string       // what it is done to; of a rename or link, the old name
+	Path string       // its object; of a rename or link, the old name
 	To   string       // of a rename or link, the new name
-	File localfs.File // where it is done to an open file
-	Nth  int          // how many calls of this name on this path there have been, this one included
+	File localfs.File // the open file, if it is the object
+	Nth  int          // number of this call among those of its name and path, from 1
 }
 
 func (o Op) String() string {
@@ -66,50 +66,49 @@ func (o Op) String() string {
 	return fmt.Sprintf("%s %s (%d)", o.Call, o.Path, o.Nth)
 }
 
-// A Plan is one fault: the Nth call that fits fails.
+// A Plan is one fault: the Nth matching call fails.
 type Plan struct {
 	Call Call   // empty: any
 	Path string // empty: any
-	Nth  int    // of those that fit; from 1
+	Nth  int    // number among the matching calls, from 1
 	Err  error
-	Good bool // for good: and so do all calls of this name after it
-	All  bool // with Good: and so do all calls of any name
-	// Beneath is the path beneath which it is for good; empty: everywhere.
+	Good bool // all later calls of this name fail as well
+	All  bool // with Good: later calls of any name fail
+	// Beneath limits Good to calls beneath a path. Empty means all paths.
 	Beneath string
-	Late    bool // the call takes effect, and fails all the same
-	Short   bool // of a write: half of it arrives; with no Err the call says only that
+	Late    bool // the call takes effect, and returns the error all the same
+	Short   bool // of a write: half of the bytes arrive; without an Err the call only returns a short count
 }
 
-// A Disk passes every call on to another, and makes some fail. It watches that
-// no file is synced again after a sync of it has failed.
+// A Disk passes every call on to another disk, and makes some fail. It detects a sync of a file after a failed sync of
+// it.
 type Disk struct {
 	localfs.Disk
 
-	// Before sees each call, and its error is the call's; After sees it when it
-	// has been made, and can change its error. They may be called by several
-	// goroutines at once.
+	// Before runs before each call, and its error is the call's. After runs after the call and can change its error.
+	// Several goroutines may call them at once.
 	Before func(Op) error
 	After  func(Op, error) error
 
 	mu      sync.Mutex
 	plan    *Plan
-	fit     int // calls that fitted the plan
+	fit     int // matching calls so far
 	met     bool
 	counts  map[[2]string]int
 	log     []Op
 	bad     map[inode]bool // a sync of it has failed
-	started map[inode]bool // its writing has been begun, for a sync that is to follow
+	started map[inode]bool // its writing has begun, to be followed by a sync
 	broken  []string
 }
 
 type inode struct{ dev, ino uint64 }
 
-// NewDisk breaks nothing until a Plan is given.
+// NewDisk returns a disk without faults until a Plan is set.
 func NewDisk(inner localfs.Disk) *Disk {
 	return &Disk{Disk: inner, counts: map[[2]string]int{}, bad: map[inode]bool{}, started: map[inode]bool{}}
 }
 
-// Arm makes a plan take effect, in place of the one before.
+// Arm sets the plan, in place of the previous one.
 func (d *Disk) Arm(p Plan) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,26 +129,26 @@ func (d *Disk) Met() bool {
 	return d.met
 }
 
-// Log is every call so far. Those that were made at once have no order.
+// Log returns every call so far. Concurrent calls have no order.
 func (d *Disk) Log() []Op {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]Op(nil), d.log...)
 }
 
-// Broken lists the syncs that were tried on a file after one of it had failed.
+// Broken lists the syncs of files after a failed sync of the same file.
 func (d *Disk) Broken() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]string(nil), d.broken...)
 }
 
-// Step counts a call that is not one on a disk, so that it fails in its turn.
+// Step counts a call that is not one of a disk, so that a plan can fail it.
 func (d *Disk) Step(c Call, path string, do func() error) error {
 	return d.do(Op{Call: c, Path: path}, do)
 }
 
-// enter notes a call and says what the plan has for it; nil: nothing.
+// enter records a call and returns the plan for it, or nil.
 func (d *Disk) enter(op *Op) *Plan {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -204,7 +203,7 @@ func (d *Disk) do(op Op, call func() error) error {
 	return err
 }
 
-// mustEnd is for calls that let go of something, whatever they return.
+// mustEnd reports whether a call releases its object, even if it returns an error.
 func mustEnd(c Call) bool {
 	return c == CallClose || c == CallCloseDir || c == CallCloseRoot || c == CallCloseWatch
 }
@@ -249,7 +248,7 @@ func (d *Disk) Child(dir *localfs.Dir, name string) (h localfs.Handle, err error
 	return d.opened(h, err)
 }
 
-// opened closes a directory that the caller is told could not be opened.
+// opened closes a directory if its opening is reported as failed.
 func (d *Disk) opened(h localfs.Handle, err error) (localfs.Handle, error) {
 	if err != nil && h != nil {
 		d.Disk.CloseDir(localfs.NewDir(d.Disk, h, "", ""))

@@ -24,7 +24,7 @@ func (d *Disk) ReadAt(f localfs.File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// Write fails as planned. Half of a short one arrives.
+// Write fails as planned. A short one writes half of the bytes.
 func (d *Disk) Write(f localfs.File, b []byte, off int64) (n int, err error) {
 	op := on(CallWrite, f)
 	p := d.enter(&op)
@@ -83,9 +83,8 @@ func (d *Disk) Sync(f localfs.File) error {
 	return d.sync(on(CallSync, f), func() error { return d.Disk.Sync(f) })
 }
 
-// sync makes a sync and remembers the file where it fails: after that a later
-// sync that succeeds proves nothing, because the kernel has forgotten what it
-// could not write.
+// sync performs a sync, and notes the file if it fails. A later successful sync proves nothing then, because the kernel
+// has dropped the unwritten data.
 func (d *Disk) sync(op Op, call func() error) error {
 	st, serr := d.Disk.Stat(op.File)
 	id := inode{st.Dev, st.Ino}
@@ -108,7 +107,7 @@ func (d *Disk) sync(op Op, call func() error) error {
 	return err
 }
 
-// WatchFS is localfs.Disk's.
+// WatchFS implements localfs.Disk.
 func (d *Disk) WatchFS(dir *localfs.Dir) (w localfs.Watch, err error) {
 	err = d.do(of(CallWatchFS, dir), func() error {
 		w, err = d.Disk.WatchFS(dir)
@@ -121,13 +120,12 @@ func (d *Disk) WatchFS(dir *localfs.Dir) (w localfs.Watch, err error) {
 	return w, err
 }
 
-// CloseWatch is localfs.Disk's.
+// CloseWatch implements localfs.Disk.
 func (d *Disk) CloseWatch(w localfs.Watch) error {
 	return d.do(Op{Call: CallCloseWatch, Path: w.Name()}, func() error { return d.Disk.CloseWatch(w) })
 }
 
-// SyncFS is localfs.Disk's. Where it fails, that is the end of every file whose
-// writing has been begun and that has not been synced since.
+// SyncFS implements localfs.Disk. If it fails, it counts as failed for every file with begun writing and no sync since.
 func (d *Disk) SyncFS(w localfs.Watch) error {
 	err := d.do(Op{Call: CallSyncFS, Path: w.Name()}, func() error { return d.Disk.SyncFS(w) })
 	d.mu.Lock()
@@ -145,8 +143,7 @@ func (d *Disk) SyncFS(w localfs.Watch) error {
 	return err
 }
 
-// fresh notes that a file has just been made: its inode number may have been
-// that of a file that is gone.
+// fresh notes that a file was just made: its inode number may have belonged to a deleted file.
 func (d *Disk) fresh(f localfs.File) {
 	if st, err := d.Disk.Stat(f); err == nil && st.Size == 0 {
 		d.mu.Lock()
@@ -155,14 +152,14 @@ func (d *Disk) fresh(f localfs.File) {
 	}
 }
 
-// A forgetful disk does what a kernel does with what it could not write.
+// A forgetful disk drops unwritten data as a kernel does.
 type forgetful interface {
 	SyncFailed(f localfs.File)
 	SyncFSFailed()
 	CloseFailed(f localfs.File)
 }
 
-// Close lets go of the file whatever it returns.
+// Close releases the file, even if it returns an error.
 func (d *Disk) Close(f localfs.File) error {
 	var inner error
 	err := d.do(on(CallClose, f), func() error {

@@ -7,8 +7,7 @@ import (
 	"ferry/internal/localfs/localfstest"
 )
 
-// onMemory is a file system in memory, seen through a disk of which nothing is
-// asked, or not.
+// onMemory returns a file system in memory, with or without a Disk without faults around it.
 func onMemory(opt MemoryOptions, wrap bool) func(t *testing.T) *localfstest.Place {
 	return func(t *testing.T) *localfstest.Place {
 		m := NewMemory(opt)

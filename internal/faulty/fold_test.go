@@ -17,8 +17,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A folding is a destination on a file system in memory that takes names that
-// differ only in case for one.
+// A folding is a destination on a file system in memory that ignores the case of names.
 type folding struct {
 	t    *testing.T
 	m    *faulty.Memory
@@ -28,7 +27,7 @@ type folding struct {
 	item uint64
 }
 
-// A reading disk counts how often directories are read.
+// A reading is a disk that counts reads of directories.
 type reading struct {
 	localfs.Disk
 	reads atomic.Int64
@@ -39,7 +38,7 @@ func (d *reading) Names(dir *localfs.Dir, n int) ([]string, error) {
 	return d.Disk.Names(dir, n)
 }
 
-// A keeping journal keeps what it is given, and fails if it is told to.
+// A keeping is a journal that keeps its intents, and can fail.
 type keeping struct {
 	intents []transfer.Intent
 	fail    error
@@ -73,7 +72,7 @@ func newFolding(t *testing.T, fold, overwrite bool) *folding {
 	return f
 }
 
-// write makes the temporary of an item whose content is its name.
+// write makes the temporary of an item. The item's content is its name.
 func (f *folding) write(name string) (place.Pending, error) {
 	f.item++
 	p, err := f.l.Create(f.item, transfer.Path(name), int64(len(name)), 1<<20)
@@ -85,7 +84,7 @@ func (f *folding) write(name string) (place.Pending, error) {
 		Outcome: transfer.Outcome{Item: f.item, Type: transfer.ItemFile, Size: int64(len(name))}}, err
 }
 
-// land lands items as one group and gives the error of each.
+// land lands items as one group and returns the error of each.
 func (f *folding) land(names ...string) []*transfer.Error {
 	f.t.Helper()
 	all := make([]*transfer.Error, len(names))
@@ -118,7 +117,7 @@ func (f *folding) land(names ...string) []*transfer.Error {
 	return all
 }
 
-// hasSaid expects one error of a kind for each name; "" is none.
+// hasSaid expects an error of one kind for each name. "" means no error.
 func (f *folding) hasSaid(got []*transfer.Error, want ...string) {
 	f.t.Helper()
 	for k, text := range want {
@@ -140,9 +139,8 @@ func (f *folding) holds(name, content string) {
 
 const takenForOne = ": the names differ only in case, and this file system takes them for one"
 
-// Scenario 24: the second of two items whose names are one file fails, whether
-// they are committed together or apart, and whatever is to happen to what
-// exists.
+// Scenario 24: of two items with names that are one file, the second fails. It fails in the same group and in another
+// one, for any treatment of existing files.
 func TestFoldedNames(t *testing.T) {
 	for _, overwrite := range []bool{false, true} {
 		for _, apart := range []bool{false, true} {
@@ -164,7 +162,7 @@ func TestFoldedNames(t *testing.T) {
 	}
 }
 
-// A file that is to be replaced is, in its own spelling and in no other.
+// A file is replaced under its own spelling and no other.
 func TestFoldedReplacing(t *testing.T) {
 	f := newFolding(t, true, true)
 	for _, name := range []string{"/top/Old", "/top/other"} {
@@ -179,8 +177,7 @@ func TestFoldedReplacing(t *testing.T) {
 	f.holds("other", "other")
 }
 
-// A directory below the destination is not used under another spelling, so that
-// two trees do not run into one.
+// A directory beneath the destination is not used under another spelling, so that two trees are not merged.
 func TestFoldedDirectories(t *testing.T) {
 	f := newFolding(t, true, true)
 	const said = "/top/d exists already as D" + takenForOne
@@ -193,8 +190,7 @@ func TestFoldedDirectories(t *testing.T) {
 	f.hasSaid(f.land("D/"), "")
 }
 
-// A crash between the two renames of a group does not make the second replace
-// the first.
+// After a crash between the two renames of a group, the second file does not replace the first.
 func TestFoldedRecovery(t *testing.T) {
 	f := newFolding(t, true, true)
 	f.j.fail = errors.New("the process ends here")
@@ -220,7 +216,7 @@ func TestFoldedRecovery(t *testing.T) {
 	f.holds("A", "A")
 }
 
-// Where names are what they are, both land, and no directory is read for it.
+// If the case of names counts, both land, and no directory is read for that.
 func TestUnfolded(t *testing.T) {
 	f := newFolding(t, false, true)
 	for range 2 {

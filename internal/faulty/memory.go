@@ -13,45 +13,41 @@ import (
 	"ferry/internal/localfs"
 )
 
-// MemoryOptions say what kind of file system a Memory is. The zero value is a
-// large one that has everything.
+// MemoryOptions describe the file system of a Memory. The zero value is a large one with all features.
 type MemoryOptions struct {
-	Blocks int64 // of blockSize bytes; 0: no end of them
-	Inodes int64 // 0: no end of them
+	Blocks int64 // of blockSize bytes; 0: no limit
+	Inodes int64 // 0: no limit
 	Fold   bool  // names that differ only in case are one name
-	Plain  bool  // there is no rename that replaces nothing
-	// Ordered: a file's mode and times are on the disk before a name that it is
-	// given later, as with any journal of metadata.
+	Plain  bool  // without a rename that never replaces a file
+	// Ordered: a file's mode and times reach the disk before its later names, as with any journal of metadata.
 	Ordered bool
 	Dev     uint64
 }
 
 const blockSize = 4096
 
-// A Memory is a file system in memory, which a localfs.FS takes for the host's.
-// It keeps to POSIX and to no more than it: what was not synced, each write,
-// each length, each name, may be there after a crash or not, independently of
-// all else (see Crash). A sync of a file covers its data and no name of it; a
-// sync of a directory covers the names in it. A rename is all or nothing. An
-// inode number is used again as soon as it is free.
+// A Memory is a file system in memory that a localfs.FS uses like the host's. It guarantees only what POSIX does. After
+// a crash each unsynced change may be there or not, independently of all others: each write, each length, each name
+// (see Crash). A sync of a file covers its data and no name of it. A sync of a directory covers its names. A rename is
+// atomic. An inode number is used again as soon as it is free.
 //
-// It has no permissions: whatever they are, everything may be read and written.
-// Its clock moves a millisecond with each change.
+// A Memory does not enforce permissions: everything may be read and written. Its clock moves a millisecond with each
+// change.
 type Memory struct {
 	mu     sync.Mutex
 	opt    MemoryOptions
 	t      *tree
 	now    int64
 	nextID uint64
-	nextNo uint64   // no inode number from here on has been used
-	free   []uint64 // inode numbers to be used again, the lowest first
+	nextNo uint64   // inode numbers from here on are unused
+	free   []uint64 // free inode numbers, the lowest first
 	used   int64    // blocks
 
-	base *tree // as it was, durably, before ops
+	base *tree // the durable state before ops
 	ops  []memOp
 }
 
-// A tree is all there is on a file system.
+// A tree is the whole content of a file system.
 type tree struct {
 	root  *node
 	nodes map[uint64]*node // by id
@@ -69,11 +65,11 @@ type node struct {
 	opens int
 
 	data   []byte
-	shared bool             // data is another node's, too, and is not to be changed
-	blocks map[int64]bool   // that are allocated
+	shared bool             // data belongs to another node, too, and must not be changed
+	blocks map[int64]bool   // allocated blocks
 	names  map[string]entry // of a directory, folded
 	up     *node            // of a directory
-	link   string           // what a link says
+	link   string           // target of a link
 }
 
 type entry struct {
@@ -83,7 +79,7 @@ type entry struct {
 
 const firstTime = 1_750_000_000_000_000_000
 
-// NewMemory makes an empty file system with a root directory.
+// NewMemory returns an empty file system with a root directory.
 func NewMemory(opt MemoryOptions) *Memory {
 	if opt.Dev == 0 {
 		opt.Dev = 77
@@ -96,15 +92,14 @@ func NewMemory(opt MemoryOptions) *Memory {
 	return m
 }
 
-// Settle makes everything durable as it is, and forgets how it came about.
+// Settle makes everything durable, and drops the history of changes.
 func (m *Memory) Settle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.base, m.ops = m.t.clone(), nil
 }
 
-// clone copies a tree; contents of files are shared until one of the two
-// changes them.
+// clone copies a tree. Contents of files are shared until one of the two changes them.
 func (t *tree) clone() *tree {
 	c := &tree{nodes: make(map[uint64]*node, len(t.nodes))}
 	for id, n := range t.nodes {
@@ -134,8 +129,8 @@ func (t *tree) clone() *tree {
 	return c
 }
 
-// own makes a node's content its own, with room for size bytes. A content that grows gets
-// room for as much again: most files are written piece by piece.
+// own makes a node's content its own, with room for size bytes. A growing content gets double the room: most files are
+// written piece by piece.
 func (n *node) own(size int64) {
 	has, room := int64(len(n.data)), int64(cap(n.data))
 	switch {
@@ -151,7 +146,7 @@ func (n *node) own(size int64) {
 	n.data, n.shared = d, false
 }
 
-// resize gives a file a size; what is new is zeros.
+// resize gives a file a size. New bytes are zeros.
 func (n *node) resize(size int64) {
 	n.own(size)
 	old := int64(len(n.data))
@@ -189,13 +184,13 @@ func (m *Memory) stat(n *node) localfs.Stat {
 	return st
 }
 
-// tick is the time of a change.
+// tick returns the time of a change.
 func (m *Memory) tick() int64 {
 	m.now += 1_000_000
 	return m.now
 }
 
-// makeNode makes a node that has no name yet.
+// makeNode makes a node without a name.
 func (m *Memory) makeNode(typ localfs.FileType, mode uint32) (*node, error) {
 	if m.opt.Inodes > 0 && int64(len(m.t.nodes)) >= m.opt.Inodes {
 		return nil, syscall.ENOSPC
@@ -229,8 +224,7 @@ func (m *Memory) drop(n *node) {
 	m.free = slices.Insert(m.free, at, n.ino)
 }
 
-// take allocates the blocks of a range, all or as many as there are; it gives
-// the end of what is allocated.
+// take allocates the blocks of a range, or as many as are free. It returns the end of the allocated range.
 func (m *Memory) take(n *node, off, end int64) int64 {
 	for b := off / blockSize; b*blockSize < end; b++ {
 		if n.blocks[b] {
@@ -258,7 +252,7 @@ func (m *Memory) give(n *node, off, end int64) {
 	}
 }
 
-// where is a directory's path; one that was removed has none.
+// where returns a directory's path. ok is false if it was removed.
 func (n *node) where() (string, bool) {
 	var parts []string
 	for ; n.up != n; n = n.up {
@@ -278,9 +272,8 @@ func (n *node) where() (string, bool) {
 	return "/" + path.Join(parts...), true
 }
 
-// walk finds what a path leads to. Links are followed, but for the last
-// component where last is false. Beneath a top no link may lead out, nor begin
-// with '/'.
+// walk finds the object of a path. It follows links, except for the last component if last is false. Beneath a top no
+// link may lead out, nor begin with '/'.
 func (m *Memory) walk(from *node, p string, top *node, last bool) (*node, error) {
 	at, left := from, strings.Split(p, "/")
 	for hops := 0; len(left) > 0; {
@@ -322,7 +315,7 @@ func (m *Memory) walk(from *node, p string, top *node, last bool) (*node, error)
 	return at, nil
 }
 
-// sorted are a directory's names.
+// sorted returns a directory's names, sorted.
 func (n *node) sorted() []string {
 	names := make([]string, 0, len(n.names))
 	for _, e := range n.names {

@@ -10,17 +10,17 @@ import (
 	"ferry/internal/localfs"
 )
 
-// A toll is what a crash makes of one change that was not synced.
+// A toll is the effect of a crash on one unsynced change.
 type toll uint64
 
-// The tolls of a change. A torn write has a mask of the units that survive: it
-// is a generator's seed, in the bits above these.
+// The tolls of a change. A torn write has a mask of the surviving units: the bits above these are the seed of a
+// generator.
 const (
-	lost    toll = iota // it never was
-	whole               // it is there
-	hollow              // of a write: the size is there, the data reads as it was, or as zeros
-	torn512             // of a write: some sectors of it are there
-	torn4k              // of a write: some blocks of it are there
+	lost    toll = iota // the change is gone
+	whole               // the change is complete
+	hollow              // of a write: the size is there; the data is the earlier one, or zeros
+	torn512             // of a write: some sectors are there
+	torn4k              // of a write: some blocks are there
 )
 
 const tollShift = 3
@@ -41,7 +41,7 @@ func (f toll) String() string {
 	return fmt.Sprintf("torn at 4096 (%d)", f>>tollShift)
 }
 
-// write puts into a file what survives of a write.
+// write writes the surviving part of a write into a file.
 func (f toll) write(n *node, o *memOp) {
 	if f.kind() == whole {
 		n.write(o.data, o.off)
@@ -62,13 +62,13 @@ func (f toll) write(n *node, o *memOp) {
 
 	r := rand.New(rand.NewPCG(uint64(f>>tollShift), 5))
 	if r.IntN(2) == 0 && o.size > int64(len(n.data)) {
-		n.resize(o.size) // the size is there whatever the data is
+		n.resize(o.size) // the size is there in any case
 	}
 
 	cut, tail := r.Int64N(int64(len(o.data))/unit+1), r.IntN(3)
 	for at, k := int64(0), int64(0); at < int64(len(o.data)); k++ {
 		end := min((o.off+at)/unit*unit+unit-o.off, int64(len(o.data)))
-		keep := k < cut // the beginning of it, the end of it, or here and there
+		keep := k < cut // keep the beginning, the end, or random units
 		switch tail {
 		case 1:
 			keep = !keep
@@ -82,7 +82,7 @@ func (f toll) write(n *node, o *memOp) {
 	}
 }
 
-// fates are those of a change that an exhaustive search tries.
+// fates returns the tolls of a change for an exhaustive search.
 func (o *memOp) fates() []toll {
 	switch {
 	case o.kind != opWrite:
@@ -93,10 +93,10 @@ func (o *memOp) fates() []toll {
 	return []toll{lost, whole, hollow, torn512 | 1<<tollShift, torn4k | 2<<tollShift}
 }
 
-// A Loss is what a crash makes of each change that was not synced, in order.
+// A Loss has the effect of a crash on each unsynced change, in order.
 type Loss []toll
 
-// pending are the changes among the first k that a crash may undo.
+// pending returns the changes among the first k that a crash may undo.
 func (m *Memory) pending(k int) (at []int) {
 	data, all, dirs, everything := map[uint64]bool{}, map[uint64]bool{}, map[uint64]bool{}, false
 	for i := k - 1; i >= 0; i-- {
@@ -129,15 +129,15 @@ func (m *Memory) pending(k int) (at []int) {
 	return at
 }
 
-// pendingData are the writes to one file that are not synced.
+// pendingData returns the unsynced writes to one file.
 func (m *Memory) pendingData(node uint64) []int {
 	return slices.DeleteFunc(m.pending(len(m.ops)), func(i int) bool {
 		return m.ops[i].node != node || m.ops[i].kind != opWrite && m.ops[i].kind != opResize
 	})
 }
 
-// Losses are all losses that a crash after the first k operations can bring,
-// writes torn in two ways; nil where there are more than limit.
+// Losses returns all possible losses of a crash after the first k operations, with writes torn in two ways. It returns
+// nil if there are more than limit.
 func (m *Memory) Losses(k, limit int) (all []Loss) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,8 +162,8 @@ func (m *Memory) Losses(k, limit int) (all []Loss) {
 	return all
 }
 
-// Sample chooses a loss at a crash after the first k operations: everything
-// that can be lost, nothing, or each change by itself.
+// Sample chooses a loss of a crash after the first k operations: all that can be lost, nothing, or each change by
+// itself.
 func (m *Memory) Sample(k int, r *rand.Rand) Loss {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,9 +186,8 @@ func (m *Memory) Sample(k int, r *rand.Rand) Loss {
 	return l
 }
 
-// Killed is the file system after the first k operations as another process
-// finds it: the process ended and the system did not. What was not synced may
-// still be lost later; the operations go on from the first k.
+// Killed returns the file system after the first k operations as another process finds it: the process ended and the
+// system did not. Unsynced changes may still be lost later. Further operations follow the first k.
 func (m *Memory) Killed(k int) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -197,8 +196,8 @@ func (m *Memory) Killed(k int) *Memory {
 	return c
 }
 
-// Crashed is the file system after a crash of the system that came after the
-// first k operations, with that loss. A device may have another number then.
+// Crashed returns the file system after a crash of the system following the first k operations, with that loss. The
+// device may have another number then.
 func (m *Memory) Crashed(k int, l Loss, dev uint64) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -212,7 +211,7 @@ func (m *Memory) Crashed(k int, l Loss, dev uint64) *Memory {
 	return m.after(k, fate, dev)
 }
 
-// order keeps the mode and times of a file that has a later name.
+// order keeps the mode and times of a file with a later name.
 func (m *Memory) order(k int, fate map[int]toll) {
 	named := map[uint64]bool{}
 	for i := k - 1; i >= 0; i-- {
@@ -227,7 +226,7 @@ func (m *Memory) order(k int, fate map[int]toll) {
 	}
 }
 
-// after builds the state; a change without a fate is there.
+// after builds the state. A change without a fate is complete.
 func (m *Memory) after(k int, fate map[int]toll, dev uint64) *Memory {
 	c := &Memory{opt: m.opt, t: m.base.clone(), now: m.now + 1_000_000_000, nextID: m.nextID, nextNo: 3}
 	c.opt.Dev = dev
@@ -243,8 +242,8 @@ func (m *Memory) after(k int, fate map[int]toll, dev uint64) *Memory {
 	return c
 }
 
-// rebuild makes a tree consistent as a check of the file system would: what has
-// no name goes, links and blocks are counted.
+// rebuild makes a tree consistent as a check of the file system does: nodes without a name are removed, links and
+// blocks are counted.
 func (m *Memory) rebuild() {
 	for _, n := range m.t.nodes {
 		n.nlink, n.opens = 0, 0
@@ -273,8 +272,8 @@ func (m *Memory) rebuild() {
 	}
 }
 
-// reach counts the names of what is beneath a directory. A number that was used
-// again belongs to the later file, so that the earlier one's names are gone.
+// reach counts the names beneath a directory. A reused inode number belongs to the later file, so the names of the
+// earlier one are removed.
 func (m *Memory) reach(d *node, byNo map[uint64]*node) {
 	for _, name := range d.sorted() {
 		n := m.get(d, name)
@@ -310,7 +309,7 @@ func (m *Memory) forget(d *node, n *node) {
 	}
 }
 
-// Describe says what the first k operations are, and what a loss makes of them.
+// Describe describes the first k operations, and the effect of a loss on them.
 func (m *Memory) Describe(k int, l Loss) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -362,8 +361,7 @@ func (o *memOp) String() string {
 	return fmt.Sprintf("event %v", o.event)
 }
 
-// Pending is how many of the first k operations a crash may undo: the length of
-// a Loss.
+// Pending returns the number of the first k operations that a crash may undo: the length of a Loss.
 func (m *Memory) Pending(k int) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -16,11 +16,11 @@ type memFile struct {
 	name   string
 	write  bool
 	closed bool
-	read   []string // names yet to be given
+	read   []string // names not yet returned
 	begun  bool
 }
 
-// Name is the path under which it was opened.
+// Name returns the path given when it was opened.
 func (f *memFile) Name() string { return f.name }
 
 func fail(op, name string, errno error) error {
@@ -158,7 +158,7 @@ func (m *Memory) StatDir(d *localfs.Dir) (localfs.Stat, error) {
 	return m.stat(dirOf(d)), nil
 }
 
-// Trace is localfs.Disk's.
+// Trace implements localfs.Disk.
 func (m *Memory) Trace(p string, follow bool) (localfs.Stat, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -177,7 +177,7 @@ func (m *Memory) Trace(p string, follow bool) (localfs.Stat, error) {
 	return m.stat(n), nil
 }
 
-// Mounted is localfs.Disk's: a Memory is one file system.
+// Mounted implements localfs.Disk: a Memory is one file system.
 func (m *Memory) Mounted(p string) (bool, error) {
 	_, err := m.Trace(p, false)
 	return err == nil && p == "/", err
@@ -267,7 +267,7 @@ func (m *Memory) create(dir *node, name string, mode uint32) (*node, error) {
 	return n, nil
 }
 
-// DefaultMode is that there are no access control lists.
+// DefaultMode reports that there are no access control lists.
 func (m *Memory) DefaultMode(*localfs.Dir) (uint32, bool, error) { return 0, false, nil }
 
 func (m *Memory) Mkdir(d *localfs.Dir, name string) error {
@@ -321,7 +321,7 @@ func (m *Memory) rename(dir *node, from, to string, replace bool) error {
 	case !replace && (old != n || m.fold(from) != m.fold(to)):
 		return syscall.EEXIST
 	case old == n && m.fold(from) != m.fold(to):
-		return nil // two names of one file: POSIX leaves both
+		return nil // two names of one file: POSIX keeps both
 	case old == n:
 	case old.typ == localfs.TypeDir && n.typ != localfs.TypeDir:
 		return syscall.EISDIR

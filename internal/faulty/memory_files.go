@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// file is an open file, checked.
+// file returns an open file after checks.
 func (m *Memory) file(f localfs.File, op string, writes bool) (*memFile, error) {
 	h := f.(*memFile)
 	switch {
@@ -53,7 +53,7 @@ func (m *Memory) ReadAt(f localfs.File, b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Write writes what there are blocks for.
+// Write writes as many bytes as there are blocks for.
 func (m *Memory) Write(f localfs.File, b []byte, off int64) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +99,7 @@ func (m *Memory) Allocate(f localfs.File, size int64) error {
 	return nil
 }
 
-// Punch frees blocks; of a file it is only asked for beyond its end.
+// Punch frees blocks. For a file it is only called beyond its end.
 func (m *Memory) Punch(f localfs.File, off, end int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -156,21 +156,21 @@ func (m *Memory) Close(f localfs.File) error {
 	return m.shut(f.(*memFile))
 }
 
-// WatchFS is localfs.Disk's; a Memory is one file system.
+// WatchFS implements localfs.Disk; a Memory is one file system.
 func (m *Memory) WatchFS(d *localfs.Dir) (localfs.Watch, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.handle(dirOf(d), d.Path()), nil
 }
 
-// CloseWatch is localfs.Disk's.
+// CloseWatch implements localfs.Disk.
 func (m *Memory) CloseWatch(w localfs.Watch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.shut(w.(*memFile))
 }
 
-// SyncFS is localfs.Disk's.
+// SyncFS implements localfs.Disk.
 func (m *Memory) SyncFS(w localfs.Watch) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -182,8 +182,7 @@ func (m *Memory) SyncFS(w localfs.Watch) error {
 	return nil
 }
 
-// SyncFSFailed is for a decorator that lets a sync of the file system fail: it is
-// a failed sync of each file.
+// SyncFSFailed is for a decorator that fails a sync of the file system: it counts as a failed sync of each file.
 func (m *Memory) SyncFSFailed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,8 +193,8 @@ func (m *Memory) SyncFSFailed() {
 	}
 }
 
-// SyncFailed is for a decorator that lets a sync fail: what was to be written
-// can be read as long as there is no crash, and no later sync makes it durable.
+// SyncFailed is for a decorator that fails a sync. The unsynced data can be read until a crash, and no later sync makes
+// it durable.
 func (m *Memory) SyncFailed(f localfs.File) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,8 +203,8 @@ func (m *Memory) SyncFailed(f localfs.File) {
 	}
 }
 
-// CloseFailed is for a decorator that lets a close fail, as a file system does
-// that writes back then: what was not synced reads as zeros from here on.
+// CloseFailed is for a decorator that fails a close, as a file system does that writes data back at close. Unsynced
+// data reads as zeros from then on.
 func (m *Memory) CloseFailed(f localfs.File) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"ferry/internal/localfs"
 )
 
-// What follows is for other programs on the host, and for tests that look at
-// what there is. Paths begin with '/'.
+// The methods below are for other programs on the host, and for tests that examine the file system. Paths begin with
+// '/'.
 
 // at finds the directory of a path.
 func (m *Memory) at(p string) (*node, string, error) {
@@ -37,7 +37,7 @@ func (m *Memory) host(p string, do func(d *node, name string) error) error {
 	return nil
 }
 
-// MkdirAll makes a directory and those above it.
+// MkdirAll makes a directory and its missing parents.
 func (m *Memory) MkdirAll(p string) error {
 	if p == "/" {
 		return nil
@@ -53,8 +53,7 @@ func (m *Memory) MkdirAll(p string) error {
 	})
 }
 
-// WriteFile makes a file of that content, or rewrites it in place. It is not
-// synced.
+// WriteFile makes a file with the content, or rewrites it in place. It is not synced.
 func (m *Memory) WriteFile(p string, content []byte) error {
 	return m.host(p, func(d *node, name string) (err error) {
 		n := m.get(d, name)
@@ -104,7 +103,7 @@ func (m *Memory) Hardlink(p, to string) error {
 	})
 }
 
-// Remove removes a name, and with a directory all that is in it.
+// Remove removes a name, and the content of a directory.
 func (m *Memory) Remove(p string) error {
 	return m.host(p, func(d *node, name string) error {
 		n := m.get(d, name)
@@ -123,7 +122,7 @@ func (m *Memory) removeAll(d *node, name string, n *node) {
 	m.name(d, m.tick(), set{name, 0})
 }
 
-// Move renames within a directory, in place of what has the new name.
+// Move renames within a directory, and replaces an existing file.
 func (m *Memory) Move(p, to string) error {
 	return m.host(p, func(d *node, name string) error { return m.rename(d, name, to, true) })
 }
@@ -160,7 +159,7 @@ func (m *Memory) SyncNames(p string) error {
 	})
 }
 
-// SyncAll is what sync(1) does: everything so far is durable.
+// SyncAll makes everything so far durable, like sync(1).
 func (m *Memory) SyncAll() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +172,7 @@ func (m *Memory) SyncAll() {
 	}
 }
 
-// ReadFile is a file's content; a link is not followed.
+// ReadFile returns a file's content. It does not follow a link.
 func (m *Memory) ReadFile(p string) (content []byte, err error) {
 	err = m.host(p, func(d *node, name string) error {
 		n := m.get(d, name)
@@ -189,7 +188,7 @@ func (m *Memory) ReadFile(p string) (content []byte, err error) {
 	return content, err
 }
 
-// Stat is what a name has; a link is not followed.
+// StatName returns the properties of a name. It does not follow a link.
 func (m *Memory) StatName(p string) (st localfs.Stat, err error) {
 	err = m.host(p, func(d *node, name string) error {
 		n := m.get(d, name)
@@ -202,8 +201,7 @@ func (m *Memory) StatName(p string) (st localfs.Stat, err error) {
 	return st, err
 }
 
-// Files calls see with each file beneath a directory, in order, by its name
-// there. The content is not to be changed.
+// Files calls see for each file beneath a directory, in order, with its name there. see must not change the content.
 func (m *Memory) Files(dir string, see func(name string, content []byte)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -226,7 +224,7 @@ func (m *Memory) files(d *node, above string, see func(string, []byte)) {
 	}
 }
 
-// Opened is the number of files and directories that are open.
+// Opened returns the number of open files and directories.
 func (m *Memory) Opened() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -236,8 +234,7 @@ func (m *Memory) Opened() (n int) {
 	return n
 }
 
-// Limit leaves so many blocks, or inodes, free; with a number below 0 there is
-// no end of them again.
+// Limit leaves the given number of blocks, or inodes, free. A number below 0 removes the limit.
 func (m *Memory) Limit(inodes bool, left int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,8 +248,7 @@ func (m *Memory) Limit(inodes bool, left int64) {
 	}
 }
 
-// Rewrite changes a file's content in place, as rot does: its size and times
-// stay.
+// Rewrite changes a file's content in place, as data corruption does: its size and times stay.
 func (m *Memory) Rewrite(p string, content []byte) error {
 	return m.host(p, func(d *node, name string) error {
 		n := m.get(d, name)

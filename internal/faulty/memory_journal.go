@@ -19,25 +19,24 @@ const (
 	CallDeleted    Call = "journal-deleted"
 )
 
-// A Journal is what two agents' ledgers hold of one transfer as far as it
-// concerns their disks. It is a localfs.Journal. What it is given is durable when
-// a call returns, and is recorded in its place among the changes of a Memory.
+// A Journal has the part of two agents' ledgers about one transfer that concerns their disks. It is a localfs.Journal.
+// Its data is durable when a call returns, and is recorded in its place among the changes of a Memory.
 type Journal struct {
-	disk *Disk // counts the calls with its own, and fails them
+	disk *Disk // counts the journal's calls like its own, and fails them
 	mem  *Memory
 
 	mu    sync.Mutex
 	state JournalState
 }
 
-// A JournalState is all that is recorded. Maps are to be read only.
+// A JournalState has all recorded data. Its maps must not be changed.
 type JournalState struct {
 	Items   map[uint64]JournalItem
-	Dirs    map[transfer.Path]bool // where temporaries may be
+	Dirs    map[transfer.Path]bool // directories of possible temporaries
 	Deletes map[uint64]JournalDelete
 }
 
-// A JournalItem is at most one of three things.
+// A JournalItem has at most one of three states.
 type JournalItem struct {
 	Point   *JournalPoint
 	Intent  *transfer.Intent
@@ -52,16 +51,16 @@ type JournalPoint struct {
 	Durable bool
 }
 
-// A JournalDelete is a source on its way out.
+// A JournalDelete is the state of the deletion of a source.
 type JournalDelete struct {
 	Source  transfer.Path
 	Version transfer.Version
 	Aside   string
 	Done    bool
-	Warning string // why it is still there
+	Warning string // reason why it is still there
 }
 
-// NewJournal begins with a state, which may be empty.
+// NewJournal returns a journal with a state, which may be empty.
 func NewJournal(disk *Disk, mem *Memory, state JournalState) *Journal {
 	return &Journal{disk: disk, mem: mem, state: state.clone()}
 }
@@ -74,8 +73,7 @@ func (s JournalState) clone() JournalState {
 	return c
 }
 
-// At is the state after the first k operations of the Memory, where this
-// journal began with the given one.
+// At returns the state after the first k operations of the Memory, for a journal that began with s.
 func (s JournalState) At(m *Memory, k int) JournalState {
 	c := s.clone()
 	for _, e := range m.Events(k) {
@@ -94,7 +92,7 @@ type journalEvent struct {
 
 func (e journalEvent) String() string { return string(e.call) }
 
-// State is what is recorded now.
+// State returns the present state.
 func (j *Journal) State() JournalState {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -111,7 +109,7 @@ func (j *Journal) update(c Call, path transfer.Path, do func(*JournalState)) err
 	})
 }
 
-// Committing is localfs.Journal's.
+// Committing implements localfs.Journal.
 func (j *Journal) Committing(ins []transfer.Intent) error {
 	return j.update(CallCommitting, ins[0].Outcome.Path, func(s *JournalState) {
 		for n := range ins {
@@ -120,7 +118,7 @@ func (j *Journal) Committing(ins []transfer.Intent) error {
 	})
 }
 
-// Committed is localfs.Journal's. The first outcome of an item stands.
+// Committed implements localfs.Journal. The first outcome of an item counts.
 func (j *Journal) Committed(outs []transfer.Outcome) error {
 	return j.update(CallCommitted, outs[0].Path, func(s *JournalState) {
 		for n := range outs {
@@ -136,10 +134,10 @@ func (j *Journal) Point(p JournalPoint) error {
 	return j.update(CallPoint, "", func(s *JournalState) { s.Items[p.Item] = JournalItem{Point: &p} })
 }
 
-// Forget forgets a checkpoint or an intent: the item begins again.
+// Forget removes a checkpoint or an intent: the item begins again.
 func (j *Journal) Forget(item uint64) error { return j.forget(CallForget, []uint64{item}) }
 
-// Again is localfs.Journal's.
+// Again implements localfs.Journal.
 func (j *Journal) Again(items []uint64) error { return j.forget(CallAgain, items) }
 
 func (j *Journal) forget(c Call, items []uint64) error {
@@ -163,7 +161,7 @@ func (j *Journal) NoteDir(dir transfer.Path) error {
 	return j.update(CallDirs, dir, func(s *JournalState) { s.Dirs[dir] = true })
 }
 
-// Deleting records that a source is about to be deleted, and how far that is.
+// Deleting records the state of the deletion of a source.
 func (j *Journal) Deleting(item uint64, d JournalDelete) error {
 	c := CallDeleting
 	if d.Done {

@@ -9,17 +9,17 @@ import (
 type memOpKind uint8
 
 const (
-	opMake     memOpKind = iota // a node comes to be, without a name
+	opMake     memOpKind = iota // a node is made, without a name
 	opName                      // names of a directory are set, all or none
-	opMove                      // a node has a name in another directory in place of the one it had
-	opWrite                     // data, and the size where it grows
+	opMove                      // a node moves from its name to one in another directory
+	opWrite                     // data, and the size if it grows
 	opResize                    // the size alone
 	opMeta                      // mode and mtime
 	opSyncData                  // of a file: data and size
 	opSync                      // of a file: all but its names
 	opSyncDir                   // of a directory: its names, mode and mtime
 	opSyncFS                    // of everything
-	opEvent                     // something else that was durable at that moment
+	opEvent                     // another fact that was durable at that moment
 )
 
 // A memOp is one recorded change or sync.
@@ -58,16 +58,14 @@ func (m *Memory) record(o memOp) {
 	m.ops = append(m.ops, o)
 }
 
-// room makes room for one operation more: twice as much as there was, for there are many and
-// each is large.
+// room makes room for one more operation, by doubling the room: operations are many and large.
 func (m *Memory) room() {
 	if len(m.ops) == cap(m.ops) {
 		m.ops = slices.Grow(m.ops, len(m.ops)+1)
 	}
 }
 
-// recordSync keeps syncs that follow one another in one order: they may have
-// been made at once.
+// recordSync puts consecutive syncs in one order: they may have been concurrent.
 func (m *Memory) recordSync(o memOp) {
 	m.room()
 	at := len(m.ops)
@@ -77,22 +75,21 @@ func (m *Memory) recordSync(o memOp) {
 	m.ops = slices.Insert(m.ops, at, o)
 }
 
-// Record notes something that has become durable beside the file system, such
-// as a ledger's record.
+// Record notes a fact that became durable outside the file system, such as a ledger's record.
 func (m *Memory) Record(event any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.record(memOp{kind: opEvent, event: event})
 }
 
-// Ops is the number of changes and syncs so far.
+// Ops returns the number of changes and syncs so far.
 func (m *Memory) Ops() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.ops)
 }
 
-// Events are those recorded among the first k operations.
+// Events returns the events recorded among the first k operations.
 func (m *Memory) Events(k int) (events []any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,8 +101,7 @@ func (m *Memory) Events(k int) (events []any) {
 	return events
 }
 
-// name sets names in the tree as it is, and records it. Files that have lost
-// their last name go.
+// name sets names in the present tree, and records that. Files without a name are removed.
 func (m *Memory) name(dir *node, at int64, sets ...set) {
 	o := memOp{kind: opName, node: dir.id, sets: sets, at: at}
 	m.record(o)
@@ -127,7 +123,7 @@ func (m *Memory) name(dir *node, at int64, sets ...set) {
 	dir.mtime, dir.ctime = at, at
 }
 
-// move gives a file a name in another directory, in place of the one it has and of what has that name.
+// move moves a file to a name in another directory, and replaces a file with that name.
 func (m *Memory) move(dir *node, from string, into *node, to string, at int64) {
 	n := m.get(dir, from)
 	m.record(memOp{kind: opMove, node: dir.id, into: into.id, sets: []set{{from, n.id}, {to, n.id}}, at: at})
@@ -141,7 +137,7 @@ func (m *Memory) move(dir *node, from string, into *node, to string, at int64) {
 	dir.mtime, dir.ctime, into.mtime, into.ctime, n.ctime = at, at, at, at, at
 }
 
-// change makes and records a change of one node's own.
+// change makes and records a change of one node itself.
 func (m *Memory) change(o memOp) {
 	m.record(o)
 	m.t.apply(&o, whole, m.fold)

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// inMemory is an empty file system that is durable as it is, and its root.
+// inMemory returns an empty and durable file system, and its root.
 func inMemory(t *testing.T, opt MemoryOptions) (*Memory, *localfs.Dir) {
 	t.Helper()
 	m := NewMemory(opt)
@@ -47,7 +47,7 @@ func made(t *testing.T, disk localfs.Disk, d *localfs.Dir, name string, content 
 	return f
 }
 
-// outcomes are what a crash now can leave of a file: its content, or "none".
+// outcomes returns the possible states of a file after a crash now: its content, or "none".
 func outcomes(t *testing.T, m *Memory, name string) (all []string) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -75,7 +75,7 @@ func want(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// What a crash can leave grows less with each sync, and with the right one only.
+// Each right sync reduces the possible states after a crash.
 func TestCrashLosesWhatIsNotSynced(t *testing.T) {
 	m, d := inMemory(t, MemoryOptions{})
 	f := made(t, m, d, "x", "data")
@@ -98,8 +98,8 @@ func TestCrashLosesWhatIsNotSynced(t *testing.T) {
 	}
 }
 
-// A sync of the file system covers data, names and modes of all there is, unless
-// it has failed: then no later sync brings the data back.
+// A sync of the file system covers all data, names and modes, unless it has failed. Then no later sync brings the data
+// back.
 func TestSyncOfEverything(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		m := NewMemory(MemoryOptions{})
@@ -138,7 +138,7 @@ func TestSyncOfEverything(t *testing.T) {
 	}
 }
 
-// A write is torn at sectors and at blocks, and nowhere else.
+// A write can be torn at sectors and at blocks, and at no other offset.
 func TestTornWrites(t *testing.T) {
 	m, d := inMemory(t, MemoryOptions{})
 	f := made(t, m, d, "x", strings.Repeat("o", 20_000))
@@ -177,7 +177,7 @@ func TestTornWrites(t *testing.T) {
 	}
 }
 
-// After a sync that failed the data can be read, and no later sync saves it.
+// After a failed sync the data can be read, and no later sync saves it.
 func TestFailedSyncIsFinal(t *testing.T) {
 	m, d := inMemory(t, MemoryOptions{})
 	disk := NewDisk(m)
@@ -194,7 +194,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	if broken := disk.Broken(); len(broken) != 1 {
 		t.Errorf("the second sync was not noticed: %v", broken)
 	}
-	// Another file with its inode number has nothing to do with it.
+	// Another file with its inode number is not affected.
 	ok(t, errors.Join(disk.Close(f), disk.Unlink(d, "x")))
 	again := made(t, disk, d, "x", "new")
 	ok(t, errors.Join(disk.Sync(again), disk.SyncDir(d)))
@@ -283,7 +283,7 @@ func TestMemorySpaceAndNumbers(t *testing.T) {
 	if now, err := m.Stat(g); err != nil || now.Ino != st.Ino {
 		t.Errorf("inode %d is not used again: %d %v", st.Ino, now.Ino, err)
 	}
-	// Whichever of the two a crash leaves has the number alone.
+	// After any crash only one of the two has the number.
 	for _, l := range m.Losses(m.Ops(), 1<<16) {
 		c := m.Crashed(m.Ops(), l, 77)
 		_, xerr := c.ReadFile("/x")
@@ -294,7 +294,7 @@ func TestMemorySpaceAndNumbers(t *testing.T) {
 	}
 }
 
-// Among the losses that keep a file's later name, none has lost its mode.
+// In a loss that keeps a file's later name, the file has its mode.
 func TestOrdered(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		m, d := inMemory(t, MemoryOptions{Ordered: ordered})
@@ -311,7 +311,7 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// What a sweep cannot read it does not call swept.
+// A sweep does not report an unreadable directory as swept.
 func TestSweepSaysWhatItCouldNotRead(t *testing.T) {
 	m := NewMemory(MemoryOptions{})
 	disk := NewDisk(m)

@@ -13,9 +13,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An objectPart is an upload. Bytes are gathered to parts. What is behind the last part at
-// a safe point is an object of its own, its tail: parts but the last have a least size, and
-// nobody can read them.
+// An objectPart is an upload. It gathers bytes to parts. At a safe point the bytes after the last part are an object of
+// their own, the tail: all parts but the last have a least size, and no part can be read back.
 type objectPart struct {
 	l    *objectLanding
 	item uint64
@@ -23,14 +22,14 @@ type objectPart struct {
 	id   string
 
 	mu    sync.Mutex
-	tags  []string // of the parts that are there
+	tags  []string // of the uploaded parts
 	sent  int64    // bytes in them
-	buf   []byte   // behind them
+	buf   []byte   // bytes after them
 	point *tail    // of the last Point
 	tails []string // keys
 }
 
-// A tail is what is behind the parts at a point.
+// A tail has the bytes after the parts at a point.
 type tail struct {
 	parts int
 	data  []byte
@@ -42,8 +41,7 @@ func (p *objectPart) Offset() int64 {
 	return p.sent + int64(len(p.buf))
 }
 
-// Write uploads what makes whole parts already, and then takes b: so that an error leaves
-// everything as it was.
+// Write uploads the parts that are already complete, and then takes b. So an error leaves everything unchanged.
 func (p *objectPart) Write(b []byte) error {
 	if err := p.upload(LeastPart); err != nil {
 		return err
@@ -54,7 +52,7 @@ func (p *objectPart) Write(b []byte) error {
 	return nil
 }
 
-// upload makes parts of what is gathered while there are least bytes of it.
+// upload uploads parts of the gathered bytes as long as there are at least least bytes.
 func (p *objectPart) upload(least int) error {
 	for len(p.buf) >= least && len(p.buf) > 0 {
 		n := min(LeastPart, len(p.buf))
@@ -89,7 +87,7 @@ func (p *objectPart) tailKey(parts int) string {
 	return path.Join(p.l.o.Scratch, fmt.Sprintf(".ferry-%s%d", p.l.of(p.item), parts))
 }
 
-// Point keeps the bytes behind the parts for the Sync that comes.
+// Point keeps the bytes after the parts for the next Sync.
 func (p *objectPart) Point() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,7 +102,7 @@ func (p *objectPart) Point() []byte {
 	return b
 }
 
-// Sync stores the tails of the last Point and of now.
+// Sync stores the tails of the last Point and of the present position.
 func (p *objectPart) Sync() error {
 	p.mu.Lock()
 	all := []tail{{len(p.tags), slices.Clone(p.buf)}}
@@ -127,7 +125,7 @@ func (p *objectPart) Sync() error {
 	return nil
 }
 
-// Close leaves everything for Reopen.
+// Close keeps everything for Reopen.
 func (p *objectPart) Close() error {
 	p.l.left.Store(true)
 	return nil
@@ -157,7 +155,7 @@ func (p *objectPart) dropTails() error {
 	return nil
 }
 
-// finish uploads the rest, and looks at what has the key now.
+// finish uploads the rest, and examines the present object of the key.
 func (p *objectPart) finish(name transfer.Path, mtime int64) (objectIntent, error) {
 	least := 1
 	if err := p.upload(least); err != nil {
@@ -176,9 +174,8 @@ func (p *objectPart) finish(name transfer.Path, mtime int64) (objectIntent, erro
 	return objectIntent{p.id, p.tags, when.match, p.l.cfg.IfExists}, err
 }
 
-// pointFormat begins a point; offset, length of the tail and number of parts follow as
-// varints, then the upload and the digests of the parts' tags and of the tail, each behind
-// its length.
+// pointFormat begins a point. Offset, length of the tail and number of parts follow as varints. Then come the upload
+// and the digests of the parts' tags and of the tail, each after its length.
 const pointFormat = 1
 
 type objectPoint struct {
@@ -199,7 +196,7 @@ func parseObjectPoint(b []byte) (at objectPoint, err error) {
 	return at, nil
 }
 
-// hashOf is a digest of strings.
+// hashOf returns a digest of strings.
 func hashOf(all []string) string {
 	h := digest.XXH3.New()
 	for _, s := range all {
@@ -208,7 +205,7 @@ func hashOf(all []string) string {
 	return string(h.Sum(nil))
 }
 
-// objectFields takes points and intents apart.
+// An objectFields parses points and intents.
 type objectFields struct {
 	b   []byte
 	bad bool

@@ -15,18 +15,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Objects is an ObjectStore as a place. A path is a key; there are no directories, a key
-// only looks as if it had some. It cannot seek, and of some objects it does not say the
-// size before they have been read.
+// Objects is the place of an ObjectStore. A path is a key. There are no directories, although a key may look like a
+// path. The place cannot seek, and does not know the size of some objects before they have been read.
 type Objects struct {
 	Session     Session
 	Incarnation uint64 // of the agent's ledger; part of every label
-	Scratch     string // prefix of the keys of what is not yet an object
+	Scratch     string // prefix of the keys of tails
 
 	may place.Permit
 }
 
-// For is the place as somebody may use it. Keys are paths without a first /.
+// For returns the place with the rights of a principal. Keys are paths without a first /.
 func (o *Objects) For(_ transfer.Place, may place.Permit) place.Source {
 	other := *o
 	other.may = may
@@ -39,17 +38,16 @@ var (
 	_ place.Deleter = (*Objects)(nil)
 )
 
-// unsettled is a wait for a call of which is not known whether it took effect.
+// unsettled returns a wait, for a call that may or may not have taken effect.
 func unsettled(op string, p transfer.Path, err error) *transfer.Error {
 	return transfer.Errorf(transfer.KindUnreachable, "the object store does not answer: %s %s: %w", op, p, err)
 }
 
-// Expands says that a key with a wildcard may be several.
+// Expands reports that a key with a wildcard may be several.
 func (o *Objects) Expands(l transfer.Location) (several, unnamed bool) { return l.Pattern, false }
 
-// Walk gives objects in the order of their keys: the one that has a source's name, what a
-// pattern matches, or, with Recursive, all whose keys begin with a source and '/'. Retried
-// requests and a Base are not told apart.
+// Walk emits objects in the order of their keys: the object with a source's name, the matches of a pattern, or, with
+// Recursive, all keys that begin with a source and '/'. It does not support retried requests and a Base.
 func (o *Objects) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	first := 0
 	if w.After != nil {
@@ -121,7 +119,7 @@ func (o *Objects) walkSource(ctx context.Context, of transfer.Location, recursiv
 	return emit(transfer.Item{Type: transfer.ItemBad, Source: source, Err: missing})
 }
 
-// said is the size that the place says of an object: of every third it is not known.
+// said returns the size that the place reports for an object. It is unknown for every third one.
 func (o *Objects) said(key string, size int64) int64 {
 	h := fnv.New32a()
 	io.WriteString(h, key)
@@ -131,7 +129,7 @@ func (o *Objects) said(key string, size int64) int64 {
 	return size
 }
 
-// StatDir is of what does not exist here.
+// StatDir fails: there are no directories.
 func (o *Objects) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
 	return 0, 0, transfer.Errorf(transfer.KindMissing, "%s does not exist: an object store has no directories", p)
 }
@@ -181,7 +179,7 @@ func (f *objectFile) Read(b []byte) (n int, err error) {
 
 func (f *objectFile) Close() error { return nil }
 
-// versionFormat begins the version of an object; its tag follows.
+// versionFormat begins the version of an object. Its tag follows.
 const versionFormat = 1
 
 func (f *objectFile) version() transfer.Version {
@@ -207,14 +205,14 @@ func (f *objectFile) Unchanged() error {
 	return nil
 }
 
-// MayDelete says that all can be deleted.
+// MayDelete returns nil: all objects can be deleted.
 func (o *Objects) MayDelete(*place.WalkRequest) error { return nil }
 
-// Aside names nothing: an object is deleted where it is, on a condition.
+// Aside returns a name that is not used: an object is deleted in place, on a condition.
 func (o *Objects) Aside(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
 
-// Delete deletes an object of that version. One that is not there any more was deleted,
-// where an earlier call may have done so.
+// Delete deletes an object of that version. If it is missing, an earlier call that may have been interrupted has
+// deleted it.
 func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bool) error {
 	if len(v) < 2 || v[0] != versionFormat {
 		return transfer.Errorf(transfer.KindVersion, "the version of %s is in a format that is not known", p)
@@ -240,16 +238,16 @@ func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bo
 	}
 }
 
-// DropForm does nothing: nothing is kept of an object beside it.
+// DropForm does nothing: the store keeps nothing beside an object.
 func (o *Objects) DropForm(transfer.Path) error { return nil }
 
-// Free is not known of an object store.
+// Free returns a large number: the free space of an object store is unknown.
 func (o *Objects) Free(transfer.Resolution) (int64, error) { return 1 << 50, nil }
 
-// Ready says that an object store is always there; calls to it say otherwise.
+// Ready returns nil: an object store is always there, and calls to it report errors.
 func (o *Objects) Ready(transfer.Resolution) error { return nil }
 
-// Resolve takes a DEST that ends in '/' for the beginning of keys.
+// Resolve takes a DEST that ends in '/' as a prefix of keys.
 func (o *Objects) Resolve(dest transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	base := transfer.Path(path.Clean(string(dest.Path)))
 	if err := errors.Join(mayBeKey(base), may.Reaches(transfer.AuthDest, "/"+string(base))); err != nil {
@@ -258,12 +256,12 @@ func (o *Objects) Resolve(dest transfer.Location, several bool, may place.Permit
 	return transfer.Resolution{Base: base, Into: several || dest.Directory()}, nil
 }
 
-// Resolved is what was resolved.
+// Resolved returns res unchanged, if may allows it.
 func (o *Objects) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
 	return res, errors.Join(mayBeKey(res.Base), may.Reaches(transfer.AuthDest, "/"+string(res.Base)))
 }
 
-// mayBeKey refuses a path that can be no key, or is one of Ferry's own.
+// mayBeKey refuses a path that cannot be a key, or is one of Ferry's own.
 func mayBeKey(p transfer.Path) error {
 	if !cleanKey(p) {
 		return transfer.Errorf(transfer.KindUsage, "%s is no key of an object", p)

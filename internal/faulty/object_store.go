@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// The answers of an ObjectStore that are verdicts. Any other error of a call leaves
-// open whether the call took effect.
+// The final errors of an ObjectStore. After any other error the call may have taken effect.
 var (
 	ErrNoSuchKey      = errors.New("NoSuchKey")
 	ErrNoSuchUpload   = errors.New("NoSuchUpload")
@@ -22,17 +21,16 @@ var (
 	ErrEntityTooSmall = errors.New("EntityTooSmall")
 )
 
-// Limits of an ObjectStore: those of S3, a thousandth of their size.
+// Limits of an ObjectStore: a thousandth of those of S3.
 const (
 	LeastPart = 5 << 10 // of each part but the last
 	MostParts = 10_000
 	listPage  = 7
 )
 
-// An ObjectStore is a store of objects in memory, as S3 is one: an object appears whole
-// or not at all, is replaced whole, and cannot be renamed or appended to. It is made of
-// numbered parts, which nobody can read before the upload is completed. It is safe for
-// concurrent use, and outlives every Session.
+// An ObjectStore is a store of objects in memory, like S3. An object appears as a whole or not at all, is replaced as a
+// whole, and cannot be renamed or appended to. It consists of numbered parts, which cannot be read before the upload is
+// completed. An ObjectStore is safe for concurrent use, and outlives every Session.
 type ObjectStore struct {
 	mu      sync.Mutex
 	objects map[string]Object
@@ -40,42 +38,42 @@ type ObjectStore struct {
 	made    int // uploads so far
 }
 
-// An Object is what a key has.
+// An Object is the present object of a key.
 type Object struct {
-	Data     []byte // not to be changed
-	ETag     string // of its content: no two objects of other content have the same
+	Data     []byte // must not be changed
+	ETag     string // of its content: objects with different content have different tags
 	Modified time.Time
 }
 
-// An upload is an object that is not there yet.
+// An upload is an object before its completion.
 type upload struct {
 	key, label string
 	parts      map[int]Object
 }
 
-// An Upload is one in a listing.
+// An Upload is an entry of a listing.
 type Upload struct{ Key, ID, Label string }
 
-// NewObjectStore makes an empty one.
+// NewObjectStore returns an empty store.
 func NewObjectStore() *ObjectStore {
 	return &ObjectStore{objects: map[string]Object{}, uploads: map[string]*upload{}}
 }
 
-// Put stores an object as other programs do.
+// Put stores an object, as another program would.
 func (s *ObjectStore) Put(key string, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.objects[key] = newObject(data)
 }
 
-// Remove removes an object as other programs do.
+// Remove removes an object, as another program would.
 func (s *ObjectStore) Remove(key string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.objects, key)
 }
 
-// All is what is in the store: its objects, and its uploads by their ID.
+// All returns the content of the store: its objects, and its uploads by their ID.
 func (s *ObjectStore) All() (objects map[string]Object, uploads map[string]Upload) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +89,7 @@ func newObject(data []byte) Object {
 	return Object{Data: data, ETag: hex.EncodeToString(sum[:]), Modified: time.Now()}
 }
 
-// etagOf is the tag of an object that is made of parts.
+// etagOf returns the tag of an object that consists of parts.
 func etagOf(parts []string) string {
 	h := md5.New()
 	for _, p := range parts {
@@ -101,8 +99,8 @@ func etagOf(parts []string) string {
 	return fmt.Sprintf("%x-%d", h.Sum(nil), len(parts))
 }
 
-// A Session is a client's access to an ObjectStore. Around, if any, is asked to make each
-// call: it may leave it out and fail, make it and fail, or wait.
+// A Session is a client's access to an ObjectStore. Around, if set, runs each call: it may skip it and fail, run it and
+// fail, or wait.
 type Session struct {
 	Store  *ObjectStore
 	Around func(op, key string, call func() error) error
@@ -120,7 +118,7 @@ func (c Session) do(op, key string, call func(s *ObjectStore) error) error {
 	return c.Around(op, key, locked)
 }
 
-// head gives an object without its data.
+// head returns an object without its data.
 func (c Session) head(key string) (o Object, size int64, err error) {
 	err = c.do("head", key, func(s *ObjectStore) error {
 		is, ok := s.objects[key]
@@ -134,8 +132,7 @@ func (c Session) head(key string) (o Object, size int64, err error) {
 	return o, size, err
 }
 
-// get gives an object as it is now; where it is replaced, who reads it goes on with what
-// it was.
+// get returns the present object. A reader keeps it even if it is replaced meanwhile.
 func (c Session) get(key string) (o Object, err error) {
 	err = c.do("get", key, func(s *ObjectStore) error {
 		is, ok := s.objects[key]
@@ -148,7 +145,7 @@ func (c Session) get(key string) (o Object, err error) {
 	return o, err
 }
 
-// put stores an object, whatever was there.
+// put stores an object, and replaces an existing one.
 func (c Session) put(key string, data []byte) error {
 	return c.do("put", key, func(s *ObjectStore) error {
 		s.objects[key] = newObject(data)
@@ -156,7 +153,7 @@ func (c Session) put(key string, data []byte) error {
 	})
 }
 
-// remove deletes an object; with ifMatch only one of that tag.
+// remove deletes an object. With ifMatch it only deletes one with that tag.
 func (c Session) remove(key, ifMatch string) error {
 	return c.do("delete", key, func(s *ObjectStore) error {
 		is, ok := s.objects[key]
@@ -171,8 +168,8 @@ func (c Session) remove(key, ifMatch string) error {
 	})
 }
 
-// list gives the keys that begin with prefix and come behind after, in the order of
-// their bytes, one page of them. more says that there may be others.
+// list returns one page of the keys that begin with prefix and come after after, in the order of their bytes. more
+// reports that there may be others.
 func (c Session) list(prefix, after string) (keys []string, sizes []int64, more bool, err error) {
 	err = c.do("list", prefix, func(s *ObjectStore) error {
 		for _, key := range slices.Sorted(maps.Keys(s.objects)) {
@@ -189,7 +186,7 @@ func (c Session) list(prefix, after string) (keys []string, sizes []int64, more 
 	return keys, sizes, more, err
 }
 
-// begin makes an upload. The label is what the store's owner knows it by.
+// begin begins an upload. The store's user finds it by its label.
 func (c Session) begin(key, label string) (id string, err error) {
 	err = c.do("begin", key, func(s *ObjectStore) error {
 		s.made++
@@ -200,7 +197,7 @@ func (c Session) begin(key, label string) (id string, err error) {
 	return id, err
 }
 
-// part stores one part of an upload, numbered from 1, in place of an earlier one.
+// part stores one part of an upload, numbered from 1, and replaces an earlier one.
 func (c Session) part(id string, n int, data []byte) (etag string, err error) {
 	data = slices.Clone(data)
 	err = c.do("part", id, func(s *ObjectStore) error {
@@ -218,7 +215,7 @@ func (c Session) part(id string, n int, data []byte) (etag string, err error) {
 	return etag, err
 }
 
-// parts lists the tags and sizes of an upload's parts, as far as their numbers have no gap.
+// parts lists the tags and sizes of an upload's parts, up to the first gap in their numbers.
 func (c Session) parts(key, id string) (etags []string, sizes []int64, err error) {
 	err = c.do("parts", id, func(s *ObjectStore) error {
 		u := s.uploads[id]
@@ -236,14 +233,13 @@ func (c Session) parts(key, id string) (etags []string, sizes []int64, err error
 	return etags, sizes, err
 }
 
-// A condition is what must hold for an upload to be completed.
+// A condition must hold for an upload to be completed.
 type condition struct {
 	any   bool
-	match string // the tag of what is there; empty: nothing is
+	match string // the tag of the existing object; empty: there must be none
 }
 
-// complete makes an upload the object of its key: of the parts with those tags. The upload
-// is gone then.
+// complete turns an upload into the object of its key, from the parts with those tags. The upload is gone then.
 func (c Session) complete(id string, etags []string, when condition) error {
 	key := ""
 	c.Store.mu.Lock()
@@ -281,7 +277,7 @@ func (c Session) complete(id string, etags []string, when condition) error {
 	})
 }
 
-// abort ends an upload. One that is not there is no error.
+// abort ends an upload. A missing upload is no error.
 func (c Session) abort(id string) error {
 	return c.do("abort", id, func(s *ObjectStore) error {
 		delete(s.uploads, id)
@@ -289,7 +285,7 @@ func (c Session) abort(id string) error {
 	})
 }
 
-// uploadsOf lists the uploads whose label begins so.
+// uploadsOf lists the uploads with labels that begin with label.
 func (c Session) uploadsOf(label string) (all []Upload, err error) {
 	err = c.do("uploads", label, func(s *ObjectStore) error {
 		for id, u := range s.uploads {

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Land lands objects.
+// Land prepares a landing of objects.
 func (o *Objects) Land(cfg place.LandConfig) place.Landing {
 	return &objectLanding{o: o, cfg: cfg, label: fmt.Sprintf("%x-%x-%s-", o.Incarnation, cfg.Generation, cfg.Transfer), left: new(atomic.Bool)}
 }
@@ -28,7 +28,7 @@ func (l *objectLanding) At(to place.Destination) place.Landing {
 type objectLanding struct {
 	o     *Objects
 	cfg   place.LandConfig
-	label string // of what belongs to this transfer; an item's number follows
+	label string // prefix of this transfer's labels; an item's number follows
 	left  *atomic.Bool
 }
 
@@ -42,7 +42,7 @@ func (l *objectLanding) Path(name transfer.Path) transfer.Path {
 	return transfer.Path(path.Join(string(l.cfg.Resolution.Base), below))
 }
 
-// Locate says that leftovers of all items are found by the transfer's label.
+// Locate returns a location without directories: the transfer's label finds the leftovers of all items.
 func (l *objectLanding) Locate(name, _ transfer.Path) (place.Location, error) {
 	at := place.Location{Name: name, TempDirs: []transfer.Path{transfer.Path(l.o.Scratch)}}
 	if l.cfg.IfExists == transfer.IfExistsRename {
@@ -59,8 +59,8 @@ func (l *objectLanding) Look(name transfer.Path, mtime, _ int64) (target transfe
 	return l.Path(name), err
 }
 
-// condition is what must hold when an object gets its key, as things are now; an error
-// where it cannot have it.
+// condition returns the condition for an object to get its key, from the present state, or an error if it cannot have
+// it.
 func (l *objectLanding) condition(name transfer.Path, mtime int64) (condition, error) {
 	key := l.Path(name)
 	if err := mayBeKey(key); err != nil {
@@ -85,7 +85,7 @@ func taken(words string, key transfer.Path) *transfer.Error {
 	return transfer.Errorf(transfer.KindExists, "%s already exists", key)
 }
 
-// permitted holds an object against what whoever has submitted the transfer may do.
+// permitted checks an object against the rights of the transfer's principal.
 func (l *objectLanding) permitted(key transfer.Path) error {
 	err := l.cfg.May.Check(transfer.AuthDest, "/"+string(key))
 	if err == nil && (l.cfg.IfExists == transfer.IfExistsOverwrite || l.cfg.IfExists == transfer.IfExistsUpdate) {
@@ -116,7 +116,7 @@ func (l *objectLanding) Reopen(item uint64, s place.Staging, point []byte) (plac
 		return nil, err
 	}
 
-	l.left.Store(true) // of tails nobody here knows how many there are
+	l.left.Store(true) // the number of tails is unknown here
 	p := &objectPart{l: l, item: item, key: l.Path(s.Name), id: at.id}
 	tags, _, err := l.o.Session.parts(string(p.key), at.id)
 	switch {
@@ -156,7 +156,7 @@ func (l *objectLanding) Tidy(_ []transfer.Path, some bool) error {
 
 func (l *objectLanding) Close() error { return nil }
 
-// abort removes what has a label that begins so.
+// abort removes uploads and tails with labels that begin with label.
 func (l *objectLanding) abort(label string) error {
 	all, err := l.o.Session.uploadsOf(label)
 	if err != nil {
@@ -186,15 +186,15 @@ func (l *objectLanding) abort(label string) error {
 	return nil
 }
 
-// An objectIntent is what decides an upload after a crash.
+// An objectIntent has the data to decide an upload after a crash.
 type objectIntent struct {
 	id    string
 	tags  []string // of its parts
 	match string   // the tag of the object that it replaces; empty: none
-	words string   // what becomes of an object that has the key: one of transfer.IfExists…
+	words string   // treatment of an existing object of the key: one of transfer.IfExists…
 }
 
-// intentFormat begins an intent; its fields follow, each behind its length.
+// intentFormat begins an intent. Its fields follow, each after its length.
 const intentFormat = 1
 
 func (in objectIntent) bytes() []byte {
@@ -217,11 +217,10 @@ func parseObjectIntent(b []byte) (in objectIntent, err error) {
 	return objectIntent{id, strings.Fields(tags), match, words}, nil
 }
 
-// Commit completes the uploads of a group. All parts of all of them are there before any
-// is completed.
+// Commit completes the uploads of a group. All parts of all uploads are stored before the first is completed.
 func (l *objectLanding) Commit(_ context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
 	defer func() {
-		if err != nil { // tails of parts that Recover does not know
+		if err != nil { // there may be tails of parts unknown to Recover
 			l.left.Store(true)
 		}
 	}()
@@ -256,7 +255,7 @@ func (l *objectLanding) Commit(_ context.Context, group []place.Pending) (done [
 
 	var pending *place.PendingError
 	for _, in := range intents {
-		v, o, err := l.Recover(in, "") // an intent says what its destination is
+		v, o, err := l.Recover(in, "") // the intent includes the destination's options
 		switch {
 		case err != nil && pending == nil:
 			pending = &place.PendingError{Err: err}
@@ -287,7 +286,7 @@ func pendingOr(e *place.PendingError) error {
 	return e
 }
 
-// cleanUp removes what is kept beside uploads that are over.
+// cleanUp removes the tails of completed uploads.
 func (l *objectLanding) cleanUp(group []place.Pending) {
 	for n := range group {
 		if part, ok := group[n].Part.(*objectPart); ok && part.dropTails() != nil {
@@ -296,8 +295,8 @@ func (l *objectLanding) cleanUp(group []place.Pending) {
 	}
 }
 
-// Recover completes an upload that is still there. Where it is gone it was completed if
-// its key has the tag that it would have; otherwise nobody knows.
+// Recover completes an upload that still exists. If it is gone, it was completed if its key has the expected tag.
+// Otherwise its end is unknown.
 func (l *objectLanding) Recover(intent transfer.Intent, _ string) (place.Verdict, transfer.Outcome, error) {
 	o := intent.Outcome
 	if o.Type == transfer.ItemDir {

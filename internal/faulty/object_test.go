@@ -11,7 +11,7 @@ import (
 	"ferry/internal/place/placetest"
 )
 
-// inStore is an object store as a place.
+// inStore returns an object store as a place.
 func inStore(*testing.T) *placetest.Fixture {
 	s := NewObjectStore()
 	const base = "base"

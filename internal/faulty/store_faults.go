@@ -8,21 +8,21 @@ import (
 	"ferry/internal/ledger"
 )
 
-// A StoreFault says which of a row of calls fail, and how.
+// A StoreFault selects the calls that fail, and their error.
 type StoreFault struct {
-	At    int64         // the number of the first that fails, from 1; 0: none
-	Count int64         // how many fail in a row; 0 is one, negative all that follow
-	Every int64         // of those that follow the row, each Every-th fails; 0: none
+	At    int64         // number of the first failing call, from 1; 0: none
+	Count int64         // number of consecutive failing calls; 0 means one, negative all further ones
+	Every int64         // after these, every Every-th call fails; 0: none
 	Late  bool          // the call has its effect and fails then
 	Errno syscall.Errno // the error
-	Hook  func()        // is called before each call; nil: nothing
+	Hook  func()        // runs before each call; nil: nothing
 
 	mu    sync.Mutex
 	calls int64
 	trips int64
 }
 
-// hit counts a call and says whether it is to fail.
+// hit counts a call and reports whether it is to fail.
 func (t *StoreFault) hit() bool {
 	if t.Hook != nil {
 		t.Hook()
@@ -38,23 +38,22 @@ func (t *StoreFault) hit() bool {
 	return true
 }
 
-// Calls counts what was called, Trips what failed.
+// Calls returns the number of calls.
 func (t *StoreFault) Calls() int64 { t.mu.Lock(); defer t.mu.Unlock(); return t.calls }
 
-// Trips counts the calls that failed.
+// Trips returns the number of failed calls.
 func (t *StoreFault) Trips() int64 { t.mu.Lock(); defer t.mu.Unlock(); return t.trips }
 
-// Heal lets everything succeed from now on.
+// Heal ends the faults.
 func (t *StoreFault) Heal() { t.mu.Lock(); defer t.mu.Unlock(); t.At = 0 }
 
-// FaultyStore is a store whose transactions fail where a StoreFault says so: without
-// effect, or with all of it.
+// A FaultyStore is a store with transactions that fail by a StoreFault: without effect, or with their whole effect.
 type FaultyStore struct {
 	ledger.Store
 	Fault *StoreFault
 }
 
-// Update fails after fn has run, as a disk does.
+// Update fails after fn has run, as on a disk.
 func (s FaultyStore) Update(fn func(ledger.StoreTx) error) error {
 	trip := s.Fault.hit()
 	err := s.Store.Update(func(tx ledger.StoreTx) error {
@@ -69,15 +68,14 @@ func (s FaultyStore) Update(fn func(ledger.StoreTx) error) error {
 	return err
 }
 
-// FaultyFiles are files of which the calls that change something, open
-// something or read fail where a StoreFault says so. A write that fails late has
-// written half.
+// FaultyFiles are files with calls that fail by a StoreFault: those that change, open or read a file. A write that
+// fails late has written half of its data.
 type FaultyFiles struct {
 	ledger.Files
 	Fault *StoreFault
 }
 
-// do makes one call that has no result but an error.
+// do runs one call that only returns an error.
 func (t *StoreFault) do(call func() error) error {
 	if !t.hit() {
 		return call()
@@ -104,22 +102,22 @@ func (f FaultyFiles) open(call func() (ledger.File, error)) (file ledger.File, e
 	return faultyFile{file, f.Fault}, nil
 }
 
-// Create fails or creates.
+// Create creates a file, or fails by the fault.
 func (f FaultyFiles) Create(name string) (ledger.File, error) {
 	return f.open(func() (ledger.File, error) { return f.Files.Create(name) })
 }
 
-// Open fails or opens.
+// Open opens a file, or fails by the fault.
 func (f FaultyFiles) Open(name string) (ledger.File, error) {
 	return f.open(func() (ledger.File, error) { return f.Files.Open(name) })
 }
 
-// Remove fails or removes.
+// Remove removes a file, or fails by the fault.
 func (f FaultyFiles) Remove(name string) error {
 	return f.Fault.do(func() error { return f.Files.Remove(name) })
 }
 
-// List fails or lists.
+// List lists the files, or fails by the fault.
 func (f FaultyFiles) List() (names []string, err error) {
 	err = f.Fault.do(func() (err error) {
 		names, err = f.Files.List()
@@ -131,7 +129,7 @@ func (f FaultyFiles) List() (names []string, err error) {
 	return names, err
 }
 
-// Sync fails or syncs the names.
+// Sync syncs the names, or fails by the fault.
 func (f FaultyFiles) Sync() error { return f.Fault.do(f.Files.Sync) }
 
 type faultyFile struct {
@@ -160,8 +158,8 @@ func (f faultyFile) Truncate(size int64) error {
 	return f.fault.do(func() error { return f.File.Truncate(size) })
 }
 
-// Sync that fails leaves what it was to make durable behind: it counts as
-// clean. One that fails late has made it durable and does not know.
+// Sync, if it fails, leaves the unsynced data behind: the data counts as clean. If it fails late, the data is durable
+// all the same.
 func (f faultyFile) Sync() error {
 	if !f.fault.hit() {
 		return f.File.Sync()

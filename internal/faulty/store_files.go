@@ -16,30 +16,29 @@ const (
 	journalPage   = 4096
 )
 
-// MemoryFiles are ledger.Files in memory, with two sides to everything: what
-// the process sees, and what the disk has. Sync brings a file's pages over that
-// were written since the last one; a Sync that failed leaves them behind for
-// good, unless they are written again.
+// MemoryFiles are ledger.Files in memory with two states: the process's view, and the disk's content. Sync copies the
+// pages that were written since the last one to the disk. A failed Sync leaves them out for ever, unless they are
+// written again.
 type MemoryFiles struct {
 	mu   sync.Mutex
 	now  map[string]*memoryInode
-	disk map[string]*memoryInode // the names that are durable
+	disk map[string]*memoryInode // the durable names
 }
 
 type memoryInode struct {
 	now   []byte
 	disk  []byte
-	dirty map[int]bool // pages that the next Sync brings over
-	old   map[int]bool // pages that differ from the disk's, dirty or left behind
+	dirty map[int]bool // pages that the next Sync copies
+	old   map[int]bool // pages that differ from the disk's, dirty or left out
 }
 
-// NewMemoryFiles makes an empty directory.
+// NewMemoryFiles returns an empty directory.
 func NewMemoryFiles() *MemoryFiles {
 	return &MemoryFiles{now: map[string]*memoryInode{}, disk: map[string]*memoryInode{}}
 }
 
-// Killed gives what the next process sees when this one is killed: everything
-// that was written, the disk's side as it is.
+// Killed returns the files as the next process finds them after this one is killed: with all written data, and the same
+// state of the disk.
 func (m *MemoryFiles) Killed() *MemoryFiles {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,11 +56,10 @@ func (m *MemoryFiles) Killed() *MemoryFiles {
 	return &MemoryFiles{now: of(m.now), disk: of(m.disk)}
 }
 
-// Crashed gives one of the states that a crash of the host may leave. Names that
-// were made or removed since the last Sync of the directory are there or not.
-// Of what was written to a file since its last Sync, any part may be there: all
-// of it, nothing, a tail cut off anywhere or torn at a sector or a page, zeros
-// behind the tear, or some sectors of it.
+// Crashed returns one possible state after a crash of the host. Names that were made or removed since the last Sync of
+// the directory are there or not. Any part of the data written to a file since its last Sync may be there: all of it,
+// nothing, a beginning that ends anywhere or is torn at a sector or a page, zeros after the tear, or some sectors of
+// it.
 func (m *MemoryFiles) Crashed(r *rand.Rand) *MemoryFiles {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +90,7 @@ func (m *MemoryFiles) Crashed(r *rand.Rand) *MemoryFiles {
 	return out
 }
 
-// torn is one of the contents that a crash may leave of a file.
+// torn returns one possible content of a file after a crash.
 func (f *memoryInode) torn(r *rand.Rand) []byte {
 	if len(f.old) == 0 && len(f.now) == len(f.disk) {
 		return slices.Clone(f.disk)
@@ -101,14 +99,14 @@ func (f *memoryInode) torn(r *rand.Rand) []byte {
 	least, most := min(len(f.now), len(f.disk)), max(len(f.now), len(f.disk))
 	cut := least + r.IntN(most-least+1)
 	switch r.IntN(6) {
-	case 0: // nothing of it
+	case 0: // no new data
 		return slices.Clone(f.disk)
-	case 1: // all of it that the disk can still have
+	case 1: // all data that the disk can have
 		return f.mixed(len(f.now), func(s int) bool { return f.dirty[s*journalSector/journalPage] })
-	case 2: // a sound beginning, cut off
+	case 2: // a correct beginning, cut off
 		unit := []int{1, journalSector, journalPage}[r.IntN(3)]
 		return f.mixed(min(max(cut/unit*unit, least), most), func(int) bool { return true })
-	case 3: // a sound beginning, and zeros to the end
+	case 3: // a correct beginning, and zeros to the end
 		return f.mixed(len(f.now), func(s int) bool { return s*journalSector < cut })
 	case 4: // some pages
 		kept := r.Uint64()
@@ -119,8 +117,8 @@ func (f *memoryInode) torn(r *rand.Rand) []byte {
 	}
 }
 
-// mixed is a file of a size: what is written of the sectors that keep names, of
-// the others what the disk had before, zeros where it had nothing.
+// mixed returns a file of a size. The sectors selected by keep have the written data. The others have the disk's
+// earlier data, or zeros.
 func (f *memoryInode) mixed(size int, keep func(sector int) bool) []byte {
 	out := make([]byte, size)
 	copy(out, f.disk)
@@ -132,7 +130,7 @@ func (f *memoryInode) mixed(size int, keep func(sector int) bool) []byte {
 	return out
 }
 
-// Bytes are a file's, as the process sees it; nil where there is none.
+// Bytes returns a file's content as the process sees it, or nil if there is none.
 func (m *MemoryFiles) Bytes(name string) []byte {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,7 +140,7 @@ func (m *MemoryFiles) Bytes(name string) []byte {
 	return nil
 }
 
-// Create opens a file for reading and writing, making it where it is missing.
+// Create opens a file for reading and writing, and makes it if it is missing.
 func (m *MemoryFiles) Create(name string) (ledger.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -162,7 +160,7 @@ func (m *MemoryFiles) Open(name string) (ledger.File, error) {
 	return &memoryFile{m: m, f: m.now[name]}, nil
 }
 
-// Remove removes a name; who has the file open keeps it.
+// Remove removes a name. An open file stays usable.
 func (m *MemoryFiles) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +171,7 @@ func (m *MemoryFiles) Remove(name string) error {
 	return nil
 }
 
-// List gives the names, sorted.
+// List returns the names, sorted.
 func (m *MemoryFiles) List() ([]string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -195,7 +193,7 @@ type memoryFile struct {
 	closed   bool
 }
 
-// use holds the lock for a call on a file that is open.
+// use holds the lock during a call on an open file.
 func (f *memoryFile) use(write bool, call func() error) error {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
@@ -258,7 +256,7 @@ func (f *memoryFile) Truncate(size int64) error {
 			return fs.ErrInvalid
 		case int(size) < old:
 			f.f.now = f.f.now[:size:size]
-			if size%journalPage != 0 { // the rest of the page is zeroed
+			if size%journalPage != 0 { // the rest of the page becomes zeros
 				f.f.touch(int(size), int(size)+1)
 			}
 		case int(size) > old:
@@ -284,8 +282,8 @@ func (f *memoryFile) Sync() error {
 	})
 }
 
-// FailSync is what a Sync that fails does: of what was to become durable some
-// pages have, which the bits of some name, and all of it counts as clean.
+// FailSync has the effect of a failed Sync. Pages named by the bits of some become durable, and all pages count as
+// clean.
 func (f *memoryFile) FailSync(some uint64) {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()

@@ -11,14 +11,12 @@ import (
 
 var errStoreClosed = errors.New("the store is closed")
 
-// A MemoryStore is a ledger.Store in memory. It keeps to the contract and takes
-// no more than it: what a transaction has given out is not to be used after it,
-// and an iterator that goes on over a change panics.
+// A MemoryStore is a ledger.Store in memory. It enforces the contract strictly: data from a transaction must not be
+// used after it, and an iterator that continues after a change panics.
 //
-// The maps are persistent trees, so that a Snapshot costs nothing and goes on
-// its own way.
+// The maps are persistent trees, so a Snapshot costs nothing and is independent.
 type MemoryStore struct {
-	writing sync.Mutex // held by the Update under way
+	writing sync.Mutex // held by the running Update
 
 	mu     sync.Mutex
 	id     int
@@ -26,26 +24,25 @@ type MemoryStore struct {
 	closed bool
 }
 
-// A storeTable is a bucket as one transaction has left it.
+// A storeTable is a bucket after a transaction.
 type storeTable struct {
 	root *storeLeaf
 	seq  uint64
 	was  int // its size before
 }
 
-// NewMemoryStore makes an empty store.
+// NewMemoryStore returns an empty store.
 func NewMemoryStore() *MemoryStore { return &MemoryStore{tables: map[string]*storeTable{}} }
 
-// Snapshot gives what a crash at this moment would leave: an open store with
-// what the transactions have made durable that have returned, whether or not
-// this one is closed. One that is under way is not in it.
+// Snapshot returns the possible state after a crash at this moment: an open store with the data of all finished
+// transactions, even if this one is closed. It excludes a running transaction.
 func (m *MemoryStore) Snapshot() *MemoryStore {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return &MemoryStore{id: m.id, tables: m.tables}
 }
 
-// View runs fn on what the last Update has left.
+// View runs fn on the state after the last Update.
 func (m *MemoryStore) View(fn func(ledger.StoreTx) error) error {
 	m.mu.Lock()
 	tx := &memoryTx{id: m.id, tables: m.tables}
@@ -58,8 +55,7 @@ func (m *MemoryStore) View(fn func(ledger.StoreTx) error) error {
 	return fn(tx)
 }
 
-// Update runs fn on a version of its own, which takes the place of the last one
-// if fn returns nil.
+// Update runs fn on its own version, which replaces the last one if fn returns nil.
 func (m *MemoryStore) Update(fn func(ledger.StoreTx) error) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -90,7 +86,7 @@ func (m *MemoryStore) Update(fn func(ledger.StoreTx) error) error {
 	return nil
 }
 
-// Close ends the use of the store; Snapshot opens what is in it again.
+// Close ends the use of the store. Snapshot opens its content again.
 func (m *MemoryStore) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +94,7 @@ func (m *MemoryStore) Close() error {
 	return nil
 }
 
-// Size counts the records of all buckets.
+// Size returns the number of records of all buckets.
 func (m *MemoryStore) Size() (n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -173,7 +169,7 @@ func (b *memoryBucket) Put(key, value []byte) error {
 	if err := b.write(key); err != nil {
 		return err
 	}
-	// A value that is there is not nil, however short it is.
+	// A stored value is not nil, even if it is empty.
 	b.table.root = b.table.root.put(bytes.Clone(key), append([]byte{}, value...))
 	return nil
 }
@@ -219,7 +215,7 @@ func (b *memoryBucket) Cursor() ledger.Iterator { return &memoryIterator{b: b} }
 
 type memoryIterator struct {
 	b    *memoryBucket
-	root *storeLeaf // that was sought in
+	root *storeLeaf // the root at the time of the search
 	at   []byte
 }
 
@@ -248,8 +244,8 @@ func (i *memoryIterator) give(l *storeLeaf) (k, v []byte) {
 	return l.key, l.value
 }
 
-// A storeLeaf is a node of a persistent treap: a search tree by key, a heap by
-// weight, which a hash of the key gives. Nodes are never changed.
+// A storeLeaf is a node of a persistent treap: a search tree by key, and a heap by weight, which is a hash of the key.
+// Nodes are never changed.
 type storeLeaf struct {
 	key, value  []byte
 	weight      uint64
@@ -266,7 +262,7 @@ func (l *storeLeaf) count() int {
 	return l.size
 }
 
-// least is the first node whose key is not less than key, or is greater.
+// least returns the first node with a key that is not less than key, or that is greater.
 func (l *storeLeaf) least(key []byte, greater bool) (found *storeLeaf) {
 	for l != nil {
 		if c := bytes.Compare(l.key, key); c > 0 || c == 0 && !greater {
@@ -278,7 +274,7 @@ func (l *storeLeaf) least(key []byte, greater bool) (found *storeLeaf) {
 	return found
 }
 
-// with is the node with other children.
+// with returns the node with other children.
 func (l *storeLeaf) with(left, right *storeLeaf) *storeLeaf {
 	return &storeLeaf{l.key, l.value, l.weight, 1 + left.count() + right.count(), left, right}
 }
@@ -306,7 +302,7 @@ func (l *storeLeaf) put(key, value []byte) *storeLeaf {
 	}
 }
 
-// drop takes out a key that is there.
+// drop removes an existing key.
 func (l *storeLeaf) drop(key []byte) *storeLeaf {
 	switch c := bytes.Compare(key, l.key); {
 	case c < 0:
@@ -317,7 +313,7 @@ func (l *storeLeaf) drop(key []byte) *storeLeaf {
 	return joined(l.left, l.right)
 }
 
-// joined is the tree of two, all of whose keys are less in the first.
+// joined returns the tree of two. All keys of the first must be less than those of the second.
 func joined(a, b *storeLeaf) *storeLeaf {
 	switch {
 	case a == nil:

@@ -20,7 +20,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// caseRand is a generator that depends on a name alone.
+// caseRand returns a generator that depends on a name alone.
 func caseRand(name string) *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(name))
@@ -34,7 +34,7 @@ func panics(call func()) (yes bool) {
 	return false
 }
 
-// TestMemoryStoreIsStrict: what works here by luck would break a real store.
+// TestMemoryStoreIsStrict: calls that would break a real store panic here.
 func TestMemoryStoreIsStrict(t *testing.T) {
 	s := faulty.NewMemoryStore()
 	name := []byte("b")
@@ -91,8 +91,7 @@ func TestSnapshotsPartWays(t *testing.T) {
 	}
 }
 
-// crashes are the contents that file a may have after a crash, as often as one
-// is tried.
+// crashes returns the contents that file a may have after a crash, by the number of their occurrences.
 func crashes(f *faulty.MemoryFiles, times int) map[string]int {
 	r := caseRand("crashes")
 	seen := map[string]int{}
@@ -149,8 +148,7 @@ func TestCrashKeepsWhatIsSynced(t *testing.T) {
 	}
 }
 
-// TestFailedSyncIsFinal: the next one has nothing to do and succeeds, and what
-// the first was for is as lost as before.
+// TestFailedSyncIsFinal: the next sync has nothing to do and succeeds, and the data of the failed one is lost.
 func TestFailedSyncIsFinal(t *testing.T) {
 	m := faulty.NewMemoryFiles()
 	files := faulty.FaultyFiles{Files: m, Fault: &faulty.StoreFault{At: 4, Errno: syscall.EIO}}

@@ -9,8 +9,8 @@ import (
 	"ferry/internal/ledger/ledgertest"
 )
 
-// inMemory is a ledger on a store and files that wrap may put faults into. A
-// crash of the host takes what is not synced, one of the process nothing.
+// inMemory returns a ledger on a store and files that wrap may add faults to. A crash of the host loses unsynced data,
+// one of the process loses nothing.
 func inMemory(t *testing.T, host bool, wrap func(ledger.Store, ledger.Files) (ledger.Store, ledger.Files)) *ledgertest.Place {
 	store, files := faulty.NewMemoryStore(), faulty.NewMemoryFiles()
 	r := caseRand(t.Name())
@@ -47,9 +47,8 @@ func TestLedgerContractDecorated(t *testing.T) {
 	})
 }
 
-// TestLedgerContractWithFaults: transactions that fail though they took effect,
-// or for want of space, are nobody's business but the ledger's. Calls on item
-// journals that fail are repeated by who makes them.
+// TestLedgerContractWithFaults: the ledger hides transactions that fail although they took effect, or for lack of
+// space. Callers repeat failed calls on item journals.
 func TestLedgerContractWithFaults(t *testing.T) {
 	for name, fault := range map[string]func(at, every int64) *faulty.StoreFault{
 		"the sync fails and it took effect": func(at, every int64) *faulty.StoreFault {

@@ -28,8 +28,8 @@ func TestNegotiateCapsTheChunkAndKeepsTheRunAhead(t *testing.T) {
 	}
 }
 
-// Scenario 8: 25 transfers share a pool smaller than 25 windows. Each can
-// always send, none is left with the floor for ever, and the sum stays inside.
+// Scenario 8: 25 transfers share a pool smaller than 25 windows. Each can always send, none keeps only the floor for
+// ever, and the sum stays within the pool.
 func TestScenario8SharedPool(t *testing.T) {
 	const message = 256 << 10
 	p := NewPool(30<<20, 30<<20, 25, message)
@@ -87,8 +87,8 @@ func TestOldEpochIsHeldUntilTheNewOneSpeaks(t *testing.T) {
 	}
 }
 
-// What comes through the queue manager keeps within its part, whatever direct
-// transfers have; together they keep within the whole.
+// Transfers through the queue manager stay within their part of the pool, beside any direct transfers. All together
+// stay within the pool.
 func TestTheQueueManagersPart(t *testing.T) {
 	const mib = 1 << 20
 	p := NewPool(60*mib, 20*mib, 4, mib)
@@ -105,14 +105,14 @@ func TestTheQueueManagersPart(t *testing.T) {
 	}
 	d.NewEpoch()
 	d.Settle()
-	d.Grant() // as far as is known it comes through the queue manager now
+	d.Grant() // without other information it uses the queue manager now
 	if q := q1.Ahead() + q2.Ahead() + d.Ahead(); q > 20*mib {
 		t.Fatalf("%d bytes are granted through the queue manager", q)
 	}
 }
 
-// A run-ahead that finds its own size: it grows while the sender waits for
-// credit, once a round trip, as far as the memory goes.
+// A run-ahead finds its own size: it grows while the sender waits for credit, once a round trip, up to the limit of
+// memory.
 func TestWiden(t *testing.T) {
 	const mib = 1 << 20
 	p := NewPool(64*mib, 30*mib, 1, mib)
@@ -122,7 +122,7 @@ func TestWiden(t *testing.T) {
 	var wants []int64
 	for range 200 {
 		a.Use(mib)
-		a.Widen() // with every message the sender says that it waits
+		a.Widen() // the sender reports in every message that it waits
 		a.Grant()
 		if w := a.Want(); len(wants) == 0 || wants[len(wants)-1] != w {
 			wants = append(wants, w)
@@ -148,8 +148,7 @@ func TestAutoIsWhatNobodySet(t *testing.T) {
 	}
 }
 
-// Larger chunks on the direct lane, with about the same run-ahead, where nobody
-// has set anything and they fit.
+// On the direct lane chunks are larger, with about the same run-ahead, if no setting is explicit and the chunks fit.
 func TestForDirect(t *testing.T) {
 	s := ForDirect(Negotiate(transfer.Settings{}, 2<<20), 2<<20)
 	if s.ChunkSize != 1<<20 || RunAhead(s) > RunAhead(transfer.DefaultSettings()) || RunAhead(s) < 10<<20 || !s.Auto {

@@ -9,11 +9,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Timetable says how many bytes may be sent in a second, by the hour and the day of
-// the week. The zero Timetable has no limit.
+// A Timetable has the limits of a sending rate, by the hour and the day of the week. The zero Timetable has no limit.
 type Timetable []Slot
 
-// A Slot is a rate and when it begins. It holds until the next slot does.
+// A Slot is a rate and its begin. It holds until the next slot begins.
 type Slot struct {
 	Daily bool // on every day; otherwise on Day
 	Day   time.Weekday
@@ -26,9 +25,9 @@ const maxSlots = 64
 
 var days = [...]string{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 
-// ParseTimetable reads a rate (10M, 512K, off), in bytes a second, or a timetable as
-// rclone's --bwlimit has it: "08:00,512K 19:00,10M 23:00,off", also with days of the
-// week: "Mon-08:00,1M Sat-00:00,off". Its errors are of KindUsage.
+// ParseTimetable reads a rate (10M, 512K, off) in bytes a second, or a timetable in the form of rclone's --bwlimit:
+// "08:00,512K 19:00,10M 23:00,off". Entries may have days of the week: "Mon-08:00,1M Sat-00:00,off". Its errors are of
+// KindUsage.
 func ParseTimetable(s string) (Timetable, error) {
 	fields := strings.Fields(s)
 	switch {
@@ -55,8 +54,7 @@ func ParseTimetable(s string) (Timetable, error) {
 	return t, nil
 }
 
-// ParseRate reads a rate in bytes a second, as 512K, of 1K or more; off is 0. Errors are of
-// KindUsage.
+// ParseRate reads a rate in bytes a second, as 512K, of 1K or more. off is 0. Its errors are of KindUsage.
 func ParseRate(s string) (int64, error) {
 	if strings.EqualFold(s, "off") {
 		return 0, nil
@@ -105,7 +103,7 @@ func parseSlot(s string) (slot Slot, err error) {
 	return slot, err
 }
 
-// String is what ParseTimetable reads.
+// String returns the timetable in the form of ParseTimetable.
 func (t Timetable) String() string {
 	if len(t) == 0 {
 		return "off"
@@ -138,8 +136,8 @@ func formatRate(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// RateAt is the rate at a time, in bytes a second; 0: no limit. It is that of the slot
-// which began last, perhaps days before.
+// RateAt returns the rate at a time, in bytes a second, or 0 for no limit. It is the rate of the slot that began last,
+// perhaps days before.
 func (t Timetable) RateAt(now time.Time) int64 {
 	if len(t) == 0 {
 		return 0
@@ -160,24 +158,22 @@ func (t Timetable) RateAt(now time.Time) int64 {
 	return 0
 }
 
-// pacerSlack is how far a Pacer lets bytes be made up for that were sent late.
+// pacerSlack is the most delay that a Pacer compensates after bytes were sent late.
 const pacerSlack = 50 * time.Millisecond
 
-// A Pacer says when bytes may be sent so that a rate is kept. Time in which nothing was
-// sent is not saved up. What was sent last counts at the rate that holds when the next
-// bytes are asked for: a rate that is changed holds at once. The zero Pacer is ready.
+// A Pacer spaces bytes so that a rate is kept. It does not save up idle time. Bytes already sent count at the rate of
+// the next request, so that a change of the rate takes effect at once. The zero Pacer is ready.
 type Pacer struct {
-	at time.Time // when bytes were sent last
-	n  int64     // how many
+	at time.Time // when the last bytes were sent
+	n  int64     // number of the last bytes
 }
 
-// Due is when the next bytes may be sent, at a rate above 0.
+// Due returns the time when the next bytes may be sent, at a rate above 0.
 func (p *Pacer) Due(rate int64) time.Time {
 	return p.at.Add(time.Duration(float64(p.n) / float64(rate) * float64(time.Second)))
 }
 
-// Sent counts n bytes as sent when they were due, or somewhat before now if that is long
-// ago.
+// Sent records n bytes as sent at their due time, or at most pacerSlack before now.
 func (p *Pacer) Sent(now time.Time, n, rate int64) {
 	due := p.Due(rate)
 	if least := now.Add(-pacerSlack); due.Before(least) {
@@ -186,6 +182,6 @@ func (p *Pacer) Sent(now time.Time, n, rate int64) {
 	p.at, p.n = due, n
 }
 
-// Portion is how many bytes a message may have at a rate: a twentieth of a second's, and
-// not less than the smallest chunk.
+// Portion returns the most bytes of a message at a rate: a twentieth of a second's bytes, and at least the smallest
+// chunk.
 func Portion(rate int64) int64 { return max(rate/20, transfer.MinChunk) }

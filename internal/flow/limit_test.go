@@ -48,7 +48,7 @@ func TestTimetable(t *testing.T) {
 	}
 }
 
-// FuzzTimetable: what is read is written so that it is read as the same.
+// FuzzTimetable: an accepted timetable is written so that it is read as the same.
 func FuzzTimetable(f *testing.F) {
 	for _, s := range []string{"10M", "off", "08:00,512K 19:00,off", "Mon-08:00,1M", "00:00,1G"} {
 		f.Add(s)
@@ -65,7 +65,7 @@ func FuzzTimetable(f *testing.F) {
 	})
 }
 
-// A rate that is raised holds for what waits, too.
+// A raised rate also applies to the waiting bytes.
 func TestPacerChanged(t *testing.T) {
 	var p Pacer
 	now := time.Unix(1_800_000_000, 0)
@@ -78,7 +78,7 @@ func TestPacerChanged(t *testing.T) {
 	}
 }
 
-// A pacer keeps its rate over any five seconds, whatever the sizes, and saves nothing up.
+// A pacer keeps its rate over any five seconds, with any sizes, and saves nothing up.
 func TestPacer(t *testing.T) {
 	const rate = 1_000_000
 	var p Pacer

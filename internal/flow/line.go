@@ -11,70 +11,67 @@ import (
 
 // Limits of a Line.
 const (
-	// lineWorth is how much time the bytes under way may be worth at the measured
-	// rate. A path whose round trip is longer than half of it gets twice its
-	// round trip.
+	// lineWorth is the time for which data may be in flight, at the measured rate. If the round trip is longer than
+	// half of it, the limit is twice the round trip.
 	lineWorth = time.Second
-	// backMost is how much of the time of acknowledgements on their way back comes on top of it.
+	// backMost bounds the delay of acknowledgements on the way back, which is added to that time.
 	backMost = 2 * time.Second
-	// lineLeast is the least that may be under way: two seconds of the slowest line.
-	// A line of unknown speed begins with it.
+	// lineLeast is the least limit of in-flight bytes: two seconds of the slowest link. A Line of unknown speed begins
+	// with it.
 	lineLeast = 16 << 10
-	// lineStale is after how long without a word what was measured is forgotten.
+	// lineStale is the longest time without acknowledgements for which a Line keeps its measurements.
 	lineStale = 10 * time.Second
-	// lineLost is when a message that later ones have passed no longer counts as under
-	// way: it waits at a destination that is slow to write, or it is lost. One transfer
-	// whose disk hangs does not take the line from the others.
+	// lineLost is the least age of a message that no longer counts as in flight because later ones were acknowledged.
+	// The age is four round trips if that is longer. The message waits at a destination that writes slowly, or it is
+	// lost. So one transfer with a hanging disk does not block the link for others.
 	lineLost = 2 * time.Second
-	// paceShare is the part of the window that one message may have: so
-	// many acknowledgements come while it is carried.
+	// paceShare is the fraction of the window that one message may take. So the peer sends several acknowledgements in
+	// the time of a window.
 	paceShare = 8
-	// paceLeast is the least that a message may be bounded to.
+	// paceLeast is the least limit of a message in bytes.
 	paceLeast = 4 << 10
-	// lineSlowest is the slowest line that is meant to work, in bytes a second.
+	// lineSlowest is the slowest supported link, in bytes a second.
 	lineSlowest = 64e3 / 8
-	// beatBytes is what a sign of life costs on the line: 110 bytes, and 90 bytes of the headers of TLS, TCP, IP
-	// and Ethernet. Those of all transfers take a beatShare of the rate, but the line is not silent for longer than
-	// beatMost: the destination gives the slot of a source that is silent for 10 s to another, and
-	// the source must find within 10 s that its destination has started anew. While other transfers on the line
-	// send, the destination waits 45 s for one of them, and this one is silent for beatTurn at most.
+	// beatBytes is the cost of a sign of life on the link: 110 bytes, and 90 bytes of the headers of TLS, TCP, IP and
+	// Ethernet. The signs of all transfers take a beatShare of the rate, but the link is never silent for longer than
+	// beatMost. The reason: a source that is silent for 10 s loses its slot at the destination, and the source must
+	// notice a restart of its destination within 10 s. While other transfers on the link send, the destination waits 45
+	// s for each transfer, and each is silent for at most beatTurn.
 	beatBytes = 200
 	beatShare = 0.02
 	beatFirst = 2 * time.Second
 	beatMost  = 8 * time.Second
 	beatTurn  = 24 * time.Second
-	// patienceLeast is how long an acknowledgement may take beside its round trips before it
-	// is asked for. The answer may take answerLeast more, in which the system sends again what the
-	// line has dropped. Both together are patienceMost at most: within 10 s a transfer must move
-	// or say why. tripUnknown is the round trip that is assumed of a line of unknown speed.
+	// patienceLeast is how long an acknowledgement may take beside its round trips, before the sender asks for it. The
+	// answer may take answerLeast more, in which the system resends data lost on the link. Both together are at most
+	// patienceMost: within 10 s a transfer must move or give a reason. tripUnknown is the assumed round trip of a link
+	// of unknown speed.
 	patienceLeast = 3 * time.Second
 	answerLeast   = 3 * time.Second
 	patienceMost  = 8 * time.Second
 	tripUnknown   = 2 * time.Second
-	tripMost      = 5 * time.Second // that is believed: beyond it something else is slow
+	tripMost      = 5 * time.Second // longest plausible round trip: beyond it another part is slow
 )
 
-// A Line is what an agent has under way to another one by one lane, all its
-// transfers together. It measures at which rate acknowledgements come in, and lets
-// as many bytes be under way as are worth about a second of it, in messages of an
-// eighth of that at most. Transfers that wait for room get it by turns.
+// A Line has the in-flight data of all transfers from an agent to another one by one lane. It measures the rate of
+// acknowledgements. It allows about a second's worth of bytes in flight, in messages of at most an eighth of that.
+// Transfers that wait for room get it in turns.
 //
-// One fast acknowledgement proves little: many lines carry some bytes at once before
-// their rate holds. So what may be under way begins with lineLeast, and grows by as much
-// as is acknowledged while that is the bound. A sample that is slower bounds it to two
-// seconds of that sample at once.
+// One fast acknowledgement proves little: many links buffer some bytes before their rate takes effect. So the limit of
+// in-flight bytes begins with lineLeast. It grows by the acknowledged bytes as long as it is the bottleneck. A slower
+// sample limits it to two seconds of that sample at once.
 //
-// The rate is measured as congestion control by bottleneck bandwidth does (BBR,
-// draft-cardwell-iccrg-bbr-congestion-control): for each message the bytes that were
-// acknowledged between its departure and its acknowledgement, over the longer of
-// the times in which they were sent and in which they were acknowledged. Where less
-// was under way than the line allows, the sample can only raise the rate.
+// The rate is measured as in congestion control by bottleneck bandwidth (BBR,
+// draft-cardwell-iccrg-bbr-congestion-control). The sample of a message is the number of bytes acknowledged between its
+// departure and its acknowledgement, divided by a time. The time is the longer one of two intervals: that of their
+// departures, and that of their acknowledgements. If less than half of the allowed bytes were in flight, the sample can
+// only raise the rate.
 //
-// Acknowledgements can be late because other data fill the way back. The time that a message
-// waited on the way there is measured alone, as LEDBAT does (RFC 6817): by how much more than
-// the least the clocks of both sides differ. The rest of a round trip, up to backMost, comes on top of
-// the time that bytes may be under way. Where it is the larger part, the sample cannot lower the rate. A message that
-// waited for longer than lineWorth shows that the line is full, however little was under way.
+// Acknowledgements can be late because other data fills the way back. The wait of a message on the way there is
+// measured separately, as LEDBAT does (RFC 6817): by the increase of the difference of both clocks over its minimum.
+// The rest of a round trip, up to backMost, is added to the time for which bytes may be in flight. If the rest is the
+// larger part, the sample cannot lower the rate. A message that waited for longer than lineWorth shows that the link is
+// full, even with few bytes in flight.
 //
 // All methods may be called from any goroutine.
 type Line struct {
@@ -83,39 +80,39 @@ type Line struct {
 	trip    time.Duration // smoothed round trip; 0: unknown
 	least   time.Duration // shortest round trip
 	lowered time.Time     // when the rate was lowered last
-	apart   time.Duration // least difference of an arrival, by the clock of the other side, and its departure
+	apart   time.Duration // least difference of an arrival, by the clock of the other side, and the departure
 	timed   bool          // apart is known
-	back    time.Duration // smoothed part of round trips, less the wait of messages on the way there
+	back    time.Duration // smoothed part of round trips without the wait of messages on the way there
 
-	under     int64     // bytes under way
+	under     int64     // bytes in flight
 	delivered int64     // bytes acknowledged, ever
 	at        time.Time // of the last acknowledgement, or of the first message after a pause
-	first     time.Time // departure of the message that was acknowledged last
+	first     time.Time // departure of the last acknowledged message
 	unasked   int64     // bytes since a message asked for an acknowledgement
 	left      time.Time // departure of the newest message of any transfer
-	lives     time.Time // when a transfer last said beside the data that the source lives
-	heard     time.Time // of the last acknowledgement of any transfer, or other proof that the line carries
-	passed    time.Time // departure of the newest message that was acknowledged
-	proven    int64     // bytes that may be under way at most, by what was acknowledged; 0: lineLeast
+	lives     time.Time // time of the last sign of life of any transfer beside the data
+	heard     time.Time // time of the last acknowledgement of any transfer, or of other activity of the peer
+	passed    time.Time // departure of the newest acknowledged message
+	proven    int64     // limit of in-flight bytes, by the acknowledged bytes; 0: lineLeast
 
-	sent    []*sent // in the order of departure; those at the front are under way
+	sent    []*sent // in the order of departure; those at the front are in flight
 	flights int
 	waiting []*Flight
 }
 
-// A sent message, until it is acknowledged.
+// A sent is a message from its departure to its acknowledgement.
 type sent struct {
 	flight    *Flight
 	seq       uint64
 	size      int64
 	at        time.Time
-	out       time.Time // when the lane had it; zero: not yet
-	delivered int64     // Line.delivered, Line.at and Line.first when it left
+	out       time.Time // when the lane accepted it; zero: not yet
+	delivered int64     // Line.delivered, Line.at and Line.first at its departure
 	then      time.Time //
 	first     time.Time //
-	full      bool      // as much was under way as may be
-	bound     bool      // that, or it was as large as a message may be
-	over      bool      // acknowledged, lost or given up: it no longer counts
+	full      bool      // at least half of the window was in flight
+	bound     bool      // full, or the message had the largest allowed size
+	over      bool      // acknowledged, lost or given up: no longer in flight
 }
 
 // A Flight is one epoch's part of a Line.
@@ -123,12 +120,12 @@ type Flight struct {
 	line   *Line
 	wake   func()
 	sent   []*sent   // not acknowledged
-	probed uint64    // the oldest message when an acknowledgement was asked for since it is overdue
-	lives  time.Time // when the transfer last said beside the data that the source lives
+	probed uint64    // the oldest message at the last request for an overdue acknowledgement
+	lives  time.Time // time of the transfer's last sign of life beside the data
 }
 
-// Join adds an epoch to the line. wake is called when there may be room for a
-// message that had to wait; it must not block.
+// Join adds an epoch to the line. The Line calls wake when there may be room for a message that had to wait. wake must
+// not block.
 func (l *Line) Join(wake func()) *Flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,10 +133,10 @@ func (l *Line) Join(wake func()) *Flight {
 	return &Flight{line: l, wake: wake}
 }
 
-// Line is what the flight is a part of.
+// Line returns the line of the flight.
 func (f *Flight) Line() *Line { return f.line }
 
-// Leave ends the epoch: what it has under way counts no longer.
+// Leave ends the epoch. Its messages no longer count as in flight.
 func (f *Flight) Leave() {
 	l := f.line
 	l.mu.Lock()
@@ -153,8 +150,8 @@ func (f *Flight) Leave() {
 	l.next()
 }
 
-// May reports whether a message may leave. If not, the flight has a place in the
-// queue of those that wait, and is woken when it should ask again.
+// May reports whether a message may leave. If not, the flight is in the queue of those that wait, and its wake is
+// called when it should ask again.
 func (f *Flight) May(now time.Time) bool {
 	l := f.line
 	l.mu.Lock()
@@ -170,12 +167,12 @@ func (f *Flight) May(now time.Time) bool {
 	return true
 }
 
-// room reports whether one more message may be under way. l.mu is held.
+// room reports whether one more message may be in flight. l.mu is held.
 func (l *Line) room() bool { return l.under == 0 || l.under+l.pace() <= l.window() }
 
-// turn is the flight whose turn it is: of those that wait, the first whose messages
-// are acknowledged in time. A flight whose messages are overdue waits until no other
-// does, as its next ones would take the room from the others again. l.mu is held.
+// turn returns the next flight of those that wait: the first one with messages acknowledged in time. A flight with
+// overdue messages waits until no other does, because its next messages would take the room from the others again. l.mu
+// is held.
 func (l *Line) turn() *Flight {
 	for _, w := range l.waiting {
 		if len(w.sent) == 0 || !w.sent[0].over {
@@ -188,8 +185,8 @@ func (l *Line) turn() *Flight {
 	return nil
 }
 
-// Send says that a message of size bytes leaves. It reports whether the message
-// should ask for an acknowledgement at once.
+// Send records that a message of size bytes leaves. It reports whether the message should ask for an acknowledgement at
+// once.
 func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 	l := f.line
 	l.mu.Lock()
@@ -222,7 +219,7 @@ func (f *Flight) Send(seq uint64, size int64, now time.Time) (ask bool) {
 	return ask
 }
 
-// Out says that the lane has the message that was sent last.
+// Out records that the lane has accepted the last message.
 func (f *Flight) Out(now time.Time) {
 	f.line.mu.Lock()
 	defer f.line.mu.Unlock()
@@ -231,8 +228,8 @@ func (f *Flight) Out(now time.Time) {
 	}
 }
 
-// Acked takes in that the other side has every message up to seq, and when it said so by its own clock; zero: it
-// does not say.
+// Acked records that the other side has processed every message up to seq. there is the time of that statement by the
+// clock of the other side, or zero if it is unknown.
 func (f *Flight) Acked(seq uint64, there, now time.Time) {
 	l := f.line
 	l.mu.Lock()
@@ -263,8 +260,8 @@ func (f *Flight) Acked(seq uint64, there, now time.Time) {
 	l.next()
 }
 
-// Arrived takes in that every message up to seq is at the other side, which has not
-// dealt with all of them yet: the line carries them no longer.
+// Arrived records that every message up to seq has arrived at the other side, which has not processed all of them yet.
+// They are no longer on the link.
 func (f *Flight) Arrived(seq uint64, now time.Time) {
 	l := f.line
 	l.mu.Lock()
@@ -278,16 +275,15 @@ func (f *Flight) Arrived(seq uint64, now time.Time) {
 	l.next()
 }
 
-// Carries takes in that bytes move on the line, though no message is through yet.
+// Carries records that bytes arrive on the link, though no complete message yet.
 func (l *Line) Carries(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.heard = now
 }
 
-// measure takes a sample of rate and round trip. A message that comes late, because
-// the line has become slower or its destination has, cannot raise the rate. l.mu is
-// held.
+// measure takes a sample of rate and round trip. A message that is late, because the link or its destination has become
+// slower, cannot raise the rate. l.mu is held.
 func (l *Line) measure(s *sent, late bool, there, now time.Time) {
 	trip := min(max(now.Sub(s.at), time.Microsecond), tripMost)
 	if l.trip == 0 {
@@ -323,8 +319,8 @@ func (l *Line) measure(s *sent, late bool, there, now time.Time) {
 	}
 }
 
-// waited is for how long a message waited on the way there, of a round trip. The rest of the trip goes into back. l.mu is
-// held.
+// waited returns how long a message waited on the way there, of a round trip. It adds the rest of the trip to back.
+// l.mu is held.
 func (l *Line) waited(left, there time.Time, trip time.Duration) time.Duration {
 	apart := there.Sub(left)
 	if !l.timed || apart < l.apart {
@@ -335,14 +331,13 @@ func (l *Line) waited(left, there time.Time, trip time.Duration) time.Duration {
 	return waited
 }
 
-// worth is how many bytes a rate is worth in the time for which they may be under way, and at
-// least lineLeast. l.mu is held.
+// worth returns the bytes that may be in flight at a rate, at least lineLeast. l.mu is held.
 func (l *Line) worth(rate float64) int64 {
 	back := min(max(l.back-l.least, 0), backMost)
 	return max(lineLeast, int64(rate*(max(lineWorth, 2*l.least)+back).Seconds()))
 }
 
-// window is how many bytes may be under way. l.mu is held.
+// window returns the limit of in-flight bytes. l.mu is held.
 func (l *Line) window() int64 {
 	if failpoint.Planted("line-unmeasured") {
 		return max(256<<10, l.worth(l.rate))
@@ -350,11 +345,11 @@ func (l *Line) window() int64 {
 	return min(max(lineLeast, l.proven), l.worth(l.rate))
 }
 
-// pace is how large a message may be. l.mu is held.
+// pace returns the largest size of a message. l.mu is held.
 func (l *Line) pace() int64 { return max(paceLeast, l.window()/paceShare) }
 
-// age lets messages count no longer that others have passed long ago, or that are overdue
-// on a line of which nothing is heard. l.mu is held.
+// age removes messages from the in-flight data: those that others passed long ago, and those that are overdue on a link
+// without any sign of the peer. l.mu is held.
 func (l *Line) age(now time.Time) {
 	silent := now.Sub(l.heard) > l.patience()
 	for len(l.sent) > 0 {
@@ -372,7 +367,7 @@ func (l *Line) age(now time.Time) {
 	}
 }
 
-// forget ends that a message counts as under way. l.mu is held.
+// forget removes a message from the in-flight data. l.mu is held.
 func (l *Line) forget(s *sent) {
 	if !s.over {
 		s.over = true
@@ -380,45 +375,45 @@ func (l *Line) forget(s *sent) {
 	}
 }
 
-// quit takes a flight out of the queue. l.mu is held.
+// quit removes a flight from the queue. l.mu is held.
 func (l *Line) quit(f *Flight) {
 	if n := slices.Index(l.waiting, f); n >= 0 {
 		l.waiting = slices.Delete(l.waiting, n, n+1)
 	}
 }
 
-// next wakes the flight whose turn it is if there is room. l.mu is held.
+// next wakes the next flight in turn if there is room. l.mu is held.
 func (l *Line) next() {
 	if f := l.turn(); f != nil && l.room() {
 		f.wake()
 	}
 }
 
-// Pace is how many bytes a message may have at most, at least 4 KiB.
+// Pace returns the largest size of a message in bytes, at least 4 KiB.
 func (l *Line) Pace() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pace()
 }
 
-// Rate is the measured rate in bytes a second; 0 where it is unknown.
+// Rate returns the measured rate in bytes a second, or 0 if it is unknown.
 func (l *Line) Rate() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.rate
 }
 
-// Beat is after how long without a message a transfer says that it lives: 2 s, and
-// on a slow line as long as the signs of life of all its transfers take a fiftieth
-// of it, 8 s at most. A rate below 64 kbit/s is not believed: what was measured was a
-// pause of the other side.
+// Beat returns the interval of silence before a transfer sends a sign of life. It is 2 s. On a slow link it is longer,
+// at most 8 s: the signs of life of all transfers take a fiftieth of the rate. A measured rate below 64 kbit/s counts
+// as 64 kbit/s: it was a pause of the other side.
 func (l *Line) Beat() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return min(l.beats(), beatMost)
 }
 
-// beats is after how long each transfer says that it lives, where all of them take a beatShare of the rate. l.mu is held.
+// beats returns the interval between signs of life of each transfer. All signs take a beatShare of the rate.
+// l.mu is held.
 func (l *Line) beats() time.Duration {
 	if l.rate == 0 {
 		return beatFirst
@@ -426,17 +421,17 @@ func (l *Line) beats() time.Duration {
 	return max(time.Duration(float64(l.flights*beatBytes)/(beatShare*max(l.rate, lineSlowest))*float64(time.Second)), beatFirst)
 }
 
-// quiet is for how long a transfer need not say that it lives, where it did at a time own, and any transfer on the line
-// at a time last. l.mu is held.
+// quiet returns how long a transfer may wait until its next sign of life, after its last one at own, and the last one
+// of any transfer on the line at last. l.mu is held.
 func (l *Line) quiet(own, last, now time.Time) time.Duration {
 	beats := l.beats()
 	beat := min(beats, beatMost)
 	return max(beat-now.Sub(own), min(beat-now.Sub(last), min(beats, beatTurn)-now.Sub(own)))
 }
 
-// Quiet is for how long the flight need not send after it did at a time last; 0 or less:
-// it is time for a sign of life. That is Beat, or longer while other transfers on the line send, but no longer than
-// until the oldest message is overdue, once: a message that is sent then shows the other side the gap.
+// Quiet returns how long the flight may wait after its last message, at last. If it is 0 or less, a sign of life is
+// due. The interval is Beat, or longer while other transfers on the line send. It ends once when the oldest message is
+// overdue: a message that is sent then shows the other side the gap.
 func (f *Flight) Quiet(last, now time.Time) time.Duration {
 	f.line.mu.Lock()
 	defer f.line.mu.Unlock()
@@ -447,22 +442,24 @@ func (f *Flight) Quiet(last, now time.Time) time.Duration {
 	return beat
 }
 
-// unprobed reports whether the lane has a message that is not acknowledged, and nobody
-// has asked for that. l.mu is held.
+// unprobed reports whether the lane has accepted a message that is unacknowledged, and the flight has not asked for its
+// acknowledgement. l.mu is held.
 func (f *Flight) unprobed() bool {
 	return len(f.sent) > 0 && !f.sent[0].out.IsZero() && f.probed != f.sent[0].seq
 }
 
-// patience is how long an acknowledgement may take. l.mu is held.
+// patience returns how long an acknowledgement may take. l.mu is held.
 func (l *Line) patience() time.Duration {
 	return min(patienceLeast+2*cmp.Or(l.trip, tripUnknown), patienceMost)
 }
 
-// Overdue reports whether the other side is taken for silent: neither anything of
-// it was heard, by this transfer or another one on the line, nor the oldest message that
-// the lane has taken acknowledged for longer than 6 s and two round trips, of 2 s where none
-// was measured, 8 s at most. A message waits behind those that left before it; where
-// later ones of other transfers were acknowledged meanwhile, it is 6 s and six round trips.
+// Overdue reports whether the other side counts as silent. It does if two conditions hold for longer than a limit. This
+// transfer has received nothing from it, and the oldest message accepted by the lane is unacknowledged. Activity of
+// other transfers on the line counts, too.
+//
+// The limit is 6 s and two round trips, at most 8 s. An unknown round trip counts as 2 s. A message waits behind
+// earlier ones of other transfers. If later ones of other transfers were acknowledged meanwhile, the limit is 6 s and
+// six round trips.
 func (f *Flight) Overdue(heard, now time.Time) bool {
 	l := f.line
 	l.mu.Lock()
@@ -480,9 +477,9 @@ func (f *Flight) Overdue(heard, now time.Time) bool {
 	return f.owes(now) > limit && now.Sub(heard) > limit
 }
 
-// Lives reports whether the transfer is to say now, beside the data, that the source lives: one of its messages has been
-// on the line for longer than a sign of life may take. One transfer says it for all on the line, for as long as the other
-// side waits for one that is silent.
+// Lives reports whether the transfer must say now, beside the data, that the source lives. It must if one of its
+// messages has been on the link for longer than the interval of signs of life. One transfer speaks for all on the line,
+// as long as the other side waits for a silent one.
 func (f *Flight) Lives(now time.Time) bool {
 	l := f.line
 	l.mu.Lock()
@@ -501,8 +498,8 @@ func (f *Flight) Lives(now time.Time) bool {
 	return true
 }
 
-// owes is for how long the oldest message of the epoch that the lane has taken has
-// been waiting for its acknowledgement; 0 where none does. l.mu is held.
+// owes returns how long the oldest message of the epoch that the lane has accepted has been waiting for its
+// acknowledgement. It is 0 if there is none. l.mu is held.
 func (f *Flight) owes(now time.Time) time.Duration {
 	if len(f.sent) == 0 || f.sent[0].out.IsZero() {
 		return 0
@@ -510,14 +507,13 @@ func (f *Flight) owes(now time.Time) time.Duration {
 	return now.Sub(f.sent[0].out)
 }
 
-// Lines are the lines of an agent to all others. The zero value is ready.
+// Lines has the lines of an agent to all others. The zero value is ready.
 type Lines struct {
 	mu  sync.Mutex
 	all map[string]*Line
 }
 
-// Line is the line to an agent by a lane, made where it is new. Nil Lines give a
-// line that nobody shares.
+// Line returns the line to an agent by a lane, and makes it if it is new. On nil Lines it returns an unshared line.
 func (ls *Lines) Line(to, lane string) *Line {
 	if ls == nil {
 		return &Line{}

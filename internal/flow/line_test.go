@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A wire carries messages one after the other at a rate, and their acknowledgements
-// back, with half a round trip each way. It is a line's world in simulated time.
+// A wire is a simulated link for a Line. It carries messages one after the other at a rate, and their acknowledgements
+// back, with half a round trip each way.
 type wireline struct {
 	t     *testing.T
 	line  *Line
@@ -15,13 +15,13 @@ type wireline struct {
 	now   time.Time
 	free  time.Time // when the last message will have left
 	acks  []ack     // in the order of their arrival
-	most  int64     // under way at any time, once the rate is known
+	most  int64     // most bytes in flight at any time, once the rate is known
 	known bool
 
 	back    time.Duration // wait of acknowledgements behind other data
-	burst   int64         // bytes that the wire carries at once before its rate holds
+	burst   int64         // bytes that the wire buffers before its rate takes effect
 	heard   time.Time     // of the last acknowledgement
-	silence time.Duration // the longest between two
+	silence time.Duration // the longest time between two acknowledgements
 }
 
 type ack struct {
@@ -29,17 +29,17 @@ type ack struct {
 	there   time.Time // when the message arrived
 	f       *flight
 	seq     uint64
-	arrived bool // the message is there and is not dealt with
+	arrived bool // the message has arrived and is not processed
 }
 
-// A flight sends so many bytes as fast as the line lets it.
+// A flight sends a number of bytes as fast as the line allows.
 type flight struct {
 	*Flight
 	left  int64
 	seq   uint64
 	woken bool
-	deaf  bool // what it sends is not acknowledged
-	hangs bool // what it sends is there, and is not acknowledged
+	deaf  bool // its messages are lost
+	hangs bool // its messages arrive and are not acknowledged
 	done  time.Time
 }
 
@@ -56,7 +56,7 @@ func (w *wireline) join(bytes int64) *flight {
 	return f
 }
 
-// run lets flights send until all is acknowledged or the time is over.
+// run lets flights send until all bytes are acknowledged or the time is over.
 func (w *wireline) run(limit time.Duration, flights ...*flight) {
 	w.t.Helper()
 	for end := w.now.Add(limit); w.now.Before(end); {
@@ -68,7 +68,7 @@ func (w *wireline) run(limit time.Duration, flights ...*flight) {
 		}
 		if len(w.acks) == 0 {
 			waits := false
-			for _, f := range flights { // they look again when it is time for a sign of life
+			for _, f := range flights { // they check again when a sign of life is due
 				f.woken = f.left > 0
 				waits = waits || f.woken
 			}
@@ -120,8 +120,8 @@ func (w *wireline) push(f *flight) {
 	w.known = w.known || w.line.rate > 0
 }
 
-// On a line of any speed the bytes take about the time that they must, and what is
-// under way is worth two seconds at most, 16 KiB on the slowest.
+// On a link of any speed the bytes take about the necessary time. In-flight data is worth at most two seconds, 16 KiB
+// on the slowest link.
 func TestLineFollowsTheRate(t *testing.T) {
 	for _, rate := range []float64{8e3, 16e3, 125e3, 1.25e6, 125e6} {
 		for _, trip := range []time.Duration{100 * time.Microsecond, 20 * time.Millisecond, 300 * time.Millisecond} {
@@ -140,7 +140,7 @@ func TestLineFollowsTheRate(t *testing.T) {
 	}
 }
 
-// Where other data fill the way back, acknowledgements come late. The line forward is as fast as before, and is used.
+// If other data fills the way back, acknowledgements are late. The way there is as fast as before, and is used.
 func TestLineWithLateAcknowledgements(t *testing.T) {
 	for _, rate := range []float64{8e3, 16e3, 125e3, 1.25e6} {
 		for _, back := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
@@ -159,7 +159,7 @@ func TestLineWithLateAcknowledgements(t *testing.T) {
 	}
 }
 
-// A line that was measured fast is found to be slow also where a transfer has much less to send than the line allowed: its
+// A line measured as fast is found to be slow, also if a transfer has much less to send than the line allowed: its
 // messages wait on the way.
 func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
 	w := newWireline(t, 100e6, time.Millisecond)
@@ -181,8 +181,7 @@ func TestLineThatIsSlowerThanWhatComes(t *testing.T) {
 	}
 }
 
-// Transfers on one line get the same share of it, and all together have no more under
-// way than one.
+// Transfers on one line get equal shares of it. All together have no more in flight than one.
 func TestLineIsShared(t *testing.T) {
 	w := newWireline(t, 64e3, 50*time.Millisecond)
 	var all []*flight
@@ -211,7 +210,7 @@ func TestLineIsShared(t *testing.T) {
 	}
 }
 
-// A line that becomes slower is noticed while it is used, one that becomes faster, too.
+// A change of the link to slower or faster is noticed while it is used.
 func TestLineFollowsDownAndUp(t *testing.T) {
 	w := newWireline(t, 1e6, 10*time.Millisecond)
 	w.run(time.Hour, w.join(20e6))
@@ -229,11 +228,11 @@ func TestLineFollowsDownAndUp(t *testing.T) {
 	}
 }
 
-// One transfer whose destination does not take anything in does not hold up the others.
+// One transfer with a destination that processes nothing does not block the others.
 func TestLineIsNotHeldByOne(t *testing.T) {
 	w := newWireline(t, 64e3, 10*time.Millisecond)
 	w.run(time.Hour, w.join(640e3))
-	stuck, f := w.join(128e3), w.join(640e3) // 128 kB: what its credit allows
+	stuck, f := w.join(128e3), w.join(640e3) // 128 kB: its credit
 	stuck.hangs = true
 	start := w.now
 	w.run(time.Hour, stuck, f)
@@ -253,8 +252,8 @@ func TestLineIsNotHeldByOne(t *testing.T) {
 	}
 }
 
-// On a fast line the other side is silent after 6 s, and as long where other
-// transfers are acknowledged: what it lost is then sent again within 10 s of any pause.
+// On a fast link the other side counts as silent after 6 s, also while other transfers are acknowledged. So lost data
+// is sent again within 10 s of any pause.
 func TestLineOverdue(t *testing.T) {
 	for _, c := range []struct {
 		others       bool
@@ -278,7 +277,7 @@ func TestLineOverdue(t *testing.T) {
 	}
 }
 
-// Signs of life of many transfers leave the line to the data.
+// Signs of life of many transfers leave room for the data.
 func TestLineBeat(t *testing.T) {
 	w := newWireline(t, 8e3, 10*time.Millisecond)
 	one := w.join(100e3)
@@ -286,7 +285,7 @@ func TestLineBeat(t *testing.T) {
 	if d := w.line.Beat(); d != beatFirst {
 		t.Errorf("one transfer says every %s that it lives", d)
 	}
-	w.line.rate = 9 // of a line on which the other side stood still
+	w.line.rate = 9 // measured while the other side stood still
 	if d := w.line.Beat(); d != beatFirst {
 		t.Errorf("one transfer whose destination stood still says every %s that it lives", d)
 	}
@@ -306,7 +305,7 @@ func TestLineBeat(t *testing.T) {
 	}
 }
 
-// Who leaves lets the next one in, wherever it stood in the queue.
+// A flight that leaves wakes the next one, from any place in the queue.
 func TestLineLeave(t *testing.T) {
 	l := &Line{}
 	now := time.Unix(1e9, 0)
@@ -333,8 +332,8 @@ func TestLineLeave(t *testing.T) {
 	}
 }
 
-// On a slow line signs of life are rare, but the first message that is overdue is asked
-// about at once, and once.
+// On a slow link signs of life are rare. But the flight asks for the acknowledgement of the first overdue message at
+// once, and once.
 func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
 	w := newWireline(t, 8e3, 10*time.Millisecond)
 	one := w.join(100e3)
@@ -365,8 +364,8 @@ func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
 	}
 }
 
-// A line that carries some bytes at once before its rate holds is not taken for a fast one:
-// no more is under way than twice the bytes that were carried at once, two seconds of the rate, and two messages.
+// A link that buffers some bytes before its rate takes effect does not count as fast. The in-flight data is at most
+// twice the buffered bytes, two seconds of the rate, and two messages.
 func TestLineDoesNotBelieveABurst(t *testing.T) {
 	for _, burst := range []int64{4 << 10, 32 << 10, 128 << 10} {
 		for _, rate := range []float64{8e3, 16e3, 64e3, 250e3} {
@@ -389,8 +388,8 @@ func TestLineDoesNotBelieveABurst(t *testing.T) {
 	}
 }
 
-// While bytes move on the line, or the other side says that it lives, no transfer on it is taken
-// for silent, and no more is put on the line. Once neither is so, it is.
+// While bytes arrive on the link, or the other side sends signs of life, no transfer on it counts as silent, and no
+// more data is sent. Without both, the transfer counts as silent.
 func TestLineThatCarriesIsNotSilent(t *testing.T) {
 	w := newWireline(t, 250e3, 10*time.Millisecond)
 	w.run(time.Hour, w.join(2500e3))

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// lineStart is when the tests of single rules of a Line begin.
+// lineStart is the start of the tests of single rules of a Line.
 var lineStart = time.Unix(1e9, 0)
 
 func at(after time.Duration) time.Time { return lineStart.Add(after) }
 
-// leaves sends a message that the lane has at once.
+// leaves sends a message that the lane accepts at once.
 func leaves(f *Flight, seq uint64, size int64, now time.Time) (ask bool) {
 	ask = f.Send(seq, size, now)
 	f.Out(now)
@@ -26,8 +26,8 @@ func fill(f *Flight, seq uint64, now time.Time) uint64 {
 	return seq
 }
 
-// Small messages that are acknowledged quickly prove a rate, and not that the line carries more at once. The bytes under
-// way may grow by the bytes that were acknowledged while it was bounded, and not beyond a second of the rate.
+// Quick acknowledgements of small messages prove a rate, and not that the link carries more at once. The limit of
+// in-flight bytes may grow by the bytes acknowledged while it was the bottleneck, up to a second of the rate.
 func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
 	l := &Line{}
 	f := l.Join(func() {})
@@ -60,7 +60,7 @@ func TestLineGrowsByWhatIsAcknowledged(t *testing.T) {
 	}
 }
 
-// A message that others have passed long ago proves nothing when it is acknowledged at last.
+// A message that others passed long ago proves nothing by its late acknowledgement.
 func TestLineLearnsNothingFromALateMessage(t *testing.T) {
 	l := &Line{}
 	f, other := l.Join(func() {}), l.Join(func() {})
@@ -77,7 +77,7 @@ func TestLineLearnsNothingFromALateMessage(t *testing.T) {
 	}
 }
 
-// A full line that acknowledges at a lower rate has two seconds of that rate under way from then on.
+// A full line with a lower rate of acknowledgements has at most two seconds of that rate in flight from then on.
 func TestLineIsBoundedBySlowSample(t *testing.T) {
 	w := newWireline(t, 1e6, 10*time.Millisecond)
 	w.run(time.Hour, w.join(20e6))
@@ -90,8 +90,8 @@ func TestLineIsBoundedBySlowSample(t *testing.T) {
 	}
 }
 
-// A message counts as under way until it has arrived, until others have passed it 2 s ago, or until the line is silent for
-// as long as an acknowledgement may take.
+// A message counts as in flight until one of three events: it has arrived, others have passed it 2 s ago, or the line
+// is silent for as long as an acknowledgement may take.
 func TestLineCountsWhatIsOnIt(t *testing.T) {
 	const size = 1000
 	for _, c := range []struct {
@@ -129,8 +129,8 @@ func passes(_, other *Flight) {
 	other.Acked(1, time.Time{}, at(20*time.Millisecond))
 }
 
-// An acknowledgement may take 3 s and two round trips until it is asked for, and 3 s more until the other side is taken
-// for silent; 8 s in all. A round trip that is not known is taken for 2 s.
+// An acknowledgement may take 3 s and two round trips until the flight asks for it. After 3 s more, 8 s in all at most,
+// the other side counts as silent. An unknown round trip counts as 2 s.
 func TestLinePatience(t *testing.T) {
 	for _, c := range []struct{ trip, question, silent time.Duration }{
 		{0, 7 * time.Second, 8 * time.Second},
@@ -153,8 +153,8 @@ func TestLinePatience(t *testing.T) {
 	}
 }
 
-// The other side is not silent while it says anything to this transfer, acknowledges a message of another one, or has
-// a message that it has not dealt with; nor where the lane has yet to take the message.
+// The other side is not silent in these cases: it sends anything to this transfer, it acknowledges a message of another
+// one, it has a message that it has not processed, or the lane has not accepted the message yet.
 func TestLineIsNotSilent(t *testing.T) {
 	const late = 20 * time.Second
 	for _, c := range []struct {
@@ -180,7 +180,7 @@ func TestLineIsNotSilent(t *testing.T) {
 	}
 }
 
-// A measured rate holds for 10 s without a word. After that the line is of unknown speed.
+// A measured rate holds for 10 s without a message. After that the speed of the line is unknown.
 func TestLineForgetsWhatIsOld(t *testing.T) {
 	for pause, kept := range map[time.Duration]bool{lineStale - time.Second: true, lineStale + time.Second: false} {
 		w := newWireline(t, 1e6, 10*time.Millisecond)
@@ -195,8 +195,8 @@ func TestLineForgetsWhatIsOld(t *testing.T) {
 	}
 }
 
-// A message asks for an acknowledgement once a message of the largest size was sent without one, and when the line has
-// no room for another message. A message that does not fit waits.
+// A message asks for an acknowledgement after a full pace of bytes without one, and when the line has no room for
+// another message. A message that does not fit waits.
 func TestLineAsksInTime(t *testing.T) {
 	l := &Line{}
 	f := l.Join(func() {})
@@ -219,7 +219,7 @@ func TestLineAsksInTime(t *testing.T) {
 	}
 }
 
-// A line with a long round trip is used in full.
+// A line with a long round trip is used fully.
 func TestLineOfALongPath(t *testing.T) {
 	w := newWireline(t, 125e3, 2*time.Second)
 	start := w.now

@@ -2,17 +2,16 @@ package flow
 
 import "sync"
 
-// A Pool is the memory of a receiving agent for data in flight, shared by the
-// transfers that come in. Every transfer can always have one message in flight;
-// beyond that all get the same share of the rest, and one that arrives late
-// gets its share as the others use up what they were given.
+// A Pool is the memory of a receiving agent for in-flight data, shared by the incoming transfers. Every transfer can
+// always have one message in flight. Beyond that all get equal shares of the rest. A late transfer gets its share as
+// the others use up their grants.
 //
-// What comes over the queue manager's connection may take only a part of it:
-// the queue manager cuts a connection for which it holds too much.
+// Data over the queue manager's connection may take only a part of the pool: the queue manager closes a connection for
+// which it holds too much.
 type Pool struct {
 	mu       sync.Mutex
 	size     int64
-	queue    int64 // of it for what comes through the queue manager
+	queue    int64 // the part for data through the queue manager
 	floor    int64 // reserved for each slot
 	slots    int
 	accounts map[*Account]struct{}
@@ -24,14 +23,14 @@ type Account struct {
 	pool   *Pool
 	want   int64
 	direct bool  // its messages do not come through the queue manager
-	grown  int64 // what was announced when want grew last
+	grown  int64 // the announced limit when want last grew
 	limit  int64 // greatest limit announced in this epoch
-	used   int64 // bytes taken in and dealt with in this epoch
-	old    int64 // granted in the epoch before and not yet known to be gone
+	used   int64 // bytes received and processed in this epoch
+	old    int64 // granted in the previous epoch, and perhaps still in flight
 }
 
-// NewPool makes a pool of size bytes, queue of them for what comes through the
-// queue manager, for at most slots transfers of messages of up to message bytes.
+// NewPool makes a pool of size bytes, with queue of them for data through the queue manager. It is for at most slots
+// transfers of messages of up to message bytes.
 func NewPool(size, queue int64, slots int, message int64) *Pool {
 	queue = min(queue, size)
 	floor := message
@@ -41,7 +40,7 @@ func NewPool(size, queue int64, slots int, message int64) *Pool {
 	return &Pool{size: size, queue: queue, floor: floor, slots: slots, accounts: map[*Account]struct{}{}}
 }
 
-// Open adds a transfer that would like want bytes.
+// Open adds a transfer that wants a limit of want bytes.
 func (p *Pool) Open(want int64) *Account {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,14 +49,14 @@ func (p *Pool) Open(want int64) *Account {
 	return a
 }
 
-// Granted is how much is granted and not yet used, over all transfers.
+// Granted returns the bytes that are granted and not yet used, over all transfers.
 func (p *Pool) Granted() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.granted()
 }
 
-// Peak is the most that Granted has ever been.
+// Peak returns the greatest value of Granted so far.
 func (p *Pool) Peak() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,8 +70,7 @@ func (p *Pool) granted() (n int64) {
 	return n
 }
 
-// common is what is left for all beyond the floors, or for all that come through
-// the queue manager.
+// common returns the bytes beyond the floors that are left for all, or for all that use the queue manager.
 func (p *Pool) common(direct bool) int64 {
 	floors := p.floor * int64(max(p.slots, len(p.accounts)))
 	left, queue := p.size-floors, p.queue-floors
@@ -92,7 +90,7 @@ func (p *Pool) common(direct bool) int64 {
 
 func (a *Account) held() int64 { return a.limit - a.used + a.old }
 
-// Grant raises the limit as far as the share allows and returns it.
+// Grant raises the limit as far as the share allows, and returns it.
 func (a *Account) Grant() int64 {
 	p := a.pool
 	p.mu.Lock()
@@ -112,24 +110,22 @@ func (a *Account) Grant() int64 {
 	return a.limit
 }
 
-// Ahead is how much is granted and not yet used in this epoch.
+// Ahead returns the bytes that are granted and not yet used in this epoch.
 func (a *Account) Ahead() int64 {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	return a.limit - a.used
 }
 
-// Direct says that the messages of this epoch do not come through the queue
-// manager.
+// Direct says that the messages of this epoch do not pass through the queue manager.
 func (a *Account) Direct() {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	a.direct = true
 }
 
-// Widen lets the transfer have twice as much in flight: the path is longer than
-// what was granted fills. It does so again only when the whole of what it led to
-// has been announced and used, which takes a round trip.
+// Widen doubles the in-flight limit of the transfer: the path is longer than the granted bytes fill. It doubles the
+// limit again only after the whole new limit was announced and used, which takes a round trip.
 func (a *Account) Widen() {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
@@ -140,29 +136,29 @@ func (a *Account) Widen() {
 	a.grown = a.limit + a.want/2
 }
 
-// Want is how much the transfer may have in flight if there is room.
+// Want returns the bytes that the transfer may have in flight if there is room.
 func (a *Account) Want() int64 {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	return min(a.want, a.pool.size)
 }
 
-// Used is how much has come in and is dealt with in this epoch.
+// Used returns the bytes received and processed in this epoch.
 func (a *Account) Used() int64 {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	return a.used
 }
 
-// Use says that n bytes have come in and are dealt with.
+// Use records that n bytes were received and processed.
 func (a *Account) Use(n int64) {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	a.used = min(a.used+n, a.limit)
 }
 
-// NewEpoch starts counting at zero. What the old epoch had been granted stays
-// held until Settle: its messages may still be on their way.
+// NewEpoch starts counting at zero. The credit of the old epoch stays reserved until Settle: its messages may still be
+// in flight.
 func (a *Account) NewEpoch() {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
@@ -170,15 +166,14 @@ func (a *Account) NewEpoch() {
 	a.limit, a.used, a.grown, a.direct = 0, 0, 0, false
 }
 
-// Settle says that the new epoch's first message is here, so that nothing of
-// the old one can still come.
+// Settle says that the new epoch's first message is here, so that no message of the old one can still arrive.
 func (a *Account) Settle() {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()
 	a.old = 0
 }
 
-// Close returns everything.
+// Close returns all memory of the account to the pool.
 func (a *Account) Close() {
 	a.pool.mu.Lock()
 	defer a.pool.mu.Unlock()

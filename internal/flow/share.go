@@ -2,29 +2,29 @@ package flow
 
 import "time"
 
-// A Share divides a line between a reader and other data that come by another connection. Each side has as
-// much under way as comes for it in a second. So the side that came first would keep its part. A Share lets the
-// reader have less under way while the reader has more of a full line than the other data, and more while it has less. The
-// zero value is ready. One goroutine may use it.
+// A Share divides a link between a reader and other data on another connection. Each side has as many bytes in flight
+// as it receives in a second, so the first side would keep its part. A Share gives the reader less in flight while the
+// reader has more of a full link than the other data, and more while it has less. The zero value is ready. One
+// goroutine may use it.
 type Share struct {
 	at      time.Time // of the last sample; zero: there was none
 	own     int64
 	beside  int64
-	total   float64 // bytes a second of both, the most lately
+	total   float64 // recent maximum of both, in bytes a second
 	portion float64
 }
 
-// Portions of the bytes that a line allows.
+// Portions of the bytes that a Line allows.
 const (
 	shareLess  = 0.7
 	shareMore  = 1.5
-	shareLeast = 200 * time.Millisecond // a sample
+	shareLeast = 200 * time.Millisecond // duration of a sample
 	shareStale = 5 * time.Second
-	shareFades = 0.98 // of the most, with each sample
+	shareFades = 0.98 // of the maximum, with each sample
 )
 
-// Portion takes in how many bytes the reader has got ever, and how many of other data have come. It gives the portion of
-// the bytes that a line allows: so much may be under way for the reader.
+// Portion takes the total bytes of the reader and of the other data so far. It returns the portion of the bytes allowed
+// by the line that the reader may have in flight.
 func (s *Share) Portion(own, beside int64, now time.Time) float64 {
 	took := now.Sub(s.at)
 	if took < shareLeast {

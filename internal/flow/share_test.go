@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// On a full line, a reader that has nearly all of it gives half to other data within seconds, one that has little gets half,
-// and the reader does not give way to data that do not want more.
+// On a full link a reader with nearly all of it gives half to other data within seconds. A reader with little gets
+// half. The reader does not give way to data that needs no more.
 func TestShareOfALine(t *testing.T) {
 	const rate = 64e3 // bytes a second
 	for _, c := range []struct {
 		name        string
-		part        float64 // that the reader has at first
-		wants       float64 // of the line, at most, that the other data take
-		least, most float64 // part in the end
+		part        float64 // of the reader at first
+		wants       float64 // of the link, the most that the other data takes
+		least, most float64 // part at the end
 	}{
 		{"the reader came first", 0.9, 1, 0.35, 0.65},
 		{"the other data came first", 0.1, 1, 0.35, 0.65},
@@ -27,7 +27,7 @@ func TestShareOfALine(t *testing.T) {
 		const rounds, counted = 40, 20
 		for k := range rounds {
 			portion := s.Portion(int64(own), int64(beside), now)
-			// Each has so much under way as it got, times its portion; the line serves them in proportion.
+			// Each has its received bytes in flight, times its portion. The link serves them in proportion.
 			mine := part * portion
 			other := min(max(1-part, 0.02), c.wants)
 			if full := mine + other; full > 1 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A signer is a transfer that says that it lives when it is time to.
+// A signer is a transfer that sends a sign of life when it is due.
 type signer struct {
 	*Flight
 	seq  uint64
@@ -18,12 +18,12 @@ func (s *signer) sign(now time.Time) {
 	s.Send(s.seq, 110, now)
 	s.Out(now)
 	s.Acked(s.seq, time.Time{}, now)
-	s.line.rate, s.line.trip = lineSlowest, time.Second // an answer without a delay says otherwise
+	s.line.rate, s.line.trip = lineSlowest, time.Second // an answer without a delay would change them
 	s.last = now
 }
 
-// On 64 kbit/s, 25 transfers that wait send one sign of life a second in all, whether one of them sends data or not. None is
-// silent for longer than 24 s. The line is silent for 8 s at most. Three transfers do so every 4 s.
+// On 64 kbit/s, 25 waiting transfers send one sign of life a second in all, with or without data of one of them. None
+// is silent for longer than 24 s. The link is silent for at most 8 s. Each of three transfers sends one every 4 s.
 func TestSignsOfLifeOfManyTransfers(t *testing.T) {
 	const seconds = 240
 	for _, c := range []struct {
@@ -71,8 +71,8 @@ func TestSignsOfLifeOfManyTransfers(t *testing.T) {
 	}
 }
 
-// Where messages of 25 transfers take long on the line, one of the transfers says every 8 s beside the data that the
-// source lives. Each of them does so when its own message takes 24 s.
+// If messages of 25 transfers take long on the link, one of the transfers says every 8 s beside the data that the
+// source lives. Each of them does so if its own message takes 24 s.
 func TestOneTransferSaysThatTheSourceLives(t *testing.T) {
 	l := &Line{rate: lineSlowest}
 	start := time.Unix(1e9, 0)

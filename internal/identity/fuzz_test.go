@@ -8,8 +8,7 @@ import (
 //go:embed testdata/roots.pem
 var testRoots string
 
-// FuzzRoots: what is taken for the certificates of a network is written and read again as the
-// same.
+// FuzzRoots: accepted certificates of a network are written, and read again as the same.
 func FuzzRoots(f *testing.F) {
 	for _, s := range []string{"", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n", testRoots} {
 		f.Add([]byte(s))

@@ -23,44 +23,43 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Files of an identity's directory. The keys are there first and stay; what was issued for
-// them is replaced when it is renewed, each file by itself: an old certificate and a new JWT
-// go together as well as two new ones.
+// Files of an identity's directory. The keys are written first and never change. A renewal replaces each issued file by
+// itself. An old certificate and a new JWT work together as well as two new ones.
 const (
 	fileKey   = "key.pem"   // private key of the certificate
 	fileSeed  = "user.seed" // private nkey
 	fileCert  = "cert.pem"  // certificate, then its issuer's
 	fileRoots = "ca.pem"    // root, then issuers
 	fileJWT   = "user.jwt"
-	fileMore  = "jwts.json" // all JWTs, that of fileJWT among them
-	fileTrust = "trust.key" // verifies what the authority says of whom nobody may trust
+	fileMore  = "jwts.json" // all JWTs, including that of fileJWT
+	fileTrust = "trust.key" // verifies the authority's trust documents, with the revoked identities
 
-	fileChannel     = "channel.creds" // of a queue manager: what it links with, as servers of NATS read it
+	fileChannel     = "channel.creds" // of a queue manager: its credentials for channels, in the format of NATS servers
 	fileChannelData = "channel-data.creds"
 
-	fileClaims = "claims.json" // of a queue manager: what it needs to know of the network to let others in
+	fileClaims = "claims.json" // of a queue manager: its knowledge of the network, required to admit others
 )
 
-// Keys are the secrets of somebody who is, or is to be, in a network.
+// Keys are the secrets of a present or future member of a network.
 type Keys struct {
 	TLS  *ecdsa.PrivateKey // signs in handshakes
-	Seed string            // of the nkey, which signs what queue managers choose, and nothing else
+	Seed string            // of the nkey, which signs only the challenges of queue managers
 }
 
-// An Identity is somebody in a network, with all that he needs to prove it. It is safe for
-// concurrent use, and may be renewed while it is used.
+// An Identity is a member of a network, with its secrets and certificates. It is safe for concurrent use, and may be
+// renewed while it is used.
 type Identity struct {
 	dir  *keyfile.Dir
 	keys Keys
 	now  atomic.Pointer[issued]
 
-	revoked atomic.Pointer[map[string]bool] // keys of certificates that count for nothing
-	told    atomic.Pointer[[]string]        // the roots that the authority has, by their hashes, the one that signs first
-	soon    chan struct{}                   // has one where it has become due meanwhile
-	leaves  Leaves                          // certificates that were verified
+	revoked atomic.Pointer[map[string]bool] // hashes of the keys of revoked certificates
+	told    atomic.Pointer[[]string]        // hashes of the authority's roots, the signing one first
+	soon    chan struct{}                   // has an element if the identity has become due meanwhile
+	leaves  Leaves                          // verified certificates
 }
 
-// issued is what an authority has signed for an identity's keys.
+// An issued is the part of an identity that an authority has signed for its keys.
 type issued struct {
 	name  Name
 	cert  tls.Certificate
@@ -69,18 +68,18 @@ type issued struct {
 	trust string
 }
 
-// JWTs are what queue managers are shown. Each is signed for the identity's nkey, and good for one
-// account of the network or one kind of connection.
+// JWTs are the tokens for queue managers. Each is signed for the identity's nkey, and valid for one account of the
+// network or one kind of connection.
 type JWTs struct {
-	User        string `json:"user"`                   // for what is said
+	User        string `json:"user"`                   // for control messages
 	Data        string `json:"data,omitempty"`         // of an agent or queue manager: for the data of the queue lane
-	Channel     string `json:"channel,omitempty"`      // of a queue manager: for a channel to another,
-	ChannelData string `json:"channel_data,omitempty"` // and for the data that goes through it
+	Channel     string `json:"channel,omitempty"`      // of a queue manager: for a channel to another one
+	ChannelData string `json:"channel_data,omitempty"` // of a queue manager: for the data of such a channel
 }
 
-// A Grant is what an authority gives to whom it has enrolled or renewed.
+// A Grant is the authority's answer to an enrolment or a renewal.
 type Grant struct {
-	Chain []byte // PEM: the certificate, then its issuer's, then that as an old root has signed it
+	Chain []byte // PEM: the certificate, its issuer's, and the same issuer's as signed by an old root
 	Roots []byte // PEM: the root, then old ones and issuers
 	JWTs  JWTs
 	Trust string // the key that verifies trust documents
@@ -88,16 +87,15 @@ type Grant struct {
 	Claims []byte // for a queue manager: roles.Claims in JSON
 }
 
-// Validity of what is issued. Clocks may be wrong by hours, so it begins before it is issued.
+// Validity of issued certificates. Clocks may be wrong by hours, so the validity begins before the time of issue.
 const (
 	Validity = 30 * 24 * time.Hour
-	RenewAt  = 20 * 24 * time.Hour // after it was issued
+	RenewAt  = 20 * 24 * time.Hour // after the time of issue
 	Backdate = 24 * time.Hour
 )
 
-// NewKeys gives the keys that lie in a directory, and makes them where there are none:
-// whoever asks for an identity again after a crash asks with the same keys. seed makes an
-// nkey.
+// NewKeys returns the keys in a directory, and makes them if there are none. So an enrolment that is repeated after a
+// crash uses the same keys. seed makes an nkey.
 func NewKeys(dir *keyfile.Dir, seed func() (string, error)) (Keys, error) {
 	k, err := readKeys(dir)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -132,7 +130,7 @@ func readKeys(dir *keyfile.Dir) (k Keys, err error) {
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return k, transfer.Errorf(transfer.KindMalformed, "%s in %s cannot be read", fileKey, dir.Path()) // the cause may repeat a part of it
+		return k, transfer.Errorf(transfer.KindMalformed, "%s in %s cannot be read", fileKey, dir.Path()) // the cause may contain a part of the key
 	}
 	var ok bool
 	if k.TLS, ok = parsed.(*ecdsa.PrivateKey); !ok {
@@ -153,8 +151,8 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// Load reads an identity. The error is fs.ErrNotExist where nothing was issued yet, of
-// KindMalformed where a file is damaged, or keyfile.ErrLax.
+// Load reads an identity. The error is fs.ErrNotExist if nothing was issued yet, of KindMalformed if a file is damaged,
+// or keyfile.ErrLax.
 func Load(dir *keyfile.Dir) (*Identity, error) {
 	keys, err := readKeys(dir)
 	if err != nil {
@@ -189,15 +187,13 @@ func Load(dir *keyfile.Dir) (*Identity, error) {
 	return i, nil
 }
 
-// New makes an identity of keys and of what was issued for them, and keeps it in their
-// directory.
+// New makes an identity of keys and the grant for them, and stores it in their directory.
 func New(dir *keyfile.Dir, keys Keys, g Grant) (*Identity, error) {
 	i := &Identity{dir: dir, keys: keys, soon: make(chan struct{}, 1)}
 	return i, i.Renew(g)
 }
 
-// Renew takes what was issued anew, for the same keys and name. Connections that are made
-// from now on have it.
+// Renew replaces the issued parts, for the same keys and name. New connections use them.
 func (i *Identity) Renew(g Grant) error {
 	now, err := g.read(i.keys)
 	if err != nil {
@@ -219,7 +215,7 @@ func (i *Identity) Renew(g Grant) error {
 			return err
 		}
 	}
-	// The certificate last: where it is, all is.
+	// The certificate last: its presence means that all other files are there.
 	if err := errors.Join(i.dir.Write(fileRoots, g.Roots), i.dir.Write(fileMore, jwts), i.dir.Write(fileJWT, []byte(g.JWTs.User+"\n")), i.dir.Write(fileTrust, []byte(g.Trust+"\n")), i.dir.Write(fileCert, g.Chain)); err != nil {
 		return err
 	}
@@ -230,15 +226,15 @@ func (i *Identity) Renew(g Grant) error {
 	return nil
 }
 
-// Claims are what a queue manager needs to know of the network to let others in, as they were
-// issued with its identity or kept since. The error is fs.ErrNotExist where there are none.
+// Claims returns the claims that a queue manager requires to admit others. They were issued with its identity or stored
+// since. The error is fs.ErrNotExist if there are none.
 func (i *Identity) Claims() ([]byte, error) { return i.dir.Read(fileClaims) }
 
-// KeepClaims keeps newer ones.
+// KeepClaims stores newer claims.
 func (i *Identity) KeepClaims(claims []byte) error { return i.dir.Write(fileClaims, claims) }
 
-// read checks a grant: that it is for these keys, and of the network whose root it has.
-// Whether it is good at present is not asked: it may be renewed.
+// read checks that a grant is for these keys and belongs to the network of its root. It does not check the present
+// validity: the grant may be renewed.
 func (g Grant) read(keys Keys) (*issued, error) {
 	roots, err := ReadRoots(g.Roots)
 	if err != nil {
@@ -266,8 +262,8 @@ func (g Grant) read(keys Keys) (*issued, error) {
 	return &issued{name, cert, roots, g.JWTs, g.Trust}, nil
 }
 
-// Reread takes what another process that shares the directory was issued since, for the same
-// keys and name. An error leaves the identity as it was.
+// Reread reads the parts that were issued since to another process with the same directory, for the same keys and name.
+// An error leaves the identity unchanged.
 func (i *Identity) Reread() error {
 	fresh, err := Load(i.dir)
 	if err != nil {
@@ -280,10 +276,10 @@ func (i *Identity) Reread() error {
 	return nil
 }
 
-// Name is who this is.
+// Name returns the name of the identity.
 func (i *Identity) Name() Name { return i.now.Load().name }
 
-// Roots are the certificates that others are held against.
+// Roots returns the certificates for the verification of others.
 func (i *Identity) Roots() *Roots {
 	roots, told := i.now.Load().roots, i.told.Load()
 	if told == nil || len(roots.Old) == 0 {
@@ -292,12 +288,11 @@ func (i *Identity) Roots() *Roots {
 	return roots.only(func(hash string) bool { return slices.Contains(*told, hash) })
 }
 
-// Trusting takes which roots the network's authority has, by their hashes, the one that signs
-// first. Old ones that are not among them count for nothing from now on. An identity that was
-// not signed under the first and does not know it is due.
+// Trusting sets the authority's roots, by their hashes, the signing one first. Old roots not among them are no longer
+// trusted. An identity that was not signed under the first root, and does not know it, becomes due.
 func (i *Identity) Trusting(hashes []string) {
 	if len(hashes) == 0 {
-		return // an authority that says nothing of it
+		return // an authority without that information
 	}
 	hashes = slices.Clone(hashes)
 	i.told.Store(&hashes)
@@ -309,8 +304,7 @@ func (i *Identity) Trusting(hashes []string) {
 	}
 }
 
-// Known are the roots of what the identity was issued last, by their hashes, whatever was heard
-// since.
+// Known returns the hashes of the roots issued last to the identity, regardless of Trusting.
 func (i *Identity) Known() []string { return i.now.Load().roots.Hashes() }
 
 // outdated reports whether the authority signs under a root that the identity does not know.
@@ -319,14 +313,14 @@ func (i *Identity) outdated() bool {
 	return told != nil && !slices.Contains(i.Known(), (*told)[0])
 }
 
-// Soon has one whenever the identity has become due before its time.
+// Soon returns a channel with an element when the identity becomes due before its time.
 func (i *Identity) Soon() <-chan struct{} { return i.soon }
 
-// JWTs are what queue managers are shown.
+// JWTs returns the identity's tokens for queue managers.
 func (i *Identity) JWTs() JWTs { return i.now.Load().jwts }
 
-// ChannelCredentials is the file with what a queue manager links with: for the data that goes through a
-// channel, or for all else. It is written anew when the identity is renewed.
+// ChannelCredentials returns the path of a queue manager's credentials: for the data of channels, or for all their
+// other messages. A renewal writes the file anew.
 func (i *Identity) ChannelCredentials(data bool) string {
 	if data {
 		return filepath.Join(i.dir.Path(), fileChannelData)
@@ -334,18 +328,17 @@ func (i *Identity) ChannelCredentials(data bool) string {
 	return filepath.Join(i.dir.Path(), fileChannel)
 }
 
-// credentials are a JWT and its seed in the form of NATS.
+// credentials returns a JWT and its seed in the form of NATS.
 func credentials(jwt, seed string) []byte {
 	return []byte("-----BEGIN NATS USER JWT-----\n" + jwt + "\n------END NATS USER JWT------\n\n" +
 		"-----BEGIN USER NKEY SEED-----\n" + seed + "\n------END USER NKEY SEED------\n")
 }
 
-// Trust is the key that verifies the authority's trust documents.
+// Trust returns the key that verifies the authority's trust documents.
 func (i *Identity) Trust() string { return i.now.Load().trust }
 
-// Distrust has certificates count for nothing from now on, by the hashes of their keys (see
-// KeyHash), in place of those that it was told before. Connections that are open stay open:
-// whoever has them looks who is at their other ends.
+// Distrust replaces the set of revoked certificates, given by the hashes of their keys (see KeyHash). Open connections
+// stay open: their owners check the identities of the peers.
 func (i *Identity) Distrust(keys []string) {
 	m := make(map[string]bool, len(keys))
 	for _, k := range keys {
@@ -354,43 +347,43 @@ func (i *Identity) Distrust(keys []string) {
 	i.revoked.Store(&m)
 }
 
-// Revoked reports whether a certificate, by its KeyHash, counts for nothing, as Distrust was told.
+// Revoked reports whether Distrust has revoked the certificate with this KeyHash.
 func (i *Identity) Revoked(key string) bool {
 	revoked := i.revoked.Load()
 	return revoked != nil && (*revoked)[key]
 }
 
-// Leaf verifies a chain of certificates in DER, the author's first, at a time. It remembers the last ones.
+// Leaf verifies a chain of certificates in DER, the author's first, at a time. It caches recent results.
 func (i *Identity) Leaf(chain [][]byte, at time.Time) (*Leaf, error) {
 	return i.leaves.Verify(i.Roots(), chain, at, 0)
 }
 
-// KeyHash is the SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hexadecimal.
+// KeyHash returns the SHA-256 of a certificate's public key (SubjectPublicKeyInfo), in hexadecimal.
 func KeyHash(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.RawSubjectPublicKeyInfo)
 	return hex.EncodeToString(sum[:])
 }
 
-// Seed is the secret that proves that a JWT is this identity's.
+// Seed returns the secret that proves the ownership of a JWT.
 func (i *Identity) Seed() string { return i.keys.Seed }
 
-// Path is the directory in which the identity is kept.
+// Path returns the directory of the identity.
 func (i *Identity) Path() string { return i.dir.Path() }
 
-// Keys are the identity's secrets.
+// Keys returns the identity's secrets.
 func (i *Identity) Keys() Keys { return i.keys }
 
-// Key is the secret that proves that the certificate is this identity's.
+// Key returns the secret that proves the ownership of the certificate.
 func (i *Identity) Key() crypto.Signer { return i.keys.TLS }
 
-// Certificate is what others are shown in handshakes: the certificate, then its issuer's.
+// Certificate returns the identity's chain for handshakes: the certificate, then its issuer's.
 func (i *Identity) Certificate() *tls.Certificate { return &i.now.Load().cert }
 
-// Until is when the certificate ends.
+// Until returns the end of the certificate's validity.
 func (i *Identity) Until() time.Time { return i.now.Load().cert.Leaf.NotAfter }
 
-// Due is when the identity is to be renewed: two thirds of the way to its end, and at once where
-// the authority signs under a root that the identity does not know.
+// Due returns the time of the next renewal: after two thirds of the certificate's validity, or at once if the authority
+// signs under a root that the identity does not know.
 func (i *Identity) Due() time.Time {
 	if i.outdated() {
 		return time.Time{}

@@ -10,27 +10,27 @@ import (
 	"time"
 )
 
-// A Leaf is the certificate of an identity whose path to a root of its network was verified.
+// A Leaf is the certificate of an identity with a verified path to a root of its network.
 type Leaf struct {
 	Name   Name
 	Public *ecdsa.PublicKey
 	Key    string // KeyHash of the certificate
 
-	from, until time.Time // all certificates of the path are good
+	from, until time.Time // all certificates of the path are valid
 }
 
-// Leaves verifies certificates and remembers a bounded number of them: those that are used. It is safe for concurrent
-// use. The zero value remembers none.
+// Leaves verifies certificates and caches a bounded number of those in use. It is safe for concurrent use. The zero
+// value has an empty cache.
 type Leaves struct {
 	mu         sync.Mutex
-	young, old map[[sha256.Size]byte]*Leaf // used since young was begun, and before
+	young, old map[[sha256.Size]byte]*Leaf // used since young was started, and before
 }
 
-// maxLeaves bounds the certificates that a Leaves remembers, about 1 KiB each.
+// maxLeaves bounds the certificates in the cache of a Leaves, about 1 KiB each.
 const maxLeaves = 4096
 
-// Verify returns the first certificate of a chain in DER, which must be good under roots at a time. A clock that is
-// wrong by up to slack is allowed for.
+// Verify returns the first certificate of a chain in DER, which must be valid under roots at a time. It allows for a
+// clock that is wrong by up to slack.
 func (l *Leaves) Verify(roots *Roots, chain [][]byte, at time.Time, slack time.Duration) (*Leaf, error) {
 	id := leafID(roots, chain)
 	if v := l.get(id); v != nil && !at.Before(v.from.Add(-slack)) && !at.After(v.until.Add(slack)) {
@@ -80,7 +80,7 @@ func near(at time.Time, c *x509.Certificate, slack time.Duration) time.Time {
 	return at
 }
 
-// leafID identifies a chain under the roots that a network has now.
+// leafID identifies a chain under a network's present roots.
 func leafID(roots *Roots, chain [][]byte) [sha256.Size]byte {
 	h := sha256.New()
 	for _, der := range chain {
@@ -112,7 +112,7 @@ func (l *Leaves) put(id [sha256.Size]byte, v *Leaf) {
 	l.keep(id, v)
 }
 
-// keep is called with the lock held.
+// keep adds a result. The caller holds the lock.
 func (l *Leaves) keep(id [sha256.Size]byte, v *Leaf) {
 	if l.young == nil || len(l.young) >= maxLeaves/2 {
 		l.young, l.old = map[[sha256.Size]byte]*Leaf{}, l.young

@@ -2,7 +2,7 @@ package identity
 
 import "testing"
 
-// A Leaves remembers a bounded number of certificates, those that are used.
+// A Leaves caches a bounded number of certificates, those in use.
 func TestLeavesAreBounded(t *testing.T) {
 	var l Leaves
 	used := [32]byte{0xff}

@@ -1,7 +1,6 @@
-// Package identity has who somebody is in a network, and how he proves it: a certificate for
-// TLS, in which his name is a URI, and a signed nkey for the queue manager. It holds what
-// others show against the certificates of the network. It asks nobody: whoever has issued an
-// identity may be away.
+// Package identity has the names of a network's members and the proofs of them: a certificate for TLS, with the name as
+// a URI, and a signed nkey for the queue manager. It verifies the certificates of peers against those of the network.
+// It never asks the issuer of an identity, which may be away.
 package identity
 
 import (
@@ -11,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Role is what somebody is in a network.
+// A Role is the kind of a member of a network.
 type Role string
 
 // The roles. The last two have no name of their own: a network has one of each.
@@ -23,16 +22,16 @@ const (
 	Authority    Role = "authority"
 )
 
-// A Name is who somebody is: ferry://NETWORK/ROLE/NAME. It has one spelling.
+// A Name names a member: ferry://NETWORK/ROLE/NAME. It has one spelling.
 type Name struct {
 	Network string // 8 to 32 small letters and digits
 	Role    Role
-	Name    string // an agent's in capitals, a user's in small letters; empty for coordination and authority
+	Name    string // of an agent in capitals, of a user in small letters; empty for coordination and authority
 }
 
 const maxName = 64 // bytes of the name of a user or queue manager
 
-// Check is nil for a name in its one spelling; otherwise the error is of KindUsage.
+// Check returns an error of KindUsage unless the name has its one spelling.
 func (n Name) Check() error {
 	if !network(n.Network) {
 		return transfer.Errorf(transfer.KindUsage, "%q is not the ID of a network: 8 to 32 small letters and digits", n.Network)
@@ -81,7 +80,7 @@ func checkUser(name string) error {
 	return nil
 }
 
-// store begins the token as which a queue manager answers through channels, before its own token.
+// store begins the token of a queue manager that answers through channels, before its own token.
 const store = "store-"
 
 // storeOfManager reports whether the token of a user would be that of a queue manager's store. Tokens of queue managers have no small
@@ -91,15 +90,14 @@ func storeOfManager(user string) bool {
 	return ok && at != "" && !strings.ContainsFunc(at, func(c rune) bool { return !plain(c) || 'a' <= c && c <= 'z' })
 }
 
-// plain reports whether a byte stands for itself in a token.
+// plain reports whether a token has the character unchanged.
 func plain(c rune) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// Token is the name as one token of a subject. A byte outside A-Z a-z 0-9 _ - is %XX. No two
-// names of one network have the same token: those of users have hexadecimal digits in small
-// letters, and do not begin with a digit that stands for itself; those of agents begin with a
-// letter or digit and have no small letters.
+// Token returns the name as one token of a subject. A byte outside A-Z a-z 0-9 _ - is %XX. No two names of one network
+// have the same token. Tokens of users have hexadecimal digits in small letters, and do not begin with an unescaped
+// digit. Tokens of agents begin with a letter or digit and have no small letters.
 func (n Name) Token() string {
 	switch n.Role {
 	case Agent:
@@ -112,8 +110,8 @@ func (n Name) Token() string {
 	return string(n.Role)
 }
 
-// OfToken is whose token it is in a network. There is none of a queue manager's: all have the
-// same. The error is of KindMalformed.
+// OfToken returns the name with a token in a network. It does not find queue managers, which share one token. The error
+// is of KindMalformed.
 func OfToken(network, token string) (n Name, err error) {
 	n = Name{Network: network, Role: Role(token)}
 	switch {
@@ -136,7 +134,7 @@ func OfToken(network, token string) (n Name, err error) {
 	return n, nil
 }
 
-// String is the name as a URI: what a certificate has.
+// String returns the name as a URI, as in a certificate.
 func (n Name) String() string {
 	s := "ferry://" + n.Network + "/" + string(n.Role)
 	switch n.Role {
@@ -151,14 +149,13 @@ func (n Name) String() string {
 // MarshalText writes the name as a URI.
 func (n Name) MarshalText() ([]byte, error) { return []byte(n.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the text of MarshalText.
 func (n *Name) UnmarshalText(b []byte) (err error) {
 	*n, err = Parse(string(b))
 	return err
 }
 
-// Parse reads what String writes, and nothing else: a name that is written otherwise is
-// refused with KindMalformed.
+// Parse reads a name in the form of String. It refuses any other spelling with KindMalformed.
 func Parse(s string) (Name, error) {
 	bad := transfer.Errorf(transfer.KindMalformed, "%.200q is not the name of an identity; that is ferry://NETWORK/ROLE/NAME", s)
 	rest, ok := strings.CutPrefix(s, "ferry://")

@@ -37,7 +37,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A name that is written in another way is nobody's.
+// A name in another spelling is invalid.
 func TestNamesThatAreNone(t *testing.T) {
 	for _, uri := range []string{"", "ferry://", "ferry://abcdefgh12", "ferry://abcdefgh12/", "ferry://abcdefgh12/agent", "ferry://abcdefgh12/agent/", "ferry://abcdefgh12/agent/alpha",
 		"ferry://abcdefgh12/agent/A%2eB", "ferry://abcdefgh12/agent/A.B", "ferry://abcdefgh12/agent/%41LPHA", "ferry://abcdefgh12/agent/ALPHA/", "ferry://abcdefgh12/agent/ALPHA?x",
@@ -52,7 +52,7 @@ func TestNamesThatAreNone(t *testing.T) {
 	}
 }
 
-// FuzzNames: what is taken has one spelling, is one token, and no agent's token is a user's.
+// FuzzNames: an accepted name has one spelling and is one token. No agent's token is a user's.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"ALPHA", "A.B", "42", "4_", "_", "-", "alice", "é", "%34", "a%2e", "coordination", "qmgr", "x y", "a\x00", "*", ">"} {
 		f.Add(s)

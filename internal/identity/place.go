@@ -11,9 +11,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Place is the signed statement of an identity that it is at a queue manager. An agent, a user or a service is at the queue
-// manager that it is connected to. A queue manager is at each other queue manager that a channel or a cluster joins to it. A
-// queue manager on the way passes a Place on and cannot make one. CheckPlace must check a Place before its use.
+// A Place is the registration of an identity: its signed statement that it is at a queue manager. An agent, a user or a
+// service is at the queue manager that it is connected to. A queue manager is at each other queue manager that a
+// channel or a cluster joins to it. A queue manager on the way passes a Place on and cannot make one. CheckPlace must
+// check a Place before its use.
 type Place struct {
 	V       int      `json:"v"`
 	Who     Name     `json:"who"`
@@ -23,7 +24,7 @@ type Place struct {
 	Cluster string   `json:"cluster,omitempty"` // of a queue manager: the name of its cluster
 	Member  bool     `json:"member,omitempty"`  // of a queue manager: At is another member of that cluster
 	JWT     string   `json:"jwt,omitempty"`     // of a user: its role
-	Chain   [][]byte `json:"chain"`             // certificates in DER: that of the identity, then those that others may not know
+	Chain   [][]byte `json:"chain"`             // certificates in DER: the identity's, then those that others may not know
 	Sig     []byte   `json:"sig"`               // with the certificate's key, over lines
 }
 
@@ -34,7 +35,7 @@ const (
 	maxCluster = 256
 )
 
-// lines are the text that is signed.
+// lines returns the signed text.
 func (p *Place) lines() []byte {
 	return fmt.Appendf(nil, "ferry place v1\n%s\n%s\n%s\n%d\n%s\n%t\n%x\n", p.Who, p.At, p.Left, p.Made, p.Cluster, p.Member, sha256.Sum256([]byte(p.JWT)))
 }
@@ -58,12 +59,12 @@ func (p *Place) check() error {
 	return nil
 }
 
-// SignPlace signs a Place of the identity's own.
+// SignPlace signs a Place of this identity.
 func (i *Identity) SignPlace(p Place) (*Place, error) {
 	now := i.now.Load()
 	p.V, p.Who = placeVersion, now.name
 	p.Chain = now.cert.Certificate[:1]
-	if len(now.cert.Certificate) > 2 { // a root is being replaced, and a reader may know the old one alone
+	if len(now.cert.Certificate) > 2 { // a root is being replaced, and a reader may only know the old one
 		p.Chain = now.cert.Certificate
 	}
 	if err := p.check(); err != nil {
@@ -75,8 +76,9 @@ func (i *Identity) SignPlace(p Place) (*Place, error) {
 	return &p, err
 }
 
-// CheckPlace is nil for a Place that the named identity has signed. The certificate must have been good when the Place was made,
-// and must not be revoked. CheckPlace returns the KeyHash of the certificate. The error is of KindMalformed or KindDenied.
+// CheckPlace verifies that the named identity has signed a Place. The certificate must have been valid when the Place
+// was made, and must not be revoked. CheckPlace returns the KeyHash of the certificate. The error is of KindMalformed
+// or KindDenied.
 func (i *Identity) CheckPlace(p *Place) (key string, err error) {
 	if err := p.check(); err != nil {
 		return "", err
@@ -92,8 +94,7 @@ func (i *Identity) CheckPlace(p *Place) (key string, err error) {
 	return known.Key, nil
 }
 
-// placeSlack is the error of a clock that CheckPlace allows for, when it holds the time of a Place against the
-// validity of a certificate.
+// placeSlack is the clock error that CheckPlace allows between the time of a Place and the validity of a certificate.
 const placeSlack = time.Hour
 
 // proves returns the verified certificate of a Place.

@@ -14,38 +14,36 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Organizational units of issuers. TLS between queue managers checks no more than the chain,
-// so what others are given must not be of the chain that queue managers have.
+// Organizational units of issuers. TLS between queue managers checks only the chain. So certificates of other members
+// must not have the issuer of queue managers.
 const (
 	UnitManagers = "queue managers"
 	UnitOthers   = "agents and users"
 )
 
-// Roots are the certificates that a network's identities are held against: its root, which
-// signs issuers, and those. While a network changes its root there are two: what was signed
-// under the old one is good until it ends. Nothing of it is secret.
+// Roots are the certificates that verify a network's identities: its root, which signs issuers, and the issuers. While
+// a network changes its root there are two roots. Certificates under the old one are valid until they expire. Roots
+// have no secrets.
 type Roots struct {
 	Root    *x509.Certificate
 	Issuers []*x509.Certificate // of all roots
-	Old     []*x509.Certificate // roots that sign nothing any more
-	// Former are roots that count for nothing any more but what was signed while they did: records
-	// of years ago.
+	Old     []*x509.Certificate // roots that no longer sign
+	// Former are roots that only verify data signed while they were in use: records of earlier years.
 	Former []*x509.Certificate
 }
 
-// formerType is the type of the PEM blocks of Former, which no other reader takes for roots.
+// formerType is the type of the PEM blocks of Former. Other readers do not take such a block for a root.
 const formerType = "FORMER CERTIFICATE"
 
-// Ever are the roots against which something old is held.
+// Ever returns the roots for the verification of old data, including the former ones.
 func (r *Roots) Ever() *Roots {
 	return &Roots{Root: r.Root, Issuers: r.Issuers, Old: slices.Concat(r.Old, r.Former)}
 }
 
-// maxCertificates bounds what is read as Roots or as somebody's chain.
+// maxCertificates bounds the number of certificates in Roots or in a chain.
 const maxCertificates = 16
 
-// ReadRoots reads the PEM of a root and of old ones and their issuers, the root first. Its
-// errors are of KindMalformed.
+// ReadRoots reads the PEM of a root, old roots and their issuers, the root first. Its errors are of KindMalformed.
 func ReadRoots(data []byte) (*Roots, error) {
 	present, former, err := splitFormer(data)
 	if err != nil {
@@ -78,7 +76,7 @@ func ReadRoots(data []byte) (*Roots, error) {
 	return r, nil
 }
 
-// splitFormer takes the blocks of Former out of PEM; they stand behind the others.
+// splitFormer separates the blocks of Former, which must be at the end.
 func splitFormer(data []byte) (present []byte, former []*x509.Certificate, err error) {
 	at := bytes.Index(data, []byte("-----BEGIN "+formerType))
 	if at < 0 {
@@ -99,10 +97,10 @@ func splitFormer(data []byte) (present []byte, former []*x509.Certificate, err e
 	return present, former, nil
 }
 
-// roots are all of them, the one that signs first.
+// roots returns all of them, the signing one first.
 func (r *Roots) roots() []*x509.Certificate { return append([]*x509.Certificate{r.Root}, r.Old...) }
 
-// ReadCertificates reads one certificate or several. Its errors are of KindMalformed.
+// ReadCertificates reads one or more certificates. Its errors are of KindMalformed.
 func ReadCertificates(data []byte) (all []*x509.Certificate, err error) {
 	for {
 		var block *pem.Block
@@ -124,28 +122,28 @@ func ReadCertificates(data []byte) (all []*x509.Certificate, err error) {
 	return all, nil
 }
 
-// PEM writes certificates.
+// PEM encodes certificates.
 func PEM(all ...*x509.Certificate) []byte {
 	var b bytes.Buffer
 	for _, c := range all {
-		pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // to memory
+		pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a write to memory
 	}
 	return b.Bytes()
 }
 
-// PEM writes what ReadRoots reads.
+// PEM encodes the roots for ReadRoots.
 func (r *Roots) PEM() []byte {
 	b := bytes.NewBuffer(PEM(slices.Concat(r.roots(), r.Issuers)...))
 	for _, c := range r.Former {
-		pem.Encode(b, &pem.Block{Type: formerType, Bytes: c.Raw}) // to memory
+		pem.Encode(b, &pem.Block{Type: formerType, Bytes: c.Raw}) // a write to memory
 	}
 	return b.Bytes()
 }
 
-// Hash is what a token has of the root: the SHA-256 of the certificate, in hexadecimal.
+// Hash returns the root's hash, as in tokens: the SHA-256 of the certificate, in hexadecimal.
 func (r *Roots) Hash() string { return RootHash(r.Root) }
 
-// Hashes are those of all roots, the one that signs first.
+// Hashes returns the hashes of all roots, the signing one first.
 func (r *Roots) Hashes() (all []string) {
 	for _, c := range r.roots() {
 		all = append(all, RootHash(c))
@@ -153,13 +151,13 @@ func (r *Roots) Hashes() (all []string) {
 	return all
 }
 
-// RootHash is how a root is named: the SHA-256 of its certificate, in hexadecimal.
+// RootHash returns the name of a root: the SHA-256 of its certificate, in hexadecimal.
 func RootHash(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return hex.EncodeToString(sum[:])
 }
 
-// Only are the roots, with those of the old and former ones that have one of the hashes.
+// Only returns the roots with the old and former ones limited to those with one of the hashes.
 func (r *Roots) Only(hashes []string) *Roots {
 	of := func(all []*x509.Certificate) (left []*x509.Certificate) {
 		for _, c := range all {
@@ -172,7 +170,7 @@ func (r *Roots) Only(hashes []string) *Roots {
 	return (&Roots{Root: r.Root, Issuers: r.Issuers, Old: of(r.Old), Former: of(r.Former)}).tidied()
 }
 
-// tidied leaves out the issuers of roots that are gone.
+// tidied removes the issuers of missing roots.
 func (r *Roots) tidied() *Roots {
 	var issuers []*x509.Certificate
 	for _, c := range r.Issuers {
@@ -184,7 +182,7 @@ func (r *Roots) tidied() *Roots {
 	return r
 }
 
-// only gives the roots without the old ones that keep does not take.
+// only returns the roots with the old ones that keep rejects turned into former ones.
 func (r *Roots) only(keep func(hash string) bool) *Roots {
 	left := &Roots{Root: r.Root, Issuers: r.Issuers, Former: slices.Clone(r.Former)}
 	for _, c := range r.Old {
@@ -197,7 +195,7 @@ func (r *Roots) only(keep func(hash string) bool) *Roots {
 	return left.tidied()
 }
 
-// Of are the issuers of a unit.
+// Of returns the issuers of a unit.
 func (r *Roots) Of(name string) (of []*x509.Certificate) {
 	for _, c := range r.Issuers {
 		if u, _ := unit(c); u == name {
@@ -215,20 +213,18 @@ func unit(c *x509.Certificate) (string, bool) {
 	return u[0], true
 }
 
-// maxShown is how many issuers of a chain are looked at: one, and the same as the old root has
-// signed it.
+// maxShown is the most issuers of a chain that are examined: one, and the same as signed by the old root.
 const maxShown = 4
 
-// Verify gives the name of whoever shows a chain: its own certificate first, which an issuer
-// of this network has signed, and which is good now. The issuers are those of r and those
-// that the chain has beside it, where a root of r has signed them: who has not heard of a new
-// root yet is shown its issuers as the old one has signed them.
+// Verify returns the name of the owner of a chain. The chain begins with the owner's certificate, which an issuer of
+// this network has signed, and which is valid now. The issuers are those of r, and those in the rest of the chain if a
+// root of r has signed them. A peer that does not know a new root gets the issuers as signed by the old one.
 func (r *Roots) Verify(chain []*x509.Certificate, now time.Time) (Name, error) {
 	name, _, err := r.Path(chain, now)
 	return name, err
 }
 
-// Path is Verify, and gives the certificates that were verified: the first of the chain, its issuer, a root.
+// Path is Verify, and also returns the verified certificates: the first of the chain, its issuer, a root.
 func (r *Roots) Path(chain []*x509.Certificate, now time.Time) (name Name, path []*x509.Certificate, err error) {
 	if len(chain) == 0 {
 		return Name{}, nil, errors.New("no certificate was shown")
@@ -263,7 +259,7 @@ func (r *Roots) Path(chain []*x509.Certificate, now time.Time) (name Name, path 
 	return name, paths[0], nil
 }
 
-// NameOf is the name in a certificate, whoever has signed it.
+// NameOf returns the name in a certificate, without any verification.
 func NameOf(c *x509.Certificate) (Name, error) {
 	if c.IsCA || len(c.URIs) != 1 || len(c.DNSNames)+len(c.EmailAddresses)+len(c.IPAddresses) > 0 {
 		return Name{}, transfer.Errorf(transfer.KindMalformed, "a certificate does not name one identity")

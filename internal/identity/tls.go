@@ -10,10 +10,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Check is nil for a name that may be at the other end of a connection.
+// A Check returns nil for a name that is allowed at the other end of a connection.
 type Check func(Name) error
 
-// Only takes one name and refuses all others.
+// Only allows one name and refuses all others.
 func Only(want Name) Check {
 	return func(n Name) error {
 		if n != want {
@@ -23,7 +23,7 @@ func Only(want Name) Check {
 	}
 }
 
-// OneOf takes names with one of some roles, in a network.
+// OneOf allows names with one of some roles, in a network.
 func OneOf(network string, roles ...Role) Check {
 	return func(n Name) error {
 		for _, r := range roles {
@@ -35,29 +35,28 @@ func OneOf(network string, roles ...Role) Check {
 	}
 }
 
-// Client is what an identity dials with: TLS 1.3, its certificate, and at the other end
-// somebody of the network whom check takes. Host names have no part in it.
+// Client returns the configuration for dialling: TLS 1.3, the identity's certificate, and at the other end a member of
+// the network that check allows. It ignores host names.
 func (i *Identity) Client(check Check) *tls.Config {
 	cfg := i.config(check)
 	cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return i.Certificate(), nil }
-	// The library's own check is one of host names. VerifyConnection makes ours, and is
-	// called for resumed sessions as well.
+	// The library's own check concerns host names. VerifyConnection does Ferry's check, for resumed sessions as well.
 	cfg.InsecureSkipVerify = true
 	return cfg
 }
 
-// Server is what an identity listens with: TLS 1.3, and nobody comes in without a certificate
-// of the network whose name check takes.
+// Server returns the configuration for listening: TLS 1.3. A client must have a certificate of the network with a name
+// that check allows.
 func (i *Identity) Server(check Check) *tls.Config {
 	cfg := i.config(check)
 	cfg.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return i.Certificate(), nil }
-	cfg.ClientAuth = tls.RequireAnyClientCert // and VerifyConnection
-	cfg.SessionTicketsDisabled = true         // a session that is resumed would outlive its certificate
+	cfg.ClientAuth = tls.RequireAnyClientCert // VerifyConnection verifies it
+	cfg.SessionTicketsDisabled = true         // a resumed session would outlive its certificate
 	return cfg
 }
 
-// Equal is what an identity both dials and listens with, where the ends of a connection are of one kind
-// and it depends on chance which of them dials: Client and Server at once.
+// Equal returns the configuration for both dialling and listening, Client and Server at once. It is for connections
+// between members of one kind, where either may dial.
 func (i *Identity) Equal(check Check) *tls.Config {
 	cfg, client := i.Server(check), i.Client(check)
 	cfg.GetClientCertificate, cfg.InsecureSkipVerify = client.GetClientCertificate, client.InsecureSkipVerify
@@ -79,13 +78,12 @@ func (i *Identity) config(check Check) *tls.Config {
 	}
 }
 
-// An OtherNetwork is the network that a certificate names which is none of the identity's network. Nothing of
-// the name was verified.
+// An OtherNetwork is the network named in a certificate, if it differs from the identity's. The name was not verified.
 type OtherNetwork struct{ Network string }
 
 func (o *OtherNetwork) Error() string { return "its certificate is of the network " + o.Network }
 
-// Peer is who is at the other end of a connection that was made with Client or Server.
+// Peer returns the name at the other end of a connection made with Client or Server.
 func (i *Identity) Peer(s tls.ConnectionState) (Name, error) {
 	return i.peer(s.PeerCertificates, func(Name) error { return nil })
 }

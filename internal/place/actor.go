@@ -1,11 +1,11 @@
 package place
 
-// An Actor is a Source that others keep, such as application queues. They are told the principal of each errand.
+// An Actor is a Source that other programs keep, such as application queues. It needs the principal of each operation.
 type Actor interface {
 	As(principal string) Source
 }
 
-// As is a source for a principal, by its token.
+// As returns the source for a principal, given by its token.
 func As(s Source, principal string) Source {
 	if a, ok := s.(Actor); ok {
 		return a.As(principal)

@@ -6,13 +6,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Permit says whether somebody may do something with a file: nil, or an error of KindDenied.
-// right is one of AuthSource, AuthDeleteSource, AuthDest and AuthOverwrite. path is where the
-// file really lies, links resolved, absolute and with / between its names. One with a / at its end asks for a
-// directory whether he may do so with any file beneath it. A nil Permit allows everything.
+// A Permit decides whether the principal of a request has a right to a file. It returns nil, or an error of KindDenied.
+// right is one of AuthSource, AuthDeleteSource, AuthDest and AuthOverwrite. path is the true path of the file:
+// absolute, with resolved links and with / between its names. A path with a / at its end is a directory: the question
+// is whether the right holds for any file beneath it. A nil Permit allows everything.
 type Permit func(right transfer.Authority, path string) error
 
-// Reaches is nil where the Permit allows a path, or any file beneath it. The error is that of the path.
+// Reaches returns nil if the Permit allows a path or any file beneath it. The error is that for the path.
 func (p Permit) Reaches(right transfer.Authority, path string) error {
 	err := p.Check(right, path)
 	if transfer.KindOf(err) != transfer.KindDenied {
@@ -24,7 +24,7 @@ func (p Permit) Reaches(right transfer.Authority, path string) error {
 	return err
 }
 
-// Check is what the Permit says.
+// Check returns the decision of the Permit.
 func (p Permit) Check(right transfer.Authority, path string) error {
 	if p == nil {
 		return nil

@@ -6,9 +6,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Beyond is an authority that a rule gives to taker and that giver does not have in full, with the name of the rule; both
-// are empty where giver has all of them. Rules that are also for but do not count. Patterns are compared as texts, and **
-// has all paths: where it is not plain that giver has a path, giver lacks it.
+// Beyond returns an authority that a rule gives to taker and that giver does not have in full, with the name of the
+// rule. Both are empty if giver has all of them. Rules that also apply to but do not count. Beyond compares patterns as
+// texts, and ** includes all paths. If the comparison does not show that giver has a path, giver lacks it.
 func (r *Rules) Beyond(giver, taker, but Principal) (right transfer.Authority, rule string) {
 	for n := range r.rules {
 		c := &r.rules[n]
@@ -24,13 +24,13 @@ func (r *Rules) Beyond(giver, taker, but Principal) (right transfer.Authority, r
 	return "", ""
 }
 
-// hasAll reports whether giver has an authority at all agents and for all paths of a rule. The authority delegate is given by
-// administrators alone.
+// hasAll reports whether giver has an authority at all agents and for all paths of a rule. Only administrators can give
+// the authority delegate.
 func (r *Rules) hasAll(giver, taker Principal, c *rule, right transfer.Authority) bool {
 	if right == transfer.AuthDelegate {
 		return false
 	}
-	paths := []string{""} // of an authority that is for no paths
+	paths := []string{""} // of an authority without paths
 	if all, forPaths := c.patterns(right); forPaths {
 		paths = nil
 		for _, p := range all {
@@ -55,7 +55,7 @@ func (r *Rules) hasAll(giver, taker Principal, c *rule, right transfer.Authority
 }
 
 // has reports whether a rule gives giver an authority at all agents of a pattern, and for all paths of one, less those
-// that c does not give.
+// that c excludes.
 func (r *Rules) has(giver Principal, c *rule, right transfer.Authority, agent, path string) bool {
 	for n := range r.rules {
 		g := &r.rules[n]
@@ -75,12 +75,12 @@ func (r *Rules) has(giver Principal, c *rule, right transfer.Authority, agent, p
 	return false
 }
 
-// among reports whether a pattern is in a list, as it is written.
+// among reports whether a list has a pattern with this text.
 func among(all []Pattern, text string) bool {
 	return slices.ContainsFunc(all, func(p Pattern) bool { return p.String() == text })
 }
 
-// patterns are those of an authority; paths is whether the authority is one for paths.
+// patterns returns the patterns of an authority. paths reports whether the authority is one for paths.
 func (c *rule) patterns(right transfer.Authority) (all []Pattern, paths bool) {
 	switch right {
 	case transfer.AuthSource, transfer.AuthDeleteSource:

@@ -7,11 +7,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// TestBeyond holds that a giver lacks what the rules do not plainly give it: all agents, all paths, and nothing denied.
+// TestBeyond: a giver lacks all that the rules do not plainly give it: all agents, all paths, and nothing denied.
 func TestBeyond(t *testing.T) {
 	const senders = `{"name":"senders","who":["role:sender"],"agents":["ALPHA"],"may":["source","monitor"],"read":["/out/**","/more"],"except":["/out/x"]}`
 	for _, c := range []struct {
-		rules string // of eve, beside that of senders
+		rules string // of eve, beside those of senders
 		role  string // of eve
 		right transfer.Authority
 	}{

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// documented are the rules that docs/security.md shows.
+// documented returns the rules in docs/security.md.
 func documented(t *testing.T) (all []*Rules) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/security.md")
@@ -30,7 +30,7 @@ func documented(t *testing.T) (all []*Rules) {
 	return all
 }
 
-// The rules that the documentation shows can be applied.
+// The rules in the documentation can be applied.
 func TestDocumentedRules(t *testing.T) {
 	if n := len(documented(t)); n != 2 {
 		t.Errorf("docs/security.md shows %d sets of rules", n)
@@ -40,7 +40,7 @@ func TestDocumentedRules(t *testing.T) {
 	}
 }
 
-// TestTheExampleOfOneDirectory holds that carol may do the one thing that docs/security.md says, and nothing else.
+// TestTheExampleOfOneDirectory: carol may do exactly the one thing that docs/security.md describes.
 func TestTheExampleOfOneDirectory(t *testing.T) {
 	all := documented(t)
 	r := all[len(all)-1]

@@ -13,10 +13,10 @@ const (
 	maxLevels  = 256
 )
 
-// A Pattern matches paths level by level: * is any characters of a level, ? one, ** any
-// levels, none also. Without ** it matches exactly as many levels as it has; one that ends in /
-// means everything beneath, as with ** behind it. Paths and patterns have / between levels;
-// a backslash is a character like any other.
+// A Pattern matches paths level by level. * matches any characters of a level, ? matches one, and ** any number of
+// levels, including none. Without ** a pattern matches exactly as many levels as it has. A pattern that ends in /
+// matches everything beneath, as with ** after it. Paths and patterns have / between levels; a backslash is an ordinary
+// character.
 //
 //	/srv/*/out/**     /srv/a/out/x/y, /srv/b/out
 //	/srv/in/?.csv     /srv/in/1.csv
@@ -25,7 +25,7 @@ type Pattern struct {
 	levels []string
 }
 
-// ParsePattern checks a pattern: it is absolute, and no level of it is . or .. or empty.
+// ParsePattern checks a pattern: it must be absolute, without empty levels and without . and .. .
 func ParsePattern(text string) (Pattern, error) {
 	p := Pattern{text: text}
 	body, below := strings.CutSuffix(text, "/")
@@ -51,11 +51,11 @@ func ParsePattern(text string) (Pattern, error) {
 
 func (p Pattern) String() string { return p.text }
 
-// Match reports whether a path matches, which is absolute and clean. With fold letters are the same in
-// both cases, as on file systems that take them for one name.
+// Match reports whether the pattern matches a path, which must be absolute and clean. With fold it ignores the case of
+// letters, as some file systems do.
 func (p Pattern) Match(path string, fold bool) bool {
-	// After a ** that failed further on, the match goes on one level later. Only the last **
-	// needs to be tried again: what an earlier one could gain by more levels, it can, too.
+	// After a ** that failed further on, the match continues one level later. Only the last ** must be tried again:
+	// more levels for an earlier one gain nothing that the last one cannot.
 	have := levels(path)
 	i, k := 0, 0
 	star, mark := -1, 0
@@ -80,10 +80,10 @@ func (p Pattern) Match(path string, fold bool) bool {
 	return i == len(p.levels)
 }
 
-// Reaches reports whether the pattern matches a path, or may match one beneath it. A ** with two or more levels behind
-// it reaches only paths that match the first of these levels: otherwise **/in/out would reach every directory.
+// Reaches reports whether the pattern matches a path, or may match a path beneath it. A ** with two or more levels
+// after it reaches only paths that match the first of these levels. Otherwise **/in/out would reach every directory.
 func (p Pattern) Reaches(path string, fold bool) bool {
-	at := map[int]bool{0: true} // the levels of the pattern that may be next
+	at := map[int]bool{0: true} // possible next levels of the pattern
 	for _, name := range levels(path) {
 		next := map[int]bool{}
 		for i := range at {
@@ -110,7 +110,7 @@ func (p Pattern) Reaches(path string, fold bool) bool {
 	return false
 }
 
-// covers reports whether the pattern matches a path and all that is beneath it.
+// covers reports whether the pattern matches a path and everything beneath it.
 func (p Pattern) covers(path string, fold bool) bool {
 	return p.levels[len(p.levels)-1] == "**" && p.Match(path, fold)
 }
@@ -147,8 +147,8 @@ func matchLevel(pattern, name string, fold bool) bool {
 	return strings.Trim(pattern[i:], "*") == ""
 }
 
-// same says how many bytes of pattern and of name are one character that is the same in both; 0
-// if it is not. Bytes that are no UTF-8 are the same only as bytes.
+// same returns the number of bytes of pattern and of name that are one character, equal in both, or 0 if it differs.
+// Bytes that are no UTF-8 are only equal as bytes.
 func same(pattern, name string, c rune, size int, fold bool) (ofPattern, ofName int) {
 	want, n := utf8.DecodeRuneInString(pattern)
 	switch {
@@ -162,7 +162,7 @@ func same(pattern, name string, c rune, size int, fold bool) (ofPattern, ofName 
 
 func levels(path string) []string { return strings.Split(path, "/") }
 
-// drive reports whether a level is that of a drive of Windows, C:.
+// drive reports whether a level is a drive of Windows, C:.
 func drive(level string) bool {
 	return len(level) == 2 && level[1] == ':' && ('a' <= level[0]|0x20 && level[0]|0x20 <= 'z')
 }

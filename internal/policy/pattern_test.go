@@ -23,7 +23,7 @@ func TestPatterns(t *testing.T) {
 		{"/srv/out", "/srv/out/a", false},
 		{"/srv/*/out", "/srv/a/out", true},
 		{"/srv/*/out", "/srv/a/b/out", false},
-		{"/srv/*/out", "/srv//out", true}, // no path is so
+		{"/srv/*/out", "/srv//out", true}, // no valid path
 		{"/srv/**/out", "/srv/out", true},
 		{"/srv/**/out", "/srv/a/b/out", true},
 		{"/srv/**/out", "/srv/a/b/outs", false},
@@ -111,7 +111,7 @@ func TestPatternsThatAreNone(t *testing.T) {
 	}
 }
 
-// A pattern takes time that grows with the path, whatever it is.
+// For any pattern, matching takes time that grows with the path only.
 func TestPatternsTakeNoTime(t *testing.T) {
 	p, err := ParsePattern("/" + strings.Repeat("**/a/", 80) + strings.Repeat("*a", 500) + "b")
 	if err != nil {
@@ -130,7 +130,7 @@ func TestPatternsTakeNoTime(t *testing.T) {
 	}
 }
 
-// oracle is a pattern as a regular expression.
+// oracle returns a pattern as a regular expression.
 func oracle(pattern string) *regexp.Regexp {
 	if body, ok := strings.CutSuffix(pattern, "/"); ok {
 		pattern = body + "/**"
@@ -177,7 +177,7 @@ func FuzzPattern(f *testing.F) {
 			t.Errorf("%q matches %q and does not reach it", pattern, path)
 		}
 		if len(pattern) > 200 || len(path) > 1000 || strings.ToValidUTF8(pattern+path, "") != pattern+path || strings.HasPrefix(pattern, "**/") {
-			return // a level that ** stands for at the beginning may be none, which the expression cannot say
+			return // a leading ** may stand for no level, which the expression cannot express
 		}
 		if want := oracle(pattern).MatchString(path); got != want {
 			t.Errorf("%q matches %q: %v; want %v", pattern, path, got, want)

@@ -1,10 +1,9 @@
-// Package policy decides who may do what: the rules of a network, which its authority signs and
-// every agent keeps, and the sandbox of one agent. What no rule allows is refused, and a rule's
-// deny wins over what others allow. It asks nobody and touches nothing.
+// Package policy decides the rights of members: by the rules of a network, which its authority signs and every agent
+// keeps, and by the sandbox of one agent. Access that no rule allows is refused. A rule's deny overrides other rules,
+// except rules with Last before it. The package sends no question and changes nothing.
 //
-// What may be allowed are the authorities of package transfer. Those for paths (source,
-// delete-source, destination, overwrite) are held for what matches a rule's read or write
-// patterns.
+// The rights are the authorities of package transfer. Those for paths (source, delete-source, destination, overwrite)
+// apply to the paths that match a rule's read or write patterns.
 package policy
 
 import (
@@ -25,9 +24,9 @@ const (
 	RoleOperator = "operator"
 	RoleAuditor  = "auditor"
 	RoleSender   = "sender"
-	RoleMember   = "member"  // is in the network, and has the rights alone that rules give it by name
-	RoleRevoked  = "revoked" // no rule gives it a right
-	RoleUnknown  = "unknown" // the rules do not list the user; no rule gives it a right
+	RoleMember   = "member"  // is in the network, with only the rights that rules give it by name
+	RoleRevoked  = "revoked" // has no right by any rule
+	RoleUnknown  = "unknown" // not listed in the rules; has no right by any rule
 )
 
 // Default is the policy that a network begins with, in JSON.
@@ -40,16 +39,16 @@ const (
 	MaxSize     = 256 << 10 // bytes in JSON
 	maxRules    = 1000
 	maxNames    = 10_000 // in groups, and in all rules
-	maxPatterns = 4000   // one that denies counts twice
+	maxPatterns = 4000   // a deny pattern counts twice
 	maxUsers    = 500    // expressions for names of users
-	maxUsersLen = 256    // bytes of one
-	maxUsersRun = 2000   // instructions of one, which counted repetitions make many
+	maxUsersLen = 256    // bytes of one expression
+	maxUsersRun = 2000   // instructions of one expression; counted repetitions make many
 )
 
-// Version is that of a policy.
+// Version is the version of a policy.
 const Version = 1
 
-// ParseAuthority reads the name of an authority; the error, of KindUsage, lists them.
+// ParseAuthority reads the name of an authority. The error, of KindUsage, lists the names.
 func ParseAuthority(name string) (transfer.Authority, error) {
 	all := transfer.Authorities()
 	if a := transfer.Authority(name); slices.Contains(all, a) {
@@ -67,51 +66,49 @@ type Policy struct {
 	V      int                 `json:"v"`
 	Groups map[string][]string `json:"groups,omitempty"` // users, by the group's name
 	Rules  []Rule              `json:"rules"`
-	// DirectPlain consents to agents whose direct lane has no TLS, as on one guarded network.
+	// DirectPlain allows agents with a direct lane without TLS, for a guarded network.
 	DirectPlain bool `json:"direct_plain,omitempty"`
 }
 
-// A Rule gives rights to some, at some agents. What is empty of Agents is all of them.
+// A Rule gives rights to some principals at some agents. An empty Agents stands for all agents.
 type Rule struct {
 	Name   string               `json:"name"`
-	Who    []string             `json:"who"`              // user:NAME, users:EXPRESSION, group:NAME, role:NAME, agent:NAME with * and ?, or * for everybody
+	Who    []string             `json:"who"`              // user:NAME, users:EXPRESSION, group:NAME, role:NAME, agent:NAME with * and ?, or * for all
 	Agents []string             `json:"agents,omitempty"` // names, with * and ?
 	May    []transfer.Authority `json:"may,omitempty"`
 	Read   []string             `json:"read,omitempty"` // patterns of paths; see Pattern
 	Write  []string             `json:"write,omitempty"`
-	Except []string             `json:"except,omitempty"` // the rule gives none of these, though Read or Write match; other rules may
+	Except []string             `json:"except,omitempty"` // excluded from Read and Write of this rule; other rules may give them
 	For    []string             `json:"for,omitempty"`    // of the authority delegate: users, in the form of Who
-	Deny   []string             `json:"deny,omitempty"`   // nobody of Who touches these and what is beneath, whatever other rules say, and in letters of either case
-	// Last keeps what comes behind the rule from whom it is for: of rules that end so, the first one
-	// for somebody is the only one for him.
+	Deny   []string             `json:"deny,omitempty"`   // paths without any right for Who, and those beneath, in letters of either case
+	// Last ends the decision for the principals of the rule: for them later rules neither give nor deny anything.
 	Last bool `json:"last,omitempty"`
 }
 
-// People are a list of principals that was read.
+// A people is a parsed list of principals.
 type people struct {
 	list  []string
 	users []*regexp.Regexp
 }
 
-// Rules are a policy that decides.
+// Rules are a compiled policy.
 type Rules struct {
 	groups map[string][]string
 	rules  []rule
 	plain  bool
 }
 
-// Plain reports whether the direct lane may go without TLS.
+// Plain reports whether the direct lane may run without TLS.
 func (r *Rules) Plain() bool { return r.plain }
 
 type rule struct {
 	Rule
 	agents                    []string
-	who, principals           people // of the two lists of principals
+	who, principals           people // the two lists of principals
 	read, write, except, deny []Pattern
 }
 
-// Parse reads a policy in JSON and checks all of it. Its errors are of KindUsage and name the
-// rule.
+// Parse reads a policy in JSON and checks all of it. Its errors are of KindUsage and name the rule.
 func Parse(data []byte) (*Rules, error) {
 	if len(data) > MaxSize {
 		return nil, transfer.Errorf(transfer.KindUsage, "the policy has %d bytes; the limit is %d", len(data), MaxSize)
@@ -131,8 +128,8 @@ func Parse(data []byte) (*Rules, error) {
 	return p.Compile()
 }
 
-// repeated finds a name that an object of a JSON value has twice, in any case of its letters, as the
-// decoder takes it.
+// repeated returns a name that occurs twice in an object of a JSON value. It ignores the case of letters, as the
+// decoder does.
 func repeated(d *json.Decoder) (string, error) {
 	t, err := d.Token()
 	if err != nil {
@@ -210,8 +207,7 @@ func (p *Policy) Compile() (*Rules, error) {
 
 var agentPattern = regexp.MustCompile(`^[A-Za-z0-9_.%*?-]{1,28}$`)
 
-// checkUser refuses what cannot be the name of a user: names are in small letters, and have no
-// wildcards.
+// checkUser refuses an invalid name of a user: names are in small letters, without wildcards.
 func checkUser(name string) error {
 	if name == "" || len(name) > 64 || strings.ToLower(name) != name || strings.ContainsAny(name, "*?:") ||
 		strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c == 0x7f }) {
@@ -220,12 +216,12 @@ func checkUser(name string) error {
 	return nil
 }
 
-// parseUsers reads an expression for names of users, in Go's syntax, which matches a name as a whole.
+// parseUsers parses an expression for names of users, in Go's syntax. It matches a name as a whole.
 func parseUsers(text string) (*regexp.Regexp, error) {
 	if len(text) > maxUsersLen {
 		return nil, transfer.Errorf(transfer.KindUsage, "the expression %.40q… for users has %d bytes; the limit is %d", text, len(text), maxUsersLen)
 	}
-	// Alone first: in a group "a)(b" would be an expression, too.
+	// The expression alone first: in a group "a)(b" would be valid, too.
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "users:%s is no regular expression: %w", text, err)
@@ -236,7 +232,7 @@ func parseUsers(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(`^(?:` + text + `)$`)
 }
 
-// people reads a list of principals.
+// people parses a list of principals.
 func (p *Policy) people(list []string) (all people, err error) {
 	all.list = list
 	for _, w := range list {
@@ -301,7 +297,7 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 			*l.to = append(*l.to, pattern)
 		}
 	}
-	for _, p := range c.deny { // and what is beneath
+	for _, p := range c.deny { // and everything beneath
 		if last := p.levels[len(p.levels)-1]; last != "**" {
 			below, err := ParsePattern(p.text + "/**")
 			if err != nil {
@@ -314,26 +310,26 @@ func (p *Policy) compile(raw Rule) (c rule, err error) {
 	return c, nil
 }
 
-// A Principal is who wants something, as his connection vouches for it.
+// A Principal is the member that asks, as its connection vouches for it.
 type Principal struct {
 	Kind string // user or agent
 	Name string
 	Role string // of a user: one of the roles
 }
 
-// A Question is whether somebody may do something at an agent.
+// A Question asks whether a principal has a right at an agent.
 type Question struct {
 	Who   Principal
 	Right transfer.Authority
 	For   Principal          // of the authority delegate: the user that a delegate speaks for
-	Agent transfer.AgentName // where
-	// Path is for rights to paths: absolute, clean, / between levels. One with a / at its end asks whether there is any
-	// path beneath it; an empty one, whether there is any at all.
+	Agent transfer.AgentName // the agent of the access
+	// Path is for rights to paths: absolute, clean, / between levels. With a / at its end, the question is whether any
+	// path beneath it is allowed. If it is empty, the question is whether any path is.
 	Path string
-	Fold bool // letters of paths are the same in both cases there
+	Fold bool // the agent's file system ignores the case of letters
 }
 
-// A Decision is the answer, and the rule that it is of; "" where none speaks of it.
+// A Decision is the answer, and the name of the deciding rule, or "" if no rule applies.
 type Decision struct {
 	Allowed bool
 	Rule    string
@@ -351,7 +347,7 @@ func (r *Rules) Decide(q Question) (d Decision) {
 			continue
 		}
 		if q.Path != "" {
-			for _, p := range c.deny { // with a pattern for all beneath each
+			for _, p := range c.deny { // including the pattern for everything beneath each
 				if p.Match(strings.TrimSuffix(q.Path, "/"), true) {
 					return Decision{Rule: c.Name, Denied: p.String()}
 				}
@@ -367,8 +363,8 @@ func (r *Rules) Decide(q Question) (d Decision) {
 	return d
 }
 
-// reaches reports whether a rule's patterns have the path, where the right is one to paths. Of the authority delegate it
-// reports whether the rule names the user.
+// reaches reports whether a rule's patterns match the path, if the right is one for paths. For the authority delegate
+// it reports whether the rule names the user.
 func (r *Rules) reaches(c *rule, q Question) bool {
 	if q.Right == transfer.AuthDelegate {
 		return r.have(c.principals, q.For)
@@ -393,7 +389,7 @@ func (r *Rules) Ever(who Principal, right transfer.Authority) bool {
 	return slices.ContainsFunc(r.rules, func(c rule) bool { return slices.Contains(c.May, right) && r.have(c.who, who) })
 }
 
-// concerns reports whether a rule is for whoever asks, at that agent.
+// concerns reports whether a rule applies to the asking principal at the agent.
 func (r *Rules) concerns(c *rule, q Question) bool {
 	if len(c.agents) > 0 && !slices.ContainsFunc(c.agents, func(a string) bool { return matchLevel(a, string(q.Agent), false) }) {
 		return false

@@ -54,7 +54,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// What is denied is denied with all that is beneath.
+// A denied path is denied with everything beneath.
 func TestDenyReachesBeneath(t *testing.T) {
 	r, err := Parse([]byte(`{"v":1,"rules":[{"name":"all","who":["*"],"may":["source"],"read":["**"]},{"name":"d","who":["*"],"deny":["/x"]}]}`))
 	if err != nil {
@@ -67,7 +67,7 @@ func TestDenyReachesBeneath(t *testing.T) {
 	}
 }
 
-// Deny wins wherever its rule stands.
+// Deny overrides the other rules, in any order.
 func TestDenyWins(t *testing.T) {
 	for _, order := range []string{`[{"name":"a","who":["*"],"may":["source"],"read":["/**"]},{"name":"d","who":["*"],"deny":["/x"]}]`,
 		`[{"name":"d","who":["*"],"deny":["/x"]},{"name":"a","who":["*"],"may":["source"],"read":["/**"]}]`,
@@ -85,7 +85,7 @@ func TestDenyWins(t *testing.T) {
 	}
 }
 
-// A rule gives nothing that matches its except, exactly; other rules may give it.
+// A rule gives nothing that exactly matches its except. Other rules may give it.
 func TestExcept(t *testing.T) {
 	r, err := Parse([]byte(`{"v":1,"rules":[
 	 {"name":"a","who":["*"],"may":["source","destination"],"read":["/a/**"],"write":["/a/**"],"except":["/a/x","/a/y/**"]},
@@ -111,7 +111,8 @@ func TestExcept(t *testing.T) {
 	}
 }
 
-// Behind a rule that is the last one for somebody nothing is given to him, nor denied. Others go on.
+// After the last rule for a principal, later rules neither give nor deny it anything. Other principals are not
+// affected.
 func TestLastAndUsers(t *testing.T) {
 	r, err := Parse([]byte(`{"v":1,"rules":[
 	 {"name":"acc","who":["users:acc[0-9]+|a"],"last":true},
@@ -204,7 +205,7 @@ func TestDelegate(t *testing.T) {
 	}
 }
 
-// Whatever a policy says, nobody gets what no rule of it has among its rights.
+// For any policy, no principal gets a right that no rule of the policy has.
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(bank), "alice", "/srv/out/a")
 	f.Add([]byte(`{"v":1,"rules":[{"name":"a","who":["*"],"may":["source"],"read":["/**"]}]}`), "u", "/x")
@@ -236,7 +237,8 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-// A path with a / at its end asks whether any path beneath it is allowed. A deny or an except that has all of them refuses.
+// A path with a / at its end asks whether any path beneath it is allowed. A deny or an except that covers all of them
+// refuses.
 func TestBeneath(t *testing.T) {
 	r, err := Parse([]byte(`{"v":1,"rules":[
  {"name":"out","who":["*"],"may":["source"],"read":["/srv/out/*.csv","/srv/all/**"],"except":["/srv/all/hidden/**","/srv/all/part/*.txt"]},

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// An AgentName names an agent. Case does not distinguish agents: a name is in
-// capitals wherever it was read (ParseAgentName, UnmarshalText), so that names can
-// be compared as they are.
+// An AgentName names an agent. Case does not distinguish agents: ParseAgentName and UnmarshalText put a name in
+// capitals, so names can be compared directly.
 type AgentName string
 
 // ParseAgentName checks a name: 2 to 28 characters, letters, digits and
@@ -20,15 +19,15 @@ func ParseAgentName(s string) (AgentName, error) {
 	return AgentName(strings.ToUpper(s)), nil
 }
 
-// StreamAgent is the name of the agent that one command runs for its standard input or
-// output, which is a side of the transfer id: PIPE- and the last 12 digits of the ID.
+// StreamAgent returns the name of the agent that a command runs for its standard input or output, as one side of the
+// transfer id. The name is PIPE- and the last 12 digits of the ID.
 func StreamAgent(id ID) AgentName {
 	text := strings.ReplaceAll(id.String(), "-", "")
 	return AgentName(streamPrefix + strings.ToUpper(text[len(text)-12:]))
 }
 
-// StreamAgentOf is the name of such an agent in a network with identities: PIPE-, 10 digits of the hash of the
-// name of its user there, and the last 12 digits of the ID.
+// StreamAgentOf returns the name of such an agent in a network with identities: PIPE-, 10 digits of the hash of its
+// user's name, and the last 12 digits of the ID.
 func StreamAgentOf(user string, id ID) AgentName {
 	return streamPrefix + AgentName(streamUser(user)) + StreamAgent(id)[len(streamPrefix):]
 }
@@ -44,7 +43,7 @@ func streamUser(user string) string {
 	return fmt.Sprintf("%X", sum[:streamUserSize/2])
 }
 
-// StreamUser is the part of a name of StreamAgentOf that all pipes of a user have in common; "" for other names.
+// StreamUser returns the part of a name of StreamAgentOf that all pipes of a user share, or "" for other names.
 func (n AgentName) StreamUser() string {
 	if !n.Stream() || len(n) != len(streamPrefix)+streamUserSize+streamIDSize {
 		return ""
@@ -52,18 +51,18 @@ func (n AgentName) StreamUser() string {
 	return string(n[len(streamPrefix):][:streamUserSize])
 }
 
-// StreamOf reports whether StreamAgentOf gives n for a user and a transfer.
+// StreamOf reports whether n is a name of StreamAgentOf for the user and any transfer.
 func (n AgentName) StreamOf(user string) bool {
 	return n.StreamUser() == streamUser(user)
 }
 
-// Stream reports whether n is a name that StreamAgent or StreamAgentOf gives. Such an agent ends with its transfer.
+// Stream reports whether n is a name of StreamAgent or StreamAgentOf. Such an agent ends with its transfer.
 func (n AgentName) Stream() bool {
 	digits, ok := strings.CutPrefix(string(n), streamPrefix)
 	return ok && (len(digits) == streamIDSize || len(digits) == streamUserSize+streamIDSize) && strings.Trim(digits, "0123456789ABCDEF") == ""
 }
 
-// UnmarshalText reads a name as ParseAgentName does; no text is no name.
+// UnmarshalText reads a name like ParseAgentName. An empty text is the empty name.
 func (a *AgentName) UnmarshalText(b []byte) (err error) {
 	*a = ""
 	if len(b) > 0 {
@@ -72,11 +71,10 @@ func (a *AgentName) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Token is the name as one token of a subject: every byte outside A-Z 0-9 _ -
-// as %XX.
+// Token returns the name as one token of a subject, with every byte outside A-Z 0-9 _ - as %XX.
 func (a AgentName) Token() string { return Token(string(a)) }
 
-// Token makes any text one token of a subject. It puts it in capitals first.
+// Token returns any text as one token of a subject. It puts the text in capitals first.
 func Token(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(strings.ToUpper(s)) {
@@ -89,9 +87,9 @@ func Token(s string) string {
 	return b.String()
 }
 
-// UserToken makes a user's name, which is not empty, one token of a subject. It puts it in
-// small letters first; a byte outside a-z 0-9 _ - is %xx, and so is a digit at its beginning.
-// No agent's token is the same: that begins with a capital or a digit.
+// UserToken returns a user's name, which must not be empty, as one token of a subject. It puts the name in small
+// letters first. A byte outside a-z 0-9 _ - becomes %xx, and so does a digit at the beginning. An agent's token is
+// never the same: it begins with a capital or a digit.
 func UserToken(name string) string {
 	var b strings.Builder
 	for i, c := range []byte(strings.ToLower(name)) {
@@ -104,9 +102,8 @@ func UserToken(name string) string {
 	return b.String()
 }
 
-// SplitAgent takes [AGENT:]PATH apart, as a person types it. A text that begins with '/' or '.' has
-// no agent, and neither has one whose part before the first ':' cannot be an
-// agent's name (a drive letter has one character, an agent two or more).
+// SplitAgent splits [AGENT:]PATH as the user types it. A text that begins with '/' or '.' has no agent. Neither has a
+// text whose part before the first ':' is no agent's name: a drive letter has one character, an agent two or more.
 func SplitAgent(s string) (at AgentName, rest string, err error) {
 	if s == "" {
 		return "", "", Errorf(KindUsage, "a location is empty; give [AGENT:]PATH")

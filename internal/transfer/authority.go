@@ -1,19 +1,19 @@
 package transfer
 
-// An Authority is what a principal must hold for what it asks for. Each kind of command
-// and question names the one that it needs in the table of who answers it; package policy
-// decides who holds which. The names are those of IBM MQ Managed File Transfer where it has
-// one, by the queue on which it keeps it, and Ferry's own otherwise.
+// An Authority is a right that a principal must hold for a command or a question. The dispatch table of commands and
+// questions names the Authority that each kind needs. Package policy decides which principal holds it. The names are
+// those of IBM MQ Managed File Transfer where it has one, named after the queue that stores it there. The others are
+// Ferry's own.
 type Authority string
 
 // The authorities.
 const (
-	AuthNone         Authority = ""            // whoever is in the network
+	AuthNone         Authority = ""            // every member of the network
 	AuthSource       Authority = "source"      // send files of an agent: AUTHTRN1
 	AuthDest         Authority = "destination" // have files land at an agent: AUTHTRN1
 	AuthMonitor      Authority = "monitor"     // one's own monitors: AUTHMON1
 	AuthSchedule     Authority = "schedule"    // one's own schedules: AUTHSCH1
-	AuthOperate      Authority = "operate"     // see, cancel and resume what others have submitted: AUTHOPS1
+	AuthOperate      Authority = "operate"     // see, cancel and resume the transfers of other users
 	AuthAdmin        Authority = "admin"       // change agents, and the network's policy: AUTHADM1
 	AuthPeer         Authority = "peer"        // of an agent: send files to another one: AUTHAGT1
 	AuthDeleteSource Authority = "delete-source"
@@ -25,14 +25,13 @@ const (
 	AuthDelegate     Authority = "delegate" // speak for the users that the rule names
 )
 
-// Authorities are all of them, without AuthNone.
+// Authorities returns all of them, without AuthNone.
 func Authorities() []Authority {
 	return []Authority{AuthSource, AuthDest, AuthMonitor, AuthSchedule, AuthOperate, AuthAdmin, AuthPeer,
 		AuthDeleteSource, AuthOverwrite, AuthTemplate, AuthProgram, AuthAudit, AuthEnrol, AuthDelegate}
 }
 
-// OfPaths reports whether an authority is held for the paths that a rule names, and not as
-// such.
+// OfPaths reports whether an authority is granted for the paths that a rule names, and not without paths.
 func (a Authority) OfPaths() bool {
 	return a == AuthSource || a == AuthDest || a == AuthDeleteSource || a == AuthOverwrite
 }

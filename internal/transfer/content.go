@@ -2,38 +2,36 @@ package transfer
 
 import "unicode/utf8"
 
-// Limits of the words about content, in bytes.
+// Limits of the texts about content, in bytes.
 const (
 	MaxEncoding = 64
 	MaxReplace  = 64
 )
 
-// A Content says how the content of files is converted, where it is. The zero
-// value moves bytes as they are. What the names of code pages and the figures of
-// records mean is not checked here.
+// A Content gives the conversion of the content of files, if any. The zero value leaves the bytes unchanged. This
+// package does not check that code pages exist or that the figures of records are possible.
 type Content struct {
 	FromEncoding string  `json:"from_encoding,omitempty"` // code page of the sources; text mode
 	ToEncoding   string  `json:"to_encoding,omitempty"`   // of the destination; text mode
 	EOL          string  `json:"eol,omitempty"`           // lf, crlf or nl at the destination; text mode
-	Replace      string  `json:"replace,omitempty"`       // in place of what cannot be converted; text mode
+	Replace      string  `json:"replace,omitempty"`       // replacement of characters that cannot be converted; text mode
 	FromRecords  Records `json:"from_records,omitzero"`
 	ToRecords    Records `json:"to_records,omitzero"`
-	LongLines    string  `json:"long_lines,omitempty"` // wrap, truncate or fail; where ToRecords
+	LongLines    string  `json:"long_lines,omitempty"` // wrap, truncate or fail; with ToRecords
 	KeepBlanks   bool    `json:"keep_trailing_blanks,omitempty"`
 }
 
-// Records are the attributes of a record file, as z/OS names them. The zero value
-// is a file without records.
+// Records are the attributes of a record file, as z/OS names them. The zero value means a file without records.
 type Records struct {
 	RECFM   string `json:"recfm,omitempty"`
 	LRECL   int    `json:"lrecl,omitempty"`
 	BLKSIZE int    `json:"blksize,omitempty"`
 }
 
-// IsZero reports whether nothing is said.
+// IsZero reports whether no attribute is set.
 func (r Records) IsZero() bool { return r == Records{} }
 
-// A Form is what a source agent knows of a file's content beside its bytes.
+// A Form describes a file's content as the source agent knows it.
 type Form struct {
 	Encoding string  `json:"encoding,omitempty"`
 	EOL      string  `json:"eol,omitempty"` // the convention of the source's host; lf or crlf

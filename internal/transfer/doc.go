@@ -1,7 +1,5 @@
-// Package transfer is the vocabulary of Ferry: what a managed transfer is, who
-// asks for it, which items it moves, the states it passes through, the ways it
-// can end, and the kinds of error that every other package speaks of.
+// Package transfer is the vocabulary of Ferry. It defines a managed transfer, its originator, its items, its states,
+// its possible ends, and the kinds of error that every other package uses.
 //
-// It imports only the standard library. When a word is missing, it is added
-// here first.
+// It imports only the standard library. A new term is added here first.
 package transfer

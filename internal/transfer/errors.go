@@ -11,16 +11,15 @@ import (
 	"syscall"
 )
 
-// A Kind says what sort of thing went wrong. It survives the wire and decides
-// the result code and whether the failure is a wait. Kinds are append-only: their
-// numbers are in chunk messages and journals, their words in JSON.
+// A Kind classifies an error. It crosses the wire. It decides the result code, and whether the failure is a wait. Kinds
+// are append-only: their numbers are in chunk messages and journals, their words in JSON.
 type Kind uint8
 
-// The kinds. The comment gives what the kind is final for.
+// The kinds. Each comment gives the scope that the kind ends.
 const (
 	KindNone         Kind = iota // no error
 	KindInternal                 // a defect of Ferry's own; item or transfer
-	KindUsage                    // the request's words; before anything is sent
+	KindUsage                    // the words of the request; before anything is sent
 	KindNoManager                // no queue manager within the time given; submission
 	KindUnknownAgent             // coordination has never heard of the agent; submission
 	KindOutsideRoot              // item
@@ -48,17 +47,17 @@ const (
 	KindTimeout                  // an administration request was not answered
 	KindAlive                    // an agent of this name lives elsewhere
 	KindUnmappable               // item: text that the destination's code page lacks
-	KindMalformed                // item: bytes that are not what their format says, or do not fit it
-	KindMoved                    // item: it got its name, and what was looked up there next was not it
+	KindMalformed                // item: bytes that break the rules of their format, or do not fit it
+	KindMoved                    // item: it got its name, and then another file was found under that name
 	KindSkipped                  // item: the file that is there stays, as the request asked for; no failure
-	KindNoRoot                   // an agent does not start: its root is not there
-	KindInUse                    // a process does not start: somebody else listens on its address
-	KindDenied                   // request or item: whoever wants it may not
-	KindProgram                  // transfer: a program that was to run before it or after it failed
+	KindNoRoot                   // an agent does not start: its root is missing
+	KindInUse                    // a process does not start: another one listens on its address
+	KindDenied                   // request or item: the principal lacks the right
+	KindProgram                  // transfer: a program before or after it failed
 	KindTrigger                  // transfer: not started, for a trigger was not met
-	KindDocument                 // request refused: XML of MQ MFT that is no such request
-	KindTogether                 // item: it was to arrive together with others, and one of them failed
-	KindReplaced                 // item: another version has taken the place of the one that was to be sent; no failure
+	KindDocument                 // request refused: XML of MQ MFT that is no valid request
+	KindTogether                 // item: it was to arrive together with others, and another one failed
+	KindReplaced                 // item: another version has replaced the expected one; no failure
 )
 
 var kindNames = [...]string{
@@ -80,8 +79,8 @@ func (k Kind) String() string {
 // MarshalText writes the word of a kind.
 func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
 
-// UnmarshalText reads what MarshalText writes. A word that a later version has added is
-// taken for KindInternal: the error's text says what it is.
+// UnmarshalText reads a word of MarshalText. It reads the word of a later version as KindInternal: the error's text has
+// the details.
 func (k *Kind) UnmarshalText(b []byte) error {
 	*k = KindInternal
 	if n := slices.Index(kindNames[:], string(b)); n >= 0 {
@@ -116,8 +115,7 @@ const (
 	CodeNoManager   = 75
 )
 
-// Code is the result code of an error of this kind when it ends a command or a
-// whole transfer.
+// Code returns the result code of a command or a whole transfer that an error of this kind ends.
 func (k Kind) Code() int {
 	switch k {
 	case KindNone:
@@ -161,12 +159,11 @@ func (k Kind) Waits() bool {
 	return k == KindBusy || k == KindUnreachable || k == KindNoSpace
 }
 
-// An Error says what happened, to which thing, and what to do next. Text is a
-// sentence for people that names the thing.
+// An Error describes a failure, names its object, and gives the next step. Text is a sentence that names the object.
 type Error struct {
 	Kind Kind   `json:"kind"`
 	Text string `json:"text"`
-	Hint string `json:"hint,omitempty"` // what to do next
+	Hint string `json:"hint,omitempty"` // the next step
 	Err  error  `json:"-"`              // the cause, on the host where it happened
 }
 
@@ -179,7 +176,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes an Error of a kind. A %w in the format keeps the cause.
+// Errorf returns an Error of a kind. A %w in the format keeps the cause.
 func Errorf(k Kind, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Kind: k, Text: err.Error(), Err: errors.Unwrap(err)}
@@ -192,9 +189,8 @@ func (e *Error) WithHint(hint string) *Error {
 	return &c
 }
 
-// KindOf is the kind of an error: that of the first *Error in its chain,
-// otherwise what the operating system's error amounts to, otherwise
-// KindInternal. The kind of nil is KindNone.
+// KindOf returns the kind of an error: the kind of the first *Error in its chain. If there is none, it is the kind that
+// corresponds to the operating system's error, or else KindInternal. The kind of nil is KindNone.
 func KindOf(err error) Kind {
 	var e *Error
 	switch {
@@ -218,7 +214,7 @@ func KindOf(err error) Kind {
 	return KindInternal
 }
 
-// Full reports whether the operating system has said, somewhere in an error's chain, that a disk is full.
+// Full reports whether the operating system's error in the chain of err means a full disk or an exhausted quota.
 func Full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // AsError turns any error into an *Error, so that it can cross the wire.

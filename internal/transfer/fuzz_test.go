@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// FuzzID: an ID that is read is written the same, and no other text is one.
+// FuzzID: an accepted ID is written the same, and no other text is accepted.
 func FuzzID(f *testing.F) {
 	for _, s := range []string{"", "01890a5d-ac96-774b-bcce-b302099a8057", "01890A5D-AC96-774B-BCCE-B302099A8057", "01890a5d-ac96-474b-bcce-b302099a8057",
 		"01890a5dac96774bbcceb302099a8057", "-1890a5d-ac96-774b-bcce-b302099a8057", "099a8057", "01890a5d-ac96-774b-bcce-b302099a805\xff"} {
@@ -62,7 +62,7 @@ func FuzzAgentName(f *testing.F) {
 	})
 }
 
-// FuzzDuration: what is read can be written and is read as the same again.
+// FuzzDuration: an accepted duration can be written, and is read as the same value.
 func FuzzDuration(f *testing.F) {
 	for _, s := range []string{"", "0", "-1", "-1s", "90s", "15m", "24h", "1h2m3.4s", "9999999h", "1e9s", "１s", ".s", "2562047h47m16.854775807s"} {
 		f.Add(s)
@@ -104,8 +104,7 @@ func FuzzSize(f *testing.F) {
 	})
 }
 
-// FuzzRequest: a request that passes is within its limits, is written and read
-// as the same, and passes again.
+// FuzzRequest: an accepted request is within its limits, is written and read as the same, and is accepted again.
 func FuzzRequest(f *testing.F) {
 	for _, s := range []string{`{}`, `null`, `{"v":2,"id":"01890a5d-ac96-774b-bcce-b302099a8057","source":"AB","destination":"CD","items":[{"source":"/a%FF"}],"dest":"/b/"}`,
 		`{"v":2,"id":"01890a5d-ac96-774b-bcce-b302099a8057","source":"AB","destination":"CD","items":[{"source":"a","dest":"d","mode":"text","disposition":"delete","to_encoding":"IBM-1047"},{"source":"**","resolved":{"base":"/x","into":true}}],"dest":"x","mode":"binary","checksum":"none","if_exists":"overwrite","durability":"process","priority":9,"job":"j","meta":{"k":"v"},"settings":{},"recovery_timeout":"-1"}`,

@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// An ID names one transfer. It is a UUIDv7 (RFC 9562): its first 48 bits are
-// the submitter's clock in milliseconds, so that IDs sort by time. It is made
-// once by the submitter and is the same on every repeat of the request.
+// An ID names one transfer. It is a UUIDv7 (RFC 9562). Its first 48 bits are the submitter's clock in milliseconds, so
+// that IDs sort by time. The submitter makes it once and uses it in every repeat of the request.
 type ID [16]byte
 
-// NewID makes an ID for the given time.
+// NewID returns an ID for the given time.
 func NewID(now time.Time) ID {
 	var id ID
 	rand.Read(id[6:]) // never fails: crypto/rand ends the process instead
@@ -25,10 +24,10 @@ func NewID(now time.Time) ID {
 	return id
 }
 
-// ParseID reads the 36-character form. Only version 7 is an ID of ours.
+// ParseID reads the 36-character form. It accepts version 7 only.
 func ParseID(s string) (ID, error) {
 	id, ok := parseID(s)
-	if !ok { // the error is built only when needed: an ID is parsed for every message
+	if !ok { // the error is built only when needed: ParseID runs for every message
 		return ID{}, Errorf(KindUsage, "transfer ID %q is malformed; it has the form 01890a5d-ac96-774b-bcce-b302099a8057", s)
 	}
 	return id, nil
@@ -47,8 +46,7 @@ func parseID(s string) (id ID, ok bool) {
 	return id, err == nil && id[6]>>4 == 7 && id[8]>>6 == 2
 }
 
-// CheckIDSuffix says whether s can stand for an ID: a whole one, or a suffix
-// of six or more of its characters.
+// CheckIDSuffix returns an error unless s is an ID or a suffix of one, with six characters or more.
 func CheckIDSuffix(s string) error {
 	if len(s) < 6 || len(s) > 36 || strings.Trim(strings.ToLower(s), "0123456789abcdef-") != "" {
 		return Errorf(KindUsage, "transfer ID %q is malformed; give the whole ID or its last six or more characters", s)
@@ -61,7 +59,7 @@ func (id ID) String() string {
 	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// Time is the submitter's clock when the ID was made, to the millisecond.
+// Time returns the time of the submitter's clock when the ID was made, to the millisecond.
 func (id ID) Time() time.Time {
 	var ms int64
 	for i := range 6 {

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// An ItemType says what an item is.
+// An ItemType is the type of an item.
 type ItemType uint8
 
 // The item types. Their numbers are in chunk messages and journals, their words in JSON.
 const (
 	ItemFile ItemType = 1
 	ItemDir  ItemType = 2
-	ItemBad  ItemType = 3 // what was asked for cannot be sent: missing, unreadable, no regular file
+	ItemBad  ItemType = 3 // the source cannot be sent: missing, unreadable, or no regular file
 )
 
 var itemTypes = [...]string{"", "file", "directory", "bad"}
@@ -21,12 +21,12 @@ var itemTypes = [...]string{"", "file", "directory", "bad"}
 // MarshalText writes the word of a type.
 func (t ItemType) MarshalText() ([]byte, error) {
 	if int(t) >= len(itemTypes) {
-		return fmt.Appendf(nil, "type-%d", t), nil // no type, and no word of one
+		return fmt.Appendf(nil, "type-%d", t), nil // no known type, and no word for it
 	}
 	return []byte(itemTypes[t]), nil
 }
 
-// UnmarshalText reads the word of a type; others are refused with KindMalformed.
+// UnmarshalText reads the word of a type. It refuses other words with KindMalformed.
 func (t *ItemType) UnmarshalText(b []byte) error {
 	n := slices.Index(itemTypes[:], string(b))
 	if n < 0 {
@@ -39,11 +39,11 @@ func (t *ItemType) UnmarshalText(b []byte) error {
 // An Item is one line of a transfer's item journal.
 type Item struct {
 	Type   ItemType
-	Source Path   // on the source agent, as the journal walked to it
+	Source Path   // on the source agent, as the journal has it
 	Name   Path   // beneath the destination directory; see Target
-	Size   int64  // as the walk saw it: for totals only
-	Mtime  int64  // of a file as the walk saw it, nanoseconds since 1970; no journal has it
-	Arg    int    // the request item that it comes from, from 0
+	Size   int64  // from the walk, for totals only
+	Mtime  int64  // of a file, from the walk, in nanoseconds since 1970; not in journals
+	Arg    int    // index of its request item, from 0
 	Err    *Error // of an ItemBad
 	Picked Path   // path that selects the messages of the source, if Source is only its name; see Reads
 }
@@ -52,33 +52,31 @@ type Item struct {
 // the messages that the walk has picked. Source does not.
 func (it *Item) Reads() Path { return cmp.Or(it.Picked, it.Source) }
 
-// Taken says that another program took a file from the destination before the outcome
-// of its item was on record.
+// Taken says that another program took a file from the destination before the outcome of its item was recorded.
 type Taken string
 
 const (
 	NotTaken Taken = ""
-	// TakenProved is the word for a file that this run of the destination agent put under its
-	// final name, as it had been written, and that was gone when the agent looked there.
+	// TakenProved means that this run of the destination agent gave the file its final name, with the right content,
+	// and that the file was gone when the agent looked again.
 	TakenProved Taken = "proved"
 
-	// TakenPresumed is the word for a file that a later look, such as that of a new run,
-	// did not find: neither the temporary file nor the final name. Its source stays.
+	// TakenPresumed means that a later look, for example by a new run, found neither the temporary file nor the final
+	// name. The source stays.
 	TakenPresumed Taken = "presumed"
 
-	// TakenReplaced is the word for a file that this run of the destination agent put under its final name, and
-	// that another file had replaced when the agent looked again. Its source stays.
+	// TakenReplaced means that this run of the destination agent gave the file its final name, and that another file
+	// had replaced it when the agent looked again. The source stays.
 	TakenReplaced Taken = "replaced"
 )
 
-// Known reports whether the word is one of this version.
+// Known reports whether this version knows the word.
 func (t Taken) Known() bool { return t.Certain() || t == TakenPresumed || t == TakenReplaced }
 
-// Certain reports whether it is known that the file had its final name, and that no other file took its place.
+// Certain reports whether the file certainly had its final name, and no other file took its place.
 func (t Taken) Certain() bool { return t == NotTaken || t == TakenProved }
 
-// An Outcome is how one item ended, as the destination decided it. It never
-// changes.
+// An Outcome is the end of one item, as the destination decided it. It never changes.
 type Outcome struct {
 	Item    uint64   `json:"item"`
 	Type    ItemType `json:"type"`
@@ -87,22 +85,21 @@ type Outcome struct {
 	Size    int64    `json:"size,omitempty"`
 	Digest  string   `json:"digest,omitempty"` // method:hex of the source's bytes, as they arrived
 	SrcSum  string   `json:"source_digest,omitempty"`
-	Written *Written `json:"written,omitempty"` // where the bytes were converted or appended
-	Note    string   `json:"note,omitempty"`    // such as how a file was taken away
+	Written *Written `json:"written,omitempty"` // if the bytes were converted or appended
+	Note    string   `json:"note,omitempty"`    // for example how a file was taken away
 	Taken   Taken    `json:"taken,omitempty"`
-	NoTime  bool     `json:"time_not_kept,omitempty"` // it has the time of its arrival: see KnownTime
-	Existed bool     `json:"existed,omitempty"`       // a directory that this transfer did not make
-	Version Version  `json:"version,omitempty"`       // of the source, handed back to it
+	NoTime  bool     `json:"time_not_kept,omitempty"` // it has the time of its arrival; see KnownTime
+	Existed bool     `json:"existed,omitempty"`       // a directory that existed before this transfer
+	Version Version  `json:"version,omitempty"`       // of the source, returned to the source agent
 	To      uint64   `json:"to,omitempty"`            // the Target of its request item; 0: the transfer's DEST
-	Picked  Path     `json:"picked,omitempty"`        // that of the Item; only the source agent knows it
+	Picked  Path     `json:"picked,omitempty"`        // as in Item; only the source agent sets it
 	Err     *Error   `json:"error,omitempty"`
 }
 
-// A Written says what the destination has of an item whose bytes were converted, or
-// appended: all of the file that has its name.
+// A Written describes the whole destination file of an item with converted or appended bytes.
 type Written struct {
 	Size    int64  `json:"bytes"`
-	Base    int64  `json:"base,omitempty"` // of a file that was appended to: what it had before
+	Base    int64  `json:"base,omitempty"` // size of the file before the append
 	Digest  string `json:"digest,omitempty"`
 	Records int64  `json:"records,omitempty"` // of a record file
 	Long    int64  `json:"long,omitempty"`    // lines or records that were too long for one record: wrapped or truncated
@@ -114,8 +111,8 @@ func (o *Outcome) Reads() Path { return cmp.Or(o.Picked, o.Source) }
 // OK reports whether the item arrived.
 func (o *Outcome) OK() bool { return o.Err == nil }
 
-// Skipped reports whether the file was left out and that is no failure: the file that was at the destination has
-// stayed, as the request asked for, or another version has replaced the one that was to be sent.
+// Skipped reports whether the file was left out without a failure. Either the request asked to keep the file at the
+// destination, or another version had replaced the source that was to be sent.
 func (o *Outcome) Skipped() bool {
 	return o.Err != nil && (o.Err.Kind == KindSkipped || o.Err.Kind == KindReplaced)
 }
@@ -123,39 +120,39 @@ func (o *Outcome) Skipped() bool {
 // Failed reports whether the item neither arrived nor was skipped.
 func (o *Outcome) Failed() bool { return o.Err != nil && !o.Skipped() }
 
-// A Resolution is what a DEST turned out to be, once, at the first ACCEPT.
+// A Resolution is the meaning of a DEST, resolved once, at the first ACCEPT.
 type Resolution struct {
 	Place Place `json:"place,omitempty"`
 	Base  Path  `json:"base"` // absolute directory, or the file or directory itself
-	Into  bool  `json:"into"` // items go under Base by their own names; otherwise Base takes the place of the source's own name
+	Into  bool  `json:"into"` // items go under Base by their own names; otherwise Base replaces the source's own name
 }
 
-// A Point is a place from which an item may be resumed: everything below it is
-// in the destination's temporary file, and its ledger says so.
+// A Point is an offset from which an item may be resumed. Everything below it is in the destination's temporary file,
+// and the destination's ledger records that.
 type Point struct {
 	Item    uint64    `json:"item"`
 	Source  int64     `json:"source"` // offset in the source, plain bytes
 	Prefix  []Segment `json:"prefix"`
-	Version Version   `json:"version"` // of the source that was being read
-	// NoReadBack says that the destination cannot read back what it has, or not as the
-	// source's bytes: the source compares the Prefix, and says the digest of what follows.
+	Version Version   `json:"version"` // of the source during the transfer
+	// NoReadBack says that the destination cannot read back its data, or not as the source's bytes. Then the source
+	// compares the Prefix, and sends the digest of the bytes that follow.
 	NoReadBack bool `json:"no_read_back,omitempty"`
 }
 
-// A Segment is a run of the source's bytes with its digest. Segments begin
-// where the one before ends, the first at 0.
+// A Segment is a run of the source's bytes with its digest. A segment begins at the end of the previous one, the first
+// at 0.
 type Segment struct {
 	End int64  `json:"end"`
 	Sum string `json:"sum"` // xxh3-128, hex
 }
 
-// A Resume says what a destination already holds.
+// A Resume lists the data that a destination already holds.
 type Resume struct {
 	Decided ItemSet `json:"decided"`
 	Points  []Point `json:"points,omitempty"`
 }
 
-// End is the number behind the last item that the Resume names: the source has offered all items below it.
+// End returns the number after the last item that the Resume names. The source has offered all items below it.
 func (r *Resume) End() uint64 {
 	end := r.Decided.End()
 	for n := range r.Points {
@@ -166,18 +163,18 @@ func (r *Resume) End() uint64 {
 
 // Counts are the figures of a transfer.
 type Counts struct {
-	Items         uint64 `json:"items"`                    // everything decided, directories included
+	Items         uint64 `json:"items"`                    // all decided items, including directories
 	Files         int64  `json:"files"`                    // regular files that arrived
 	FilesFailed   int64  `json:"files_failed"`             // items that failed, of any type
-	Dirs          int64  `json:"directories"`              // that this transfer made
+	Dirs          int64  `json:"directories"`              // made by this transfer
 	Bytes         int64  `json:"bytes"`                    // of the files that arrived
-	FilesSkipped  int64  `json:"files_skipped,omitempty"`  // by --if-exists skip or update, or because they were replaced before they were read
-	FilesReplaced int64  `json:"files_replaced,omitempty"` // of FilesSkipped, those that were replaced before they were read
+	FilesSkipped  int64  `json:"files_skipped,omitempty"`  // by --if-exists skip or update, or because another version replaced the source before it was read
+	FilesReplaced int64  `json:"files_replaced,omitempty"` // of FilesSkipped, those replaced before they were read
 	FilesLeftOut  int64  `json:"files_left_out,omitempty"` // by the request's Filter
 	LinksSkipped  int64  `json:"skipped,omitempty"`        // symbolic links
-	TimesNotKept  int64  `json:"times_not_kept,omitempty"` // files and directories that have the time of their arrival
+	TimesNotKept  int64  `json:"times_not_kept,omitempty"` // files and directories with the time of their arrival
 	Warnings      int64  `json:"warnings,omitempty"`
-	Tally         string `json:"tally,omitempty"` // the sum of the files that arrived, where the request asks for one
+	Tally         string `json:"tally,omitempty"` // sum of the files that arrived, if the request asks for one
 }
 
 // Add counts one outcome.
@@ -203,8 +200,8 @@ func (c *Counts) Add(o *Outcome) {
 	}
 }
 
-// Ending is the final state that the counts amount to. Where items failed and no file
-// arrived the transfer failed, whatever directories were made.
+// Ending returns the final state for the counts. If items failed and no file arrived, the transfer failed, even if it
+// made directories.
 func (c *Counts) Ending() State {
 	switch {
 	case c.FilesFailed == 0:
@@ -215,8 +212,7 @@ func (c *Counts) Ending() State {
 	return Partial
 }
 
-// A Summary is the last word on a transfer; `ferry send --json` ends with it.
-// Fields may be added, never renamed.
+// A Summary is the final report of a transfer. `ferry send --json` ends with it. Fields may be added, never renamed.
 type Summary struct {
 	MessageType   string    `json:"message_type"` // "summary"
 	ID            ID        `json:"id"`
@@ -224,20 +220,20 @@ type Summary struct {
 	ResultCode    int       `json:"result_code"`
 	Files         int64     `json:"files"`
 	FilesFailed   int64     `json:"files_failed"`
-	Directories   int64     `json:"directories"` // that the transfer made; a directory that existed is not counted
+	Directories   int64     `json:"directories"` // made by the transfer; existing directories do not count
 	Bytes         int64     `json:"bytes"`
 	Seconds       float64   `json:"seconds"`
 	Lane          string    `json:"lane"`
 	Resumes       int64     `json:"resumes"`
 	BytesResent   int64     `json:"bytes_resent"`
-	BytesWire     int64     `json:"bytes_wire"`         // of chunk messages: compressed, with their overhead and with repeats
+	BytesWire     int64     `json:"bytes_wire"`         // of chunk messages: compressed, with overhead and repeats
 	Compress      string    `json:"compress,omitempty"` // the word of the request
-	FilesSkipped  int64     `json:"files_skipped"`      // by --if-exists skip or update, or because they were replaced before they were read
-	FilesReplaced int64     `json:"files_replaced"`     // of files_skipped, those that were replaced before they were read
+	FilesSkipped  int64     `json:"files_skipped"`      // by --if-exists skip or update, or because another version replaced the source before it was read
+	FilesReplaced int64     `json:"files_replaced"`     // of files_skipped, those replaced before they were read
 	FilesLeftOut  int64     `json:"files_left_out"`     // by --min-file-size, --max-file-size, --min-age or --max-age
-	LinksSkipped  int64     `json:"skipped"`            // symbolic links that were not followed
+	LinksSkipped  int64     `json:"skipped"`            // symbolic links not followed
 	TimesNotKept  int64     `json:"times_not_kept"`     // items with a modification time outside of 1677 to 2262
-	Warnings      int64     `json:"warnings"`           // sources that should have been deleted and were not
+	Warnings      int64     `json:"warnings"`           // sources that could not be deleted
 	Error         *Error    `json:"error,omitempty"`
 	Failures      []Outcome `json:"failures,omitempty"` // the first hundred
 }

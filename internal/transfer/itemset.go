@@ -8,18 +8,18 @@ import (
 	"math/bits"
 )
 
-// MaxUndecided bounds how far the items that are begun may run ahead of the
-// first undecided one, and with it every message and record that lists them.
+// MaxUndecided bounds how far begun items may be ahead of the first undecided one. It also bounds every message and
+// record that lists them.
 const MaxUndecided = 1024
 
-// An ItemSet is a set of item numbers: all below a mark, and some of the
-// MaxUndecided from it on. The zero value is the empty set.
+// An ItemSet is a set of item numbers: all below a mark, and some of the MaxUndecided from the mark on. The zero value
+// is the empty set.
 type ItemSet struct {
 	below uint64
 	bits  [MaxUndecided / 64]uint64 // bit i: item below+i; bit 0 is never set
 }
 
-// Below is the mark: every item under it is in the set, the item at it is not.
+// Below returns the mark. Every item below it is in the set, and the item at it is not.
 func (d *ItemSet) Below() uint64 { return d.below }
 
 // Has reports whether the item is in the set.
@@ -31,7 +31,7 @@ func (d *ItemSet) Has(item uint64) bool {
 	return i < MaxUndecided && d.bits[i/64]>>(i%64)&1 == 1
 }
 
-// End is the number behind the last item of the set; 0: the set is empty.
+// End returns the number after the last item of the set, or 0 if the set is empty.
 func (d *ItemSet) End() uint64 {
 	for w := len(d.bits) - 1; w >= 0; w-- {
 		if d.bits[w] != 0 {
@@ -41,12 +41,11 @@ func (d *ItemSet) End() uint64 {
 	return d.below
 }
 
-// Fits reports whether the item can be added: it lies under the mark plus
-// MaxUndecided.
+// Fits reports whether the item can be added: it is below the mark plus MaxUndecided.
 func (d *ItemSet) Fits(item uint64) bool { return item < d.below+MaxUndecided }
 
-// Add puts an item into the set and reports whether it was new. It panics where
-// !Fits(item): callers bound what they begin.
+// Add adds an item to the set and reports whether it was new. It panics if !Fits(item): callers bound the items that
+// they begin.
 func (d *ItemSet) Add(item uint64) bool {
 	if d.Has(item) {
 		return false
@@ -62,7 +61,7 @@ func (d *ItemSet) Add(item uint64) bool {
 	return true
 }
 
-// shift moves the mark up by one.
+// shift moves the mark up by one item.
 func (d *ItemSet) shift() {
 	for w := range d.bits {
 		d.bits[w] >>= 1
@@ -73,7 +72,7 @@ func (d *ItemSet) shift() {
 	d.below++
 }
 
-// Count is the number of items in the set.
+// Count returns the number of items in the set.
 func (d *ItemSet) Count() uint64 {
 	n := d.below
 	for item := d.below; item < d.below+MaxUndecided; item++ {
@@ -89,8 +88,7 @@ type itemSetJSON struct {
 	Bits  string `json:"bits,omitempty"`
 }
 
-// MarshalJSON writes {"below":N,"bits":base64}, the bits as big-endian words
-// with the empty tail cut.
+// MarshalJSON writes {"below":N,"bits":base64}, with the bits as big-endian words, without the zero words at the end.
 func (d ItemSet) MarshalJSON() ([]byte, error) {
 	last := -1
 	for w, v := range d.bits {
@@ -105,7 +103,7 @@ func (d ItemSet) MarshalJSON() ([]byte, error) {
 	return json.Marshal(itemSetJSON{d.below, base64.StdEncoding.EncodeToString(b)})
 }
 
-// UnmarshalJSON reads what MarshalJSON writes and refuses more bits than fit.
+// UnmarshalJSON reads the text of MarshalJSON and refuses more bits than fit.
 func (d *ItemSet) UnmarshalJSON(data []byte) error {
 	var j itemSetJSON
 	if err := json.Unmarshal(data, &j); err != nil {

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestItemSetAgainstMap: whatever is added in whatever order, the set says
-// what a map says.
+// TestItemSetAgainstMap: after any items were added in any order, the set equals a map of them.
 func TestItemSetAgainstMap(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -117,7 +116,7 @@ func FuzzItemSet(f *testing.F) {
 	})
 }
 
-// A Resume ends behind its last decided item and its last point.
+// A Resume ends after its last decided item and its last point.
 func TestResumeEnd(t *testing.T) {
 	var r Resume
 	for _, c := range []struct {

@@ -17,7 +17,7 @@ const (
 	Streams  Place = "stream"  // standard input or output of a command
 )
 
-// String names the place for people.
+// String returns the name of the place for users.
 func (p Place) String() string {
 	switch p {
 	case Files:
@@ -32,53 +32,52 @@ func (p Place) String() string {
 	return string(p)
 }
 
-// Known reports whether the place is one of this version.
+// Known reports whether this version knows the place.
 func (p Place) Known() bool {
 	return p == Files || p == Datasets || p == Queues || p == Streams
 }
 
-// A Location says where files are, or where they go, at one agent. It is made once: of the words of
-// a person by package location, or of the bytes of a name by File. No other code finds out from the bytes of Path
-// which Place or kind of path is meant.
+// A Location names files, or their destination, at one agent. Package location makes it from the words of a user, and
+// File from the bytes of a name. No other code derives a Place or a kind of path from the bytes of Path.
 type Location struct {
 	Place Place
-	// Path is a literal path unless Pattern is set. In a pattern '*', '?' and the name "**" are wildcards,
-	// and %XX stands for a byte that is none; see Literally.
+	// Path is a literal path unless Pattern is set. In a pattern '*', '?' and the name "**" are wildcards, and %XX
+	// stands for a literal byte; see Literally.
 	Path    Path
 	Pattern bool
-	Records Records // of Datasets: the attributes that were given with the name
+	Records Records // of Datasets: the attributes given with the name
 }
 
-// File is the location of a file or a directory of this very path.
+// File returns the location of the file or directory with exactly this path.
 func File(p Path) Location { return Location{Path: p} }
 
-// Match is the location of all files that match a pattern.
+// Match returns the location of all files that match a pattern.
 func Match(pattern Path) Location { return Location{Path: pattern, Pattern: true} }
 
-// Literally is a text for a pattern that matches these bytes alone.
+// Literally returns a pattern that matches only the bytes of s.
 func Literally(s string) string {
 	return strings.NewReplacer("%", "%25", "*", "%2A", "?", "%3F").Replace(s)
 }
 
-// IsZero reports whether the location says nothing.
+// IsZero reports whether the location is empty.
 func (l Location) IsZero() bool { return l == Location{} }
 
-// Literal is the path as a file system has it: for a pattern, the name that is spelled as the pattern is.
+// Literal returns the path as a file system has it. For a pattern it is the name with the pattern's spelling.
 func (l Location) Literal() Path {
 	if !l.Pattern {
 		return l.Path
 	}
 	p, err := ParsePath(string(l.Path))
 	if err != nil {
-		return l.Path // which Check refuses
+		return l.Path // Check refuses such a pattern
 	}
 	return p
 }
 
-// Directory reports whether the path says itself that it is a directory.
+// Directory reports whether the path itself marks a directory.
 func (l Location) Directory() bool { return strings.HasSuffix(string(l.Path), "/") }
 
-// AsDirectory is the location as that of a directory. Other places than Files have none.
+// AsDirectory returns the location as that of a directory. Only Files has directories.
 func (l Location) AsDirectory() Location {
 	if l.Place == Files && !l.Directory() {
 		l.Path += "/"
@@ -86,7 +85,7 @@ func (l Location) AsDirectory() Location {
 	return l
 }
 
-// String shows the location to people. No code reads this text; package location writes text that can be read.
+// String returns the location for display. No code parses this text; package location writes text that can be parsed.
 func (l Location) String() string {
 	if l.Place == Datasets {
 		name, member, in := strings.Cut(l.Path.String(), "/")
@@ -101,7 +100,7 @@ func (l Location) String() string {
 	return l.Path.String()
 }
 
-// On shows the location to people with the agent that has it; without one it is on this host.
+// On returns the location for display, with its agent. Without an agent it is on this host.
 func (l Location) On(a AgentName) string {
 	if a == "" {
 		return l.String()
@@ -109,7 +108,7 @@ func (l Location) On(a AgentName) string {
 	return string(a) + ":" + l.String()
 }
 
-// Check reports why the location cannot be that of a source.
+// Check returns an error if the location cannot be a source.
 func (l Location) Check() error {
 	if err := l.Literal().Check(); err != nil {
 		return err
@@ -136,7 +135,7 @@ func (l Location) Check() error {
 	return err
 }
 
-// CheckDest reports why the location cannot be that of a destination.
+// CheckDest returns an error if the location cannot be a destination.
 func (l Location) CheckDest() error {
 	if l.Pattern {
 		return Errorf(KindUsage, "the destination %s is a pattern; a destination is one place", l)
@@ -144,7 +143,7 @@ func (l Location) CheckDest() error {
 	return l.Check()
 }
 
-// locationJSON is a location that is no literal path of Files.
+// A locationJSON is a location other than a literal path of Files.
 type locationJSON struct {
 	Place   Place   `json:"place,omitempty"`
 	Path    Path    `json:"path"`
@@ -160,7 +159,7 @@ func (l Location) MarshalJSON() ([]byte, error) {
 	return json.Marshal(locationJSON(l))
 }
 
-// UnmarshalJSON reads the text that MarshalJSON writes.
+// UnmarshalJSON reads the text of MarshalJSON.
 func (l *Location) UnmarshalJSON(b []byte) error {
 	if b = bytes.TrimSpace(b); len(b) == 0 || b[0] != '{' {
 		*l = Location{}

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// Each location comes back out of JSON as it was, and a name never becomes another kind of location.
+// Each location survives JSON unchanged, and a name never becomes another kind of location.
 func TestLocationsInJSON(t *testing.T) {
 	check := func(l transfer.Location) {
 		t.Helper()

@@ -12,7 +12,7 @@ func IsWord(s string, most int, also string) bool {
 	return 1 <= len(s) && len(s) <= most
 }
 
-// IsName reports whether s is a word, as IsWord says, that begins with a letter or a digit.
+// IsName reports whether s is a word, as defined by IsWord, that begins with a letter or a digit.
 func IsName(s string, most int, also string) bool {
 	return IsWord(s, most, also) && alphanumeric(s[0])
 }

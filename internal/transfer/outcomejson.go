@@ -9,10 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// Outcomes are written and read by the ten thousand, on the wire and in audit
-// records. What follows does what encoding/json does, for what outcomes mostly
-// are, in a fraction of the time; where anything is unusual it leaves it to
-// encoding/json.
+// Messages and audit records have outcomes by the ten thousand. The code below reads and writes the common forms of
+// outcomes like encoding/json, in a fraction of the time. It leaves all other forms to encoding/json.
 
 // AppendOutcomes appends outcomes as a JSON array, byte for byte as encoding/json
 // writes it, with or without its escaping of <, > and &.
@@ -30,7 +28,7 @@ func AppendOutcomes(b []byte, outs []Outcome, escapeHTML bool) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// common is an outcome without what most of them do not have.
+// common returns the outcome without its rare fields.
 func (o *Outcome) common() Outcome {
 	return Outcome{Item: o.Item, Type: o.Type, Path: o.Path, Source: o.Source, Size: o.Size, Digest: o.Digest, SrcSum: o.SrcSum, Version: o.Version, To: o.To}
 }
@@ -81,7 +79,7 @@ func appendAny(b []byte, v any, escapeHTML bool) ([]byte, error) {
 	return append(b, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...), nil
 }
 
-// plain reports whether a text, as a path or as a string, stands in JSON as it is.
+// plain reports whether a text, as a path or as a string, stands in JSON unchanged.
 func plain(s string, escapeHTML bool) bool {
 	for i := 0; i < len(s); i++ {
 		switch c := s[i]; {
@@ -94,10 +92,9 @@ func plain(s string, escapeHTML bool) bool {
 	return true
 }
 
-// ParseOutcomes reads a JSON array of outcomes that b begins with, and says how
-// many bytes it has. It reports false for whatever is not as AppendOutcomes
-// writes what is usual: that may be malformed, or good, and is encoding/json's to
-// read. What it reads is what encoding/json reads.
+// ParseOutcomes reads the JSON array of outcomes at the beginning of b, and returns its length n in bytes. ok is false
+// for any text that AppendOutcomes does not write for common outcomes. Such a text may be malformed or valid, so the
+// caller gives it to encoding/json. An accepted text has the same value in encoding/json.
 func ParseOutcomes(b []byte) (outs []Outcome, n int, ok bool) {
 	p := &outcomeParser{b: b}
 	if !p.lit("[") {
@@ -123,8 +120,7 @@ func ParseOutcomes(b []byte) (outs []Outcome, n int, ok bool) {
 	}
 }
 
-// An outcomeParser stands somewhere in a text. What it did not find it has not
-// passed.
+// An outcomeParser is a position in a text. A method that does not find its object leaves the position unchanged.
 type outcomeParser struct {
 	b  []byte
 	at int
@@ -138,7 +134,7 @@ func (p *outcomeParser) lit(s string) bool {
 	return true
 }
 
-// digits reads a number as JSON has it, of at most 18 digits, so that it fits.
+// digits reads a JSON number of at most 18 digits, so that it fits.
 func (p *outcomeParser) digits() (v uint64, ok bool) {
 	from := p.at
 	for p.at < len(p.b) && p.b[p.at] >= '0' && p.b[p.at] <= '9' {
@@ -158,7 +154,7 @@ func (p *outcomeParser) digits() (v uint64, ok bool) {
 	return v, true
 }
 
-// uint reads one that may have 20 digits.
+// uint reads a JSON number of up to 20 digits.
 func (p *outcomeParser) uint(to *uint64) bool {
 	from := p.at
 	v, ok := p.digits()
@@ -176,7 +172,7 @@ func (p *outcomeParser) int(to *int64) bool {
 	v, ok := p.digits()
 	if !ok && p.at-from == 19 && p.b[from] != '0' && p.at < len(p.b) && (p.b[p.at] == ',' || p.b[p.at] == '}') {
 		big, err := strconv.ParseInt(string(p.b[from:p.at]), 10, 64)
-		v, ok = uint64(big), err == nil // the least of all is left to others
+		v, ok = uint64(big), err == nil // the least number of all is left to encoding/json
 	}
 	if *to = int64(v); minus {
 		*to = -*to
@@ -184,7 +180,7 @@ func (p *outcomeParser) int(to *int64) bool {
 	return ok
 }
 
-// text reads a string that has nothing in it that is escaped or not UTF-8.
+// text reads a string without escapes, in valid UTF-8.
 func (p *outcomeParser) text() (s []byte, ok bool) {
 	if !p.lit(`"`) {
 		return nil, false
@@ -270,8 +266,7 @@ func (p *outcomeParser) outcome(o *Outcome) bool {
 	return p.lit("}")
 }
 
-// ReadOutcomes reads a JSON array of outcomes that b begins with, and gives what
-// follows it.
+// ReadOutcomes reads the JSON array of outcomes at the beginning of b, and returns the bytes after it.
 func ReadOutcomes(b []byte) (outs []Outcome, rest []byte, err error) {
 	if outs, n, ok := ParseOutcomes(b); ok {
 		return outs, b[n:], nil

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// plainly is what encoding/json writes.
+// plainly returns v as encoding/json writes it.
 func plainly(t testing.TB, v any, escapeHTML bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -24,7 +24,7 @@ func plainly(t testing.TB, v any, escapeHTML bool) []byte {
 var someTexts = []string{"", "a", "/in/day/f-17.dat", "xxh3:00112233445566778899aabbccddeeff", "with blank", "a<b>&c", `"quoted"`, `back\slash`, "new\nline", "50%", "%41",
 	"ü", "日本", "\u2028", "\xff\xfe", "del\x7f", "nul\x00", "'", "/"}
 
-// fill sets fields to anything; most often to what is usual.
+// fill sets fields to random values, most of them common ones.
 func fill(r *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -66,8 +66,7 @@ func someOutcomes(r *rand.Rand) []Outcome {
 	return outs
 }
 
-// Outcomes are written byte for byte as encoding/json writes them, and read as
-// it reads them; what is usual is read here.
+// Outcomes are written and read exactly as by encoding/json. The special parser reads the common forms.
 func TestOutcomesAsJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	read := 0
@@ -100,7 +99,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 	}
 }
 
-// FuzzParseOutcomes: whatever is read is what encoding/json reads.
+// FuzzParseOutcomes: an accepted text has the same value in encoding/json.
 func FuzzParseOutcomes(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 20 {

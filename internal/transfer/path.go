@@ -8,10 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// A Path is the bytes of a file name as the file system has them: any bytes but
-// NUL, not necessarily UTF-8, never repaired. Terminals and logs show it with %XX
-// for every byte that is not part of a printable UTF-8 character, and for '%' itself
-// (String). JSON has it as it is where it is UTF-8 (MarshalText).
+// A Path has the bytes of a file name as the file system has them: any bytes except NUL, not necessarily UTF-8, never
+// repaired. Terminals and logs show it with %XX for every byte that is not part of a printable UTF-8 character, and for
+// '%' itself (String). JSON has a path in UTF-8 unchanged (MarshalText).
 type Path string
 
 // Limits on names, in bytes.
@@ -20,7 +19,7 @@ const (
 	MaxName = 255
 )
 
-// String is the escaped form.
+// String returns the escaped form.
 func (p Path) String() string {
 	plain := true
 	for _, r := range p {
@@ -86,12 +85,10 @@ func unhex(c byte) int {
 	return -1
 }
 
-// EscapedPath begins the text of a path that is not UTF-8; the escaped form follows. No
-// path has a NUL.
+// EscapedPath begins the text of a path that is not UTF-8. The escaped form follows. No path has a NUL.
 const EscapedPath = "\x00"
 
-// MarshalText writes a path as it is where it is UTF-8, and otherwise EscapedPath and
-// the escaped form.
+// MarshalText writes a path in UTF-8 unchanged, and any other as EscapedPath and the escaped form.
 func (p Path) MarshalText() ([]byte, error) {
 	if utf8.ValidString(string(p)) && !strings.HasPrefix(string(p), EscapedPath) {
 		return []byte(p), nil
@@ -99,7 +96,7 @@ func (p Path) MarshalText() ([]byte, error) {
 	return []byte(EscapedPath + p.String()), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the text of MarshalText.
 func (p *Path) UnmarshalText(b []byte) (err error) {
 	text, escaped := strings.CutPrefix(string(b), EscapedPath)
 	if !escaped {
@@ -110,11 +107,10 @@ func (p *Path) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// LogValue is the escaped form: a line of a log stays one.
+// LogValue returns the escaped form, so that a path cannot break a line of the log.
 func (p Path) LogValue() slog.Value { return slog.StringValue(p.String()) }
 
-// Check reports what makes the path unusable on any host: it is empty, holds a
-// NUL, or breaks MaxPath or MaxName.
+// Check returns an error if no host can use the path: it is empty, has a NUL, or exceeds MaxPath or MaxName.
 func (p Path) Check() error {
 	switch {
 	case p == "":

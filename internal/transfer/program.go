@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of what a request says of triggers and programs.
+// Limits of the triggers and programs of a request.
 const (
 	MaxTriggers      = 32
 	MaxTriggerFiles  = 32 // of one trigger
@@ -24,15 +24,15 @@ const (
 	DefaultProgramTime = 10 * time.Minute
 )
 
-// What a Trigger can ask for.
+// The conditions of a Trigger.
 const (
 	TriggerExist   = "exist"
 	TriggerNoExist = "noexist"
-	TriggerSize    = "size" // it exists, and has that many bytes or more
+	TriggerSize    = "size" // it exists, with at least that many bytes
 )
 
-// A Trigger is what must be so at the source's agent when a transfer is about to begin:
-// of at least one of the files. Of several triggers each must be met.
+// A Trigger is a condition at the source's agent for the begin of a transfer. At least one of its files must meet it.
+// If there are several triggers, each must be met.
 type Trigger struct {
 	When  string `json:"when"`
 	Size  int64  `json:"size,omitempty"` // with TriggerSize
@@ -57,7 +57,7 @@ func ParseTrigger(s string) (t Trigger, err error) {
 	return t, t.check()
 }
 
-// Unmet says what is so where the trigger is not met.
+// Unmet describes the situation in which the trigger is not met.
 func (t *Trigger) Unmet() string {
 	s := t.Files[0].String()
 	if n := len(t.Files) - 1; n > 0 {
@@ -92,30 +92,30 @@ func (t *Trigger) check() error {
 	return nil
 }
 
-// A CallPoint is when a program is run, and at which agent.
+// A CallPoint is the time and the agent of a program's run.
 type CallPoint string
 
 // The call points.
 const (
 	PreSource  CallPoint = "pre-source"       // at the source, before the destination is asked
-	PostSource CallPoint = "post-source"      // at the source, when every outcome is on record and sources are deleted
+	PostSource CallPoint = "post-source"      // at the source, when every outcome is recorded and sources are deleted
 	PreDest    CallPoint = "pre-destination"  // at the destination, before it accepts
 	PostDest   CallPoint = "post-destination" // at the destination, when every item is decided
 
-	// ManagedCall is where a program is run that belongs to no transfer. It is none of CallPoints.
+	// ManagedCall is the call point of a program that belongs to no transfer. CallPoints does not include it.
 	ManagedCall CallPoint = "call"
 )
 
-// CallPoints are all of them, in the order in which a transfer meets them.
+// CallPoints returns all call points of a transfer, in the order in which it reaches them.
 func CallPoints() []CallPoint { return []CallPoint{PreSource, PreDest, PostDest, PostSource} }
 
-// AtDest reports whether it is the destination's agent that runs the program.
+// AtDest reports whether the destination's agent runs the program.
 func (c CallPoint) AtDest() bool { return c == PreDest || c == PostDest }
 
-// Post reports whether the program is run when the items are decided.
+// Post reports whether the program runs after all items are decided.
 func (c CallPoint) Post() bool { return c == PostSource || c == PostDest }
 
-// Noun is what a program is called that is run there, as "the pre-source program".
+// Noun names the program of the call point, as in "the pre-source program".
 func (c CallPoint) Noun() string {
 	if c == ManagedCall {
 		return "the program"
@@ -123,17 +123,17 @@ func (c CallPoint) Noun() string {
 	return "the " + string(c) + " program"
 }
 
-// A Program is one that an agent is to run. No shell sees it: each argument is one.
+// A Program is a program that an agent runs. It runs without a shell, so each argument stays one argument.
 type Program struct {
 	Name    string   `json:"name"` // beneath the agent's directory of programs, with '/' between its parts
 	Args    []string `json:"args,omitempty"`
 	Timeout Duration `json:"timeout,omitempty"` // of one run; 0: DefaultProgramTime
-	Retries int      `json:"retries,omitempty"` // how often it is run again when it has failed
-	Pause   Duration `json:"pause,omitempty"`   // before each of these
-	Success Codes    `json:"success,omitempty"` // exit codes that are no failure; empty: 0
+	Retries int      `json:"retries,omitempty"` // further runs after a failure
+	Pause   Duration `json:"pause,omitempty"`   // before each further run
+	Success Codes    `json:"success,omitempty"` // exit codes that mean success; empty: 0
 }
 
-// Time is how long one run may take.
+// Time returns the time limit of one run.
 func (p *Program) Time() time.Duration {
 	if p.Timeout == 0 {
 		return DefaultProgramTime
@@ -141,7 +141,7 @@ func (p *Program) Time() time.Duration {
 	return time.Duration(p.Timeout)
 }
 
-// Check refuses what cannot be run.
+// Check refuses a program that cannot be run at a call point.
 func (p *Program) Check(at CallPoint) error {
 	bad := func(format string, args ...any) error {
 		return Errorf(KindUsage, at.Noun()+" "+format, args...)
@@ -181,10 +181,10 @@ func (p *Program) Check(at CallPoint) error {
 	return err
 }
 
-// Codes are exit codes, as 0,4 or 0,4-8.
+// Codes is a list of exit codes, as 0,4 or 0,4-8.
 type Codes string
 
-// Has reports whether a code is among them.
+// Has reports whether the list includes a code.
 func (c Codes) Has(code int) bool {
 	all, err := c.ranges()
 	return err == nil && slices.ContainsFunc(all, func(r [2]int) bool { return r[0] <= code && code <= r[1] })
@@ -214,7 +214,7 @@ func (c Codes) ranges() (all [][2]int, err error) {
 	return all, nil
 }
 
-// Programs are those that are run before and after a transfer; nil: none.
+// Programs are the programs before and after a transfer. nil means none.
 type Programs struct {
 	PreSource  *Program `json:"pre_source,omitempty"`
 	PostSource *Program `json:"post_source,omitempty"`
@@ -222,7 +222,7 @@ type Programs struct {
 	PostDest   *Program `json:"post_destination,omitempty"`
 }
 
-// At is the program of a call point; nil: none.
+// At returns the program of a call point, or nil.
 func (p *Programs) At(at CallPoint) *Program {
 	if f := p.field(at); f != nil {
 		return *f
@@ -240,7 +240,7 @@ func (p *Programs) field(at CallPoint) **Program {
 	return map[CallPoint]**Program{PreSource: &p.PreSource, PostSource: &p.PostSource, PreDest: &p.PreDest, PostDest: &p.PostDest}[at]
 }
 
-// OfDest are those that the destination's agent runs; nil: none.
+// OfDest returns the programs that the destination's agent runs, or nil.
 func (p *Programs) OfDest() *Programs {
 	if p == nil || p.PreDest == nil && p.PostDest == nil {
 		return nil
@@ -248,7 +248,7 @@ func (p *Programs) OfDest() *Programs {
 	return &Programs{PreDest: p.PreDest, PostDest: p.PostDest}
 }
 
-// OfSource are those that the source's agent runs; nil: none.
+// OfSource returns the programs that the source's agent runs, or nil.
 func (p *Programs) OfSource() *Programs {
 	if p == nil || p.PreSource == nil && p.PostSource == nil {
 		return nil
@@ -280,30 +280,30 @@ func (r *Request) checkPrograms() error {
 	return nil
 }
 
-// MaxOutput is how much of what a program has written is kept, of its end, in bytes.
+// MaxOutput is the most output of a program that is kept, in bytes, from its end.
 const MaxOutput = 4 << 10
 
-// A Ran is how one run of a program ended.
+// A Ran is the result of one run of a program.
 type Ran struct {
 	At      CallPoint `json:"at"`
 	Name    string    `json:"name"`
 	Args    []string  `json:"args,omitempty"`
 	Attempt int       `json:"attempt"`          // from 1
 	Code    int       `json:"exit_code"`        // -1: it did not end by itself
-	Seconds float64   `json:"seconds"`          // that it took
-	Output  string    `json:"output,omitempty"` // the end of it
-	Cut     int64     `json:"cut,omitempty"`    // bytes of output before that
+	Seconds float64   `json:"seconds"`          // duration of the run
+	Output  string    `json:"output,omitempty"` // the end of the output
+	Cut     int64     `json:"cut,omitempty"`    // bytes of output before that; they were dropped
 }
 
-// A Call is a program that is to be run for a transfer.
+// A Call is a run of a program for a transfer.
 type Call struct {
 	At        CallPoint
-	Request   *Request // whose Programs has it
-	Principal string   // for whom
-	State     State    // of post: as what the transfer ends, as far as that is known
+	Request   *Request // with the program in its Programs
+	Principal string   // the user of the transfer
+	State     State    // of post: the final state, as far as it is known
 	Counts    Counts   // of post
-	Into      Path     // of the destination: what DEST is
+	Into      Path     // of the destination: the resolved DEST
 }
 
-// Program is the one that the call is about; nil: none.
+// Program returns the program of the call, or nil.
 func (c *Call) Program() *Program { return c.Request.Programs.At(c.At) }

@@ -121,8 +121,8 @@ func TestProgramsAreChecked(t *testing.T) {
 	}
 }
 
-// FuzzProgram: what passes the check of a request is within its limits, names nothing outside a
-// directory, and is the same after JSON; a trigger that is read passes, too.
+// FuzzProgram: an accepted program is within its limits, names nothing outside a directory, and survives JSON
+// unchanged. An accepted trigger does, too.
 func FuzzProgram(f *testing.F) {
 	for _, s := range []string{"load.sh", "../x", `{"name":"a","args":["b c"],"success":"0,4-8","timeout":"30s"}`, `{"name":"a/../b"}`, `{"name":"/a","retries":101}`,
 		"exist:a", "size>=10M:/a", `{"name":"a\u0000"}`, `{"name":"a","success":"1-2-3"}`} {

@@ -2,30 +2,30 @@ package transfer
 
 import "time"
 
-// A Progress is the present picture of one transfer, as its source agent sees
-// it: what people are shown while it runs, and what is known of it afterwards.
+// A Progress is the present state of one transfer, as its source agent sees it. Users see it while the transfer runs,
+// and coordination keeps it afterwards.
 type Progress struct {
 	ID          ID        `json:"id"`
 	State       State     `json:"state"`
 	Source      AgentName `json:"source"`
 	Destination AgentName `json:"destination"`
-	Request     string    `json:"request_hash,omitempty"` // of the request that the source accepted; see Request.Hash
-	Originator  string    `json:"originator,omitempty"`   // as the submitter says
-	Principal   string    `json:"principal,omitempty"`    // who has submitted it, as the queue manager's subject named it
+	Request     string    `json:"request_hash,omitempty"` // hash of the request that the source accepted; see Request.Hash
+	Originator  string    `json:"originator,omitempty"`   // as the submitter states
+	Principal   string    `json:"principal,omitempty"`    // the submitter, as the queue manager's subject names it
 	Job         string    `json:"job,omitempty"`
 	Priority    int       `json:"priority,omitempty"`
 	Submitted   time.Time `json:"submitted,omitzero"`
 	Started     time.Time `json:"started,omitzero"`
 	Ended       time.Time `json:"ended,omitzero"`
 
-	Reason  *Error    `json:"reason,omitempty"` // why it waits, or what failed it
-	Place   int       `json:"place,omitempty"`  // in the destination's queue
+	Reason  *Error    `json:"reason,omitempty"` // reason of the wait or of the failure
+	Place   int       `json:"place,omitempty"`  // position in the destination's queue
 	NextTry time.Time `json:"next_try,omitzero"`
 
 	Counts
 	Found
 	Traffic
-	Current    Path     `json:"current,omitempty"` // the source that is being sent; at the end, the only one
+	Current    Path     `json:"current,omitempty"` // the source that is being sent; at the end of a transfer of one file, that file
 	Lane       string   `json:"lane,omitempty"`
 	LaneReason string   `json:"lane_reason,omitempty"`
 	Settings   Settings `json:"settings,omitzero"`
@@ -34,36 +34,35 @@ type Progress struct {
 	Code     int       `json:"result_code"` // once State is final
 }
 
-// Found is what a walk has found so far.
+// Found has the totals of a walk so far.
 type Found struct {
 	FilesTotal int64 `json:"files_total"`
 	BytesTotal int64 `json:"bytes_total"`
-	Walked     bool  `json:"walked"` // the totals are final
+	Walked     bool  `json:"walked"` // the walk is complete, and the totals are final
 }
 
-// Traffic is what a transfer has sent, and how.
+// Traffic has the figures of the data that a transfer has sent.
 type Traffic struct {
 	BytesSent   int64  `json:"bytes_sent"`
 	BytesHeld   int64  `json:"bytes_held"`          // of this epoch, acknowledged by the destination, committed or not
-	RunAhead    int64  `json:"run_ahead,omitempty"` // bytes that may be under way, as it was found or set
+	RunAhead    int64  `json:"run_ahead,omitempty"` // limit of in-flight bytes, measured or set
 	Epoch       uint32 `json:"epoch,omitempty"`
 	Resumes     int64  `json:"resumes"`
 	BytesResent int64  `json:"bytes_resent"`
-	BytesWire   int64  `json:"bytes_wire,omitempty"` // of the chunk messages handed to the lane, with all that is in them
+	BytesWire   int64  `json:"bytes_wire,omitempty"` // of the chunk messages handed to the lane, including overhead
 }
 
-// Promised is what the request has asked for, for all of its items.
+// Promised has the settings of the request that apply to all items.
 type Promised struct {
 	Compress   string `json:"compress,omitempty"` // the word of the request
 	Durability string `json:"durability,omitempty"`
 	Checksum   string `json:"checksum,omitempty"`
 }
 
-// MaxFailures is how many failed items a transfer's record names; all of them
-// are in the audit log.
+// MaxFailures is the most failed items that a transfer's record names. The audit log has all of them.
 const MaxFailures = 100
 
-// Summary is the last word on a transfer whose state is final or Parked.
+// Summary returns the final report of a transfer in a final state or in Parked.
 func (p *Progress) Summary() Summary {
 	var secs float64
 	if !p.Ended.IsZero() && !p.Started.IsZero() {

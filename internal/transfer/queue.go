@@ -2,8 +2,8 @@ package transfer
 
 import "strings"
 
-// A QueueName names an application queue: messages at a queue manager that files become, and
-// that become files. It is in capitals wherever it was read, as an AgentName is.
+// A QueueName names an application queue. Files become messages of such a queue, and its messages become files. Like an
+// AgentName it is in capitals after it is read.
 type QueueName string
 
 // ParseQueueName checks a name: 1 to 48 characters, letters, digits and "_ . % -", the first a
@@ -15,7 +15,7 @@ func ParseQueueName(s string) (QueueName, error) {
 	return QueueName(strings.ToUpper(s)), nil
 }
 
-// UnmarshalText reads a name as ParseQueueName does; no text is no name.
+// UnmarshalText reads a name like ParseQueueName. An empty text is the empty name.
 func (q *QueueName) UnmarshalText(b []byte) (err error) {
 	*q = ""
 	if len(b) > 0 {
@@ -24,11 +24,11 @@ func (q *QueueName) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// Token is the name as one token of a subject.
+// Token returns the name as one token of a subject.
 func (q QueueName) Token() string { return Token(string(q)) }
 
-// CheckGroup refuses what cannot be the ID of a group of messages: 1 to 80 letters, digits or
-// "_ -", not beginning with "-".
+// CheckGroup refuses a text that is no ID of a group of messages: 1 to 80 letters, digits or "_ -", not beginning with
+// "-".
 func CheckGroup(id string) error {
 	if !IsWord(id, 80, "_-") || id[0] == '-' {
 		return Errorf(KindUsage, "the group %q of messages is not valid: 1 to 80 letters, digits or _ -, not beginning with -", id)

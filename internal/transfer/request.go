@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Limits of a request. Each is refused with its figure.
+// Limits of a request. An error about each has its figure.
 const (
 	MaxRequest   = 16 << 20 // bytes of its items in JSON
 	MaxPart      = 32 << 10 // bytes of the items in one message
@@ -23,21 +23,21 @@ const (
 	MinRate      = 1 << 10 // bytes a second
 )
 
-// Words that a request may use. The first of each is the default.
+// Words of a request. The first of each list is the default.
 const (
 	ModeBinary = "binary"
 	ModeText   = "text"
 
 	DispositionLeave   = "leave"
-	DispositionDelete  = "delete"  // the source is deleted once its arrival is on record
-	DispositionArchive = "archive" // it is moved into a directory of the source agent then
+	DispositionDelete  = "delete"  // the source is deleted after its arrival is recorded
+	DispositionArchive = "archive" // the source is moved into a directory of the source agent after that
 
 	IfExistsError     = "error"
 	IfExistsOverwrite = "overwrite"
-	IfExistsSkip      = "skip"   // the file that is there stays, and the item is no failure
+	IfExistsSkip      = "skip"   // the existing file stays, and the item does not fail
 	IfExistsUpdate    = "update" // an older file is replaced; otherwise as skip
 	IfExistsRename    = "rename" // the item takes a free name beside it: pay.csv becomes pay-1.csv
-	IfExistsAppend    = "append" // the item's bytes are put at the end of the file
+	IfExistsAppend    = "append" // the item's bytes are appended to the file
 
 	DurabilityFull    = "full"
 	DurabilityProcess = "process"
@@ -55,7 +55,7 @@ const (
 	CompressAuto = "auto" // as fast, where it is worth it
 )
 
-// An Originator is who asked for a transfer, as the submitter's host names them.
+// An Originator is the user that asked for a transfer, as the submitter's host names it.
 type Originator struct {
 	User string `json:"user"`
 	Host string `json:"host"`
@@ -63,7 +63,7 @@ type Originator struct {
 
 func (o Originator) String() string { return o.User + "@" + o.Host }
 
-// Principal is the originator as a token, as which its connection speaks.
+// Principal returns the originator as the token of its connection.
 func (o Originator) Principal() string { return UserToken(o.String()) }
 
 // Settings are the flow-control settings of a transfer; 0 means the agent's.
@@ -72,17 +72,17 @@ type Settings struct {
 	WindowSize         int `json:"window_size,omitempty"`         // chunks to one acknowledgement, 1 to 10,000
 	FrameSize          int `json:"frame_size,omitempty"`          // windows of run-ahead, 1 to 1,000
 	CheckpointInterval int `json:"checkpoint_interval,omitempty"` // frames to one checkpoint, 1 to 1,000
-	// Auto, in the settings of a transfer, says that nobody has set its run-ahead:
-	// the destination may let it grow beyond what they say.
+	// Auto, in the settings of a transfer, says that its run-ahead was not set explicitly. The destination may let it
+	// grow beyond the settings.
 	Auto bool `json:"auto,omitempty"`
 }
 
-// DefaultSettings are MQ MFT's.
+// DefaultSettings returns MQ MFT's defaults.
 func DefaultSettings() Settings {
 	return Settings{ChunkSize: 256 << 10, WindowSize: 10, FrameSize: 5, CheckpointInterval: 1}
 }
 
-// Or fills what is unset from d.
+// Or returns s with unset settings taken from d.
 func (s Settings) Or(d Settings) Settings {
 	or := func(a, b int) int {
 		if a != 0 {
@@ -94,14 +94,14 @@ func (s Settings) Or(d Settings) Settings {
 		or(s.FrameSize, d.FrameSize), or(s.CheckpointInterval, d.CheckpointInterval), s.Auto}
 }
 
-// Hash tells a request from another with the same ID: 32 digits of hex.
+// Hash distinguishes a request from another with the same ID. It is 32 hexadecimal digits.
 func (q *Request) Hash() string {
 	b, _ := json.Marshal(q)
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
 
-// Check refuses a setting that is out of its range; 0 is unset and passes.
+// Check refuses a setting out of range. 0 means unset and passes.
 func (s Settings) Check() error {
 	for _, c := range []struct {
 		name       string
@@ -119,9 +119,8 @@ func (s Settings) Check() error {
 	return nil
 }
 
-// A Request asks for one managed transfer. The zero value of every optional
-// field is its default. A request whose items need more than MaxPart bytes travels, and
-// is kept, as a head and parts; see Split.
+// A Request asks for one managed transfer. The zero value of every optional field is its default. If the items of a
+// request need more than MaxPart bytes, it is sent and stored as a head and parts; see Split.
 type Request struct {
 	Version     int               `json:"v"`
 	ID          ID                `json:"id"`
@@ -130,8 +129,8 @@ type Request struct {
 	Source      AgentName         `json:"source"`
 	Destination AgentName         `json:"destination"`
 	Items       []RequestItem     `json:"items,omitempty"`
-	Rest        *Rest             `json:"rest,omitempty"` // of a head: the items that follow; nil: none
-	Dest        Location          `json:"dest,omitzero"`  // of the items without a DEST of their own
+	Rest        *Rest             `json:"rest,omitempty"` // of a head: the items in parts; nil: none
+	Dest        Location          `json:"dest,omitzero"`  // of items without a DEST of their own
 	Durability  string            `json:"durability,omitempty"`
 	Lane        string            `json:"lane,omitempty"`
 	Delivery    string            `json:"delivery,omitempty"`
@@ -141,38 +140,38 @@ type Request struct {
 	Meta        map[string]string `json:"meta,omitempty"`
 	Settings    Settings          `json:"settings,omitzero"`
 	Recovery    Duration          `json:"recovery_timeout,omitempty"` // 0: a day; negative: for ever
-	Triggers    []Trigger         `json:"triggers,omitempty"`         // all of which must be met at the source, or nothing is sent
-	Programs    *Programs         `json:"programs,omitempty"`         // that are run before and after
-	Options                       // of the items that do not say otherwise
+	Triggers    []Trigger         `json:"triggers,omitempty"`         // conditions at the source; if one is not met, nothing is sent
+	Programs    *Programs         `json:"programs,omitempty"`         // programs before and after the transfer
+	Options                       // defaults of the items
 	Scope
 }
 
-// A Scope says what of the sources is sent, and how.
+// A Scope selects files of the sources, and how they are sent.
 type Scope struct {
 	Terms
 
-	// Tally, of a transfer of a job whose sources are deleted once they have arrived everywhere: TallyCount
-	// has what arrives summed up (Counts.Tally); otherwise it is the sum without which no source is deleted.
+	// Tally is used in a job that deletes its sources after they have arrived at all destinations. TallyCount asks for
+	// the sum of the arriving files (Counts.Tally). Any other value is the sum required for the deletion of sources.
 	Tally string `json:"tally,omitempty"`
 
 	Base  Path   `json:"base,omitempty"`  // the sources are names beneath this directory, no patterns, and keep their paths beneath it
-	Retry *Retry `json:"retry,omitempty"` // nil: this is no retry
+	Retry *Retry `json:"retry,omitempty"` // nil: this request is no retry
 }
 
-// A Retry is what a request has of the transfer that it repeats.
+// A Retry is the part of a request that refers to the transfer that it repeats.
 type Retry struct {
 	Of       ID          `json:"of"`
 	Only     []Path      `json:"only,omitempty"`     // the files to send, by their source paths; none: all
-	Resolved *Resolution `json:"resolved,omitempty"` // what DEST turned out to be then; nil: it was never found out
+	Resolved *Resolution `json:"resolved,omitempty"` // the resolved DEST of that transfer; nil: never resolved
 }
 
 // RequestVersion is the version of Request that this code writes.
 const RequestVersion = 3
 
-// DefaultRecovery is how long a transfer keeps trying before it fails with 69.
+// DefaultRecovery is how long a transfer keeps trying before it fails with code 69.
 const DefaultRecovery = 24 * time.Hour
 
-// RecoveryTimeout is the recovery time-out with its default filled in.
+// RecoveryTimeout returns the recovery time-out, or its default.
 func (r *Request) RecoveryTimeout() time.Duration {
 	if r.Recovery == 0 {
 		return DefaultRecovery
@@ -180,15 +179,13 @@ func (r *Request) RecoveryTimeout() time.Duration {
 	return time.Duration(r.Recovery)
 }
 
-// Durable reports whether the item data is synced before an outcome is given.
-// Deleting a source asks for it whatever --durability says, and so does appending: what
-// was there before is at stake as well.
+// Durable reports whether the item data is synced before an outcome is given. Deletion of a source requires that for
+// any --durability. So does appending, which puts the existing content at risk as well.
 func (r *Request) Durable() bool {
 	return r.Durability != DurabilityProcess || r.Removes() || r.Appends()
 }
 
-// Check refuses a request that is malformed, over a limit, or asks for what
-// this version does not have.
+// Check refuses a request that is malformed, over a limit, or needs a function that this version lacks.
 func (r *Request) Check() error {
 	if r.Version < RequestVersion || r.Version > RequestVersion+1 {
 		return Errorf(KindVersion, "request version %d is not spoken here; this is version %d", r.Version, RequestVersion)
@@ -276,10 +273,10 @@ func (r *Request) checkWords() error {
 	})
 }
 
-// Stored reports whether the queue manager keeps what is sent until the destination takes it.
+// Stored reports whether the queue manager stores the data until the destination takes it.
 func (r *Request) Stored() bool { return r.Delivery == DeliveryStored }
 
-// checkStored refuses what stored delivery cannot do.
+// checkStored refuses options that stored delivery does not support.
 func (r *Request) checkStored() error {
 	switch {
 	case !r.Stored():
@@ -294,7 +291,7 @@ func (r *Request) checkStored() error {
 	return nil
 }
 
-// A word is the value of an option that takes one of a few words.
+// A word is the value of an option with a few possible words.
 type word struct {
 	name, value string
 	built, all  []string
@@ -339,7 +336,7 @@ func (r *Request) checkNumbers() error {
 	return r.Settings.Check()
 }
 
-// CheckLabels refuses the name of a job, or metadata, that cannot be kept.
+// CheckLabels refuses a job name or metadata that cannot be stored.
 func CheckLabels(job string, meta map[string]string) error {
 	if len(meta) > MaxMeta {
 		return Errorf(KindTooLarge, "the request has %d metadata entries; the limit is %d", len(meta), MaxMeta)
@@ -367,10 +364,10 @@ func CheckLabels(job string, meta map[string]string) error {
 	return nil
 }
 
-// A Duration is a time.Duration that JSON carries as Go writes it ("3s").
+// A Duration is a time.Duration that is written in JSON in Go's form ("3s").
 type Duration time.Duration
 
-// ParseDuration reads Go's form; -1 is for ever.
+// ParseDuration reads Go's form. -1 means for ever.
 func ParseDuration(s string) (Duration, error) {
 	if s == "-1" {
 		return -1, nil
@@ -392,7 +389,7 @@ func (d Duration) String() string {
 // MarshalText writes Go's form.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads Go's form; -1 is for ever.
+// UnmarshalText reads Go's form. -1 means for ever.
 func (d *Duration) UnmarshalText(b []byte) error {
 	v, err := ParseDuration(string(b))
 	*d = v
@@ -418,7 +415,7 @@ func ParseSize(s string) (int, error) {
 	return int(n << shift), nil
 }
 
-// FormatBytes writes a count of bytes for people, in binary units.
+// FormatBytes formats a number of bytes for users, in binary units.
 func FormatBytes(n int64) string {
 	const units = "KMGTPE"
 	if n < 1024 {

@@ -8,34 +8,32 @@ import (
 	"strings"
 )
 
-// A RequestItem names sources (a file, a directory, a pattern) and says where what they
-// name goes. What it leaves open the request says for all of its items.
+// A RequestItem names sources (a file, a directory, a pattern) and their destination. Options that it leaves open come
+// from the request.
 type RequestItem struct {
 	Source Location `json:"source"` // on the source agent
 	Dest   Location `json:"dest,omitzero"`
-	// Resolved, in a retry, is what Dest turned out to be the first time; nil: not known.
+	// Resolved, in a retry, is the resolved Dest of the first attempt. nil means unknown.
 	Resolved *Resolution `json:"resolved,omitempty"`
-	// Expected is the version of the file that is to be sent; another version ends as KindReplaced. Empty: any version.
+	// Expected is the version of the file to send. Another version ends as KindReplaced. Empty means any version.
 	Expected Version `json:"expected,omitempty"`
-	// Picked selects the messages of the queue Source that are to be sent, as Item.Picked does. Empty: all messages that
-	// Source names.
+	// Picked selects the messages to send of the queue Source, as Item.Picked does. Empty means all messages of Source.
 	Picked Path `json:"picked,omitempty"`
 	Options
 }
 
-// Options say how the files of an item are read, checked and written. The zero value of
-// each field leaves it open.
+// Options give how the files of an item are read, checked and written. The zero value of a field leaves it open.
 type Options struct {
-	Recursive   bool   `json:"recursive,omitempty"` // set for the request it holds for all items
+	Recursive   bool   `json:"recursive,omitempty"` // if the request sets it, it applies to all items
 	Mode        string `json:"mode,omitempty"`
 	Checksum    string `json:"checksum,omitempty"`
 	IfExists    string `json:"if_exists,omitempty"`
-	Disposition string `json:"disposition,omitempty"` // what becomes of the source: leave, delete or archive
-	Archive     Path   `json:"archive,omitempty"`     // the directory, of the source agent, into which it is moved then
-	Content            // taken from the request as a whole, where nothing of it is said, for files of the same mode
+	Disposition string `json:"disposition,omitempty"` // treatment of the source: leave, delete or archive
+	Archive     Path   `json:"archive,omitempty"`     // the directory of the source agent into which it is moved
+	Content            // if unset, that of the request as a whole, for files of the same mode
 }
 
-// Or fills what is open from d.
+// Or returns o with open options taken from d.
 func (o Options) Or(d Options) Options {
 	or := func(a *string, b string) {
 		if *a == "" {
@@ -44,7 +42,7 @@ func (o Options) Or(d Options) Options {
 	}
 	o.Recursive = o.Recursive || d.Recursive
 	if o.Content == (Content{}) && (o.Mode == "" || o.Mode == d.Mode) {
-		o.Content = d.Content // which belongs to a mode
+		o.Content = d.Content // the conversion belongs to the mode
 	}
 
 	or(&o.Mode, d.Mode)
@@ -56,16 +54,15 @@ func (o Options) Or(d Options) Options {
 	return o
 }
 
-// Removes reports whether sources do not stay where they are once they have arrived: they are deleted,
-// or archived.
+// Removes reports whether sources leave their place after they have arrived, by deletion or archiving.
 func (o *Options) Removes() bool {
 	return o.Disposition == DispositionDelete || o.Disposition == DispositionArchive
 }
 
-// Append reports whether bytes are put at the end of a file that is there.
+// Append reports whether bytes are appended to an existing file.
 func (o *Options) Append() bool { return o.IfExists == IfExistsAppend }
 
-// Replaces reports whether a file may take the place of one that is there.
+// Replaces reports whether a file may replace an existing one.
 func (o *Options) Replaces() bool {
 	return o.IfExists == IfExistsOverwrite || o.IfExists == IfExistsUpdate || o.Append()
 }
@@ -90,15 +87,14 @@ func (o *Options) check() error {
 	return o.Content.check(o.Mode == ModeText)
 }
 
-// Own reports whether the destination must be told of the item: it has a DEST, or
-// options, of its own.
+// Own reports whether the destination must know the item: it has a DEST or options of its own.
 func (it *RequestItem) Own() bool {
 	o := it.Options
-	o.Recursive = false // the source's business
+	o.Recursive = false // for the source only
 	return !it.Dest.IsZero() || o != Options{}
 }
 
-// ItemsOf are request items of files, each with this very path.
+// ItemsOf returns request items of files, with exactly these paths.
 func ItemsOf(files ...Path) []RequestItem {
 	all := make([]RequestItem, len(files))
 	for n, p := range files {
@@ -107,7 +103,7 @@ func ItemsOf(files ...Path) []RequestItem {
 	return all
 }
 
-// ItemsAt are request items of sources alone.
+// ItemsAt returns request items with only sources.
 func ItemsAt(sources ...Location) []RequestItem {
 	all := make([]RequestItem, len(sources))
 	for n, l := range sources {
@@ -116,18 +112,18 @@ func ItemsAt(sources ...Location) []RequestItem {
 	return all
 }
 
-// A Rest says what items follow those of a request's head.
+// A Rest describes the items that follow those of a request's head.
 type Rest struct {
-	Items   int    `json:"items"`             // how many
+	Items   int    `json:"items"`             // number of items
 	Bytes   int    `json:"bytes"`             // of their parts
 	Sum     string `json:"sum"`               // SHA-256 of their parts, one after the other, in hex
 	Deletes bool   `json:"deletes,omitempty"` // sources of some of them are deleted, or archived
 	Appends bool   `json:"appends,omitempty"` // some of them are appended
 }
 
-// A Part is items of a request that follow those of its head, in a message of their own.
+// A Part has items of a request that follow those of its head, in a message of their own.
 type Part struct {
-	From  int             `json:"from"`  // the place of the first one among all, from 0
+	From  int             `json:"from"`  // index of the first one among all items, from 0
 	Items json.RawMessage `json:"items"` // a JSON array of RequestItem, MaxPart bytes at most
 }
 
@@ -143,7 +139,7 @@ func (p *Part) Read() ([]RequestItem, error) {
 	return items, nil
 }
 
-// Count is how many items the request has, those of its parts included.
+// Count returns the number of items of the request, including those of its parts.
 func (r *Request) Count() int {
 	if r.Rest != nil {
 		return len(r.Items) + r.Rest.Items
@@ -161,11 +157,11 @@ func (r *Request) Appends() bool {
 	return r.Options.Append() || r.Rest != nil && r.Rest.Appends || slices.ContainsFunc(r.Items, func(it RequestItem) bool { return it.Append() })
 }
 
-// Of are the options of one of the request's items.
+// Of returns the options of one of the request's items.
 func (r *Request) Of(it *RequestItem) Options { return it.Options.Or(r.Options) }
 
-// Split makes of a request with many items a head, which has the first of them, and
-// parts with the others. A request with few is its own head. An error is of KindTooLarge.
+// Split turns a request with many items into a head with the first items and parts with the others. A request with few
+// items is its own head. An error is of KindTooLarge.
 func (r *Request) Split() (head *Request, parts []Part, err error) {
 	head = new(*r)
 	rest, sum := &Rest{}, sha256.New()
@@ -215,7 +211,7 @@ func (r *Request) Split() (head *Request, parts []Part, err error) {
 	return head, parts, nil
 }
 
-// Check refuses what a head cannot say of its parts.
+// check refuses a Rest that is out of range.
 func (t *Rest) check() error {
 	if t == nil {
 		return nil
@@ -229,7 +225,7 @@ func (t *Rest) check() error {
 	return nil
 }
 
-// checkItems checks the items that are here, and what is said of others.
+// checkItems checks the items of this message and the description of the rest.
 func (r *Request) checkItems() error {
 	if len(r.Items) == 0 {
 		return Errorf(KindUsage, "the request names no source")
@@ -245,7 +241,7 @@ func (r *Request) checkItems() error {
 	return r.CheckItems(r.Items)
 }
 
-// CheckItems checks items of the request, which may be those of a part.
+// CheckItems checks items of the request. They may be those of a part.
 func (r *Request) CheckItems(items []RequestItem) error {
 	for n := range items {
 		if err := r.checkItem(&items[n]); err != nil {
@@ -262,7 +258,7 @@ func (r *Request) CheckItems(items []RequestItem) error {
 	return nil
 }
 
-// From is the place of all sources.
+// From returns the place of all sources.
 func (r *Request) From() Place {
 	if len(r.Items) == 0 {
 		return Files
@@ -333,18 +329,17 @@ func (r *Request) checkItem(it *RequestItem) error {
 	return nil
 }
 
-// A Target is what the destination is told of a request item with a DEST, or options, of
-// its own.
+// A Target is the destination's part of a request item with a DEST or options of its own.
 type Target struct {
-	N       uint64   `json:"n"` // the item's place in the request, from 1
+	N       uint64   `json:"n"` // number of the item in the request, from 1
 	Dest    Location `json:"dest"`
 	Several bool     `json:"several,omitempty"` // DEST must be a directory
-	// Resolved, in a retry, is what Dest turned out to be the first time; nil: not known.
+	// Resolved, in a retry, is the resolved Dest of the first attempt. nil means unknown.
 	Resolved *Resolution `json:"resolved,omitempty"`
 	Options
 }
 
-// Check refuses a target that cannot be; d are the options of the request.
+// Check refuses an invalid target. d are the options of the request.
 func (t *Target) Check(d Options) error {
 	if err := t.Dest.CheckDest(); err != nil {
 		return err
@@ -358,7 +353,7 @@ func (t *Target) Check(d Options) error {
 	return o.check()
 }
 
-// A Resolved is what the DEST of a Target turned out to be, or why its files cannot land.
+// A Resolved is the resolved DEST of a Target, or the reason why its files cannot land.
 type Resolved struct {
 	N uint64 `json:"n"`
 	Resolution

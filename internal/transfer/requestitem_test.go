@@ -18,8 +18,7 @@ func many(n int) *Request {
 	return &q
 }
 
-// What is split is all there, in order, in parts within their limit; the head says what
-// follows it.
+// The parts of a split request have all items in order, within their limit. The head describes the items in the parts.
 func TestSplit(t *testing.T) {
 	for _, n := range []int{1, 10, 390, 391, 5000} {
 		q := many(n)
@@ -61,7 +60,7 @@ func TestSplit(t *testing.T) {
 
 func TestTooLarge(t *testing.T) {
 	q := many(1)
-	for range 1 + MaxRequest/(3*MaxPath) { // a byte that is not UTF-8 takes three
+	for range 1 + MaxRequest/(3*MaxPath) { // a byte that is not UTF-8 takes three bytes
 		q.Items = append(q.Items, RequestItem{Source: File(Path(strings.Repeat("\xff", MaxPath)))})
 	}
 	if _, _, err := q.Split(); KindOf(err) != KindTooLarge || !strings.Contains(err.Error(), "16777216") {
@@ -79,7 +78,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// What an item leaves open the request says.
+// Options that an item leaves open come from the request.
 func TestOptionsOr(t *testing.T) {
 	d := Options{Recursive: true, Mode: ModeText, Checksum: "sha256", IfExists: IfExistsSkip, Disposition: DispositionDelete, Content: Content{EOL: "lf"}}
 	if got := (Options{}).Or(d); got != d {

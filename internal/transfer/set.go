@@ -1,13 +1,13 @@
 package transfer
 
-// A set is the items of a transfer whose request says Together: all of them get their names,
-// or none does. The destination keeps each under a temporary name until it has all.
+// A set consists of the items of a transfer with Together in its request. All items get their final names, or none
+// does. The destination keeps each under a temporary name until it has all.
 
-// MaxSet is how many items a set may have, directories included. All are begun and undecided
-// until the last one is there, and other transfers need places for such items, too.
+// MaxSet is the most items of a set, including directories. All are begun and undecided until the last one has arrived,
+// and other transfers need room for such items, too.
 const MaxSet = MaxUndecided / 4
 
-// SetFailed is why no item of a set gets its name: the one at a path has failed.
+// SetFailed returns the reason why no item of a set gets its name: the item at a path has failed.
 func SetFailed(at Path, why *Error) *Error {
 	if why.Kind == KindTogether {
 		return why
@@ -15,7 +15,7 @@ func SetFailed(at Path, why *Error) *Error {
 	return Errorf(KindTogether, "%s failed: %s", at, why.Text)
 }
 
-// OfSet is the error of an item that does not get its name for such a reason.
+// OfSet returns the error of an item that fails for a reason of SetFailed.
 func OfSet(item Path, why *Error) *Error {
 	return Errorf(KindTogether, "%s does not get its name, because %s", item, why.Text).
 		WithHint("all files of the transfer arrive together or none does; put that right, then `ferry transfer retry`")
@@ -25,7 +25,7 @@ func noSetOfMessages() error {
 	return Errorf(KindUsage, "--together is for files that get names, and messages of a queue have none").WithHint("leave out --together")
 }
 
-// checkTogether refuses what a set cannot be.
+// checkTogether refuses options that a set does not support.
 func (r *Request) checkTogether() error {
 	if !r.Together {
 		return nil

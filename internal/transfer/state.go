@@ -2,20 +2,17 @@ package transfer
 
 import "slices"
 
-// A State says where a transfer stands on its source agent, which owns it. The
-// ledger is written before each move.
+// A State is the state of a transfer on its source agent, which owns it. The ledger is written before each move.
 //
 //	Accepted → Negotiating ⇄ Running → Settling → SUCCESSFUL | PARTIAL | FAILED
 //	              ⇅            ↓
 //	           Waiting ←───────┘        any of them → Cancelling → CANCELLED
 //
-// Queued is not a state of the ledger: it is what people are shown between
-// submission and acceptance.
+// Queued is not a state of the ledger. Users see it between submission and acceptance.
 type State string
 
 const (
-	// Queued: the request is with the queue manager; no agent has it yet. May go
-	// to Accepted, Withdrawn.
+	// Queued: the queue manager has the request; the agent does not have it yet. May go to Accepted, Withdrawn.
 	Queued State = "queued"
 	// Accepted: in the ledger, waits for a slot. After a crash: itself. May go
 	// to Negotiating, Parked, Cancelled.
@@ -37,9 +34,8 @@ const (
 	// Cancelling: CANCEL is repeated until the destination has answered. After
 	// a crash: itself. May go to Cancelled.
 	Cancelling State = "cancelling"
-	// Parked: three crashes without progress, or older than anything the ledger
-	// still knows. After a crash: itself. May go to Accepted (by an operator),
-	// Cancelled.
+	// Parked: three crashes without progress, or older than all entries of the ledger. After a crash: itself. May go to
+	// Accepted (by an operator), Cancelled.
 	Parked State = "parked"
 	// Successful is final: every item arrived.
 	Successful State = "successful"
@@ -49,12 +45,11 @@ const (
 	Failed State = "failed"
 	// Cancelled is final.
 	Cancelled State = "cancelled"
-	// Withdrawn is final: its submitter has given it up before the source agent
-	// had it, and it has not run and never runs.
+	// Withdrawn is final: the submitter gave it up before the source agent had it. It has not run and never runs.
 	Withdrawn State = "withdrawn"
 )
 
-// moves is the whole state machine; nothing moves but by it.
+// moves is the whole state machine. There is no other move.
 var moves = map[State][]State{
 	Queued:      {Accepted, Withdrawn},
 	Accepted:    {Negotiating, Parked, Cancelled},
@@ -71,7 +66,7 @@ var moves = map[State][]State{
 	Withdrawn:   nil,
 }
 
-// States lists every state, in the order in which a transfer meets them.
+// States returns every state, in the order in which a transfer meets them.
 func States() []State {
 	return []State{Queued, Accepted, Negotiating, Waiting, Running, Settling, Cancelling, Parked,
 		Successful, Partial, Failed, Cancelled, Withdrawn}
@@ -88,8 +83,7 @@ func (s State) Final() bool {
 	return ok && m == nil
 }
 
-// Code is the result code of a transfer that ended in s; for FAILED it is the
-// code of what failed it.
+// Code returns the result code of a transfer that ended in s. For FAILED it is the code of the error that failed it.
 func (s State) Code() int {
 	switch s {
 	case Successful:
@@ -108,22 +102,21 @@ func (s State) Code() int {
 	return CodeFailed
 }
 
-// An Incoming says where a transfer stands on its destination agent.
+// An Incoming is the state of a transfer on its destination agent.
 //
 //	Receiving → Decided → DONE        Receiving → ABANDONED | CANCELLED        Receiving | Decided → LOST
 type Incoming string
 
 const (
-	// Receiving: an epoch is open, or a new OPEN is awaited. Holds a slot while
-	// data flows. After a crash: itself, with no epoch until the next OPEN.
+	// Receiving: an epoch is open, or the destination waits for a new OPEN. Holds a slot while data flows. After a
+	// crash: itself, with no epoch until the next OPEN.
 	Receiving Incoming = "receiving"
-	// Decided: every item is committed or has failed; OUTCOMES is repeated, no
-	// slot is held. After a crash: itself.
+	// Decided: every item is committed or has failed. OUTCOMES is repeated, no slot is held. After a crash: itself.
 	Decided Incoming = "decided"
 	// Done is final: the source has acknowledged the last OUTCOMES.
 	Done Incoming = "done"
-	// Abandoned is final: the source was not heard of before the deadline.
-	// Temporaries are removed; it is answered only when asked.
+	// Abandoned is final: the destination did not hear from the source before the deadline. Temporaries are removed.
+	// The transfer is answered only when asked for.
 	Abandoned Incoming = "abandoned"
 	// Revoked is final: cancelled by the source.
 	Revoked Incoming = "cancelled"
@@ -145,7 +138,7 @@ var incomingMoves = map[Incoming][]Incoming{
 // CanMove reports whether a transfer in s may go to next.
 func (s Incoming) CanMove(next Incoming) bool { return slices.Contains(incomingMoves[s], next) }
 
-// Final reports whether the destination has nothing left to do.
+// Final reports whether the destination has finished its work.
 func (s Incoming) Final() bool {
 	m, ok := incomingMoves[s]
 	return ok && m == nil

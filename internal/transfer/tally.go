@@ -7,10 +7,10 @@ import (
 	"math/bits"
 )
 
-// TallyCount has the files that arrive summed up; see Scope.Tally.
+// TallyCount asks for the sum of the files that arrive; see Scope.Tally.
 const TallyCount = "count"
 
-// tallySize is how many bytes a sum has.
+// tallySize is the size of a sum in bytes.
 const tallySize = 16
 
 func checkTally(s string) error {
@@ -23,8 +23,8 @@ func checkTally(s string) error {
 	return nil
 }
 
-// Sum adds a file that arrived to the tally: the path that the sender opened, the size and the digest. The order of
-// the files makes no difference.
+// Sum adds a file that arrived to the tally: the path that the sender opened, the size and the digest. The order of the
+// files makes no difference.
 func (c *Counts) Sum(o *Outcome) {
 	if !o.OK() || o.Type != ItemFile {
 		return
@@ -36,7 +36,7 @@ func (c *Counts) Sum(o *Outcome) {
 	h.Write([]byte(o.Reads()))
 	one := h.Sum(nil)
 
-	var sum [tallySize]byte // of none so far
+	var sum [tallySize]byte // of no files so far
 	hex.Decode(sum[:], []byte(c.Tally))
 	low, carry := bits.Add64(binary.BigEndian.Uint64(sum[8:]), binary.BigEndian.Uint64(one[8:]), 0)
 	high, _ := bits.Add64(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(one), carry)

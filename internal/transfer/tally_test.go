@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A sum is that of a set of files, whatever their order: another path, size, digest or number is another sum.
+// A sum depends on the set of files and not on their order. Another path, size, digest or number gives another sum.
 func TestSum(t *testing.T) {
 	file := func(source Path, size int64, digest string) *Outcome {
 		return &Outcome{Type: ItemFile, Source: source, Size: size, Digest: digest}

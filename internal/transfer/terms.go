@@ -6,40 +6,38 @@ import (
 	"time"
 )
 
-// Terms are what a request says of its files as a whole: which of those that are found are
-// taken, how many there may be, in which order they go and how fast, and whether one lands without the others. A retry has those of the transfer that
-// it repeats.
+// Terms are the conditions of a request for its files as a whole: the selection of found files, their limits, their
+// order and rate, and whether all must land together. A retry has those of the transfer that it repeats.
 type Terms struct {
-	Rate     int64  `json:"rate,omitempty"`      // bytes a second, MinRate or more; 0: as fast as can be
-	MaxFiles int64  `json:"max_files,omitempty"` // with more files nothing is sent; 0: any number
-	MaxBytes int64  `json:"max_bytes,omitempty"` // the same of all of their bytes
-	Together bool   `json:"together,omitempty"`  // all items get their names, or none: see MaxSet
+	Rate     int64  `json:"rate,omitempty"`      // bytes a second, MinRate or more; 0: no limit
+	MaxFiles int64  `json:"max_files,omitempty"` // if there are more files, nothing is sent; 0: no limit
+	MaxBytes int64  `json:"max_bytes,omitempty"` // the same for the bytes of all files
+	Together bool   `json:"together,omitempty"`  // all items get their final names, or none; see MaxSet
 	Filter   Filter `json:"filter,omitzero"`
-	Order    string `json:"order,omitempty"` // in which files are sent: one of the Order… words; empty: as they are found
-	// AllSources says that the sources that are to be deleted are so only if every item has arrived,
-	// and otherwise none is.
+	Order    string `json:"order,omitempty"` // the order of files: one of the Order… words; empty: as found
+	// AllSources says that sources are deleted only if every item has arrived, and otherwise none is.
 	AllSources bool `json:"sources_together,omitempty"`
-	// Permissions says where the permissions of new directories come from: one of the Permissions…
-	// words; empty: PermissionsDestination.
+	// Permissions selects the origin of the permissions of new directories, with one of the Permissions… words. Empty
+	// means PermissionsDestination.
 	Permissions string `json:"permissions,omitempty"`
-	// Links says how symbolic links that are found are treated: one of the Links… words; empty: LinksSkip.
+	// Links selects the treatment of symbolic links, with one of the Links… words. Empty means LinksSkip.
 	Links string `json:"links,omitempty"`
 }
 
-// How symbolic links are treated.
+// The treatments of symbolic links.
 const (
 	LinksSkip   = "skip"   // they are counted
 	LinksFollow = "follow" // the linked file is sent under the link's name
 	LinksError  = "error"  // each is a failed item
 )
 
-// Where the permissions of the directories come from that a transfer makes.
+// The origins of the permissions of directories that a transfer makes.
 const (
 	PermissionsDestination = "destination" // umask, setgid bit and default access control list there
 	PermissionsPreserve    = "preserve"    // permission bits of the source, as far as the destination's rules allow
 )
 
-// Orders in which files are sent, from the least on; with a - before it from the greatest.
+// The orders of files, ascending; with a leading - descending.
 const (
 	OrderName = "name" // of the path beneath the destination, by its bytes
 	OrderTime = "time" // of modification
@@ -65,22 +63,22 @@ func (t *Terms) check() error {
 	return t.Filter.check()
 }
 
-// A Filter says which of the files that a walk finds are taken. A bound of 0 is none.
+// A Filter selects files of those that a walk finds. A bound of 0 means none.
 type Filter struct {
 	MinSize int64     `json:"min_size,omitempty"` // bytes
 	MaxSize int64     `json:"max_size,omitempty"`
-	MinAge  Duration  `json:"min_age,omitempty"` // since the file was modified
+	MinAge  Duration  `json:"min_age,omitempty"` // time since the file was modified
 	MaxAge  Duration  `json:"max_age,omitempty"`
-	AsOf    time.Time `json:"as_of,omitzero"` // when a file has its age; zero: when the request was submitted
+	AsOf    time.Time `json:"as_of,omitzero"` // the time for which ages are computed; zero: the time of submission
 }
 
-// Bounds reports whether there is a bound.
+// Bounds reports whether the filter has any bound.
 func (f *Filter) Bounds() bool {
 	return f.MinSize != 0 || f.MaxSize != 0 || f.MinAge != 0 || f.MaxAge != 0
 }
 
-// Takes reports whether a file of a size, modified at mtime (nanoseconds since 1970), is taken.
-// submitted is when the request was.
+// Takes reports whether the filter selects a file of a size, modified at mtime (nanoseconds since 1970). submitted is
+// the time of the request's submission.
 func (f *Filter) Takes(size, mtime int64, submitted time.Time) bool {
 	if size < f.MinSize || f.MaxSize > 0 && size > f.MaxSize {
 		return false
@@ -91,13 +89,13 @@ func (f *Filter) Takes(size, mtime int64, submitted time.Time) bool {
 	if !f.AsOf.IsZero() {
 		submitted = f.AsOf
 	}
-	age := max(0, Duration(submitted.Sub(time.Unix(0, mtime)))) // it may be modified later
+	age := max(0, Duration(submitted.Sub(time.Unix(0, mtime)))) // it may have been modified later
 	return age >= f.MinAge && (f.MaxAge == 0 || age <= f.MaxAge)
 }
 
-// Takes reports whether the request takes an item that a walk has found. With a Filter no
-// directory is one: those of the files that are taken are made with them. What cannot be sent fails
-// whatever the Filter says, unless it is a file that is kept from being sent only by another one's name.
+// Takes reports whether the request selects an item that a walk has found. With a Filter it selects no directories: the
+// directories of selected files are made with them. An item that cannot be sent is selected, and so fails, for any
+// Filter. The exception is a file that only the name of another file keeps from being sent.
 func (r *Request) Takes(it *Item) bool {
 	switch {
 	case !r.Filter.Bounds():

@@ -36,7 +36,7 @@ func TestFilterTakes(t *testing.T) {
 	}
 }
 
-// A filter is about files that could be sent, and about directories only for their files.
+// A filter applies to files that could be sent, and to directories only through their files.
 func TestRequestTakes(t *testing.T) {
 	q := Request{Submitted: time.Unix(1000, 0)}
 	dir := &Item{Type: ItemDir}

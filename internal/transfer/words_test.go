@@ -82,7 +82,7 @@ func TestAgentNames(t *testing.T) {
 	}
 }
 
-// TestNamesOfPipes holds that a pipe's name tells its user and its transfer apart from others, and is a name of an agent.
+// TestNamesOfPipes: a pipe's name distinguishes its user and its transfer from others, and is a valid name of an agent.
 func TestNamesOfPipes(t *testing.T) {
 	id, other := ID{6: 0x70, 8: 0x80, 15: 1}, ID{6: 0x70, 8: 0x80, 15: 2}
 	bob := StreamAgentOf("ferry://n/user/bob", id)
@@ -219,8 +219,8 @@ func FuzzSplitAgent(f *testing.F) {
 	})
 }
 
-// The states of the protocol, as its table has them; Parked is added where a
-// restart can find three crashes, and Withdrawn for what never was accepted.
+// The states of the protocol, as in its table. Parked is added for each state where a restart can find three crashes,
+// and Withdrawn for a transfer that was never accepted.
 var protocolStates = map[State]string{
 	Queued:      "accepted withdrawn",
 	Accepted:    "negotiating parked cancelled",
@@ -539,7 +539,7 @@ func TestDurable(t *testing.T) {
 		}
 	}
 
-	// What is appended is synced, whichever part of the request says so.
+	// Appended data is synced, in whichever part the request asks to append.
 	appended := Options{IfExists: IfExistsAppend}
 	for _, q := range []Request{{Options: appended}, {Items: []RequestItem{{}, {Options: appended}}}, {Rest: &Rest{Appends: true}}} {
 		if q.Durability = DurabilityProcess; !q.Durable() {
@@ -621,7 +621,7 @@ func TestVersionAsText(t *testing.T) {
 	}
 }
 
-// However a name was written, it is read as one and the same.
+// A name in any spelling is read as the same name.
 func TestNamesAreReadInCapitals(t *testing.T) {
 	var l struct{ A, B, C AgentName }
 	if err := json.Unmarshal([]byte(`{"A":"alpha","B":"Alpha","C":""}`), &l); err != nil || l.A != "ALPHA" || l.B != l.A || l.C != "" {
@@ -634,7 +634,7 @@ func TestNamesAreReadInCapitals(t *testing.T) {
 	}
 }
 
-// Kinds and item types are words in JSON, and read again as what they were.
+// Kinds and item types are words in JSON, and are read again as the same values.
 func TestWordsInJSON(t *testing.T) {
 	for n := range 256 {
 		k, in := Kind(0), Kind(n)
@@ -660,7 +660,7 @@ func TestWordsInJSON(t *testing.T) {
 	}
 }
 
-// A path is in JSON as it is; one that is not UTF-8 comes through as its bytes.
+// A path in UTF-8 stands in JSON unchanged. Any other path survives JSON with its bytes.
 func TestPathInJSON(t *testing.T) {
 	for p, want := range map[Path]string{"a": `"a"`, "50% ü\n": `"50% ü\n"`, "%41": `"%41"`, "\xff%": `"\u0000%FF%25"`, "": `""`} {
 		b, err := json.Marshal(p)

@@ -10,31 +10,31 @@ import (
 // Asking is request and reply: an Ask goes to an agent's or coordination's ask
 // subject, and one Answer comes back.
 
-// Kinds of Ask. The comment names who answers, and with which field of Answer.
+// Kinds of Ask. Each comment names the answering side and the field of Answer that it sets.
 const (
 	AskPing      Kind = "ping"      // agent: Pong
-	AskStatus    Kind = "status"    // agent: Progress of ID; it is the receipt, too: an answer means accepted
+	AskStatus    Kind = "status"    // agent: Progress of ID; an answer is a receipt, too: the agent has accepted the transfer
 	AskPreview   Kind = "preview"   // source agent: Preview of Request
-	AskLook      Kind = "look"      // destination agent: Preview, with what would become of its items there
+	AskLook      Kind = "look"      // destination agent: Preview, with the effect on the items there
 	AskSet       Kind = "set"       // agent: SetRates while it runs; Beat
-	AskList      Kind = "list"      // agent: Preview, with the names that begin as Path does
+	AskList      Kind = "list"      // agent: Preview, with the names that begin with Path
 	AskKnown     Kind = "known"     // coordination: Known
-	AskQueued    Kind = "queued"    // coordination: notes that Queued was submitted, or withdrawn
+	AskQueued    Kind = "queued"    // coordination: records that Queued was submitted or withdrawn
 	AskAgents    Kind = "agents"    // coordination: Agents
-	AskTransfers Kind = "transfers" // coordination: Transfers that Filter lets through, newest first, older than ID if given; Left
-	AskTransfer  Kind = "transfer"  // coordination: Transfers with the one whose ID ends in Suffix
+	AskTransfers Kind = "transfers" // coordination: Transfers that pass Filter, newest first, older than ID if given; Left
+	AskTransfer  Kind = "transfer"  // coordination: Transfers with the one that has an ID ending in Suffix
 	AskAudit     Kind = "audit"     // coordination: Records from Index backwards, or of one transfer
 	AskVerify    Kind = "verify"    // coordination: Verified
 	AskRemove    Kind = "remove"    // coordination: RemoveAgent
 	AskQueue     Kind = "queue"     // coordination: QueueAsk about an application queue; QueueAnswer
-	AskBind      Kind = "bind"      // coordination: takes Bind, which says whose key signs the asker's records
+	AskBind      Kind = "bind"      // coordination: takes Bind, which names the owner of the key that signs the asker's records
 	AskLog       Kind = "log"       // coordination: Witness is a witness.Shown, for a witness that has seen LogSeen
 	AskCosign    Kind = "cosign"    // coordination: takes Cosign
 	AskProof     Kind = "proof"     // coordination: Records with proofs (audit.Proof) in place of records, as AskAudit
 	AskWitness   Kind = "witness"   // agent: Witness is a witness.Statement
-	AskAccept    Kind = "accept"    // agent: takes AcceptLog, and goes on from there as a witness
-	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted; one that it does not know ends where coordination asks
-	AskRegister  Kind = "register"  // coordination: the asker's own Beat; answered where coordination has the agent, or says why not
+	AskAccept    Kind = "accept"    // agent: takes AcceptLog, and continues from there as a witness
+	AskBegun     Kind = "begun"     // agent: Progress of a transfer that it has accepted; an unknown one ends if coordination asks
+	AskRegister  Kind = "register"  // coordination: the asker's own Beat; the answer says that coordination has the agent, or why not
 )
 
 // An Ask is a question.
@@ -45,36 +45,35 @@ type Ask struct {
 	Suffix  string             `json:"suffix,omitempty"`
 	Agent   transfer.AgentName `json:"agent,omitempty"`
 	Limit   int                `json:"limit,omitempty"`
-	Room    int                `json:"room,omitempty"` // bytes that a page of the answer should have at most
+	Room    int                `json:"room,omitempty"` // most bytes of a page of the answer
 	Index   int64              `json:"index,omitempty"`
 	Event   string             `json:"event,omitempty"`
 	Queued  *transfer.Progress `json:"queued,omitempty"`
 	Request *transfer.Request  `json:"request,omitempty"` // of AskPreview and AskLook
-	Preview *Preview           `json:"preview,omitempty"` // of AskLook: what the source has said
+	Preview *Preview           `json:"preview,omitempty"` // of AskLook: the source's Preview
 	Path    transfer.Path      `json:"path,omitempty"`    // of AskList
 
 	Filter *Filter `json:"filter,omitempty"` // of AskTransfers and AskAudit
 
-	Body      json.RawMessage `json:"body,omitempty"` // of what has a type of its own; see ReadBody
-	Principal string          `json:"-"`              // who asks: the last token of the subject
+	Body      json.RawMessage `json:"body,omitempty"` // of a kind with a body type of its own; see ReadBody
+	Principal string          `json:"-"`              // the asker: the last token of the subject
 }
 
-// A Filter says which transfers or audit records are asked for; what is empty matches any.
+// A Filter selects transfers or audit records. An empty field matches all of them.
 type Filter struct {
 	States []transfer.State   `json:"states,omitempty"` // any of them
 	Agent  transfer.AgentName `json:"agent,omitempty"`  // at either end
 	Job    string             `json:"job,omitempty"`    // a pattern: * and ? as in names of files, and / like any other character
-	Since  time.Time          `json:"since,omitzero"`   // it was not over before; of a record, when it was written
-	Until  time.Time          `json:"until,omitzero"`   // it was submitted before; of a record, when it was written
-	Failed bool               `json:"failed,omitempty"` // files of it have failed, or all of it; of a record, items
+	Since  time.Time          `json:"since,omitzero"`   // excludes transfers that ended earlier; of a record, those written earlier
+	Until  time.Time          `json:"until,omitzero"`   // excludes transfers submitted later; of a record, those written later
+	Failed bool               `json:"failed,omitempty"` // only transfers with failed files, or failed ones; of a record, with failed items
 	Meta   map[string]string  `json:"meta,omitempty"`   // all of them
 	Name   transfer.Path      `json:"name,omitempty"`   // of an item; see audit.Filter; of records only
-	Role   string             `json:"role,omitempty"`   // in which a record with such an item was written; default: destination
+	Role   string             `json:"role,omitempty"`   // role of the agent that wrote a record with such an item; default: destination
 }
 
-// An Answer answers an Ask, a Submit or a Control. Error is set where it could not
-// be answered. ID is what it is about: the transfer that was asked for or
-// submitted, or the command's own ID; whoever waits for an answer takes no other.
+// An Answer answers an Ask, a Submit or a Control. Error is set if the question could not be answered. ID is the
+// transfer asked for or submitted, or the command's own ID. The asker accepts no answer with another ID.
 type Answer struct {
 	V         int                 `json:"v"`
 	ID        transfer.ID         `json:"id,omitzero"`
@@ -87,26 +86,26 @@ type Answer struct {
 	Records   []json.RawMessage   `json:"records,omitempty"` // audit records
 	Next      int64               `json:"next,omitempty"`    // Index of the next page
 	More      bool                `json:"more,omitempty"`
-	Left      int                 `json:"left,omitempty"` // how many more transfers there are
+	Left      int                 `json:"left,omitempty"` // number of further transfers
 	Verified  json.RawMessage     `json:"verified,omitempty"`
 	Witness   json.RawMessage     `json:"witness,omitempty"` // of AskLog and AskWitness
 	Preview   *Preview            `json:"preview,omitempty"`
-	Body      json.RawMessage     `json:"body,omitempty"` // of what has a type of its own
+	Body      json.RawMessage     `json:"body,omitempty"` // of a kind with a body type of its own
 }
 
-// A Preview is what a request would send. More says that the walk was cut
-// short; List has the first items.
+// A Preview shows the items that a request would send. More reports that the walk was cut short. List has the first
+// items.
 type Preview struct {
 	Items   int64         `json:"items"`
 	Files   int64         `json:"files"`
 	Bytes   int64         `json:"bytes"`
-	LeftOut int64         `json:"left_out,omitempty"` // files that the request's Filter does not let through
+	LeftOut int64         `json:"left_out,omitempty"` // files that the request's Filter excludes
 	More    bool          `json:"more,omitempty"`
 	List    []PreviewItem `json:"list,omitempty"`
 
-	Dest    transfer.Location `json:"dest,omitzero"`     // DEST as the destination takes it
+	Dest    transfer.Location `json:"dest,omitzero"`     // DEST as the destination interprets it
 	Several bool              `json:"several,omitempty"` // it must be a directory
-	// Targets are those of the items of List that have their own.
+	// Targets are the own targets of items in List.
 	Targets []transfer.Target `json:"targets,omitempty"`
 }
 
@@ -114,27 +113,27 @@ type Preview struct {
 type PreviewItem struct {
 	Source transfer.Path     `json:"source"`
 	Name   transfer.Path     `json:"name"`
-	Target transfer.Path     `json:"target,omitempty"` // where it would land
+	Target transfer.Path     `json:"target,omitempty"` // path at the destination
 	To     uint64            `json:"to,omitempty"`     // the target; 0: DEST
 	Type   transfer.ItemType `json:"type"`
 	Size   int64             `json:"size"`
-	Mtime  int64             `json:"mtime,omitempty"` // nanoseconds since 1970, where it decides what becomes of the item
+	Mtime  int64             `json:"mtime,omitempty"` // nanoseconds since 1970, where it decides the outcome of the item
 	Error  *transfer.Error   `json:"error,omitempty"`
 }
 
-// Known says whether coordination has ever heard of an agent. Sure is false
-// while it has listened for less than two heartbeats.
+// Known reports whether coordination has ever heard of an agent. Sure is false until coordination has listened for two
+// heartbeats.
 type Known struct {
 	Known bool          `json:"known"`
 	Sure  bool          `json:"sure"`
-	Wait  time.Duration `json:"wait,omitempty"` // until it is sure
+	Wait  time.Duration `json:"wait,omitempty"` // time until the answer is sure
 }
 
-// Agent states, as people see them.
+// Agent states, as users see them.
 const (
 	AgentReady       = "READY"
 	AgentActive      = "ACTIVE"
-	AgentDegraded    = "DEGRADED" // works, and its queue manager has lost or forgotten something; Reason says what
+	AgentDegraded    = "DEGRADED" // works, but its queue manager has lost data or state; Reason has the details
 	AgentStopping    = "STOPPING"
 	AgentStopped     = "STOPPED"
 	AgentUnreachable = "UNREACHABLE"
@@ -147,8 +146,8 @@ const (
 	UnreachableAfter = 15 * time.Second
 )
 
-// A Beat is an agent's heartbeat, on its subject of heartbeats every BeatEvery and
-// at once when it starts, stops or changes its state.
+// A Beat is an agent's heartbeat. The agent publishes it on its heartbeat subject every BeatEvery, and at once when it
+// starts, stops or changes its state.
 type Beat struct {
 	V           int                `json:"v"`
 	Kind        Kind               `json:"kind"` // BeatKind
@@ -163,33 +162,33 @@ type Beat struct {
 	Platform    string             `json:"platform"`
 	Host        string             `json:"host"`
 	Mode        string             `json:"mode"`                    // bindings or client
-	Manager     string             `json:"queue_manager,omitempty"` // at which it is connected
-	Durability  string             `json:"durability,omitempty"`    // why the queue manager's is reduced
+	Manager     string             `json:"queue_manager,omitempty"` // the queue manager to which it is connected
+	Durability  string             `json:"durability,omitempty"`    // reason for a queue manager's reduced durability
 	Roots       []string           `json:"roots"`
 	Limits      []string           `json:"limits,omitempty"` // primitives the platform lacks
 
-	Rates    map[transfer.AgentName]string `json:"rates,omitempty"` // how fast it sends to whom; "": to all together
+	Rates    map[transfer.AgentName]string `json:"rates,omitempty"` // sending rates by destination; "": of all together
 	Settings transfer.Settings             `json:"settings"`
 	Load
 }
 
-// A Standby is what an instance of an agent says that stands by for the active one, on the
-// agent's heartbeat subject and as often. It is no heartbeat: who asks whether the agent
-// lives must not take it for one.
+// A Standby is the report of an instance that stands by for the active instance of an agent. It is published on the
+// agent's heartbeat subject, as often as heartbeats. It is not a heartbeat: a check that the agent lives must ignore
+// it.
 type Standby struct {
 	V        int                `json:"v"`
 	Agent    transfer.AgentName `json:"agent"`
 	Instance string             `json:"instance"`
-	Status   string             `json:"state"` // AgentStandby; AgentStopped when it stands by no more
+	Status   string             `json:"state"` // AgentStandby; AgentStopped once it stands by no longer
 	Reason   string             `json:"reason,omitempty"`
 	Host     string             `json:"host"`
 	Platform string             `json:"platform"`
 	Version  string             `json:"version"`
 	Started  time.Time          `json:"started"`
-	Age      time.Duration      `json:"age_ns"` // since it was heard; coordination's
+	Age      time.Duration      `json:"age_ns"` // time since coordination heard it; set by coordination
 }
 
-// A Load is how many transfers an agent has, and may have.
+// A Load has the numbers of an agent's transfers, and their limits.
 type Load struct {
 	MaxSource  int `json:"max_source_transfers"`
 	MaxDest    int `json:"max_destination_transfers"`
@@ -208,8 +207,7 @@ const (
 	StandbyKind  Kind = "standby"
 )
 
-// A Report is any message on the subjects of heartbeats and live figures; exactly one field
-// is set.
+// A Report is any message on the subjects of heartbeats and live figures. Exactly one field is set.
 type Report struct {
 	V        int                `json:"v"`
 	Kind     Kind               `json:"kind"`
@@ -218,29 +216,29 @@ type Report struct {
 	Standby  *Standby           `json:"standby,omitempty"`
 }
 
-// An AgentStatus is what coordination knows of an agent.
+// An AgentStatus is coordination's view of an agent.
 type AgentStatus struct {
 	Beat
-	Status   string        `json:"state"` // with UNREACHABLE worked out from the age
+	Status   string        `json:"state"` // with UNREACHABLE derived from the age
 	Age      time.Duration `json:"age_ns"`
-	Standbys []Standby     `json:"standbys,omitempty"` // that were heard of lately
+	Standbys []Standby     `json:"standbys,omitempty"` // standbys heard recently
 }
 
-// A Control is a command other than a request, on the CONTROL subject. ID is
-// the command's own; a repeat of it is answered from the ledger.
+// A Control is a command other than a request, on the CONTROL subject. ID is the command's own. A repeat is answered
+// from the ledger.
 type Control struct {
 	V          int                 `json:"v"`
 	ID         transfer.ID         `json:"id"`
 	Kind       Kind                `json:"kind"`
 	Body       json.RawMessage     `json:"body,omitempty"` // see ReadBody
 	Originator transfer.Originator `json:"originator"`
-	Reply      string              `json:"reply,omitempty"` // subject that wants to hear the Answer
+	Reply      string              `json:"reply,omitempty"` // subject for the Answer
 }
 
-// Kinds of Control. The body of each is an OfTransfer, but for those of an agent's duties.
+// Kinds of Control. The body of each is an OfTransfer, except for the kinds that concern an agent's duties.
 const (
 	ControlCancel   Kind = "cancel"
-	ControlWithdraw Kind = "withdraw" // a cancel by the submitter, who has given up waiting for the receipt
+	ControlWithdraw Kind = "withdraw" // a cancel by the submitter after it stopped waiting for the receipt
 	ControlResume   Kind = "resume"   // a parked transfer
 )
 
@@ -253,13 +251,13 @@ func (b *OfTransfer) check() string {
 	return broken(rule{"no transfer ID", !b.Transfer.IsZero()})
 }
 
-// Begun is the body of AskBegun. All but the ID is coordination's record of the transfer, and is empty where its
-// destination asks.
+// Begun is the body of AskBegun. Fields other than the ID are coordination's record of the transfer. They are empty if
+// the destination asks.
 type Begun struct {
 	Transfer    transfer.ID        `json:"transfer"`
 	Destination transfer.AgentName `json:"destination,omitempty"`
 	Principal   string             `json:"principal,omitempty"`
-	Counts      transfer.Counts    `json:"counts,omitzero"` // of the outcomes that the destination has put on record
+	Counts      transfer.Counts    `json:"counts,omitzero"` // of the outcomes that the destination has recorded
 }
 
 func (b *Begun) check() string {
@@ -268,8 +266,8 @@ func (b *Begun) check() string {
 		rule{"counts out of their range", counted(&b.Counts)})
 }
 
-// SetRates is the body of AskSet: how fast an agent sends from now on, as timetables by
-// agent, "" for all together.
+// SetRates is the body of AskSet. It has the sending rates of an agent from now on, as timetables by agent; "" is for
+// all together.
 type SetRates struct {
 	Rates map[transfer.AgentName]string `json:"rates"`
 }
@@ -288,7 +286,7 @@ func (b *Register) check() string {
 	return r.check()
 }
 
-// RemoveAgent is the body of AskRemove: an agent that is away leaves the registry.
+// RemoveAgent is the body of AskRemove. It removes an absent agent from the registry.
 type RemoveAgent struct {
 	Agent transfer.AgentName `json:"agent"`
 }
@@ -299,12 +297,11 @@ func (b *RemoveAgent) check() string {
 
 // Registered is the body of the answer to AskRegister.
 type Registered struct {
-	Last uint64 `json:"last,omitempty"` // number of the last audit record of the agent's ledger that coordination has
+	Last uint64 `json:"last,omitempty"` // number of the last audit record that coordination has of the agent's ledger
 	Hash string `json:"hash,omitempty"` // audit.HashOf that record, if it is known
 }
 
-// ReadBody reads what a command or a question of a kind says, and checks its ranges. Its
-// errors are of KindMalformed.
+// ReadBody decodes the body of a command or question of a kind, and checks its ranges. Its errors are of KindMalformed.
 func ReadBody[T any, P interface {
 	*T
 	check() string
@@ -319,20 +316,19 @@ func ReadBody[T any, P interface {
 	return b, nil
 }
 
-// A Submit is a request on its way, or a part of one (transfer.Request.Split).
+// A Submit is a request, or a part of one (transfer.Request.Split).
 type Submit struct {
 	V       int              `json:"v"`
 	Request transfer.Request `json:"request"`
-	Part    *transfer.Part   `json:"part,omitempty"`  // then the request has its ID alone
-	Reply   string           `json:"reply,omitempty"` // subject that wants to hear the receipt
-	// Good is for how long, from when the queue manager has stored it and by the
-	// queue manager's clock, this copy may be accepted: its submitter waits no
-	// longer. 0: for ever.
+	Part    *transfer.Part   `json:"part,omitempty"`  // if set, the request has its ID only
+	Reply   string           `json:"reply,omitempty"` // subject for the receipt
+	// Good is how long this copy may be accepted after the queue manager has stored it, by the queue manager's clock.
+	// The submitter waits no longer than that. 0 means for ever.
 	Good transfer.Duration `json:"good,omitempty"`
 }
 
-// Late reports whether the copy has lain in its queue for longer than its
-// submitter waits. Both times are the queue manager's.
+// Late reports whether the copy has been queued for longer than its submitter waits. Both times are by the queue
+// manager's clock.
 func (s *Submit) Late(stored, now time.Time) bool {
 	return s.Good > 0 && now.Sub(stored) > time.Duration(s.Good)
 }
@@ -351,8 +347,7 @@ func DecodeAsk(data []byte) (*Ask, error) {
 	return versioned(data, MaxControl, "question", func(a *Ask) (int, string) { return a.V, a.check() })
 }
 
-// DecodeAnswer reads an Answer. Its Error becomes the error; then the answer is
-// there, too, and says what it is about.
+// DecodeAnswer reads an Answer. If the answer has an Error, DecodeAnswer returns it as the error, beside the answer.
 func DecodeAnswer(data []byte) (*Answer, error) {
 	a, err := versioned(data, MaxControl, "answer", func(a *Answer) (int, string) { return a.V, a.check() })
 	if err == nil && a.Error != nil {
@@ -366,14 +361,14 @@ func DecodeReport(data []byte) (*Report, error) {
 	return versioned(data, MaxReport, "report", func(r *Report) (int, string) { return r.V, r.check() })
 }
 
-// DecodeControl reads a Control. One that is out of its ranges is there beside
-// the error, for whoever has to answer it.
+// DecodeControl reads a Control. If the Control is out of range, DecodeControl returns it beside the error, so that the
+// caller can answer it.
 func DecodeControl(data []byte) (*Control, error) {
 	return versioned(data, MaxAskControl, "command", func(c *Control) (int, string) { return c.V, c.check() })
 }
 
-// DecodeSubmit reads a Submit and checks its request's limits. One that is out of
-// its ranges is there beside the error.
+// DecodeSubmit reads a Submit and checks its request's limits. If the Submit is out of range, DecodeSubmit returns it
+// beside the error.
 func DecodeSubmit(data []byte) (*Submit, error) {
 	s, err := versioned(data, MaxControl, "request", func(s *Submit) (int, string) { return s.V, s.check() })
 	if err != nil {
@@ -385,8 +380,8 @@ func DecodeSubmit(data []byte) (*Submit, error) {
 	return s, s.Request.Check()
 }
 
-// versioned reads a message of most bytes at most. look gives its version and
-// what of it is out of its range.
+// versioned reads a message of at most most bytes. look returns the message's version and a description of a field that
+// is out of range.
 func versioned[T any](data []byte, most int, what string, look func(*T) (int, string)) (*T, error) {
 	if len(data) > most {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "a %s has %d bytes; the limit is %d", what, len(data), most)

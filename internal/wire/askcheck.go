@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The ranges of what is said of an agent, of a transfer's progress, and of
-// questions and answers; see check.go for what two agents say to each other.
+// The ranges of reports on agents, of the progress of transfers, and of questions and answers. check.go has the ranges
+// of messages between two agents.
 const (
 	MaxReport     = 256 << 10 // bytes of a Report
 	MaxAskControl = 128 << 10 // bytes of a Control
@@ -16,11 +16,11 @@ const (
 	maxNames      = 256       // roots of an agent, primitives that its platform lacks
 	maxSentence   = 4 << 10   // bytes of a reason
 	maxRoots      = 16 << 10  // bytes of an agent's roots
-	maxReply      = maxInbox  // bytes of a subject that wants an answer
-	maxCount      = 1 << 31   // transfers, records that wait
+	maxReply      = maxInbox  // bytes of a subject for an answer
+	maxCount      = 1 << 31   // waiting transfers or records
 )
 
-// Fit cuts what an agent says of itself to what it may say.
+// Fit truncates an agent's heartbeat to the limits of a Report.
 func (b *Beat) Fit() {
 	cut := func(s string, most int) string { return strings.ToValidUTF8(s[:min(len(s), most)], "") }
 	b.Reason, b.Durability = cut(b.Reason, maxSentence), cut(b.Durability, maxSentence)
@@ -28,7 +28,7 @@ func (b *Beat) Fit() {
 	b.Roots = fitting(b.Roots)
 }
 
-// fitting are the first of the roots, as many as may be said.
+// fitting returns the first roots that fit in the limits.
 func fitting(roots []string) []string {
 	size := 0
 	for n, r := range roots {
@@ -39,7 +39,7 @@ func fitting(roots []string) []string {
 	return roots
 }
 
-// check names what of a heartbeat is out of its range; empty: nothing.
+// check describes the first field of a heartbeat that is out of range, or returns "".
 func (b *Beat) check() string {
 	if b == nil {
 		return ""
@@ -70,7 +70,7 @@ func sizes(all ...int64) bool {
 	return !slices.ContainsFunc(all, func(n int64) bool { return !within(n, 0, MaxSize) })
 }
 
-// progress names what of a transfer's picture is out of its range; empty: nothing.
+// progress describes the first field of a transfer's progress that is out of range, or returns "".
 func progress(p *transfer.Progress) string {
 	if p == nil {
 		return ""
@@ -86,7 +86,7 @@ func progress(p *transfer.Progress) string {
 
 	return broken(
 		rule{"no transfer ID", !p.ID.IsZero()},
-		rule{"no agents", p.Source != "" && (p.Destination != "" || p.State.Final())}, // it was ended before it was known
+		rule{"no agents", p.Source != "" && (p.Destination != "" || p.State.Final())}, // it ended before the agent knew its other end
 		rule{"a word that is too long", short(string(p.State), p.Lane, p.Compress, p.Durability, p.Checksum, p.Request)},
 		rule{"a text that is too long", len(p.Originator) <= MaxText && len(p.Job) <= MaxText && len(p.LaneReason) <= MaxText && sentence(p.Reason)},
 		rule{"a path that is none", plainPath(p.Current, maxJoined)},
@@ -107,7 +107,7 @@ func (a *Ask) check() string {
 		rule{"a place out of its range", within(a.Index, 0, MaxSize) && within(a.Limit, 0, maxCount) && within(a.Room, 0, MaxSize)})
 }
 
-// ratesFit bounds timetables by agent.
+// ratesFit reports whether the timetables of an agent are within their bounds.
 func ratesFit(rates map[transfer.AgentName]string) bool {
 	ok := len(rates) <= maxNames
 	for to, text := range rates {
@@ -116,7 +116,7 @@ func ratesFit(rates map[transfer.AgentName]string) bool {
 	return ok
 }
 
-// fits bounds what a question costs.
+// fits reports whether a filter is within the bounds of a question's cost.
 func (f *Filter) fits() bool {
 	if f == nil {
 		return true
@@ -160,7 +160,7 @@ func (r *Report) check() string {
 	return broken(rule{"nothing, or too much", said == 1})
 }
 
-// check names what of a standby's word is out of its range; empty: nothing.
+// check describes the first field of a standby's report that is out of range, or returns "".
 func (s *Standby) check() string {
 	if s == nil {
 		return ""

@@ -9,20 +9,20 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Builder puts frames into chunk messages of at most a given size.
+// A Builder puts frames into chunk messages of a maximum size.
 type Builder struct {
 	max    int
 	mem    *Memory
 	buf    []byte
 	frames uint16
-	saved  int     // by compression; see CData
-	last   int     // where the last frame begins
-	before context // that frame
+	saved  int     // bytes saved by compression; see CData
+	last   int     // offset of the last frame
+	before context // context before that frame
 	now    context
 }
 
-// NewBuilder makes messages with up to chunk bytes of data, in memory of mem,
-// which may be nil.
+// NewBuilder returns a Builder of messages with up to chunk bytes of data. It takes their memory from mem, which may be
+// nil.
 func NewBuilder(chunk int, mem *Memory) *Builder {
 	b := &Builder{max: chunk + Overhead, mem: mem}
 	b.buf = mem.Get(b.max)[:HeaderSize]
@@ -32,17 +32,16 @@ func NewBuilder(chunk int, mem *Memory) *Builder {
 // Empty reports whether the message has no frame yet.
 func (b *Builder) Empty() bool { return b.frames == 0 }
 
-// Room is how many bytes of data one more DATA frame could hold.
+// Room returns how many bytes of data one more DATA frame could hold.
 func (b *Builder) Room() int { return max(0, b.max-len(b.buf)-b.saved-dataFrame-tail) }
 
-// Used is how many bytes the frames take that the message has.
+// Used returns the size of the message's frames in bytes.
 func (b *Builder) Used() int { return len(b.buf) - HeaderSize }
 
-// Len is the size of the message as it is.
+// Len returns the present size of the message in bytes.
 func (b *Builder) Len() int { return len(b.buf) }
 
-// Fits reports whether a frame that is not DATA fits; names are at most two
-// paths long.
+// Fits reports whether a frame other than DATA fits. names, the bytes of its names, are at most two paths long.
 func (b *Builder) Fits(names int) bool {
 	return b.max-len(b.buf) >= 128+names && b.frames < 1<<16-1
 }
@@ -64,8 +63,8 @@ func (b *Builder) text(s string) {
 	b.buf = append(binary.AppendUvarint(b.buf, uint64(len(s))), s...)
 }
 
-// rest writes a name as what it has in common with the one before it, and the rest.
-// After wholeAfter every name is written whole.
+// rest writes the length of the prefix that name shares with before, and the rest of name. After wholeAfter bytes of
+// names it writes every name in full.
 func (b *Builder) rest(name, before transfer.Path) {
 	n := 0
 	for b.now.names <= wholeAfter && n < len(name) && n < len(before) && name[n] == before[n] {
@@ -115,7 +114,7 @@ func (b *Builder) Begin(item uint64, f *Begin) {
 	b.now.begun(f)
 }
 
-// Data adds a DATA frame of n bytes and returns the place for them.
+// Data adds a DATA frame of n bytes and returns the slice for them.
 func (b *Builder) Data(item uint64, offset int64, n int) []byte {
 	b.start(FrameData, item)
 	b.uint(offset, int64(n))
@@ -124,15 +123,14 @@ func (b *Builder) Data(item uint64, offset int64, n int) []byte {
 	return b.buf[at:]
 }
 
-// Undo takes the last frame out again. It may be called once for a frame.
+// Undo removes the last frame. It may be called once for each frame.
 func (b *Builder) Undo() {
 	b.frames--
 	b.buf, b.now = b.buf[:b.last], b.before
 }
 
-// CData adds a CDATA frame: plain bytes, compressed into fewer. It takes as much
-// of the Room as the plain bytes would: what a message has of a file does not
-// depend on how it shrinks, and the receiver has something to do before the
+// CData adds a CDATA frame: plain bytes, compressed into fewer. The frame takes as much of the Room as the plain bytes
+// would. So the share of a file in a message does not depend on its compression, and the receiver can start before the
 // whole run-ahead is in one message.
 func (b *Builder) CData(item uint64, offset int64, plain int, f compress.Format, data []byte) {
 	b.start(FrameCData, item)
@@ -154,8 +152,7 @@ func (b *Builder) End(item uint64, size int64) {
 	b.uint(size)
 }
 
-// digest writes METHOD:HEX as the method and the bytes; what is not written so goes
-// as it is.
+// digest writes METHOD:HEX as the method and the bytes. It writes any other text unchanged.
 func (b *Builder) digest(sum string) {
 	method, raw, ok := packed(sum)
 	if !ok {
@@ -167,7 +164,7 @@ func (b *Builder) digest(sum string) {
 	b.text(string(raw))
 }
 
-// packed takes METHOD:HEX apart; ok is false for any other text.
+// packed splits METHOD:HEX. ok is false for any other text.
 func packed(sum string) (method string, raw []byte, ok bool) {
 	method, text, ok := strings.Cut(sum, ":")
 	raw, err := hex.DecodeString(text)
@@ -181,7 +178,7 @@ func (b *Builder) Sum(item uint64, sum, tail string) {
 	b.text(tail)
 }
 
-// Fail adds a FAIL frame; the text is cut at 1,000 bytes.
+// Fail adds a FAIL frame. It truncates the text to 1,000 bytes.
 func (b *Builder) Fail(item uint64, err *transfer.Error, source transfer.Path) {
 	b.start(FrameFail, item)
 	b.buf = append(b.buf, byte(err.Kind))
@@ -196,8 +193,8 @@ func (b *Builder) Skip(item uint64) { b.start(FrameSkip, item) }
 // Last adds a LAST frame.
 func (b *Builder) Last(items uint64) { b.start(FrameLast, items) }
 
-// Seal writes the header and returns the message; the Builder then begins a
-// new one in memory of its own, so that the message may be kept.
+// Seal writes the header and returns the message. The Builder then begins a new message in memory of its own, so the
+// caller may keep the returned one.
 func (b *Builder) Seal(h Header) []byte {
 	m := b.buf
 	h.put(m, b.frames)

@@ -10,17 +10,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The ranges of what a peer may say, whoever it is. A message with anything
-// outside of them is not read: an agent of ours would not say it. What depends
-// on the state of the transfer (an ACK of what was never sent) is checked by
-// who knows it.
+// The ranges of a peer's figures and texts, for any peer. A message with a value out of range is rejected: a correct
+// agent does not send one. A check that depends on the state of the transfer (an ACK of a message never sent) belongs
+// to the component that keeps that state.
 const (
 	MaxNonce     = 1 << 40 // OPENs of a transfer, and pardons
 	MaxEpoch     = 1 << 31 // epochs of a transfer
 	MaxItems     = 1 << 40 // items of a transfer
 	MaxSize      = 1 << 60 // bytes of a file, and offsets in it
 	MaxCredit    = 1 << 60 // bytes of an epoch's running total
-	MaxAhead     = 1 << 36 // bytes of credit beyond what was sent
+	MaxAhead     = 1 << 36 // bytes of credit beyond those already sent
 	MaxSeq       = 1 << 60 // messages of an epoch
 	MaxBatch     = 1 << 62 // numbers of batches of outcomes
 	MaxOutcomes  = 512     // outcomes of a batch
@@ -31,17 +30,17 @@ const (
 	maxMark      = 64              // bytes of the name of a ledger or of a run
 	maxPrincipal = 1024            // bytes of a principal's token
 	maxSum       = 160             // bytes of a digest as METHOD:HEX
-	maxJoined    = 64 << 10        // bytes of a path that cannot be sent, which may be longer than those that can
+	maxJoined    = 64 << 10        // bytes of a path that cannot be sent; it may be longer than a valid one
 	maxMode      = 0o777
 )
 
-// A rule is one range: what a message has where it does not hold, and whether it does.
+// A rule is one check of a range: the complaint if it does not hold, and whether it holds.
 type rule struct {
 	what string
 	ok   bool
 }
 
-// broken names the first rule that does not hold; empty: all do.
+// broken returns the complaint of the first rule that does not hold, or "".
 func broken(rules ...rule) string {
 	for _, r := range rules {
 		if !r.ok {
@@ -53,7 +52,7 @@ func broken(rules ...rule) string {
 
 func within[T int | int64 | uint64 | uint32](v, low, high T) bool { return low <= v && v <= high }
 
-// check refuses what is missing or out of its range.
+// check rejects a message with a missing field or one out of range.
 func (m *Message) check() error {
 	var what string
 	switch {
@@ -89,7 +88,7 @@ func (m *Message) check() error {
 	return nil
 }
 
-// said is the rule of an error that must be there.
+// said returns the rule that an error must be there.
 func said(e *transfer.Error, what string) rule { return rule{"no " + what, e != nil && sentence(e)} }
 
 func sentence(e *transfer.Error) bool {
@@ -119,14 +118,14 @@ func (s *Shelved) fits() bool {
 	return s == nil || s.Store != "" && mark(s.Store) && s.Epoch > 0 && s.Epoch < MaxEpoch && s.Last <= MaxSeq && (s.Ledger == "" || mark(s.Ledger))
 }
 
-// fits reports whether the numbers of targets ascend. What they say the receiver checks.
+// fits reports whether the numbers of targets ascend. The receiver checks the content of the targets.
 func (t *Targets) fits() bool {
 	if t == nil {
 		return true
 	}
 	last := t.After
 	for n := range t.List {
-		if t.List[n].N <= last || t.List[n].N > MaxItems || len(t.List[n].Archive) > transfer.MaxPath { // which is the source's business
+		if t.List[n].N <= last || t.List[n].N > MaxItems || len(t.List[n].Archive) > transfer.MaxPath { // an archive is for the source only
 			return false
 		}
 		last = t.List[n].N
@@ -233,8 +232,8 @@ func outcome(o *transfer.Outcome) string {
 		rule{"an error that is too long", sentence(o.Err)})
 }
 
-// resume checks what a destination says that it holds: what is decided, and points
-// whose prefixes have no gaps.
+// resume reports whether a destination's resume is within range: the set of decided items, and points with prefixes
+// without gaps.
 func resume(r *transfer.Resume) bool {
 	if r.Decided.Below() > MaxItems || len(r.Points) > transfer.MaxUndecided {
 		return false
@@ -259,12 +258,10 @@ func resume(r *transfer.Resume) bool {
 	return true
 }
 
-// mark reports whether s can name a run or a ledger: it is not compared with
-// anything but itself.
+// mark reports whether s can name a run or a ledger. A mark is only compared with other marks.
 func mark(s string) bool { return len(s) <= maxMark && printed(s) }
 
-// principal reports whether s, which may be empty, can name one: it is a token of a
-// subject.
+// principal reports whether s can name a principal: it is a token of a subject. s may be empty.
 func principal(s string) bool { return len(s) <= maxPrincipal && printed(s) }
 
 func printed(s string) bool {
@@ -276,14 +273,13 @@ func printed(s string) bool {
 	return true
 }
 
-// plainPath reports whether a path, which may be empty, can be one: it has no NUL
-// and is not too long.
+// plainPath reports whether p can be a path: it has no NUL and at most most bytes. p may be empty.
 func plainPath(p transfer.Path, most int) bool {
 	return len(p) <= most && strings.IndexByte(string(p), 0) < 0
 }
 
-// CheckAddresses refuses what others would not take for the ways to an agent on the
-// direct lane. Its errors are of kind Usage.
+// CheckAddresses returns an error if peers would reject the addresses as those of an agent on the direct lane. Its
+// errors are of kind Usage.
 func CheckAddresses(addresses []string) error {
 	if len(addresses) > maxAddresses {
 		return transfer.Errorf(transfer.KindUsage, "there are %d addresses of the direct lane; the limit is %d", len(addresses), maxAddresses)
@@ -296,8 +292,8 @@ func CheckAddresses(addresses []string) error {
 	return nil
 }
 
-// check refuses what no agent of ours would say of itself: the addresses of
-// another decide what this one dials. A nil one passes.
+// check reports whether d is valid, or nil. The addresses of a peer decide where this agent connects, so a value that
+// no correct agent sends is rejected.
 func (d *Direct) check() bool {
 	if d == nil {
 		return true
@@ -305,7 +301,7 @@ func (d *Direct) check() bool {
 	return (d.Mode == DirectTLS || d.Mode == DirectPlain) && digits(d.Pin, 0, 64) && digits(d.Token, 0, 64) && CheckAddresses(d.Addresses) == nil
 }
 
-// digits reports whether s is nothing, or has so many hexadecimal digits.
+// digits reports whether s is empty, or consists of hexadecimal digits in one of the given lengths.
 func digits(s string, lengths ...int) bool {
 	for _, n := range lengths {
 		if len(s) == n {
@@ -315,7 +311,7 @@ func digits(s string, lengths ...int) bool {
 	return false
 }
 
-// address reports whether s is HOST:PORT, with a port that can be dialled.
+// address reports whether s is HOST:PORT with a port from 1 to 65535.
 func address(s string) bool {
 	if len(s) > maxAddress || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return false
@@ -328,7 +324,7 @@ func address(s string) bool {
 	return err == nil && n > 0
 }
 
-// odd names what of a frame is out of its range; empty: nothing.
+// odd describes the first field of a frame that is out of range, or returns "".
 func (f *Frame) odd() string {
 	b := f.Begin
 	switch {
@@ -364,5 +360,5 @@ func form(m *transfer.Form) bool {
 	return within(m.Records.LRECL, 0, maxRecord) && within(m.Records.BLKSIZE, 0, maxRecord)
 }
 
-// maxRecord bounds what is said of records, whose own ranges package record knows.
+// maxRecord bounds the record lengths of a form. Package record has their exact ranges.
 const maxRecord = 1 << 30

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A frame out of its range is not read, whatever hash its message has.
+// A frame that is out of range is rejected, even if the hash of its message is right.
 func TestFramesOutOfRange(t *testing.T) {
 	begin := func(change func(*wire.Begin)) func(*wire.Builder) {
 		b := wire.Begin{Type: transfer.ItemFile, Size: 10, Name: "a", Source: "/a"}
@@ -42,7 +42,7 @@ func TestFramesOutOfRange(t *testing.T) {
 	}
 }
 
-// A message that is out of range says so, and is not taken for one of another version.
+// A message that is out of range is reported so, and not as one of another version.
 func TestOutOfRangeIsNotAnotherVersion(t *testing.T) {
 	m := samples()["accept"]
 	m.Accept.Settings.ChunkSize = 1 << 44

@@ -12,23 +12,23 @@ import (
 	"ferry/internal/transfer"
 )
 
-// HeaderSize is the size of a chunk message without frames; Overhead is room
-// for the header and the largest frames beside one chunk.
+// HeaderSize is the size in bytes of a chunk message without frames. Overhead is room for the header and the largest
+// frames beside one chunk.
 const (
 	HeaderSize = 40
 	Overhead   = 16 << 10
 
-	// MaxMessage is the size of the largest chunk message.
+	// MaxMessage is the size in bytes of the largest chunk message.
 	MaxMessage = transfer.MaxChunk + Overhead
 
-	dataFrame = 25  // the most that a DATA frame takes without its bytes
-	tail      = 512 // kept free of data, so that an END and a SUM always fit behind it
+	dataFrame = 25  // most bytes of a DATA frame without its data
+	tail      = 512 // bytes kept free of data, so that an END and a SUM always fit after it
 )
 
-// A FrameType tells what a frame says.
+// A FrameType is the type of a frame.
 type FrameType uint8
 
-// The frame types; the package comment has their bytes.
+// The frame types. The package comment specifies their bytes.
 const (
 	FrameBegin FrameType = 1
 	FrameData  FrameType = 2
@@ -50,13 +50,13 @@ type Header struct {
 	Ask      bool // the sender waits for the acknowledgement of this message
 }
 
-// Starved and Ask in the header's byte of flags.
+// The bits of Starved and Ask in the header's flags.
 const (
 	flagStarved = 1
 	flagAsk     = 2
 )
 
-// flags is the header's byte of flags.
+// flags returns the header's byte of flags.
 func (h *Header) flags() (b byte) {
 	if h.Starved {
 		b |= flagStarved
@@ -75,13 +75,12 @@ const (
 	flagTo    = 8 // with a target
 )
 
-// wholeAfter is after how many bytes of names every further name of a message is
-// written whole: written as what it does not have in common with the one before it, a
-// name takes more memory than it has bytes on the wire.
+// wholeAfter is the number of bytes of names in a message after which every further name is written in full. A name
+// written as its difference from the name before takes more memory than it has bytes on the wire.
 const wholeAfter = 1 << 20
 
-// A context is what the frames of a message are written in terms of: the item of the
-// frame before, and the BEGIN before. Every message begins with an empty one.
+// A context is the state that the frames of a message refer to: the item of the previous frame, and the previous BEGIN.
+// Every message begins with an empty one.
 type context struct {
 	item         uint64
 	mtime        int64
@@ -99,35 +98,35 @@ func (c *context) begun(f *Begin) {
 // A Begin describes an item that is about to be sent.
 type Begin struct {
 	Type      transfer.ItemType
-	Again     bool // from the start, whatever was sent before
+	Again     bool // from the start; data sent before is void
 	Mode      uint32
-	Size      int64 // -1: END says it
+	Size      int64 // -1: END has it
 	Mtime     int64 // nanoseconds since 1970
 	Allocated int64 // bytes on the source's disk; less than Size for a sparse file
-	Offset    int64 // where the data will start
+	Offset    int64 // offset of the first data
 	Version   transfer.Version
 	Name      transfer.Path
 	Source    transfer.Path
-	Form      *transfer.Form // what is known of the content; nil where nobody asked
-	To        uint64         // the target where it lands; 0: the transfer's DEST
+	Form      *transfer.Form // form of the content; nil if the request does not need it
+	To        uint64         // number of the target; 0: the transfer's DEST
 }
 
 // A Frame is one statement of a chunk message.
 type Frame struct {
 	Type   FrameType
-	Item   uint64 // the number of items for FrameLast
+	Item   uint64 // for FrameLast the number of items
 	Begin  *Begin
 	Offset int64           // Data, CData, Hole
 	Length int64           // CData: of the plain bytes; Hole: of the zeros; End: of the file
 	Data   []byte          // Data, CData; points into the message
 	Format compress.Format // CData
 	Digest string          // Sum: METHOD:HEX of the file; empty for none
-	Tail   string          // Sum: XXH3-128, in hex, of what came since a resume; empty but for content that may be converted
+	Tail   string          // Sum: XXH3-128, in hex, of the bytes since a resume; empty except for content that may be converted
 	Fail   *transfer.Error
 	Source transfer.Path // Fail
 }
 
-// Cost is what the frame takes of the credit.
+// Cost returns the frame's cost in credit, in bytes. begin is the cost of a BEGIN.
 func (f *Frame) Cost(begin int64) int64 {
 	switch f.Type {
 	case FrameBegin, FrameFail:
@@ -137,15 +136,15 @@ func (f *Frame) Cost(begin int64) int64 {
 	case FrameCData:
 		return f.Length
 	case FrameHole:
-		return begin // it occupies no memory, but each must cost something
+		return begin // it occupies no memory, but each hole must have a cost
 	}
 	return 0
 }
 
-// FormRoom is how much room a Form takes at most beside the names of a BEGIN.
+// FormRoom is the most bytes that a Form takes beside the names of a BEGIN.
 const FormRoom = 3*(2+transfer.MaxEncoding) + 10
 
-// put writes the header of a message and its hash.
+// put writes the header of a message, and its hash.
 func (h *Header) put(m []byte, frames uint16) {
 	m[0], m[1] = Version, h.flags()
 	copy(m[2:18], h.Transfer[:])
@@ -156,15 +155,14 @@ func (h *Header) put(m []byte, frames uint16) {
 	binary.BigEndian.PutUint64(m[32:], digest.Message(m))
 }
 
-// Bare is a message without frames, a sign of life, whatever a Builder has in hand.
+// Bare returns a message without frames, as a sign of life. It does not affect the message of a Builder.
 func Bare(h Header) []byte {
 	m := make([]byte, HeaderSize)
 	h.put(m, 0)
 	return m
 }
 
-// PeekHeader reads the header alone, to find out whose message this is; it
-// does not look at the hash.
+// PeekHeader reads only the header, to find the transfer of the message. It does not check the hash.
 func PeekHeader(m []byte) (Header, error) {
 	if len(m) < HeaderSize {
 		return Header{}, transfer.Errorf(transfer.KindVersion, "a chunk message has %d bytes; the header alone has %d", len(m), HeaderSize)
@@ -176,7 +174,7 @@ func PeekHeader(m []byte) (Header, error) {
 		Starved: m[1]&flagStarved != 0, Ask: m[1]&flagAsk != 0}, nil
 }
 
-// ParseChunk reads a message: its header, and its frames if it is intact.
+// ParseChunk reads a message: its header, and its frames if the message is intact.
 func ParseChunk(m []byte) (Header, []Frame, error) {
 	h, err := PeekHeader(m)
 	if err != nil {
@@ -186,9 +184,8 @@ func ParseChunk(m []byte) (Header, []Frame, error) {
 	return h, frames, err
 }
 
-// ParseFrames reads the frames of a message of which the header is known, and what
-// Intact says. An error of KindDigest means that the message was damaged on the way; the
-// memory of m is used by the frames.
+// ParseFrames reads the frames of a message. h is its header, intact the result of Intact. An error of KindDigest means
+// that the message was damaged in transit. The frames refer to the memory of m.
 func ParseFrames(h Header, m []byte, intact bool) ([]Frame, error) {
 	if !intact {
 		return nil, transfer.Errorf(transfer.KindDigest, "chunk message %d of epoch %d does not have the hash it says", h.Seq, h.Epoch)
@@ -220,8 +217,8 @@ func ParseFrames(h Header, m []byte, intact bool) ([]Frame, error) {
 	return frames, nil
 }
 
-// Intact reports whether a message, which has a header, has the hash that it
-// says. The bytes of the hash are written to meanwhile.
+// Intact reports whether the hash of a message is right. The message must have a header. Intact overwrites the bytes of
+// the hash for a moment.
 func Intact(m []byte) bool {
 	var said [8]byte
 	copy(said[:], m[32:40])
@@ -231,13 +228,12 @@ func Intact(m []byte) bool {
 	return sum == binary.BigEndian.Uint64(said[:])
 }
 
-// reader takes fields off the front; past the end everything is zero and short
-// is set.
+// A reader takes fields off the front of a message. Past the end every field is zero, and short is set.
 type reader struct {
 	b     []byte
 	now   context
 	short bool
-	odd   string // what is wrong with a frame
+	odd   string // description of an invalid frame
 }
 
 func (r *reader) take(n uint64) []byte {
@@ -257,7 +253,7 @@ func (r *reader) u8() byte {
 	return 0
 }
 
-// uint reads an unsigned number in the shortest form that has it.
+// uint reads an unsigned number, and accepts only its shortest form.
 func (r *reader) uint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 || n > 1 && r.b[n-1] == 0 {
@@ -278,7 +274,7 @@ func (r *reader) int() int64 {
 
 func (r *reader) text() []byte { return r.take(r.uint()) }
 
-// name reads a name that begins as the one before it does.
+// name reads a name as the length of its common prefix with before, and the rest.
 func (r *reader) name(before transfer.Path) transfer.Path {
 	common := r.uint()
 	rest := r.text()
@@ -289,7 +285,7 @@ func (r *reader) name(before transfer.Path) transfer.Path {
 		r.short, common = true, 0
 	}
 	if r.now.names <= wholeAfter && len(rest) > 0 && common < uint64(len(before)) && rest[0] == before[common] {
-		r.short = true // it has more in common: a name is written in one way only
+		r.short = true // the common prefix is longer: a name has one encoding only
 	}
 	return before[:common] + transfer.Path(rest)
 }
@@ -368,7 +364,7 @@ func (r *reader) digest() string {
 		return method + ":" + hex.EncodeToString(value)
 	}
 	if first, _, ok := packed(string(value)); ok && first != "" {
-		r.short = true // it has a shorter form
+		r.short = true // the shorter form is required
 	}
 	return string(value)
 }
@@ -388,8 +384,7 @@ func (r *reader) form() *transfer.Form {
 	return m
 }
 
-// cdata reads a CDATA frame, and refuses one that no Decoder could restore, so
-// that its figures can be relied on.
+// cdata reads a CDATA frame, and rejects one that no Decoder could restore. So the caller can rely on its figures.
 func (r *reader) cdata(f *Frame) {
 	f.Offset, f.Length = int64(r.uint()), int64(r.uint())
 	f.Format = compress.Format(r.u8())

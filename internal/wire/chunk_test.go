@@ -117,7 +117,7 @@ func TestEveryTornChunkIsRefused(t *testing.T) {
 	}
 }
 
-// seal gives a copy of a message the hash that it must have.
+// seal returns a copy of a message with the right hash.
 func seal(m []byte) []byte {
 	m = bytes.Clone(m)
 	if len(m) >= wire.HeaderSize {
@@ -153,8 +153,8 @@ func TestChunkRefusals(t *testing.T) {
 	}
 }
 
-// TestCDataRefusals: what is taken of a compressed chunk can be restored into
-// the memory of one chunk, or is damaged within its bytes alone.
+// TestCDataRefusals: an accepted compressed chunk can be restored into the memory of one chunk, or its compressed bytes
+// alone are damaged.
 func TestCDataRefusals(t *testing.T) {
 	pack := func(plain, claimed uint32, format byte, data []byte) []byte {
 		m := bytes.Clone(chunks()["empty"])
@@ -204,9 +204,8 @@ func TestFramesClaimed(t *testing.T) {
 	}
 }
 
-// TestNamesShareTheirBeginnings: a file of a directory costs what it does not have in
-// common with the one before it, and memory for names is bounded whatever a message
-// says.
+// TestNamesShareTheirBeginnings: a file of a directory costs only the bytes in which its name differs from the previous
+// one. The memory for names is bounded for any message.
 func TestNamesShareTheirBeginnings(t *testing.T) {
 	b := wire.NewBuilder(64<<10, nil)
 	var want []wire.Begin
@@ -233,7 +232,7 @@ func TestNamesShareTheirBeginnings(t *testing.T) {
 		}
 	}
 	name := strings.Repeat("n", transfer.MaxPath)
-	begins := func(count int) []byte { // the first with a long name, the others with the same
+	begins := func(count int) []byte { // the first one has a long name, the others have the same name
 		m := bytes.Clone(chunks()["empty"])
 		binary.BigEndian.PutUint16(m[30:], uint16(count))
 		for n := range count {
@@ -255,8 +254,7 @@ func TestNamesShareTheirBeginnings(t *testing.T) {
 	}
 }
 
-// TestBuilderFillsMessages: what Room and Fits promise is kept, whatever the
-// order, and no message is larger than it may be.
+// TestBuilderFillsMessages: Room and Fits hold in any order of frames, and no message exceeds its maximum size.
 func TestBuilderFillsMessages(t *testing.T) {
 	for chunk := transfer.MinChunk; chunk <= 64<<10; chunk += 4096 {
 		b := wire.NewBuilder(chunk, nil)
@@ -289,9 +287,8 @@ func TestBuilderFillsMessages(t *testing.T) {
 	}
 }
 
-// TestCDataTakesThePlainRoom: a message has no more of a file for being
-// compressed, frames of all sorts still fit behind, and the next message starts
-// anew.
+// TestCDataTakesThePlainRoom: compression does not put more of a file into a message, frames of all types still fit
+// after it, and the next message starts empty.
 func TestCDataTakesThePlainRoom(t *testing.T) {
 	const chunk = 64 << 10
 	b := wire.NewBuilder(chunk, nil)
@@ -360,8 +357,8 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// FuzzParseChunk: what is taken is written again as the same bytes, but for
-// bits that have no meaning yet; nothing panics.
+// FuzzParseChunk: an accepted message is written again as the same bytes, except for bits without a meaning yet. The
+// parser never panics.
 func FuzzParseChunk(f *testing.F) {
 	for _, m := range chunks() {
 		f.Add(m)

@@ -20,7 +20,8 @@ const (
 // Stored reports whether the messages of a class are stored.
 func (c Class) Stored() bool { return c <= ClassStore }
 
-// ClassOf returns the class of a subject, and its third token: the addressee, or the speaker where the subject names no other.
+// ClassOf returns the class of a subject and its third token: the addressee, or the sender if the subject names no
+// other agent.
 func ClassOf(subject string) (Class, string) {
 	rest, ours := strings.CutPrefix(subject, "ferry.")
 	if !ours {

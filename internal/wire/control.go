@@ -11,7 +11,7 @@ import (
 // Version is the version of every message that this code writes.
 const Version = 1
 
-// MaxControl is the most bytes that a control message may have.
+// MaxControl is the maximum size of a control message in bytes.
 const MaxControl = 1 << 20
 
 // A Kind names a control message.
@@ -37,8 +37,8 @@ var replyKinds = map[Kind]bool{KindOpen: true, KindAccept: true, KindResolved: t
 	KindAck: true, KindResync: true, KindOutcomes: true, KindOutcomesAck: true, KindCancel: true,
 	KindCancelled: true, KindAlive: true}
 
-// A Message is a control message about one transfer. Exactly the field that
-// its Kind names is set, and none for those that need no more words.
+// A Message is a control message about one transfer. The field that its Kind names is set and no other; some kinds have
+// no field.
 type Message struct {
 	Kind     Kind
 	From     transfer.AgentName
@@ -62,49 +62,49 @@ type Open struct {
 	Nonce    uint64           `json:"nonce"`
 	Source   string           `json:"source_incarnation"`
 	Dest     string           `json:"destination_incarnation,omitempty"` // once it has accepted
-	Epoch    uint32           `json:"epoch,omitempty"`                   // the newest that the source has heard of; the next one is beyond it
+	Epoch    uint32           `json:"epoch,omitempty"`                   // the newest that the source knows; the next one is greater
 	Several  bool             `json:"several,omitempty"`                 // DEST must be a directory
 	Request  transfer.Request `json:"request"`                           // without its items
-	Targets  *Targets         `json:"targets,omitempty"`                 // until the destination has accepted, of items that have their own
-	MaxChunk int              `json:"max_chunk"`                         // what the source's queue manager carries
+	Targets  *Targets         `json:"targets,omitempty"`                 // own targets of items, until the destination has accepted
+	MaxChunk int              `json:"max_chunk"`                         // largest chunk that the source's queue manager carries
 	Pardon   uint64           `json:"pardon,omitempty"`                  // how often an operator has resumed the transfer
-	Recorded uint64           `json:"recorded,omitempty"`                // outcomes that the source has on record
-	// Principal is who submitted it, as the source's agent vouches.
+	Recorded uint64           `json:"recorded,omitempty"`                // outcomes that the source has recorded
+	// Principal is the submitter of the transfer, as the source's agent vouches.
 	Principal string   `json:"principal,omitempty"`
-	Direct    *Direct  `json:"direct,omitempty"` // none: the source does not have the direct lane
+	Direct    *Direct  `json:"direct,omitempty"` // nil: the source does not have the direct lane
 	Stored    *Shelved `json:"stored,omitempty"` // with stored delivery
 }
 
-// Shelved says in OPEN how stored delivery stands at the source. The OPEN with which an epoch begins in
-// the store has it, too.
+// Shelved gives the state of stored delivery at the source, in OPEN. The OPEN that begins an epoch in the store has it,
+// too.
 type Shelved struct {
 	Store string `json:"store"`          // names the store that the source's queue manager has
 	Epoch uint32 `json:"epoch"`          // the source's own number
-	Last  uint64 `json:"last,omitempty"` // number of the epoch's last message, once all of them are stored
+	Last  uint64 `json:"last,omitempty"` // number of the epoch's last message, once all are stored
 	// Ledger is the mark of the ledger that had the destination's name at its queue manager when the first epoch began;
-	// empty: none had it. A destination that has this ledger has taken nothing that is not in it.
+	// it is empty if no ledger had it. A destination with this ledger has accepted only data that the ledger records.
 	Ledger string `json:"ledger,omitempty"`
-	// Again says that the epoch was broken off at the source: RESYNC is to say where the next one goes on.
+	// Again says that the source broke the epoch off. RESYNC is to give the start of the next one.
 	Again bool `json:"again,omitempty"`
 }
 
-// MaxStored is the size of the largest message of stored delivery, whose chunks have MaxStoredChunk bytes
-// at most: the queue manager counts messages.
+// MaxStored is the size in bytes of the largest message of stored delivery. Its chunks have at most MaxStoredChunk
+// bytes: the queue manager limits the number of messages.
 const (
 	MaxStored      = MaxStoredChunk + Overhead
 	MaxStoredChunk = 256 << 10
 )
 
-// Targets are some of the targets of a transfer, in the order of their numbers. Where there
-// are More, RESOLVED asks for them, and the next OPEN has them.
+// Targets are some of the targets of a transfer, in the order of their numbers. If there are More, RESOLVED asks for
+// them, and the next OPEN has them.
 type Targets struct {
-	After uint64            `json:"after,omitempty"` // the last one of the OPEN before; 0: these are the first
+	After uint64            `json:"after,omitempty"` // the last one of the previous OPEN; 0: these are the first
 	List  []transfer.Target `json:"list"`
 	More  bool              `json:"more,omitempty"`
 }
 
-// Resolved answers an OPEN whose targets are not all. The next one begins behind Known. Where
-// the destination does not know those before the OPEN's, List is empty.
+// Resolved answers an OPEN that does not have all targets. The next OPEN continues after Known. List is empty if the
+// destination does not know the targets before those of the OPEN.
 type Resolved struct {
 	Nonce uint64              `json:"nonce"`
 	After uint64              `json:"after,omitempty"` // of that OPEN
@@ -114,8 +114,8 @@ type Resolved struct {
 
 // A Cancel withdraws a transfer.
 type Cancel struct {
-	// Principal is who asked for that, as the source's agent vouches; empty where it
-	// gave the transfer up by itself.
+	// Principal is the user that cancelled, as the source's agent vouches. It is empty if the agent gave the transfer
+	// up by itself.
 	Principal string `json:"principal,omitempty"`
 }
 
@@ -127,23 +127,22 @@ type Accept struct {
 	Settings   transfer.Settings   `json:"settings"`
 	Lane       string              `json:"lane"`
 	Credit     int64               `json:"credit"`
-	Sums       int                 `json:"sums"` // how many files may have ended without their SUM when another item begins
+	Sums       int                 `json:"sums"` // files that may lack their SUM when another item begins
 	Resume     transfer.Resume     `json:"resume"`
 	Resolution transfer.Resolution `json:"resolution,omitzero"`
 	Resolved   []transfer.Resolved `json:"resolved,omitempty"`    // the targets of the OPEN
-	LaneReason string              `json:"lane_reason,omitempty"` // why it is not the direct lane
-	Instance   string              `json:"instance,omitempty"`    // the run of the destination that says it
-	Direct     *Direct             `json:"direct,omitempty"`      // with the direct lane: how to get there
+	LaneReason string              `json:"lane_reason,omitempty"` // reason against the direct lane
+	Instance   string              `json:"instance,omitempty"`    // the run of the destination that accepts
+	Direct     *Direct             `json:"direct,omitempty"`      // with the direct lane: its addresses
 }
 
-// Direct says in OPEN and in ACCEPT how the agent that speaks can be met on the
-// direct lane.
+// Direct tells the peer, in OPEN and in ACCEPT, how to reach an agent on the direct lane.
 type Direct struct {
 	Mode      string   `json:"mode"`                // tls or plain
 	Addresses []string `json:"addresses,omitempty"` // HOST:PORT, at most 8; none: it does not listen
 	Pin       string   `json:"pin,omitempty"`       // with tls: SHA-256 of its certificate (DER), in hex
-	Token     string   `json:"token,omitempty"`     // lets a connection carry this transfer, in hex
-	Dial      bool     `json:"dial,omitempty"`      // in OPEN: the source gets no connection; the destination is to dial
+	Token     string   `json:"token,omitempty"`     // authorises a connection to carry this transfer, in hex
+	Dial      bool     `json:"dial,omitempty"`      // in OPEN: the source cannot connect, and the destination is to dial
 }
 
 // The modes of the direct lane.
@@ -152,45 +151,44 @@ const (
 	DirectPlain = "plain"
 )
 
-// maxAddresses is how many an agent may give; maxAddress is a host name of 253
-// bytes and a port.
+// maxAddresses is the maximum number of an agent's addresses. maxAddress is the maximum length of one in bytes: a host
+// name of 253 bytes, and a port.
 const (
 	maxAddresses = 8
 	maxAddress   = 260
 )
 
-// Busy answers an Open. Unasked it says that a slot is free (neither Nonce nor Epoch),
-// or it ends an epoch: because space has run out, or, with place 0, because the
-// destination has none open.
+// Busy answers an Open. Unasked, without Nonce and Epoch, it says that a slot is free. Unasked, with an Epoch, it ends
+// that epoch: space has run out, or, with place 0, the destination has no epoch open.
 type Busy struct {
 	Nonce  uint64          `json:"nonce,omitempty"`
 	Epoch  uint32          `json:"epoch,omitempty"`
 	Place  int             `json:"place,omitempty"` // in the destination's queue, from 1; 0: ask again at once
 	Reason *transfer.Error `json:"reason"`
-	// Program says that a program of the transfer runs at the destination: the recovery time-out does not
-	// count meanwhile.
+	// Program says that a program of the transfer runs at the destination. Meanwhile the recovery time-out does not
+	// count.
 	Program bool `json:"program,omitempty"`
 }
 
-// Refuse answers an Open for good.
+// Refuse rejects an Open finally.
 type Refuse struct {
 	Nonce uint64          `json:"nonce"`
 	Error *transfer.Error `json:"error"`
 }
 
-// Ack says what the receiver holds. It is cumulative.
+// Ack reports the data that the receiver holds. It is cumulative.
 type Ack struct {
 	Epoch  uint32 `json:"epoch"`
-	Seq    uint64 `json:"seq"`    // messages taken in, in order
+	Seq    uint64 `json:"seq"`    // messages processed in order
 	Credit int64  `json:"credit"` // limit of the epoch's running total
 	Safe   *Safe  `json:"safe,omitempty"`
-	Bytes  int64  `json:"bytes"`           // data bytes taken in, in this epoch
-	Ahead  int64  `json:"ahead,omitempty"` // how far the source may run ahead by now, in bytes
-	Here   uint64 `json:"here,omitempty"`  // the newest message that has arrived, where more have than were taken in
-	At     int64  `json:"at,omitempty"`    // when this was said, by the destination's clock, in milliseconds since 1970
+	Bytes  int64  `json:"bytes"`           // data bytes processed in this epoch
+	Ahead  int64  `json:"ahead,omitempty"` // present limit of the source's run-ahead, in bytes
+	Here   uint64 `json:"here,omitempty"`  // the newest message that has arrived, if it is beyond Seq
+	At     int64  `json:"at,omitempty"`    // time of the ACK by the destination's clock, in milliseconds since 1970
 }
 
-// Stamp returns a time for At: 0, which says nothing, for a clock that stands before 1970 or after the year 9999.
+// Stamp returns a time for At. It returns 0, which means unknown, if the clock is before 1970 or after the year 9999.
 func Stamp(now time.Time) int64 {
 	if ms := now.UnixMilli(); within(ms, 0, maxStamp) {
 		return ms
@@ -198,7 +196,7 @@ func Stamp(now time.Time) int64 {
 	return 0
 }
 
-// Time is At; zero where that is not said.
+// Time returns At as a time, or the zero time if At is unknown.
 func (a *Ack) Time() (at time.Time) {
 	if a.At != 0 {
 		at = time.UnixMilli(a.At)
@@ -206,34 +204,33 @@ func (a *Ack) Time() (at time.Time) {
 	return at
 }
 
-// Alive says that the source sends in an epoch. It goes beside the data, which may take long on
-// a slow line.
+// Alive says that the source sends in an epoch. It travels beside the data, which may take long on a slow link.
 type Alive struct {
 	Epoch uint32 `json:"epoch"`
 }
 
-// Safe is the newest point from which a restart would go on.
+// Safe is the newest point from which a restart would continue.
 type Safe struct {
 	Item   uint64 `json:"item"`
 	Offset int64  `json:"offset"`
 }
 
-// Resync issues a new epoch: what came after Resume has been discarded.
+// Resync issues a new epoch. The receiver has discarded data beyond Resume.
 type Resync struct {
 	Epoch  uint32          `json:"epoch"`
 	Credit int64           `json:"credit"`
 	Resume transfer.Resume `json:"resume"`
 	Reason string          `json:"reason"`
-	Direct *Direct         `json:"direct,omitempty"` // how to get there by the direct lane, in place of what ACCEPT said
+	Direct *Direct         `json:"direct,omitempty"` // addresses of the direct lane, in place of those of ACCEPT
 }
 
-// Outcomes reports decided items. Last says that these are the last ones.
+// Outcomes reports decided items. Last marks the last batch.
 type Outcomes struct {
 	Batch    uint64             `json:"batch"`
 	Outcomes []transfer.Outcome `json:"outcomes"`
 	Last     bool               `json:"last,omitempty"`
-	// Program is, with the last ones, why the program failed that was to run after them; nil: it has
-	// not, or there was none.
+	// Program is the failure of the program that runs after the transfer, in the last batch. It is nil if the program
+	// succeeded or there was none.
 	Program *transfer.Error `json:"program,omitempty"`
 }
 
@@ -250,7 +247,7 @@ type envelope struct {
 	Body     json.RawMessage    `json:"body,omitempty"`
 }
 
-// body is the address of the field that the kind names; nil where it has none.
+// body returns the address of the field that the kind names, or nil if the kind has none.
 func (m *Message) body(make bool) any {
 	switch m.Kind {
 	case KindOpen:
@@ -309,7 +306,7 @@ func (m *Message) fitting(data []byte, err error) ([]byte, error) {
 	return data, err
 }
 
-// Decode reads a message and refuses what it does not understand.
+// Decode reads a message. It rejects an unknown kind or version and values out of range.
 func Decode(data []byte) (*Message, error) {
 	if m := decodeOutcomes(data); m != nil {
 		return m, nil
@@ -367,7 +364,7 @@ func Unmarshal(data []byte, v any) error {
 	return nil
 }
 
-// depth is the deepest nesting of brackets outside strings.
+// depth returns the deepest nesting of brackets outside strings.
 func depth(data []byte) (deepest int) {
 	level, inString, escaped := 0, false, false
 	for _, c := range data {

@@ -107,7 +107,7 @@ func TestLargestResumeFits(t *testing.T) {
 	}
 }
 
-// asking has one of each message that is not of the REPLY queue.
+// asking returns one of each message that does not belong to the REPLY queue.
 func asking() map[string]any {
 	beat := &wire.Beat{V: 1, Kind: wire.BeatKind, Agent: "ALPHA", Incarnation: "aa", Instance: "bb", Status: wire.AgentReady, Reason: "r", Started: sampleTime, Time: sampleTime, Version: "1", Platform: "linux/amd64", Host: "box", Mode: "client", Durability: "reduced", Roots: []string{"/srv"}, Limits: []string{"no directory sync"}, Settings: transfer.DefaultSettings(), Load: wire.Load{MaxSource: 25, MaxDest: 25, MaxQueued: 1000, SourceRun: 1, SourceWait: 2, DestRun: 3, Parked: 4, Outbox: 5}}
 	progress := &transfer.Progress{ID: sampleID, State: transfer.Waiting, Source: "ALPHA", Destination: "BETA", Originator: "ann@box",
@@ -127,7 +127,7 @@ func asking() map[string]any {
 	}
 }
 
-// decoders read what is under the same name in asking.
+// decoders decode the messages of asking, by the same names.
 var decoders = map[string]func([]byte) (any, error){
 	"ask":     func(b []byte) (any, error) { return wire.DecodeAsk(b) },
 	"answer":  func(b []byte) (any, error) { return wire.DecodeAnswer(b) },
@@ -210,7 +210,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// Every number and text of what is said of agents and transfers has its range.
+// Every number and text in reports of agents and transfers has its range.
 func TestAskingRanges(t *testing.T) {
 	long := strings.Repeat("x", wire.MaxText+1)
 	many := make([]string, 300)
@@ -248,7 +248,7 @@ func TestAskingRanges(t *testing.T) {
 	}
 }
 
-// bodies read what commands and questions say, by their kinds.
+// bodies decode the bodies of commands and questions, by their kinds.
 var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.ControlCancel: func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.OfTransfer](wire.ControlCancel, b) },
 	wire.AskSet:        func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.SetRates](wire.AskSet, b) },
@@ -258,7 +258,7 @@ var bodies = map[wire.Kind]func(json.RawMessage) (any, error){
 	wire.AskRegister:   func(b json.RawMessage) (any, error) { return wire.ReadBody[wire.Register](wire.AskRegister, b) },
 }
 
-// FuzzBody: what is taken is in its ranges, and is read again as it was. Nothing may have come as an empty value.
+// FuzzBody: an accepted body is in range, and decodes again to the same value.
 func FuzzBody(f *testing.F) {
 	for _, s := range []string{"", "null", "{}", `{"transfer":"01890a5d-ac96-774b-bcce-b302099a8057"}`, `{"agent":"ALPHA"}`, `{"rates":{"":"10M"}}`, `{"do":"put","queue":"ORDERS","group":"a-1","last":true,"data":"eA=="}`, `{"do":"put","queue":"ORDERS","data":""}`, `{"rates":{"` + strings.Repeat("x", 300) + `":""}}`} {
 		f.Add([]byte(s))
@@ -279,7 +279,7 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// Each body lacks what its kind cannot do without.
+// Each body lacks a field that its kind requires.
 func TestBodies(t *testing.T) {
 	for kind, bad := range map[wire.Kind]string{wire.ControlCancel: "{}", wire.AskRemove: `{"agent":""}`, wire.AskQueue: `{"do":"show"}`, wire.AskSet: `{"rates":3}`} {
 		if v, err := bodies[kind](json.RawMessage(bad)); transfer.KindOf(err) != transfer.KindMalformed {
@@ -295,7 +295,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what is taken can be written and read again as the same message.
+// FuzzDecode: an accepted message can be written, and is read again as the same message.
 func FuzzDecode(f *testing.F) {
 	for _, m := range samples() {
 		data, _ := m.Encode()

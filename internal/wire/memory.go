@@ -2,23 +2,20 @@ package wire
 
 import "sync"
 
-// memoryStep is the grain of the sizes that a Memory keeps apart; memorySteps
-// of them hold the largest message.
+// memoryStep is the step of the sizes that a Memory keeps apart, in bytes. memorySteps steps hold the largest message.
 const (
 	memoryStep  = 64 << 10
 	memorySteps = 18
 )
 
-// A Memory lends the memory of chunk messages and takes it back, so that a
-// gigabyte does not go through the garbage collector. A nil one lends new
-// memory each time and keeps nothing.
+// A Memory lends the memory of chunk messages and takes it back, to save the garbage collector work. A nil Memory
+// allocates new memory each time and keeps nothing.
 //
-// Who has a message owns its memory: the sender until it gives the message to a
-// lane, the lane until it is out, the receiver until it has taken the message
-// in. Giving it back is a courtesy, not a duty.
+// The present holder of a message owns its memory: the sender until it gives the message to a lane, the lane until the
+// message is sent, the receiver until it has processed the message. To return memory is an optimisation, not a duty.
 type Memory struct{ pools [memorySteps + 1]sync.Pool }
 
-// Get lends n bytes; what they contain is anybody's guess.
+// Get lends n bytes with undefined content.
 func (m *Memory) Get(n int) []byte {
 	step := (n + memoryStep - 1) / memoryStep
 	if m == nil || n <= memoryStep/2 || step > memorySteps {
@@ -30,8 +27,7 @@ func (m *Memory) Get(n int) []byte {
 	return make([]byte, n, step*memoryStep)
 }
 
-// Put takes memory back that nobody will look at any more. What did not come
-// from Get is left to the garbage collector.
+// Put takes back memory that is no longer in use. It leaves memory that did not come from Get to the garbage collector.
 func (m *Memory) Put(b []byte) {
 	step := cap(b) / memoryStep
 	if m == nil || step < 1 || step > memorySteps || cap(b)%memoryStep != 0 {

@@ -16,10 +16,10 @@ func TestMemoryLendsWhatIsAskedFor(t *testing.T) {
 				b[i] = 1
 			}
 			m.Put(b)
-			m.Put(b[:0:0]) // nothing of it is left to lend
+			m.Put(b[:0:0]) // no capacity is left to lend
 		}
 	}
-	m.Put(make([]byte, 100)) // not of ours
+	m.Put(make([]byte, 100)) // not from this Memory
 	if b := m.Get(100); len(b) != 100 {
 		t.Fatal("a foreign buffer is lent")
 	}

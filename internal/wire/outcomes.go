@@ -8,9 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An OUTCOMES message has hundreds of kilobytes, and is the only one of that size
-// that is usual. It is written and read here as encoding/json would, without its
-// going over the same bytes several times.
+// An OUTCOMES message has hundreds of kilobytes, and is the only common message of that size. It is written and read
+// here with the same result as by encoding/json, but without several passes over the same bytes.
 
 // encodeOutcomes writes the message byte for byte as encoding/json would.
 func encodeOutcomes(e envelope, o *Outcomes) ([]byte, error) {
@@ -23,7 +22,7 @@ func encodeOutcomes(e envelope, o *Outcomes) ([]byte, error) {
 		return json.Marshal(e)
 	}
 
-	e.Body = json.RawMessage("0") // the last field: what takes its place stands before the last brace
+	e.Body = json.RawMessage("0") // the last field: the outcomes replace it before the last brace
 	head, err := json.Marshal(e)
 	if err != nil {
 		return nil, err
@@ -47,9 +46,8 @@ var (
 	withoutAny     = []byte(`,"outcomes":[]`)
 )
 
-// decodeOutcomes reads such a message where it is as encodeOutcomes writes it and
-// has nothing unusual in it; nil: it is to be read like any other. What is not
-// outcomes is read as a message without any.
+// decodeOutcomes decodes an OUTCOMES message in the form that encodeOutcomes writes. It returns nil for any other
+// message, and for one with an unusual field; the general decoder reads those.
 func decodeOutcomes(data []byte) *Message {
 	at := bytes.Index(data, beforeOutcomes)
 	if at < 0 || at > 512 || len(data) > MaxControl {
@@ -70,12 +68,12 @@ func decodeOutcomes(data []byte) *Message {
 	}
 
 	if again, err := m.Encode(); err != nil || !bytes.Equal(again, rest) {
-		return nil // the text that was found is not where it belongs
+		return nil // the text that was found is in another place of the message
 	}
 
 	m.Outcomes.Outcomes = outs
 	if m.check() != nil {
-		return nil // what is wrong with it is said where it is read like any other
+		return nil // the general decoder reports the error
 	}
 	return m
 }

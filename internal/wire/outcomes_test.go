@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// outcomeMessages are OUTCOMES as they come, and as they seldom do.
+// outcomeMessages returns common and rare forms of OUTCOMES.
 func outcomeMessages() []*Message {
 	id := transfer.NewID(time.UnixMilli(1_800_000_000_000))
 	usual := transfer.Outcome{Item: 7, Type: transfer.ItemFile, Path: "/in/f", Source: "/out/f", Size: 10, Digest: "xxh3:00", SrcSum: "xxh3:00"}
@@ -26,7 +26,7 @@ func outcomeMessages() []*Message {
 	return all
 }
 
-// What looks like outcomes where none belong is not read as any.
+// Text that looks like outcomes, in a place where none belong, is not read as outcomes.
 func TestOutcomesInTheWrongPlace(t *testing.T) {
 	m := Message{Kind: KindOutcomes, From: `A,"outcomes":[`, Transfer: transfer.NewID(time.UnixMilli(1_800_000_000_000)), Outcomes: &Outcomes{Outcomes: []transfer.Outcome{}}}
 	data, err := m.Encode()
@@ -38,8 +38,7 @@ func TestOutcomesInTheWrongPlace(t *testing.T) {
 	}
 }
 
-// An OUTCOMES message is what encoding/json makes of it, and comes back as the
-// same.
+// An OUTCOMES message has the same bytes as from encoding/json, and decodes to the same value.
 func TestOutcomesMessage(t *testing.T) {
 	quick := 0
 	for _, m := range outcomeMessages() {
@@ -75,7 +74,7 @@ func TestOutcomesMessage(t *testing.T) {
 	}
 }
 
-// FuzzDecodeOutcomes: what is read the short way is read the long way as the same.
+// FuzzDecodeOutcomes: a message that the special decoder reads has the same value in the general decoder.
 func FuzzDecodeOutcomes(f *testing.F) {
 	for _, m := range outcomeMessages() {
 		data, err := m.Encode()

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The end of a program travels with the last outcomes alone.
+// The result of a program travels with the last outcomes only.
 func TestOutcomesWithTheEndOfAProgram(t *testing.T) {
 	m := &wire.Message{Kind: wire.KindOutcomes, From: "ALPHA", Transfer: sampleID, Outcomes: &wire.Outcomes{Batch: 6, Last: true, Program: sampleErr,
 		Outcomes: []transfer.Outcome{{Item: 1, Type: transfer.ItemDir, Path: "b"}}}}
@@ -29,7 +29,7 @@ func TestOutcomesWithTheEndOfAProgram(t *testing.T) {
 	}
 }
 
-// What the source's agent runs is none of the destination's business, and OPEN does not say it.
+// OPEN does not name the programs that the source's agent runs.
 func TestOpenHasTheProgramsOfTheDestination(t *testing.T) {
 	for name, change := range map[string]func(*transfer.Request){
 		"a trigger":            func(q *transfer.Request) { q.Triggers = sampleRequest().Triggers },

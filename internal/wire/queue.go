@@ -7,57 +7,56 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Application queues (JetStream). The writer is in the subject, as everywhere: the queue manager
-// vouches for him.
+// Application queues (JetStream). The subject has the writer, as everywhere: the queue manager vouches for the writer.
 
 // Headers of a message of an application queue.
 const (
-	HeaderGroup    = "Ferry-Group"    // the messages that are one, as in the subject
-	HeaderSequence = "Ferry-Sequence" // which of its group it is, from 1
+	HeaderGroup    = "Ferry-Group"    // the group of messages, as in the subject
+	HeaderSequence = "Ferry-Sequence" // number of the message in its group, from 1
 	HeaderLast     = "Ferry-Last"     // "true" on the last of a group
-	HeaderTransfer = "Ferry-Transfer" // by which it came
+	HeaderTransfer = "Ferry-Transfer" // the transfer that wrote it
 	HeaderFile     = "Ferry-File"     // the file's name
 	HeaderFileSize = "Ferry-File-Size"
 	HeaderDigest   = "Ferry-File-Digest" // of the whole file
 )
 
-// QueueHeaders are all of them; others are not passed on.
+// QueueHeaders returns all of them. Other headers are not passed on.
 func QueueHeaders() []string {
 	return []string{HeaderGroup, HeaderSequence, HeaderLast, HeaderTransfer, HeaderFile, HeaderFileSize, HeaderDigest}
 }
 
-// NoGroup stands in a subject for the group of a message that is in none.
+// NoGroup stands in a subject for the group of a message without one.
 const NoGroup = "-"
 
-// MaxQueueMessage is the size of the largest message of an application queue, in bytes: that of
-// any message, without room for what is said of it.
+// MaxQueueMessage is the size in bytes of the largest message of an application queue: that of any message, less room
+// for its headers.
 const MaxQueueMessage = 2<<20 - 96<<10
 
-// QueueSubject carries messages of an application queue, of whoever has the token writer.
+// QueueSubject carries messages of an application queue, from the member with the token writer.
 func QueueSubject(queue transfer.QueueName, writer, group string) string {
 	return "ferry.queue." + queue.Token() + "." + writer + "." + group
 }
 
-// ReceiptSubject carries how much of an item is in an application queue, in the stream of the
-// queue itself: it is stored with the messages or not at all.
+// ReceiptSubject carries the receipt of an item in an application queue, in the stream of the queue itself. The receipt
+// is stored together with the messages or not at all.
 func ReceiptSubject(queue transfer.QueueName, writer string, id transfer.ID, item uint64) string {
 	return "ferry.queued." + queue.Token() + "." + writer + "." + id.String() + "." + strconv.FormatUint(item, 10)
 }
 
-// ReceiptsOf matches what ReceiptSubject makes of a transfer.
+// ReceiptsOf matches the subjects of ReceiptSubject for a transfer.
 func ReceiptsOf(queue transfer.QueueName, writer string, id transfer.ID) string {
 	return "ferry.queued." + queue.Token() + "." + writer + "." + id.String() + ".*"
 }
 
-// QueueReceipts matches what ReceiptSubject makes of a queue.
+// QueueReceipts matches the subjects of ReceiptSubject for a queue.
 func QueueReceipts(queue transfer.QueueName) string { return "ferry.queued." + queue.Token() + ".>" }
 
-// HoldSubject is the subject of a hold that hands a message of a queue to one reader.
+// HoldSubject returns the subject of a hold that reserves a message of a queue for one reader.
 func (s *QueueSpan) HoldSubject(number uint64) string {
 	return s.holds() + strconv.FormatUint(number, 10)
 }
 
-// HoldOf is the subject of a hold of the messages of a span for a transfer of an agent.
+// HoldOf returns the subject of a hold of the messages of a span, for a transfer of an agent.
 func (s *QueueSpan) HoldOf(agent string, id transfer.ID) string {
 	return s.holds() + agent + "." + id.String() + "." + strconv.FormatUint(s.Last, 10)
 }
@@ -70,21 +69,22 @@ func (s *QueueSpan) HoldsOfTransfer(agent string, id transfer.ID) string {
 // Holds matches the subjects of all holds of a queue.
 func (s *QueueSpan) Holds() string { return s.holds() + ">" }
 
-// holds begins the subjects of a queue's holds. They have the mark of the queue: another queue of the same name counts
-// its messages anew.
+// holds returns the prefix of the subjects of a queue's holds. It includes the mark of the queue: another queue of the
+// same name counts its messages anew.
 func (s *QueueSpan) holds() string { return "ferry.hold." + s.Queue.Token() + "." + s.Mark + "." }
 
 // A QueueMessage is one message of an application queue.
 type QueueMessage struct {
-	Number uint64            `json:"number"` // in the queue: later ones have higher numbers
-	Writer string            `json:"writer"` // token of whoever has put it there
+	Number uint64            `json:"number"` // number in the queue; later messages have higher numbers
+	Writer string            `json:"writer"` // token of the writer
 	Group  string            `json:"group,omitempty"`
 	Header map[string]string `json:"header,omitempty"`
 	Data   []byte            `json:"-"`
 	Size   int               `json:"size"` // of Data, in bytes
 }
 
-// Sequence is which of its group a message is, and whether it is the last one; 0: it does not say.
+// Sequence returns the number of a message in its group, and whether it is the last one. The number is 0 if the message
+// does not have one.
 func (m QueueMessage) Sequence() (n int, last bool) {
 	n, err := strconv.Atoi(m.Header[HeaderSequence])
 	if err != nil || n < 1 {
@@ -93,10 +93,10 @@ func (m QueueMessage) Sequence() (n int, last bool) {
 	return n, m.Header[HeaderLast] == "true"
 }
 
-// A QueueView is how an application queue stands.
+// A QueueView is the state of an application queue.
 type QueueView struct {
 	Queue    transfer.QueueName `json:"queue"`
-	Mark     string             `json:"mark"` // names the queue as it was made: another one of the same name has another
+	Mark     string             `json:"mark"` // names this creation of the queue; another queue of the same name has another mark
 	Messages uint64             `json:"messages"`
 	Bytes    uint64             `json:"bytes"`
 	First    uint64             `json:"first,omitempty"` // number of the oldest message, at least
@@ -105,14 +105,14 @@ type QueueView struct {
 	Replicas int                `json:"replicas"`
 }
 
-// A QueueReceipt is how much of an item is in an application queue.
+// A QueueReceipt is the part of an item that is in an application queue.
 type QueueReceipt struct {
-	Messages int    `json:"messages"` // of the item, that were stored
-	Last     bool   `json:"last"`     // all of them
+	Messages int    `json:"messages"` // stored messages of the item
+	Last     bool   `json:"last"`     // all are stored
 	Number   uint64 `json:"number"`   // of the receipt in the queue; 0: there is none
 }
 
-// A QueueSpan is messages of an application queue, by their numbers.
+// A QueueSpan is a range of messages of an application queue, by their numbers.
 type QueueSpan struct {
 	Queue  transfer.QueueName `json:"queue"`
 	Mark   string             `json:"mark,omitempty"`   // of the queue's QueueView; empty: any queue of the name
@@ -122,7 +122,7 @@ type QueueSpan struct {
 	Last   uint64             `json:"last,omitempty"` // 0: without end
 }
 
-// Filter matches the subjects of a span's messages.
+// Filter returns the filter that matches the subjects of a span's messages.
 func (s *QueueSpan) Filter() string {
 	writer := s.Writer
 	if writer == "" {
@@ -135,13 +135,13 @@ func (s *QueueSpan) Filter() string {
 	return QueueSubject(s.Queue, writer, group)
 }
 
-// A QueueGroup is the messages of one group that are in a queue.
+// A QueueGroup is the part of one group that is in a queue.
 type QueueGroup struct {
 	Writer   string `json:"writer"`
 	Group    string `json:"group"`
 	Messages uint64 `json:"messages"`
 	Last     uint64 `json:"last"`     // number of the newest one
-	Complete bool   `json:"complete"` // all of the group are there, and the last one says so
+	Complete bool   `json:"complete"` // the last message is there, and so are all others
 }
 
 // A QueueItem is an item of a transfer as messages of an application queue.
@@ -151,12 +151,12 @@ type QueueItem struct {
 	Item     uint64
 }
 
-// Group is the ID of the group that the item becomes.
+// Group returns the ID of the group that the item becomes.
 func (i *QueueItem) Group() string {
 	return i.Transfer.String() + "-" + strconv.FormatUint(i.Item, 10)
 }
 
-// QueueOf is the queue whose name has a token.
+// QueueOf returns the queue with a token.
 func QueueOf(token string) (transfer.QueueName, error) {
 	text, err := url.PathUnescape(token)
 	if err != nil {
@@ -169,7 +169,7 @@ func QueueOf(token string) (transfer.QueueName, error) {
 	return name, err
 }
 
-// What a QueueAsk is for.
+// The operations of a QueueAsk.
 const (
 	QueueCreate = "create"
 	QueueList   = "list"
@@ -177,11 +177,11 @@ const (
 	QueueRemove = "remove"
 	QueuePut    = "put"
 	QueuePeek   = "peek"  // the oldest message, which stays
-	QueueClaim  = "claim" // the oldest message that is not held, which is held for the asker then
-	QueueTake   = "take"  // removes a message that was claimed
+	QueueClaim  = "claim" // the oldest message that is not held; the asker holds it then
+	QueueTake   = "take"  // removes a claimed message
 )
 
-// Limits of what people put into a queue and take out of one by hand, in bytes.
+// Limits of messages that users put into a queue and take out of one by hand, in bytes.
 const (
 	MaxQueuePut  = 64 << 10
 	MaxQueuePeek = 256 << 10
@@ -211,7 +211,7 @@ func (a *QueueAsk) check() string {
 		rule{"a mark that is too long", len(a.Mark) <= maxName})
 }
 
-// QueueAnswer is the body of what answers AskQueue.
+// QueueAnswer is the body of an answer to AskQueue.
 type QueueAnswer struct {
 	Queues  []QueueView   `json:"queues,omitempty"`
 	Message *QueueMessage `json:"message,omitempty"` // of a peek; none: the queue is empty
@@ -229,10 +229,11 @@ type QueuePiece struct {
 }
 
 // QueuePieces are the messages of a span, one after the other, in pieces. Next ends with io.EOF, or with an error of
-// KindConflict where a message is taken while it is read.
+// KindConflict if a message is removed during the read.
 type QueuePieces interface {
 	Next() (QueuePiece, error)
-	// Wait is nil where Next does not block; otherwise it is closed when that may have changed.
+	// Wait returns nil if Next does not block. Otherwise it returns a channel that is closed when that may have
+	// changed.
 	Wait() <-chan struct{}
 	Close()
 }

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// update writes the golden files anew: for a new kind, never for an old one.
+// update writes the golden files anew: for a new kind, never for an existing one.
 var update = flag.Bool("update", false, "write the golden files of messages")
 
 var (
@@ -64,7 +64,7 @@ func sampleResume() transfer.Resume {
 	return r
 }
 
-// samples has one message of every kind, with every field set.
+// samples returns one message of every kind, with every field set.
 func samples() map[string]*wire.Message {
 	open := sampleRequest()
 	open.Items, open.Rest, open.Triggers, open.Programs = nil, nil, nil, open.Programs.OfDest()
@@ -97,8 +97,7 @@ func samples() map[string]*wire.Message {
 	}
 }
 
-// chunks has one chunk message of every frame type, one with none and one with
-// all of them.
+// chunks returns one chunk message of every frame type, one without frames and one with all types.
 func chunks() map[string][]byte {
 	head := wire.Header{Transfer: sampleID, Epoch: 7, Seq: 1<<40 | 3}
 	begin := &wire.Begin{Type: transfer.ItemFile, Again: true, Mode: 0o640, Size: 5000, Mtime: -5, Allocated: 4096, Offset: 1000,
@@ -140,7 +139,7 @@ func chunks() map[string][]byte {
 	return out
 }
 
-// golden compares with a file, so that the format cannot change unnoticed.
+// golden compares got with a file, so that no change of the format goes unnoticed.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -161,7 +160,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// lines writes bytes as hex, 32 to a line.
+// lines returns bytes as hex, 32 to a line.
 func lines(b []byte) []byte {
 	var out strings.Builder
 	for len(b) > 0 {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A clock that stands outside the years 1970 to 9999 gives an ACK no time, instead of one that the other side refuses.
+// A clock outside the years 1970 to 9999 gives an ACK no time, instead of one that the peer rejects.
 func TestStamp(t *testing.T) {
 	for year, said := range map[int]bool{1960: false, 1971: true, 2026: true, 9999: true, 10000: false} {
 		now := time.Date(year, 6, 1, 0, 0, 0, 0, time.UTC)

@@ -7,7 +7,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What stands by is no heartbeat, and says nothing out of its range.
+// The report of a standby is no heartbeat, and has no field out of range.
 func TestStandbyReports(t *testing.T) {
 	good := wire.Standby{V: wire.Version, Agent: "ALPHA", Instance: "0123456789abcdef", Status: wire.AgentStandby, Host: "two"}
 	report := func(s wire.Standby, b *wire.Beat) (*wire.Report, error) {

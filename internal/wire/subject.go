@@ -8,21 +8,20 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Subjects. Destination first, source second, so that the queue manager's
-// permissions can say who may speak as whom.
+// Subjects. The destination comes first and the source second, so that the queue manager's permissions can restrict the
+// sender of each message.
 
-// CommandSubject carries requests to an agent (JetStream), of whoever has the token from.
+// CommandSubject carries requests to an agent (JetStream), from the member with the token from.
 func CommandSubject(to transfer.AgentName, from string) string {
 	return "ferry.command." + to.Token() + "." + from
 }
 
-// ControlSubject carries cancels and administration to an agent (JetStream), of whoever has
-// the token from.
+// ControlSubject carries cancels and administration to an agent (JetStream), from the member with the token from.
 func ControlSubject(to transfer.AgentName, from string) string {
 	return "ferry.control." + to.Token() + "." + from
 }
 
-// ReplySubject carries what two agents say about a transfer.
+// ReplySubject carries the messages of two agents about a transfer.
 func ReplySubject(to, from transfer.AgentName) string {
 	return "ferry.reply." + to.Token() + "." + from.Token()
 }
@@ -37,47 +36,46 @@ func StoreSubject(to, from transfer.AgentName, id transfer.ID, epoch uint32) str
 	return "ferry.store." + to.Token() + "." + from.Token() + "." + id.String() + "." + strconv.FormatUint(uint64(epoch), 10)
 }
 
-// Tokens of those who are no agents and no users. They are in small letters, so that no
-// agent's can be the same.
+// Tokens of members that are neither agents nor users. They are in small letters, so that no agent's token is the same.
 const (
 	Coordination = "coordination"
 	Authority    = "authority"
 	Manager      = "qmgr" // the queue manager
-	Up           = "up"   // a `ferry up`, about what runs in it
+	Up           = "up"   // a `ferry up`, for the parts that run in it
 )
 
-// Longest subjects that anybody publishes on, in bytes: tokens of two agents, an ID and an epoch in stored
-// delivery, and an inbox elsewhere.
+// Longest subjects of any published message, in bytes: tokens of two agents, an ID and an epoch in stored delivery, and
+// an inbox elsewhere.
 const (
 	maxStoreSubject = 256
 	maxSubject      = maxInbox
 )
 
-// TooLong reports whether a subject is longer than any on which something is published. What is stored is
-// listed by its subjects.
+// TooLong reports whether a subject is longer than any subject of a valid message. Listings of stored messages have
+// their subjects, so the length is bounded.
 func TooLong(subject string) bool {
 	return len(subject) > maxSubject || len(subject) > maxStoreSubject && strings.HasPrefix(subject, "ferry.store.")
 }
 
-// AskSubject carries questions to whoever has the token to, from whoever has the token from.
+// AskSubject carries questions to the member with the token to, from the member with the token from.
 func AskSubject(to, from string) string { return "ferry.ask." + to + "." + from }
 
 // AskAgent carries questions to an agent.
 func AskAgent(to transfer.AgentName, from string) string { return AskSubject(to.Token(), from) }
 
-// InboxSubject is where answer number n to a question is wanted: by asker, of answerer. The
-// secret, of InboxSecret letters and digits, is known to those two.
+// InboxSubject returns the subject for answer n to a question of asker to answerer. The secret has InboxSecret letters
+// and digits. Only those two know it.
 func InboxSubject(asker, answerer, secret string, n uint64) string {
 	return InboxesOf(asker) + answerer + "." + secret + "." + strconv.FormatUint(n, 10)
 }
 
-// InboxesOf is how the inboxes begin on which an asker is answered.
+// InboxesOf returns the prefix of the inboxes of an asker.
 func InboxesOf(asker string) string { return "ferry.inbox." + asker + "." }
 
-// InboxSecret is how many characters the secret of an inbox has: 128 bits in base 32.
+// InboxSecret is the length of the secret of an inbox: 128 bits in base 32.
 const InboxSecret = 26
 
-// ReadInbox reads what InboxSubject has made, and nothing else.
+// ReadInbox reads a subject of InboxSubject. ok is false for any other subject.
 func ReadInbox(subject string) (asker, answerer string, ok bool) {
 	rest, ok := strings.CutPrefix(subject, "ferry.inbox.")
 	t := strings.Split(rest, ".")
@@ -91,24 +89,23 @@ func ReadInbox(subject string) (asker, answerer string, ok bool) {
 	return t[0], t[1], true
 }
 
-// Wants reports whether a question on a subject of AskSubject wants its answer on an inbox of
-// whoever has asked it: the subject comes out of a message, and could name somebody else's.
+// Wants reports whether inbox belongs to the asker and the answerer of a question. subject is one of AskSubject. The
+// inbox comes from a message, and could name that of another asker.
 func Wants(subject, inbox string) bool {
 	asker, answerer, ok := ReadInbox(inbox)
 	return ok && asker == LastToken(subject) && answerer == Answerer(subject)
 }
 
-// maxInbox is how long an inbox may be, in bytes: both tokens, one of which may be a principal.
+// maxInbox is the maximum length of an inbox in bytes: two tokens, one of them perhaps a principal.
 const maxInbox = 1200
 
-// InstanceSubject is where one run of an agent answers that it lives: an inbox to which
-// nobody speaks but those who have its name.
+// InstanceSubject returns the subject where one run of an agent answers that it lives. It is an inbox to which only
+// members with the agent's name may publish.
 func InstanceSubject(of transfer.AgentName, instance string) string {
 	return "ferry.inbox." + of.Token() + "." + of.Token() + "." + transfer.Token(instance)
 }
 
-// Answerer is the token of whom a question on a subject of AskSubject or InstanceSubject is
-// for.
+// Answerer returns the token of the addressee of a subject of AskSubject or InstanceSubject.
 func Answerer(subject string) string {
 	t := strings.SplitN(subject, ".", 4)
 	if len(t) < 4 {
@@ -120,8 +117,7 @@ func Answerer(subject string) string {
 // BeatSubject carries an agent's heartbeats.
 func BeatSubject(of transfer.AgentName) string { return "ferry.beat." + of.Token() }
 
-// ProgressSubject carries live figures of an agent's transfers, for whoever has the token
-// owner: who has submitted them.
+// ProgressSubject carries live figures of an agent's transfers, for their submitter, which has the token owner.
 func ProgressSubject(of transfer.AgentName, owner string) string {
 	return "ferry.progress." + of.Token() + "." + owner
 }
@@ -129,11 +125,11 @@ func ProgressSubject(of transfer.AgentName, owner string) string {
 // EventSubject carries audit batches (JetStream).
 func EventSubject(of transfer.AgentName) string { return "ferry.event." + of.Token() }
 
-// LogSubject carries what coordination publishes of an agent's transfer in XML, where it does (core NATS).
+// LogSubject carries the log of an agent's transfer in XML, if coordination publishes it (core NATS).
 func LogSubject(of transfer.AgentName, id transfer.ID) string { return KeptSubject(of, id.String()) }
 
-// KeptSubject carries what it publishes of what else an agent does: of a call by its ID, of a monitor or
-// a schedule by its name. about is one token.
+// KeptSubject carries the log in XML of other work of an agent: of a call by its ID, of a monitor or a schedule by its
+// name. about is one token.
 func KeptSubject(of transfer.AgentName, about string) string {
 	return "ferry.log.xml." + of.Token() + "." + about
 }
@@ -146,45 +142,45 @@ func StatusSubject(of transfer.AgentName, id transfer.ID) string {
 	return "ferry.status.xml." + of.Token() + "." + id.String()
 }
 
-// AllStatus matches what StatusSubject and StateSubject make.
+// AllStatus matches the subjects of StatusSubject and StateSubject.
 const AllStatus = "ferry.status.xml.*.*"
 
-// AllLogs matches what LogSubject and KeptSubject make.
+// AllLogs matches the subjects of LogSubject and KeptSubject.
 const AllLogs = "ferry.log.xml.*.*"
 
-// Filters, for those who listen.
+// Filters for subscribers.
 
-// AllCommands matches what CommandSubject makes for an agent.
+// AllCommands matches the subjects of CommandSubject for an agent.
 func AllCommands(of transfer.AgentName) string { return "ferry.command." + of.Token() + ".>" }
 
-// AllControls matches what ControlSubject makes for an agent.
+// AllControls matches the subjects of ControlSubject for an agent.
 func AllControls(of transfer.AgentName) string { return "ferry.control." + of.Token() + ".>" }
 
-// AllReplies matches what ReplySubject makes for an agent.
+// AllReplies matches the subjects of ReplySubject for an agent.
 func AllReplies(of transfer.AgentName) string { return "ferry.reply." + of.Token() + ".*" }
 
-// AllData matches what DataSubject makes for an agent.
+// AllData matches the subjects of DataSubject for an agent.
 func AllData(of transfer.AgentName) string { return "ferry.data." + of.Token() + ".>" }
 
-// AllStored matches what StoreSubject makes for an agent.
+// AllStored matches the subjects of StoreSubject for a destination.
 func AllStored(to transfer.AgentName) string { return "ferry.store." + to.Token() + ".>" }
 
-// AllStoredBy matches what StoreSubject makes of an agent.
+// AllStoredBy matches the subjects of StoreSubject for a source.
 func AllStoredBy(from transfer.AgentName) string { return "ferry.store.*." + from.Token() + ".>" }
 
-// StoreEpochs matches what StoreSubject makes of a transfer.
+// StoreEpochs matches the subjects of StoreSubject for a transfer.
 func StoreEpochs(to, from transfer.AgentName, id transfer.ID) string {
 	return "ferry.store." + to.Token() + "." + from.Token() + "." + id.String() + ".*"
 }
 
-// A StoredAt is what a subject of StoreSubject says.
+// A StoredAt has the fields of a subject of StoreSubject.
 type StoredAt struct {
 	To, From transfer.AgentName
 	Transfer transfer.ID
 	Epoch    uint32
 }
 
-// ReadStore reads what StoreSubject has made, and nothing else.
+// ReadStore reads a subject of StoreSubject. It returns an error of KindMalformed for any other subject.
 func ReadStore(subject string) (at StoredAt, err error) {
 	t := strings.Split(subject, ".")
 	if len(t) != 6 {
@@ -202,66 +198,67 @@ func ReadStore(subject string) (at StoredAt, err error) {
 	return at, nil
 }
 
-// AllAsks matches what AskSubject makes for a token.
+// AllAsks matches the subjects of AskSubject for a token.
 func AllAsks(to string) string { return "ferry.ask." + to + ".*" }
 
-// Trust carries what the network's authority says of whom nobody may trust.
+// Trust carries the authority's list of revoked identities.
 const Trust = "ferry.trust"
 
-// Rules carries the same with the network's rules and the roles of users, for agents, coordination and queue managers.
+// Rules carries the same list with the network's rules and the roles of users, for agents, coordination and queue
+// managers.
 const Rules = "ferry.rules"
 
-// Claims carries whom queue managers are to let in, as the network's authority has signed it.
+// Claims carries the identities that queue managers are to admit, signed by the network's authority.
 const Claims = "ferry.claims"
 
-// ShelfSubject carries what is to be stored at another queue manager, with the data. It is none of DataSubject's, as an
-// agent's token is in capitals.
+// ShelfSubject carries messages to be stored at another queue manager, on the connection of the data. It never equals a
+// subject of DataSubject: an agent's token is in capitals.
 func ShelfSubject(at string, from transfer.AgentName, id transfer.ID) string {
 	return shelfData + at + "." + from.Token() + "." + id.String()
 }
 
-// AllShelved matches what ShelfSubject makes for a queue manager.
+// AllShelved matches the subjects of ShelfSubject for a queue manager.
 func AllShelved(at string) string { return shelfData + at + ".>" }
 
 const shelfData = "ferry.data.store-"
 
-// ReadShelf reads who has sent on a subject of ShelfSubject.
+// ReadShelf returns the token of the sender on a subject of ShelfSubject.
 func ReadShelf(subject string) (from string, ok bool) {
 	t := strings.Split(subject, ".")
 	return t[min(3, len(t)-1)], len(t) == 5 && strings.HasPrefix(subject, shelfData)
 }
 
-// Between queue managers, which are called by one token each (transfer.Token of the name).
+// Subjects between queue managers. Each queue manager has one token (transfer.Token of its name).
 
-// ManagerSubject carries what a queue manager says of itself to the others.
+// ManagerSubject carries a queue manager's reports on itself to the others.
 func ManagerSubject(of string) string { return "ferry.manager." + of }
 
-// ForwardSubject carries stored messages to the queue manager of the agent that they are for, from another one.
+// ForwardSubject carries stored messages from another queue manager to the queue manager of their agent.
 func ForwardSubject(to, from string) string { return "ferry.forward." + to + "." + from }
 
 // AllForwarded matches each ForwardSubject to a queue manager.
 func AllForwarded(to string) string { return ForwardSubject(to, "*") }
 
-// PlaceSubject carries the places (identity.Place) of the identity with a token.
+// PlaceSubject carries the registrations (identity.Place) of the identity with a token.
 func PlaceSubject(of string) string { return "ferry.place." + of }
 
 // AllPlaces matches each PlaceSubject.
 const AllPlaces = "ferry.place.*"
 
-// AllManagers matches what ManagerSubject makes.
+// AllManagers matches the subjects of ManagerSubject.
 const AllManagers = "ferry.manager.*"
 
-// What every agent publishes.
+// The subjects that every agent publishes on.
 const (
 	AllBeats    = "ferry.beat.*"
 	AllProgress = "ferry.progress.*.*"
 	AllEvents   = "ferry.event.>"
 )
 
-// LastToken is a subject's last token: the sender's, where the sender is last.
+// LastToken returns a subject's last token, which is the sender's on subjects that end with the sender.
 func LastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
 
-// AgentOf turns an agent's token back into its name.
+// AgentOf returns the name of the agent with a token.
 func AgentOf(token string) (transfer.AgentName, error) {
 	p, err := transfer.ParsePath(token)
 	if err != nil {
@@ -270,7 +267,7 @@ func AgentOf(token string) (transfer.AgentName, error) {
 	return transfer.ParseAgentName(string(p))
 }
 
-// DataSource is the sender that a DATA subject names.
+// DataSource returns the sender that a DATA subject names.
 func DataSource(subject string) (transfer.AgentName, error) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 5 {

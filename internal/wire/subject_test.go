@@ -8,9 +8,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// FuzzSubject: whatever a name or a principal is, its subject has its tokens in
-// their places and gives them back, in capitals; whatever a subject is, to read it does no
-// harm.
+// FuzzSubject: for any name or principal, its subject has its tokens in their places and gives them back, in capitals.
+// Any subject can be read without harm.
 func FuzzSubject(f *testing.F) {
 	for _, s := range []string{"", "ALPHA", "a.b", "a b", "*", ">", "user@host", "x%2Ey", "é", "coordination", "ferry.data.A1.B1.01890a5d-ac96-774b-bcce-b302099a8057",
 		"ferry.data.A1.%2.x", "....", "ferry.reply.A1.coordination"} {
@@ -55,7 +54,7 @@ func FuzzSubject(f *testing.F) {
 	})
 }
 
-// FuzzInbox: what is taken for an inbox is written as it was, and is one subject.
+// FuzzInbox: an accepted inbox is written again as it was, and is one subject.
 func FuzzInbox(f *testing.F) {
 	secret := strings.Repeat("A", wire.InboxSecret)
 	own := wire.InboxSubject("ALPHA", "BETA", secret, 1)
@@ -81,8 +80,7 @@ func FuzzInbox(f *testing.F) {
 	})
 }
 
-// FuzzPeekHeader: it and ParseChunk see one header, and nothing is read that is
-// not there.
+// FuzzPeekHeader: it and ParseChunk read the same header, and neither reads past the end.
 func FuzzPeekHeader(f *testing.F) {
 	for _, m := range chunks() {
 		f.Add(m)
@@ -112,7 +110,7 @@ func TestReadStore(t *testing.T) {
 	}
 }
 
-// The longest subject of stored delivery is none that is too long, and neither is the longest inbox.
+// The longest subject of stored delivery is not too long, and neither is the longest inbox.
 func TestTooLongSubjects(t *testing.T) {
 	longest := transfer.AgentName("A" + strings.Repeat("%", 27))
 	if s := wire.StoreSubject(longest, longest, transfer.ID{}, 1<<32-1); wire.TooLong(s) {

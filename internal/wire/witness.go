@@ -2,54 +2,54 @@ package wire
 
 import "encoding/json"
 
-// What is said about the audit log's witnesses. Notes, bindings and proofs are package
-// witness's; here they are bytes, and bounded.
+// Messages about the witnesses of the audit log. Package witness defines notes, bindings and proofs. Here they are
+// bytes with a maximum length.
 
 // Bind is the body of AskBind.
 type Bind struct {
 	Binding json.RawMessage `json:"binding"` // witness.Binding
 }
 
-// LogSeen is the body of AskLog: what a witness has seen of the log, and of which of its
-// records it wants to know where they are. 0: none.
+// LogSeen is the body of AskLog. Size and Log are the part of the log that a witness has seen. Incarnation, First and
+// Last select its records, which coordination is to locate. 0 means none.
 type LogSeen struct {
 	Size        int64  `json:"size,omitempty"`
-	Log         string `json:"log,omitempty"` // the log's incarnation; Size is of no other
+	Log         string `json:"log,omitempty"` // the log's incarnation; Size refers to that log only
 	Incarnation string `json:"incarnation,omitempty"`
 	First       uint64 `json:"first,omitempty"`
 	Last        uint64 `json:"last,omitempty"`
 }
 
-// Cosign is the body of AskCosign: a witness's line for the note of a size.
+// Cosign is the body of AskCosign: a witness's signature line for the note of a size.
 type Cosign struct {
 	Size int64  `json:"size"`
 	Line []byte `json:"line"`
 }
 
-// VerifyAgainst is the body of AskVerify: what others have kept of the log.
+// VerifyAgainst is the body of AskVerify: the checkpoints that others have kept of the log.
 type VerifyAgainst struct {
 	Checkpoints []LogKept `json:"checkpoints,omitempty"`
 }
 
-// A LogKept is a checkpoint that somebody has kept.
+// A LogKept is a checkpoint kept outside coordination.
 type LogKept struct {
 	Size int64  `json:"size"`
 	Root string `json:"root"` // hex
 }
 
-// AcceptLog is the body of AskAccept: the note of the log from which a witness is to go on.
+// AcceptLog is the body of AskAccept: the note of the log from which a witness is to continue.
 type AcceptLog struct {
 	Note    []byte          `json:"note"`
-	Binding json.RawMessage `json:"binding"` // witness.Binding, of who has signed it
+	Binding json.RawMessage `json:"binding"` // witness.Binding, of the note's signer
 }
 
-// RefusedKey is why coordination does not take what is signed with a key that it does not know:
-// it has to be told whose it is, with AskBind.
+// RefusedKey is coordination's reason to reject a signature with an unknown key. The signer must register the key with
+// AskBind.
 const RefusedKey = "the key is not on record"
 
-// Bounds of them: how many, and in bytes.
+// Bounds of these messages: numbers of elements, and lengths in bytes.
 const (
-	MaxLogRecords = 16384 // of which it is asked where they are
+	MaxLogRecords = 16384 // records to locate, in one question
 	MaxLogKept    = 2048  // checkpoints against which a log is verified
 
 	maxBinding   = 16 << 10

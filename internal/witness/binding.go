@@ -20,33 +20,32 @@ const version = 1
 
 // Bounds of a binding.
 const (
-	MaxBinding = 16 << 10 // bytes of its JSON
+	MaxBinding = 16 << 10 // bytes of JSON
 	maxChain   = 4        // certificates
 )
 
-// A Binding says, in the name of an identity, which key signs for it in the audit log. What it
-// says counts for nothing until it is checked.
+// A Binding names the key that signs for an identity in the audit log. It must be checked before its content counts.
 type Binding struct {
 	V         int           `json:"v"`
 	Identity  identity.Name `json:"identity"`
 	Key       []byte        `json:"key"`       // Ed25519
 	Time      int64         `json:"time"`      // seconds since 1970
-	Chain     [][]byte      `json:"chain"`     // certificates in DER: that of the identity, then its issuer's
-	Signature []byte        `json:"signature"` // with the certificate's key, over the package's lines
+	Chain     [][]byte      `json:"chain"`     // certificates in DER: the identity's, then its issuer's
+	Signature []byte        `json:"signature"` // with the certificate's key, over the lines in the package comment
 }
 
-// A Party is somebody whose binding was checked.
+// A Party is an identity with a checked binding.
 type Party struct {
 	Name   identity.Name
 	ID     string // of the binding
-	Issued string // identity.KeyHash of the certificate that has signed it
+	Issued string // identity.KeyHash of the certificate that signed it
 	key    ed25519.PublicKey
 }
 
 // bind makes the binding of a key.
 func bind(self *identity.Identity, key ed25519.PublicKey, now time.Time) (*Binding, error) {
 	cert := self.Certificate()
-	// A clock that is wrong must not make a binding that was never good.
+	// A wrong clock must not make a binding that was never valid.
 	if now.Before(cert.Leaf.NotBefore) {
 		now = cert.Leaf.NotBefore
 	}
@@ -60,12 +59,12 @@ func bind(self *identity.Identity, key ed25519.PublicKey, now time.Time) (*Bindi
 	return b, err
 }
 
-// lines are what is signed.
+// lines returns the signed text.
 func (b *Binding) lines() []byte {
 	return fmt.Appendf(nil, "ferry audit key v1\n%s\n%s\n%d\n", b.Identity, base64.StdEncoding.EncodeToString(b.Key), b.Time)
 }
 
-// ID is what a seal calls the binding.
+// ID returns the binding's name in a seal.
 func (b *Binding) ID() string {
 	sum := sha256.Sum256(b.lines())
 	return hex.EncodeToString(sum[:16])
@@ -99,8 +98,8 @@ func (b *Binding) fits() error {
 	return nil
 }
 
-// Check holds a binding against a network's certificates: the certificate was good at its time,
-// is that of whom it names, and has signed it. The error is of KindMalformed.
+// Check verifies a binding against a network's certificates: the certificate was valid at the binding's time, names the
+// binding's identity, and has signed the binding. The error is of KindMalformed.
 func (b *Binding) Check(roots *identity.Roots) (*Party, error) {
 	bad := func(err error) error {
 		return transfer.Errorf(transfer.KindMalformed, "the audit key of %s is not bound to it: %w", b.Identity, err)
@@ -131,7 +130,7 @@ func (b *Binding) Check(roots *identity.Roots) (*Party, error) {
 	return &Party{Name: name, ID: b.ID(), Issued: identity.KeyHash(chain[0]), key: b.Key}, nil
 }
 
-// As is a party of a role: a name that was checked for another purpose is refused.
+// As returns the party of a role. It refuses a name with another role.
 func (b *Binding) As(role identity.Role, roots *identity.Roots) (*Party, error) {
 	p, err := b.Check(roots)
 	if err == nil && p.Name.Role != role {
@@ -140,7 +139,7 @@ func (b *Binding) As(role identity.Role, roots *identity.Roots) (*Party, error) 
 	return p, err
 }
 
-// AsSealer is a party that seals batches: an agent, or a user for pipes.
+// AsSealer returns a party that seals batches: an agent, or a user for pipes.
 func (b *Binding) AsSealer(roots *identity.Roots) (*Party, error) {
 	p, err := b.Check(roots)
 	if err == nil && p.Name.Role != identity.Agent && p.Name.Role != identity.User {

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/witness"
 )
 
-// What is read from others never panics, and what was checked is what was signed.
+// The decoders never panic, and checked data is the data that was signed.
 
 func FuzzBinding(f *testing.F) {
 	c := newCast(f)

@@ -17,18 +17,18 @@ import (
 // Files beside an identity.
 const (
 	fileKey     = "audit.pem"     // the Ed25519 key
-	fileBinding = "audit.binding" // says whose it is
+	fileBinding = "audit.binding" // the binding of the key
 )
 
-// A Key signs what its owner says in the audit log.
+// A Key signs its owner's records, checkpoints and cosignatures in the audit log.
 type Key struct {
 	private ed25519.PrivateKey
 	binding *Binding
 	party   *Party
 }
 
-// OpenKey gives the key that lies beside an identity, and makes it where there is none. Its
-// binding is kept, too, and made anew where the identity has other keys by now.
+// OpenKey returns the key beside an identity, and makes it if there is none. It also keeps the key's binding, and makes
+// it anew if the identity has other keys since.
 func OpenKey(self *identity.Identity, now time.Time) (*Key, error) {
 	dir, err := keyfile.Open(self.Path())
 	if err != nil {
@@ -55,7 +55,7 @@ func OpenKey(self *identity.Identity, now time.Time) (*Key, error) {
 	return k, dir.Write(fileBinding, k.binding.Encode())
 }
 
-// take takes a binding that was kept, if it is the present one.
+// take reads a stored binding, and reports whether it is the present one.
 func (k *Key) take(self *identity.Identity, data []byte) bool {
 	b, err := DecodeBinding(data)
 	if err != nil {
@@ -81,7 +81,7 @@ func readKey(dir *keyfile.Dir) (ed25519.PrivateKey, error) {
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	key, ok := parsed.(ed25519.PrivateKey)
 	if err != nil || !ok {
-		return nil, transfer.Errorf(transfer.KindMalformed, "%s in %s cannot be read, or is a key of another kind", fileKey, dir.Path()) // the cause may repeat a part of it
+		return nil, transfer.Errorf(transfer.KindMalformed, "%s in %s cannot be read, or is a key of another kind", fileKey, dir.Path()) // the cause may contain a part of the key
 	}
 	return key, nil
 }
@@ -98,8 +98,8 @@ func makeKey(dir *keyfile.Dir) (ed25519.PrivateKey, error) {
 	return key, dir.Write(fileKey, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
-// Binding says whose the key is.
+// Binding returns the key's binding.
 func (k *Key) Binding() *Binding { return k.binding }
 
-// Party is whose the key is.
+// Party returns the owner of the key.
 func (k *Key) Party() *Party { return k.party }

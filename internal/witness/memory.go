@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Bounds of a memory and of what is shown.
+// Bounds of a memory and of the messages between coordination and witnesses.
 const (
 	MaxShown  = 512 << 10 // bytes of the JSON of a Shown or a Statement
 	maxForks  = 4
@@ -20,13 +20,13 @@ const (
 	MaxMemory = (maxForks + 1) * 4 * (MaxNote + MaxBinding)
 )
 
-// A Signed is a note with what says whose key has signed it.
+// A Signed is a note with the binding of its signer.
 type Signed struct {
 	Note    []byte   `json:"note"`
 	Binding *Binding `json:"binding"`
 }
 
-// open checks and reads it.
+// open checks the note and reads its checkpoint.
 func (s *Signed) open(roots *identity.Roots) (Checkpoint, error) {
 	if s.Binding == nil {
 		return Checkpoint{}, transfer.Errorf(transfer.KindMalformed, "a checkpoint comes without saying whose key has signed it")
@@ -38,17 +38,17 @@ func (s *Signed) open(roots *identity.Roots) (Checkpoint, error) {
 	return OpenNote(s.Note, p)
 }
 
-// A Shown is what coordination shows a witness.
+// A Shown is coordination's answer to a witness.
 type Shown struct {
 	V int `json:"v"`
 	Signed
-	Proof    []tlog.Hash `json:"proof,omitempty"`    // that the log goes on from the size that was asked with
-	Cosigned bool        `json:"cosigned,omitempty"` // it has the asker's cosignature
-	Runs     []Run       `json:"runs,omitempty"`     // where the records are that were asked for, as far as the note covers them
+	Proof    []tlog.Hash `json:"proof,omitempty"`    // that the log continues the size in the question
+	Cosigned bool        `json:"cosigned,omitempty"` // the note has the asker's cosignature
+	Runs     []Run       `json:"runs,omitempty"`     // places of the records asked for, as far as the note covers them
 	Missing  bool        `json:"missing,omitempty"`  // the log does not have the first of them
 }
 
-// DecodeShown reads what coordination shows. The error is of KindMalformed.
+// DecodeShown reads a Shown. The error is of KindMalformed.
 func DecodeShown(data []byte) (*Shown, error) {
 	s := new(Shown)
 	if err := decode(data, MaxShown, "what coordination shows of its log", s); err != nil {
@@ -74,28 +74,28 @@ func decode(data []byte, most int, what string, v any) error {
 	return nil
 }
 
-// A Fork is two notes of coordination that cannot both be of one log that only grows.
+// A Fork is a pair of notes of coordination that cannot belong to one growing log.
 type Fork struct {
-	Time  time.Time `json:"time"` // when it was seen
+	Time  time.Time `json:"time"` // time when the witness saw it
 	Why   string    `json:"why"`
-	Anew  bool      `json:"anew,omitempty"` // coordination itself says that it is another log
+	Anew  bool      `json:"anew,omitempty"` // coordination itself declares another log
 	Held  Signed    `json:"held"`
 	Shown Signed    `json:"shown"`
 }
 
-// A Memory is what a witness remembers of a network's log: the last note that went on from the
-// one before, and notes that did not. It is not safe for concurrent use.
+// A Memory has a witness's knowledge of a network's log: the last note that continued the one before, and notes that
+// did not. It is not safe for concurrent use.
 type Memory struct {
 	V     int     `json:"v"`
 	Last  *Signed `json:"last,omitempty"`
-	Forks []Fork  `json:"forks,omitempty"` // the first of them
-	More  int     `json:"more,omitempty"`  // how often another was seen since
+	Forks []Fork  `json:"forks,omitempty"` // the first ones
+	More  int     `json:"more,omitempty"`  // number of further ones since
 
 	roots *identity.Roots
 	held  Checkpoint
 }
 
-// NewMemory begins with what was kept; nil: nothing was. The error is of KindMalformed.
+// NewMemory returns a Memory with the content kept, or an empty one if kept is nil. The error is of KindMalformed.
 func NewMemory(roots *identity.Roots, kept []byte) (*Memory, error) {
 	m := &Memory{V: version, roots: roots}
 	if kept == nil {
@@ -115,11 +115,11 @@ func NewMemory(roots *identity.Roots, kept []byte) (*Memory, error) {
 	return m, err
 }
 
-// Under has what is shown from now on held against other roots: a network replaces its own.
+// Under replaces the roots for future checks. A network may replace its root.
 func (m *Memory) Under(roots *identity.Roots) { m.roots = roots }
 
-// reopen reads a note that was checked before it was kept. The certificate of its key may have ended
-// since, and its root, too.
+// reopen reads a note that was checked before it was stored. The certificate of its key may have expired since, and so
+// may its root.
 func (s *Signed) reopen() (Checkpoint, error) {
 	if s.Binding == nil || s.Binding.fits() != nil {
 		return Checkpoint{}, transfer.Errorf(transfer.KindMalformed, "a checkpoint was kept without what says whose key has signed it")
@@ -127,7 +127,7 @@ func (s *Signed) reopen() (Checkpoint, error) {
 	return OpenNote(s.Note, &Party{Name: s.Binding.Identity, ID: s.Binding.ID(), key: s.Binding.Key})
 }
 
-// Encode writes what NewMemory reads.
+// Encode encodes the memory for NewMemory.
 func (m *Memory) Encode() []byte {
 	data, err := json.Marshal(m)
 	if err != nil {
@@ -136,21 +136,22 @@ func (m *Memory) Encode() []byte {
 	return data
 }
 
-// Held is the checkpoint in the last good note; false: there is none.
+// Held returns the checkpoint in the last good note. ok is false if there is none.
 func (m *Memory) Held() (Checkpoint, bool) { return m.held, m.Last != nil }
 
-// clone is a memory that can be changed without the other.
+// clone returns an independent copy of the memory.
 func (m *Memory) clone() *Memory {
 	c := *m
 	c.Forks = append([]Fork(nil), m.Forks...)
 	return &c
 }
 
-// Take holds what coordination shows against the memory, and gives the memory that is to be
-// kept in its place: with the note, if the log goes on from the last one; with both notes as a
-// Fork, if it does not, and then the error, of KindConflict, says why. What is not signed by
-// coordination is of KindMalformed and changes nothing; then, and where there is nothing new,
-// the memory is the same one.
+// Take compares coordination's answer with the memory, and returns the memory to store in its place:
+//
+//   - If the log continues from the last note, it has the new note.
+//   - If not, it has both notes as a Fork, and the error, of KindConflict, has the reason.
+//   - If coordination has not signed the answer, the error is of KindMalformed, and the memory is unchanged.
+//   - If there is nothing new, the memory is unchanged.
 func (m *Memory) Take(s *Shown, now time.Time) (*Memory, error) {
 	c, err := s.open(m.roots)
 	if err != nil {
@@ -173,7 +174,7 @@ func (m *Memory) Take(s *Shown, now time.Time) (*Memory, error) {
 	next := m.clone()
 	if len(next.Forks) == maxForks {
 		next.More++
-		if m.More > 0 { // it is known that there are more; how many is not worth a write
+		if m.More > 0 { // the existence of more forks is recorded; their number is not worth a write
 			return m, err
 		}
 		return next, err
@@ -182,8 +183,8 @@ func (m *Memory) Take(s *Shown, now time.Time) (*Memory, error) {
 	return next, err
 }
 
-// differs is why a log that has a checkpoint is not the one that is remembered, with more
-// records; empty: it is.
+// differs returns the reason why a log with checkpoint c does not continue the remembered one, or "" if it does. anew
+// reports that coordination itself declares another log.
 func (m *Memory) differs(c Checkpoint, proof []tlog.Hash) (why string, anew bool) {
 	h := m.held
 	switch {
@@ -203,7 +204,7 @@ func (m *Memory) differs(c Checkpoint, proof []tlog.Hash) (why string, anew bool
 	return "", false
 }
 
-// knows reports whether a fork with a checkpoint is kept.
+// knows reports whether a fork with a checkpoint is stored.
 func (m *Memory) knows(c Checkpoint) bool {
 	for i := range m.Forks {
 		if known, err := m.Forks[i].Shown.open(m.roots); err == nil && known == c {
@@ -213,7 +214,7 @@ func (m *Memory) knows(c Checkpoint) bool {
 	return false
 }
 
-// Trouble is what is wrong with the log, in a sentence; empty: nothing that was seen.
+// Trouble describes the known problem of the log in a sentence, or returns "".
 func (m *Memory) Trouble() string {
 	if len(m.Forks) == 0 {
 		return ""
@@ -221,9 +222,8 @@ func (m *Memory) Trouble() string {
 	return m.Forks[len(m.Forks)-1].Why
 }
 
-// Accept has the memory go on from a note that somebody with the right to do so accepts: what
-// was seen before is forgotten, but for what the caller has put on record. The error is of
-// KindMalformed.
+// Accept returns a memory that continues from a note, accepted by an operator with that right. It forgets the earlier
+// notes and forks, so the caller must record those that matter. The error is of KindMalformed.
 func (m *Memory) Accept(s *Signed) (*Memory, Checkpoint, error) {
 	c, err := s.open(m.roots)
 	if err != nil {
@@ -232,18 +232,18 @@ func (m *Memory) Accept(s *Signed) (*Memory, Checkpoint, error) {
 	return &Memory{V: version, Last: s, roots: m.roots, held: c}, c, nil
 }
 
-// A Statement is what a witness says when it is asked.
+// A Statement is a witness's answer to a question.
 type Statement struct {
 	V         int      `json:"v"`
 	Binding   *Binding `json:"binding"`             // the witness's
 	Last      *Signed  `json:"last,omitempty"`      // the last good note
-	Cosigned  []byte   `json:"cosigned,omitempty"`  // its cosignature of it, a line
-	Forks     []Fork   `json:"forks,omitempty"`     // that it has seen
-	Unproved  int      `json:"unproved,omitempty"`  // records in its outbox, as it says
-	Unsettled string   `json:"unsettled,omitempty"` // what is wrong, in its words
+	Cosigned  []byte   `json:"cosigned,omitempty"`  // its cosignature of Last, a line
+	Forks     []Fork   `json:"forks,omitempty"`     // seen by the witness
+	Unproved  int      `json:"unproved,omitempty"`  // records in its outbox, by its own count
+	Unsettled string   `json:"unsettled,omitempty"` // the present problem, in its words
 }
 
-// State makes what a witness says.
+// State returns the witness's present statement.
 func (k *Key) State(m *Memory, now time.Time) (*Statement, error) {
 	s := &Statement{V: version, Binding: k.binding, Last: m.Last, Forks: m.Forks, Unsettled: m.Trouble()}
 	if m.Last == nil {
@@ -254,7 +254,7 @@ func (k *Key) State(m *Memory, now time.Time) (*Statement, error) {
 	return s, err
 }
 
-// DecodeStatement reads what a witness says. The error is of KindMalformed.
+// DecodeStatement reads a Statement. The error is of KindMalformed.
 func DecodeStatement(data []byte) (*Statement, error) {
 	s := new(Statement)
 	if err := decode(data, MaxShown, "what a witness says", s); err != nil {
@@ -266,8 +266,8 @@ func DecodeStatement(data []byte) (*Statement, error) {
 	return s, nil
 }
 
-// Check is what a witness has signed: that it has seen a checkpoint, which coordination has
-// signed as well. ok is false where it has seen none. The error is of KindMalformed.
+// Check returns the witness and the checkpoint that it has signed as seen. Coordination has signed the checkpoint as
+// well. ok is false if the witness has seen none. The error is of KindMalformed.
 func (s *Statement) Check(roots *identity.Roots) (p *Party, c Checkpoint, ok bool, err error) {
 	if p, err = s.Binding.As(identity.Agent, roots); err != nil || s.Last == nil {
 		return p, c, false, err
@@ -285,9 +285,8 @@ func (s *Statement) Check(roots *identity.Roots) (p *Party, c Checkpoint, ok boo
 	return p, c, true, nil
 }
 
-// Shows holds what coordination shows, asked with the size of a witness's checkpoint, against
-// that checkpoint: nil if its log goes on from there. The error is of KindConflict or
-// KindMalformed.
+// Shows checks that coordination's log continues the witness's checkpoint. shown is coordination's answer to a question
+// with the size of that checkpoint. The error is of KindConflict or KindMalformed.
 func (s *Statement) Shows(roots *identity.Roots, shown *Shown, now time.Time) error {
 	m := &Memory{V: version, roots: roots, Last: s.Last}
 	if s.Last != nil {

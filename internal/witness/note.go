@@ -30,13 +30,12 @@ const (
 // Bounds of a note.
 const (
 	MaxNote       = 32 << 10 // bytes
-	MaxCosigned   = 64       // cosignatures that are kept with one
+	MaxCosigned   = 64       // stored cosignatures of a note
 	maxRecords    = 1 << 48
 	cosignedBytes = 8 + ed25519.SignatureSize
 )
 
-// A Checkpoint is what coordination signs: the log had this root at this size, and will have it
-// for ever.
+// A Checkpoint is signed by coordination: the log had this root at this size, and must have it for ever.
 type Checkpoint struct {
 	Network string
 	Size    int64
@@ -46,18 +45,17 @@ type Checkpoint struct {
 
 func origin(network string) string { return "ferry/" + network + "/audit" }
 
-// Text is what is signed.
+// Text returns the signed text.
 func (c Checkpoint) Text() string {
 	return fmt.Sprintf("%s\n%d\n%s\nlog %s\n", origin(c.Network), c.Size, base64.StdEncoding.EncodeToString(c.Root[:]), c.Log)
 }
 
-// String is the checkpoint for people.
+// String returns the checkpoint for users.
 func (c Checkpoint) String() string {
 	return fmt.Sprintf("%d records with root %x of log %s", c.Size, c.Root[:], c.Log)
 }
 
-// parse reads the text of a checkpoint of a network. Lines behind those that are known are
-// ignored.
+// parse reads the text of a checkpoint of a network. It ignores lines after the known ones.
 func parse(text, network string) (c Checkpoint, err error) {
 	bad := transfer.Errorf(transfer.KindMalformed, "a checkpoint of the audit log is not written as those of the network %s are", network)
 	lines := strings.Split(text, "\n")
@@ -81,13 +79,13 @@ func parse(text, network string) (c Checkpoint, err error) {
 	return c, nil
 }
 
-// signatory is a party, or a key of it, as the writer of one type of signature.
+// A signatory is a party, or its key, as the author of one type of signature.
 type signatory struct {
 	name      string
 	algorithm byte
 	key       ed25519.PublicKey
 	private   ed25519.PrivateKey
-	at        time.Time // of the cosignature that is made
+	at        time.Time // time of the new cosignature
 }
 
 func (s *signatory) Name() string { return s.name }
@@ -115,12 +113,12 @@ func (s *signatory) Verify(msg, sig []byte) bool {
 	return len(sig) == cosignedBytes && ed25519.Verify(s.key, cosigned(binary.BigEndian.Uint64(sig), msg), sig[8:])
 }
 
-// cosigned is what a cosignature is made over.
+// cosigned returns the message that a cosignature signs.
 func cosigned(seconds uint64, text []byte) []byte {
 	return append(fmt.Appendf(nil, "cosignature/v1\ntime %d\n", seconds), text...)
 }
 
-// noteName is under which name a party signs notes.
+// noteName returns the name under which a party signs notes.
 func noteName(n identity.Name) string {
 	if n.Role == identity.Coordination {
 		return origin(n.Network)
@@ -132,15 +130,15 @@ func (p *Party) signatory(algorithm byte) *signatory {
 	return &signatory{name: noteName(p.Name), algorithm: algorithm, key: p.key}
 }
 
-// Sign makes the note of a checkpoint.
+// Sign returns the signed note of a checkpoint.
 func (k *Key) Sign(c Checkpoint) ([]byte, error) {
 	s := k.party.signatory(algorithmNote)
 	s.private = k.private
 	return note.Sign(&note.Note{Text: c.Text()}, s)
 }
 
-// OpenNote reads the checkpoint in a note that coordination has signed. Signatures of others
-// are not looked at. The error is of KindMalformed.
+// OpenNote reads the checkpoint of a note that coordination has signed. It ignores other signatures. The error is of
+// KindMalformed.
 func OpenNote(data []byte, by *Party) (Checkpoint, error) {
 	if by.Name.Role != identity.Coordination {
 		return Checkpoint{}, transfer.Errorf(transfer.KindMalformed, "%s signs a checkpoint; only coordination does", by.Name)
@@ -159,8 +157,8 @@ func openNote(data []byte, who ...note.Verifier) (*note.Note, error) {
 	return note.Open(data, note.VerifierList(who...))
 }
 
-// Cosign makes the line that a witness adds to a note which it has opened and found to go on
-// from what it has seen.
+// Cosign returns the witness's signature line for a note. The witness must have opened the note and checked that it
+// continues the last one that it has seen.
 func (k *Key) Cosign(data []byte, now time.Time) ([]byte, error) {
 	text, ok := textOf(data)
 	if !ok {
@@ -175,7 +173,7 @@ func (k *Key) Cosign(data []byte, now time.Time) ([]byte, error) {
 	return signed[len(text)+1:], nil
 }
 
-// textOf is the text of a note, with its last line end.
+// textOf returns the text of a note, with its last line end.
 func textOf(data []byte) (string, bool) {
 	at := bytes.LastIndex(data, []byte("\n\n"))
 	if at < 0 || len(data) > MaxNote {
@@ -184,7 +182,7 @@ func textOf(data []byte) (string, bool) {
 	return string(data[:at+1]), true
 }
 
-// Plain is a note with its first signature only, which is coordination's.
+// Plain returns a note with its first signature only, which is coordination's.
 func Plain(data []byte) []byte {
 	text, ok := textOf(data)
 	if !ok {
@@ -196,8 +194,7 @@ func Plain(data []byte) []byte {
 	return data
 }
 
-// Cosigned is when a party has cosigned a note, which may have signatures of others; false: it
-// has not.
+// Cosigned returns the time when a party cosigned a note, which may have other signatures. ok is false if it has not.
 func Cosigned(data []byte, by *Party) (time.Time, bool) {
 	n, err := openNote(data, by.signatory(algorithmCosignature))
 	if err != nil || len(n.Sigs) != 1 {
@@ -210,8 +207,8 @@ func Cosigned(data []byte, by *Party) (time.Time, bool) {
 	return time.Unix(int64(binary.BigEndian.Uint64(raw[4:])), 0), true
 }
 
-// AddCosignature adds a witness's line to a note, after it was checked: a line by a party that
-// is there already changes nothing. The error is of KindMalformed.
+// AddCosignature checks a witness's line and adds it to a note. If the note has a line by that party already, it is
+// unchanged. The error is of KindMalformed.
 func AddCosignature(data, line []byte, by *Party) ([]byte, error) {
 	if _, ok := Cosigned(data, by); ok {
 		return data, nil
@@ -221,7 +218,7 @@ func AddCosignature(data, line []byte, by *Party) ([]byte, error) {
 		return nil, transfer.Errorf(transfer.KindMalformed, "the cosignature of %s is not one line, or there is no note for it", by.Name)
 	}
 	if bytes.Count(data[len(text):], []byte("\n")) > MaxCosigned+1 {
-		return data, nil // enough have
+		return data, nil // there are enough
 	}
 	with := append(bytes.Clone(data), line...)
 	if _, ok := Cosigned(with, by); !ok {

@@ -8,19 +8,19 @@ import (
 
 // Bounds of proofs.
 const (
-	maxHashes = 128 // of one proof: twice the height of the tallest tree and more
+	maxHashes = 128 // of one proof: more than twice the height of the tallest tree
 	MaxRun    = 8192
 )
 
 // A Run proves that a log has consecutive records of an agent at consecutive indexes.
 type Run struct {
-	First uint64      `json:"first"` // the number of the first
+	First uint64      `json:"first"` // number of the first record
 	Count int         `json:"count"`
-	Index int64       `json:"index"` // of the first in the log
+	Index int64       `json:"index"` // of the first record in the log
 	Proof []tlog.Hash `json:"proof"`
 }
 
-// split is where a tree of n leaves, 2 or more, is split: the greatest power of two below n.
+// split returns the size of the left part of a tree of n leaves, 2 or more: the greatest power of two below n.
 func split(n int64) int64 {
 	k := int64(1)
 	for k<<1 < n {
@@ -29,10 +29,9 @@ func split(n int64) int64 {
 	return k
 }
 
-// ProveRun gives the hashes beside the leaves lo to hi-1 in a tree of a size, from its stored
-// hashes.
+// ProveRun returns the hashes beside the leaves lo to hi-1 in a tree of a size, from its stored hashes.
 func ProveRun(size, lo, hi int64, stored tlog.HashReader) ([]tlog.Hash, error) {
-	var parts [][]int64 // for each hash the stored ones that it is made of
+	var parts [][]int64 // for each hash the stored ones that it is computed from
 	beside(0, size, lo, hi, func(from, to int64) { parts = append(parts, complete(from, to)) })
 	var all []int64
 	for _, p := range parts {
@@ -50,8 +49,7 @@ func ProveRun(size, lo, hi int64, stored tlog.HashReader) ([]tlog.Hash, error) {
 	return proof, nil
 }
 
-// beside names the greatest subtrees of the leaves from to to-1 without any of lo to hi-1, from
-// left to right.
+// beside calls name for the greatest subtrees of the leaves from to to-1 without any of lo to hi-1, from left to right.
 func beside(from, to, lo, hi int64, name func(from, to int64)) {
 	switch {
 	case hi <= from || to <= lo:
@@ -64,7 +62,7 @@ func beside(from, to, lo, hi int64, name func(from, to int64)) {
 	}
 }
 
-// complete are the stored hashes of the complete subtrees of a subtree, from left to right.
+// complete returns the stored hashes of the complete subtrees of a subtree, from left to right.
 func complete(from, to int64) (at []int64) {
 	for from < to {
 		level := 0
@@ -77,7 +75,7 @@ func complete(from, to int64) (at []int64) {
 	return at
 }
 
-// fold is the root above complete subtrees that become smaller from left to right.
+// fold returns the root above complete subtrees that become smaller from left to right.
 func fold(list []tlog.Hash) tlog.Hash {
 	h := list[len(list)-1]
 	for i := len(list) - 2; i >= 0; i-- {
@@ -86,8 +84,7 @@ func fold(list []tlog.Hash) tlog.Hash {
 	return h
 }
 
-// CheckRun checks that the tree of a checkpoint has leaves from an index on. The error is of
-// KindDigest.
+// CheckRun checks that the tree of a checkpoint has leaves from an index on. The error is of KindDigest.
 func CheckRun(proof []tlog.Hash, c Checkpoint, index int64, leaves []tlog.Hash) error {
 	bad := transfer.Errorf(transfer.KindDigest, "the log of %d records is not proved to have %d records from index %d on", c.Size, len(leaves), index)
 	end := index + int64(len(leaves))
@@ -101,8 +98,8 @@ func CheckRun(proof []tlog.Hash, c Checkpoint, index int64, leaves []tlog.Hash) 
 	return nil
 }
 
-// rebuild is the root of the leaves from to to-1, of which some are known and the others are
-// in the proof, and what of the proof is left.
+// rebuild returns the root of the leaves from to to-1. Some of these leaves are given, and the proof has the hashes of
+// the others. rest is the unused part of the proof.
 func rebuild(from, to, index int64, leaves, proof []tlog.Hash) (h tlog.Hash, rest []tlog.Hash, ok bool) {
 	end := index + int64(len(leaves))
 	switch {
@@ -123,11 +120,11 @@ func rebuild(from, to, index int64, leaves, proof []tlog.Hash) (h tlog.Hash, res
 	return tlog.NodeHash(left, right), proof, ok
 }
 
-// RootOf is the root of the tree of RFC 6962 over leaves.
+// RootOf returns the root of the tree of RFC 6962 over leaves.
 func RootOf(leaves []tlog.Hash) tlog.Hash {
 	switch n := int64(len(leaves)); n {
 	case 0:
-		h, _ := tlog.TreeHash(0, nil) // asks for nothing
+		h, _ := tlog.TreeHash(0, nil) // it reads no stored hash
 		return h
 	case 1:
 		return leaves[0]
@@ -137,7 +134,7 @@ func RootOf(leaves []tlog.Hash) tlog.Hash {
 	}
 }
 
-// PathOf are the hashes that lead from one of some leaves to their root: a tlog.RecordProof.
+// PathOf returns the hashes from leaf i to the root of leaves: a tlog.RecordProof.
 func PathOf(leaves []tlog.Hash, i int) tlog.RecordProof {
 	n := int64(len(leaves))
 	if n < 2 {

@@ -94,7 +94,7 @@ func (f *forest) at(t testing.TB, network string, size int64) witness.Checkpoint
 	return witness.Checkpoint{Network: network, Size: size, Root: root, Log: f.log}
 }
 
-// show is what coordination shows of the forest at a size.
+// show returns coordination's answer for the forest at a size.
 func (c *cast) show(t testing.TB, f *forest, from, size int64) *witness.Shown {
 	t.Helper()
 	n, err := c.service.Sign(f.at(t, c.net.Network(), size))
@@ -116,7 +116,7 @@ func TestKeyIsKept(t *testing.T) {
 	if again.Party().ID != c.alpha.Party().ID {
 		t.Error("the binding is another one after a restart")
 	}
-	for _, far := range []time.Duration{-1000 * time.Hour, 10_000 * time.Hour} { // a clock that is wrong
+	for _, far := range []time.Duration{-1000 * time.Hour, 10_000 * time.Hour} { // a wrong clock
 		i := authoritytest.Identity(t, c.net, identity.Agent, "GAMMA", roles.Agent)
 		_, err := witness.OpenKey(i, time.Now().Add(far))
 		must(t, err)
@@ -159,7 +159,7 @@ func TestBindings(t *testing.T) {
 	wantKind(t, err, transfer.KindMalformed)
 }
 
-// A cosignature and a checkpoint are what C2SP says, byte for byte.
+// A cosignature and a checkpoint have the bytes that C2SP specifies.
 func TestNotesAsWritten(t *testing.T) {
 	c := newCast(t)
 	f := grow(t, logA, 5, plain)
@@ -169,7 +169,7 @@ func TestNotesAsWritten(t *testing.T) {
 	if !strings.HasPrefix(string(n), want) {
 		t.Errorf("%q\n%q", n, want)
 	}
-	// The library's own verifier takes it.
+	// The library's own verifier accepts it.
 	v, err := note.NewEd25519VerifierKey("ferry/"+c.net.Network()+"/audit", c.service.Binding().Key)
 	must(t, err)
 	own, err := note.NewVerifier(v)
@@ -267,7 +267,7 @@ func TestSeals(t *testing.T) {
 	}
 }
 
-// TestSealsOfPipes holds that the key of a user seals the batches of that user's pipes, and no others.
+// TestSealsOfPipes: the key of a user seals the batches of that user's pipes, and no others.
 func TestSealsOfPipes(t *testing.T) {
 	c := newCast(t)
 	user := func(name string) *witness.Key {
@@ -299,7 +299,7 @@ func TestSealsOfPipes(t *testing.T) {
 	wantKind(t, err, transfer.KindMalformed)
 }
 
-// What a witness takes, and what it keeps of what it does not take.
+// Shown notes that a witness accepts or refuses, and its memory afterwards.
 func TestMemory(t *testing.T) {
 	c := newCast(t)
 	a := grow(t, logA, 60, plain)
@@ -355,7 +355,7 @@ func TestMemory(t *testing.T) {
 		if again, err := kept.Take(try.shown, now); again != kept || transfer.KindOf(err) != transfer.KindConflict {
 			t.Errorf("%s: shown again it is %v", name, err)
 		}
-		// The good log goes on, and the trouble stays.
+		// The good log continues, and the trouble is still recorded.
 		on, err := kept.Take(c.show(t, a, 40, 45), now)
 		if h, _ := on.Held(); err != nil || h.Size != 45 || on.Trouble() == "" {
 			t.Errorf("%s: afterwards %v", name, err)

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/qmgr/roles"
 )
 
-// New makes an authority with a network of its own.
+// New returns an authority with a network of its own.
 func New(t testing.TB) *authority.Authority {
 	t.Helper()
 	return NewWith(t, time.Now)
@@ -29,7 +29,7 @@ func NewWith(t testing.TB, now func() time.Time) *authority.Authority {
 	return a
 }
 
-// Identity has an authority issue an identity.
+// Identity makes an authority issue an identity, and returns it.
 func Identity(t testing.TB, a *authority.Authority, role identity.Role, name string, as roles.Role) *identity.Identity {
 	t.Helper()
 	dir, err := keyfile.Make(filepath.Join(t.TempDir(), "identity"))

@@ -12,17 +12,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// passive is the answer to PASV: an address of four numbers, and the port of two
-// (RFC 959, 4.1.2).
+// passive matches the answer to PASV: an address of four numbers, and the port in two (RFC 959, 4.1.2).
 var passive = regexp.MustCompile(`(\d+),(\d+),(\d+),(\d+),(\d+),(\d+)`)
 
-// maxProof is how much of a file ProveText reads, in bytes.
+// maxProof is the most bytes that ProveText reads of a file.
 const maxProof = 1 << 20
 
-// ProveText gets a file in ASCII mode and is an error if its line ends were not
-// CR LF on the way: many servers say that they change to ASCII mode and go on in
-// binary, which would be measured as if it were text. path is relative to the
-// place's root, and the file must have a line end that is LF.
+// ProveText gets a file in ASCII mode, and returns an error if its line ends were not CR LF on the way. Many servers
+// accept ASCII mode and continue in binary, which would be measured as text. path is relative to the place's root. The
+// file must have a line end that is LF.
 func (s *Server) ProveText(ctx context.Context, path string) error {
 	data, err := s.ascii(ctx, path)
 	if err != nil {
@@ -35,7 +33,7 @@ func (s *Server) ProveText(ctx context.Context, path string) error {
 	return nil
 }
 
-// ascii is the beginning of a file as it comes in ASCII mode.
+// ascii returns the beginning of a file as received in ASCII mode.
 func (s *Server) ascii(ctx context.Context, path string) (string, error) {
 	raw, err := s.place.Dial(ctx, s.Address())
 	if err != nil {
@@ -55,7 +53,7 @@ func (s *Server) ascii(ctx context.Context, path string) (string, error) {
 		_, text, err := c.ReadResponse(code)
 		return text, err
 	}
-	// No password is asked for (see prepareFTP).
+	// The server does not ask for a password (see prepareFTP).
 	if _, err := ask(230, "USER anonymous"); err != nil {
 		return "", err
 	}
@@ -87,6 +85,6 @@ func (s *Server) ascii(ctx context.Context, path string) (string, error) {
 	}
 
 	b, err := io.ReadAll(io.LimitReader(data, maxProof))
-	// The last byte of what is read may be the CR of a line end that is cut.
+	// The last byte may be the CR of a truncated line end.
 	return strings.TrimSuffix(string(b), "\r"), err
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// server speaks enough FTP to send one text, as it is.
+// server starts a server with enough of FTP to send one text unchanged.
 func server(t *testing.T, text string) *Server {
 	t.Helper()
 	var at [2]net.Listener
@@ -52,7 +52,7 @@ func server(t *testing.T, text string) *Server {
 	return &Server{Kind: FTPText, port: at[0].Addr().(*net.TCPAddr).Port, place: Place{Address: "127.0.0.1", Dial: dial}}
 }
 
-// A server that says ASCII and sends binary is found out.
+// A server that accepts ASCII mode and sends binary is detected.
 func TestProveText(t *testing.T) {
 	for text, good := range map[string]bool{"a\r\nb\r\n": true, "a\nb\n": false, "a\r\nb\n": false, "no line end": false} {
 		if err := server(t, text).ProveText(t.Context(), "x"); (err == nil) != good {

@@ -15,51 +15,49 @@ import (
 
 // A Client is one way to copy files with a peer.
 type Client struct {
-	Name    string // such as "vsftpd + curl, get"
+	Name    string // for example "vsftpd + curl, get"
 	Program string
 	Server  Kind // None for a copy on one host without a server
 	build   func(c command) (argv []string, err error)
 
-	// One is why the client is only good for one file; empty if it is not. Such
-	// a client takes minutes for thousands.
+	// One is the reason why the client is only suitable for one file, or "". Such a client takes minutes for thousands.
 	One string
 }
 
-// Why a client is only good for one file.
+// Reasons why a client is only suitable for one file.
 const (
 	curlWaits = "curl waits for up to a second when it opens a connection to get data over"
 	tlsWaits  = "each file takes a connection of its own, with a handshake and an orderly end"
 	davWaits  = "over WebDAV, rclone takes more than ten milliseconds for each file, however many at once"
 )
 
-// A Work is what to copy: the tree Set, to arrive beneath To under the set's own
-// name. Both are relative to the place's root, with slashes. Files are all of
-// the set, by their names in it.
+// A Work is the work of a client: to copy the tree Set beneath To under the set's own name. Both are relative to the
+// place's root, with slashes. Files are all files of the set, by their names in it.
 type Work struct {
 	Set   string
 	To    string
 	Files []string
 }
 
-// A Cost is what a client's process, with those that it waited for, used.
+// A Cost is the consumption of a client's process and of the children that it waited for.
 type Cost struct {
 	CPU  time.Duration
-	Peak int64 // the most resident memory, in bytes; 0 where the system does not say
+	Peak int64 // most resident memory in bytes; 0 if the system does not report it
 }
 
-// command is what a client's arguments are made of.
+// A command has the parts of a client's arguments.
 type command struct {
 	work   Work
 	place  Place
 	server *Server // nil for None
-	dir    string  // for what the client reads
+	dir    string  // for the client's input files
 }
 
 func (c command) set() string     { return filepath.Join(c.place.Root, filepath.FromSlash(c.work.Set)) }
 func (c command) to() string      { return filepath.Join(c.place.Root, filepath.FromSlash(c.work.To)) }
 func (c command) setName() string { return filepath.Base(c.set()) }
 
-// Clients are all ways to copy, in the order of reports.
+// Clients returns all clients, in the order of reports.
 func Clients() []Client {
 	return []Client{
 		{"vsftpd + curl, get", "curl", FTP, curlGet, curlWaits},
@@ -78,9 +76,8 @@ func Clients() []Client {
 	}
 }
 
-// TextClients are the ways to copy text: FTP's ASCII mode, in which line ends are
-// CR LF on the way, and the host's own at both ends. The bytes that arrive are
-// those that were sent where both ends have the same line end.
+// TextClients returns the clients that copy text. FTP's ASCII mode has CR LF line ends on the way, and the host's own
+// at both ends. If both ends have the same line end, the bytes arrive unchanged.
 func TextClients() []Client {
 	return []Client{
 		{"vsftpd + curl --use-ascii, get", "curl", FTPText, ascii(curlGet), curlWaits},
@@ -88,7 +85,7 @@ func TextClients() []Client {
 	}
 }
 
-// ascii is a way of curl's in ASCII mode.
+// ascii returns build with curl in ASCII mode.
 func ascii(build func(command) ([]string, error)) func(command) ([]string, error) {
 	return func(c command) ([]string, error) {
 		args, err := build(c)
@@ -96,9 +93,8 @@ func ascii(build func(command) ([]string, error)) func(command) ([]string, error
 	}
 }
 
-// Copy runs a client from its start to its exit and gives what it cost. server
-// is of the client's kind, nil for None. What arrived is for the caller to
-// verify.
+// Copy runs a client from its start to its exit, and returns its time and cost. server is of the client's kind, nil for
+// None. The caller verifies the copy.
 func (c Client) Copy(ctx context.Context, p Place, server *Server, w Work) (wall time.Duration, cost Cost, err error) {
 	if server != nil {
 		p = server.place
@@ -165,7 +161,7 @@ func (c command) curl(each func(w *bufio.Writer, file string)) ([]string, error)
 		return nil, unwritable(path, err)
 	}
 
-	// Without --fail-early, the exit code is that of the last file alone.
+	// Without --fail-early the exit code is that of the last file only.
 	args := []string{"--disable", "--silent", "--show-error", "--fail", "--fail-early"}
 	if c.server.Kind == FTPS {
 		args = append(args, "--ssl-reqd", "--cacert", c.server.certificate())
@@ -181,7 +177,7 @@ func curlGet(c command) ([]string, error) {
 	args, err := c.curl(func(w *bufio.Writer, file string) {
 		fmt.Fprintf(w, "url = %q\noutput = %q\n", c.url(c.work.Set+"/"+file), filepath.Join(c.to(), c.setName(), filepath.FromSlash(file)))
 	})
-	// One command fewer for each file than a change of directory takes.
+	// This saves one command for each file over a change of directory.
 	return append([]string{"--create-dirs", "--ftp-method", "nocwd"}, args...), err
 }
 
@@ -190,16 +186,15 @@ func curlPut(c command) ([]string, error) {
 		fmt.Fprintf(w, "url = %q\nupload-file = %q\n", c.url(c.work.To+"/"+c.setName()+"/"+file), filepath.Join(c.set(), filepath.FromSlash(file)))
 	})
 	if c.server.Kind == FTPS {
-		// With TLS 1.3, every second file or so is cut off and the server says
-		// 426: curl closes the data connection while the server's session tickets
-		// lie there unread, so that the kernel resets it.
+		// With TLS 1.3 every second file or so is cut off, and the server says 426. curl closes the data connection
+		// while the server's session tickets are unread, so the kernel resets it.
 		args = append([]string{"--tls-max", "1.2"}, args...)
 	}
-	// Directories can be made only by changing into them.
+	// Directories can only be made by changing into them.
 	return append([]string{"--ftp-create-dirs"}, args...), err
 }
 
-// lftp mirrors with so many connections.
+// lftp mirrors with parallel connections.
 func lftp(parallel int) func(command) ([]string, error) {
 	return func(c command) ([]string, error) {
 		script := []string{"set cmd:fail-exit yes", "set net:max-retries 1", "set ftp:use-mdtm no", "set ftp:sync-mode no"}
@@ -232,8 +227,8 @@ func rclone(c command) ([]string, error) {
 	return append(args, "copy", fmt.Sprintf(":webdav,url='%s://%s':%s", scheme, c.server.Address(), c.work.Set), filepath.Join(c.to(), c.setName())), nil
 }
 
-// ssh are the options that sftp and scp share. The first cipher is the fastest
-// of OpenSSH's on a processor with AES instructions.
+// ssh returns the common options of sftp and scp. The first cipher is OpenSSH's fastest on a processor with AES
+// instructions.
 func (c command) ssh() []string {
 	args := []string{"-q"}
 	for _, o := range []string{"IdentitiesOnly=yes", "BatchMode=yes", "StrictHostKeyChecking=yes",

@@ -12,10 +12,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Iperf is the kind of an iperf3 server, which says what a path carries.
+// Iperf is the kind of an iperf3 server, which measures the rate of a path.
 const Iperf Kind = "iperf3"
 
-// A Throughput is what arrived, and in which time.
+// A Throughput is the number of bytes received, and the time.
 type Throughput struct {
 	Bytes int64
 	Time  time.Duration
@@ -26,7 +26,7 @@ func (s *Server) prepareIperf() ([]string, error) {
 	return []string{"-s", "-B", s.place.Address, "-p", fmt.Sprint(s.port)}, nil
 }
 
-// MeasurePath has iperf3 send so many bytes to its server over one connection.
+// MeasurePath sends size bytes with iperf3 to its server over one connection.
 func MeasurePath(ctx context.Context, server *Server, size int64) (Throughput, error) {
 	program, err := Find("iperf3")
 	if err != nil {
@@ -47,10 +47,10 @@ func MeasurePath(ctx context.Context, server *Server, size int64) (Throughput, e
 	return parseIperf(out.Bytes())
 }
 
-// maxIperf bounds what is taken from iperf3, in bytes.
+// maxIperf bounds the output of iperf3 in bytes.
 const maxIperf = 16 << 20
 
-// parseIperf reads what iperf3 -J prints: the receiver's sum.
+// parseIperf reads the output of iperf3 -J: the receiver's sum.
 func parseIperf(data []byte) (Throughput, error) {
 	if len(data) > maxIperf {
 		return Throughput{}, transfer.Errorf(transfer.KindTooLarge, "iperf3 printed %d bytes; the limit is %d", len(data), maxIperf)

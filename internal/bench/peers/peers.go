@@ -1,16 +1,13 @@
-// Package peers runs the programs that Ferry is measured beside: vsftpd with
-// curl and lftp, OpenSSH's sftp and scp, an rsync daemon, rclone, cp, and
-// iperf3 for what a path carries.
+// Package peers runs the programs that Ferry is compared with: vsftpd with curl and lftp, OpenSSH's sftp and scp, an
+// rsync daemon, rclone, cp, and iperf3 for the rate of a path.
 //
-// Each server runs on an unprivileged port, as the user who starts it, with a
-// configuration, keys and certificates that are made for the run in a directory
-// of its own. Nothing of the host's own configuration is read or changed. What
-// is started is killed by Close, with all its children.
+// Each server runs on an unprivileged port, as the present user. Its configuration, keys and certificates are made for
+// the run in a directory of its own. The host's own configuration is neither read nor changed. Close kills each started
+// program with all its children.
 //
-// A peer is set up as well as it can be: no logging, no address look-ups, whole
-// files rather than differences, the cipher that is fastest on a processor with
-// AES, several connections where the program has that. docs/performance-peers.md
-// has what each does and does not do for a file.
+// A peer has its best settings: no logging, no address look-ups, whole files instead of differences, the fastest cipher
+// on a processor with AES, several connections if the program has that. docs/performance-peers.md describes the work of
+// each peer for a file.
 package peers
 
 import (
@@ -43,10 +40,10 @@ const (
 	DAVS    Kind = "rclone serve webdav, TLS"
 )
 
-// Secure says whether what the server carries is encrypted.
+// Secure reports whether the server's connections are encrypted.
 func (k Kind) Secure() bool { return k == FTPS || k == SSH || k == DAVS }
 
-// Program is the server's program.
+// Program returns the name of the server's program.
 func (k Kind) Program() string {
 	switch k {
 	case FTP, FTPS, FTPText:
@@ -63,16 +60,14 @@ func (k Kind) Program() string {
 	return ""
 }
 
-// A Place is where servers and clients run.
+// A Place has the directories and addresses of servers and clients.
 type Place struct {
-	Dir  string // of this package alone: configurations, keys, logs; made if it is not there
-	Root string // an absolute path, beneath which lie sources and copies
+	Dir  string // for this package only: configurations, keys, logs; made if it is missing
+	Root string // absolute path above sources and copies
 
-	// What follows may be empty. Address is where servers listen, an IP
-	// address; default 127.0.0.1. Port is the first of the ports that they are
-	// given; default: free ones of this network namespace. ServerWrap and
-	// ClientWrap are put before the commands, such as ip netns exec NAME. Dial
-	// reaches Address from this process, to see whether a server is ready.
+	// The fields below may be empty. Address is the IP address that servers listen on, by default 127.0.0.1. Port is
+	// the first of their ports, by default free ones of this network namespace. ServerWrap and ClientWrap are command
+	// prefixes, such as ip netns exec NAME. Dial reaches Address from this process, to check that a server is ready.
 	Address    string
 	Port       int
 	ServerWrap []string
@@ -80,20 +75,20 @@ type Place struct {
 	Dial       func(ctx context.Context, address string) (net.Conn, error)
 }
 
-// readyWithin is how long a server may take to listen.
+// readyWithin is the most time that a server may take to listen.
 const readyWithin = 20 * time.Second
 
 // A Server is a running server.
 type Server struct {
 	Kind Kind
-	Pid  int // of the process that the server's children belong to
+	Pid  int // process of the server, the parent of its children
 
 	place  Place
 	port   int
 	dir    string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	remove func() // what was made outside of dir; nil for nothing
+	remove func() // removes the files outside of dir; nil: none
 }
 
 // Start starts a server and waits until it listens.
@@ -135,7 +130,7 @@ func Start(ctx context.Context, k Kind, p Place) (*Server, error) {
 	return s, nil
 }
 
-// prepare writes what the server reads, and gives its arguments.
+// prepare writes the server's input files, and returns its arguments.
 func (s *Server) prepare(ctx context.Context) ([]string, error) {
 	switch s.Kind {
 	case FTP, FTPS, FTPText:
@@ -166,8 +161,8 @@ func (s *Server) run(argv []string) error {
 	dieWithUs(s.cmd)
 	started := make(chan error, 1)
 	go func() {
-		// The kernel takes the end of the thread that started a process for the
-		// end of its parent, so this one stays until the server has ended.
+		// The kernel takes the end of the thread that started a process for the end of its parent. So this thread stays
+		// until the server has ended.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := s.cmd.Start()
@@ -185,7 +180,7 @@ func (s *Server) run(argv []string) error {
 	return nil
 }
 
-// ready waits until the server takes a connection.
+// ready waits until the server accepts a connection.
 func (s *Server) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyWithin, transfer.Errorf(transfer.KindTimeout, "%s does not listen after %s", s.Kind, readyWithin))
 	defer cancel()
@@ -205,10 +200,10 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// Address is where the server listens, as HOST:PORT.
+// Address returns the server's address as HOST:PORT.
 func (s *Server) Address() string { return fmt.Sprintf("%s:%d", s.place.Address, s.port) }
 
-// said is the end of what the server has written.
+// said returns the end of the server's output.
 func (s *Server) said() string {
 	data, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil || len(data) == 0 {
@@ -227,10 +222,10 @@ func (s *Server) Close() {
 	}
 }
 
-// offsets keep servers of one place apart where ports are counted from Port.
+// offsets separate the ports of the servers of one place, counted from Port.
 var offsets = map[Kind]int{FTP: 0, FTPS: 1, SSH: 2, Rsync: 3, DAV: 4, DAVS: 5, Iperf: 6, FTPText: 7}
 
-// PortOf is the port of a kind of server in a place that has a Port.
+// PortOf returns the port of a kind of server in a place with a Port.
 func (p Place) PortOf(k Kind) int { return p.Port + offsets[k] }
 
 func (p Place) freePort(k Kind) (int, error) {
@@ -238,7 +233,7 @@ func (p Place) freePort(k Kind) (int, error) {
 		return p.PortOf(k), nil
 	}
 	for range 100 {
-		port := 12000 + rand.IntN(20000) // beneath what the kernel gives to outgoing connections
+		port := 12000 + rand.IntN(20000) // below the range that the kernel uses for outgoing connections
 		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", p.Address, port)); err == nil {
 			l.Close()
 			return port, nil
@@ -247,8 +242,8 @@ func (p Place) freePort(k Kind) (int, error) {
 	return 0, transfer.Errorf(transfer.KindInternal, "no free port of %s was found between 12000 and 32000", p.Address)
 }
 
-// Find gives the path of a program. sshd wants to be called by its whole path,
-// and servers stand where an ordinary user's PATH does not look.
+// Find returns the path of a program. sshd must be called by its whole path, and servers are in directories outside of
+// an ordinary user's PATH.
 func Find(program string) (string, error) {
 	if path, err := exec.LookPath(program); err == nil {
 		return filepath.Abs(path)
@@ -262,7 +257,7 @@ func Find(program string) (string, error) {
 		WithHint("`make bench-peers` installs it on Debian and Ubuntu")
 }
 
-// environment is this process's with a home that holds nobody's settings.
+// environment returns this process's environment, with a home without settings.
 func environment(home string) []string {
 	var env []string
 	for _, e := range os.Environ() {
@@ -281,7 +276,7 @@ func unwritable(path string, err error) error {
 	return transfer.Errorf(transfer.KindOf(err), "the configuration of a peer cannot be written to %s: %w", path, err)
 }
 
-// write writes a file of a server's own directory and gives its path.
+// write writes a file in a server's own directory and returns its path.
 func (s *Server) write(name, text string) (string, error) {
 	path := filepath.Join(s.dir, name)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

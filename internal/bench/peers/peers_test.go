@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// newServer is a server that is only prepared, never started.
+// newServer returns a server that is prepared and not started.
 func newServer(t *testing.T, k Kind) *Server {
 	s := &Server{Kind: k, place: Place{Dir: t.TempDir(), Root: "/srv/root", Address: "127.0.0.1"}, port: 12345}
 	s.dir = filepath.Join(s.place.Dir, "server")
@@ -39,7 +39,7 @@ func TestFTPConfiguration(t *testing.T) {
 		text := read(t, args[0])
 		settings := map[string]string{}
 		for line := range strings.Lines(text) {
-			// vsftpd takes no space around the sign, and ends at what it does not know.
+			// vsftpd accepts no space around the sign, and stops at an unknown setting.
 			name, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
 			if !ok || strings.ContainsAny(name, " \t") || settings[name] != "" {
 				t.Errorf("%q is malformed or there twice", line)

@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// dieWithUs has a command killed when this process ends, however it does.
+// dieWithUs makes the kernel kill a command when this process ends in any way.
 func dieWithUs(c *exec.Cmd) { c.SysProcAttr.Pdeathsig = syscall.SIGKILL }

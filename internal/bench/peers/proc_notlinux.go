@@ -4,6 +4,5 @@ package peers
 
 import "os/exec"
 
-// dieWithUs is Linux's alone; elsewhere a server outlives a benchmark that is
-// killed.
+// dieWithUs works only on Linux. Elsewhere a server survives a killed benchmark.
 func dieWithUs(*exec.Cmd) {}

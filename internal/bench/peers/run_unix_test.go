@@ -50,7 +50,7 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// Servers fork; what they forked goes with them.
+// Servers fork, and their children are killed with them.
 func TestChildrenAreKilled(t *testing.T) {
 	c := exec.Command("sh", "-c", "sleep 1000 & echo $!; wait")
 	out, err := c.StdoutPipe()
@@ -71,7 +71,7 @@ func TestChildrenAreKilled(t *testing.T) {
 		t.Fatalf("the child %q is not there: %v", line, err)
 	}
 	killGroup(c)
-	// The child holds the other end of the pipe, which ends with the child.
+	// The child holds the other end of the pipe, which closes when the child ends.
 	if _, err := r.ReadByte(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the child lives: %v", err)
 	}

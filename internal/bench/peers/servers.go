@@ -21,8 +21,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// prepareFTP configures vsftpd for anonymous users, who may read and write
-// beneath the root. It runs as whoever starts it and needs no rights.
+// prepareFTP configures vsftpd for anonymous users with read and write access beneath the root. It runs as the present
+// user and needs no rights.
 func (s *Server) prepareFTP() ([]string, error) {
 	me, err := user.Current()
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Server) prepareFTP() ([]string, error) {
 	}
 
 	if s.Kind == FTPText {
-		// Otherwise it says that it changes to ASCII mode, and goes on in binary.
+		// Otherwise it accepts ASCII mode and continues in binary.
 		settings = append(settings, "ascii_download_enable=YES", "ascii_upload_enable=YES")
 	}
 
@@ -59,7 +59,7 @@ func (s *Server) prepareFTP() ([]string, error) {
 	return []string{conf}, err
 }
 
-// prepareSSH configures sshd for the user who starts it, with one key.
+// prepareSSH configures sshd for the present user, with one key.
 func (s *Server) prepareSSH(ctx context.Context) ([]string, error) {
 	for _, key := range []string{"host", "user"} {
 		path := filepath.Join(s.dir, key)
@@ -90,8 +90,7 @@ func (s *Server) prepareSSH(ctx context.Context) ([]string, error) {
 	return []string{"-D", "-e", "-f", conf}, err
 }
 
-// separation makes the empty directory that sshd wants when root runs it, and
-// that a package makes only when its service is started.
+// separation makes the empty directory that sshd requires as root. A package makes it only when its service starts.
 func (s *Server) separation() error {
 	const dir = "/run/sshd"
 	if _, err := os.Stat(dir); err == nil || os.Geteuid() != 0 {
@@ -112,16 +111,15 @@ func (s *Server) prepareRsync() ([]string, error) {
 		"[place]", "path = " + s.place.Root, "read only = no",
 	}
 	if os.Geteuid() == 0 {
-		// It would become nobody otherwise; as an ordinary user it may not choose.
+		// Otherwise it would switch to the user nobody. An ordinary user cannot choose.
 		settings = append(settings, "uid = 0", "gid = 0")
 	}
 	conf, err := s.write("rsyncd.conf", strings.Join(settings, "\n")+"\n")
 	return []string{"--daemon", "--no-detach", "--config=" + conf}, err
 }
 
-// prepareDAV has rclone serve the root. It keeps listings of directories for
-// minutes, so what it is to serve must be there before it is asked for the
-// first time; without that, it would list a directory for each of its files.
+// prepareDAV makes rclone serve the root. rclone keeps listings of directories for minutes, so the files must be there
+// before the first request. Without that, it would list a directory for each of its files.
 func (s *Server) prepareDAV() ([]string, error) {
 	conf, err := s.write("rclone.conf", "")
 	if err != nil {
@@ -140,8 +138,8 @@ func (s *Server) prepareDAV() ([]string, error) {
 func (s *Server) certificate() string { return filepath.Join(s.dir, "cert.pem") }
 func (s *Server) key() string         { return filepath.Join(s.dir, "key.pem") }
 
-// makeCertificate makes a key and a certificate for the server's address that
-// clients take as an authority's: ECDSA, P-256, two days.
+// makeCertificate makes a key and a certificate for the server's address that clients accept as an authority's: ECDSA,
+// P-256, valid for two days.
 func (s *Server) makeCertificate() error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,7 +1,7 @@
 package published
 
-// A linuxRow is what the Linux report prints about one measurement: seconds,
-// and CPUs in percent, server being the machine of the agents' queue manager.
+// A linuxRow has the Linux report's values for one measurement: seconds, and CPUs in percent. server is the machine of
+// the agents' queue manager.
 type linuxRow struct {
 	seconds, sender, receiver, server float64
 }
@@ -43,8 +43,7 @@ func linuxCells() []Cell {
 	return cells
 }
 
-// linuxTables are tables 1 to 3 of the report. Tables 4 to 6 show the same
-// figures in another order.
+// linuxTables are tables 1 to 3 of the report. Tables 4 to 6 have the same figures in another order.
 var linuxTables = []linuxTable{
 	{"2.1", "Table 1", 4, Bindings, Single, 1, [4]linuxRow{
 		{108.94, 11.15, 16.64, NotMeasured},

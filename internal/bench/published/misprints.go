@@ -1,7 +1,7 @@
 package published
 
-// Misprints are the places where a report is wrong, or contradicts itself or
-// another, and what the data of this package have instead.
+// Misprints returns the errors of the reports, and their contradictions to themselves and to others, with the values in
+// this package.
 func Misprints() []Misprint {
 	var all []Misprint
 	for _, part := range [][]Misprint{misprintsOfWindows(), misprintsOfAgents(), misprintsOfZOS(), misprintsOfLinux()} {

@@ -1,12 +1,10 @@
-// Package published has the figures that IBM published about the product that
-// Ferry re-creates, as data: what was measured, the report, page, section and
-// table that say so, and the places where a report is wrong or contradicts
-// itself. The benchmark scenarios show them beside their own.
+// Package published has IBM's published figures about the product that Ferry re-creates, as data: the measurements,
+// their report, page, section and table, and the errors of the reports. The benchmark scenarios show them beside their
+// own.
 //
-// Only figures that are printed as numbers are here. Most charts of the z/OS
-// report exist as pictures alone; what its text says about them is in Remarks.
-// Where a report has a misprint, the data have what is meant, and Misprints has
-// what is printed.
+// It only has figures that are printed as numbers. Most charts of the z/OS report exist only as pictures; Remarks has
+// the statements of its text about them. For a misprint the data have the intended value, and Misprints has the printed
+// one.
 package published
 
 import "slices"
@@ -33,9 +31,8 @@ const (
 	Technote Source = "technote on TCP acknowledgements"
 )
 
-// A Place is where a publication says something. Page is the printed page
-// number, taken from the report's table of contents, 0 where it has none;
-// Table is empty for a table without a number and for running text.
+// A Place is the place of a statement in a publication. Page is the printed page number from the report's table of
+// contents, or 0 if it has none. Table is empty for a table without a number and for running text.
 type Place struct {
 	Source  Source
 	Page    int
@@ -43,27 +40,27 @@ type Place struct {
 	Table   string
 }
 
-// A Mode is how the agents reached their queue managers.
+// A Mode is the kind of connection between the agents and their queue managers.
 type Mode string
 
-// The modes: Bindings is in the same process as a local queue manager, two of
-// which are joined by channels; Client is over TCP to one remote queue manager.
+// The modes. Bindings is in the same process as a local queue manager, with two queue managers joined by channels.
+// Client is over TCP to one remote queue manager.
 const (
 	Bindings Mode = "bindings"
 	Client   Mode = "client"
 )
 
-// The numbers of transfers that shared the work and began together.
+// The numbers of transfers that share the work and begin together.
 const (
 	Single = 1
 	Ten    = 10
 )
 
-// NotMeasured is the CPU of a machine that took no part.
+// NotMeasured is the CPU of a machine without a part in the measurement.
 const NotMeasured = -1
 
-// A Cell is one measured row of the matrix: the same total in files of one
-// size. CPU is the utilisation of a machine in percent of all its processors.
+// A Cell is one measured row of the matrix: the same total in files of one size. CPU is the utilisation of a machine in
+// percent of all its processors.
 type Cell struct {
 	Place
 	Mode      Mode
@@ -73,7 +70,7 @@ type Cell struct {
 	FileMB    int  // size of each file
 	ChunkKiB  int  // agentChunkSize
 
-	TotalMB     float64 // what the rate is reckoned from
+	TotalMB     float64 // total that the rate refers to
 	Seconds     float64
 	Mbit        float64 // the printed rate in megabits a second; 0 where the report has none
 	Sender      float64 // CPU
@@ -82,14 +79,13 @@ type Cell struct {
 	Coordinator float64 // CPU of the coordination queue manager, or NotMeasured
 }
 
-// Rate is in megabytes a second, in the report's megabytes.
+// Rate returns the rate in megabytes a second, in the report's megabytes.
 func (c Cell) Rate() float64 { return c.TotalMB / c.Seconds }
 
-// Matrix is every cell of the Linux and of the Windows report: 48 and 192.
+// Matrix returns every cell of the Linux and of the Windows report: 48 and 192.
 func Matrix() []Cell { return append(linuxCells(), windowsCells()...) }
 
-// Like says which cells are wanted; a zero field is any. Text and MD5 are
-// always compared where Kind is set.
+// A Like selects cells. A zero field matches any. Text and MD5 are compared only if Kind is set.
 type Like struct {
 	Source    Source
 	Mode      Mode
@@ -101,8 +97,7 @@ type Like struct {
 	ChunkKiB  int
 }
 
-// Find gives the cells of the matrix that are like something, in the order of
-// the reports.
+// Find returns the matching cells of the matrix, in the order of the reports.
 func Find(like Like) []Cell {
 	return slices.DeleteFunc(Matrix(), func(c Cell) bool {
 		switch {
@@ -118,8 +113,8 @@ func Find(like Like) []Cell {
 	})
 }
 
-// TextRatios are the times of text transfers over those of binary ones in the
-// Windows report, all else alike: the least and the greatest of a mode.
+// TextRatios returns the least and the greatest ratio of a mode in the Windows report: the time of a text transfer over
+// that of the same binary one.
 func TextRatios(m Mode) (least, greatest float64) {
 	for _, c := range Find(Like{Source: Windows, Mode: m}) {
 		r := TextOverBinary(c)
@@ -131,8 +126,8 @@ func TextRatios(m Mode) (least, greatest float64) {
 	return least, greatest
 }
 
-// TextOverBinary is the time of a cell's work as text over its time as binary,
-// all else alike; 0 where the report has only one of them.
+// TextOverBinary returns the time of a cell's work as text over its time as binary, with all else equal. It is 0 if the
+// report has only one of them.
 func TextOverBinary(c Cell) float64 {
 	like := Like{Source: c.Source, Mode: c.Mode, Kind: true, MD5: c.MD5, Transfers: c.Transfers, FileMB: c.FileMB, ChunkKiB: c.ChunkKiB}
 	binary := Find(like)
@@ -144,8 +139,7 @@ func TextOverBinary(c Cell) float64 {
 	return text[0].Seconds / binary[0].Seconds
 }
 
-// Best is a row of the Windows report's summaries: the quickest of the four
-// chunk sizes.
+// A Best is a row of the Windows report's summaries: the quickest of the four chunk sizes.
 type Best struct {
 	Place
 	Mode      Mode
@@ -156,11 +150,9 @@ type Best struct {
 	ChunkKiB  int
 }
 
-// An AgentRow is one measured row of the report about many agents. Half of the
-// agents were sources; each pair ran one transfer of ten files in text mode,
-// and all began together. AverageSeconds is the mean time of one transfer, not
-// the time until the last had ended, so an aggregate rate does not follow from
-// it.
+// An AgentRow is one measured row of the report about many agents. Half of the agents were sources. Each pair ran one
+// transfer of ten files in text mode, and all began together. AverageSeconds is the mean time of one transfer, and not
+// the time until the last one ended. So it does not give an aggregate rate.
 type AgentRow struct {
 	Place
 	Agents         int
@@ -172,22 +164,22 @@ type AgentRow struct {
 	Manager        float64 // CPU of the agents' queue manager, percent
 	Coordinator    float64 // CPU of the coordination queue manager, percent
 
-	// CPU of the machines that held 50 agents each, in percent.
+	// CPU of the machines with 50 agents each, in percent.
 	Sources, Destinations []float64
 }
 
-// A Remark is a figure that a report gives in running text, often about a
-// chart. High is 0 unless the report gives a range from Value to High.
+// A Remark is a figure in a report's running text, often about a chart. High is 0 unless the report gives a range from
+// Value to High.
 type Remark struct {
 	Place
 	ID    string // such as "window-40-small-files"
-	What  string // the sentence, in our words
+	What  string // the sentence, rephrased
 	Value float64
 	High  float64
 	Unit  string // "MB/s", "µs", "percent", "times", "KB", …
 }
 
-// Lookup is the remark of an ID; ok is false if there is none.
+// Lookup returns the remark with an ID. ok is false if there is none.
 func Lookup(id string) (r Remark, ok bool) {
 	all := Remarks()
 	i := slices.IndexFunc(all, func(r Remark) bool { return r.ID == id })
@@ -197,10 +189,10 @@ func Lookup(id string) (r Remark, ok bool) {
 	return all[i], true
 }
 
-// A Misprint is a place where a report is wrong or contradicts itself.
+// A Misprint is an error of a report, or a contradiction to itself.
 type Misprint struct {
 	Place
 	Printed string
-	Meant   string // what the data here have, or "unknown"
-	Why     string // how it shows
+	Meant   string // value in this package, or "unknown"
+	Why     string // the evidence
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// near says whether got is within a part of want.
+// near reports whether got differs from want by at most a part of want.
 func near(got, want, part float64) bool { return math.Abs(got-want) <= math.Abs(want)*part }
 
 func TestMatrixIsWhole(t *testing.T) {
@@ -58,8 +58,8 @@ func TestCellsAreInRange(t *testing.T) {
 	}
 }
 
-// Every rate of the Windows report is 2,048 MB over the time, which catches a
-// digit that is wrong in either. The times have two digits after the point.
+// Every rate of the Windows report is 2,048 MB over the time. That detects a wrong digit in either. The times have two
+// digits after the point.
 func TestRateIsSizeOverTime(t *testing.T) {
 	for _, c := range Find(Like{Source: Windows}) {
 		least, most := c.TotalMB*8/(c.Seconds+0.0051), c.TotalMB*8/(c.Seconds-0.0051)
@@ -69,7 +69,7 @@ func TestRateIsSizeOverTime(t *testing.T) {
 	}
 }
 
-// The summaries were made of the tables, so that each must be their minimum.
+// The summaries were derived from the tables, so each must be the minimum of its table.
 func TestSummariesAreTheBest(t *testing.T) {
 	all := WindowsBest()
 	if len(all) != 48 {
@@ -118,8 +118,8 @@ func TestAgentRows(t *testing.T) {
 	}
 }
 
-// The least and the greatest, as they stand in the tables: 2.1.1.2 over 2.1.1.4,
-// 2.1.2.1 over 2.1.2.3, 2.2.3.2 over 2.2.3.4, 2.2.4.1 over 2.2.4.3.
+// The least and the greatest, from the tables: 2.1.1.2 over 2.1.1.4, 2.1.2.1 over 2.1.2.3, 2.2.3.2 over 2.2.3.4,
+// 2.2.4.1 over 2.2.4.3.
 func TestTextRatios(t *testing.T) {
 	for m, want := range map[Mode][2]float64{Bindings: {19.2 / 22.54, 45.23 / 30.35}, Client: {118.48 / 138.64, 89.34 / 64.69}} {
 		if least, greatest := TextRatios(m); !near(least, want[0], 1e-9) || !near(greatest, want[1], 1e-9) {
@@ -140,7 +140,7 @@ func remark(t *testing.T, id string) float64 {
 	return r.Value
 }
 
-// What the reports say in words must add up too.
+// The figures in the reports' text must be consistent, too.
 func TestRemarksAddUp(t *testing.T) {
 	v := func(id string) float64 { return remark(t, id) }
 	for _, c := range []struct {

@@ -27,7 +27,7 @@ func zos(section, chart string) Place {
 	return Place{Source: ZOS, Page: zosPages[section], Section: section, Table: chart}
 }
 
-// Remarks are figures that the reports give in their text.
+// Remarks returns the figures in the text of the reports.
 func Remarks() []Remark {
 	var all []Remark
 	for _, part := range [][]Remark{headlines(), tuning(), queues(), processors(), records(), channel()} {

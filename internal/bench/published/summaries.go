@@ -1,13 +1,12 @@
 package published
 
-// A bestRow is a time in seconds and the chunk size in KiB at which it was got.
+// A bestRow is a time in seconds, and the chunk size in KiB of that measurement.
 type bestRow struct {
 	seconds  float64
 	chunkKiB int
 }
 
-// A bestTable has a row for each file size, with a single transfer and with
-// ten: 1, 10, 100 MB, and again.
+// A bestTable has a row for each file size, with a single transfer and with ten: 1, 10, 100 MB, and again.
 type bestTable struct {
 	section   string
 	table     string
@@ -17,8 +16,7 @@ type bestTable struct {
 	rows      [6]bestRow
 }
 
-// WindowsBest is what the Windows report's summaries give as quickest, with
-// one misprint put right (see Misprints).
+// WindowsBest returns the quickest rows of the Windows report's summaries, with one misprint corrected (see Misprints).
 func WindowsBest() []Best {
 	var all []Best
 	for _, t := range windowsBest {
@@ -45,8 +43,7 @@ var windowsBest = []bestTable{
 	{"2.2.5.4", "", 35, Client, false, true, [6]bestRow{{125.15, 512}, {79.38, 512}, {80.37, 256}, {80.97, 512}, {80.42, 512}, {79.99, 256}}},
 }
 
-// AgentRows are the ten measurements of the report about many agents, and its
-// tables 3.1 and 3.2.
+// AgentRows returns the ten measurements of the report about many agents, and its tables 3.1 and 3.2.
 func AgentRows() []AgentRow {
 	return []AgentRow{
 		agentRow("2.1.1", 4, 100, 1, 2.42, 20.70, 5.01, []float64{84.13}, []float64{54.74}),
@@ -62,8 +59,8 @@ func AgentRows() []AgentRow {
 	}
 }
 
-// agentRow makes a row; what follows from the number of agents is reckoned, as
-// the report prints it wrongly twice.
+// agentRow makes a row. It computes the values that depend on the number of agents, because the report prints them
+// wrongly twice.
 func agentRow(section string, page, agents, fileMB int, seconds, manager, coordination float64, sources, destinations []float64) AgentRow {
 	return AgentRow{
 		Place:          Place{Source: Agents, Page: page, Section: section},

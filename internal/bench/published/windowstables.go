@@ -1,7 +1,6 @@
 package published
 
-// A windowsRow is what the Windows report prints about one measurement. rate
-// is in megabits a second, the CPUs in percent.
+// A windowsRow has the Windows report's values for one measurement. rate is in megabits a second, the CPUs in percent.
 type windowsRow struct {
 	seconds, rate                           float64
 	manager, coordination, sender, receiver float64
@@ -19,9 +18,8 @@ type windowsTable struct {
 	rows      [6]windowsRow
 }
 
-// windowsTotal is the total of every measurement in megabytes. The text says
-// 2 GB and 2,000 files of 1 MB, but every printed rate is 16,384 megabits over
-// the time, so it was reckoned from 2,048.
+// windowsTotal is the total of every measurement in megabytes. The text says 2 GB and 2,000 files of 1 MB. But every
+// printed rate is 16,384 megabits over the time, so it was computed from 2,048.
 const windowsTotal = 2048
 
 func windowsCells() []Cell {

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// only allows rights to paths with a word in them.
+// only returns a Permit for paths that contain a word.
 func only(word string, rights ...transfer.Authority) place.Permit {
 	return func(right transfer.Authority, path string) error {
 		for _, r := range rights {
@@ -21,7 +21,7 @@ func only(word string, rights ...transfer.Authority) place.Permit {
 	}
 }
 
-// What somebody may not read is not opened, walked or deleted.
+// testMayRead: a file without the right to read is not opened, walked or deleted.
 func testMayRead(t *testing.T, p *Fixture) {
 	p.put(t, "open/a", "1")
 	p.put(t, "closed/b", "2")
@@ -61,8 +61,8 @@ func testMayRead(t *testing.T, p *Fixture) {
 	}
 }
 
-// testMayResolve holds that a forbidden DEST is refused with the same error for a directory, a file and a free name, and
-// that a DEST with a permitted file beneath it is not refused.
+// testMayResolve: a forbidden DEST is refused with the same error for a directory, a file and a free name. A DEST with
+// a permitted file beneath it is not refused.
 func testMayResolve(t *testing.T, p *Fixture) {
 	p.put(t, "closed/dir/f", "1")
 	p.put(t, "closed/file", "2")
@@ -102,13 +102,14 @@ func testMayResolve(t *testing.T, p *Fixture) {
 	}
 }
 
-// denied is the error of a destination that does not exist.
+// denied returns the error for a destination that does not exist.
 func (p *Fixture) denied(may place.Permit, name string) error {
 	_, err := p.Target.Resolve(transfer.File(p.at(name)), false, may)
 	return err
 }
 
-// Where somebody may not land nothing is begun, and what is there is replaced only by who may.
+// testMayLand: nothing is begun at a forbidden destination. An existing file is replaced only with the right to
+// overwrite.
 func testMayLand(t *testing.T, p *Fixture) {
 	p.put(t, "open/there", "old")
 	land := func(may place.Permit, ifExists string) place.Landing {

@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// testReserved holds that a name which begins with .ferry- is refused in each path of a request, and that no such file
-// is read, made, replaced or deleted.
+// testReserved: a name that begins with .ferry- is refused in each path of a request, and no such file is read, made,
+// replaced or deleted.
 func testReserved(t *testing.T, p *Fixture) {
 	const held = ".ferry-a-pay80.attributes"
 	p.put(t, "d/"+held, "held")

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// walk gives what a walk does, as a line for each item that is a file or bad.
+// walk returns the items of a walk, with a line for each file and each bad item, and their arguments.
 func walk(t *testing.T, s place.Source, w place.WalkRequest) (items []transfer.Item, args []int) {
 	t.Helper()
 	_, err := s.Walk(t.Context(), w, func(it transfer.Item) error {
@@ -74,7 +74,7 @@ func testWalk(t *testing.T, p *Fixture) {
 	}
 }
 
-// open opens a file, of which nothing has been read.
+// open opens a file and reads nothing from it.
 func (p *Fixture) open(t *testing.T, name string) place.File {
 	t.Helper()
 	files := p.Source.Files(transfer.File(p.at(name)))
@@ -135,7 +135,7 @@ func testChange(t *testing.T, p *Fixture) {
 func testDelete(t *testing.T, p *Fixture) {
 	d, ok := p.Source.(place.Deleter)
 	if !ok {
-		return // what it cannot do is refused before data flows
+		return // an unsupported operation is refused before data flows
 	}
 
 	p.put(t, "x", "first")

@@ -1,5 +1,5 @@
-// Package placetest has the tests that every place must pass which outlives its process:
-// what sender and receiver rely on, whatever is behind it.
+// Package placetest has the tests for every place that outlives its process. They check the behaviour that sender and
+// receiver rely on.
 package placetest
 
 import (
@@ -17,20 +17,20 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Fixture is a place with nothing in it, and what other programs see and do there.
+// A Fixture is an empty place, with access for other programs.
 type Fixture struct {
 	Source place.Source
 	Target place.Target
-	Base   transfer.Path // where the tests' files are
+	Base   transfer.Path // directory of the tests' files
 	Put    func(name string, content []byte) error
 	Get    func(name string) ([]byte, error)
 	Remove func(name string) error
-	Names  func() []string // all that can be seen, what is Ferry's own among them
-	// Again is the same place as a new process of the agent finds it.
+	Names  func() []string // all visible names, including Ferry's own
+	// Again returns the same place for a new process of the agent.
 	Again func() (place.Source, place.Target)
 }
 
-// Run runs all of it, each test on a place of its own.
+// Run runs all tests, each on a place of its own.
 func Run(t *testing.T, open func(t *testing.T) *Fixture) {
 	for _, c := range []struct {
 		name string
@@ -61,7 +61,7 @@ func wantKind(t testing.TB, err error, k transfer.Kind) {
 	}
 }
 
-// at is the path of a file.
+// at returns the path of a file.
 func (p *Fixture) at(name string) transfer.Path {
 	return transfer.Path(path.Join(string(p.Base), name))
 }
@@ -71,7 +71,7 @@ func (p *Fixture) put(t testing.TB, name, content string) {
 	must(t, p.Put(name, []byte(content)))
 }
 
-// shows fails unless a file has a content.
+// shows fails unless a file has the content.
 func (p *Fixture) shows(t testing.TB, name, content string) {
 	t.Helper()
 	if b, err := p.Get(name); err != nil || string(b) != content {
@@ -79,7 +79,7 @@ func (p *Fixture) shows(t testing.TB, name, content string) {
 	}
 }
 
-// own are the names of Ferry's own.
+// own returns Ferry's own names.
 func (p *Fixture) own() (names []string) {
 	for _, n := range p.Names() {
 		if strings.HasPrefix(path.Base(n), ".ferry-") {
@@ -89,12 +89,12 @@ func (p *Fixture) own() (names []string) {
 	return names
 }
 
-// visible are the others.
+// visible returns the other names.
 func (p *Fixture) visible() []string {
 	return slices.DeleteFunc(p.Names(), func(n string) bool { return strings.HasPrefix(path.Base(n), ".ferry-") })
 }
 
-// body is n bytes that another seed does not have.
+// body returns n bytes that depend on the seed.
 func body(n int, seed byte) []byte {
 	return bytes.Repeat([]byte{seed, seed + 1, seed + 2, 0, '\n'}, n/5+1)[:n]
 }
@@ -111,7 +111,7 @@ const (
 	mtime = 1_700_000_000_123_456_700
 )
 
-// land lands what goes beneath the base.
+// land prepares a landing beneath the base.
 func (p *Fixture) land(t testing.TB, target place.Target, j place.Journal, ifExists string) place.Landing {
 	return landAs(t, target, place.LandConfig{Durable: true, Journal: j, Destination: into(p.Base, ifExists)})
 }
@@ -123,7 +123,7 @@ func landAs(t testing.TB, target place.Target, cfg place.LandConfig) place.Landi
 	return l
 }
 
-// into is a directory as a destination.
+// into returns a directory as a destination.
 func into(dir transfer.Path, ifExists string) place.Destination {
 	return place.Destination{IfExists: ifExists, Dest: transfer.File(dir), Resolution: transfer.Resolution{Base: dir, Into: true}}
 }
@@ -132,7 +132,7 @@ func staging(name transfer.Path, size int) place.Staging {
 	return place.Staging{Name: name, Mtime: mtime, Size: int64(size), Allocated: int64(size)}
 }
 
-// write makes a file that is ready to be committed.
+// write writes a file that is ready to be committed.
 func write(t testing.TB, l place.Landing, item uint64, name string, content []byte) place.Pending {
 	t.Helper()
 	p, err := l.Create(item, staging(transfer.Path(name), len(content)))
@@ -150,12 +150,12 @@ func pending(p place.Part, item uint64, name string, content []byte) place.Pendi
 		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}
 }
 
-// A journal records what it is given, and may fail after that.
+// A journal records its calls, and can fail after that.
 type journal struct {
 	mu         sync.Mutex
 	fail       error  // of Committing
 	failEnd    error  // of Committed
-	before     func() // Committing returns
+	before     func() // before Committing returns
 	committing []transfer.Intent
 	outcomes   map[uint64]transfer.Outcome
 }

@@ -57,7 +57,7 @@ func testLand(t *testing.T, p *Fixture) {
 	}
 }
 
-// commit commits one file and gives its outcome.
+// commit commits one file and returns its outcome.
 func commit(t *testing.T, l place.Landing, j *journal, one place.Pending) transfer.Outcome {
 	t.Helper()
 	_, err := l.Commit(t.Context(), []place.Pending{one})
@@ -100,7 +100,8 @@ func testOverwrite(t *testing.T, p *Fixture) {
 	p.shows(t, "x", "new")
 }
 
-// testOutcomesNotRecorded commits a file whose outcome the ledger then does not take. Recover decides it, and Tidy leaves nothing.
+// testOutcomesNotRecorded commits a file, and the ledger then refuses the outcome. Recover decides it, and Tidy leaves
+// nothing.
 func testOutcomesNotRecorded(t *testing.T, p *Fixture) {
 	j := newJournal()
 	l := p.land(t, p.Target, j, "")
@@ -143,7 +144,7 @@ func testSkip(t *testing.T, p *Fixture) {
 	}
 }
 
-// testUpdate replaces what is older than the source, and leaves what is not.
+// testUpdate: an older file is replaced by the source, and a newer one stays.
 func testUpdate(t *testing.T, p *Fixture) {
 	j := newJournal()
 	l := p.land(t, p.Target, j, transfer.IfExistsUpdate)
@@ -168,8 +169,8 @@ func testUpdate(t *testing.T, p *Fixture) {
 	p.shows(t, "older", "new")
 }
 
-// testRename gives an item a free name beside the one that is taken, and says which; or the
-// place says in words that it does not do so.
+// testRename: an item gets a free name beside the taken one, which its outcome reports; or the place refuses that with
+// an explanation.
 func testRename(t *testing.T, p *Fixture) {
 	j := newJournal()
 	l := p.land(t, p.Target, j, transfer.IfExistsRename)
@@ -195,8 +196,7 @@ func testRename(t *testing.T, p *Fixture) {
 	}
 }
 
-// testTwoDestinations commits a group with items of two destinations, whose words on names
-// that are taken differ.
+// testTwoDestinations commits a group with items of two destinations that treat taken names differently.
 func testTwoDestinations(t *testing.T, p *Fixture) {
 	j := newJournal()
 	l := p.land(t, p.Target, j, "")
@@ -220,8 +220,8 @@ func testTwoDestinations(t *testing.T, p *Fixture) {
 	}
 }
 
-// testNotDurable lands what only has to survive the process: it is as whole, and goes on as
-// well in another process.
+// testNotDurable lands a file that must only survive the process. It is as complete, and a new process continues it as
+// well.
 func testNotDurable(t *testing.T, p *Fixture) {
 	content := body(60_000, 1)
 	cfg := place.LandConfig{Journal: newJournal(), Destination: into(p.Base, "")}
@@ -250,8 +250,8 @@ func testNotDurable(t *testing.T, p *Fixture) {
 	}
 }
 
-// testGoOn goes on from each of several safe points, in a new process each time; what was
-// written behind a point, safe or not, is not there.
+// testGoOn continues from each of several safe points, in a new process each time. Bytes written after a point, safe or
+// not, are gone.
 func testGoOn(t *testing.T, p *Fixture) {
 	content := body(60_000, 1)
 	for n, at := range []int{1, 5000, 10_240, 10_241, 37_000} {
@@ -350,13 +350,13 @@ func testLeaveNothing(t *testing.T, p *Fixture) {
 
 var errGone = errors.New("the ledger is gone")
 
-// testRecover decides what a crash left between COMMITTING and COMMITTED.
+// testRecover decides items after a crash between COMMITTING and COMMITTED.
 func testRecover(t *testing.T, p *Fixture) {
 	for n, c := range []struct {
 		name    string
-		before  string // has the name when the commit begins
-		crash   error  // of the journal: nothing has its name yet
-		then    string // gets the name after the crash
+		before  string // content under the name when the commit begins
+		crash   error  // of the journal: no item has its name yet
+		then    string // content that gets the name after the crash
 		exists  string
 		verdict place.Verdict
 		shows   string
@@ -386,7 +386,7 @@ func testRecover(t *testing.T, p *Fixture) {
 		must(t, err)
 		var in transfer.Intent
 		must(t, json.Unmarshal(b, &in)) // as a ledger gives it back
-		for range 2 {                   // a crash may come before the verdict is on record
+		for range 2 {                   // a crash may come before the verdict is recorded
 			_, target := p.Again()
 			l = p.land(t, target, newJournal(), c.exists)
 			v, o, err := l.Recover(in, boot)
@@ -407,9 +407,8 @@ func testRecover(t *testing.T, p *Fixture) {
 	}
 }
 
-// testTakenAway recovers an item that got its name and was taken away by its consumer
-// before that was on record: it does not arrive a second time, and it is not said to be
-// there.
+// testTakenAway recovers an item that got its name and was taken away by its consumer before that was recorded. It does
+// not arrive a second time, and is not reported as present.
 func testTakenAway(t *testing.T, p *Fixture) {
 	for n, then := range []string{"", "something of the consumer's"} {
 		name := fmt.Sprint("x", n)

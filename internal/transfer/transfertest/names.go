@@ -1,5 +1,5 @@
-// Package transfertest has names of files that mean something else as soon as some code reads them as text: as a location, a pattern,
-// a data set, a queue, a variable, an option or a path.
+// Package transfertest has names of files that have another meaning if code parses them as text: as a location, a
+// pattern, a data set, a queue, a variable, an option or a path.
 package transfertest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// whole are names by themselves.
+// whole are complete names.
 var whole = []string{
 	"'quoted.csv", "'X(Y)'", "'A.B',RECFM(FB)", "'A.B'", "'A.B';LRECL(80)", "'", "''", "\"", "\"x\"", "`id`",
 	"queue:X", "queue:ORDERS", "queue:ORDERS?split-size=1", "queue:Z.csv", "queue:", "queue:*", "QUEUE:X", "queue:A?group=*&delimiter=%0A",
@@ -26,7 +26,8 @@ var whole = []string{
 	"{\"a\":1}", "[1,2]", "\\u0041", "<xml/>", "' OR '1'='1", "file name with many words in it.txt", "a∕b", "…", "ＡＢＣ", "%u0000", "a\u202eb", "\u0301", "ⅷ", "ΑΒΓ", "Ж", "日本.txt", "a\tb\tc", "x;y|z", "*.*", "?.?", "[0-9].csv", "a{1..3}", "!important", "%HOME%", "$@", "a,ALPHA:b",
 }
 
-// Hostile are some 300 different names. A file system of Linux can have each of them, and a name of Ferry's own is not among them.
+// Hostile returns some 300 different names. A file system of Linux can have each of them. None is a name of Ferry's
+// own.
 func Hostile() []string {
 	seen := map[string]bool{}
 	var all []string
@@ -52,5 +53,5 @@ func Hostile() []string {
 	return all
 }
 
-// Content is the content of the file of a name: no two names have the same.
+// Content returns the content of the file of a name. No two names have the same.
 func Content(name string) []byte { return fmt.Appendf(nil, "content of %x\n", name) }
