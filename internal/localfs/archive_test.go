@@ -198,7 +198,7 @@ func TestArchiveEveryCallFails(t *testing.T) {
 	}
 }
 
-// What takes the source's name at any step stays, and what takes the name in the archive as well.
+// A file that takes the source's name at any step stays, and so does a file that takes the name in the archive.
 func TestArchiveRaces(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, step := range []string{"rename", "move", "dirsync done", "dirsync in"} {

@@ -180,9 +180,8 @@ func TestCommitEveryCallFails(t *testing.T) {
 	}
 }
 
-// failNth lands a group with the nth call failing, heals the disk, lets the
-// agent's reactions run, and checks what must hold. It reports whether the
-// fault was met.
+// failNth lands a group with the nth call failing, repairs the disk, reacts as the agent does, and checks the
+// invariants. It reports whether the fault occurred.
 func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) bool {
 	t.Helper()
 	fault := newFault(n, errno)
@@ -427,8 +426,8 @@ func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 	}
 }
 
-// What is durable only from the end of a transfer on: every directory is synced, also
-// where no commit would, and one that is gone is no error.
+// SyncDirs syncs every directory, also one without a commit, for names that become durable only at the end of a
+// transfer. A missing directory is no error.
 func TestSyncDirs(t *testing.T) {
 	fault := newFault(0, nil)
 	f, dir := newFS(t, fault)

@@ -64,8 +64,7 @@ func (realDisk) OpenRoot(path string) (Root, error) {
 
 func (realDisk) CloseRoot(r Root) error { return r.(*os.File).Close() }
 
-// openDirectory opens a directory to read it, or only to search it where no more is
-// permitted.
+// openDirectory opens a directory for reading, or only for searching if the user may not read it.
 func openDirectory(open func(flag int) (int, error)) (fd int, searching bool, err error) {
 	fd, err = open(unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC)
 	if err != unix.EACCES {
@@ -114,7 +113,7 @@ func openBeneath(root *os.File, rel string, flag int) (fd int, err error) {
 	return fd, err
 }
 
-// noOpenat2 reports an old kernel, a filter of system calls, or a long path.
+// noOpenat2 reports an error of an old kernel, of a filter of system calls, or of a long path.
 func noOpenat2(err error) bool {
 	return err == unix.ENOSYS || err == unix.EPERM || err == unix.ENAMETOOLONG
 }
@@ -194,7 +193,7 @@ func (realDisk) Trace(path string, follow bool) (Stat, error) {
 	return toStat(&st), nil
 }
 
-// traced is how a directory is opened only to be asked what it is.
+// traced holds the flags for opening a directory only to read its identity.
 const traced = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 func tracePath(path string, follow bool) (int, error) {
@@ -406,8 +405,7 @@ func setMeta(fd int, mode uint32, mtime int64) error {
 	return err
 }
 
-// startNotOffered tells a host on which writing cannot be begun before a sync from
-// one on which it failed.
+// startNotOffered distinguishes a host that cannot start writeback before a sync from a host where it failed.
 func startNotOffered(err error) bool {
 	return notOffered(err) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ESPIPE) // EPERM: a filter of system calls
 }

@@ -319,8 +319,8 @@ func (d *faultDisk) Sync(f File) error {
 	return d.Disk.Sync(f)
 }
 
-// A faultWatch is offered whatever the host's file system is, so that the order
-// of calls is tested everywhere. Its sync syncs nothing.
+// A faultWatch is offered on every file system, so that the order of calls is tested everywhere. Its sync syncs
+// nothing.
 type faultWatch struct{ name string }
 
 func (w *faultWatch) Name() string { return w.name }

@@ -56,7 +56,7 @@ func TestIntentRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzKept: what the ledger and the other side keep for a place is read, or refused.
+// FuzzKept checks that stored versions, points and intents are parsed or refused.
 func FuzzKept(f *testing.F) {
 	for _, in := range sampleIntents() {
 		f.Add(in.record().Place)

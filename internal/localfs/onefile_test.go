@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// linked makes a destination whose directory b is a symbolic link to the directory a.
+// linked makes a destination with a directory a and a symbolic link b to it.
 func linked(t *testing.T, d Disk, ifExists string) (l *Landing, j *memJournal, dir string) {
 	t.Helper()
 	f, dir := newFS(t, d)

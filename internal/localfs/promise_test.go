@@ -38,7 +38,7 @@ func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	must(t, c.Sync())
 	point := PointAt(100)
 	must(t, c.Close())
-	b, err := l.Create(4, "d", 4*mib, 4*mib) // what waits has no claim
+	b, err := l.Create(4, "d", 4*mib, 4*mib) // a closed partial has no promise
 	must(t, err)
 	_, err = l.Reopen(3, "c", point, 4*mib, 4*mib)
 	wantKind(t, err, transfer.KindNoSpace)

@@ -39,7 +39,7 @@ func tempOf(t *testing.T, rec transfer.Intent) string {
 	return in.Temp
 }
 
-// bootOf is the boot in which an intent was recorded.
+// bootOf returns the boot in which an intent was recorded.
 func bootOf(t *testing.T, rec transfer.Intent) string {
 	t.Helper()
 	in, err := parseIntent(rec)

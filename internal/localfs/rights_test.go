@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// public allows what lies beneath a directory called public.
+// public allows paths beneath a directory called public.
 func public(_ transfer.Authority, path string) error {
 	if strings.Contains(path+"/", "/public/") {
 		return nil

@@ -13,9 +13,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What an earlier generation has left of an item is gone on with in a file of this
-// generation's own. The one that made it may live: what it writes, and the name that it gives,
-// change nothing.
+// An item of an earlier generation is resumed in a file of this generation's own. The earlier instance may be alive:
+// its writes and its rename change nothing.
 func TestATemporaryIsTakenOver(t *testing.T) {
 	f, dir := newFS(t, nil)
 	id := transfer.NewID(time.Now())
@@ -90,7 +89,7 @@ func TestTemporariesOfLongAgoAreSwept(t *testing.T) {
 	}
 }
 
-// Who has lost the ledger gives, takes and changes no name.
+// An instance that has lost the ledger creates, removes and changes no name.
 func TestNothingIsNamedBehindTheFence(t *testing.T) {
 	dir := t.TempDir()
 	tree(t, dir, "a")

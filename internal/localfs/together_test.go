@@ -71,7 +71,7 @@ func TestGroupSyncOrder(t *testing.T) {
 	}
 }
 
-// What is no group of small files is synced file by file.
+// Files that are no group of small files are synced one by one.
 func TestGroupSyncIsForManySmallFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, files, size int
@@ -123,9 +123,8 @@ func TestGroupSyncOfSome(t *testing.T) {
 	}
 }
 
-// A sync of the file system that fails is the end of the group and of the watch:
-// nothing of the group is left, none of its files is synced again, and what comes
-// later, or was under way, is synced by itself.
+// A failed sync of the file system ends the group and the watch: the group's files are removed and not synced again,
+// and later or unfinished files are synced one by one.
 func TestGroupSyncFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		fault := newFault(1, errno)

@@ -202,8 +202,8 @@ func TestWalkStops(t *testing.T) {
 	}
 }
 
-// asNobody runs do as a user to whom permissions apply, also where the tests
-// run as root: the thread's file system identity is another for the time.
+// asNobody runs do as a user with ordinary permissions, even if the tests run as root: it changes the thread's file
+// system identity for that time.
 func asNobody(t *testing.T, dir string, do func()) {
 	t.Helper()
 	if os.Geteuid() == 0 {
