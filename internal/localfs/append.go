@@ -37,7 +37,7 @@ var errBaseChanged = errors.New("it changed while it was copied")
 // appends reports whether items are put at the end of files.
 func appends(l *Landing) bool { return l.cfg.IfExists == transfer.IfExistsAppend }
 
-// An ending is the name of a file, and its directory, to which a commit appends.
+// An ending is the name of a file with its directory, as the target of an append.
 type ending struct {
 	dir  dirID
 	name string

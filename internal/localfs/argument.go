@@ -144,7 +144,7 @@ func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
 	return rest(at, top), false
 }
 
-// yields reports whether the argument has an item of this name. own is the directory at which the search stops, for the
+// yields reports whether the argument has an item of this name. own is the directory that ends the search, for the
 // argument that the item comes from.
 func (w *walker) yields(a *argument, name, own string) bool {
 	parts := strings.Split(name, "/")

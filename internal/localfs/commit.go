@@ -109,7 +109,7 @@ type commit struct {
 	looks map[*held]error    // results of stands for each directory
 	masks map[*held]uint32   // the permission bits that each directory leaves to new files
 	names map[ending]bool    // that items of the group are to get, where each takes a free one
-	short error              // the missing resource of the host, for which the group must wait
+	short error              // the missing resource of the host; the group must wait for it
 
 	together bool // none gets its name before the others can have theirs
 }

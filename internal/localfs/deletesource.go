@@ -199,7 +199,7 @@ func (del *deletion) run(file File) error {
 	return del.settle()
 }
 
-// inPlace checks that the file is still at the path from which it was sent.
+// inPlace checks that the file is still at the path that it was sent from.
 func (del *deletion) inPlace() error {
 	err := del.fs.stands(del.d)
 	var moved *movedError

@@ -32,7 +32,7 @@ type Host interface {
 	// absolute link, the error is ErrEscapes. For a directory that this process's user may search and not read, it
 	// returns a Searched handle, where the host can open one.
 	OpenBeneath(r Root, rel string) (Handle, error)
-	// Trace returns the Stat of the directory to which an absolute path of the host leads now, looked up from the top.
+	// Trace returns the Stat of the directory that an absolute path of the host leads to now, looked up from the top.
 	// It returns ENOTDIR if the path is no directory. Without follow, a link on the way is an error, too.
 	Trace(path string, follow bool) (Stat, error)
 	// Mounted reports whether a directory is the top of a mounted file system. path has its links resolved.

@@ -62,7 +62,7 @@ func (l *shared) Close() error {
 	return nil
 }
 
-// Target returns the path at which an item of the given name lands.
+// Target returns the path where an item of the given name lands.
 func (l *Landing) Target(name transfer.Path) transfer.Path { return target(l.cfg.Resolution, name) }
 
 // Dirs returns the directories of an item's temporaries. The name "." stands for items directly beneath the
@@ -78,7 +78,7 @@ func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	return []transfer.Path{transfer.Path(dir)}
 }
 
-// dir is through for a directory whose names will change.
+// dir is through for a directory that gets new names or loses names.
 func (l *Landing) dir(p location, goal *location) (*held, error) {
 	h, err := through(l, p, goal)
 	if err != nil {

@@ -53,7 +53,7 @@ func (w *walker) sorted(d *Dir, wanted func(name string) bool) (*sortedDir, erro
 	}
 }
 
-// single returns the sortedDir of a directory in which only one name can match.
+// single returns the sortedDir of a directory that can only have one match.
 func (w *walker) single(d *Dir, name string, wanted func(name string) bool) (*sortedDir, error) {
 	l := w.listing()
 	if wanted(name) {

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Look returns the path at which a file would land. Its error is nil if the file could have its name now, or the reason
+// Look returns the path where a file would land. Its error is nil if the file could have its name now, or the reason
 // why not. Look returns a free name for only one file of a Landing. size is in bytes, -1 if unknown. mtime is the last
 // change in nanoseconds since 1970, 0 if unknown. Look makes no files or directories.
 func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.Path, err error) {

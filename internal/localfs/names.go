@@ -99,7 +99,7 @@ func checkName(name transfer.Path) error {
 	return nil
 }
 
-// target returns the path at which an item of the given name lands.
+// target returns the path where an item of the given name lands.
 func target(res transfer.Resolution, name transfer.Path) transfer.Path {
 	if res.Into {
 		return transfer.Path(path.Join(string(res.Base), string(name)))

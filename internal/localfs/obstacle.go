@@ -24,7 +24,7 @@ func (b obstacle) like(other obstacle) bool {
 	return b.of == other.of && b.device == other.device && (b.path == "") == (other.path == "")
 }
 
-// met holds the times at which an obstacle was first and last met.
+// met holds the times of the first and the last meeting with an obstacle.
 type met struct{ first, last time.Time }
 
 // Times of obstacles.

@@ -11,8 +11,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// reserveFrom is the size in bytes from which Create reserves space. A smaller file is completely written before a
-// reservation could report a lack of space.
+// reserveFrom is the smallest size, in bytes, that Create reserves space for. A smaller file is completely written
+// before a reservation could report a lack of space.
 const reserveFrom = 64 << 10
 
 // tempMode holds the permission bits of a temporary until it is committed.

@@ -75,8 +75,7 @@ func notAllowed(right transfer.Authority, l location) error {
 		WithHint("`ferry policy show` prints the rules")
 }
 
-// mayReach is mayName, and also checks the path to which the name leads. It examines no file if the name is not
-// allowed.
+// mayReach is mayName, and also checks the path that the name leads to. It examines no file if the name is not allowed.
 func (f *rooted) mayReach(may place.Permit, right transfer.Authority, l location) error {
 	if may == nil || failpoint.Planted("looked-at-before-rights") {
 		return nil

@@ -6,7 +6,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An intent is the data by which Recover decides an item after a crash between the ledger's COMMITTING and COMMITTED.
+// An intent is the data that Recover needs to decide an item after a crash between the ledger's COMMITTING and
+// COMMITTED.
 type intent struct {
 	Outcome  transfer.Outcome
 	Name     transfer.Path

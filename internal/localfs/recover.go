@@ -78,8 +78,8 @@ type recovery struct {
 	sameBoot bool
 }
 
-// home opens the directory to which the path leads now. It must be the directory that had the temporary. The number of
-// a device may change with each boot.
+// home opens the directory that the path leads to now. It must be the directory that had the temporary. The number of a
+// device may change with each boot.
 func (r *recovery) home() (err error) {
 	at := r.place.parent()
 	for range 2 { // the first handle may be an old one from the cache

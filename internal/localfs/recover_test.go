@@ -39,7 +39,7 @@ func tempOf(t *testing.T, rec transfer.Intent) string {
 	return in.Temp
 }
 
-// bootOf returns the boot in which an intent was recorded.
+// bootOf returns the boot that recorded an intent.
 func bootOf(t *testing.T, rec transfer.Intent) string {
 	t.Helper()
 	in, err := parseIntent(rec)

@@ -34,8 +34,8 @@ type Config struct {
 	// bound.
 	Spare int
 	Boot  string // name of this boot of the host; empty: BootID()
-	// GroupSync is the number of small files from which one sync of their file system makes a group durable, where that
-	// is offered. 0 is 16, 1 is 2, and below 0 is never.
+	// GroupSync is the least number of small files that a group makes durable by one sync of their file system, where
+	// that is offered. 0 is 16, 1 is 2, and below 0 is never.
 	GroupSync int
 	// Digest returns a hash for a digest method, the part of a Sum before ':'. Recovery reads files again with it.
 	Digest func(method string) (hash.Hash, error)

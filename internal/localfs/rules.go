@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Rules holds the rules by which a kind of system writes paths. Its methods work on text alone, so that tests can check
-// the rules of one system on another.
+// Rules holds the path syntax of a kind of system. Its methods work on text alone, so that tests can check the rules of
+// one system on another.
 //
 // Inside this package '/' is the separator everywhere. On Windows a path may also be written with '\', and begins with
 // a drive or a share. Case does not distinguish names there, and some names stand for devices in every directory.

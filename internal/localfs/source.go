@@ -187,7 +187,7 @@ func (s *Source) Size() int64 {
 	return s.st.Size
 }
 
-// Path returns the path with which the file was opened.
+// Path returns the path given to Open.
 func (s *Source) Path() transfer.Path { return s.path }
 
 // Version returns the file's version when it was opened.

@@ -48,7 +48,7 @@ func ParseRoot(spec string) (r RootSpec) {
 	return r
 }
 
-// A root is a directory beneath which an agent may read and write.
+// A root is a directory that bounds an agent's reads and writes.
 type root struct {
 	path string // as configured, absolute and clean
 	spec RootSpec
@@ -226,7 +226,7 @@ func (f *rooted) enter(r *root) error {
 	return nil
 }
 
-// replacement checks whether the directory to which a root's path leads now may become the root.
+// replacement checks whether the directory at a root's path now may become the root.
 func (f *rooted) replacement(r *root) error {
 	real, err := f.disk.Resolve(r.path)
 	var st Stat

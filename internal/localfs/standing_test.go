@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// movings are changes by other programs to the directory in which files land.
+// movings are changes by other programs to the destination directory.
 var movings = map[string]func(t *testing.T, root string){
 	"renamed and made anew": func(t *testing.T, root string) {
 		must(t, os.Rename(root+"/in", root+"/in.batch1"))
@@ -180,7 +180,7 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 	}
 }
 
-// mountable is a disk on which the test decides whether a file system is mounted.
+// mountable is a disk whose Mounted returns the test's answer.
 type mountable struct {
 	Disk
 	mounted bool
@@ -230,7 +230,7 @@ func TestMountedRoot(t *testing.T) {
 	must(t, src.Close())
 }
 
-// hanging is a disk on which Mounted does not return.
+// hanging is a disk whose Mounted blocks.
 type hanging struct {
 	Disk
 	asked, answer chan struct{}
@@ -345,7 +345,7 @@ func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
 	}
 }
 
-// A source is deleted only at the path from which it was sent.
+// A source is deleted only at the path that it was sent from.
 func TestSourceDirectoryMovedUnderADeletion(t *testing.T) {
 	f, root := newFS(t, nil)
 	tree(t, root, "out/a")

@@ -456,8 +456,8 @@ func (w *walker) link(e *entry, name string, after []string) error {
 	return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: st.Size, Mtime: st.Mtime})
 }
 
-// leads returns the location to which a symbolic link leads. It must be beneath a root, and its files must be readable
-// under the permit.
+// leads returns the target location of a symbolic link. It must be beneath a root, and its files must be readable under
+// the permit.
 func (f *FS) leads(link transfer.Path, may place.Permit) (at location, st Stat, err error) {
 	real, err := f.disk.Resolve(string(link))
 	if err != nil {

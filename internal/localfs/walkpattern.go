@@ -16,7 +16,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 	src := transfer.Path(a.place.path)
 	top, err := w.fs.openDir(a.stem)
 	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.permittedAt(w.may, transfer.AuthSource, a.stem) != nil {
-		err = nothingMatches(src) // what is on the way is not for him to know
+		err = nothingMatches(src) // a user without the right must not learn which directories exist
 	}
 	if err != nil {
 		return w.bad(src, "", err)
