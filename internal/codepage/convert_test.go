@@ -241,8 +241,7 @@ func TestStoppedAnywhereGoesOnTheSame(t *testing.T) {
 	}
 }
 
-// stopped converts a text with a stop, and a new converter from what the state
-// was as bytes, at each cut.
+// stopped converts a text with a stop at each cut. After each stop a new converter continues from the marshalled state.
 func stopped(t *testing.T, o Options, src, want []byte, cuts []int) {
 	t.Helper()
 	c := converter(t, o)
@@ -321,8 +320,7 @@ func noise(random *rand.Rand, sample []byte, n int) []byte {
 	return b[:n]
 }
 
-// The fast loops, the parallel form and any pieces give what single steps give,
-// mistakes in the text included.
+// The fast loops, the parallel form and any pieces give the result of single steps, including faults in the text.
 func TestFastIsTheSameAsSteps(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, j := range journeys {
