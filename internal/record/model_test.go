@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The model says in the plainest way what the conversions do, on whole files.
+// The model defines the conversions in the simplest way, on complete files.
 
 // modelFile puts records into a file.
 func modelFile(a Attributes, records [][]byte, pad byte, exact bool) []byte {
@@ -121,19 +121,19 @@ func must(t testing.TB, make maker) *Converter {
 	return c
 }
 
-// A feed says in which pieces a conversion is driven.
+// A feed decides the pieces of a conversion.
 type feed struct {
 	src, dst func() int // the next piece's length; at least 1
 	cut      func() bool
-	stats    *Stats // where they are wanted
+	stats    *Stats // set if the test needs them
 }
 
 func pieces(n int) func() int { return func() int { return n } }
 
 func never() bool { return false }
 
-// drive converts a whole file. Where the feed says so, the conversion goes on in
-// another converter, from the state alone.
+// drive converts a complete file. At the cuts of the feed, the conversion continues in another converter, from the
+// state alone.
 func drive(t testing.TB, make maker, src []byte, f feed) ([]byte, error) {
 	t.Helper()
 	c := must(t, make)
@@ -210,8 +210,7 @@ func formats(t testing.TB) []Attributes {
 	return all
 }
 
-// crlf is a page whose line end has two bytes, the first of which may stand
-// twice before the second.
+// crlf returns a page with a line end of two bytes. The first of them may occur twice before the second.
 func crlf() Page {
 	p := ASCII()
 	p.LineEnd = []byte("\r\n")
@@ -267,7 +266,7 @@ func randomFile(rng *rand.Rand, a Attributes, n int, blank byte) []byte {
 	return modelFile(a, records, blank, false)
 }
 
-// A conversion has a maker, and what it should give.
+// A conversion has a maker and its expected result.
 type conversion struct {
 	name string
 	make maker
@@ -275,7 +274,7 @@ type conversion struct {
 	src  func(rng *rand.Rand, n int) []byte
 }
 
-// conversions are all kinds in all formats, ASA apart.
+// conversions returns all kinds in all formats, except ASA.
 func conversions(t testing.TB) []conversion {
 	var all []conversion
 	add := func(name string, make maker, want func([]byte) []byte, src func(*rand.Rand, int) []byte) {
@@ -371,7 +370,7 @@ func TestRestartAtEveryByte(t *testing.T) {
 	}
 }
 
-// What went into records comes out again.
+// Data and text that became records come back unchanged.
 func TestRoundTrips(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	for _, a := range formats(t) {
@@ -385,7 +384,7 @@ func TestRoundTrips(t *testing.T) {
 			if err != nil || !bytes.Equal(back, data) {
 				t.Fatalf("%s: %q comes back as %q, %v", a, data, back, err)
 			}
-			// Text whose lines fit and do not end with blanks.
+			// Text with lines that fit and do not end with blanks.
 			var text []byte
 			for range rng.IntN(20) {
 				line := strings.TrimRight(string(randomText(rng, ASCII(), rng.IntN(a.MaxData()+1))), " ")
