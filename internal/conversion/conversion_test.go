@@ -145,8 +145,8 @@ func TestCutAndResumedAnywhereGivesTheSame(t *testing.T) {
 	}
 }
 
-// Files that are converted one after the other and beside each other get each
-// other's memory, and nothing of what was in it.
+// Files that are converted one after another and at the same time reuse each other's memory, and see none of its old
+// contents.
 func TestMemoryIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
@@ -286,7 +286,7 @@ func someText(r *rand.Rand) string {
 	return s.String()
 }
 
-// Clean text is not converted, and what follows the first change is.
+// Clean text is not converted. Text after the first change is.
 func TestCleanUntilTheFirstChange(t *testing.T) {
 	p := plan(t, request(true, transfer.Content{EOL: "lf"}))
 	l, err := p.Start()
@@ -308,8 +308,7 @@ func TestCleanUntilTheFirstChange(t *testing.T) {
 	}
 }
 
-// What has none of the suspects is clean, and nobody has to look again; once
-// something has changed there are none.
+// Text without the suspects is clean, and needs no further check. After a change there are no suspects.
 func TestSuspects(t *testing.T) {
 	for eol, want := range map[string]Pair{"lf": {'\r', '\r'}, "crlf": {'\r', '\n'}} {
 		l, err := plan(t, request(true, transfer.Content{EOL: eol})).Start()
@@ -412,7 +411,7 @@ func FuzzResume(f *testing.F) {
 	})
 }
 
-// What is said weighs more than what is known, and that more than defaults.
+// The request overrides known properties, and those override the defaults.
 func TestWhatWeighsMore(t *testing.T) {
 	side := &transfer.Form{Records: transfer.Records{RECFM: "FB", LRECL: 80, BLKSIZE: 800}, Encoding: "IBM-273"}
 	for _, c := range []struct {
@@ -502,8 +501,7 @@ func dataset(name transfer.Path, r transfer.Records) transfer.Location {
 	return transfer.Location{Place: transfer.Datasets, Path: name, Records: r}
 }
 
-// What a location says of its data set counts wherever the request comes from,
-// and may be said once only.
+// The attributes in a location of a data set apply to requests of every origin, and may be given only once.
 func TestAttributesOfLocations(t *testing.T) {
 	q := &transfer.Request{Dest: dataset("HLQ.NEW", fb(80)), Items: transfer.ItemsAt(dataset("HLQ.OLD", vb(84)), dataset("HLQ.OTHER", transfer.Records{}))}
 	for range 2 { // a request that comes again has them already
