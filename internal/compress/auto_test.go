@@ -36,9 +36,8 @@ func newAuto() *counter {
 
 const chunk = 8 << 10
 
-// tries sends chunks of noise and says at which auto looks: whether it does
-// shows in whether text in its place would be compressed, so each is asked of a
-// counter of its own.
+// tries sends chunks of noise and returns the positions of auto's looks. Only a text that would be compressed in place
+// of the noise shows a look, so each position has an Encoder of its own.
 func tries(t *testing.T, n int) (at []int) {
 	t.Helper()
 	for k := range n {
@@ -111,8 +110,7 @@ func TestAutoHalfAndHalf(t *testing.T) {
 	}
 }
 
-// TestAutoLooksAtEachFile: another file is looked at from its first chunk,
-// whatever the one before was.
+// TestAutoLooksAtEachFile checks that auto looks at the first chunk of each file, after any other file.
 func TestAutoLooksAtEachFile(t *testing.T) {
 	c := newAuto()
 	for k := range 50 {
@@ -140,7 +138,7 @@ func TestAutoSamplesTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAutoNeverExpands, whatever the order of what comes.
+// TestAutoNeverExpands checks chunks of different kinds in a mixed order.
 func TestAutoNeverExpands(t *testing.T) {
 	c := newAuto()
 	for k := range 300 {

@@ -51,8 +51,8 @@ func shapes() map[string][]byte {
 
 var words = []string{transfer.CompressNone, transfer.CompressFast, transfer.CompressHigh, transfer.CompressAuto, ""}
 
-// TestRoundTrips: what is compressed is smaller and comes back, what is not is
-// left plain, whatever the shape; the memory that both are given is used again.
+// TestRoundTrips checks that compressed chunks are smaller and are restored, and that other chunks stay plain, for all
+// shapes. Encoder and Decoder use the memory that they get again.
 func TestRoundTrips(t *testing.T) {
 	var encoders compress.Encoders
 	var decoder compress.Decoder
@@ -138,7 +138,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestTooLargeForAChunk: what no frame may carry is not compressed.
+// TestTooLargeForAChunk checks that data too large for a frame is not compressed.
 func TestTooLargeForAChunk(t *testing.T) {
 	var encoders compress.Encoders
 	if f, _ := encoders.New("fast").Encode(nil, make([]byte, transfer.MaxChunk+1)); f != compress.Plain {
@@ -146,11 +146,11 @@ func TestTooLargeForAChunk(t *testing.T) {
 	}
 }
 
-// A forgery is a chunk that nobody's encoder makes.
+// A forgery is a chunk that no encoder makes.
 type forgery struct {
 	format compress.Format
 	src    []byte
-	n      int // that its frame says
+	n      int // length given in its frame
 }
 
 // frame is a zstd frame (RFC 8878, 3.1.1): a single segment with a content size
@@ -243,8 +243,8 @@ func forgeries() map[string]forgery {
 	}
 }
 
-// TestVectors are chunks written by hand after the formats' descriptions: they
-// must be read whatever encoder this version has.
+// TestVectors decodes chunks written by hand from the formats' descriptions: every version must read them, with any
+// encoder of its own.
 func TestVectors(t *testing.T) {
 	var decoder compress.Decoder
 	for _, v := range []struct {
@@ -265,11 +265,11 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// fixed is what a decoder of zstd may have beside the memory of a chunk.
+// fixed is the memory that a decoder of zstd may use beside the chunk.
 const fixed = 512 << 10
 
-// TestForgeries: what is no chunk of just the length that its frame says is
-// refused, and costs no more memory than a chunk and what a decoder always has.
+// TestForgeries checks that a chunk without exactly the given length is refused, and takes no more memory than a chunk
+// and a decoder.
 func TestForgeries(t *testing.T) {
 	for name, f := range forgeries() {
 		decoder := new(compress.Decoder)
@@ -323,8 +323,8 @@ func TestWarmDecoderAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSeveralAtOnce: the agent's decoder, and what encoders share, are used by
-// many transfers at the same time.
+// TestSeveralAtOnce checks that many transfers can use the agent's decoder and the memory of the encoders at the same
+// time.
 func TestSeveralAtOnce(t *testing.T) {
 	var encoders compress.Encoders
 	var decoder compress.Decoder
@@ -345,8 +345,8 @@ func TestSeveralAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzDecode: whatever comes, a chunk has exactly the length that was said, and
-// no more memory is taken than for it and a decoder.
+// FuzzDecode checks that a decoded chunk has exactly the given length, for any input, and takes no more memory than a
+// chunk and a decoder.
 func FuzzDecode(f *testing.F) {
 	for _, x := range forgeries() {
 		if len(x.src) < 64<<10 {
@@ -370,7 +370,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip: every chunk comes back, whatever it is and how it was sent.
+// FuzzRoundTrip checks that every chunk is restored, for any contents and any compression.
 func FuzzRoundTrip(f *testing.F) {
 	for _, b := range shapes() {
 		f.Add(b[:min(len(b), 5000)])

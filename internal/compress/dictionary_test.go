@@ -71,7 +71,7 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// What is no frame of Pack's is refused without memory for what it says.
+// Data that is no frame of Pack is refused, without memory for the length that it gives.
 func TestUnpackRefuses(t *testing.T) {
 	whole := Messages.Pack(records(1000))
 	large := Messages.encoder.EncodeAll(make([]byte, transfer.MaxChunk+1), nil)
