@@ -52,7 +52,7 @@ func TestResultCodes(t *testing.T) {
 	}
 }
 
-// What Ferry's triggers and programs cannot do is refused by its name.
+// Parts of triggers and programs that Ferry does not have are refused by name.
 func TestWhatIsAroundAndNotBuilt(t *testing.T) {
 	for doc, want := range map[string]string{
 		around(`<trigger><fileSize comparison="=" value="1" units="B">/a</fileSize></trigger>`, "metaDataSet/>"): `<fileSize comparison="=">`,

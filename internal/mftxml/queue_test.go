@@ -18,8 +18,7 @@ const (
 	aDest = "><file>b</file>"
 )
 
-// What is said of a queue is in its path, with the disposition of MQ MFT; and the same comes back of what is
-// written of the request.
+// The properties of a queue are in its path, with the disposition of MQ MFT. Writing the request gives the same path.
 func TestQueues(t *testing.T) {
 	for _, c := range []struct {
 		source, dest string
@@ -85,7 +84,7 @@ func TestVariablesOfQueues(t *testing.T) {
 	}
 }
 
-// What cannot be meant is malformed, and what cannot be done is named.
+// Impossible values are malformed, and parts that cannot be carried out are named.
 func TestRefusedQueues(t *testing.T) {
 	for _, c := range []struct {
 		source, dest string
