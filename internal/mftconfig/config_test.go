@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A whole directory: each property and each file has its line, and what can be made is made.
+// Each property and each file of a complete directory has its note, and the possible agents are made.
 func TestDirectory(t *testing.T) {
 	c, err := Read(os.DirFS("testdata"))
 	if err != nil {
@@ -93,7 +93,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// What is wrong with one file is said of it, and the others are read.
+// A note has the fault of a single file, and the other files are read.
 func TestDirectoriesThatAreOdd(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	deep := strings.Repeat("d/", maxDepth) + "e/agent.properties"

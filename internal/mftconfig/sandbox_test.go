@@ -12,14 +12,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// xmlOf is a UserSandboxes.xml with what stands between <agent> and its end.
+// xmlOf returns a UserSandboxes.xml with the given text between <agent> and its end.
 func xmlOf(sandboxes string) []byte {
 	return []byte(`<?xml version="1.0" encoding="UTF-8"?>
 <u:userSandboxes xmlns:u="http://wmqfte.ibm.com/UserSandboxes" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://wmqfte.ibm.com/UserSandboxes UserSandboxes.xsd">
 <u:agent>` + regexp.MustCompile(`<(/?)([a-z])`).ReplaceAllString(sandboxes, `<${1}u:$2`) + `</u:agent></u:userSandboxes>`)
 }
 
-// sandboxed is an agent with user sandboxes, and the notes about it.
+// sandboxed returns an agent with user sandboxes, and the notes about it.
 func sandboxed(t testing.TB, more, sandboxes string) (*Agent, []Note) {
 	t.Helper()
 	a, notes, err := ReadAgent(Files{Properties: "agent.properties", Data: []byte("agentName=ALPHA\nuserSandboxes=true\n" + more),
@@ -30,7 +30,7 @@ func sandboxed(t testing.TB, more, sandboxes string) (*Agent, []Note) {
 	return a, notes
 }
 
-// problems are the notes of what is not taken, as text.
+// problems returns the Missed notes, as text.
 func problems(notes []Note) (all string) {
 	for _, n := range notes {
 		if n.Outcome == Missed {
@@ -40,7 +40,7 @@ func problems(notes []Note) (all string) {
 	return all
 }
 
-// rulesOf are those of an agent's sandbox.
+// rulesOf returns the rules of an agent's sandbox.
 func rulesOf(t testing.TB, a *Agent) *policy.Rules {
 	t.Helper()
 	rules, err := policy.Parse(a.Sandbox)
@@ -110,7 +110,7 @@ func TestSandboxDecisions(t *testing.T) {
 		`<sandbox user="u"/>`:               "-u /a; -u w /a",
 		`<sandbox user="u">` + read("/a/ !/a/b/") + `<write><include name="/a/"/><include name="/c/"/><exclude name="/c/x"/></write></sandbox>`: "u /a/x; -u /a/b/x; u w /a/b/x; -u /c/y; u w /c/y; -u w /c/x",
 
-		// Users: the first sandbox that is for somebody is the only one.
+		// Users: the first sandbox that matches a user is the only one.
 		all("u", "", "/a/") + all("u", "", "/b/"):                  "u /a/x; -u /b/x; -v /a/x; -agent /a/x",
 		all("u", "", "/a/") + all("*", "", "/b/"):                  "u /a/x; -u /b/x; v /b/x; -v /a/x",
 		all("*", "", "/b/") + all("u", "", "/a/"):                  "-u /a/x; u /b/x",
@@ -128,7 +128,7 @@ func TestSandboxDecisions(t *testing.T) {
 		all("(?:a|b)+?\\d\\D", regex, "/a/"):                       "ab1c /a/x; -ab11 /a/x",
 		all("acc1", "", "/a/ !/a/b/") + all("acc.*", regex, "/a/"): "acc2 /a/b/x; -acc1 /a/b/x; acc1 /a/x",
 
-		// What cannot be said with the same decision.
+		// Expressions without a rule of the same decisions.
 		all("ACC[0-9]", regex, "/a/"):         "refused: the capital A",
 		all("[A-Z]+", regex, "/a/"):           "refused: the capital A",
 		all("a*+", regex, "/a/"):              "refused: a quantifier with +",
@@ -209,8 +209,8 @@ func TestSandboxPlaces(t *testing.T) {
 	}
 }
 
-// likeMQ decides as MQ MFT's documentation says: the first sandbox whose pattern is for the user counts; a path
-// matches an included pattern, and no excluded one.
+// likeMQ decides as MQ MFT's documentation defines it: the first sandbox with a pattern that matches the user applies.
+// A path must match an included pattern, and no excluded one.
 func likeMQ(sandboxes []mftxml.Sandbox, user, path string, write bool) bool {
 	for _, s := range sandboxes {
 		if !glob([]rune(s.User), []rune(user)) {
@@ -311,7 +311,7 @@ func TestSandboxesOfAnyKind(t *testing.T) {
 	}
 }
 
-// Whatever a sandbox's expression is: what is taken of it is an expression of a rule, or is refused with the agent.
+// Any sandbox either becomes valid rules, or is refused with the agent.
 func FuzzSandboxes(f *testing.F) {
 	f.Add(xmlOf(`<sandbox user="acc[0-9]*" userPattern="regex"><read><include name="/a/**"/><exclude name="/a/b/"/></read></sandbox>`), "/home/mft")
 	f.Add(xmlOf(`<sandbox user="*"><write><include name="C:\x\"/></write></sandbox>`), "")
