@@ -69,7 +69,7 @@ func TestCommandLines(t *testing.T) {
 
 const ends = "fteCreateTransfer -sa alpha -da BETA "
 
-// What the options of fteCreateTransfer say, as the types of the XML.
+// The options of fteCreateTransfer become the types of the XML.
 func TestTransfers(t *testing.T) {
 	file := mftxml.Dest{Type: "file", Exist: "error", File: mftxml.File{Path: "b"}}
 	plain := mftxml.Item{Mode: "binary", Checksum: "md5", Source: mftxml.Source{File: mftxml.File{Path: "a"}}, Dest: file}
