@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A journal keeps what it is given, and may call something when a commit is about to begin.
+// A journal keeps its arguments, and may call a function before a commit begins.
 type journal struct {
 	before  func()
 	intents []transfer.Intent
@@ -77,7 +77,8 @@ func TestFileBecomesMessages(t *testing.T) {
 	}
 }
 
-// Whatever gets lost of a Publish, or whoever takes the messages meanwhile, they are stored once.
+// Messages are stored once, even if a Publish or its answer is lost, and even if a consumer takes the messages
+// meanwhile.
 func TestStoredOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		done, answered, taken, crash bool
@@ -349,7 +350,7 @@ func TestMessagesAfterOne(t *testing.T) {
 	}
 }
 
-// A walk of what failed before gives the messages that were picked then, also where a source names them itself.
+// A walk of items that failed before emits the messages that were picked then, also if a source names them itself.
 func TestOnly(t *testing.T) {
 	picked := transfer.Path("queue:ORDERS?after=2&mark=first&picked=4-2-2")
 	for source, want := range map[transfer.Path]transfer.Path{
@@ -364,7 +365,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// Where somebody else takes messages meanwhile the file is not whole, and the others stay.
+// If another program takes messages meanwhile, the file is incomplete and the other messages stay.
 func TestSomebodyElseTakes(t *testing.T) {
 	q := newQueues()
 	for _, s := range []string{"a", "b", "c"} {
@@ -407,8 +408,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// The first complete group is picked once: a restart and what takes the messages mean that one, whatever is
-// complete by then.
+// The first complete group is picked once: after a restart, and for the removal of the messages, it stays the same
+// group, even if others have become complete.
 func TestFirstCompleteGroup(t *testing.T) {
 	q, s := newQueues(), NewSource(newQueues().reader)
 	s.queues = q
