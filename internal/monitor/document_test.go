@@ -38,7 +38,7 @@ func fromXML(doc string) (*Create, error) {
 	return FromDocument(d)
 }
 
-// Each part of a monitor of MQ MFT has its place in a definition, and what is defined is written as it was read.
+// Each part of a monitor of MQ MFT has its field in a definition, and a written definition is parsed as the same one.
 func TestMonitorsInXML(t *testing.T) {
 	base := func() Definition {
 		return Definition{V: definitionVersion, Name: "ORDERS", Agent: "ALPHA", Dir: transfer.File("/in"), Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Exact: true, Batch: 1}
@@ -167,7 +167,7 @@ func TestAnyOfSeveralConditions(t *testing.T) {
 	}
 }
 
-// What of a monitor in XML cannot be, or is not built, is refused by name.
+// Impossible parts of a monitor in XML, and parts that are not built, are refused by name.
 func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 	lines := `<triggerContentFormat/>`
 	for says, w := range map[string]watch{
@@ -202,7 +202,7 @@ func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 	}
 }
 
-// What XML has no word for is not written.
+// A definition with parts that XML does not have is not written.
 func TestMonitorsThatAreNotWritten(t *testing.T) {
 	for name, change := range map[string]func(d *Definition){
 		"a short poll": func(d *Definition) { d.Poll = transfer.Duration(200 * time.Millisecond) },

@@ -80,7 +80,7 @@ func (s *dying) Update(fn func(ledger.StoreTx) error) error {
 	}))
 }
 
-// blind is a disk of which some directories cannot be read.
+// blind is a disk with directories that cannot be read.
 type blind struct {
 	localfs.Disk
 	on *atomic.Bool
@@ -131,7 +131,7 @@ func (b *bench) holds(by word.Origin) error {
 	return nil
 }
 
-// start begins a run of the agent, with what the last one has left in its ledger.
+// start begins a run of the agent, with the ledger of the last run.
 func (b *bench) start() {
 	b.t.Helper()
 	b.fault = &dying{Store: b.store}
@@ -182,7 +182,7 @@ func (b *bench) noted() []audit.Record {
 	return slices.Clone(b.notes)
 }
 
-// crash ends the run; what a transaction that has begun does not make durable is lost.
+// crash ends the run. Unfinished transactions are lost.
 func (b *bench) crash() {
 	b.fault.at.CompareAndSwap(0, 1)
 	b.end()
@@ -243,7 +243,7 @@ func (b *bench) set(change func()) {
 	change()
 }
 
-// sent are the sources of what was accepted, each with the number of transfers that have it.
+// sent returns the sources of accepted requests, each with its number of transfers.
 func (b *bench) sent() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -274,7 +274,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// as gives a command in somebody's name.
+// as gives a command in the name of a user.
 func (b *bench) as(who string, kind wire.Kind, body any) error {
 	c, author := b.m.Commands()[kind], dutytest.Author(who)
 	author.Made = time.Now().UnixMilli()
@@ -322,7 +322,7 @@ func files(change ...func(*Definition)) *Definition {
 	return d
 }
 
-// inBubble runs a test whose time is its own.
+// inBubble runs a test in a synctest bubble.
 func inBubble(t *testing.T, do func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

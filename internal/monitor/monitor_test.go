@@ -211,7 +211,7 @@ func TestFilesThatAreGone(t *testing.T) {
 	})
 }
 
-// A directory beneath that cannot be read is said, and what it holds is not taken for gone.
+// A directory beneath that cannot be read is reported, and its files do not count as missing.
 func TestUnreadableBeneath(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/sub/a", "a")
@@ -229,7 +229,7 @@ func TestUnreadableBeneath(t *testing.T) {
 	})
 }
 
-// What is defined anew keeps its history, runs once, and may be somebody else's from then on.
+// A monitor that is defined again keeps its history, runs once, and may belong to another user from then on.
 func TestDefinedAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -259,7 +259,7 @@ func TestDefinedAnew(t *testing.T) {
 	})
 }
 
-// A paused monitor submits nothing, not even what it has recorded.
+// A paused monitor submits no transfer, not even a recorded one.
 func TestPaused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.set(func() {
@@ -304,7 +304,7 @@ func TestPausedWhileItSubmits(t *testing.T) {
 	})
 }
 
-// What a poll has found for a definition that is not there any more is not recorded.
+// The results of a poll for an earlier definition are not recorded.
 func TestDefinedAnewWhileItPolls(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.after = func(*transfer.Request) error {
@@ -322,7 +322,7 @@ func TestDefinedAnewWhileItPolls(t *testing.T) {
 	})
 }
 
-// A monitor that is defined anew, paused or removed while a directory is read has none of what is found recorded.
+// If a monitor is defined again, paused or removed while a directory is read, the results are not recorded.
 func TestChangedWhileItReads(t *testing.T) {
 	for _, change := range []func(*bench) error{
 		func(b *bench) error {
@@ -334,7 +334,7 @@ func TestChangedWhileItReads(t *testing.T) {
 		inBubble(t, func(t *testing.T, b *bench) {
 			created := false
 			b.looks = func() {
-				if !created { // the first one is asked for by the command that makes the monitor
+				if !created { // the command that makes the monitor causes the first one
 					created = true
 					return
 				}
@@ -349,7 +349,8 @@ func TestChangedWhileItReads(t *testing.T) {
 	}
 }
 
-// Whose monitor it is decides: others need the authority operate, and one who has lost his sends nothing.
+// The owner of a monitor decides: other users need the authority operate, and the monitor of a user without rights
+// sends no file.
 func TestAuthorities(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(files(), false)
@@ -472,7 +473,8 @@ func TestForbiddenDirectory(t *testing.T) {
 	})
 }
 
-// What is refused for good is on record, and the next one goes; what has to wait is tried again under its ID.
+// A refused trigger is recorded, and the next one is submitted. A trigger that has to wait is submitted again under its
+// ID.
 func TestRefusedAndBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.refuse = func(q *transfer.Request) error {

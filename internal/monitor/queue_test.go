@@ -217,7 +217,7 @@ func TestQueueNotEmpty(t *testing.T) {
 	}
 }
 
-// What comes while messages are counted belongs to the next transfer.
+// Messages that arrive while others are counted belong to the next transfer.
 func TestQueueGrowsMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionNotEmpty), false)
@@ -269,7 +269,8 @@ func TestQueueGroups(t *testing.T) {
 	})
 }
 
-// Messages whose transfers fail trigger again, ten times; then they stay, and that is on record. Others go on.
+// Messages with failed transfers trigger again, ten times. Then they stay, and the audit log has a record. Other
+// messages are sent.
 func TestQueueRetries(t *testing.T) {
 	for _, kind := range []string{ConditionNotEmpty, ConditionGroup} {
 		inBubble(t, func(t *testing.T, b *bench) {
@@ -308,7 +309,7 @@ func TestQueueRetries(t *testing.T) {
 	}
 }
 
-// A transfer that was cancelled, or of which something has arrived, is not made again.
+// A transfer is not made again if it was cancelled, or if some of its messages have arrived.
 func TestQueueCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionNotEmpty), false)
@@ -322,7 +323,7 @@ func TestQueueCancelled(t *testing.T) {
 	})
 }
 
-// A monitor says what keeps it from the queue, and goes on.
+// A monitor reports the reason why it cannot read the queue, and continues.
 func TestQueueAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionNotEmpty), false)
@@ -375,7 +376,7 @@ func TestQueueDefinitions(t *testing.T) {
 	}
 }
 
-// Whatever becomes of transfers and of the agent, each message is sent by one successful transfer.
+// Each message is sent by one successful transfer, after any failures of transfers and of the agent.
 func TestQueueModel(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

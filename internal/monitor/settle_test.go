@@ -19,7 +19,7 @@ func settling(change ...func(*Definition)) *Definition {
 // rarely has polls an hour apart.
 func rarely(d *Definition) { d.Poll = transfer.Duration(time.Hour) }
 
-// inNoticedBubble is inBubble with a monitor whose first poll is over, and a system that tells of files.
+// inNoticedBubble is inBubble with a monitor after its first poll, and a system that reports files.
 func inNoticedBubble(t *testing.T, d *Definition, do func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
