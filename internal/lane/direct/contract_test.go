@@ -35,16 +35,15 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// A sender opens the lane of each transfer as an agent does, and puts the
-// messages of the contract's tests into chunk messages: the lane looks at whose
-// they are.
+// A sender opens the lane of each transfer as an agent does. It puts the messages of the contract's tests into chunk
+// messages, because the lane checks their transfer.
 type sender struct {
 	w    *world
 	from transfer.AgentName
 }
 
-// whose is a transfer's place among the lanes of a world: there is one for each
-// transfer and source, however many ask for it, as an epoch has one lane.
+// whose is the key of a transfer among the lanes of a world. Each transfer and source has one lane, for any number of
+// callers, as an epoch has.
 type whose struct {
 	from transfer.AgentName
 	id   transfer.ID

@@ -277,7 +277,7 @@ func TestNeitherListens(t *testing.T) {
 	}
 }
 
-// A path that nobody dials after all costs its time-out once.
+// A path that the peer does not dial costs its time-out only once.
 func TestAPeerThatDoesNotDialIsNotWaitedForAgain(t *testing.T) {
 	_, a, b := two(t, nil)
 	a.setWall(true)
@@ -304,8 +304,7 @@ func TestABrokenPathIsNoticedAndReplaced(t *testing.T) {
 	b.got(t, 2)
 }
 
-// A path that was silent for a while is asked before it is used; one whose other
-// end is gone without a word is given up.
+// A path that was silent for a while is checked before it is used. A path with a dead other end is closed.
 func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	_, a, b := two(t, nil)
 	relay, stop := relayTo(t, b.Addresses()[0])
@@ -328,7 +327,7 @@ func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	default:
 		t.Error("the silent path is still there")
 	}
-	if a.dialled() != 3 { // the relay twice, of which the second time lets nobody in
+	if a.dialled() != 3 { // the relay twice: the second time it forwards no connection
 		t.Errorf("dialled %d times", a.dialled())
 	}
 }
@@ -399,7 +398,7 @@ func TestStrangersAreShownTheDoor(t *testing.T) {
 
 var errTimeout = context.DeadlineExceeded
 
-// Those who say nothing do not keep those out who have a token, however many they are.
+// Connections without a HELLO do not keep out connections with a token, in any number.
 func TestStrangersDoNotKeepOthersOut(t *testing.T) {
 	_, a, b := two(t, nil)
 	for range 600 {
@@ -464,8 +463,7 @@ func TestAHubMoves(t *testing.T) {
 	b.got(t, 2)
 }
 
-// A path that looks alive is not taken once the peer names another place: of what was
-// sent to the old one nothing may have arrived.
+// A path that seems alive is not used once the peer announces another address: messages to the old one may all be lost.
 func TestAPathToAnotherPlaceIsNotTaken(t *testing.T) {
 	_, a, b := two(t, nil)
 	send(t, mustOpen(t, a, b, 1), 1, 1)
@@ -514,8 +512,7 @@ func TestAMovedSourceIsDialledAnew(t *testing.T) {
 	}
 }
 
-// A hub that moves to where it listens already keeps its listener, says what it is told
-// to, and ends nothing.
+// A hub that moves to its present address keeps its listener, announces the given addresses, and ends no path.
 func TestAHubThatStays(t *testing.T) {
 	_, a, b := two(t, nil)
 	l := mustOpen(t, a, b, 1)

@@ -23,14 +23,14 @@ type world struct {
 	lanes map[whose]*opened
 }
 
-// A hub of a test counts what happens to it.
+// A hub of a test counts its dials and connections.
 type hub struct {
 	*direct.Hub
 	clock *handClock
 
 	mu    sync.Mutex
 	take  func(transfer.AgentName, []byte)
-	kept  []letter // what came before anybody listened
+	kept  []letter // messages before the first listener
 	over  map[transfer.ID]bool
 	dials int
 	wall  bool // dialling leads nowhere

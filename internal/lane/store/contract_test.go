@@ -74,7 +74,7 @@ func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) err
 		l = store.New(s.ctx, store.Config{Publish: store.Through(qmgr.StoreOf(s.conn, s.from), ""), Subject: wire.StoreSubject(to, s.from, id, 1), Clock: clock.System})
 		s.lanes[key{to, id}] = l
 	}
-	if err := l.Send(bytes.Clone(message)); err != nil { // it keeps what it is given
+	if err := l.Send(bytes.Clone(message)); err != nil { // the lane keeps the message
 		return err
 	}
 	return nil
