@@ -55,7 +55,7 @@ func (f *FS) argument(of transfer.Location) *argument {
 	}
 
 	if a.err == nil && a.base == "" && !a.place.isRoot() {
-		// "FILE/." is the file: whoever names a source so need not know which of both it is.
+		// "FILE/." is the file: a user may not know whether the source is a file or a directory.
 		if st, err := f.statOf(a.place); err == nil && st.Type == TypeFile {
 			a.base = a.place.base()
 		} else if transfer.Passing(err) {

@@ -20,7 +20,7 @@ func (s *promises) make(p *Partial, size int64) error {
 	defer s.mu.Unlock()
 	free, err := p.dir.free()
 	if err != nil {
-		return nil // a file system that does not say: writing will tell
+		return nil // the file system does not report its free space: a write will find out
 	}
 
 	if size-p.Offset() > free-s.owed(p.dev) {
