@@ -216,7 +216,8 @@ func TestWhatBecomesOfText(t *testing.T) {
 	}
 }
 
-// A line of characters of two bytes that is wrapped into records of a page that shifts begins and ends shifted in, in each of them.
+// A line of characters of two bytes is wrapped into records of a page that shifts. Each of the records begins and ends
+// shifted in.
 func TestEachRecordIsShiftedIn(t *testing.T) {
 	const lrecl, text = 10, "日本語の長い行は切られる\nab日本cd\n"
 	got, err := run(t, plan(t, request(true, transfer.Content{ToEncoding: "IBM-939", ToRecords: fb(lrecl)})), []byte(text), false)
