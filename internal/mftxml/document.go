@@ -471,7 +471,7 @@ func (r *documentReader) trigger(e *element) *Trigger {
 	return t
 }
 
-// files are names with commas between them.
+// files parses names separated by commas.
 func files(s string) (all []transfer.Path) {
 	for f := range strings.SplitSeq(s, ",") {
 		if f != "" {

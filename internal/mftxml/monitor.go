@@ -177,7 +177,7 @@ func (r *documentReader) monitor(e *element) *Monitor {
 	return m
 }
 
-// reads takes the words of a monitor that stand in its metadata.
+// reads parses the parts of a monitor that are in its metadata.
 func (r *documentReader) reads(m *Monitor, e *element) {
 	if at := r.sub(e, "triggerContentFormat"); at != nil {
 		m.Contents = &TriggerContents{Order: r.word(at, "order", "srcdest", "destsrc"), Regex: r.text(at)}
