@@ -73,7 +73,7 @@ func TestAppendToAFileThatChanges(t *testing.T) {
 	}
 }
 
-// A sharingDisk makes files of the blocks of others, as XFS does.
+// A sharingDisk makes files that share the blocks of others, as XFS does.
 type sharingDisk struct {
 	Disk
 	err    error
@@ -91,7 +91,7 @@ func (d sharingDisk) Clone(to, from File) error {
 	return err
 }
 
-// Where the file system shares blocks the file is not copied, and where it does not it is.
+// If the file system shares blocks, the file is not copied; otherwise it is.
 func TestAppendSharesBlocks(t *testing.T) {
 	for _, refusal := range []error{nil, syscall.EOPNOTSUPP} {
 		cloned := 0
@@ -199,7 +199,7 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 	done()
 }
 
-// Another program takes the file while it is copied. The new bytes alone are the file then.
+// Another program takes the file while it is copied. Then only the new bytes are the file.
 func TestAppendToAFileThatIsTaken(t *testing.T) {
 	at := ""
 	disk := readingDisk{RealDisk(), "x", func() { os.Rename(at, at+".taken") }}

@@ -230,7 +230,7 @@ func (a *archive) take(del *deletion) error {
 	}
 }
 
-// put gives the source a name and never replaces a file. Where a rename cannot promise that, the source gets Ferry's
+// put moves the source to a name and never replaces a file. Where a rename cannot promise that, the source gets Ferry's
 // name aside in the archive first, and then a link with its final name.
 func (a *archive) put(del *deletion, name string) error {
 	if !a.held {

@@ -198,8 +198,8 @@ func (w *walker) sent(a *argument, top location, parts []string) bool {
 	return w.sentIn(a, d, parts)
 }
 
-// unknown is the answer where a file cannot be examined. It reports that there is no such file. If the error may pass,
-// it also stops the walk.
+// unknown returns false for a path that cannot be examined: the walk treats it as missing. If the error may pass,
+// unknown also stops the walk.
 func (w *walker) unknown(err error) bool {
 	if err != nil && w.stuck == nil && transfer.Passing(err) {
 		w.stuck = err

@@ -536,7 +536,8 @@ func (c *commit) ends(syncErr error) (e ended) {
 	return e
 }
 
-// record gives the journal the outcomes, and then the items that begin again. Only after that it removes temporaries.
+// record passes the outcomes to the journal, and then the items that begin again. Only after that it removes
+// temporaries.
 func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	e := c.ends(syncErr)
 	if len(e.outs) > 0 {

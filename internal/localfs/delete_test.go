@@ -57,8 +57,8 @@ func TestDeleteSource(t *testing.T) {
 	}
 }
 
-// At every step another file takes the source's name, by rename or by rewriting
-// it (scenario 22); then there may be a crash, and the deletion is finished.
+// At every step another file takes the source's name, by rename or by rewriting it (scenario 22). Then a crash may
+// follow, and the deletion is finished.
 func TestDeleteSourceRaces(t *testing.T) {
 	type attack struct {
 		name string
@@ -138,7 +138,7 @@ func TestDeleteSourceRaces(t *testing.T) {
 	}
 }
 
-// noReplaceless has no rename that replaces nothing.
+// noReplaceless is a disk without a rename that refuses to replace.
 type noReplaceless struct{ Disk }
 
 func (d noReplaceless) Rename(dir *Dir, from, to string, replace bool) error {

@@ -286,7 +286,7 @@ func (del *deletion) sync() error {
 	return nil
 }
 
-// undo gives a file its name back if its removal failed.
+// undo restores the name of a file whose removal failed.
 func (del *deletion) undo(why error) error {
 	err := del.restore()
 	switch {
@@ -299,7 +299,7 @@ func (del *deletion) undo(why error) error {
 	return del.failed(why)
 }
 
-// giveBack gives the file that has replaced the source its name back.
+// giveBack restores the name of the file that has replaced the source.
 func (del *deletion) giveBack() error {
 	err := del.restore()
 	if err != nil {

@@ -154,7 +154,7 @@ func NewDir(disk Disk, h Handle, path, real string) *Dir {
 	return &Dir{disk: disk, handle: h, path: path, real: real}
 }
 
-// Path is the directory's absolute path as it was addressed.
+// Path returns the directory's absolute path as the caller gave it.
 func (d *Dir) Path() string { return d.path }
 
 // Handle returns the Disk's handle of the directory.

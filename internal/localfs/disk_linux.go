@@ -28,8 +28,7 @@ func BootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// A Handle is a directory's *os.File here, or a searched one; calls on it are the
-// *at calls.
+// dirFile returns the *os.File of a directory's Handle. Calls on it are the *at system calls.
 func dirFile(d *Dir) *os.File {
 	if s, is := d.handle.(searched); is {
 		return s.File
@@ -45,7 +44,7 @@ type searched struct{ *os.File }
 // Searched marks the handle.
 func (searched) Searched() {}
 
-// readable is EACCES for a directory that was opened only to be searched.
+// readable returns EACCES for a directory that was opened only for searching.
 func readable(d *Dir, op string) error {
 	if _, is := d.handle.(searched); is {
 		return &os.PathError{Op: op, Path: d.path, Err: unix.EACCES}
@@ -53,7 +52,7 @@ func readable(d *Dir, op string) error {
 	return nil
 }
 
-// A Root is an *os.File.
+// OpenRoot opens a root as an *os.File.
 func (realDisk) OpenRoot(path string) (Root, error) {
 	fd, _, err := openDirectory(func(flag int) (int, error) { return openat(unix.AT_FDCWD, path, flag, 0) })
 	if err != nil {
@@ -74,7 +73,7 @@ func openDirectory(open func(flag int) (int, error)) (fd int, searching bool, er
 	return fd, true, err
 }
 
-// openHandle is openDirectory as a Handle with that name.
+// openHandle is openDirectory, with a Handle of the given name as its result.
 func openHandle(name string, open func(flag int) (int, error)) (Handle, error) {
 	fd, searching, err := openDirectory(open)
 	if err != nil {
@@ -96,7 +95,7 @@ func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 	return h, err
 }
 
-// openBeneath gives EXDEV for a path that leads out of the root, or may.
+// openBeneath returns EXDEV for a path that leads out of the root, or may lead out of it.
 func openBeneath(root *os.File, rel string, flag int) (fd int, err error) {
 	err = retry(func() error {
 		for range 64 { // EAGAIN: a directory was moved meanwhile
@@ -118,9 +117,8 @@ func noOpenat2(err error) bool {
 	return err == unix.ENOSYS || err == unix.EPERM || err == unix.ENAMETOOLONG
 }
 
-// openParts is openBeneath without openat2: component by component without a link,
-// or as os.Root opens the path, which needs permission to read each directory on the
-// way.
+// openParts is openBeneath without openat2. It opens the path component by component without a link, or as os.Root
+// does, which needs permission to read each directory on the way.
 func openParts(root *os.File, rel string, flag int) (int, error) {
 	if !slices.Contains(strings.Split(rel, "/"), "..") {
 		fd, err := descend(int(root.Fd()), rel)
@@ -150,7 +148,7 @@ func openParts(root *os.File, rel string, flag int) (int, error) {
 	return fd, err
 }
 
-// errnoOf is the operating system's error in one that names a path, too.
+// errnoOf returns the operating system's error within err, or err if there is none.
 func errnoOf(err error) error {
 	if errno, is := errors.AsType[unix.Errno](err); is {
 		return errno
@@ -410,7 +408,7 @@ func startNotOffered(err error) bool {
 	return notOffered(err) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ESPIPE) // EPERM: a filter of system calls
 }
 
-// openThroughLinks is one of the planted bugs.
+// openThroughLinks reports whether the planted bug of that name is active.
 func openThroughLinks() bool { return failpoint.Planted("temporary-through-link") }
 
 // mine reports whether a temporary can be one that this process's user made.

@@ -41,8 +41,7 @@ func split(s string) []string {
 	return slices.DeleteFunc(strings.Split(s, "/"), func(part string) bool { return part == "" || strings.ContainsRune(part, 0) })
 }
 
-// plainly reports whether components match names, by the words of the
-// comment on pattern.
+// plainly reports whether components match names, by the rules in the comment of pattern.
 func plainly(p []string, names []string) bool {
 	switch {
 	case len(p) == 0:

@@ -19,7 +19,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A shortDisk answers some calls with an error, from the skip-th on.
+// A shortDisk fails some calls with an error, from the skip-th call on.
 type shortDisk struct {
 	Disk
 	call string
@@ -94,7 +94,7 @@ func (d *shortDisk) Write(f File, b []byte, off int64) (int, error) {
 	return d.Disk.Write(f, b, off)
 }
 
-// passes are the errors that are waits wherever they come.
+// passes are the errors that always make the caller wait.
 var passes = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, syscall.ESTALE, syscall.ETIMEDOUT}
 
 // The operating system's error decides between a wait and a verdict, and the text of the error.
@@ -171,7 +171,7 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 	}
 }
 
-// A disk that fails is said to fail, also where a pattern is looked for.
+// A failing disk is reported as such, also during the search for a pattern.
 func TestWalkSaysThatTheDiskFails(t *testing.T) {
 	disk := &shortDisk{Disk: RealDisk(), err: syscall.EIO}
 	f, dir := newFS(t, disk)
@@ -263,8 +263,8 @@ func TestDirectoriesAreKeptOnLoan(t *testing.T) {
 	}
 }
 
-// With little memory a walk comes to the same items in the same order, from the start
-// or behind any item, leaves nothing behind, and waits where names cannot be kept.
+// With little memory, a walk emits the same items in the same order, from the start or behind any item. It leaves no
+// files, and waits if names cannot be stored.
 func TestWalkWithLittleMemory(t *testing.T) {
 	f, dir := newFS(t, nil)
 	for k := range 3000 {
@@ -317,7 +317,7 @@ func TestScratchIsCleared(t *testing.T) {
 	}
 }
 
-// A lyingDisk says of every file that it has another size than it has.
+// A lyingDisk reports a wrong size for every file.
 type lyingDisk struct {
 	Disk
 	says    int64
@@ -407,7 +407,7 @@ func TestWrongSize(t *testing.T) {
 	}
 }
 
-// A onceDisk opens all directories but one.
+// A onceDisk opens all directories except one.
 type onceDisk struct {
 	Disk
 	skip int // how many are opened before it

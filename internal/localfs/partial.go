@@ -52,10 +52,10 @@ func (l *Landing) newPartial(f File, d *held, p location, temp string, item uint
 		sparse: allocated < (size+511)/512*512}, nil
 }
 
-// Item is the number of the item.
+// Item returns the number of the item.
 func (p *Partial) Item() uint64 { return p.item }
 
-// Ino is the inode number of the temporary.
+// Ino returns the inode number of the temporary.
 func (p *Partial) Ino() uint64 { return p.ino }
 
 // Offset returns the number of bytes that have been written.

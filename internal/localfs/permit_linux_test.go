@@ -18,7 +18,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// swap exchanges two names again and again until stop.
+// swap exchanges two names repeatedly until stop.
 func swap(t *testing.T, a, b string) (stop func()) {
 	t.Helper()
 	end := make(chan struct{})
@@ -39,7 +39,7 @@ func swap(t *testing.T, a, b string) (stop func()) {
 	return func() { close(end); wg.Wait() }
 }
 
-// races is how often an attacker is raced with; make test-attacks asks for more.
+// races returns the number of races with an attacker; make test-attacks sets a larger one.
 func races() int {
 	if n, err := strconv.Atoi(os.Getenv("RACES")); err == nil {
 		return n

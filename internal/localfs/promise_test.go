@@ -16,8 +16,8 @@ type unreserving struct {
 func (d *unreserving) Allocate(File, int64) error { return syscall.ENOSYS }
 func (d *unreserving) Free(*Dir) (int64, error)   { return d.free, nil }
 
-// Where nothing is reserved, a file is begun only if it fits beside the rest of
-// those that are open: not two of them that could never both end.
+// Without reservation, a file begins only if it fits beside the rest of the open files. So two files cannot block each
+// other for ever.
 func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	const mib = 1 << 20
 	d := &unreserving{Disk: RealDisk(), free: 10 * mib}

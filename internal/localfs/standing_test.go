@@ -117,7 +117,7 @@ var swaps = map[string]func(t *testing.T, temp string){
 	"cut to 0": func(t *testing.T, temp string) { must(t, os.Truncate(temp, 0)) },
 }
 
-// A temporary that others have swapped or cut is never committed (scenario 46).
+// A temporary that other programs have swapped or truncated is never committed (scenario 46).
 func TestTemporarySwapped(t *testing.T) {
 	for name, swap := range swaps {
 		for _, when := range []string{"write", "before", "dirsync in", "committing"} {
@@ -126,7 +126,7 @@ func TestTemporarySwapped(t *testing.T) {
 	}
 }
 
-// A striking journal lets something happen when a commit is recorded.
+// A striking journal calls a function when a commit is recorded.
 type striking struct {
 	*memJournal
 	strike func()
@@ -188,8 +188,8 @@ type mountable struct {
 
 func (d *mountable) Mounted(string) (bool, error) { return d.mounted, nil }
 
-// A root that is a mount point is used while a file system is mounted there
-// (scenario 45); the agent starts without.
+// A root that is a mount point is used while a file system is mounted there (scenario 45); the agent starts without
+// one.
 func TestMountedRoot(t *testing.T) {
 	base := realTemp(t)
 	root := base + "/data"
@@ -321,8 +321,7 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 	}
 }
 
-// The same where the ledger failed: at COMMITTING nothing was renamed, and at
-// COMMITTED all that could be.
+// The same after a failure of the ledger: at COMMITTING no file was renamed, and at COMMITTED all possible ones were.
 func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
 	for op, want := range map[string]place.Verdict{"committing": place.Redo, "committed": place.Taken} {
 		fault := newFault(1, syscall.EIO)

@@ -49,7 +49,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	}
 	must(t, part.Close())
 
-	// A second look finds its own; a third generation takes that over.
+	// A second attempt finds its own temporary; a third generation takes it over.
 	part, err = second.Reopen(3, "x", PointAt(2_900_000), int64(len(content)), int64(len(content)))
 	must(t, err)
 	must(t, part.Close())
@@ -69,7 +69,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	}
 }
 
-// A generation that is many starts of the agent ago is swept if the record names it.
+// The temporaries of a generation many starts ago are swept if the record names it.
 func TestTemporariesOfLongAgoAreSwept(t *testing.T) {
 	f, dir := newFS(t, nil)
 	cfg := place.LandConfig{Transfer: transfer.NewID(time.Now()), Generation: 1, Journal: newJournal(nil),

@@ -24,7 +24,7 @@ func gathered(t *testing.T, l *Landing, first, n, size int) []place.Pending {
 	return group
 }
 
-// counted is how often each call is in a log, by its first word.
+// counted returns the number of each call in a log, by its first word.
 func counted(log []string) map[string]int {
 	n := map[string]int{}
 	for _, op := range log {
@@ -44,8 +44,8 @@ func together(t *testing.T, from int, fault *faultDisk) (*Landing, *memJournal) 
 	return l, j
 }
 
-// A group of small files has one sync, behind the last change of the last file
-// and before any name is durable; the watch is older than the files.
+// A group of small files has one sync, after the last change of the last file and before any name is durable. The watch
+// is older than the files.
 func TestGroupSyncOrder(t *testing.T) {
 	fault := newFault(0, nil)
 	l, j := together(t, 16, fault)
@@ -99,9 +99,8 @@ func TestGroupSyncIsForManySmallFiles(t *testing.T) {
 	}
 }
 
-// Large files of a group are synced by themselves, beside the one sync of the
-// small ones; so are those that go on where an earlier process stopped, which the
-// watch has not seen from their beginning.
+// Large files of a group are synced by themselves, beside the one sync of the small ones. So are resumed files of an
+// earlier process, because the watch has not seen them from their beginning.
 func TestGroupSyncOfSome(t *testing.T) {
 	fault := newFault(0, nil)
 	l, _ := together(t, 4, fault)
@@ -163,8 +162,7 @@ func TestGroupSyncFails(t *testing.T) {
 	}
 }
 
-// Where it turns out not to be offered, or the landing has been closed, the files
-// are synced one by one and nothing starts again.
+// If the sync is not offered, or the landing has been closed, the files are synced one by one and no item starts again.
 func TestGroupSyncIsNotOffered(t *testing.T) {
 	fault := newFault(1, syscall.ENOSYS)
 	fault.only = "groupsync"
@@ -185,8 +183,7 @@ func TestGroupSyncIsNotOffered(t *testing.T) {
 	}
 }
 
-// Data that cannot even be given to the disk is a sync that failed: the sync
-// behind it might not hear of that any more.
+// Data that cannot be given to the disk counts as a failed sync: a later sync might not report the failure.
 func TestStartSyncFails(t *testing.T) {
 	fault := newFault(2, syscall.EIO)
 	fault.only = "start"
@@ -201,7 +198,7 @@ func TestStartSyncFails(t *testing.T) {
 	}
 }
 
-// The count: 1,024 files of 10 KiB in groups of 256, and the same one by one.
+// Counts the calls for 1,024 files of 10 KiB in groups of 256, and for the same files one by one.
 func TestGroupSyncCount(t *testing.T) {
 	if got := syncsOf1024(t, -1); got["sync"] != 1024 {
 		t.Fatalf("one by one: %v", got)

@@ -68,7 +68,7 @@ func TestWalkBeneathABase(t *testing.T) {
 	}
 }
 
-// Of a retry only some items are passed on, under the names that they had.
+// A retry emits only some items, under their earlier names.
 func TestWalkOnly(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/a", "d/b/c", "e/a", "x")
