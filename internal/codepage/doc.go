@@ -6,8 +6,8 @@
 // even in the middle of a character.
 //
 // No text is changed silently. Bytes that are no character of the source's page, and characters that the destination's
-// page lacks, end the conversion with a Fault that names the offset, the line and the bytes, unless a replacement is
-// configured. Only characters that a page's own table gives two encodings are written in the preferred one.
+// page lacks, end the conversion with a Fault, unless a replacement is configured. The Fault has the offset, the line
+// and the bytes. Only characters that a page's own table gives two encodings are written in the preferred one.
 //
 // Line ends are LF, CR LF and, from an EBCDIC page, NL (0x15); they may be mixed, and each becomes the destination's. A
 // CR that no LF or NL follows is a character. A text that does not end in a line end still does not.

@@ -33,8 +33,8 @@ var singles = []string{
 }
 
 // Some of the C library's older tables are not IBM's: they disagree with ICU, with Python or Java, and with the C
-// library's own table of the page that replaced them when the euro came, which is IBM's and differs in nothing else.
-// Those pages are made from their successor, without its additions.
+// library's own table of their successor. The successor is IBM's page with the euro, and differs only in that. Those
+// pages are made from their successor, without its additions.
 var successors = map[string]struct {
 	page string
 	but  map[byte]rune

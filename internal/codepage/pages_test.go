@@ -40,8 +40,7 @@ func TestEveryCharacterComesBack(t *testing.T) {
 	}
 }
 
-// Where a replacement is configured, characters that Unicode tells apart and a
-// page does not are written as their relatives, and nowhere else.
+// With a replacement, a character that the page lacks is written as its relative, and only then.
 func TestNearRelatives(t *testing.T) {
 	for _, c := range []struct{ page, in, back string }{
 		{"IBM-930", "a～b", "a〜b"}, {"IBM-939", "－", "−"}, {"IBM-937", "～", "∼"}, {"IBM-1388", "・", "·"},
@@ -72,8 +71,7 @@ func TestRelativesAreRead(t *testing.T) {
 	}
 }
 
-// Every byte sequence that a page reads, it writes again, or writes the one
-// that stands for the same character.
+// Every byte sequence that a page reads is written again, or the preferred one for the same character is.
 func TestEveryCodeIsWritten(t *testing.T) {
 	for _, p := range List() {
 		if p.table == nil {

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// cutUp is ConvertParallel with the cuts that a test chooses, as far as Split
-// allows them.
+// cutUp is ConvertParallel with the cuts of a test, as far as Split allows them.
 func cutUp(c *Converter, dst, src []byte, random *rand.Rand, n int) ([]byte, int, error) {
 	cuts := []int{0}
 	if c.st.begun && c.st.wrote {

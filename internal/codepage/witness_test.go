@@ -150,8 +150,8 @@ func hexOf(r rune) string {
 	return fmt.Sprintf("%04X", r)
 }
 
-// A comparison of a page of several bytes: how many codes both have for
-// different characters, and how many only one has.
+// A comparison is the result for a page of several bytes: the number of codes with different characters, and the
+// numbers of codes that only one side has.
 type comparison struct{ differ, ours, theirs int }
 
 var knownMulti = map[string]struct {
