@@ -121,7 +121,7 @@ func TestWrongControlCharacterIsNamed(t *testing.T) {
 			t.Errorf("%q: %v; want %q", file, err, want)
 		}
 	}
-	// A record of no bytes has no control character: it is an empty line.
+	// A record without bytes has no control character: it is an empty line.
 	v := attrs(t, "RECFM(VA),LRECL(10)")
 	got, err := convert(t, func() (*Converter, error) { return ToText(v, ASCII(), Options{}) }, []byte("\x00\x04\x00\x00\x00\x06\x00\x000a\x00\x04\x00\x00"))
 	if err != nil || string(got) != "\n\na\n\n" {
@@ -129,7 +129,7 @@ func TestWrongControlCharacterIsNamed(t *testing.T) {
 	}
 }
 
-// randomPrint is text as printers get it.
+// randomPrint returns text as printers get it.
 func randomPrint(rng *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// chosen are the attributes that a fuzzed byte stands for.
+// chosen returns the attributes of a fuzzed byte.
 func chosen(t testing.TB, n byte) Attributes {
 	all := append(formats(t), asaFormats(t)...)
 	return all[int(n)%len(all)]
@@ -125,7 +125,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// fuzzed makes the kind of converter that two fuzzed bytes stand for.
+// fuzzed makes the kind of converter of two fuzzed bytes.
 func fuzzed(t testing.TB, n, kind byte) maker {
 	a := chosen(t, n)
 	switch kind % 5 {

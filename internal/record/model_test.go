@@ -46,7 +46,7 @@ func modelFile(a Attributes, records [][]byte, pad byte, exact bool) []byte {
 	return out
 }
 
-// modelRecords takes a sound file apart.
+// modelRecords returns the records of a sound file.
 func modelRecords(a Attributes, file []byte) (records [][]byte) {
 	for len(file) > 0 {
 		switch a.Format {
@@ -65,7 +65,7 @@ func modelRecords(a Attributes, file []byte) (records [][]byte) {
 	return records
 }
 
-// modelFit makes records of one that may be too long.
+// modelFit returns the records made of one that may be too long.
 func modelFit(r []byte, most int, long LongLines) (records [][]byte) {
 	for long == Wrap && len(r) > most {
 		records, r = append(records, r[:most]), r[most:]
@@ -73,7 +73,7 @@ func modelFit(r []byte, most int, long LongLines) (records [][]byte) {
 	return append(records, r[:min(len(r), most)])
 }
 
-// modelLines are the lines of text; the last may lack its end.
+// modelLines returns the lines of text; the last may lack its end.
 func modelLines(text, end []byte) [][]byte {
 	if len(text) == 0 {
 		return nil
@@ -192,13 +192,13 @@ func drive(t testing.TB, make maker, src []byte, f feed) ([]byte, error) {
 	return nil, nil
 }
 
-// convert is drive with everything at once.
+// convert is drive with the whole file in one piece.
 func convert(t testing.TB, make maker, src []byte) ([]byte, error) {
 	t.Helper()
 	return drive(t, make, src, feed{pieces(1 << 16), pieces(1 << 16), never, nil})
 }
 
-// formats are attributes small enough that every edge is met soon.
+// formats returns attributes that are small enough to reach every edge soon.
 func formats(t testing.TB) []Attributes {
 	var all []Attributes
 	for _, text := range []string{
@@ -223,7 +223,7 @@ func odd() Page {
 	return p
 }
 
-// randomText is text with many line ends, blanks and things like line ends.
+// randomText returns text with many line ends, blanks and similar bytes.
 func randomText(rng *rand.Rand, p Page, n int) []byte {
 	var b []byte
 	for len(b) < n {
@@ -245,7 +245,7 @@ func randomText(rng *rand.Rand, p Page, n int) []byte {
 	return b[:n]
 }
 
-// randomFile is a sound file of random records.
+// randomFile returns a sound file of random records.
 func randomFile(rng *rand.Rand, a Attributes, n int, blank byte) []byte {
 	var records [][]byte
 	for range n {
@@ -350,7 +350,7 @@ func TestRestartAtEveryByte(t *testing.T) {
 		want := c.want(src)
 		for cut := range len(src) + 1 {
 			calls := 0
-			// The first piece ends at the cut, and there the conversion is begun anew.
+			// The first piece ends at the cut, and the conversion is resumed there.
 			first := func() int {
 				if calls++; calls == 1 && cut > 0 {
 					return cut
@@ -362,7 +362,7 @@ func TestRestartAtEveryByte(t *testing.T) {
 				t.Fatalf("%s: begun anew at byte %d of %q it gives\n%q, %v; want\n%q", c.name, cut, src, got, err, want)
 			}
 		}
-		// Byte for byte on both sides, anew after each.
+		// Byte for byte on both sides, resumed after each.
 		got, err := drive(t, c.make, src, feed{pieces(1), pieces(1), func() bool { return true }, nil})
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%s: begun anew at every byte of %q it gives\n%q, %v; want\n%q", c.name, src, got, err, want)
