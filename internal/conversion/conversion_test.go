@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// request is one with the given content; text mode where it has pages.
+// request returns a request with the given content, in text mode if it has pages.
 func request(text bool, c transfer.Content) *transfer.Request {
 	q := &transfer.Request{Dest: transfer.File("/x"), Options: transfer.Options{Content: c}}
 	if text {
@@ -26,7 +26,7 @@ func request(text bool, c transfer.Content) *transfer.Request {
 func fb(lrecl int) transfer.Records { return transfer.Records{RECFM: "FB", LRECL: lrecl} }
 func vb(lrecl int) transfer.Records { return transfer.Records{RECFM: "VB", LRECL: lrecl} }
 
-// kinds are every kind of conversion, each with a source of its own.
+// kinds has every kind of conversion, each with a source of its own.
 var kinds = []struct {
 	name    string
 	text    bool
@@ -89,8 +89,8 @@ func plan(t testing.TB, q *transfer.Request) *Plan {
 	return p
 }
 
-// run converts a source in pieces that end at the given places; where resume is
-// set, each is begun from the state after the one before.
+// run converts a source in pieces that end at the given places. If resume is set, each piece is resumed from the state
+// after the one before.
 func run(t testing.TB, p *Plan, src []byte, resume bool, cuts ...int) (out []byte, err error) {
 	t.Helper()
 	l, err := p.Start()
@@ -236,8 +236,7 @@ func TestEachRecordIsShiftedIn(t *testing.T) {
 	}
 }
 
-// The line ends of one page are found by bytes; the converter, which knows
-// characters, must agree.
+// The step for line ends works on bytes; the converter, which knows characters, must agree.
 func TestLineEndsAreThoseOfTheConverter(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{"UTF-8", "ISO-8859-1", "Shift_JIS", "GB18030", "IBM-1047", "IBM-939"} {
@@ -335,7 +334,7 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// A few bytes can become very many, which must not all be in memory.
+// A few bytes can become very many, and these must not all be in memory.
 func TestMemoryIsBounded(t *testing.T) {
 	p := plan(t, request(true, transfer.Content{ToEncoding: "IBM-1047", ToRecords: fb(32760)}))
 	l, err := p.Start()
@@ -519,7 +518,7 @@ func TestAttributesOfLocations(t *testing.T) {
 	}
 }
 
-// Whoever writes a piece while the next is made finds it as it was.
+// A piece does not change while the pipeline makes the next one.
 func TestPieceStaysUntilTheNextIsTaken(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
