@@ -54,8 +54,8 @@ func tries(t *testing.T, n int) (at []int) {
 	return at
 }
 
-// TestAutoGivesUpAndLooksAgain: after two chunks of noise it lets 4 pass, then
-// 8, 16, 32 and 64, looking at one in between.
+// TestAutoGivesUpAndLooksAgain checks that after two chunks of noise auto lets 4 chunks pass, then 8, 16, 32 and 64,
+// with one look in between.
 func TestAutoGivesUpAndLooksAgain(t *testing.T) {
 	want := []int{0, 1, 6, 15, 32, 65, 130, 195}
 	got := tries(t, 200)
@@ -69,8 +69,8 @@ func TestAutoGivesUpAndLooksAgain(t *testing.T) {
 	}
 }
 
-// TestAutoKeepsOnWhatShrinks: text is compressed to the last chunk, and a
-// picture inside it costs two chunks and a pause.
+// TestAutoKeepsOnWhatShrinks checks that text is compressed to the last chunk, and that a picture inside it costs two
+// chunks and a pause.
 func TestAutoKeepsOnWhatShrinks(t *testing.T) {
 	c := newAuto()
 	for k := range 100 {
@@ -94,8 +94,7 @@ func TestAutoKeepsOnWhatShrinks(t *testing.T) {
 	}
 }
 
-// TestAutoHalfAndHalf: of a file that is noise first and text then, most of the
-// text is compressed.
+// TestAutoHalfAndHalf checks that most of the text is compressed in a file that begins with noise.
 func TestAutoHalfAndHalf(t *testing.T) {
 	c := newAuto()
 	for k := range 400 {
@@ -125,8 +124,7 @@ func TestAutoLooksAtEachFile(t *testing.T) {
 	}
 }
 
-// TestAutoSamplesTheMiddle: once it has given up, a beginning that shrinks says
-// nothing of the rest.
+// TestAutoSamplesTheMiddle checks that, after giving up, a beginning that shrinks has no effect.
 func TestAutoSamplesTheMiddle(t *testing.T) {
 	archive := append(prose(1, 4<<10), noise(1, 64<<10)...)
 	c := newAuto()

@@ -45,7 +45,7 @@ func (f Format) String() string {
 	return "unknown"
 }
 
-// Slack is the number of bytes by which the memory of a restored chunk may exceed the chunk. zstd's decoder can write
+// Slack is the number of bytes that the memory of a restored chunk may have beyond the chunk. zstd's decoder can write
 // one block (128 KiB) too many before it compares the length, and needs room for it.
 const Slack = 128<<10 + 64
 
