@@ -90,7 +90,7 @@ func TestAShortFileHasNoDigest(t *testing.T) {
 	}
 }
 
-// slowly reads when it may.
+// slowly is a reader that waits for permission.
 type slowly struct {
 	io.ReaderAt
 	may   chan struct{}
@@ -134,7 +134,7 @@ func TestResumeCatchesUp(t *testing.T) {
 	})
 }
 
-// held is a digest that takes nothing in until it may.
+// held is a digest that takes no bytes until it may.
 type held struct {
 	hash.Hash
 	may chan struct{}
