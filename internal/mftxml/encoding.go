@@ -15,7 +15,7 @@ import (
 // MaxDocument is the greatest length of a document in bytes.
 const MaxDocument = 4 << 20
 
-// malformed is the error of a document that is no message of the format.
+// malformed returns the error of a document that is no message of the format.
 func malformed(format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindDocument, "the XML document "+format, args...)
 }

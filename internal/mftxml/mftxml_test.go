@@ -36,7 +36,7 @@ func parsed(t testing.TB, data []byte) *Document {
 	return d
 }
 
-// Every element of every message comes into its field.
+// Every element of every message is parsed into its field.
 func TestDocuments(t *testing.T) {
 	ann := transfer.Originator{User: "ann", Host: "desk"}
 	every := parsed(t, sample(t, "everything.xml"))
@@ -151,7 +151,7 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 	}
 }
 
-// asked is a document with one thing in each place.
+// asked returns a document with one part at each place.
 func asked(root, managed, set, item, source, file, dest string) string {
 	return `<request version="6.00"` + root + `><managedTransfer><sourceAgent agent="ALPHA"/><destinationAgent agent="BETA"/>` + managed +
 		`<transferSet` + set + `<item` + item + `<source` + source + `<file` + file + `</file></source><destination` + dest + `</destination></item></transferSet></managedTransfer></request>`
@@ -373,7 +373,7 @@ func TestXMLAndBack(t *testing.T) {
 	}
 }
 
-// White space that lays a document out is none of a name; blanks are.
+// White space for the layout of a document is not part of a name; blanks are.
 func TestNamesKeepTheirBlanks(t *testing.T) {
 	for text, want := range map[string]transfer.Path{"a": "a", " a ": " a ", "\n\t\ta b\n\t": "a b", "\r\na ": "a ", "&#10;": ""} {
 		d, err := Parse([]byte(strings.Replace(plain(), ">a<", ">"+text+"<", 1)))

@@ -251,7 +251,7 @@ func (q *Queue) delimiter() (d []byte, err error) {
 	return hex.DecodeString(strings.NewReplacer("x", "", ",", "").Replace(given))
 }
 
-// inHex is the reverse of delimiter.
+// inHex is the inverse of delimiter.
 func inHex(d []byte) string {
 	all := make([]string, len(d))
 	for n := range d {
