@@ -50,7 +50,7 @@ func rulesOf(t testing.TB, a *Agent) *policy.Rules {
 	return rules
 }
 
-// decides asks rules whether a user may read or write a path.
+// decides reports whether rules let a user read or write a path.
 func decides(t testing.TB, rules *policy.Rules, user, path string, write bool) bool {
 	t.Helper()
 	ask := func(right transfer.Authority) bool {
@@ -71,7 +71,7 @@ func decides(t testing.TB, rules *policy.Rules, user, path string, write bool) b
 	return ask(first)
 }
 
-// The rules decide as MQ MFT's sandboxes do.
+// The rules make the same decisions as MQ MFT's sandboxes.
 func TestSandboxDecisions(t *testing.T) {
 	read := func(list string) string {
 		text := ""
@@ -183,7 +183,7 @@ func TestSandboxDecisions(t *testing.T) {
 	}
 }
 
-// Relative patterns lie beneath transferRoot, and paths of Windows are taken with either separator.
+// Relative patterns lie beneath transferRoot, and paths of Windows may have either separator.
 func TestSandboxPlaces(t *testing.T) {
 	a, notes := sandboxed(t, "transferRoot=/home/mft\n", `<sandbox user="*"><read><include name="out/*.csv"/><exclude name="out/x.csv"/></read><write><include name="/srv/in/**/done/"/><include name="/home/mft/in/"/></write></sandbox>`)
 	if a == nil {
@@ -257,7 +257,7 @@ func glob(pattern, name []rune) bool {
 	return len(name) > 0 && (pattern[0] == '?' || pattern[0] == name[0]) && glob(pattern[1:], name[1:])
 }
 
-// Any sandboxes decide about any path as likeMQ does.
+// For any sandboxes and any path, the rules decide as likeMQ does.
 func TestSandboxesOfAnyKind(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
@@ -335,7 +335,7 @@ func FuzzSandboxes(f *testing.F) {
 	})
 }
 
-// Patterns for queues are rules for their paths, and give no file and no root.
+// Patterns for queues become rules for their paths, and allow no file and no root.
 func TestSandboxOfQueues(t *testing.T) {
 	a, notes := sandboxed(t, "", `<sandbox user="u"><read><include name="/srv/"/><include name="live.*@QM1" type="queue"/><exclude name="LIVE.SECRET" type="queue"/></read>
 		<write><include name="**" type="queue"/></write></sandbox>`)
