@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// read is a command line, with its words between blanks.
+// read parses a command line with blanks between its words.
 func read(t testing.TB, line string) (*Call, error) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -238,7 +238,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 	}
 }
 
-// Messages have identifiers of their own, each once.
+// Each message has its own identifier.
 func TestMessages(t *testing.T) {
 	source, err := os.ReadFile("messages.go")
 	if err != nil {
