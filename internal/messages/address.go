@@ -400,7 +400,7 @@ func ParseRegex(s string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// waiting gives errors of a Reader or Writer that do not concern the queue itself a kind that waits.
+// waiting converts errors of a Reader or Writer that do not concern the queue itself to a kind that waits.
 func waiting(err error) error {
 	switch transfer.KindOf(err) {
 	case transfer.KindNoManager, transfer.KindTimeout, transfer.KindInternal:

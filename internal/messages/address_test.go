@@ -175,7 +175,7 @@ func TestSplitAlwaysTheSame(t *testing.T) {
 	}
 }
 
-// A delimiter is found wherever it lies between two reads, and a message of the largest size is one.
+// A delimiter is found at any position relative to the reads, and a message of the largest size is one message.
 func TestSplitLarge(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), wire.MaxQueueMessage)
 	for _, more := range []string{"", "\n", "\nrest"} {
@@ -188,7 +188,7 @@ func TestSplitLarge(t *testing.T) {
 	wantKind(t, err, transfer.KindTooLarge)
 }
 
-// FuzzSplit: with the delimiters kept, the messages are the file.
+// FuzzSplit checks that the messages together are the file if the delimiters are kept.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("a;b;;c"), []byte(";"), 3, true)
 	f.Add([]byte(";;"), []byte(";;"), 0, false)

@@ -19,7 +19,7 @@ func (l *landing) stage(item uint64) string {
 	return fmt.Sprintf("%x-%s-%d", l.cfg.Generation, l.cfg.Transfer, item)
 }
 
-// unstaged gives an error of the agent's own directory a kind of Ferry's.
+// unstaged converts an error of the agent's own directory to one of Ferry's kinds.
 func unstaged(err error) error {
 	if pe := (*os.PathError)(nil); errors.Is(err, syscall.ENOSPC) && errors.As(err, &pe) && space.NoInodes(filepath.Dir(pe.Path)) {
 		return transfer.Errorf(transfer.KindNoSpace, "no inodes are left for files that arrive for queues: %w", err)
