@@ -2,8 +2,8 @@
 // in them. It is a duty of the agent (package duty). The agent's ledger has the definitions, the history of the files
 // that have triggered, and the triggers that are not submitted yet.
 //
-// A poll reads the directory and the history side by side, both in one order, and finds the files that match, meet the
-// condition, and are not in the history as they are. Up to Batch of them are one trigger:
+// A poll reads the directory and the history together, both in one order. It finds the files that match, meet the
+// condition, and are not in the history with their present state. Up to Batch of them are one trigger:
 //
 //	state      location                             next state
 //	found      in memory, for one poll               recorded: in one transaction the history has its files, and

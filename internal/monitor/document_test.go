@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A watch is the parts of a monitor in MQ MFT's words.
+// A watch holds the parts of a monitor as XML.
 type watch struct{ root, poll, resource, condition, more, source, dest string }
 
 func (w watch) doc() string {
@@ -121,7 +121,7 @@ func TestMonitorsInXML(t *testing.T) {
 	}
 }
 
-// Several conditions that differ in their patterns are one, of all the names that one of them matches.
+// Several conditions that differ only in their patterns become one, which matches all their names.
 func TestAnyOfSeveralConditions(t *testing.T) {
 	anyOf := func(conditions ...string) string {
 		return strings.NewReplacer("<allOf>", "<anyOf>", "</allOf>", "</anyOf>").Replace(watch{condition: strings.Join(conditions, "</condition><condition>")}.doc())
@@ -223,7 +223,7 @@ func TestMonitorsThatAreNotWritten(t *testing.T) {
 	}
 }
 
-// A line of a trigger file goes where the task says: to the file or the directory that it names.
+// A line of a trigger file goes to the destination of the task: to the file or the directory that it names.
 func TestDestinationsOfLines(t *testing.T) {
 	for to, want := range map[string]string{"": "a:x b:", ToFile: "line 2 of the trigger file names no destination", ToDirectory: "line 2"} {
 		d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: to} })

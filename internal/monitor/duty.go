@@ -98,7 +98,7 @@ func (m *monitors) leave(r *runner) {
 	poke(m.stir)
 }
 
-// changed tells the runners that a monitor has changed.
+// changed wakes the runners after a change of a monitor.
 func (m *monitors) changed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -55,7 +55,7 @@ func (m *model) define(replace bool) {
 	}), replace)
 }
 
-// faults has submissions wait, or fail in the agent, before or after they were accepted.
+// faults makes submissions wait, or fail in the agent, before or after they were accepted.
 func (m *model) faults() {
 	busy, r := 0, rand.New(rand.NewPCG(m.r.Uint64(), 2)) // of the goroutine that submits
 	m.refuse = func(*transfer.Request) error {
@@ -104,7 +104,7 @@ func (m *model) step() {
 	pass(time.Duration(m.r.IntN(1500)) * time.Millisecond)
 }
 
-// drop has a file come.
+// drop makes a new file.
 func (m *model) drop() {
 	m.made++
 	name := fmt.Sprintf("%sf%d\xfe", []string{"", "sub/", "sub-", "sub/sub/"}[m.r.IntN(4)], m.made)

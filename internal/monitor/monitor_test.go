@@ -70,7 +70,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// A file that grows is not taken, nor is one that comes back smaller; polls are counted, not wakes.
+// A file that grows is not sent, nor is one that comes back smaller. Only polls count, not notifications.
 func TestUnchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(files(func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 2} }), false)
@@ -93,7 +93,7 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
-// Two polls after the first that has seen it a file is taken, and not before.
+// A file is sent two polls after the first one that has seen it, and not before.
 func TestUnchangedIsCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -119,7 +119,7 @@ func TestManyFiles(t *testing.T) {
 	})
 }
 
-// nomatch triggers once, until a file was there again; a directory that is missing is not an empty one.
+// nomatch triggers once, until a file exists again. A missing directory does not count as an empty one.
 func TestNoMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/ready", "x")
@@ -143,7 +143,7 @@ func TestNoMatch(t *testing.T) {
 	})
 }
 
-// Of nine files batches of five are two transfers, in the order of the names.
+// With batches of five, nine files are two transfers, in the order of the names.
 func TestBatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		for n := range 9 {
@@ -164,7 +164,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A directory that is away is said once; nothing is forgotten, and nothing that comes back is sent again.
+// An unavailable directory is reported once. The history stays, and no file that comes back is sent again.
 func TestDirectoryThatIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -186,7 +186,8 @@ func TestDirectoryThatIsAway(t *testing.T) {
 	})
 }
 
-// A file that is gone for a few days comes back as the one that it was; the history forgets it after a week.
+// A file that is missing for a few days counts as the same file when it comes back. The history forgets it after a
+// week.
 func TestFilesThatAreGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -285,7 +286,7 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// Nothing that is recorded is submitted once the monitor is paused.
+// No recorded trigger is submitted once the monitor is paused.
 func TestPausedWhileItSubmits(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.after = func(*transfer.Request) error {
@@ -389,8 +390,8 @@ func TestAuthorities(t *testing.T) {
 	})
 }
 
-// A monitor stops where its maker's name was enrolled again, over a restart, too, and says the reason. Its recorded triggers are not
-// submitted. The present holder of the name can resume it, in its own name; an operator cannot.
+// A monitor stops if its maker's name was enrolled again, also after a restart, and reports the reason. Its recorded
+// triggers are not submitted. The present holder of the name can resume it, in its own name; an operator cannot.
 func TestMakerEnrolledAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.set(func() {
@@ -424,8 +425,8 @@ func TestMakerEnrolledAgain(t *testing.T) {
 	})
 }
 
-// A monitor of a forbidden directory is refused in the same words for one that is there and one that is not. If the rules
-// change later, each poll says so, in the same words too.
+// A monitor of a forbidden directory is refused with the same text, whether the directory exists or not. If the rules
+// change later, each poll reports it with the same text, too.
 func TestForbiddenDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")

@@ -108,7 +108,7 @@ func (q *queue) Count(_ context.Context, of wire.QueueSpan) (n, bytes uint64, er
 	return n, 5 * n, q.check(of.Queue, of.Mark)
 }
 
-// A monitor itself neither reads messages nor holds them.
+// A monitor neither reads messages nor reserves them.
 func (q *queue) Reader(wire.QueueSpan, int) wire.QueuePieces { panic("a monitor reads no message") }
 
 func (q *queue) Hold(context.Context, wire.QueueSpan, transfer.ID) error {
@@ -133,15 +133,14 @@ func (q *queue) Take(_ context.Context, of wire.QueueSpan) error {
 	return q.check(of.Queue, of.Mark)
 }
 
-// onQueue watches ORDERS.
+// onQueue returns a definition for ORDERS.
 func onQueue(kind string, change ...func(*Definition)) *Definition {
 	return files(append([]func(*Definition){func(d *Definition) {
 		d.Dir, d.Match, d.Condition.Kind, d.Request.Dest = queueAt("queue:ORDERS"), "", kind, transfer.File("in/")
 	}}, change...)...)
 }
 
-// carry ends the transfers that run: each takes the messages that its source names, and nothing else. It gives
-// their numbers.
+// carry ends the running transfers: each takes exactly the messages of its source. It returns their numbers.
 func (b *bench) carry(removes bool, state transfer.State) (all []uint64) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -178,7 +177,7 @@ func (b *bench) carry(removes bool, state transfer.State) (all []uint64) {
 	return all
 }
 
-// Messages are sent once: those that have come together, and with --delete-source those that are left.
+// Messages are sent once: the messages that have arrived together, and with --delete-source the remaining ones.
 func TestQueueNotEmpty(t *testing.T) {
 	for _, removes := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bench) {
