@@ -10,8 +10,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// TestContract holds the lane against its contract, over real sockets, in both
-// modes, with one connection and with several.
+// TestContract tests the contract of lanes over real sockets, in both modes, with one connection and with several.
 func TestContract(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -43,7 +42,7 @@ type sender struct {
 }
 
 // whose is the key of a transfer among the lanes of a world. Each transfer and source has one lane, for any number of
-// callers, as an epoch has.
+// callers, as each epoch has one.
 type whose struct {
 	from transfer.AgentName
 	id   transfer.ID

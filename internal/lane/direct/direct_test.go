@@ -51,7 +51,7 @@ func TestOnePathCarriesAllTransfersOfAPair(t *testing.T) {
 	if a.dialled() != 1 {
 		t.Errorf("%d connections for five transfers", a.dialled())
 	}
-	// The other way round the same connection serves.
+	// The same connection serves the other direction.
 	ctx := t.Context()
 	l, err := b.Open(ctx, id(9), "ALPHA", a.Offer(id(9), "BETA"), 0)
 	if err != nil {
@@ -83,8 +83,8 @@ func TestAWrongTokenIsNotLetIn(t *testing.T) {
 	}
 }
 
-// TestConnectingTakesLongerWhereAnswersDo: where a peer answers slowly, its line is slow or full, and the first packet of a
-// connection waits on it as well.
+// TestConnectingTakesLongerWhereAnswersDo: a peer answers slowly because its link is slow or full. The first packet of
+// a connection waits for the link as well.
 func TestConnectingTakesLongerWhereAnswersDo(t *testing.T) {
 	var most time.Duration // that the last connection had
 	_, a, b := two(t, func(cfg *direct.Config) {
@@ -123,7 +123,7 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 	_, a, b := two(t, nil)
 	send(t, mustOpen(t, a, b, 1), 1, 1)
 	b.got(t, 1)
-	// The path is up; a transfer with a token of another one is not heard on it.
+	// The path is up, but messages of a transfer with the token of another one are dropped.
 	offer := b.Offer(id(2), "ALPHA")
 	offer.Token = b.Offer(id(1), "ALPHA").Token
 	l, err := a.Open(t.Context(), id(2), "BETA", offer, 0)
@@ -145,8 +145,8 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 	}
 }
 
-// A transfer that was refused once, with a token of the peer's last run or before it
-// was taken up again, is let in when it is opened anew on the same path.
+// A transfer that was refused once is admitted when it is opened again on the same path. It was refused for a token of
+// the peer's last run, or because it was not running yet.
 func TestARefusedTransferIsLetInWhenItIsOpenedAgain(t *testing.T) {
 	refuse := map[string]func(b *hub, offer *wire.Direct){
 		"an old token": func(b *hub, offer *wire.Direct) { offer.Token = b.Offer(id(3), "ALPHA").Token },
@@ -205,8 +205,7 @@ func TestModesMustAgree(t *testing.T) {
 	}
 }
 
-// R30: a black hole costs one time-out, not one per file, and a new run of the
-// peer is tried at once.
+// R30: a network that drops packets costs one time-out, not one for each file. A new run of the peer is tried at once.
 func TestABlackHoleCostsOneTimeOut(t *testing.T) {
 	w, a, b := two(t, func(c *direct.Config) {
 		if c.Agent == "ALPHA" {
@@ -239,7 +238,7 @@ func TestABlackHoleCostsOneTimeOut(t *testing.T) {
 	})
 }
 
-// Where connections pass in one direction only, the destination dials.
+// If connections are possible in one direction only, the destination dials.
 func TestTheDestinationDialsWhereTheSourceCannot(t *testing.T) {
 	_, a, b := two(t, nil)
 	a.setWall(true)
@@ -332,7 +331,7 @@ func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	}
 }
 
-// relayTo passes bytes on until stop; then it swallows them, and nothing more is let in.
+// relayTo passes bytes on until stop. Then it drops them, and accepts no connection.
 func relayTo(t *testing.T, address string) (at string, stop func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -440,7 +439,7 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-// A hub that moves is met where it listens then, and no longer where it was.
+// A hub that moves is reached at its new address, and no longer at the old one.
 func TestAHubMoves(t *testing.T) {
 	_, a, b := two(t, nil)
 	before := b.Addresses()[0]
@@ -480,8 +479,7 @@ func TestAPathToAnotherPlaceIsNotTaken(t *testing.T) {
 	}
 }
 
-// A peer that names another place, which cannot be reached, and has not left the old one is
-// spoken to there.
+// If a peer announces another address that cannot be reached, and has not left the old one, the old path is used.
 func TestAPathToAnotherPlaceThatAnswers(t *testing.T) {
 	_, a, b := two(t, nil)
 	send(t, mustOpen(t, a, b, 1), 1, 1)
@@ -494,8 +492,7 @@ func TestAPathToAnotherPlaceThatAnswers(t *testing.T) {
 	b.got(t, 2)
 }
 
-// Where the source cannot dial and has moved, the destination dials it anew, though its
-// old path may look alive.
+// If the source cannot dial and has moved, the destination dials it again, even if its old path seems alive.
 func TestAMovedSourceIsDialledAnew(t *testing.T) {
 	_, a, b := two(t, nil)
 	a.setWall(true)

@@ -34,7 +34,7 @@ func TestIdentitiesMeet(t *testing.T) {
 	}
 }
 
-// Whoever is not the agent that is meant, or that it says it is, is not let in, at either end.
+// An agent with another identity than the expected or announced one is refused, at either end.
 func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
 	net, other := authoritytest.New(t), authoritytest.New(t)
 	for what, x := range map[string]struct{ alpha, beta func(*direct.Config) }{
@@ -61,8 +61,8 @@ func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
 	}
 }
 
-// TestAPipeIsItsUser holds that a pipe meets an agent with the certificate of its user, and only under a name of that user's
-// pipes.
+// TestAPipeIsItsUser checks that a pipe connects to an agent with the certificate of its user, and only under a name of
+// that user's pipes.
 func TestAPipeIsItsUser(t *testing.T) {
 	net := authoritytest.New(t)
 	bob := authoritytest.Identity(t, net, identity.User, "bob", roles.User)

@@ -178,7 +178,7 @@ func (f *forming) join(w *wireConn, count int) ([]*wireConn, error) {
 	return f.conns, nil
 }
 
-// end gives a group up. The hub's lock is held.
+// end closes the connections of an incomplete group. The hub's lock is held.
 func (f *forming) end() {
 	f.over = true
 	for _, w := range f.conns {
