@@ -248,9 +248,9 @@ func (c *commit) granted(d *held, mode uint32) uint32 {
 	return mode & mask
 }
 
-// look chooses the free name of a file that needs one. It records the file that the item will overwrite, or that the
-// item must not overwrite it. Where nothing is overwritten, the rename finds out whether the name is free. An item with
-// a sidecar is the exception: the sidecar gets its name before the file does.
+// look chooses the name of an item that needs a free one, and records the file that the item replaces. It fails an item
+// if its name must not be used. An item that replaces no file needs no check here, because the rename finds out whether
+// the name is free. An item with a sidecar is the exception: the sidecar gets its name before the file does.
 func (c *commit) look(w *work) {
 	b := w.in.Beside
 	if !w.l.replaces() && (b == nil || b.Data == nil) && w.l.cfg.IfExists != transfer.IfExistsRename {

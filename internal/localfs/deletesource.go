@@ -273,7 +273,7 @@ func (del *deletion) gone() error {
 	return del.sync() // only the durability of the removal may be missing
 }
 
-// sync makes the new names durable, those in an archive first: the other way round a crash could take both.
+// sync makes the new names durable, those in an archive first: in the other order a crash could take both.
 func (del *deletion) sync() error {
 	if del.into != nil {
 		if err := del.fs.disk.SyncDir(del.into.dir); err != nil && !notOffered(err) {
@@ -286,7 +286,7 @@ func (del *deletion) sync() error {
 	return nil
 }
 
-// undo restores the name of a file whose removal failed.
+// undo restores the name of a file after a failed removal.
 func (del *deletion) undo(why error) error {
 	err := del.restore()
 	switch {

@@ -276,8 +276,7 @@ func (realDisk) Names(d *Dir, n int) ([]string, error) {
 func (realDisk) Where(d *Dir) (string, error) {
 	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(dirFD(d)))
 	if err == nil && strings.HasSuffix(name, " (deleted)") {
-		// Only the number of links tells a directory that has been removed from
-		// one of that name.
+		// Only the number of links distinguishes a directory that has been removed from one of that name.
 		var st unix.Stat_t
 		if err := retry(func() error { return unix.Fstat(dirFD(d), &st) }); err != nil {
 			return "", err
@@ -419,7 +418,7 @@ var inventors = map[int64]bool{unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: tr
 	unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.SELINUX_MAGIC: true,
 	unix.BPF_FS_MAGIC: true, unix.EFIVARFS_MAGIC: true, unix.RDTGROUP_SUPER_MAGIC: true}
 
-// Invents reports whether a file's size says nothing, and makes its reading not wait.
+// Invents reports whether a file's size is meaningless. It also makes reads of the file not wait.
 func (realDisk) Invents(f File) (is bool) {
 	f.(*openFile).use("statfs", func(fd int) error {
 		var st unix.Statfs_t

@@ -78,7 +78,7 @@ func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	return []transfer.Path{transfer.Path(dir)}
 }
 
-// dir is through for a directory whose entries will change.
+// dir is through for a directory with changing entries.
 func (l *Landing) dir(p location, goal *location) (*held, error) {
 	h, err := through(l, p, goal)
 	if err != nil {

@@ -97,7 +97,7 @@ func (r Rules) host(p string) string {
 	if strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") {
 		p = "/" + p // of a share, which clean has left one of its two slashes
 		if strings.Count(p, "/") == 3 {
-			p += "/" // its top, which is none without
+			p += "/" // the top of a share, which needs a slash
 		}
 	}
 	return strings.ReplaceAll(p, "/", `\`)

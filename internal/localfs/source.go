@@ -179,7 +179,7 @@ func (s *Source) SeekTo(at int64) bool {
 	return true
 }
 
-// Size returns the length in bytes, or -1 if only reading can tell.
+// Size returns the length in bytes, or -1 if only reading shows it.
 func (s *Source) Size() int64 {
 	if s.unsized {
 		return -1

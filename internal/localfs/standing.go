@@ -260,7 +260,7 @@ func (f *rooted) replacement(r *root) error {
 }
 
 // unopened returns the reason why transfers beneath a root that cannot be opened wait. If the process has too many open
-// files, that says nothing about the root.
+// files, the error names that reason instead of the root.
 func unopened(r *root, err error, hint string) error {
 	if passing := passingError(transfer.Path(r.path), "opened", err); passing != nil {
 		return passing

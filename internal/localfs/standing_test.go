@@ -180,7 +180,7 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 	}
 }
 
-// mountable is a disk whose Mounted returns the test's answer.
+// mountable is a disk with a Mounted that the test sets.
 type mountable struct {
 	Disk
 	mounted bool
@@ -230,7 +230,7 @@ func TestMountedRoot(t *testing.T) {
 	must(t, src.Close())
 }
 
-// hanging is a disk whose Mounted blocks.
+// hanging is a disk with a Mounted that blocks.
 type hanging struct {
 	Disk
 	asked, answer chan struct{}

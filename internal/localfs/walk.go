@@ -522,8 +522,8 @@ func (w *walker) contents(d *Dir, name string, after []string) error {
 }
 
 // order compares a name with the item after which a walk continues. The name is skipped if it is before that item or is
-// the item. If the item is beneath the name, down is the rest of the item's path. Otherwise the name is behind the
-// item.
+// the item. If the item is in the directory of that name, down is the rest of its path. Otherwise the name is behind
+// the item.
 func order(name string, after []string) (down []string, skip bool) {
 	if len(after) == 0 || name > after[0] {
 		return nil, false
