@@ -59,8 +59,8 @@ var corrections = map[string]map[byte]rune{
 	"905": {0x41: 0xa0, 0x9d: 0xb8, 0xb0: 0x2d9, 0xb7: 0xb7},
 }
 
-// icuOnly are pages for which the C library has letters instead of the letter forms in IBM's table. Their tables are
-// ICU's, from its program uconv, and Java's agree.
+// icuOnly are pages with letters in the C library's table instead of the letter forms in IBM's. Their tables are ICU's,
+// from its program uconv, and Java's agree.
 var icuOnly = []string{"918"}
 
 // doubles are pages that shift between one and two bytes a character.

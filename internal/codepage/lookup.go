@@ -65,8 +65,8 @@ func (p *Page) names() []string {
 	return append(all, p.aliases...)
 }
 
-// Aliases returns the names by which Lookup finds the page besides Name. Case does not matter, and signs may be
-// omitted. A number may be written as 1047, IBM-1047, ibm1047, Cp1047 or CCSID 01047.
+// Aliases returns the other names that Lookup accepts for the page. Case does not matter, and signs may be omitted. A
+// number may be written as 1047, IBM-1047, ibm1047, Cp1047 or CCSID 01047.
 func (p *Page) Aliases() []string {
 	seen := map[string]bool{p.name: true}
 	var all []string
