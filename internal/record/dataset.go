@@ -99,7 +99,7 @@ func SplitDataset(s string) (d Dataset, err error) {
 	return d, err
 }
 
-// national are the letters of a name beside A to Z.
+// national are the letters of a name besides A to Z.
 const national = "#@$"
 
 func isLetter(c byte) bool {

@@ -1,13 +1,11 @@
 package record
 
-// The 3390, as IBM's 3390 Direct Access Storage Reference Summary (GX26-4577)
-// counts its room: a track has 1,729 cells of 34 bytes beside its home address
-// and record 0. A block without a key takes
+// The 3390, as IBM's 3390 Direct Access Storage Reference Summary (GX26-4577) counts its room: a track has 1,729 cells
+// of 34 bytes besides its home address and record 0. A block without a key takes
 //
 //	10 + 9 + ⌈(DL + 6·⌈(DL+6)/232⌉ + 6) / 34⌉
 //
-// cells, DL being its length: its count area, a gap, and the data with check
-// bytes in every 232 of them.
+// cells, DL being its length: its count area, a gap, and the data with check bytes in every 232 of them.
 const (
 	trackCells  = 1729
 	cellBytes   = 34
