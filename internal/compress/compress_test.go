@@ -264,7 +264,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// fixed is the memory that a decoder of zstd may use beside the chunk.
+// fixed is the memory that a decoder of zstd may use besides the chunk.
 const fixed = 512 << 10
 
 // TestForgeries checks that a chunk without exactly the given length is refused, and takes no more memory than a chunk
