@@ -52,8 +52,7 @@ const pieceSize = 64 << 10
 
 var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 
-// A piece is bytes on their way to a digest, zeros if it has no memory, or a request for a copy of the digest at that
-// position.
+// A piece is bytes to be digested, zeros if it has no memory, or a request for a copy of the digest at that position.
 type piece struct {
 	mem  *[pieceSize]byte
 	n    int64
@@ -220,7 +219,7 @@ func (b *background) readBack() error {
 	}
 }
 
-// readTo returns the offset up to which the file can be read. If that is at, the rest comes from the queue.
+// readTo returns the end of the readable part of the file. If that is at, the rest comes from the queue.
 func (b *background) readTo(at int64) (to int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
