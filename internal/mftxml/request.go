@@ -13,8 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// lacks returns the element of a document that Ferry cannot carry out, and a hint. It is the only place that knows
-// them.
+// lacks returns the element of a document that Ferry cannot carry out, and a hint. All these elements are listed here.
 func (d *Document) lacks() (what string, hint string) {
 	switch {
 	case d.Call != nil:
