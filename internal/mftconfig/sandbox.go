@@ -128,7 +128,7 @@ func expression(text string) (string, error) {
 
 var counts = regexp.MustCompile(`^\{\d+(,\d*)?\}`)
 
-// capital finds a capital letter in an expression that stands for itself.
+// capital finds a literal capital letter in an expression.
 func capital(text string) (string, bool) {
 	text = strings.NewReplacer("A-Za-z", "", "a-zA-Z", "", "A-Z0-9a-z", "", "a-z0-9A-Z", "").Replace(text)
 	escaped := false
