@@ -255,7 +255,7 @@ func (r *request) items() []mftxml.Item {
 		it.Source = mftxml.Source{Recursive: r.Has("r"), KeepBlank: r.Has("skeep"), Delete: r.word("sd", transfer.DispositionLeave, transfer.DispositionDelete) == transfer.DispositionDelete}
 		if r.Has("sq") {
 			it.Source.Queue = &mftxml.Queue{Name: source, Attributes: r.fromQueue()}
-			it.Source.Delete = it.Source.Delete || !r.Has("sd") // messages are always taken away there
+			it.Source.Delete = it.Source.Delete || !r.Has("sd") // MQ MFT always removes messages from a queue
 		} else {
 			it.Source.File = mftxml.File{Path: transfer.Path(source), Encoding: r.Get("sce")}
 		}
