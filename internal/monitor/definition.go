@@ -49,7 +49,7 @@ type Definition struct {
 	Condition   Condition          `json:"condition"`
 	Settle      transfer.Duration  `json:"settle,omitempty"` // time that a file must be unchanged; 0: none
 	Poll        transfer.Duration  `json:"poll"`
-	Exact       bool               `json:"exact_polls,omitempty"` // polls begin Poll apart, and no notification brings one forward
+	Exact       bool               `json:"exact_polls,omitempty"` // polls begin Poll apart, and no notification makes one come earlier
 	Ordered     bool               `json:"ordered,omitempty"`     // a transfer begins when the one before has ended
 	Batch       int                `json:"batch"`                 // files of one transfer, or groups of messages, at most
 	TriggerFile *TriggerFile       `json:"trigger_file,omitempty"`
@@ -82,11 +82,11 @@ type Condition struct {
 // Kinds of condition.
 const (
 	ConditionMatch     = "match"     // the file exists
-	ConditionNoMatch   = "nomatch"   // none is there
+	ConditionNoMatch   = "nomatch"   // no such file exists
 	ConditionSize      = "size"      // it has Value bytes or more
-	ConditionUnchanged = "unchanged" // it was the same at Value polls one after the other
-	ConditionNotEmpty  = "notempty"  // of a queue: messages are there
-	ConditionGroup     = "group"     // of a queue: a complete group is there
+	ConditionUnchanged = "unchanged" // the file was the same at Value consecutive polls
+	ConditionNotEmpty  = "notempty"  // of a queue: it has messages
+	ConditionGroup     = "group"     // of a queue: it has a complete group
 )
 
 // ParseCondition parses match, nomatch, size>=N and unchanged=N, the conditions of directories, and notempty and group,

@@ -29,15 +29,15 @@ type runner struct {
 // A Picture is the present state of a monitor.
 type Picture struct {
 	State    string          `json:"state"`
-	Problem  *transfer.Error `json:"problem,omitempty"` // why it does not do all that it should
+	Problem  *transfer.Error `json:"problem,omitempty"` // the reason why it cannot do all its work
 	Since    time.Time       `json:"problem_since,omitzero"`
-	Polled   time.Time       `json:"polled,omitzero"`    // when the last whole poll ended
-	Took     time.Duration   `json:"poll_ns,omitempty"`  // how long that took
-	Matched  int             `json:"matched"`            // files that matched then
-	Gone     int             `json:"history_gone"`       // files in the history that were not there then
+	Polled   time.Time       `json:"polled,omitzero"`    // end of the last complete poll
+	Took     time.Duration   `json:"poll_ns,omitempty"`  // duration of that poll
+	Matched  int             `json:"matched"`            // matching files in that poll
+	Gone     int             `json:"history_gone"`       // files in the history that were missing in that poll
 	Waiting  int             `json:"waiting,omitempty"`  // triggers that are recorded and not submitted
 	Skipped  int             `json:"unread,omitempty"`   // directories beneath that could not be read
-	Watched  bool            `json:"notified,omitempty"` // polls come at once, where the system tells
+	Watched  bool            `json:"notified,omitempty"` // the system notifies, so that polls come at once
 	Settling int             `json:"settling,omitempty"` // files that wait until they have not changed for the settle time
 }
 
