@@ -41,7 +41,7 @@ type sender struct {
 	from transfer.AgentName
 }
 
-// whose is the key of a transfer among the lanes of a world. Each transfer and source has one lane, for any number of
+// A whose is the key of a transfer among the lanes of a world. Each transfer and source has one lane, for any number of
 // callers, as each epoch has one.
 type whose struct {
 	from transfer.AgentName

@@ -131,7 +131,7 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(t, l, 2, 1)
-	// Nor is one that speaks of a transfer on another's lane.
+	// Messages of another transfer on a lane are dropped, too.
 	good := mustOpen(t, a, b, 1)
 	if err := good.Send(framed(id(3), 1, 1, []byte("x"))); err != nil {
 		t.Fatal(err)
