@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// block is the size of a chunk, in which text comes.
+// block is the size of a chunk of text.
 const block = 256 << 10
 
-// report is a text of lines of 80 characters, as mainframes print it.
+// report returns a text of lines of 80 characters, as mainframes print it.
 func report(n int) []byte {
 	line := "00012345 INVOICE   2026-03-31  MUELLER AND SONS LTD     1,234.56 EUR  Paid in full\n"
 	return bytes.Repeat([]byte(line), n/len(line)+1)[:n]

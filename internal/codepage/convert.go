@@ -9,29 +9,26 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Options say what is converted into what.
+// Options hold the code pages and line ends of a conversion.
 type Options struct {
 	From, To *Page
-	// FromEOL is what is known of the source's line ends. Default: nothing; LF,
-	// CR LF and, from an EBCDIC page, NL are each taken for one. LF or CRLF: the
-	// same, and where ToEOL and the pages agree too there is nothing to convert
-	// (Identity). NL: U+0085 is taken for a line end in any page. Keep: no
-	// character is, and none is changed.
+	// FromEOL is the known line end of the source. Default: unknown; LF, CR LF and, from an EBCDIC page, NL each count
+	// as a line end. LF or CRLF: the same; if ToEOL and the pages agree too, the conversion changes no byte (Identity).
+	// NL: U+0085 counts as a line end in any page. Keep: no character counts as a line end, and none is changed.
 	FromEOL EOL
-	// ToEOL is what the destination's lines end with. Default: its page's
-	// convention. Keep only together with FromEOL Keep.
+	// ToEOL is the line end of the destination. Default: the convention of its page. Keep is allowed only together with
+	// FromEOL Keep.
 	ToEOL EOL
-	// Replace takes the place of each character that the destination's page
-	// lacks and of each malformed sequence. It has at most 16 characters of that
-	// page, none of them a line end. Where the page has a near relative of the
-	// character (FULLWIDTH TILDE and WAVE DASH are one in the pages of Japan), that
-	// is written instead. Empty: such text is a Fault.
+	// Replace replaces each character that the destination's page lacks, and each malformed sequence. It has at most 16
+	// characters of that page, none of them a line end. If the page has a near relative of the character (FULLWIDTH
+	// TILDE and WAVE DASH are one in the pages of Japan), the converter writes the relative instead. Empty: such text
+	// is a Fault.
 	Replace string
 }
 
 const maxReplace = 16
 
-// resolve checks the options and fills in what Default stands for.
+// resolve checks the options and replaces Default by its meaning.
 func (o *Options) resolve() error {
 	if o.From == nil || o.To == nil {
 		return transfer.Errorf(transfer.KindUsage, "a conversion needs two code pages")
@@ -67,24 +64,22 @@ func (o *Options) resolve() error {
 	return nil
 }
 
-// A Converter converts one text, from its beginning or from a State on. It is
-// used by one goroutine.
+// A Converter converts one text, from its beginning or from a State. Only one goroutine may use it.
 type Converter struct {
-	st      State // but for what dec and enc hold of it
+	st      State // without the parts in dec and enc
 	opt     Options
 	dec     decoder
 	enc     encoder
-	lineEnd []byte // what the destination's lines end with; nil: kept
+	lineEnd []byte // the destination's line end; nil: line ends are kept
 	nel     bool   // U+0085 is a line end in the source
 	fast    func(c *Converter, dst, src []byte) ([]byte, int)
 	quick   *quick
-	last    error // why the conversion has ended
+	last    error // the error that ended the conversion
 	spare   [][]byte
 }
 
-// New makes a converter for the beginning of a text. It fails with KindUsage
-// where the options make no sense: a line end or a replacement that the
-// destination's page lacks.
+// New makes a converter for the beginning of a text. It fails with KindUsage if the destination's page lacks the line
+// end or the replacement.
 func New(o Options) (*Converter, error) {
 	if err := o.resolve(); err != nil {
 		return nil, err
@@ -119,17 +114,17 @@ func New(o Options) (*Converter, error) {
 	return c, nil
 }
 
-// made remembers converters as New makes them: filling the tables of one takes as
-// long as converting a small file, and copies can share them.
+// made caches converters as New makes them: filling the tables of a converter takes as long as converting a small file,
+// and copies can share the tables.
 var made = recent{all: map[Options]Converter{}}
 
-// recent holds a few converters that have converted nothing.
+// recent holds a few unused converters.
 type recent struct {
 	mu  sync.Mutex
 	all map[Options]Converter
 }
 
-// maxRecent is how many.
+// maxRecent is the largest number of cached converters.
 const maxRecent = 64
 
 func (r *recent) get(o Options) (Converter, bool) {
@@ -148,20 +143,19 @@ func (r *recent) put(o Options, c Converter) {
 	r.all[o] = c
 }
 
-// Identity reports whether every text comes out as it is, so that the bytes may
-// be copied and the converter left alone: the pages are the same, and the line
-// ends are kept or known to be the same. A byte that is no character of the
-// page is then not found.
+// Identity reports whether the conversion changes no text, so that the caller may copy the bytes without the converter.
+// Then the pages are the same, and the line ends are kept or known to be the same. A copy does not find bytes that are
+// no character of the page.
 func (c *Converter) Identity() bool {
 	return c.opt.From == c.opt.To && c.opt.FromEOL != Default && c.opt.FromEOL == c.opt.ToEOL
 }
 
-// Convert takes the next bytes of the source and appends what they become. What
-// a character that is not whole yet becomes is appended with its last byte. The
-// memory used is that of src and of what is appended, however long a line is.
+// Convert converts the next bytes of the source and appends the result. It appends the result of an incomplete
+// character with the character's last byte. It uses memory for src and the appended bytes, regardless of the length of
+// a line.
 //
-// At a Fault, what comes before it has been appended, and every further call
-// gives the same error, whose kind is transfer.KindUnmappable.
+// At a Fault, Convert has appended the result before it. Every further call returns the same error, of kind
+// transfer.KindUnmappable.
 func (c *Converter) Convert(dst, src []byte) ([]byte, error) {
 	if c.last != nil {
 		return dst, c.last
@@ -172,9 +166,8 @@ func (c *Converter) Convert(dst, src []byte) ([]byte, error) {
 	return dst, c.end(fault)
 }
 
-// Finish says that the source has ended and appends what was held back: a last
-// CR, a shift-in. It fails with a Fault where the text ends within a character
-// or shifted out.
+// Finish ends the source and appends the bytes that were held back: a last CR, a shift-in. It fails with a Fault if the
+// text ends within a character or shifted out.
 func (c *Converter) Finish(dst []byte) ([]byte, error) {
 	if c.last != nil {
 		return dst, c.last
@@ -229,13 +222,13 @@ func (c *Converter) hold(b []byte) {
 	c.st.pending = uint8(copy(c.st.part[:], b))
 }
 
-// plain reports whether what comes next means by itself what its bytes say.
+// plain reports whether the next bytes need no state: the converter has begun and holds nothing back.
 func (c *Converter) plain() bool {
 	return c.st.begun && c.st.wrote && !c.st.cr && c.st.held == 0
 }
 
-// drain converts the character that the last piece ended in, and says how much
-// of src it took. What it is about begins at base.
+// drain converts the character that the last piece ended in, and returns the number of bytes that it took from src. src
+// begins at base.
 func (c *Converter) drain(dst, src []byte, base int64) ([]byte, int, *Fault) {
 	if c.st.pending == 0 {
 		return dst, 0, nil
@@ -262,8 +255,8 @@ func (c *Converter) drain(dst, src []byte, base int64) ([]byte, int, *Fault) {
 	return dst, at - had, nil
 }
 
-// step converts the character at the front of b, which stands at an offset of
-// the source, and says how many bytes it had; -1 where b does not hold all.
+// step converts the character at the front of b, at an offset of the source, and returns its length in bytes, or -1 if
+// b does not have all of it.
 func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
 	if from := c.opt.From; !c.st.begun && from.table == nil && from.form != formUTF8 && from.order == orderMarked {
 		if least, _ := from.Width(); len(b) < least {
@@ -307,7 +300,7 @@ func (c *Converter) step(dst, b []byte, offset int64) ([]byte, int, *Fault) {
 
 const mark = 0xfeff // the byte-order mark
 
-// char takes one character of the source through the line ends to the encoder.
+// char passes one character of the source through the line ends to the encoder.
 func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *Fault) {
 	if !c.st.begun {
 		c.st.begun = true
@@ -347,14 +340,14 @@ func (c *Converter) char(dst []byte, r rune, b []byte, offset int64) ([]byte, *F
 	return c.put(dst, r, b, offset)
 }
 
-// endLine writes a line end.
+// endLine counts and writes a line end.
 func (c *Converter) endLine(dst []byte) []byte {
 	c.st.Line++
 	dst = c.enc.home(c.flush(c.start(dst)))
 	return append(dst, c.lineEnd...)
 }
 
-// start writes the byte-order mark, or what else goes before everything.
+// start writes the byte-order mark or the other bytes that begin a text.
 func (c *Converter) start(dst []byte) []byte {
 	if !c.st.wrote {
 		c.st.wrote = true
@@ -366,8 +359,7 @@ func (c *Converter) start(dst []byte) []byte {
 	return dst
 }
 
-// flush writes the character that was held back because the next one might have
-// made one code with it.
+// flush writes the held character, which might have formed one code with the next character.
 func (c *Converter) flush(dst []byte) []byte {
 	if c.st.held != 0 {
 		dst, _ = c.enc.put(dst, c.st.held) // only characters that the page has are held
@@ -376,7 +368,7 @@ func (c *Converter) flush(dst []byte) []byte {
 	return dst
 }
 
-// put writes a character, or what takes its place.
+// put writes a character or its replacement.
 func (c *Converter) put(dst []byte, r rune, b []byte, offset int64) ([]byte, *Fault) {
 	dst = c.start(dst)
 	if t := c.enc.table; t != nil && t.opens != nil {
@@ -406,7 +398,7 @@ func (c *Converter) put(dst []byte, r rune, b []byte, offset int64) ([]byte, *Fa
 	return c.amiss(dst, &Fault{Offset: offset, Bytes: b, Char: r, Reason: NotInPage})
 }
 
-// amiss writes the replacement for what f is about, or gives f.
+// amiss writes the replacement for the text of f, or returns f if there is none.
 func (c *Converter) amiss(dst []byte, f *Fault) ([]byte, *Fault) {
 	if c.opt.Replace == "" {
 		return dst, c.fault(f)
@@ -417,12 +409,12 @@ func (c *Converter) amiss(dst []byte, f *Fault) ([]byte, *Fault) {
 	}
 	dst = c.flush(c.start(dst))
 	for _, r := range c.opt.Replace {
-		dst, _ = c.enc.put(dst, r) // resolve has looked
+		dst, _ = c.enc.put(dst, r) // resolve has checked the replacement
 	}
 	return dst, nil
 }
 
-// fault completes a Fault with what only the converter knows.
+// fault adds the bytes, the line and the page to a Fault.
 func (c *Converter) fault(f *Fault) *Fault {
 	f.Bytes = append([]byte(nil), f.Bytes...)
 	f.Line = c.st.Line + 1

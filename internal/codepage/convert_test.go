@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// page finds a page that must be there.
+// page returns a page that must exist.
 func page(t testing.TB, name string) *Page {
 	t.Helper()
 	p, err := Lookup(name)
@@ -22,7 +22,7 @@ func page(t testing.TB, name string) *Page {
 	return p
 }
 
-// converter makes a converter that must be possible.
+// converter returns a converter that must be possible.
 func converter(t testing.TB, o Options) *Converter {
 	t.Helper()
 	c, err := New(o)
@@ -43,7 +43,7 @@ func all(t testing.TB, o Options, src []byte) ([]byte, error) {
 	return dst, err
 }
 
-// must is all where nothing may go wrong.
+// must is all for a text without faults.
 func must(t testing.TB, o Options, src []byte) []byte {
 	t.Helper()
 	dst, err := all(t, o, src)
@@ -156,7 +156,7 @@ func TestByteOrderMarks(t *testing.T) {
 	}
 }
 
-// A sample is a text for a page, as it is in Unicode.
+// A sample is a text for a page, in Unicode.
 var samples = map[string]string{
 	"latin":    "Grüße aus Århus, façade, señor\r\nline two\nno end\r",
 	"japanese": "日本語のテキスト abc ﾃｷｽﾄ 表示\r\n漢字かなカナ\n最後",
@@ -171,8 +171,7 @@ var samples = map[string]string{
 	"marks":    "か\u309aき\u309aか\nトト\u309a\r\nセ\u309aabc\u0300か",
 }
 
-// journeys are the conversions that the tests of stopping and cutting make:
-// every form as a source and as a destination.
+// journeys are the conversions for the tests of stopping and cutting: every form as a source and as a destination.
 var journeys = []struct {
 	from, to, sample string
 	eol              EOL
@@ -204,14 +203,14 @@ var journeys = []struct {
 	{"IBM-300", "UTF-8", "wide", Default}, {"IBM-300", "IBM-939", "wide", Default}, {"MacRoman", "MacIceland", "latin", Default}, {"IBM-833", "UTF-8", "latin", Default},
 }
 
-// text gives a sample in a page's bytes, line ends as they are in it; a
-// character that the page lacks is a question mark.
+// text returns a sample in a page's bytes, with unchanged line ends. A character that the page lacks becomes a question
+// mark.
 func text(t testing.TB, p *Page, sample string) []byte {
 	t.Helper()
 	return must(t, Options{From: page(t, "UTF-8"), To: p, FromEOL: Keep, Replace: question(p)}, []byte(samples[sample]))
 }
 
-// question is a question mark, a wide one where a page has no other.
+// question returns a question mark, a wide one if a page has no other.
 func question(p *Page) string {
 	if p.Has('?') {
 		return "?"
@@ -241,8 +240,7 @@ func TestStoppedAnywhereGoesOnTheSame(t *testing.T) {
 	}
 }
 
-// stopped converts a text with a stop, and a new converter from what the state
-// was as bytes, at each cut.
+// stopped converts a text with a stop at each cut. After each stop a new converter continues from the marshalled state.
 func stopped(t *testing.T, o Options, src, want []byte, cuts []int) {
 	t.Helper()
 	c := converter(t, o)
@@ -265,7 +263,7 @@ func stopped(t *testing.T, o Options, src, want []byte, cuts []int) {
 	}
 }
 
-// resumed sends a converter's state through its bytes.
+// resumed marshals a converter's state and resumes from it.
 func resumed(t testing.TB, o Options, c *Converter) *Converter {
 	t.Helper()
 	b, err := c.State().MarshalBinary()
@@ -295,8 +293,8 @@ func resumed(t testing.TB, o Options, c *Converter) *Converter {
 	return next
 }
 
-// noise makes bytes that look like text of a page with mistakes in it: pieces
-// of a sample, line ends of all kinds and a few bytes that mean nothing.
+// noise returns bytes that look like text of a page with mistakes in it: pieces of a sample, line ends of all kinds and
+// a few meaningless bytes.
 func noise(random *rand.Rand, sample []byte, n int) []byte {
 	var b []byte
 	for len(b) < n {
@@ -321,8 +319,7 @@ func noise(random *rand.Rand, sample []byte, n int) []byte {
 	return b[:n]
 }
 
-// The fast loops, the parallel form and any pieces give what single steps give,
-// mistakes in the text included.
+// The fast loops, the parallel form and any pieces give the result of single steps, including faults in the text.
 func TestFastIsTheSameAsSteps(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for _, j := range journeys {

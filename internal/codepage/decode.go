@@ -10,13 +10,12 @@ import (
 type decoder struct {
 	page   *Page
 	table  *table
-	set    uint8 // which set the text stands in; in a page that shifts 1 is between shift-out and shift-in
+	set    uint8 // the set that the text is in; in a page that shifts, 1 is between shift-out and shift-in
 	little bool  // UTF-16 or UTF-32 with the least significant byte first
 }
 
-// next reads the character at the front of b, which is not empty, and says how
-// many bytes it took. More bytes are needed where that is 0 and the character
-// is not alone.
+// next reads the character at the front of b, which must not be empty, and returns the number of bytes that it took. If
+// that is 0 and the character is not alone, next needs more bytes.
 func (d *decoder) next(b []byte) (rune, int) {
 	switch d.page.form {
 	case formSingle:
@@ -37,9 +36,8 @@ func (d *decoder) next(b []byte) (rune, int) {
 	return d.table.nextMulti(b)
 }
 
-// nextUTF8 takes of malformed bytes as many as begin a character together, as
-// chapter 3.9 of the Unicode Standard recommends, so that each position that
-// is no continuation byte begins anew.
+// nextUTF8 treats the malformed bytes that begin a character together as one, as chapter 3.9 of the Unicode Standard
+// recommends. So decoding starts again at each position that is no continuation byte.
 func nextUTF8(b []byte) (rune, int) {
 	if b[0] < utf8.RuneSelf {
 		return rune(b[0]), 1
@@ -114,8 +112,8 @@ func (d *decoder) otherMark(b []byte) bool {
 	return false
 }
 
-// nextMulti takes of malformed bytes the first one only, where what follows
-// could be a character of ASCII: a line end is never swallowed.
+// nextMulti takes only the first of malformed bytes if the next one could be a character of ASCII, so that no line end
+// is lost.
 func (t *table) nextMulti(b []byte) (rune, int) {
 	v := t.first[b[0]]
 	for n := 1; ; n++ {
@@ -163,7 +161,7 @@ func (d *decoder) nextShift(b []byte) (rune, int) {
 	return d.nextPair(b)
 }
 
-// nextPair reads two bytes, whatever they are.
+// nextPair reads two bytes, also malformed ones.
 func (d *decoder) nextPair(b []byte) (rune, int) {
 	if len(b) < 2 {
 		return 0, 0
@@ -183,7 +181,7 @@ type encoder struct {
 	set   uint8
 }
 
-// put appends a character, and whether the page has it.
+// put appends a character, and reports whether the page has it.
 func (e *encoder) put(dst []byte, r rune) ([]byte, bool) {
 	switch e.page.form {
 	case formUTF8:
@@ -222,7 +220,7 @@ func (e *encoder) putCode(dst []byte, code uint32) []byte {
 	return appendCode(dst, code)
 }
 
-// home ends a run of another set than the one that lines and texts end in.
+// home ends a run of another set than the one that lines and texts must end in.
 func (e *encoder) home(dst []byte) []byte {
 	if e.set == 0 {
 		return dst

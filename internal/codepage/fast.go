@@ -7,20 +7,18 @@ import (
 	"unicode/utf8"
 )
 
-// Most text is characters that need no thought. A fast loop converts those at
-// the front of a piece and stops at the first byte that does need some: a CR,
-// a line end that has to be written in several bytes, a character that is
-// missing or malformed. The converter takes that one step by step, so that the
-// two together give what the steps alone would.
+// Most characters of a text need no state. A fast loop converts those at the front of a piece. It stops at the first
+// byte that needs more: a CR, a line end of several bytes, or a missing or malformed character. The converter handles
+// that one in a single step, so that both together give the result of single steps.
 
 // quick holds the tables of the fast loops.
 type quick struct {
 	bytes [256]uint16 // the byte for a byte, or for a character of ASCII, or special
 	utf   [256]uint32 // a byte's UTF-8, first byte lowest, its length from bit 24 on; special if there is none
-	ascii [256]bool   // bytes below 0x80 that stay what they are
+	ascii [256]bool   // bytes below 0x80 that do not change
 	low   []uint16    // U+0080 to U+07FF: byte or special
-	ends  []byte      // the source's line ends, where they are not special
-	stops []byte      // what stops between UTF-8 and UTF-8
+	ends  []byte      // the source's line ends, unless they are special
+	stops []byte      // the bytes that stop the loop between UTF-8 and UTF-8
 	opens map[rune]bool
 }
 
@@ -43,7 +41,7 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 	case from.form == formUTF8 && to.form == formSingle:
 		q.toSingle(c)
 		return (*Converter).utf8ToSingle, q
-	case from.form == formUTF8 && to.form == formUTF8 && (!c.nel || c.lineEnd == nil): // a line end of two bytes is for characters
+	case from.form == formUTF8 && to.form == formUTF8 && (!c.nel || c.lineEnd == nil): // a line end of two bytes needs the loop for characters
 		q.between(c)
 		return (*Converter).utf8ToUTF8, q
 	}
@@ -56,8 +54,7 @@ func quickly(c *Converter) (func(*Converter, []byte, []byte) ([]byte, int), *qui
 	return (*Converter).characters, q
 }
 
-// likeASCII reports whether the bytes of ASCII stand for themselves wherever a
-// character begins.
+// likeASCII reports whether the bytes of ASCII stand for themselves at the beginning of each character.
 func (p *Page) likeASCII() bool {
 	if p.form == formUTF8 {
 		return true
@@ -76,7 +73,7 @@ func (p *Page) likeASCII() bool {
 	return true
 }
 
-// line says what a line end of one character becomes if that is one byte.
+// line returns the destination's byte for a line end of one character, if it is one byte.
 func (c *Converter) line(r rune) (byte, bool) {
 	if r == '\n' || r == nextLine && c.nel {
 		if len(c.lineEnd) == 1 {
@@ -86,7 +83,7 @@ func (c *Converter) line(r rune) (byte, bool) {
 	return 0, false
 }
 
-// isLine reports whether a character does something to lines.
+// isLine reports whether a character is part of a line end.
 func (c *Converter) isLine(r rune) bool {
 	return r == '\n' || r == nextLine && c.nel || r == '\r' && c.lineEnd != nil
 }
@@ -110,7 +107,7 @@ func (q *quick) fromSingle(c *Converter) {
 	}
 }
 
-// lineByte enters a line end that is written as one byte, or in UTF-8.
+// lineByte enters a line end that is written as one byte or in UTF-8.
 func (q *quick) lineByte(c *Converter, from byte, r rune) {
 	if to, ok := c.line(r); ok {
 		q.bytes[from] = uint16(to)
@@ -237,8 +234,8 @@ func (c *Converter) singleToUTF8(dst, src []byte) ([]byte, int) {
 	return dst[:len(dst)+gave], took
 }
 
-// toUTF8 converts bytes of a single-byte page up to a special one, and says how
-// many it took and gave. It may write four bytes beyond those.
+// toUTF8 converts bytes of a single-byte page up to a special one, and returns the numbers of bytes taken and written.
+// It may write four bytes more.
 func (q *quick) toUTF8(out, src []byte) (took, gave int) {
 	t := &q.utf
 	i, n := 0, 0
@@ -284,8 +281,7 @@ func (c *Converter) utf8ToSingle(dst, src []byte) ([]byte, int) {
 	return dst[:len(dst)+gave], took
 }
 
-// fromUTF8 converts characters up to a special one, and says how many bytes it took and
-// gave.
+// fromUTF8 converts characters up to a special one, and returns the numbers of bytes taken and written.
 func (c *Converter) fromUTF8(out, src []byte) (took, gave int) {
 	t, low := &c.quick.bytes, c.quick.low
 	i, n := 0, 0
@@ -305,8 +301,7 @@ func (c *Converter) fromUTF8(out, src []byte) (took, gave int) {
 			o[4], o[5], o[6], o[7] = byte(f), byte(g), byte(h), byte(j)
 			i, n = i+8, n+8
 		}
-		// Up to the next character that is not of ASCII, which has an end here:
-		// what is special stops everything.
+		// Runs of ASCII end at the next other character or at a special byte.
 		for i < len(src) && t[src[i]]&special == 0 {
 			out[n] = byte(t[src[i]])
 			i, n = i+1, n+1
@@ -333,8 +328,7 @@ func (c *Converter) fromUTF8(out, src []byte) (took, gave int) {
 	return i, n
 }
 
-// far looks a character of three bytes up; its length is 0 where it is none or
-// has no code.
+// far looks up a character of three bytes. Its length is 0 if the bytes are no character or the character has no code.
 func (c *Converter) far(b []byte) (uint16, int) {
 	r, n := utf8.DecodeRune(b)
 	if n != 3 {
@@ -346,12 +340,11 @@ func (c *Converter) far(b []byte) (uint16, int) {
 	return 0, 0
 }
 
-// maxRun is how far utf8ToUTF8 looks for what stops it: it looks again after each
-// stop, and a text of nothing but stops must not cost the square of its length.
+// maxRun bounds the bytes that utf8ToUTF8 searches for a stop. It searches again after each stop, and a text full of
+// stops must not cost the square of its length.
 const maxRun = 16 << 10
 
-// utf8ToUTF8 copies valid text up to the next byte at which a line end has to
-// be looked at.
+// utf8ToUTF8 copies valid text up to the next byte that may be part of a line end.
 func (c *Converter) utf8ToUTF8(dst, src []byte) ([]byte, int) {
 	n := min(len(src), maxRun)
 	for _, stop := range c.quick.stops {
@@ -377,7 +370,7 @@ func (c *Converter) utf8ToUTF8(dst, src []byte) ([]byte, int) {
 	return append(dst, src[:n]...), n
 }
 
-// validPart is how much of b is valid before its first malformed byte.
+// validPart returns the length of b before its first malformed byte.
 func validPart(b []byte) int {
 	i := 0
 	for i < len(b) {
@@ -390,8 +383,8 @@ func validPart(b []byte) int {
 	return i
 }
 
-// characters is the loop for all other pages: it copies runs of ASCII where the
-// pages have it alike, and converts characters that are there on both sides.
+// characters is the loop for all other pages. It copies runs of ASCII if both pages have ASCII alike, and converts
+// characters that both pages have.
 func (c *Converter) characters(dst, src []byte) ([]byte, int) {
 	q := c.quick
 	i := 0

@@ -8,19 +8,18 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Fault is text that cannot be converted: the source's bytes are no character
-// of its page, or the destination's page lacks the character. It is the cause
-// of an error of kind transfer.KindUnmappable.
+// A Fault is text that cannot be converted: the bytes are no character of the source's page, or the destination's page
+// lacks the character. It is the cause of an error of kind transfer.KindUnmappable.
 type Fault struct {
 	Offset int64  // of the first of Bytes in the source, from 0
 	Line   int64  // from 1
 	Bytes  []byte // of the source; at most four
-	Char   rune   // what they mean in the source's page; -1 if nothing
+	Char   rune   // their character in the source's page; -1: none
 	Page   string // the source's if Char is -1, otherwise the destination's
 	Reason Reason
 }
 
-// A Reason says what is wrong with text.
+// A Reason is the kind of a Fault.
 type Reason uint8
 
 // The reasons.
@@ -54,7 +53,7 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("bytes %X %s are no character of code page %s", f.Bytes, at, f.Page)
 }
 
-// failure is the error that a conversion ends with.
+// failure returns the error that ends a conversion.
 func (f *Fault) failure() error {
 	hint := "correct the source, name the code page that it is in, or give a replacement"
 	if f.Reason == NotInPage {

@@ -13,7 +13,7 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		from, to, in string
 		want         Fault
-		out          string // what comes before it
+		out          string // output before the fault
 		says         string
 		replaced     string // with "?"
 	}{

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// Any bytes, between any two pages and with any line ends: the fast loops give
-// what single steps give, a stop anywhere changes nothing, and text that came
-// through without a replacement comes back as the same text.
+// Any bytes, any two pages and any line ends: the fast loops give the result of single steps, and a stop anywhere
+// changes nothing. Text that was converted without a replacement converts back to the same text.
 func FuzzConvert(f *testing.F) {
 	pages := List()
 	number := func(name string) uint8 {
@@ -71,8 +70,7 @@ func FuzzConvert(f *testing.F) {
 	})
 }
 
-// comesBack converts there and back once more, in Unicode, where what is the
-// same text is the same bytes.
+// comesBack converts both texts to Unicode, where equal text has equal bytes, and compares them.
 func comesBack(t *testing.T, o Options, src, dst []byte) {
 	t.Helper()
 	unicode, err := Lookup("UTF-8")
@@ -115,7 +113,7 @@ func FuzzState(f *testing.F) {
 		if err != nil || len(again) > MaxState || same.UnmarshalBinary(again) != nil || same != s {
 			t.Fatalf("%x is %+v, which is %x and %+v", b, s, again, same)
 		}
-		// Whatever it says, going on from it does not fail in any other way.
+		// Resuming from any such state fails only with an error.
 		for _, o := range conversions {
 			s.belongs = converter(t, o).st.belongs
 			next, err := Resume(o, s)

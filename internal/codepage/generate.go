@@ -1,16 +1,14 @@
 //go:build ignore
 
-// Command generate writes the tables of the pages that golang.org/x/text lacks:
-// those of EBCDIC as the C library's iconv of this host has them, and those that
-// are known by Java's names as its Java runtime has them. singletables.go has the
-// single-byte pages and the single-byte halves of the pages that shift, multi.bin
-// the double-byte halves and the pages of several bytes a character.
+// Command generate writes the tables of the pages that golang.org/x/text lacks: those of EBCDIC as the C library's
+// iconv of this host has them, and those that are known by Java's names as its Java runtime has them. singletables.go
+// has the single-byte pages and the single-byte halves of the pages that shift, multi.bin the double-byte halves and
+// the pages of several bytes a character.
 //
 //	go run generate.go generate_java.go
 //
-// Only what a table says is taken, character by character: what a byte or a
-// pair of bytes decodes to, and what a character encodes to where that is not
-// the one sequence that decodes to it. After a change of any table, raise
+// Only the mappings of a table are taken, character by character: the character of a byte or a pair of bytes, and the
+// encoding of a character if it is not the only sequence that decodes to it. After a change of any table, raise
 // tableVersion in tables.go.
 package main
 
@@ -34,10 +32,9 @@ var singles = []string{
 	"1153", "1154", "1155", "1156", "1157", "1158", "1160",
 }
 
-// Some of the C library's older tables are not IBM's: they disagree with ICU,
-// with Python or Java, and with the C library's own table of the page that
-// replaced them when the euro came, which is IBM's and differs in nothing else.
-// Those pages are made from their successor, with what it added taken back.
+// Some of the C library's older tables are not IBM's: they disagree with ICU, with Python or Java, and with the C
+// library's own table of their successor. The successor is IBM's page with the euro, and differs only in that. Those
+// pages are made from their successor, without its additions.
 var successors = map[string]struct {
 	page string
 	but  map[byte]rune
@@ -54,16 +51,16 @@ var successors = map[string]struct {
 	"290": {"930", map[byte]rune{shiftOut: shiftOut, shiftIn: shiftIn}},
 }
 
-// Two pages have no successor. What the C library lacks of them, or has
-// otherwise than IBM's tables in ICU's collection, is put right here: braces,
-// tilde, grave accent and four letters of 880, the accents of 905.
+// Two pages have no successor. The C library lacks some of their characters, or differs from IBM's tables in ICU's
+// collection: braces, tilde, grave accent and four letters of 880, the accents of 905. These corrections follow IBM's
+// tables.
 var corrections = map[string]map[byte]rune{
 	"880": {0x41: 0xa0, 0x45: 0x454, 0x55: 0x45e, 0x64: 0x404, 0x6a: '|', 0x73: 0xad, 0x74: 0x40e, 0x79: '`', 0xa1: '~', 0xc0: '{', 0xd0: '}'},
 	"905": {0x41: 0xa0, 0x9d: 0xb8, 0xb0: 0x2d9, 0xb7: 0xb7},
 }
 
-// icuOnly are pages of which the C library has a table for letters where IBM's
-// has their forms; they are ICU's, by its program uconv, and Java's agrees.
+// icuOnly are pages with letters in the C library's table instead of the letter forms in IBM's. Their tables are ICU's,
+// from its program uconv, and Java's agree.
 var icuOnly = []string{"918"}
 
 // doubles are pages that shift between one and two bytes a character.
@@ -81,9 +78,8 @@ var javaSingles = [][2]string{
 	{"MacSymbol", "x-MacSymbol"}, {"MacThai", "x-MacThai"}, {"MacTurkish", "x-MacTurkish"}, {"MacUkraine", "x-MacUkraine"},
 }
 
-// javaMultis are pages of several bytes a character: their names in multi.bin and
-// in Java. JIS X 0208 is no page but a set of ISO-2022-JP. Those whose names end
-// with C are made from these.
+// javaMultis are pages of several bytes a character, with their names in multi.bin and in Java. JIS X 0208 is no page
+// but a set of ISO-2022-JP. Pages with names that end with C are made from these.
 var javaMultis = [][2]string{
 	{"942", "x-IBM942"}, {"943", "x-IBM943"}, {"949", "x-IBM949"}, {"964", "x-IBM964"}, {"1381", "x-IBM1381"}, {"1383", "x-IBM1383"}, {"33722", "x-IBM33722"},
 	{"GB2312", "GB2312"}, {"EUC-TW", "x-EUC-TW"}, {"Big5-HKSCS", "Big5-HKSCS"}, {"Johab", "x-Johab"}, {"JIS-X-0208", "x-JIS0208"},
@@ -98,7 +94,7 @@ var additions = map[string][][3]uint32{
 
 const (
 	undefined  = utf8.RuneError
-	substitute = 0x1a // what some tables of the C library have for a byte that is no character
+	substitute = 0x1a // some tables of the C library have it for a byte that is no character
 	shiftOut   = 0x0e
 	shiftIn    = 0x0f
 	lineFeed   = 0x25 // in every page here
@@ -142,8 +138,8 @@ func version() string {
 	return strings.TrimSpace(line)
 }
 
-// quote writes letters, digits and signs as themselves and the rest escaped, so
-// that the source holds nothing that an editor would reorder or hide.
+// quote writes letters, digits and signs as themselves and escapes the rest, so that the source has no character that
+// an editor would reorder or hide.
 func quote(rs []rune) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -163,8 +159,7 @@ func quote(rs []rune) string {
 	return b.String()
 }
 
-// iconv runs the C library's converter. With lenient, what does not convert is
-// left out.
+// iconv runs the C library's converter. With lenient, it omits characters that do not convert.
 func iconv(from, to string, in []byte, lenient bool) ([]byte, error) {
 	args := []string{"-f", from, "-t", to}
 	if lenient {
@@ -174,7 +169,7 @@ func iconv(from, to string, in []byte, lenient bool) ([]byte, error) {
 	cmd.Stdin = bytes.NewReader(in)
 	out, err := cmd.Output()
 	if lenient {
-		err = nil // its code says that something was left out
+		err = nil // its exit code reports the omission
 	}
 	return out, err
 }
@@ -195,7 +190,7 @@ func utf32(rs []rune) []byte {
 	return b
 }
 
-// decodeSingle asks for each byte by itself.
+// decodeSingle decodes each byte by itself.
 func decodeSingle(page string, shifts bool) []rune {
 	table := make([]rune, 256)
 	for i := range table {
@@ -215,7 +210,7 @@ func decodeSingle(page string, shifts bool) []rune {
 	return table
 }
 
-// tableOf is the table of a single-byte page, or of a single-byte half.
+// tableOf returns the table of a single-byte page or of a single-byte half.
 func tableOf(n string) []rune {
 	from, but := n, corrections[n]
 	if s, ok := successors[n]; ok {
@@ -257,9 +252,8 @@ func decodeByICU(page string) []rune {
 	return table
 }
 
-// A half is the double-byte half of a page, or a page of several bytes: what
-// each code decodes to (a second character where there are two), and the encodings
-// that do not follow from that.
+// A half is the double-byte half of a page, or a page of several bytes. It has the character of each code (with a
+// second one if there are two), and the encodings that do not follow from that.
 type half struct {
 	decode [][3]uint32 // code, character, second character or 0
 	encode [][2]uint32 // character, code
@@ -314,8 +308,8 @@ func splitRunes(rs []rune) [][]rune {
 	}
 }
 
-// encodeAll asks for every character that a page could have and keeps the
-// answers that the decoding tables do not give by themselves.
+// encodeAll encodes every character that a page could have, and keeps the results that the decoding tables do not
+// imply.
 func encodeAll(page string, h *half, inverse map[uint32]uint32) {
 	for i, r := range decodeSingle(page, true) {
 		if r != undefined {
@@ -362,15 +356,15 @@ func encodeAll(page string, h *half, inverse map[uint32]uint32) {
 			log.Printf("%s: %04x is decoded from %x and not encoded; encoded all the same", page, r, want)
 			continue
 		case code < 0x100:
-			// The C library writes SUB for many characters that a page lacks,
-			// and the yen sign for a backslash; both would change text unseen.
+			// The C library writes SUB for many characters that a page lacks, and the yen sign for a backslash; both
+			// would change text silently.
 			continue
 		}
 		h.encode = append(h.encode, [2]uint32{uint32(r), code})
 	}
 }
 
-// single is the table of a page of one byte a character. Java reads NL as LF.
+// single returns the table of a page of one byte a character. Java reads NL as LF.
 func single(page string) []rune {
 	decode, _ := askJava(page)
 	table := slices.Repeat([]rune{undefined}, 256)
@@ -383,8 +377,8 @@ func single(page string) []rune {
 	return table
 }
 
-// multi is a page of several bytes a character: its codes, and what is written
-// otherwise than they are read.
+// multi returns a page of several bytes a character: its codes, and the characters that are written otherwise than they
+// are read.
 func multi(name, page string) half {
 	decode, encode := askJava(page)
 	h := half{decode: append(decode, additions[name]...)}
@@ -462,7 +456,7 @@ func writeMulti() {
 	write("multi.bin", out.Bytes())
 }
 
-// orderOfDoubles puts pages together that share their double-byte half.
+// orderOfDoubles puts pages with the same double-byte half together.
 func orderOfDoubles() []string {
 	return []string{"930", "939", "933", "1364", "935", "1388", "937", "1371", "1390", "1399"}
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// ask is a program for Java. It writes what each sequence of at most four bytes
-// decodes to, a line with a hyphen, and what each character is encoded to.
+// ask is a program for Java. It writes the character of each sequence of at most four bytes, a line with a hyphen, and
+// the encoding of each character.
 const ask = `
 import java.io.*;
 import java.nio.*;
@@ -73,8 +73,7 @@ func javaVersion() string {
 	return strings.Fields(string(out))[1]
 }
 
-// askJava gives what Java says of a page: the codes that it reads, in order, and
-// the codes that it writes.
+// askJava returns Java's tables of a page: the codes that it reads, in order, and the codes that it writes.
 func askJava(page string) (decode [][3]uint32, encode [][2]uint32) {
 	dir, err := os.MkdirTemp("", "ask")
 	if err != nil {

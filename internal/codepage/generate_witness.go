@@ -1,24 +1,20 @@
 //go:build ignore
 
-// Command generate_witness writes what other authorities than the one that a
-// page's tables are from say of it: ICU, by its program uconv and its library,
-// Python, by its codecs, and for some pages Perl, the C library and Java. They
-// must be installed; the tests need none of them.
+// Command generate_witness writes the tables of each page by other authorities than the one of Ferry's tables: ICU, by
+// its program uconv and its library, Python, by its codecs, and for some pages Perl, the C library and Java. They must
+// be installed; the tests need none of them.
 //
 //	go run generate_witness.go generate_java.go
 //
-// testdata/single.txt has for each page and authority a line: page, authority,
-// and the characters of the bytes 0x00 to 0xFF as four hexadecimal digits each,
-// FFFD for none. The lines of IBM-880 and IBM-905, which ICU's usual build
-// lacks, are kept as they are; they were taken from ICU's collection
-// (charset/data/ucm/ibm-880_P100-1995.ucm and ibm-905_P100-1995.ucm of
-// unicode-org/icu-data), the entries marked |0. So is Java's line of IBM-918,
-// from make/data/charsetmapping/IBM918.map of OpenJDK 8.
+// testdata/single.txt has for each page and authority a line: page, authority, and the characters of the bytes 0x00 to
+// 0xFF as four hexadecimal digits each, FFFD for none. The lines of IBM-880 and IBM-905, which ICU's usual build lacks,
+// are kept as they are; they were taken from ICU's collection (charset/data/ucm/ibm-880_P100-1995.ucm and
+// ibm-905_P100-1995.ucm of unicode-org/icu-data), the entries marked |0. So is Java's line of IBM-918, from
+// make/data/charsetmapping/IBM918.map of OpenJDK 8.
 //
-// testdata/multi.bin is a DEFLATE stream: for each page its name and the
-// authority, each ended by a line feed, and as uvarints the number of codes and
-// for each code its difference to the one before it, the difference of its
-// character to the one before (as a varint), and its second character or 0.
+// testdata/multi.bin is a DEFLATE stream: for each page its name and the authority, each ended by a line feed, and as
+// uvarints the number of codes and for each code its difference to the one before it, the difference of its character
+// to the one before (as a varint), and its second character or 0.
 package main
 
 import (
@@ -120,8 +116,7 @@ macintosh macintosh mac_roman
 x-mac-cyrillic x-mac-cyrillic mac_cyrillic
 `
 
-// Pages whose tables are from Java, or are put together from others: who was
-// asked, and for what name.
+// The other authorities of pages with tables from Java, or with combined tables, and the page's name in each.
 const others = `
 IBM-833 java:x-IBM833
 IBM-838 icu:ibm-838
@@ -159,7 +154,7 @@ MacTurkish icu:x-mac-turkish python:mac_turkish
 MacUkraine icu:x-MacUkraine glibc:MAC-UK
 `
 
-// Pages of several bytes whose tables are from Java, or made from those.
+// Pages of several bytes with tables from Java, or made from those.
 const otherMultis = `
 IBM-300 java:x-IBM300
 IBM-834 java:x-IBM834
@@ -267,8 +262,7 @@ func main() {
 	write("testdata/multi.bin", out.Bytes())
 }
 
-// pack appends what a page's lines say, each a code and its characters in
-// hexadecimal.
+// pack appends the lines of a page. Each line is a code and its characters in hexadecimal.
 func pack(b []byte, page, authority, lines string) []byte {
 	b = append(b, page+"\n"+authority+"\n"...)
 	type entry struct{ code, first, second uint32 }
@@ -336,7 +330,7 @@ func icuRunes(page string, in []byte) (rs []rune) {
 	return rs
 }
 
-// substitute is what ICU gives for what is no character in a page of EBCDIC.
+// substitute is ICU's output for bytes that are no character in a page of EBCDIC.
 const substitute = 0x1a
 
 func ebcdic(page string) bool {
@@ -344,7 +338,7 @@ func ebcdic(page string) bool {
 	return len(got) == 1 && got[0] == ' '
 }
 
-// bytewise asks ICU for each byte by itself.
+// bytewise converts each byte by itself with ICU.
 func bytewise(page string) []rune {
 	var rs []rune
 	for i := range 256 {
@@ -357,7 +351,7 @@ func bytewise(page string) []rune {
 	return rs
 }
 
-// asked asks Python for each byte by itself.
+// asked converts each byte by itself with Python.
 func asked(page string) []rune {
 	const program = `
 import sys
@@ -398,7 +392,7 @@ func authority(who, name string) string {
 	return "Java " + javaVersion() + " " + name
 }
 
-// askPerl asks Perl for each byte by itself; two characters count as none.
+// askPerl converts each byte by itself with Perl; two characters count as none.
 func askPerl(page string) []rune {
 	const program = `
 use Encode;
@@ -413,7 +407,7 @@ for (0 .. 255) { my $b = chr; my $s = eval { decode($ARGV[0], $b, 1) }; printf "
 	return rs
 }
 
-// askGlibc asks the C library for each byte by itself.
+// askGlibc converts each byte by itself with the C library.
 func askGlibc(page string) []rune {
 	rs := slices.Repeat([]rune{utf8.RuneError}, 256)
 	for i := range rs {
@@ -439,7 +433,7 @@ func javaCodes(page string) string {
 	return b.String()
 }
 
-// icuSequences asks ICU's library for each sequence of one to four bytes.
+// icuSequences converts each sequence of one to four bytes with ICU's library.
 const icuSequences = `
 import ctypes, ctypes.util, sys
 lib = ctypes.CDLL(ctypes.util.find_library('icuuc'))
@@ -463,8 +457,8 @@ def walk(before):
 walk(b'')
 `
 
-// sequences asks Python for each sequence of one to three bytes, and for those
-// of four of GB18030 that are in the basic plane.
+// sequences converts each sequence of one to three bytes with Python, and the sequences of four bytes of GB18030 in the
+// basic plane.
 const sequences = `
 import sys
 page = sys.argv[1]
@@ -497,7 +491,7 @@ for a in range(256):
                 for d in range(0x30, 0x3a): tell(a, b, c, d)
 `
 
-// pairs asks ICU for each pair of bytes between shifts.
+// pairs converts each pair of bytes between shifts with ICU.
 func pairs(page string) string {
 	var in []byte
 	var codes []int

@@ -7,13 +7,12 @@ import (
 	"golang.org/x/text/encoding/korean"
 )
 
-// A charset is one of the sets of characters that a page of ISO 2022 switches
-// between. A character's code in the table has its set's index in the highest of
-// the four bytes.
+// A charset is one of the sets of characters that a page of ISO 2022 switches between. The highest of the four bytes of
+// a code in the table is the index of its set.
 type charset struct {
 	row    *[256]int32 // of the first byte
 	double bool        // a character has two bytes, 21 to 7E; a line must not end in the set
-	call   string      // what is written to select the set
+	call   string      // the bytes that select the set
 }
 
 // A call is a sequence of bytes that selects a set.
@@ -22,8 +21,7 @@ type call struct {
 	set   uint8
 }
 
-// sameSet is the set of a call that selects none, such as the announcement at
-// the beginning of ISO-2022-KR.
+// sameSet stands for a call that selects no set, such as the announcement at the beginning of ISO-2022-KR.
 const sameSet = 0xff
 
 const (
@@ -31,8 +29,8 @@ const (
 	koreanKSX = "\x1b$)C" // RFC 1557: once, at the beginning of a line, before the first shift-out
 )
 
-// iso2022 makes a table of ASCII and further sets. ESC, SO and SI are no
-// characters. The sets' own calls are read, and the others.
+// iso2022 makes a table of ASCII and further sets. ESC, SO and SI are no characters. A text may have the calls of the
+// sets and the other calls.
 func iso2022(ascii string, others ...call) *table {
 	t := &table{width: 2, first: *emptyRow(), near: map[rune]uint32{}, calls: others}
 	t.asciiSet(ascii, &t.first)
@@ -54,15 +52,15 @@ func (t *table) asciiSet(call string, row *[256]int32) {
 	t.addSet(charset{row: row, call: call})
 }
 
-// addSet adds a set and what selects it, and gives the mark of its codes.
+// addSet adds a set and its call, and returns the mark of its codes.
 func (t *table) addSet(s charset) uint32 {
 	t.calls = append(t.calls, call{s.call, uint8(len(t.sets))})
 	t.sets = append(t.sets, s)
 	return uint32(len(t.sets)-1) << 24
 }
 
-// iso2022JPTable is RFC 1468's, and the half-width katakana that Java and
-// Windows write in a set of their own. JIS X 0208 of 1978 is read as that of 1983.
+// iso2022JPTable returns the table of RFC 1468, with the half-width katakana that Java and Windows write in a set of
+// their own. JIS X 0208 of 1978 is read as that of 1983.
 func iso2022JPTable() *table {
 	t := iso2022("\x1b(B", call{"\x1b$@", 2})
 	roman := emptyRow()
@@ -91,7 +89,7 @@ func iso2022JPTable() *table {
 	return t.relate()
 }
 
-// iso2022KRTable is RFC 1557's. KS X 1001 is EUC-KR without the highest bits.
+// iso2022KRTable returns the table of RFC 1557. KS X 1001 is EUC-KR without the highest bits.
 func iso2022KRTable() *table {
 	t := iso2022("\x0f", call{koreanKSX, sameSet})
 	wide := emptyRow()
@@ -161,7 +159,7 @@ func (d *decoder) open() bool {
 	return d.set != 0
 }
 
-// lone is what is wrong where it ends nevertheless.
+// lone returns the Reason for a text that ends while open.
 func (d *decoder) lone() Reason {
 	if d.page.form == formEscape && strings.HasPrefix(d.table.sets[0].call, "\x1b") {
 		return LoneEscape
@@ -169,7 +167,7 @@ func (d *decoder) lone() Reason {
 	return LoneShift
 }
 
-// sets is the number of sets that a text of the page may stand in.
+// sets returns the number of sets that a text of the page may be in.
 func (p *Page) sets() uint8 {
 	switch p.form {
 	case formShift:

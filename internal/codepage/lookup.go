@@ -13,13 +13,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// maxName is the greatest number of bytes of a name that is looked up.
+// maxName is the greatest length of a name for Lookup, in bytes.
 const maxName = 64
 
-// key is what two spellings of a name have in common: small letters, and no
-// signs between them. A number may have the prefixes with which IBM, Java and
-// IANA write it, zeros before it, and after it ICU's name of a table
-// (ibm-1047_P100-1995) unless that is a variant's (ibm-942_P12A-1999).
+// key returns the common form of the spellings of a name: lower case, without signs. A number may have the prefixes of
+// IBM, Java and IANA, and leading zeros. ICU's name of a table may follow it (ibm-1047_P100-1995), unless that is a
+// variant's (ibm-942_P12A-1999).
 func key(name string) string {
 	name = strings.ToLower(name)
 	if base, table, ok := strings.Cut(name, "_p"); ok && icuTable.MatchString(table) {
@@ -57,7 +56,7 @@ var index = sync.OnceValue(func() map[string]*Page {
 	return m
 })
 
-// names are the name, the numbers and the aliases.
+// names returns the name, the numbers and the aliases.
 func (p *Page) names() []string {
 	all := []string{p.name}
 	for _, n := range p.numbers {
@@ -66,9 +65,8 @@ func (p *Page) names() []string {
 	return append(all, p.aliases...)
 }
 
-// Aliases are the names under which Lookup finds the page besides Name. Letters
-// may be large or small, and signs between them may be left out; a number may
-// be written as 1047, IBM-1047, ibm1047, Cp1047 or CCSID 01047.
+// Aliases returns the other names that Lookup accepts for the page. Case does not matter, and signs may be omitted. A
+// number may be written as 1047, IBM-1047, ibm1047, Cp1047 or CCSID 01047.
 func (p *Page) Aliases() []string {
 	seen := map[string]bool{p.name: true}
 	var all []string
@@ -92,9 +90,8 @@ func (p *Page) Aliases() []string {
 	return all
 }
 
-// Lookup finds the page that a name means: IBM's (IBM-1047), Java's (Cp1047),
-// IANA's (IBM1047, ISO_8859-1), or a plain number (1047), in large or small
-// letters. An unknown name is an error of KindUsage that tells the nearest ones.
+// Lookup returns the page of a name: IBM's (IBM-1047), Java's (Cp1047), IANA's (IBM1047, ISO_8859-1), or a plain number
+// (1047), in any case. An unknown name is an error of KindUsage that lists the nearest names.
 func Lookup(name string) (*Page, error) {
 	if p := index()[key(name)]; p != nil && len(name) <= maxName {
 		return p, nil
@@ -109,7 +106,7 @@ func Lookup(name string) (*Page, error) {
 	return nil, transfer.Errorf(transfer.KindUsage, "code page %q is unknown", name).WithHint(hint)
 }
 
-// nearest gives the pages whose names differ least from one, as their own names.
+// nearest returns the names of the pages with names that differ least from a given one.
 func nearest(name string, most int) []string {
 	k := key(name)
 	type near struct {
@@ -135,6 +132,6 @@ func nearest(name string, most int) []string {
 	return names
 }
 
-// List gives all pages in the order in which people look for them: Unicode and
-// ASCII, then those of EBCDIC by number, then the others by name.
+// List returns all pages, sorted for users: Unicode and ASCII, then the pages of EBCDIC by number, then the others by
+// name.
 func List() []*Page { return slices.Clone(pages()) }

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/text/encoding/simplifiedchinese"
 )
 
-// multiTable asks an encoding of golang.org/x/text for all sequences of one,
-// two and, after the byte three, three bytes, and for the encodings of all
-// characters up to limit. Its decoders give U+FFFD for what is no character.
+// multiTable decodes all sequences of one, two and, after the byte three, three bytes with an encoding of
+// golang.org/x/text, and encodes all characters up to limit. The encoding's decoders return U+FFFD for bytes that are
+// no character.
 func multiTable(e encoding.Encoding, three int, limit rune) *table {
 	t := newTable()
 	dec := e.NewDecoder()
@@ -58,9 +58,8 @@ func multiTable(e encoding.Encoding, three int, limit rune) *table {
 	return t
 }
 
-// own gives the codes of an area to characters of the private use area, in
-// order from r on, and gives the first character after them. 7F is no second
-// byte, and what is taken stays.
+// own assigns the codes of an area to characters of the private use area, in order from r on, and returns the character
+// after them. 7F is no second byte, and codes with a character keep it.
 func (t *table) own(r rune, lead, last, from, to int) rune {
 	for a := lead; a <= last; a++ {
 		for b := from; b <= to; b++ {
@@ -76,8 +75,8 @@ func (t *table) own(r rune, lead, last, from, to int) rune {
 	return r
 }
 
-// relatives are signs of the pages of East Asia for which two vendors chose two
-// characters of Unicode; a page has one of them.
+// relatives are signs of the pages of East Asia with two characters in Unicode, chosen by two vendors. A page has one
+// of them.
 var relatives = [][2]rune{{0x301c, 0xff5e}, {0x2016, 0x2225}, {0x2212, 0xff0d}, {0xa2, 0xffe0}, {0xa3, 0xffe1}, {0xac, 0xffe2}, {0xa6, 0xffe4}, {0x2014, 0x2015}}
 
 func (t *table) relate() *table {
@@ -92,8 +91,7 @@ func (t *table) relate() *table {
 	return t
 }
 
-// shiftJISTable adds the area for characters of one's own, F040 to F9FC, which
-// golang.org/x/text leaves out.
+// shiftJISTable adds the user-defined area, F040 to F9FC, which golang.org/x/text omits.
 func shiftJISTable() *table {
 	t := multiTable(japanese.ShiftJIS, -1, 0)
 	t.own(0xe000, 0xf0, 0xf9, 0x40, 0xfc)
@@ -103,9 +101,8 @@ func shiftJISTable() *table {
 
 func eucJPTable() *table { return multiTable(japanese.EUCJP, 0x8f, 0x10000).relate() }
 
-// encodeBy asks an encoding for the codes of all characters up to limit. Those
-// that stand for another character are for near relatives. A character that
-// has none then gets the code that it is decoded from.
+// encodeBy takes the codes of all characters up to limit from an encoding. A code that decodes to another character is
+// for near relatives. A character without a code then gets the code that decodes to it.
 func (t *table) encodeBy(e encoding.Encoding, limit rune) {
 	t.near = map[rune]uint32{}
 	enc := e.NewEncoder()
@@ -139,9 +136,8 @@ func (t *table) encodeBy(e encoding.Encoding, limit rune) {
 	})
 }
 
-// fourBytes are the sequences of four bytes of GB18030, counted from 81308130
-// on: the first 39,420 are the rest of the basic plane in order of code point,
-// and 90308130 begins the planes above it.
+// fourBytes holds the sequences of four bytes of GB18030, counted from 81308130: the first 39,420 are the rest of the
+// basic plane in order of code point, and 90308130 begins the planes above it.
 type fourBytes struct {
 	low [39420]uint16
 }
@@ -151,7 +147,7 @@ const (
 	fourTop   = fourAbove + 0x100000
 )
 
-// next reads a sequence whose second byte is a digit.
+// next reads a sequence with a digit as its second byte.
 func (f *fourBytes) next(b []byte) (rune, int) {
 	switch {
 	case len(b) < 3:
@@ -174,12 +170,12 @@ func (f *fourBytes) next(b []byte) (rune, int) {
 	return bad, 4
 }
 
-// bytesOf is the sequence of a count.
+// bytesOf returns the sequence of a count.
 func (*fourBytes) bytesOf(i int) uint32 {
 	return uint32(0x81+i/12600)<<24 | uint32('0'+i/1260%10)<<16 | uint32(0x81+i/10%126)<<8 | uint32('0'+i%10)
 }
 
-// code is that of a character above what the table holds.
+// code returns the code of a character above the range of the table.
 func (f *fourBytes) code(r rune) (uint32, bool) {
 	if r < 0x10000 || r > utf8.MaxRune {
 		return 0, false
@@ -187,9 +183,8 @@ func (f *fourBytes) code(r rune) (uint32, bool) {
 	return f.bytesOf(fourAbove + int(r-0x10000)), true
 }
 
-// gbRest are the codes between the others that GB 18030-2000 gave to the private
-// use area for the time being, and that golang.org/x/text leaves out: from the
-// first to the last, the characters from char on.
+// gbRest are the codes between the others that GB 18030-2000 gave temporarily to the private use area, and that
+// golang.org/x/text omits: from first to last, the characters from char on.
 var gbRest = []struct{ first, last, char rune }{
 	{0xa2ab, 0xa2b0, 0xe766}, {0xa2e4, 0xa2e4, 0xe76d}, {0xa2ef, 0xa2f0, 0xe76e}, {0xa2fd, 0xa2fe, 0xe770}, {0xa4f4, 0xa4fe, 0xe772}, {0xa5f7, 0xa5fe, 0xe77d},
 	{0xa6b9, 0xa6c0, 0xe785}, {0xa6d9, 0xa6df, 0xe78d}, {0xa6ec, 0xa6ed, 0xe794}, {0xa6f3, 0xa6f3, 0xe796}, {0xa6f6, 0xa6fe, 0xe797}, {0xa7c2, 0xa7d0, 0xe7a0},
@@ -199,9 +194,8 @@ var gbRest = []struct{ first, last, char rune }{
 	{0xfe90, 0xfe91, 0xe854}, {0xfea0, 0xfea0, 0xe864},
 }
 
-// gb18030Table adds the sequences of four bytes to those of two, and the areas
-// for characters of one's own, which golang.org/x/text leaves out: AAA1 to
-// AFFE, F8A1 to FEFE and A140 to A7A0 are U+E000 to U+E765.
+// gb18030Table adds the sequences of four bytes to those of two. It also adds the user-defined areas that
+// golang.org/x/text omits: AAA1 to AFFE, F8A1 to FEFE and A140 to A7A0 are U+E000 to U+E765.
 func gb18030Table() *table {
 	e := simplifiedchinese.GB18030
 	t := multiTable(e, -1, 0)

@@ -8,23 +8,22 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Page is a code page: a set of characters and the bytes that stand for them.
-// There is one Page for each, so that two can be compared with ==. It is safe
-// for use by several goroutines.
+// A Page is a code page: a set of characters and the bytes that stand for them. Each code page has only one Page, so
+// that two can be compared with ==. Several goroutines may use a Page.
 type Page struct {
 	name    string
 	about   string
 	numbers []int    // CCSIDs and Windows numbers; the first one is the page's own
-	aliases []string // further names, as people write them
+	aliases []string // further names in common use
 	form    form
 	ebcdic  bool
-	marks   bool   // a text begins with a byte-order mark when it is written
-	begins  string // what else it begins with then
+	marks   bool   // a written text begins with a byte-order mark
+	begins  string // other bytes that a written text begins with
 	order   byteOrder
 	table   func() *table // nil for the Unicode forms; the first call builds it
 }
 
-// A form is the way in which a page's bytes make characters.
+// A form is the way that a page's bytes form characters.
 type form uint8
 
 const (
@@ -38,40 +37,38 @@ const (
 	formUTF32
 )
 
-// A byteOrder is that of UTF-16 and UTF-32.
+// A byteOrder is the byte order of UTF-16 or UTF-32.
 type byteOrder uint8
 
 const (
-	orderMarked byteOrder = iota // as the byte-order mark says, big-endian without one
+	orderMarked byteOrder = iota // given by the byte-order mark, big-endian without one
 	orderBig
 	orderLittle
 )
 
-// Bytes that are the same in every page here of which a character may have one.
+// Bytes that are the same in every page with characters of one byte.
 const (
 	carriageReturn = 0x0d
 	shiftOut       = 0x0e
 	shiftIn        = 0x0f
 )
 
-// Name is the page's canonical name.
+// Name returns the page's canonical name.
 func (p *Page) Name() string { return p.name }
 
 func (p *Page) String() string { return p.name }
 
-// About says in a few words which text the page is for.
+// About describes the page in a few words.
 func (p *Page) About() string { return p.about }
 
-// EBCDIC reports whether the page is one of the mainframe's, where a line ends
-// with NL and letters come before digits.
+// EBCDIC reports whether the page is one of the mainframe's. In it a line ends with NL, and letters come before digits.
 func (p *Page) EBCDIC() bool { return p.ebcdic }
 
 // Shifts reports whether the page's text has shift-out and shift-in, or escape
 // sequences, around its two-byte characters.
 func (p *Page) Shifts() bool { return p.form == formShift || p.form == formEscape }
 
-// Width is the least and the greatest number of bytes of a character, shifts
-// not counted.
+// Width returns the least and the greatest number of bytes of a character, without shifts.
 func (p *Page) Width() (least, most int) {
 	switch p.form {
 	case formSingle:
@@ -90,8 +87,7 @@ func (p *Page) Width() (least, most int) {
 	return 1, p.table().width
 }
 
-// Blank is the page's space character, which pads records. IBM-300 and IBM-834
-// have that of a character of two bytes.
+// Blank returns the page's space character, which pads records. In IBM-300 and IBM-834 it has two bytes.
 func (p *Page) Blank() []byte {
 	b, ok := p.Encode(' ')
 	if !ok {
@@ -100,22 +96,21 @@ func (p *Page) Blank() []byte {
 	return b
 }
 
-// Newline is what ends a line by the page's convention: NL in an EBCDIC page,
-// otherwise LF; nothing in IBM-300 and IBM-834, whose texts have no lines.
+// Newline returns the page's usual line end: NL in an EBCDIC page, otherwise LF. It returns nil for IBM-300 and
+// IBM-834: their texts have no lines.
 func (p *Page) Newline() []byte {
 	if p.form == formPair {
 		return nil
 	}
 	b, err := p.LineEnd(Default)
 	if err != nil {
-		panic("internal error: " + err.Error()) // every other page has its own line end; the tests ask each
+		panic("internal error: " + err.Error()) // every other page has its own line end; the tests check each
 	}
 	return b
 }
 
-// LineEnd is a line end in the page's bytes. It fails with KindUsage where the
-// page lacks its characters: NL (U+0085) is in the EBCDIC pages, in Unicode and
-// in few others, and IBM-300 and IBM-834 have no line end.
+// LineEnd returns a line end in the page's bytes. It fails with KindUsage if the page lacks its characters: NL (U+0085)
+// is in the EBCDIC pages, in Unicode and in few others, and IBM-300 and IBM-834 have no line end.
 func (p *Page) LineEnd(e EOL) ([]byte, error) {
 	if p.form == formPair {
 		return nil, transfer.Errorf(transfer.KindUsage, "code page %s has characters of two bytes only and no line end", p.name).
@@ -159,8 +154,8 @@ func (p *Page) Has(r rune) bool {
 	return ok
 }
 
-// Encode gives a character's bytes by themselves: without a byte-order mark,
-// and in a page that shifts with the shifts around two bytes.
+// Encode returns the bytes of a single character: without a byte-order mark, and in a page that shifts with the shifts
+// around two bytes.
 func (p *Page) Encode(r rune) ([]byte, bool) {
 	e := encoder{page: p}
 	if p.table != nil {
@@ -170,11 +165,10 @@ func (p *Page) Encode(r rune) ([]byte, bool) {
 	return e.home(b), ok
 }
 
-// little says which order a page writes.
+// little reports whether the page is written with the least significant byte first.
 func (p *Page) little() bool { return p.order == orderLittle }
 
-// single makes a page of one byte a character from a function that gives the
-// 256 characters, -1 for a byte that is none.
+// single makes a page of one byte a character. chars returns the 256 characters, -1 for a byte that is none.
 func single(name, about string, chars func() []rune, decodeOnly string) *Page {
 	return &Page{name: name, about: about, form: formSingle, table: sync.OnceValue(func() *table {
 		return singleTable(chars(), decodeOnly)
@@ -184,14 +178,13 @@ func single(name, about string, chars func() []rune, decodeOnly string) *Page {
 // An EOL is a kind of line end.
 type EOL uint8
 
-// The line ends. As the line end of a source, Default says that nothing is
-// known of it; as that of a destination, that it is by the page's convention.
+// The line ends. For a source, Default means an unknown line end; for a destination, the convention of its page.
 const (
 	Default EOL = iota
 	LF
 	CRLF
 	NL   // EBCDIC's NL, U+0085
-	Keep // no character is taken for a line end; for text whose lines are records
+	Keep // no character counts as a line end; for text with records as lines
 )
 
 const nextLine = 0x85
@@ -205,8 +198,8 @@ func (e EOL) String() string {
 	return fmt.Sprintf("eol-%d", e)
 }
 
-// ParseEOL reads a line end as users write it: lf, crlf or nl; nothing is
-// Default. Anything else is an error of KindUsage.
+// ParseEOL parses a line end as users write it: lf, crlf or nl; the empty text is Default. Another text is an error of
+// KindUsage.
 func ParseEOL(s string) (EOL, error) {
 	switch s {
 	case "":

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/text/encoding/traditionalchinese"
 )
 
-// pages are all pages there are, in the order of List.
+// pages returns all pages in the order of List.
 var pages = sync.OnceValue(func() []*Page {
 	all := unicodePages()
 	all = append(all, ebcdicPages()...)
@@ -21,8 +21,7 @@ var pages = sync.OnceValue(func() []*Page {
 	return append(all, multiPages()...)
 })
 
-// The numbers are IBM's CCSIDs. Windows gives 1200 and 1201 to the byte orders
-// the other way round; here they are what a mainframe means by them.
+// The numbers are IBM's CCSIDs. Windows swaps the byte orders of 1200 and 1201; here they have the mainframe's meaning.
 func unicodePages() []*Page {
 	return []*Page{
 		{name: "UTF-8", about: "Unicode", form: formUTF8, numbers: []int{1208, 1209, 65001},
@@ -71,8 +70,8 @@ func xText(m *charmap.Charmap, name, about string, aliases []string, numbers ...
 	return p
 }
 
-// iso is xText for a page of ISO 8859: where golang.org/x/text leaves 0x80 to 0x9F
-// out, they are the controls that IANA's names say.
+// iso is xText for a page of ISO 8859. It maps 0x80 to 0x9F, which golang.org/x/text omits, to the controls of the IANA
+// names.
 func iso(m *charmap.Charmap, name, about string, aliases []string, numbers ...int) *Page {
 	p := single(name, about, func() []rune {
 		chars := charmapRunes(m)
@@ -95,8 +94,7 @@ func charmapRunes(m *charmap.Charmap) []rune {
 	return chars
 }
 
-// twice are the bytes of the Thai pages for tone marks that are there twice and
-// written otherwise.
+// twice holds the bytes of the Thai pages for tone marks that have two codes and are written with the other one.
 var twice = map[string]string{"838": "\x51\xca\xe1\xfd\xfe", "874": "\xa0\xdb\xdc\xdd\xde", "1160": "\x51\xca\xe1\xfd"}
 
 // ebcdic makes a single-byte page of singletables.go.
@@ -313,8 +311,8 @@ func tabled(key, name, about string, aliases []string, numbers ...int) *Page {
 	return multi(func() *table { return publishedTable(key) }, name, about, aliases, numbers...)
 }
 
-// vendors are IBM's pages of East Asia for personal computers and Unix. Those whose
-// names end with C have the whole of ASCII.
+// vendors returns IBM's pages of East Asia for personal computers and Unix. Pages with names that end with C have the
+// whole of ASCII.
 func vendors() []*Page {
 	variant := func(number int, about string, aliases ...string) *Page {
 		name := ibmName(number) + "C"

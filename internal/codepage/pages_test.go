@@ -10,8 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Whatever a page can encode comes back as it was, character by character and
-// in one text, by way of UTF-8.
+// Every character that a page can encode converts back unchanged by way of UTF-8, one by one and in one text.
 func TestEveryCharacterComesBack(t *testing.T) {
 	utf8Page := page(t, "UTF-8")
 	for _, p := range List() {
@@ -31,7 +30,7 @@ func TestEveryCharacterComesBack(t *testing.T) {
 		}
 		text := []byte(string(chars))
 		if p.Has(' ') {
-			text = append([]byte(" "), text...) // what comes first is no byte-order mark
+			text = append([]byte(" "), text...) // so that the first character is no byte-order mark
 		}
 		there := must(t, Options{From: utf8Page, To: p, FromEOL: Keep}, text)
 		back := must(t, Options{From: p, To: utf8Page, FromEOL: Keep}, there)
@@ -41,8 +40,7 @@ func TestEveryCharacterComesBack(t *testing.T) {
 	}
 }
 
-// Where a replacement is configured, characters that Unicode tells apart and a
-// page does not are written as their relatives, and nowhere else.
+// With a replacement, a character that the page lacks is written as its relative, and only then.
 func TestNearRelatives(t *testing.T) {
 	for _, c := range []struct{ page, in, back string }{
 		{"IBM-930", "a～b", "a〜b"}, {"IBM-939", "－", "−"}, {"IBM-937", "～", "∼"}, {"IBM-1388", "・", "·"},
@@ -58,7 +56,7 @@ func TestNearRelatives(t *testing.T) {
 	}
 }
 
-// What is written for want of something better is a character of the page.
+// A code for a near relative decodes to a character of the page.
 func TestRelativesAreRead(t *testing.T) {
 	for _, p := range List() {
 		if p.table == nil {
@@ -73,8 +71,7 @@ func TestRelativesAreRead(t *testing.T) {
 	}
 }
 
-// Every byte sequence that a page reads, it writes again, or writes the one
-// that stands for the same character.
+// Every byte sequence that a page reads is written again, or the preferred one for the same character is.
 func TestEveryCodeIsWritten(t *testing.T) {
 	for _, p := range List() {
 		if p.table == nil {
@@ -144,8 +141,8 @@ func TestControlsAreWhereThePackageTakesThem(t *testing.T) {
 	}
 }
 
-// Between pages of several bytes, no byte below the digits is anything but a
-// character by itself: that is where Split cuts, and what no mistake swallows.
+// In pages of several bytes, each byte below the digits is a character by itself. Split cuts there, and no malformed
+// sequence includes such a byte.
 func TestLowBytesStandAlone(t *testing.T) {
 	for _, p := range List() {
 		if p.form != formMulti {

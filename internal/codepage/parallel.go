@@ -6,21 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// minPart is the least number of bytes worth a goroutine of its own.
+// minPart is the least number of bytes that is worth a goroutine of its own.
 const minPart = 32 << 10
 
-// maxLook is how far Split looks for a place.
+// maxLook bounds the bytes that Split searches for a position.
 const maxLook = 4 << 10
 
-// settle is how much of a text is converted in one go before it is cut, so
-// that its byte-order mark is behind it.
+// settle is the number of bytes at the beginning of a text that are converted before it is cut, so that its byte-order
+// mark is among them.
 const settle = 16
 
-// Split says where the next bytes of the source may be cut so that both parts
-// can be converted at once: the greatest such position that is not above at,
-// and not far below it; 0 if there is none. The bytes before it end with a whole
-// character that is no CR. Text with shifts is never cut, nor is text for a page
-// in which two characters can make one code.
+// Split returns the greatest position of block where the next bytes of the source may be cut for parallel conversion.
+// It is not above at, and not far below it; 0 if there is none. The bytes before it end with a complete character that
+// is no CR. Split never cuts text with shifts, or text for a page that writes some pairs of characters as one code.
 func (c *Converter) Split(block []byte, at int) int {
 	at = min(at, len(block))
 	from, to := c.opt.From, c.opt.To
@@ -35,8 +33,7 @@ func (c *Converter) Split(block []byte, at int) int {
 	return 0
 }
 
-// whole reports whether a character, and no CR, ends just before position i of
-// what follows, 0 < i.
+// whole reports whether a character other than a CR ends just before position i of b, 0 < i.
 func (c *Converter) whole(b []byte, i int) bool {
 	last := b[i-1]
 	switch c.opt.From.form {
@@ -46,7 +43,7 @@ func (c *Converter) whole(b []byte, i int) bool {
 		}
 		for k := 1; k < utf8.UTFMax && k <= i; k++ {
 			if utf8.RuneStart(b[i-k]) {
-				return utf8.FullRune(b[i-k : i]) // a beginning without its end is a fault of what follows, too
+				return utf8.FullRune(b[i-k : i]) // an incomplete character is a fault of the next part, too
 			}
 		}
 		return true
@@ -70,15 +67,14 @@ func (c *Converter) whole(b []byte, i int) bool {
 	return last != carriageReturn
 }
 
-// aligned reports whether a unit of some bytes that has all of them in what
-// follows ends at position i: the first byte may belong to one that has begun.
+// aligned reports whether a unit of size bytes that is completely in the next bytes ends at position i: the first bytes
+// may belong to a unit that has begun.
 func (c *Converter) aligned(i, size int) bool {
 	return (i+int(c.st.pending))%size == 0 && i >= size
 }
 
-// ConvertParallel is Convert on as many as n goroutines where that is faster; what
-// it appends, the state after it and its errors are the same. It takes the memory
-// of what is appended twice over.
+// ConvertParallel is Convert on up to n goroutines if that is faster. The appended bytes, the state and the errors are
+// the same. It takes twice the memory of the appended bytes.
 func (c *Converter) ConvertParallel(dst, src []byte, n int) ([]byte, error) {
 	n = min(n, len(src)/minPart, runtime.GOMAXPROCS(0))
 	if n < 2 || c.last != nil || c.Identity() {
@@ -109,15 +105,14 @@ func (c *Converter) rest(dst, src []byte, err error) ([]byte, error) {
 	return c.Convert(dst, src)
 }
 
-// A part is what one goroutine converts.
+// A part is the work of one goroutine.
 type part struct {
 	c     Converter
 	out   []byte
 	fault *Fault
 }
 
-// convertParts converts the first part straight into dst and the others beside
-// it.
+// convertParts converts the first part directly into dst and the others at the same time.
 func (c *Converter) convertParts(dst, src []byte, cuts []int) ([]byte, error) {
 	parts := make([]part, len(cuts)-2)
 	for len(c.spare) < len(parts) {

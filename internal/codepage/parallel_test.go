@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// cutUp is ConvertParallel with the cuts that a test chooses, as far as Split
-// allows them.
+// cutUp is ConvertParallel with the cuts of a test, as far as Split allows them.
 func cutUp(c *Converter, dst, src []byte, random *rand.Rand, n int) ([]byte, int, error) {
 	cuts := []int{0}
 	if c.st.begun && c.st.wrote {
@@ -25,8 +24,8 @@ func cutUp(c *Converter, dst, src []byte, random *rand.Rand, n int) ([]byte, int
 	return dst, len(cuts) - 2, err
 }
 
-// Text that is cut where Split says gives the same bytes, the same state and the
-// same fault, whatever is in it and wherever the block before it ended.
+// Text that is cut at the positions of Split gives the same bytes, the same state and the same fault, for any contents
+// and any end of the block before it.
 func TestPartsAreTheSame(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	cuts := map[string]int{}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Holds says of texts of every length what looking for each byte says.
+// Holds agrees with a search for each byte, for texts of every length.
 func TestHolds(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 20_000 {

@@ -11,22 +11,22 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A State is a converter between two pieces of a text. Its form in bytes
-// (MarshalBinary) has at most MaxState bytes and begins with a version.
+// A State is the state of a converter between two pieces of a text. Its binary form (MarshalBinary) has at most
+// MaxState bytes and begins with a version.
 type State struct {
 	In   int64 // bytes of the source that have been taken
 	Out  int64 // bytes that have been appended
-	Line int64 // line ends that have been met; with Identity none are looked for
+	Line int64 // line ends so far; not counted with Identity
 
-	belongs uint64  // to a conversion with these options and tables
-	part    [4]byte // the beginning of a character that is not whole yet
-	pending uint8   // how many bytes of part
+	belongs uint64  // fingerprint of the options and tables of the conversion
+	part    [4]byte // the beginning of an incomplete character
+	pending uint8   // number of bytes in part
 	held    rune    // a character that may make one code with the next; 0: none
-	begun   bool    // the first character has been seen: a byte-order mark comes no more
-	wrote   bool    // something was written: a byte-order mark comes no more
-	cr      bool    // a CR waits for what follows
-	set     uint8   // the set that the source stands in: 1 between shift-out and shift-in
-	out     uint8   // the set that the destination stands in
+	begun   bool    // the first character was read: no byte-order mark may follow
+	wrote   bool    // some bytes were written: no byte-order mark may follow
+	cr      bool    // a CR is held back until the next character
+	set     uint8   // the set of the source's position: 1 between shift-out and shift-in
+	out     uint8   // the set of the destination's position
 	little  bool    // the source has the least significant byte first
 }
 
@@ -45,19 +45,17 @@ const (
 	flagsEnd
 )
 
-// State is where the converter stands; it is worth keeping once the bytes that
-// were appended are safe. It is meaningless after an error and after Finish.
+// State returns the converter's state. The caller keeps it once the appended bytes are safe. It is meaningless after an
+// error and after Finish.
 func (c *Converter) State() State {
 	s := c.st
 	s.set, s.out, s.little = c.dec.set, c.enc.set, c.dec.little
 	return s
 }
 
-// Resume makes a converter that goes on from a State: its next byte is the one
-// at offset s.In of the source, and what it appends belongs at offset s.Out of
-// the destination. A State of a conversion with other options, or of a version
-// of Ferry with other tables, is refused with transfer.KindVersion; the text is
-// then begun again.
+// Resume makes a converter that continues from a State. Its next byte is the one at offset s.In of the source, and its
+// output belongs at offset s.Out of the destination. Resume refuses a State of other options, or of a version of Ferry
+// with other tables, with transfer.KindVersion; the caller then begins the text again.
 func Resume(o Options, s State) (*Converter, error) {
 	c, err := New(o)
 	if err != nil {
@@ -75,19 +73,17 @@ func Resume(o Options, s State) (*Converter, error) {
 	return c, nil
 }
 
-// fingerprint tells conversions apart.
+// fingerprint identifies a conversion.
 func (o *Options) fingerprint() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d\x00%s\x00%s\x00%s\x00%s\x00%s", tableVersion, o.From.name, o.To.name, o.FromEOL, o.ToEOL, o.Replace)
 	return h.Sum64()
 }
 
-// MarshalBinary writes the state: version, flags, fingerprint (8 bytes, most
-// significant first), a byte of counts, the pending bytes, and as uvarints the
-// held character, In, Out and Line. The counts are that of the pending bytes in the
-// two lowest bits, and above them in three bits each the sets of the source and the
-// destination beyond the first, where the flags say that they do not stand in
-// set 0. It does not fail.
+// MarshalBinary returns the state: version, flags, fingerprint (8 bytes, most significant first), a byte of counts, the
+// pending bytes, and as uvarints the held character, In, Out and Line. The two lowest bits of the counts are the number
+// of pending bytes. Above them, three bits each have the set of the source and of the destination beyond the first, if
+// the flags say that they are not in set 0. It does not fail.
 func (s State) MarshalBinary() ([]byte, error) {
 	var flags byte
 	for _, f := range []struct {
@@ -108,16 +104,16 @@ func (s State) MarshalBinary() ([]byte, error) {
 	return b, nil
 }
 
-// beyond is a set's number counted from set 1.
+// beyond returns a set's number counted from set 1.
 func beyond(set uint8) byte { return max(set, 1) - 1 }
 
-// MarshalText writes what MarshalBinary writes in base64, for JSON.
+// MarshalText returns the result of MarshalBinary in base64, for JSON.
 func (s State) MarshalText() ([]byte, error) {
 	b, err := s.MarshalBinary()
 	return base64.StdEncoding.AppendEncode(nil, b), err
 }
 
-// UnmarshalText reads what MarshalText wrote; it fails as UnmarshalBinary does.
+// UnmarshalText parses the result of MarshalText. It fails as UnmarshalBinary does.
 func (s *State) UnmarshalText(text []byte) error {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil {
@@ -128,9 +124,8 @@ func (s *State) UnmarshalText(text []byte) error {
 
 var errState = errors.New("the state of a conversion is damaged")
 
-// UnmarshalBinary reads what MarshalBinary wrote. It fails with
-// transfer.KindVersion for another version, and with KindInternal for bytes
-// that are no state.
+// UnmarshalBinary parses the result of MarshalBinary. It fails with transfer.KindVersion for another version, and with
+// KindInternal for bytes that are no state.
 func (s *State) UnmarshalBinary(b []byte) error {
 	if len(b) > 0 && b[0] != stateVersion {
 		return transfer.Errorf(transfer.KindVersion, "the state of a conversion has version %d; this version of Ferry reads %d", b[0], stateVersion).

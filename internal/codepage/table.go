@@ -4,22 +4,21 @@ import (
 	"unicode/utf8"
 )
 
-// What a decoder gives where it gives no character.
+// Results of a decoder that are no characters.
 const (
 	bad    rune = -1 // the bytes are no character
 	silent rune = -2 // the bytes were a shift
 	alone  rune = -3 // a shift-out without its shift-in: no byte was taken
 )
 
-// pairBase is the first of the values that stand for two characters, such as a
-// letter with a mark that Unicode has no single character for.
+// pairBase is the first of the values that stand for two characters, such as a letter and a mark without a single
+// character in Unicode.
 const pairBase = utf8.MaxRune + 1
 
 const noCode = ^uint32(0)
 
-// A table has both directions of a page. A value of a decoding row is a
-// character, pairBase plus an index into pairs, bad, or for a byte that begins
-// a longer sequence -2-k, where k is the row of the next byte.
+// A table has both directions of a page. A value of a decoding row is a character, pairBase plus an index into pairs,
+// or bad. For a byte that begins a longer sequence it is -2-k; k is the row of the next byte.
 type table struct {
 	first [256]int32
 	wide  *[256]int32 // the first of two bytes between shifts
@@ -31,7 +30,7 @@ type table struct {
 	// significant first; noCode if it has none.
 	codes   [0x300]*[256]uint32
 	codings map[[2]rune]uint32 // of pairs
-	near    map[rune]uint32    // codes of characters that come back as others; for want of something better
+	near    map[rune]uint32    // codes of characters that decode to other ones; used only if there is no exact code
 	opens   map[rune]bool      // the first characters of pairs
 
 	ranges *fourBytes // of GB18030
@@ -43,7 +42,7 @@ func newTable() *table {
 	return &table{width: 1, first: *emptyRow()}
 }
 
-// emptyRow is a row in which nothing is a character.
+// emptyRow returns a row without characters.
 func emptyRow() *[256]int32 {
 	r := new([256]int32)
 	for i := range r {
@@ -52,13 +51,13 @@ func emptyRow() *[256]int32 {
 	return r
 }
 
-// row adds an empty row and gives its index.
+// row adds an empty row and returns its index.
 func (t *table) row() int32 {
 	t.rows = append(t.rows, emptyRow())
 	return int32(len(t.rows) - 1)
 }
 
-// code is the encoding of a character.
+// code returns the encoding of a character.
 func (t *table) code(r rune) (uint32, bool) {
 	if uint32(r) < uint32(len(t.codes))<<8 {
 		if page := t.codes[r>>8]; page != nil {
@@ -98,7 +97,7 @@ func (t *table) set(row *[256]int32, seq []byte, value int32) {
 	row[seq[0]] = value
 }
 
-// appendCode writes a code's bytes.
+// appendCode appends a code's bytes.
 func appendCode(dst []byte, code uint32) []byte {
 	switch {
 	case code < 1<<8:
@@ -111,7 +110,7 @@ func appendCode(dst []byte, code uint32) []byte {
 	return append(dst, byte(code>>24), byte(code>>16), byte(code>>8), byte(code))
 }
 
-// decoded is the character that a code stands for, bad if there is none.
+// decoded returns the character of a code, bad if there is none.
 func (t *table) decoded(code uint32) rune {
 	if t.sets != nil {
 		d := decoder{page: &Page{form: formEscape}, table: t, set: uint8(code >> 24)}
@@ -149,7 +148,7 @@ func (t *table) each(f func(code uint32, r rune)) {
 	if t.wide != nil {
 		walk(t.wide, 0, 0)
 	}
-	for i := 1; i < len(t.sets); i++ { // the first one is t.first
+	for i := 1; i < len(t.sets); i++ { // the first set is t.first
 		walk(t.sets[i].row, 0, uint32(i)<<24)
 	}
 }

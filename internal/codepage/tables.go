@@ -12,12 +12,11 @@ import (
 	"unicode/utf8"
 )
 
-// tableVersion is part of what a State belongs to: a conversion begun with
-// other tables is begun again.
+// tableVersion is part of a State's fingerprint: a conversion that began with other tables begins again.
 const tableVersion = 1
 
-// singleTable has the characters of the bytes 0 to 255. Where two bytes are one
-// character, it is written as that one that is not among decodeOnly.
+// singleTable makes a table of the characters of the bytes 0 to 255. If two bytes have one character, the character is
+// written as the byte that is not in decodeOnly.
 func singleTable(chars []rune, decodeOnly string) *table {
 	t := newTable()
 	for i, r := range chars {
@@ -32,7 +31,7 @@ func singleTable(chars []rune, decodeOnly string) *table {
 	return t
 }
 
-// generated gives the characters of a page of singleTables.
+// generated returns the characters of a page of singleTables.
 func generated(name string) []rune {
 	chars := []rune(singleTables[name])
 	for i, r := range chars {
@@ -46,14 +45,13 @@ func generated(name string) []rune {
 //go:embed multi.bin
 var multiTables []byte
 
-// A codes is a page of several bytes a character, or the double-byte half of one
-// that shifts.
+// A codes is a page of several bytes a character, or the double-byte half of a page that shifts.
 type codes struct {
 	decode [][3]uint32 // code, character, second character or 0
 	encode [][2]uint32 // character, code
 }
 
-// published reads multi.bin, whose form generate.go states.
+// published parses multi.bin; generate.go describes its format.
 var published = sync.OnceValue(func() map[string]codes {
 	data, err := io.ReadAll(flate.NewReader(bytes.NewReader(multiTables)))
 	if err != nil {
@@ -95,8 +93,7 @@ func uvarint(r io.ByteReader) uint64 {
 	return v
 }
 
-// shiftTable joins the two halves of a page that shifts. A character of both is
-// written with one byte.
+// shiftTable joins the two halves of a page that shifts. A character of both halves is written with one byte.
 func shiftTable(name string) *table {
 	t := singleTable(generated(name), "")
 	t.wide = emptyRow()
@@ -104,7 +101,7 @@ func shiftTable(name string) *table {
 	return t.relate()
 }
 
-// pairTable is the double-byte half of a page that shifts, by itself.
+// pairTable returns the double-byte half of a page that shifts, by itself.
 func pairTable(name string) *table {
 	t := newTable()
 	t.wide = emptyRow()
@@ -112,15 +109,15 @@ func pairTable(name string) *table {
 	return t.relate()
 }
 
-// publishedTable is a page of several bytes a character.
+// publishedTable returns a page of several bytes a character.
 func publishedTable(name string) *table {
 	t := newTable()
 	t.add(&t.first, published()[name])
 	return t.relate()
 }
 
-// plainASCII is publishedTable with the bytes of ASCII standing for themselves,
-// where the page has the signs of its country, and controls turned round.
+// plainASCII returns publishedTable with the bytes of ASCII for themselves. The published table has signs of its
+// country for some of them, and swaps some controls.
 func plainASCII(name string) *table {
 	t := publishedTable(name)
 	for i := range utf8.RuneSelf {
@@ -138,9 +135,8 @@ func plainASCII(name string) *table {
 	return t
 }
 
-// add enters codes whose first byte belongs in a row. A character that has a code
-// keeps it. What is written as a code that is read as another character is for
-// near relatives.
+// add enters the codes of c in a row by their first byte. A character that has a code keeps it. A code that decodes to
+// another character is for near relatives.
 func (t *table) add(row *[256]int32, c codes) {
 	for _, d := range c.decode {
 		code, value := d[0], rune(d[1])
@@ -161,7 +157,7 @@ func (t *table) add(row *[256]int32, c codes) {
 	}
 }
 
-// pair adds two characters that one code stands for and gives their value.
+// pair adds the two characters of one code and returns their value.
 func (t *table) pair(a, b rune, code uint32) rune {
 	if t.codings == nil {
 		t.codings, t.opens = map[[2]rune]uint32{}, map[rune]bool{}

@@ -14,13 +14,11 @@ import (
 	"testing"
 )
 
-// The tests here compare every page with what another authority than the one
-// its tables are from says of it. generate_witness.go collected that and says
-// where it is from. Every difference is listed below, with its reason;
+// The tests here compare every page with the tables of another authority than the one of its own tables.
+// generate_witness.go collected them and documents their origin. Every difference is listed below, with its reason;
 // docs/text-and-records.md tells users of them.
 
-// A known difference: which bytes, on which page, against which authority (the
-// beginning of its name), and why.
+// A known difference: the page, the authority (the beginning of its name), the bytes, and the reason.
 type known struct {
 	page, authority string
 	bytes           string // in hexadecimal, "ours/theirs" after =; all of them where it is empty
@@ -152,8 +150,8 @@ func hexOf(r rune) string {
 	return fmt.Sprintf("%04X", r)
 }
 
-// A comparison of a page of several bytes: how many codes both have for
-// different characters, and how many only one has.
+// A comparison is the result for a page of several bytes: the number of codes with different characters, and the
+// numbers of codes that only one side has.
 type comparison struct{ differ, ours, theirs int }
 
 var knownMulti = map[string]struct {

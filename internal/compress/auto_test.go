@@ -36,9 +36,8 @@ func newAuto() *counter {
 
 const chunk = 8 << 10
 
-// tries sends chunks of noise and says at which auto looks: whether it does
-// shows in whether text in its place would be compressed, so each is asked of a
-// counter of its own.
+// tries sends chunks of noise and returns the positions of auto's looks. Only a text that would be compressed in place
+// of the noise shows a look, so each position has an Encoder of its own.
 func tries(t *testing.T, n int) (at []int) {
 	t.Helper()
 	for k := range n {
@@ -55,8 +54,8 @@ func tries(t *testing.T, n int) (at []int) {
 	return at
 }
 
-// TestAutoGivesUpAndLooksAgain: after two chunks of noise it lets 4 pass, then
-// 8, 16, 32 and 64, looking at one in between.
+// TestAutoGivesUpAndLooksAgain checks that after two chunks of noise auto lets 4 chunks pass, then 8, 16, 32 and 64,
+// with one look in between.
 func TestAutoGivesUpAndLooksAgain(t *testing.T) {
 	want := []int{0, 1, 6, 15, 32, 65, 130, 195}
 	got := tries(t, 200)
@@ -70,8 +69,8 @@ func TestAutoGivesUpAndLooksAgain(t *testing.T) {
 	}
 }
 
-// TestAutoKeepsOnWhatShrinks: text is compressed to the last chunk, and a
-// picture inside it costs two chunks and a pause.
+// TestAutoKeepsOnWhatShrinks checks that text is compressed to the last chunk, and that a picture inside it costs two
+// chunks and a pause.
 func TestAutoKeepsOnWhatShrinks(t *testing.T) {
 	c := newAuto()
 	for k := range 100 {
@@ -95,8 +94,7 @@ func TestAutoKeepsOnWhatShrinks(t *testing.T) {
 	}
 }
 
-// TestAutoHalfAndHalf: of a file that is noise first and text then, most of the
-// text is compressed.
+// TestAutoHalfAndHalf checks that most of the text is compressed in a file that begins with noise.
 func TestAutoHalfAndHalf(t *testing.T) {
 	c := newAuto()
 	for k := range 400 {
@@ -111,8 +109,7 @@ func TestAutoHalfAndHalf(t *testing.T) {
 	}
 }
 
-// TestAutoLooksAtEachFile: another file is looked at from its first chunk,
-// whatever the one before was.
+// TestAutoLooksAtEachFile checks that auto looks at the first chunk of each file, after any other file.
 func TestAutoLooksAtEachFile(t *testing.T) {
 	c := newAuto()
 	for k := range 50 {
@@ -127,8 +124,7 @@ func TestAutoLooksAtEachFile(t *testing.T) {
 	}
 }
 
-// TestAutoSamplesTheMiddle: once it has given up, a beginning that shrinks says
-// nothing of the rest.
+// TestAutoSamplesTheMiddle checks that, after giving up, a beginning that shrinks has no effect.
 func TestAutoSamplesTheMiddle(t *testing.T) {
 	archive := append(prose(1, 4<<10), noise(1, 64<<10)...)
 	c := newAuto()
@@ -140,7 +136,7 @@ func TestAutoSamplesTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAutoNeverExpands, whatever the order of what comes.
+// TestAutoNeverExpands checks chunks of different kinds in a mixed order.
 func TestAutoNeverExpands(t *testing.T) {
 	c := newAuto()
 	for k := range 300 {

@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// BenchmarkEncode is what a chunk of 256 KiB costs the source, by word and by
-// whether it shrinks.
+// BenchmarkEncode measures the encoding of a chunk of 256 KiB, for each compression, with data that shrinks and data
+// that does not.
 func BenchmarkEncode(b *testing.B) {
 	for _, word := range []string{transfer.CompressFast, transfer.CompressHigh, transfer.CompressAuto} {
 		for name, plain := range map[string][]byte{"text": prose(1, 256<<10), "noise": noise(1, 256<<10)} {
@@ -25,7 +25,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode is what it costs the destination.
+// BenchmarkDecode measures the decoding of such a chunk.
 func BenchmarkDecode(b *testing.B) {
 	for _, word := range []string{transfer.CompressFast, transfer.CompressHigh} {
 		b.Run(word, func(b *testing.B) {

@@ -1,17 +1,14 @@
-// Package compress makes single chunks smaller before they travel, and restores
-// them at the other end. Each chunk stands alone: one that is lost, damaged or
-// sent again after a resume needs no other. Lengths, offsets, credit and the
-// digests of files are those of the plain bytes and know nothing of it.
+// Package compress compresses single chunks before they are sent, and restores them at the other end. Each chunk is
+// independent: a chunk that is lost, damaged or sent again after a resume needs no other one. Lengths, offsets, credit
+// and the digests of files are those of the plain bytes.
 //
-// There are two formats. S2 is one block of the S2 format, which is Snappy's
-// block format with repeated offsets (github.com/klauspost/compress/s2). Zstd is
-// one frame of RFC 8878 with its content size, without a dictionary and without
-// a checksum, for the chunk message has one.
+// There are two formats. S2 is one block of the S2 format, which is Snappy's block format with repeated offsets
+// (github.com/klauspost/compress/s2). Zstd is one frame of RFC 8878 with its content size, without a dictionary and
+// without a checksum, for the chunk message has one.
 //
-// Encoding is a matter of taste and is done by an Encoder, one for each
-// transfer, which leaves a chunk plain where compressing it is not worth it.
-// Decoding is a matter of trust: a Decoder is told how many plain bytes there
-// must be, and neither writes nor allocates more, whatever the bytes say.
+// Each transfer has its own Encoder. The Encoder leaves a chunk plain if compression is not worth it. A Decoder reads
+// data of an untrusted peer: its caller gives the number of plain bytes, and the Decoder neither writes nor allocates
+// more, for any input.
 package compress
 
 import (
@@ -23,17 +20,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Format says how a chunk is compressed. The numbers are on the wire.
+// A Format is the compression of a chunk. The protocol uses the numbers.
 type Format uint8
 
 // The formats.
 const (
-	Plain Format = 0 // not at all; never on the wire
+	Plain Format = 0 // not compressed; never on the wire
 	S2    Format = 1
 	Zstd  Format = 2
 )
 
-// Known reports whether the format is one that a Decoder restores.
+// Known reports whether a Decoder can restore the format.
 func (f Format) Known() bool { return f == S2 || f == Zstd }
 
 func (f Format) String() string {
@@ -48,23 +45,20 @@ func (f Format) String() string {
 	return "unknown"
 }
 
-// Slack is by how many bytes the memory of a restored chunk may be larger than
-// the chunk: zstd's decoder can write one block (128 KiB) too many before it
-// compares, and must find room for it.
+// Slack is the number of bytes that the memory of a restored chunk may have beyond the chunk. zstd's decoder can write
+// one block (128 KiB) too many before it compares the length, and needs room for it.
 const Slack = 128<<10 + 64
 
-// A Decoder restores chunks. Its zero value is ready, and it may be used by
-// several goroutines at once. What zstd needs for a decoder is kept for the next
-// chunk and given up when memory is collected.
+// A Decoder restores chunks. Its zero value is ready, and several goroutines may use it at once. It keeps the memory of
+// zstd for the next chunk, until the garbage collector frees it.
 type Decoder struct {
 	zstd sync.Pool
 }
 
-// Decode restores the n plain bytes of a chunk from src, in the memory of dst
-// where that has room for n bytes and Slack, otherwise in new memory of that
-// size. Nothing else grows with what src says. The errors are of KindDigest: n
-// is not between 1 and transfer.MaxChunk, src is no shorter than n, the format
-// is unknown, or src is not a chunk of exactly n bytes.
+// Decode restores the n plain bytes of a chunk from src. It uses the memory of dst if that has room for n bytes and
+// Slack, and otherwise new memory of that size. Its memory does not depend on the contents of src. The errors are of
+// KindDigest: n is not between 1 and transfer.MaxChunk, src is no shorter than n, the format is unknown, or src is not
+// a chunk of exactly n bytes.
 func (d *Decoder) Decode(dst []byte, f Format, src []byte, n int) ([]byte, error) {
 	if n < 1 || n > transfer.MaxChunk {
 		return nil, transfer.Errorf(transfer.KindDigest, "a compressed chunk says that it has %d bytes; it may have 1 to %d", n, transfer.MaxChunk)
@@ -115,7 +109,7 @@ func (d *Decoder) unpackZstd(dst, src []byte, n int) ([]byte, error) {
 	return out, nil
 }
 
-// take gives a decoder of zstd that nobody uses.
+// take returns a decoder of zstd that no other goroutine uses.
 func (d *Decoder) take() *zstd.Decoder {
 	if z, ok := d.zstd.Get().(*zstd.Decoder); ok {
 		return z
@@ -128,13 +122,13 @@ func (d *Decoder) take() *zstd.Decoder {
 	return z
 }
 
-// decoderOptions bound the memory of a decoder for so many goroutines.
+// decoderOptions bound the memory of a decoder for the given number of goroutines.
 func decoderOptions(users int) []zstd.DOption {
 	return []zstd.DOption{zstd.WithDecoderConcurrency(users), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(transfer.MaxChunk), zstd.WithDecoderMaxWindow(transfer.MaxChunk), zstd.WithDecodeAllCapLimit(true)}
 }
 
-// room is dst, emptied, or new memory where dst is too small for n bytes.
+// room returns dst without contents, or new memory if dst is too small for n bytes.
 func room(dst []byte, n int) []byte {
 	if cap(dst) < n+Slack {
 		dst = make([]byte, 0, n+Slack)

@@ -17,14 +17,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// noise is n bytes that do not shrink.
+// noise returns n bytes that do not shrink.
 func noise(seed byte, n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{seed}).Read(b)
 	return b
 }
 
-// prose is n bytes that shrink as text does, to a quarter or less.
+// prose returns n bytes that shrink as text does, to a quarter or less.
 func prose(seed uint64, n int) []byte {
 	words := strings.Fields("the agent sends a file to another agent and the queue manager carries what they say until each of them has it on record")
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -36,7 +36,7 @@ func prose(seed uint64, n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// shapes are chunks of all sorts of data.
+// shapes returns chunks of all sorts of data.
 func shapes() map[string][]byte {
 	const c = 256 << 10
 	all := map[string][]byte{
@@ -51,8 +51,8 @@ func shapes() map[string][]byte {
 
 var words = []string{transfer.CompressNone, transfer.CompressFast, transfer.CompressHigh, transfer.CompressAuto, ""}
 
-// TestRoundTrips: what is compressed is smaller and comes back, what is not is
-// left plain, whatever the shape; the memory that both are given is used again.
+// TestRoundTrips checks that compressed chunks are smaller and are restored, and that other chunks stay plain, for all
+// shapes. Encoder and Decoder use the memory that they get again.
 func TestRoundTrips(t *testing.T) {
 	var encoders compress.Encoders
 	var decoder compress.Decoder
@@ -91,7 +91,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// TestWhatShrinks: which shapes are worth it is not left to chance.
+// TestWhatShrinks fixes the shapes that are worth compressing.
 func TestWhatShrinks(t *testing.T) {
 	var encoders compress.Encoders
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestWhatShrinks(t *testing.T) {
 	}
 }
 
-// TestRoom: with a Room, nothing is allocated for a chunk, however it shrinks.
+// TestRoom checks that Encode with a Room allocates no memory for a chunk, whether it shrinks or not.
 func TestRoom(t *testing.T) {
 	var encoders compress.Encoders
 	var decoder compress.Decoder
@@ -138,7 +138,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestTooLargeForAChunk: what no frame may carry is not compressed.
+// TestTooLargeForAChunk checks that data too large for a frame is not compressed.
 func TestTooLargeForAChunk(t *testing.T) {
 	var encoders compress.Encoders
 	if f, _ := encoders.New("fast").Encode(nil, make([]byte, transfer.MaxChunk+1)); f != compress.Plain {
@@ -146,15 +146,14 @@ func TestTooLargeForAChunk(t *testing.T) {
 	}
 }
 
-// A forgery is a chunk that nobody's encoder makes.
+// A forgery is a chunk that no encoder makes.
 type forgery struct {
 	format compress.Format
 	src    []byte
-	n      int // that its frame says
+	n      int // length given in its frame
 }
 
-// frame is a zstd frame (RFC 8878, 3.1.1): a single segment with a content size
-// of eight bytes.
+// frame returns a zstd frame (RFC 8878, 3.1.1): a single segment with a content size of eight bytes.
 func frame(size uint64, blocks ...[]byte) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte{0x28, 0xb5, 0x2f, 0xfd, 3<<6 | 1<<5}, size)
 	for _, x := range blocks {
@@ -163,7 +162,7 @@ func frame(size uint64, blocks ...[]byte) []byte {
 	return b
 }
 
-// window is one with a window of 1<<(10+exp) bytes and no content size.
+// window returns a frame with a window of 1<<(10+exp) bytes and no content size.
 func window(exp byte, blocks ...[]byte) []byte {
 	b := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, exp << 3}
 	for _, x := range blocks {
@@ -172,7 +171,7 @@ func window(exp byte, blocks ...[]byte) []byte {
 	return b
 }
 
-// block is one of a type (0 raw, 1 one byte repeated, 2 compressed).
+// block returns a block of a type (0 raw, 1 one byte repeated, 2 compressed).
 func block(kind, size int, last bool, content ...byte) []byte {
 	head := size<<3 | kind<<1
 	if last {
@@ -181,7 +180,7 @@ func block(kind, size int, last bool, content ...byte) []byte {
 	return append([]byte{byte(head), byte(head >> 8), byte(head >> 16)}, content...)
 }
 
-// many repeats a block, the last of them marked so.
+// many repeats a block, and marks the last of them as the last.
 func many(count, kind, size int, content ...byte) (b []byte) {
 	for k := range count {
 		b = append(b, block(kind, size, k == count-1, content...)...)
@@ -243,8 +242,8 @@ func forgeries() map[string]forgery {
 	}
 }
 
-// TestVectors are chunks written by hand after the formats' descriptions: they
-// must be read whatever encoder this version has.
+// TestVectors decodes chunks written by hand from the formats' descriptions: every version must read them, with any
+// encoder of its own.
 func TestVectors(t *testing.T) {
 	var decoder compress.Decoder
 	for _, v := range []struct {
@@ -265,11 +264,11 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// fixed is what a decoder of zstd may have beside the memory of a chunk.
+// fixed is the memory that a decoder of zstd may use besides the chunk.
 const fixed = 512 << 10
 
-// TestForgeries: what is no chunk of just the length that its frame says is
-// refused, and costs no more memory than a chunk and what a decoder always has.
+// TestForgeries checks that a chunk without exactly the given length is refused, and takes no more memory than a chunk
+// and a decoder.
 func TestForgeries(t *testing.T) {
 	for name, f := range forgeries() {
 		decoder := new(compress.Decoder)
@@ -296,7 +295,7 @@ func zstdOf(b []byte) []byte {
 	return small
 }
 
-// allocated is how many bytes f allocates, freed ones included.
+// allocated returns the number of bytes that f allocates, including freed ones.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -305,8 +304,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestWarmDecoderAllocatesNothing: with memory of its own and a decoder that
-// was used before, the largest chunk costs next to nothing, good or bad.
+// TestWarmDecoderAllocatesNothing checks that a used decoder with memory of its own takes almost no memory for the
+// largest chunk, good or bad.
 func TestWarmDecoderAllocatesNothing(t *testing.T) {
 	var decoder compress.Decoder
 	plain := prose(1, transfer.MaxChunk)
@@ -323,8 +322,8 @@ func TestWarmDecoderAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestSeveralAtOnce: the agent's decoder, and what encoders share, are used by
-// many transfers at the same time.
+// TestSeveralAtOnce checks that many transfers can use the agent's decoder and the memory of the encoders at the same
+// time.
 func TestSeveralAtOnce(t *testing.T) {
 	var encoders compress.Encoders
 	var decoder compress.Decoder
@@ -345,8 +344,8 @@ func TestSeveralAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// FuzzDecode: whatever comes, a chunk has exactly the length that was said, and
-// no more memory is taken than for it and a decoder.
+// FuzzDecode checks that a decoded chunk has exactly the given length, for any input, and takes no more memory than a
+// chunk and a decoder.
 func FuzzDecode(f *testing.F) {
 	for _, x := range forgeries() {
 		if len(x.src) < 64<<10 {
@@ -370,7 +369,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip: every chunk comes back, whatever it is and how it was sent.
+// FuzzRoundTrip checks that every chunk is restored, for any contents and any compression.
 func FuzzRoundTrip(f *testing.F) {
 	for _, b := range shapes() {
 		f.Add(b[:min(len(b), 5000)])

@@ -6,11 +6,11 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// connBlock is the most bytes that one block of a connection has, so that a peer has this side hold no more.
+// connBlock is the most bytes in one block of a connection. It bounds the memory that a peer can make this side use.
 const connBlock = 64 << 10
 
-// Conn compresses the bytes that are written to a connection, and expands the bytes that are read. The other side must do the same.
-// Write must not be called from two goroutines at once.
+// Conn returns a connection that compresses the written bytes and expands the read bytes. The other side must do the
+// same. Two goroutines must not call Write at once.
 func Conn(c net.Conn) net.Conn {
 	return &conn{c, s2.NewReader(c, s2.ReaderMaxBlockSize(connBlock)), s2.NewWriter(c, s2.WriterConcurrency(1), s2.WriterBlockSize(connBlock))}
 }
@@ -23,7 +23,7 @@ type conn struct {
 
 func (c *conn) Read(b []byte) (int, error) { return c.in.Read(b) }
 
-// Write has all of b sent.
+// Write writes b and flushes it to the connection.
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.out.Write(b)
 	if err == nil {

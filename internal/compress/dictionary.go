@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// packFrom is the length in bytes from which a text is worth compressing.
+// packFrom is the least length of a text that is worth compressing, in bytes.
 const packFrom = 96
 
 // zstdMagic begins a frame of RFC 8878. No JSON text begins so.
@@ -24,25 +24,24 @@ const zstdMagic = 0xFD2FB528
 type Dictionary struct {
 	id      uint32
 	text    []byte
-	wanted  func()        // has make begin
-	made    chan struct{} // closed once there are encoder and decoder
+	wanted  func()        // starts make
+	made    chan struct{} // closed when encoder and decoder are ready
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
-	room    sync.Pool // *[]byte: a decoder needs more room than the text has in the end
+	room    sync.Pool // *[]byte: a decoder needs more room than the restored text
 }
 
-// matchesIn is the distance in bytes within which the encoder looks for a repetition. It allocates as much.
+// matchesIn is the distance in bytes that the encoder searches for a repetition. It allocates as much memory.
 const matchesIn = 128 << 10
 
-// dictionaryUsers is how many goroutines pack, or unpack, at once. The others wait.
+// dictionaryUsers is the number of goroutines that may pack, or unpack, at once. The others wait.
 const dictionaryUsers = 2
 
-// NewDictionary returns the Dictionary with this text, the most frequent phrases last.
-// The ID is made of the text and lies in the range that RFC 8878 leaves to private
-// use. A Dictionary with another text refuses the frames of this one.
+// NewDictionary returns the Dictionary with this text, the most frequent phrases last. The ID is made of the text and
+// lies in the range that RFC 8878 leaves to private use. A Dictionary with another text refuses the frames of this one.
 //
-// The tables take more than 1 MiB, so they are made at the first use. A goroutine that begins
-// here makes them: the library's channels then belong to no test's bubble that happens to be the first user.
+// The tables take more than 1 MiB, so the first use makes them. A goroutine that NewDictionary starts makes them: if
+// the first user is a test in a synctest bubble, the library's channels must not belong to the bubble.
 func NewDictionary(text []byte) *Dictionary {
 	first := make(chan struct{})
 	d := &Dictionary{id: 1<<15 + crc32.ChecksumIEEE(text)>>2, text: text, made: make(chan struct{}),
@@ -55,7 +54,7 @@ func NewDictionary(text []byte) *Dictionary {
 	return d
 }
 
-// ready waits until the tables are there.
+// ready waits until the tables are ready.
 func (d *Dictionary) ready() {
 	d.wanted()
 	<-d.made
@@ -72,7 +71,7 @@ func (d *Dictionary) make() {
 	if err != nil {
 		panic("internal error: the settings of zstd: " + err.Error())
 	}
-	d.encoder.EncodeAll(d.text[:1], nil) // the library makes more at the first use
+	d.encoder.EncodeAll(d.text[:1], nil) // the library allocates more at the first use
 }
 
 // messagesText has one control message of each kind.
@@ -83,7 +82,7 @@ var messagesText []byte
 // Messages is the Dictionary of control messages on the wire.
 var Messages = NewDictionary(messagesText)
 
-// ID returns the dictionary's ID, which stands in each frame.
+// ID returns the dictionary's ID, which each frame contains.
 func (d *Dictionary) ID() uint32 { return d.id }
 
 // Pack compresses a JSON text of 96 bytes to 1 MiB. It returns the text itself where

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// records is a message as they are: many records that are alike.
+// records returns a realistic message: many similar records.
 func records(count int) []byte {
 	var b bytes.Buffer
 	for n := range count {
@@ -34,7 +34,7 @@ func TestPackRestores(t *testing.T) {
 	}
 }
 
-// Messages that are as short as they come are made of the vocabulary.
+// Messages of the shortest usual length are made of the vocabulary.
 func TestPackShortMessages(t *testing.T) {
 	for kind, c := range map[string]struct {
 		message string
@@ -71,7 +71,7 @@ func BenchmarkPack(b *testing.B) {
 	}
 }
 
-// What is no frame of Pack's is refused without memory for what it says.
+// Data that is no frame of Pack is refused, without memory for the length that it gives.
 func TestUnpackRefuses(t *testing.T) {
 	whole := Messages.Pack(records(1000))
 	large := Messages.encoder.EncodeAll(make([]byte, transfer.MaxChunk+1), nil)

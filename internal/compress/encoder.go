@@ -9,21 +9,19 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What a chunk must save to travel compressed.
+// The least saving of a compressed chunk.
 const (
-	least   = 64 // a chunk smaller than this is never compressed
-	atLeast = 16 // bytes that any compressed chunk saves, more than its frame has more of
+	least   = 64 // a smaller chunk is never compressed
+	atLeast = 16 // bytes that any compressed chunk saves, more than its frame adds
 )
 
-// Encoders makes the Encoders of an agent's transfers. Its zero value is ready,
-// and it may be used by several goroutines at once: what zstd needs for an
-// encoder, 3 MiB, is shared by the transfers that compress at the moment,
-// and given up when memory is collected.
+// Encoders makes the Encoders of an agent's transfers. Its zero value is ready, and several goroutines may use it at
+// once. The transfers that compress at the moment share the memory of zstd's encoders, 3 MiB each, until the garbage
+// collector frees it.
 type Encoders struct{ zstd sync.Pool }
 
-// New makes the Encoder of one transfer for the word of its request: fast is
-// S2, high is Zstd, auto is S2 where it is worth it. For none, and for the empty
-// word, it is nil.
+// New makes the Encoder of one transfer for the compression of its request: fast is S2, high is Zstd, auto is S2 if it
+// is worth it. For none, and for the empty text, New returns nil.
 func (s *Encoders) New(word string) *Encoder {
 	switch word {
 	case transfer.CompressFast:
@@ -36,31 +34,30 @@ func (s *Encoders) New(word string) *Encoder {
 	return nil
 }
 
-// An Encoder compresses the chunks of one transfer, in order. A nil one leaves
-// them plain. It is not for several goroutines at once.
+// An Encoder compresses the chunks of one transfer, in order. A nil Encoder leaves them plain. Only one goroutine may
+// use it at a time.
 type Encoder struct {
 	from   *Encoders
 	format Format
-	auto   *auto // nil: every chunk is tried
+	auto   *auto // nil: every chunk is compressed
 }
 
-// Room is the capacity of dst with which Encode need not allocate for a chunk
-// of n bytes.
+// Room returns the capacity of dst that lets Encode work without allocation for a chunk of n bytes.
 func Room(n int) int {
-	const header, block = 32, 4 // of zstd: of a frame, of each block of at most 128 KiB
+	const header, block = 32, 4 // of zstd: for a frame, and for each block of at most 128 KiB
 	return max(s2.MaxEncodedLen(n), header+n+block*(n>>17+1))
 }
 
-// File says that the next chunk is of another file than the one before.
+// File announces that the next chunk belongs to another file.
 func (e *Encoder) File() {
 	if e != nil && e.auto != nil {
 		e.auto.file()
 	}
 }
 
-// Encode compresses a chunk of at most transfer.MaxChunk bytes into the memory of
-// dst, or into new memory where that has no Room. Plain says that the chunk is
-// to be sent as it is; otherwise the result is at least 16 bytes shorter.
+// Encode compresses a chunk of at most transfer.MaxChunk bytes into the memory of dst, or into new memory if dst has no
+// Room. Plain means that the caller must send the chunk uncompressed; otherwise the result is at least 16 bytes
+// shorter.
 func (e *Encoder) Encode(dst, src []byte) (Format, []byte) {
 	if e == nil || len(src) < least || len(src) > transfer.MaxChunk {
 		return Plain, nil
@@ -90,8 +87,8 @@ func (e *Encoder) pack(dst, src []byte) []byte {
 	return z.EncodeAll(src, dst[:0])
 }
 
-// take gives an encoder of zstd that nobody uses. Its window is the largest
-// chunk: what it refers back to is never further away.
+// take returns an encoder of zstd that no other goroutine uses. Its window is the largest chunk, so that it covers all
+// repetitions in a chunk.
 func (s *Encoders) take() *zstd.Encoder {
 	if z, ok := s.zstd.Get().(*zstd.Encoder); ok {
 		return z

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// request is one with the given content; text mode where it has pages.
+// request returns a request with the given content, in text mode if it has pages.
 func request(text bool, c transfer.Content) *transfer.Request {
 	q := &transfer.Request{Dest: transfer.File("/x"), Options: transfer.Options{Content: c}}
 	if text {
@@ -26,7 +26,7 @@ func request(text bool, c transfer.Content) *transfer.Request {
 func fb(lrecl int) transfer.Records { return transfer.Records{RECFM: "FB", LRECL: lrecl} }
 func vb(lrecl int) transfer.Records { return transfer.Records{RECFM: "VB", LRECL: lrecl} }
 
-// kinds are every kind of conversion, each with a source of its own.
+// kinds has every kind of conversion, each with a source of its own.
 var kinds = []struct {
 	name    string
 	text    bool
@@ -89,8 +89,8 @@ func plan(t testing.TB, q *transfer.Request) *Plan {
 	return p
 }
 
-// run converts a source in pieces that end at the given places; where resume is
-// set, each is begun from the state after the one before.
+// run converts a source in pieces that end at the given places. If resume is set, each piece is resumed from the state
+// after the one before.
 func run(t testing.TB, p *Plan, src []byte, resume bool, cuts ...int) (out []byte, err error) {
 	t.Helper()
 	l, err := p.Start()
@@ -145,8 +145,8 @@ func TestCutAndResumedAnywhereGivesTheSame(t *testing.T) {
 	}
 }
 
-// Files that are converted one after the other and beside each other get each
-// other's memory, and nothing of what was in it.
+// Files that are converted one after another and at the same time reuse each other's memory, and see none of its old
+// contents.
 func TestMemoryIsUsedAgain(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
@@ -216,7 +216,8 @@ func TestWhatBecomesOfText(t *testing.T) {
 	}
 }
 
-// A line of characters of two bytes that is wrapped into records of a page that shifts begins and ends shifted in, in each of them.
+// A line of characters of two bytes is wrapped into records of a page that shifts. Each of the records begins and ends
+// shifted in.
 func TestEachRecordIsShiftedIn(t *testing.T) {
 	const lrecl, text = 10, "日本語の長い行は切られる\nab日本cd\n"
 	got, err := run(t, plan(t, request(true, transfer.Content{ToEncoding: "IBM-939", ToRecords: fb(lrecl)})), []byte(text), false)
@@ -235,8 +236,7 @@ func TestEachRecordIsShiftedIn(t *testing.T) {
 	}
 }
 
-// The line ends of one page are found by bytes; the converter, which knows
-// characters, must agree.
+// The step for line ends works on bytes; the converter, which knows characters, must agree.
 func TestLineEndsAreThoseOfTheConverter(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range []string{"UTF-8", "ISO-8859-1", "Shift_JIS", "GB18030", "IBM-1047", "IBM-939"} {
@@ -286,7 +286,7 @@ func someText(r *rand.Rand) string {
 	return s.String()
 }
 
-// Clean text is not converted, and what follows the first change is.
+// Clean text is not converted. Text after the first change is.
 func TestCleanUntilTheFirstChange(t *testing.T) {
 	p := plan(t, request(true, transfer.Content{EOL: "lf"}))
 	l, err := p.Start()
@@ -308,8 +308,7 @@ func TestCleanUntilTheFirstChange(t *testing.T) {
 	}
 }
 
-// What has none of the suspects is clean, and nobody has to look again; once
-// something has changed there are none.
+// Text without the suspects is clean, and needs no further check. After a change there are no suspects.
 func TestSuspects(t *testing.T) {
 	for eol, want := range map[string]Pair{"lf": {'\r', '\r'}, "crlf": {'\r', '\n'}} {
 		l, err := plan(t, request(true, transfer.Content{EOL: eol})).Start()
@@ -335,7 +334,7 @@ func TestSuspects(t *testing.T) {
 	}
 }
 
-// A few bytes can become very many, which must not all be in memory.
+// A few bytes can become very many, and these must not all be in memory.
 func TestMemoryIsBounded(t *testing.T) {
 	p := plan(t, request(true, transfer.Content{ToEncoding: "IBM-1047", ToRecords: fb(32760)}))
 	l, err := p.Start()
@@ -412,7 +411,7 @@ func FuzzResume(f *testing.F) {
 	})
 }
 
-// What is said weighs more than what is known, and that more than defaults.
+// The request overrides known properties, and those override the defaults.
 func TestWhatWeighsMore(t *testing.T) {
 	side := &transfer.Form{Records: transfer.Records{RECFM: "FB", LRECL: 80, BLKSIZE: 800}, Encoding: "IBM-273"}
 	for _, c := range []struct {
@@ -502,8 +501,7 @@ func dataset(name transfer.Path, r transfer.Records) transfer.Location {
 	return transfer.Location{Place: transfer.Datasets, Path: name, Records: r}
 }
 
-// What a location says of its data set counts wherever the request comes from,
-// and may be said once only.
+// The attributes in a location of a data set apply to requests of every origin, and may be given only once.
 func TestAttributesOfLocations(t *testing.T) {
 	q := &transfer.Request{Dest: dataset("HLQ.NEW", fb(80)), Items: transfer.ItemsAt(dataset("HLQ.OLD", vb(84)), dataset("HLQ.OTHER", transfer.Records{}))}
 	for range 2 { // a request that comes again has them already
@@ -520,7 +518,7 @@ func TestAttributesOfLocations(t *testing.T) {
 	}
 }
 
-// Whoever writes a piece while the next is made finds it as it was.
+// A piece does not change while the pipeline makes the next one.
 func TestPieceStaysUntilTheNextIsTaken(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {

@@ -1,12 +1,10 @@
-// Package conversion decides what becomes of a file's content on its way, and
-// does it: code pages and line ends (package codepage), records (package record),
-// or both in a row.
+// Package conversion plans and does the conversion of a file's content: of code pages and line ends (package codepage),
+// of records (package record), or of both in turn.
 //
-// Check says whether what a request asks for makes sense by itself. The source's
-// agent adds what it knows of a file, its Form; the destination's agent makes the
-// Plan of the three and, where something is to be done, a Pipeline, which takes
-// the source's bytes in pieces of any size and gives the destination's. Between
-// two pieces the pipeline's State is all that a checkpoint needs.
+// Check checks a request by itself. The source's agent adds its knowledge of a file, its Form. The destination's agent
+// makes the Plan from the request, the Form and the Target. If the content must change, it makes a Pipeline, which
+// takes the source's bytes in pieces of any size and gives the destination's. Between two pieces a checkpoint needs
+// only the pipeline's State.
 //
 //	source      destination   text mode                               binary mode
 //	bytes       bytes         code page                               as they are
@@ -14,6 +12,6 @@
 //	records     bytes         records to text, code page              the records' data
 //	records     records       records to text, code page, to records  record by record
 //
-// Where both sides have one code page, only line ends are looked at, and nothing
-// where they are right already: such text costs what bytes cost.
+// If both sides have the same code page, the pipeline only searches for line ends, and changes no bytes if they are
+// right already: such text costs as much as plain bytes.
 package conversion

@@ -7,18 +7,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// lines is the step of text that stays in its code page: only line ends change.
-// It works on bytes, which no page for which it is used has within a character;
-// what is malformed passes it unseen.
+// lines is the step for text that stays in its code page: only line ends change. It works on bytes: the pages that it
+// is used for have no byte of a line end within a character. Malformed text passes it unnoticed.
 type lines struct {
-	cr, lf, nl byte // nl is lf, but for EBCDIC
-	crlf       bool // lines are to end with both; otherwise with nl
-	held       bool // a CR has come and is not passed on: nobody knows what follows
-	inner      bool // what it takes is another step's memory, which it may not pass on
+	cr, lf, nl byte // nl is lf, except in EBCDIC
+	crlf       bool // lines must end with both; otherwise with nl
+	held       bool // a CR is held back until the next byte is known
+	inner      bool // its input is another step's memory, which it must not pass on
 	turns
 }
 
-// lineEnds is the step for a conversion, if it is one for it.
+// lineEnds returns the step for a conversion that only changes line ends, or nil.
 func lineEnds(o *codepage.Options) *lines {
 	least, _ := o.To.Width()
 	if o.From != o.To || least != 1 || !plainLF(o.To) {
@@ -41,8 +40,8 @@ func lineEnds(o *codepage.Options) *lines {
 	return nil
 }
 
-// plainLF reports whether a page has CR, LF and NL where its family has them, and
-// no byte-order mark to be written.
+// plainLF reports whether a page has CR, LF and NL at the usual bytes of its family, and no byte-order mark to be
+// written.
 func plainLF(p *codepage.Page) bool {
 	cr, _ := p.Encode('\r')
 	lf, _ := p.Encode('\n')
@@ -53,7 +52,7 @@ func plainLF(p *codepage.Page) bool {
 	return len(cr) == 1 && cr[0] == 0x0D && len(lf) == 1 && lf[0] == want && p.Name() != "UTF-8-BOM"
 }
 
-// suspects are the bytes that may change, or be the first of two that do.
+// suspects returns the bytes that may change, or that may be the first of two that change.
 func (s *lines) suspects() (Pair, bool) {
 	if s.lf == s.nl && !s.crlf {
 		return Pair{s.cr, s.cr}, !s.held
@@ -61,7 +60,7 @@ func (s *lines) suspects() (Pair, bool) {
 	return Pair{s.cr, s.lf}, !s.held
 }
 
-// unchanged reports whether src would pass as it is.
+// unchanged reports whether src would pass unchanged.
 func (s *lines) unchanged(src []byte) bool {
 	p, ok := s.suspects()
 	switch {
@@ -88,7 +87,7 @@ func (s *lines) write(src []byte, next func([]byte) error) error {
 	return nil
 }
 
-// convert appends what becomes of src: what lies between line ends as it is.
+// convert appends the converted src: bytes between line ends do not change.
 func (s *lines) convert(dst, src []byte) []byte {
 	at := 0
 	if s.held && len(src) > 0 {
@@ -106,7 +105,7 @@ func (s *lines) convert(dst, src []byte) []byte {
 		kinds = 2
 	}
 
-	next := [3]int{-1, -1, -1} // of each of them
+	next := [3]int{-1, -1, -1} // next position of each of them
 	for {
 		k := len(src)
 		for i, c := range matter[:kinds] {

@@ -11,44 +11,43 @@ import (
 	"ferry/internal/transfer"
 )
 
-// MaxState is the most bytes that the state of a pipeline can have.
+// MaxState is the greatest length of the state of a pipeline, in bytes.
 const MaxState = 4 + 2*(record.MaxState+4) + codepage.MaxState
 
 const (
 	stateVersion = 1
-	// piece is how many bytes a step takes or gives at once.
+	// piece is the number of bytes that a step takes or gives at once.
 	piece = 256 << 10
 	// kept is the largest memory that a step keeps between two pieces.
 	kept = 4 << 20
 )
 
-// A Pipeline converts one file. It is one goroutine's.
+// A Pipeline converts one file. Only one goroutine may use it.
 type Pipeline struct {
 	steps []step
-	clean bool // nothing has been changed yet
+	clean bool // no byte has been changed yet
 	last  *record.Converter
 }
 
-// A step is one conversion. It takes all of src, in pieces that it bounds itself,
-// and passes on what becomes of it.
+// A step is one conversion. It takes all of src, in pieces that it bounds itself, and passes its output on to next.
 type step interface {
 	write(src []byte, next func([]byte) error) error
 	finish(next func([]byte) error) error
 	state() ([]byte, error)
 	restore([]byte) error
-	release() // gives its memory back
+	release() // frees its memory
 }
 
-// A sieve is a step that can tell that bytes will come out as they go in.
+// A sieve is a step that can recognise bytes that will not change.
 type sieve interface {
 	unchanged(src []byte) bool
-	suspects() (Pair, bool) // unchanged is true of what has neither of them
+	suspects() (Pair, bool) // the two bytes that a change needs: unchanged is true for bytes without them
 }
 
-// A Pair is two bytes, which may be the same.
+// A Pair is two bytes, which may be equal.
 type Pair [2]byte
 
-// In reports whether one of them is in b.
+// In reports whether one of the two bytes is in b.
 func (p Pair) In(b []byte) bool { return codepage.Holds(b, p[0], p[1]) }
 
 // Start makes the pipeline for the beginning of a file.
@@ -84,7 +83,7 @@ func (p *Plan) Start() (*Pipeline, error) {
 	return l, nil
 }
 
-// binary is the pipeline of binary mode: one step, or none.
+// binary makes the pipeline of binary mode: one step, or none.
 func (l *Pipeline) binary(p *Plan) error {
 	switch {
 	case p.Nothing():
@@ -102,8 +101,8 @@ func (l *Pipeline) record(c *record.Converter, err error) error {
 	return err
 }
 
-// Resume makes the pipeline for the rest of a file from a State of the same plan.
-// One that is not is refused with KindVersion; the file is then begun again.
+// Resume makes the pipeline for the rest of a file from a State of the same plan. It refuses another State with
+// KindVersion; the caller then begins the file again.
 func (p *Plan) Resume(state []byte) (*Pipeline, error) {
 	l, err := p.Start()
 	if err != nil {
@@ -135,8 +134,7 @@ func (p *Plan) Resume(state []byte) (*Pipeline, error) {
 	return l, nil
 }
 
-// State is where the pipeline stands; it belongs to the bytes that have been
-// given to it, and to those that it has given, and to the plan.
+// State returns the state of the pipeline. It belongs to the plan, and to the bytes taken and given so far.
 func (l *Pipeline) State() ([]byte, error) {
 	b := []byte{stateVersion, byte(len(l.steps))}
 	for _, s := range l.steps {
@@ -149,9 +147,8 @@ func (l *Pipeline) State() ([]byte, error) {
 	return b, nil
 }
 
-// Clean reports whether the bytes, coming next, would be given as they are, and
-// so were all before them. The caller may then leave them out of the pipeline,
-// and must take them for given. absent says that neither of the Suspects is in them.
+// Clean reports whether the pipeline would pass src unchanged as the next bytes, and has changed none before. The
+// caller may then bypass the pipeline for them. absent means that src has neither of the Suspects.
 func (l *Pipeline) Clean(src []byte, absent bool) bool {
 	if l.clean {
 		s, ok := l.sieve()
@@ -160,8 +157,8 @@ func (l *Pipeline) Clean(src []byte, absent bool) bool {
 	return l.clean
 }
 
-// Suspects are the two bytes without which Clean stays true of what comes next. ok
-// is false where there are none: it is false already, or needs a closer look.
+// Suspects returns the two bytes that can make Clean false: it stays true for bytes without them. ok is false if there
+// are no such bytes, because Clean is false already or needs a closer look.
 func (l *Pipeline) Suspects() (p Pair, ok bool) {
 	if s, is := l.sieve(); is && l.clean {
 		return s.suspects()
@@ -169,7 +166,7 @@ func (l *Pipeline) Suspects() (p Pair, ok bool) {
 	return p, false
 }
 
-// sieve is the only step, where it is one.
+// sieve returns the only step if it is a sieve.
 func (l *Pipeline) sieve() (sieve, bool) {
 	if len(l.steps) != 1 {
 		return nil, false
@@ -178,16 +175,15 @@ func (l *Pipeline) sieve() (sieve, bool) {
 	return s, ok
 }
 
-// Write takes the next bytes and gives what becomes of them, in as many pieces
-// as it likes. A piece stays as it is until next has returned from its next call,
-// or Write returns: what is done with it may go on beside the conversion of
-// the one after it. After an error the pipeline is of no use.
+// Write converts the next bytes and passes the output to next, in any number of pieces. A piece stays valid until the
+// next call of next has returned, or Write returns: the caller may use it while the pipeline converts the following
+// piece. After an error the pipeline must not be used.
 func (l *Pipeline) Write(src []byte, next func([]byte) error) error {
 	l.clean = false
 	return l.sink(0, next)(src)
 }
 
-// Finish gives what is held back at the end of the source, as Write does.
+// Finish passes the bytes that were held back until the end of the source to next, as Write does.
 func (l *Pipeline) Finish(next func([]byte) error) error {
 	l.clean = false
 	for i, s := range l.steps {
@@ -198,7 +194,7 @@ func (l *Pipeline) Finish(next func([]byte) error) error {
 	return nil
 }
 
-// sink is what takes the bytes that come to a step.
+// sink returns the function that takes the input of step i.
 func (l *Pipeline) sink(i int, next func([]byte) error) func([]byte) error {
 	if i == len(l.steps) {
 		return next
@@ -207,8 +203,7 @@ func (l *Pipeline) sink(i int, next func([]byte) error) func([]byte) error {
 	return func(b []byte) error { return l.steps[i].write(b, onward) }
 }
 
-// Stats says how many records have been written, and how many lines or records
-// were too long for one.
+// Stats returns the number of written records, and the number of lines or records that were too long for one record.
 func (l *Pipeline) Stats() record.Stats {
 	if l.last == nil {
 		return record.Stats{}
@@ -220,27 +215,27 @@ func (l *Pipeline) Stats() record.Stats {
 type paging struct {
 	opt    codepage.Options
 	conv   *codepage.Converter
-	inside bool // what it takes is the text of records, not the file
+	inside bool // its input is the text of records, not the file
 	turns
 }
 
-// Release gives back the memory of a pipeline that nobody uses any more, be it in
-// the middle of a file; nor may what it gave be used. It may be called again.
+// Release frees the memory of a pipeline that is no longer used, also in the middle of a file. Its output must not be
+// used any more either. Release may be called again.
 func (l *Pipeline) Release() {
 	for _, s := range l.steps {
 		s.release()
 	}
 }
 
-// turns are the two memories that a step gives its pieces from by turns.
+// turns are the two buffers that a step uses alternately for its output.
 type turns [2][]byte
 
-// stock has memories of files that have ended: making one, and clearing it, takes as
-// long as converting what goes into it. They are for whole pieces, at least.
+// stock has the buffers of finished files: making and clearing a buffer takes as long as converting its contents. Each
+// has room for a complete piece.
 var stock sync.Pool
 
-// memory is the next one, empty; where there is none it is made with room for n
-// bytes, or taken from the stock.
+// memory returns the next buffer, empty. If there is none, it takes one from the stock, or makes one with room for n
+// bytes.
 func (t *turns) memory(n int) []byte {
 	t[0], t[1] = t[1], t[0]
 	if t[0] == nil && n >= piece {
@@ -262,7 +257,7 @@ func (t *turns) release() {
 	}
 }
 
-// give passes on what has been put in the memory, which may have moved.
+// give passes on the output in a buffer, which may have been moved by append.
 func (t *turns) give(out []byte, next func([]byte) error) error {
 	t[0] = nil
 	if cap(out) <= kept {
@@ -298,7 +293,7 @@ func (s *paging) finish(next func([]byte) error) error {
 	return s.explain(err)
 }
 
-// explain says of which bytes a fault's offset is.
+// explain adds to a fault that its offset is one in the text of the records.
 func (s *paging) explain(err error) error {
 	if err == nil || !s.inside {
 		return err
@@ -319,7 +314,7 @@ func (s *paging) restore(b []byte) error {
 	return err
 }
 
-// recording is a step to records, from them, or both.
+// recording is a step to records, from records, or between records.
 type recording struct {
 	conv *record.Converter
 	turns

@@ -9,14 +9,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Target is what the destination's agent knows of where a file will land.
+// A Target is the knowledge of the destination's agent about the place where a file will land.
 type Target struct {
-	Dest    transfer.Location // as the request has it
-	Dataset bool              // it names a data set
-	Known   *transfer.Form    // of the data set that is there; nil: none
+	Dest    transfer.Location // as in the request
+	Dataset bool              // Dest names a data set
+	Known   *transfer.Form    // of the existing data set; nil: none
 }
 
-// A Plan is what is to be done with one file.
+// A Plan is the conversion of one file.
 type Plan struct {
 	text     bool
 	pages    codepage.Options // text mode
@@ -24,12 +24,11 @@ type Plan struct {
 	opt      record.Options
 	fromPage record.Page // text mode, where from
 	toPage   record.Page // text mode, where to
-	kept     string      // binary mode: the code page that is known of a record file's text
+	kept     string      // binary mode: the known code page of a record file's text
 }
 
-// Plan puts together what the request says, what is known of the file, and what
-// of its destination. What is said weighs more than what is known, and that more
-// than the agents' defaults. Its errors fail the item.
+// Plan combines the request, the Form of the file, and the Target. The request overrides the known properties, and
+// those override the agents' defaults. Its errors fail the item.
 func (d *Defaults) Plan(q *transfer.Options, form transfer.Form, t Target) (*Plan, error) {
 	p := &Plan{text: q.Mode == transfer.ModeText}
 	p.opt.KeepTrailingBlanks = q.KeepBlanks
@@ -47,7 +46,7 @@ func (d *Defaults) Plan(q *transfer.Options, form transfer.Form, t Target) (*Pla
 	return p, d.setPages(p, q, form, t)
 }
 
-// records fills in the attributes of both sides.
+// records sets the attributes of both sides.
 func (p *Plan) records(q *transfer.Options, form transfer.Form, t Target) (err error) {
 	from := q.FromRecords
 	if from.IsZero() {
@@ -86,7 +85,7 @@ func resolved(flag string, r transfer.Records) (record.Attributes, error) {
 	return a.Resolve()
 }
 
-// setPages fills in code pages and line ends.
+// setPages sets code pages and line ends.
 func (d *Defaults) setPages(p *Plan, q *transfer.Options, form transfer.Form, t Target) error {
 	to := d.encoding()
 	switch {
@@ -129,7 +128,7 @@ func (d *Defaults) setPages(p *Plan, q *transfer.Options, form transfer.Form, t 
 			return err
 		}
 		if !o.To.EBCDIC() {
-			o.ToEOL = codepage.LF // what ends a line between the two steps
+			o.ToEOL = codepage.LF // the line end between the two steps
 		}
 	case q.EOL != "":
 		if o.ToEOL, err = codepage.ParseEOL(q.EOL); err != nil {
@@ -144,23 +143,22 @@ func (d *Defaults) setPages(p *Plan, q *transfer.Options, form transfer.Form, t 
 	return err
 }
 
-// Nothing reports whether the bytes are to be left as they are, so that there is
-// no need of a pipeline.
+// Nothing reports whether the bytes do not change, so that no pipeline is needed.
 func (p *Plan) Nothing() bool {
 	if p.text {
 		return false
 	}
-	// Bytes in fixed records are the bytes.
+	// Bytes in fixed records are the same as plain bytes.
 	plain := func(a record.Attributes) bool {
 		return a.IsZero() || !a.ASA && (a.Format == record.F || a.Format == record.FB)
 	}
 	return p.from == p.to || plain(p.from) && plain(p.to) && (p.from.IsZero() || p.to.IsZero())
 }
 
-// Records are the attributes that the destination will have; zero: none.
+// Records returns the attributes that the destination will have; zero: none.
 func (p *Plan) Records() record.Attributes { return p.to }
 
-// Form is what is to be kept of the content; without records nothing is.
+// Form returns the properties of the content to be recorded at the destination. Without records there are none.
 func (p *Plan) Form() *transfer.Form {
 	f := &transfer.Form{Records: p.to.Records()}
 	switch {
@@ -173,10 +171,10 @@ func (p *Plan) Form() *transfer.Form {
 	return f
 }
 
-// Text reports whether the bytes are text, whose code page matters.
+// Text reports whether the bytes are text, so that the code page matters.
 func (p *Plan) Text() bool { return p.text }
 
-// Estimate is about how long the destination will be for a source of n bytes.
+// Estimate returns the approximate length of the destination for a source of n bytes.
 func (p *Plan) Estimate(n int64) int64 {
 	if p.text {
 		if least, _ := p.pages.From.Width(); least > 1 {
@@ -186,7 +184,7 @@ func (p *Plan) Estimate(n int64) int64 {
 	return n
 }
 
-// String tells a plan from every other one: a state belongs to it alone.
+// String identifies a plan: a state belongs to only one plan.
 func (p *Plan) String() string {
 	var s strings.Builder
 	if p.text {

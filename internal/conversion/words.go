@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Defaults are what an agent takes text files on its host to be. The zero value
-// is UTF-8 with the host's line ends, and no replacement.
+// Defaults are an agent's assumptions about text files on its host. The zero value is UTF-8 with the host's line ends,
+// and no replacement.
 type Defaults struct {
 	Encoding string // a code page; empty: UTF-8
 	EOL      string // lf, crlf or nl; empty: the host's convention
@@ -38,7 +38,7 @@ func (d *Defaults) encoding() string {
 	return d.Encoding
 }
 
-// eol is how lines end here in pages that have no convention of their own.
+// eol returns the line end on this host in pages without a convention of their own.
 func (d *Defaults) eol() codepage.EOL {
 	switch e, _ := codepage.ParseEOL(d.EOL); {
 	case e != codepage.Default:
@@ -49,9 +49,8 @@ func (d *Defaults) eol() codepage.EOL {
 	return codepage.LF
 }
 
-// Check refuses a request whose words about content cannot be meant: pages that
-// are unknown, records that cannot be, a replacement that the page lacks. Its
-// errors are of KindUsage.
+// Check refuses a request with impossible options for content: unknown pages, invalid records, or a replacement that
+// the page lacks. Its errors are of KindUsage.
 func Check(q *transfer.Request) error {
 	if err := CheckOptions(&q.Options, q.Dest); err != nil {
 		return err
@@ -59,7 +58,7 @@ func Check(q *transfer.Request) error {
 	return CheckItems(q, q.Items)
 }
 
-// CheckItems is Check for items of the request, which may be those of a part.
+// CheckItems is Check for items of the request, or for the items of a part of it.
 func CheckItems(q *transfer.Request, items []transfer.RequestItem) error {
 	for n := range items {
 		if p := items[n].Source; p.Place == transfer.Datasets {
@@ -81,7 +80,7 @@ func CheckItems(q *transfer.Request, items []transfer.RequestItem) error {
 	return nil
 }
 
-// CheckOptions is Check for options and the DEST that they are for.
+// CheckOptions is Check for options and their DEST.
 func CheckOptions(q *transfer.Options, dest transfer.Location) error {
 	if _, err := attributes("recfm", q.ToRecords); err != nil {
 		return err
@@ -113,7 +112,7 @@ func CheckOptions(q *transfer.Options, dest transfer.Location) error {
 	return checkPages(q, !q.ToRecords.IsZero() || dataset)
 }
 
-// checkPages checks code pages and line ends; records says that the destination has records.
+// checkPages checks code pages and line ends. records means that the destination has records.
 func checkPages(q *transfer.Options, records bool) error {
 	from, err := page(q.FromEncoding)
 	if err != nil {
@@ -147,7 +146,7 @@ func checkPages(q *transfer.Options, records bool) error {
 	}
 
 	if to == nil {
-		return nil // what it will be is known at the destination
+		return nil // the destination's agent will know the page
 	}
 
 	if from == nil {
@@ -158,7 +157,7 @@ func checkPages(q *transfer.Options, records bool) error {
 	return err
 }
 
-// page is the code page of a name; nil for the empty one.
+// page returns the code page of a name; nil for the empty name.
 func page(name string) (*codepage.Page, error) {
 	if name == "" {
 		return nil, nil
@@ -166,16 +165,15 @@ func page(name string) (*codepage.Page, error) {
 	return codepage.Lookup(name)
 }
 
-// Involved reports whether more than a file's bytes can matter to what is sent from a
-// source to a DEST: only then does the source's agent look for what is known of each file.
+// Involved reports whether the transfer from a source to a DEST may need more than a file's bytes. Only then the
+// source's agent determines the Form of each file.
 func Involved(o *transfer.Options, source, dest transfer.Location) bool {
 	return o.Mode == transfer.ModeText || !o.ToRecords.IsZero() || !o.FromRecords.IsZero() ||
 		dest.Place == transfer.Datasets || source.Place == transfer.Datasets
 }
 
-// Effective are the options and the DEST of a request item. An item with a DEST or options
-// of its own has the attributes that its locations have; the others share what
-// TakeAttributes has put into the request.
+// Effective returns the options and the DEST of a request item. An item with a DEST or options of its own takes the
+// attributes in its locations; the others share the attributes that TakeAttributes has put into the request.
 func Effective(q *transfer.Request, it *transfer.RequestItem) (o transfer.Options, dest transfer.Location, err error) {
 	o, dest = q.Of(it), cmp.Or(it.Dest, q.Dest)
 	if !it.Own() {
@@ -187,14 +185,13 @@ func Effective(q *transfer.Request, it *transfer.RequestItem) (o transfer.Option
 	return o, dest, takeSource(&o, it.Source)
 }
 
-// TargetOptions are the options of a target, with the attributes that its DEST has.
+// TargetOptions returns the options of a target, with the attributes in its DEST.
 func TargetOptions(t *transfer.Target, d transfer.Options) (transfer.Options, error) {
 	o := t.Options.Or(d)
 	return o, takeDest(&o, t.Dest)
 }
 
-// TakeAttributes puts the attributes that the locations of data sets have into the
-// request, where no flag says otherwise.
+// TakeAttributes copies the attributes in the locations of data sets into the request, unless a flag contradicts.
 func TakeAttributes(q *transfer.Request) error {
 	if err := takeDest(&q.Options, q.Dest); err != nil {
 		return err
@@ -202,7 +199,7 @@ func TakeAttributes(q *transfer.Request) error {
 	return TakeFrom(q, q.Items)
 }
 
-// TakeFrom is TakeAttributes for items of the request, which may be those of a part.
+// TakeFrom is TakeAttributes for items of the request, or for the items of a part of it.
 func TakeFrom(q *transfer.Request, items []transfer.RequestItem) error {
 	for n := range items {
 		if items[n].Own() {
@@ -239,7 +236,7 @@ func takeFrom(to *transfer.Records, l transfer.Location, others string) error {
 	return nil
 }
 
-// attributes are those of a request's flags, which begin with the given one.
+// attributes returns the attributes of a request's flags, which begin with the given one.
 func attributes(flag string, r transfer.Records) (record.Attributes, error) {
 	a, err := record.FromRecords(r)
 	if err != nil && r.RECFM == "" {
@@ -248,8 +245,8 @@ func attributes(flag string, r transfer.Records) (record.Attributes, error) {
 	return a, err
 }
 
-// Form is what an agent knows of one of its files: what its place knows, where that is
-// something, and the agent's defaults.
+// Form returns an agent's knowledge of one of its files: the Form that its place knows, if any, and the agent's
+// defaults.
 func (d *Defaults) Form(known *transfer.Form, dataset bool) transfer.Form {
 	f := transfer.Form{Encoding: d.encoding(), EOL: d.eol().String()}
 	if dataset {
@@ -264,7 +261,7 @@ func (d *Defaults) Form(known *transfer.Form, dataset bool) transfer.Form {
 	return f
 }
 
-// recordPage is what records need to know of a code page.
+// recordPage returns the record.Page of a code page.
 func recordPage(p *codepage.Page) (record.Page, error) {
 	var r record.Page
 	for _, c := range []struct {
@@ -287,7 +284,7 @@ func recordPage(p *codepage.Page) (record.Page, error) {
 	return r, nil
 }
 
-// recordPageTo is recordPage for records that are to be written.
+// recordPageTo is recordPage for a destination.
 func recordPageTo(p *codepage.Page) (record.Page, error) {
 	if p.Shifts() && !p.EBCDIC() {
 		return record.Page{}, transfer.Errorf(transfer.KindUsage, "records cannot be written in code page %s: its escape sequences reach from one record into the next", p.Name()).

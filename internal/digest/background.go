@@ -12,26 +12,24 @@ import (
 	"ferry/internal/transfer"
 )
 
-// ErrPrefix says that the bytes before a resume point are not what they were
-// when the point was made.
+// ErrPrefix reports that the bytes before a resume point have changed since the point was made.
 var ErrPrefix = errors.New("the bytes before the resume point have changed")
 
-// backlogMost is how many bytes the digests of one transfer may be behind before
-// Full says so.
+// backlogMost is the number of bytes that the digests of one transfer may be behind before Full reports it.
 const backlogMost = 4 << 20
 
-// A Backlog counts the bytes that the digests of one transfer have been given and
-// have not taken in yet. It is safe for concurrent use; nil bounds nothing.
+// A Backlog counts the bytes that were given to the digests of one transfer and are not digested yet. It is safe for
+// concurrent use; a nil Backlog bounds nothing.
 type Backlog struct {
 	bytes   atomic.Int64
 	changed func()
 }
 
-// NewBacklog makes one that calls changed, which must not block, whenever a
-// digest has ended, and when the backlog is no longer full.
+// NewBacklog makes a Backlog that calls changed whenever a digest has ended, and when the backlog is no longer full.
+// changed must not block.
 func NewBacklog(changed func()) *Backlog { return &Backlog{changed: changed} }
 
-// Full reports whether nothing more should be given until the digests have caught up.
+// Full reports whether the caller should wait until the digests have caught up.
 func (l *Backlog) Full() bool { return l != nil && l.bytes.Load() >= backlogMost }
 
 func (l *Backlog) add(n int64) {
@@ -54,35 +52,33 @@ const pieceSize = 64 << 10
 
 var pieces = sync.Pool{New: func() any { return new([pieceSize]byte) }}
 
-// A piece is bytes on their way to a digest, zeros where it has no memory, or a
-// question for a copy of the digest as it is then.
+// A piece is bytes to be digested, zeros if it has no memory, or a request for a copy of the digest at that position.
 type piece struct {
 	mem  *[pieceSize]byte
 	n    int64
 	copy chan<- hash.Hash
 }
 
-// A background digests a file in a goroutine of its own. It reads back what had gone by
-// in another process, and what goes by meanwhile; once it has caught up it takes the
-// bytes from a queue.
+// A background digests a file in a goroutine of its own. It reads back the bytes that another process has written, and
+// those that are written meanwhile. When it has caught up, it takes the bytes from a queue.
 type background struct {
 	log  *Backlog
 	sum  hash.Hash
-	segs []transfer.Segment // that r must begin with
+	segs []transfer.Segment // the expected segments at the beginning of r
 	done chan struct{}      // closed when there is a result
 	wake chan struct{}
 
 	mu      sync.Mutex
-	r       io.ReaderAt // nil once it has caught up
-	given   int64       // bytes that have gone by
+	r       io.ReaderAt // nil after it has caught up
+	given   int64       // bytes that have been written
 	queue   []piece
 	ended   bool
 	stopped bool
 	err     error
 }
 
-// startBackground begins a digest. Where r is there the bytes below the end of the
-// segments are read back and compared with them.
+// startBackground begins a digest. If r is not nil, it reads back the bytes below the end of the segments and compares
+// them with the segments.
 func startBackground(log *Backlog, sum hash.Hash, segs []transfer.Segment, r io.ReaderAt) *background {
 	b := &background{log: log, sum: sum, segs: segs, r: r, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	if n := len(segs); n > 0 {
@@ -99,7 +95,7 @@ func (b *background) poke() {
 	}
 }
 
-// write hands bytes over, or n zeros where p is nil. The memory of p stays the caller's.
+// write passes bytes, or n zeros if p is nil. The caller may reuse the memory of p.
 func (b *background) write(p []byte, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +128,7 @@ func (b *background) enqueue(p []byte, n int64) {
 	}
 }
 
-// drop gives a piece's memory back.
+// drop frees a piece's memory.
 func (b *background) drop(p piece) {
 	if p.mem == nil {
 		b.log.add(-p.n)
@@ -142,7 +138,7 @@ func (b *background) drop(p piece) {
 	b.log.add(-pieceSize)
 }
 
-// end says that no more bytes come.
+// end announces that no more bytes follow.
 func (b *background) end() {
 	b.mu.Lock()
 	b.ended = true
@@ -150,7 +146,7 @@ func (b *background) end() {
 	b.poke()
 }
 
-// stop gives up and waits until nothing is read any more.
+// stop ends the digest and waits until the file is no longer read.
 func (b *background) stop() {
 	b.mu.Lock()
 	b.stopped = true
@@ -159,7 +155,7 @@ func (b *background) stop() {
 	<-b.done
 }
 
-// failure is why there is no result; nil where there is one, or will be.
+// failure returns the reason why there is no result, or nil if there is one or will be one.
 func (b *background) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -186,7 +182,7 @@ func (b *background) run() {
 	b.log.ended()
 }
 
-// readBack digests what was there before, and goes on until it has caught up.
+// readBack digests the earlier bytes, and continues until it has caught up.
 func (b *background) readBack() error {
 	if b.r == nil {
 		return nil
@@ -223,7 +219,7 @@ func (b *background) readBack() error {
 	}
 }
 
-// readTo is how far can be read; where that is at, the rest comes by the queue.
+// readTo returns the end of the readable part of the file. If that is at, the rest comes from the queue.
 func (b *background) readTo(at int64) (to int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,7 +232,7 @@ func (b *background) readTo(at int64) (to int64, err error) {
 	return b.given, nil
 }
 
-// takeAll digests what comes by the queue, to the end.
+// takeAll digests the pieces of the queue, to the end.
 func (b *background) takeAll() error {
 	for {
 		p, ended, err := b.next()
@@ -254,7 +250,7 @@ func (b *background) takeAll() error {
 	}
 }
 
-// next takes the first piece of the queue; an empty one where there is none.
+// next takes the first piece of the queue, or an empty one if there is none.
 func (b *background) next() (p piece, ended bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -281,7 +277,7 @@ func digestPiece(h hash.Hash, p piece) {
 	}
 }
 
-// clone is a second digest of what has been given so far; nil where there is an error.
+// clone returns a second digest of the bytes so far, or nil after an error.
 func (b *background) clone() hash.Hash {
 	c := make(chan hash.Hash, 1)
 	b.mu.Lock()

@@ -1,11 +1,9 @@
-// Package digest digests chunks and whole files. A file's digest is taken while
-// its bytes go by: at once, or where that would hold them up in a goroutine of its own.
-// Where a transfer is resumed and the bytes before the resume point have gone by in
-// another process, they are read back and compared with what they were.
+// Package digest digests chunks and whole files. A file's digest is computed while its bytes are transferred: at once,
+// or in a goroutine of its own if that would delay them. After a resume in another process, the bytes before the resume
+// point are read back and compared with their earlier digests.
 //
-// xxh3 is XXH3 of Yann Collet's xxHash 0.8 (64 bits over a chunk message, 128
-// over a file, big-endian as in its canonical representation). It finds
-// accidents, not forgeries; for those there is SHA-256.
+// xxh3 is XXH3 of Yann Collet's xxHash 0.8 (64 bits over a chunk message, 128 over a file, big-endian as in its
+// canonical representation). It detects accidental changes, not forgeries; SHA-256 detects both.
 package digest
 
 import (
@@ -21,7 +19,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Method names a digest of whole files, as users write it.
+// A Method is the name of a digest of whole files, as users write it.
 type Method string
 
 // The methods.
@@ -32,7 +30,7 @@ const (
 	None   Method = "none"
 )
 
-// ParseMethod reads a method's name; the empty name is the default, XXH3.
+// ParseMethod parses a method's name; the empty name is the default, XXH3.
 func ParseMethod(s string) (Method, error) {
 	switch m := Method(strings.ToLower(s)); m {
 	case "":
@@ -43,7 +41,7 @@ func ParseMethod(s string) (Method, error) {
 	return "", transfer.Errorf(transfer.KindUsage, "checksum %q is unknown; it is one of xxh3, md5, sha256, none", s)
 }
 
-// New starts a digest of the method; for None it is nil.
+// New returns a new hash of the method, or nil for None.
 func (m Method) New() hash.Hash {
 	switch m {
 	case MD5:
@@ -56,11 +54,10 @@ func (m Method) New() hash.Hash {
 	return library{xxh3.New128()}
 }
 
-// Slow reports whether a digest takes longer than it takes to send or to write the
-// bytes.
+// Slow reports whether a digest takes longer than sending or writing the bytes.
 func (m Method) Slow() bool { return m == MD5 || m == SHA256 }
 
-// ByName starts the digest that the part of a sum before ':' names.
+// ByName returns a new hash for the part of a sum before ':'.
 func ByName(method string) (hash.Hash, error) {
 	m, err := ParseMethod(method)
 	if err != nil {
@@ -72,7 +69,7 @@ func ByName(method string) (hash.Hash, error) {
 	return m.New(), nil
 }
 
-// Sum writes a digest as METHOD:HEX; a nil one is the empty text.
+// Sum returns a digest as METHOD:HEX, or the empty text for a nil hash.
 func (m Method) Sum(h hash.Hash) string {
 	if h == nil {
 		return ""
@@ -80,10 +77,10 @@ func (m Method) Sum(h hash.Hash) string {
 	return string(m) + ":" + hex.EncodeToString(h.Sum(nil))
 }
 
-// Message is the 64-bit hash that every chunk message carries.
+// Message returns the 64-bit hash that every chunk message contains.
 func Message(b []byte) uint64 { return xxh3.Hash(b) }
 
-// library makes a hash.Hash of the library's 128-bit variant.
+// library implements hash.Hash with the library's 128-bit variant.
 type library struct{ *xxh3.Hasher128 }
 
 func (h library) Size() int      { return 16 }
@@ -94,24 +91,22 @@ func (h library) Sum(b []byte) []byte {
 	return append(b, s[:]...)
 }
 
-// A Running digest takes a file's bytes in order. It keeps the method's digest of
-// the whole file, and the xxh3 of the current segment, from which checkpoints are
-// made. A slow digest, and one that has to read back what went by in another process,
-// runs in a goroutine of its own: End and Done wait for it, Stop gives it up.
+// A Running digest takes a file's bytes in order. It computes the method's digest of the whole file, and the xxh3 of
+// the current segment, which checkpoints need. A slow digest runs in a goroutine of its own, and so does one that has
+// to read back the bytes of another process: End and Done wait for it, Stop ends it.
 type Running struct {
 	method Method
-	whole  hash.Hash   // nil for None, and where beside has it
-	seg    hash.Hash   // the same as whole where that is xxh3 over the same bytes
-	bg     *background // nil where the digest is taken at once
+	whole  hash.Hash   // nil for None, and if bg has it
+	seg    hash.Hash   // the same as whole if that is xxh3 over the same bytes
+	bg     *background // nil if the digest is computed at once
 	log    *Backlog
 	done   []transfer.Segment
 	at     int64
-	text   string // Whole, once it was asked for
-	textAt int64  // how many bytes it is of
+	text   string // result of Whole, once it was called
+	textAt int64  // number of bytes in text
 }
 
-// NewRunning begins a digest at the start of a file. The Backlog, which may be nil,
-// counts what it is behind.
+// NewRunning begins a digest at the start of a file. The Backlog, which may be nil, counts the bytes that it is behind.
 func NewRunning(m Method, log *Backlog) *Running {
 	r := &Running{method: m, log: log}
 	if m.Slow() {
@@ -126,9 +121,9 @@ func NewRunning(m Method, log *Backlog) *Running {
 	return r
 }
 
-// Resume goes on behind the given segments, which another process has made. It reads
-// the file back beside what comes, and finds out with ErrPrefix whether it begins so.
-// Without a file the digest is of nothing but the Tail.
+// Resume continues after the given segments of another process. It reads the file back at the same time as it takes new
+// bytes, and fails with ErrPrefix if the file does not begin with the segments. Without a file the digest covers only
+// the Tail.
 func Resume(m Method, log *Backlog, before []transfer.Segment, file io.ReaderAt) *Running {
 	r := &Running{method: m, log: log, done: before, seg: XXH3.New()}
 	if n := len(before); n > 0 {
@@ -144,23 +139,19 @@ func Resume(m Method, log *Backlog, before []transfer.Segment, file io.ReaderAt)
 	return r
 }
 
-// Rebase begins a new segment here, as if what has come so far had come in
-// another process, and could not be read back.
+// Rebase begins a new segment here, as if another process had written the bytes so far and they could not be read back.
 func (r *Running) Rebase() *Running {
 	r.Stop()
 	return Resume(r.method, r.log, r.Prefix(), nil)
 }
 
-// Tail is the xxh3-128, in hex, of what came since the last of the segments that
-// the digest began with.
+// Tail returns the xxh3-128, in hex, of the bytes after the last segment of the ones that the digest began with.
 func (r *Running) Tail() string { return hex.EncodeToString(r.seg.Sum(nil)) }
 
-// Rebased reports whether the digest lacks what came before the segments with which
-// it began.
+// Rebased reports whether the digest lacks the bytes of the segments that it began with.
 func (r *Running) Rebased() bool { return len(r.done) > 0 && r.bg == nil }
 
-// Clone is a second digest of what has come so far. It waits until the first one has
-// caught up.
+// Clone returns a second digest of the bytes so far. It waits until the first one has caught up.
 func (r *Running) Clone() *Running {
 	c := *r
 	c.done = append([]transfer.Segment(nil), r.done...)
@@ -197,7 +188,7 @@ func (r *Running) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// take digests what is digested at once.
+// take adds bytes to the digests that are computed at once.
 func (r *Running) take(b []byte) {
 	r.at += int64(len(b))
 	r.seg.Write(b)
@@ -220,10 +211,10 @@ func (r *Running) Zeros(n int64) {
 	}
 }
 
-// At is the number of bytes taken, those of the segments before included.
+// At returns the number of bytes taken, including those of the earlier segments.
 func (r *Running) At() int64 { return r.at }
 
-// Prefix gives the segments up to here.
+// Prefix returns the segments up to here.
 func (r *Running) Prefix() []transfer.Segment {
 	segs := append([]transfer.Segment(nil), r.done...)
 	if n := len(segs); n > 0 && segs[n-1].End == r.at || r.at == 0 {
@@ -234,14 +225,14 @@ func (r *Running) Prefix() []transfer.Segment {
 
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// End says that no more bytes come. Done is closed once the result is there.
+// End announces that no more bytes follow. Done is closed once there is a result.
 func (r *Running) End() {
 	if r.bg != nil {
 		r.bg.end()
 	}
 }
 
-// Done is closed after End once the whole file is digested, or cannot be.
+// Done returns a channel that closes after End, once the whole file is digested or cannot be.
 func (r *Running) Done() <-chan struct{} {
 	if r.bg != nil {
 		return r.bg.done
@@ -259,8 +250,7 @@ func (r *Running) Ready() bool {
 	}
 }
 
-// Err is why there is no digest, once Done is closed: ErrPrefix, or the file cannot
-// be read back.
+// Err returns the reason why there is no digest, once Done is closed: ErrPrefix, or the error of reading the file back.
 func (r *Running) Err() error {
 	if r.bg != nil {
 		return r.bg.failure()
@@ -268,16 +258,15 @@ func (r *Running) Err() error {
 	return nil
 }
 
-// Stop gives the digest up and waits until the file is no longer read. It may be
-// called again, and after Done.
+// Stop ends the digest and waits until the file is no longer read. It may be called again, and after Done.
 func (r *Running) Stop() {
 	if r.bg != nil {
 		r.bg.stop()
 	}
 }
 
-// Whole is METHOD:HEX over all bytes, once Done is closed without an error; empty for
-// None, and where the digest is Rebased.
+// Whole returns METHOD:HEX over all bytes, once Done is closed without an error. It returns the empty text for None,
+// and if the digest is Rebased.
 func (r *Running) Whole() string {
 	switch {
 	case r.bg != nil && r.method == None:
@@ -290,8 +279,7 @@ func (r *Running) Whole() string {
 	return r.text
 }
 
-// Content is a sum that is there whatever the method: Whole, or the xxh3 where
-// the method is None.
+// Content returns a sum for every method: Whole, or the xxh3 if the method is None.
 func (r *Running) Content() string {
 	switch {
 	case r.method != None:

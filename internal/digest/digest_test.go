@@ -80,7 +80,7 @@ func TestAChangedPrefixIsFound(t *testing.T) {
 	if _, err := sums(r); !errors.Is(err, ErrPrefix) {
 		t.Fatalf("a flipped bit in the prefix gives %v", err)
 	}
-	r.Write(data[400_000:]) // nobody takes it, and nothing waits
+	r.Write(data[400_000:]) // no goroutine takes it, and Write does not wait
 }
 
 func TestAShortFileHasNoDigest(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAShortFileHasNoDigest(t *testing.T) {
 	}
 }
 
-// slowly reads when it may.
+// slowly is a reader that waits for permission.
 type slowly struct {
 	io.ReaderAt
 	may   chan struct{}
@@ -103,8 +103,8 @@ func (s *slowly) ReadAt(b []byte, off int64) (int, error) {
 	return s.ReaderAt.ReadAt(b, off)
 }
 
-// What goes by while the prefix is read back is read back as well; what goes by after
-// that is not, and no more than the backlog has waits in memory.
+// Bytes that are written while the prefix is read back are read back as well. Later bytes are not, and no more than the
+// backlog of them waits in memory.
 func TestResumeCatchesUp(t *testing.T) {
 	data := sample(400_000)
 	first := NewRunning(XXH3, nil)
@@ -134,7 +134,7 @@ func TestResumeCatchesUp(t *testing.T) {
 	})
 }
 
-// held is a digest that takes nothing in until it may.
+// held is a digest that takes no bytes until it may.
 type held struct {
 	hash.Hash
 	may chan struct{}

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// read is a command line, with its words between blanks.
+// read parses a command line with blanks between its words.
 func read(t testing.TB, line string) (*Call, error) {
 	t.Helper()
 	words := strings.Fields(line)
@@ -69,7 +69,7 @@ func TestCommandLines(t *testing.T) {
 
 const ends = "fteCreateTransfer -sa alpha -da BETA "
 
-// What the options of fteCreateTransfer say, as the types of the XML.
+// The options of fteCreateTransfer become the types of the XML.
 func TestTransfers(t *testing.T) {
 	file := mftxml.Dest{Type: "file", Exist: "error", File: mftxml.File{Path: "b"}}
 	plain := mftxml.Item{Mode: "binary", Checksum: "md5", Source: mftxml.Source{File: mftxml.File{Path: "a"}}, Dest: file}
@@ -238,7 +238,7 @@ func TestEveryOptionIsDocumented(t *testing.T) {
 	}
 }
 
-// Messages have identifiers of their own, each once.
+// Each message has its own identifier.
 func TestMessages(t *testing.T) {
 	source, err := os.ReadFile("messages.go")
 	if err != nil {

@@ -2,8 +2,8 @@ package fte
 
 import "fmt"
 
-// A Message is a line of what a command says, with its own identifier. I says that all is well, W that
-// something has no effect, E that something failed.
+// A Message is a line of a command's output, with its own identifier. I marks success, W an option without effect, E a
+// failure.
 type Message string
 
 // The messages.
@@ -32,5 +32,5 @@ const (
 	Pinging     Message = "FERRY0015I: Asking agent %s whether it is there."
 )
 
-// With is the line of a message.
+// With returns the line of a message.
 func (m Message) With(args ...any) string { return fmt.Sprintf(string(m), args...) + "\n" }

@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Monitor is the document that the options of fteCreateMonitor ask for. task is the document of -mt, and imported
-// that of -ix; one of them is nil. Errors are of KindUsage.
+// Monitor returns the document that the options of fteCreateMonitor request. task is the document of -mt, and imported
+// the document of -ix; one of them is nil. Errors are of KindUsage.
 func (c *Call) Monitor(task, imported *mftxml.Document) (*mftxml.Document, error) {
 	r := &request{Call: c}
 	if c.Has("c") && !c.Has("f") {
@@ -44,7 +44,7 @@ func (c *Call) Monitor(task, imported *mftxml.Document) (*mftxml.Document, error
 	return &mftxml.Document{Monitor: m}, nil
 }
 
-// imported is the monitor of -ix, under the name and at the agent that the options say.
+// imported returns the monitor of -ix, with the name and the agent of the options.
 func (r *request) imported(d *mftxml.Document) (*mftxml.Document, error) {
 	for _, o := range []string{"md", "mq", "pi", "pu", "tr", "x", "pt", "rl", "bs", "tc", "tcr", "tcc", "mt", "jn", "dv"} {
 		if r.Has(o) {
@@ -73,7 +73,7 @@ func (r *request) name() string {
 	return r.Get("mn")
 }
 
-// condition reads -tr, with -x and -pt, which says something only of a pattern.
+// condition reads -tr, with -x and -pt. -pt applies only to a pattern.
 func (r *request) condition() (c mftxml.Condition) {
 	defer func() { c.Regex = c.Regex && c.Pattern+c.Exclude != "" }()
 	c = mftxml.Condition{Kind: "fileMatch", Regex: r.word("pt", "wildcard", "regex") == "regex", Exclude: r.Get("x")}
@@ -109,7 +109,7 @@ func (r *request) condition() (c mftxml.Condition) {
 	return c
 }
 
-// contents read -tc, with -tcr and -tcc.
+// contents reads -tc, with -tcr and -tcc.
 func (r *request) contents(condition string) *mftxml.TriggerContents {
 	if !r.Has("tc") {
 		if r.Has("tcr") || r.Has("tcc") {

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// task is what -mt names.
+// task returns the document of -mt.
 func task() *mftxml.Document {
 	return &mftxml.Document{Transfer: &mftxml.Transfer{Source: "ALPHA", Destination: "BETA", Set: mftxml.Set{Recovery: -1,
 		Items: []mftxml.Item{{Mode: "binary", Checksum: "md5", Source: mftxml.Source{File: mftxml.File{Path: "${FilePath}"}}, Dest: mftxml.Dest{Type: "directory", Exist: "error", File: mftxml.File{Path: "in/"}}}}}}}
@@ -17,7 +17,7 @@ func task() *mftxml.Document {
 
 const watches = "fteCreateMonitor -ma alpha -mn M -mt x "
 
-// Each option of fteCreateMonitor has its place in the document, which is read as it was written.
+// Each option of fteCreateMonitor has its field in the document, and a written document is parsed as the same one.
 func TestMonitors(t *testing.T) {
 	for line, change := range map[string]func(*mftxml.Monitor){
 		"-md in":                           func(*mftxml.Monitor) {},
@@ -119,7 +119,7 @@ func TestMonitorUsage(t *testing.T) {
 	}
 }
 
-// What a command that has failed ends with.
+// Exit codes of commands that failed.
 func TestCodes(t *testing.T) {
 	for _, c := range []struct {
 		command string

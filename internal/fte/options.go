@@ -8,30 +8,30 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A kind says what stands behind an option.
+// A kind is the kind of an option's value.
 type kind int
 
 const (
 	flag   kind = iota
 	value       // the next argument
-	number      // the next argument, where it is a number
+	number      // the next argument, if it is a number
 )
 
-// An Option is one of a command.
+// An Option is an option of a command.
 type Option struct {
 	Name string
 	kind kind
-	idle bool // it has no effect in Ferry, and is said to have none
+	idle bool // it has no effect in Ferry; Notices reports it
 	late bool // not built yet
 }
 
-// A Command is one of MQ MFT's.
+// A Command is a command of MQ MFT.
 type Command struct {
 	Name    string
 	Options []Option
 	least   int    // arguments
 	most    int    // -1: any number
-	args    string // what they are
+	args    string // description of the arguments
 }
 
 func flags(names ...string) (all []Option) {
@@ -48,7 +48,7 @@ func values(names ...string) (all []Option) {
 	return all
 }
 
-// idle are options with a value that has no effect.
+// idle returns options with a value and without effect.
 func idle(names ...string) (all []Option) {
 	for _, n := range names {
 		all = append(all, Option{Name: n, kind: value, idle: true})
@@ -56,7 +56,7 @@ func idle(names ...string) (all []Option) {
 	return all
 }
 
-// late are options that are not built yet.
+// late returns options that are not built yet.
 func late(k kind, names ...string) (all []Option) {
 	for _, n := range names {
 		all = append(all, Option{Name: n, kind: k, late: true})
@@ -71,12 +71,12 @@ func join(lists ...[]Option) (all []Option) {
 	return all
 }
 
-// common are options that every command has.
+// common returns the options that every command has.
 func common() []Option {
 	return join(idle("p", "mquserid", "mqpassword"), []Option{{Name: "nolpw", idle: true}}, flags("h", "v"))
 }
 
-// Commands are all of them.
+// Commands returns all commands.
 func Commands() []Command {
 	waits := []Option{{Name: "w", kind: number}}
 	sends := join(values("sa", "sm", "da", "dm", "td", "ss", "tb", "oi", "of", "oc", "es", "tr", "jn", "md", "cs", "pr", "sce", "dce", "dle", "qmp", "presrc", "predst", "postsrc", "postdst",
@@ -107,7 +107,7 @@ func Commands() []Command {
 	}
 }
 
-// Find is the command of which a program has the name, whatever directory it is in.
+// Find returns the command with the name of a program, in any directory.
 func Find(program string) (*Command, bool) {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	for _, c := range Commands() {
@@ -118,14 +118,14 @@ func Find(program string) (*Command, bool) {
 	return nil, false
 }
 
-// A Call is a command line that was read.
+// A Call is a parsed command line.
 type Call struct {
 	*Command
 	values map[string]string
 	Args   []string
 }
 
-// Read reads the arguments of a command. Its errors are of KindUsage.
+// Read parses the arguments of a command. Its errors are of KindUsage.
 func (c *Command) Read(args []string) (*Call, error) {
 	call := &Call{Command: c, values: map[string]string{}}
 	for n := 0; n < len(args); n++ {
@@ -191,10 +191,10 @@ func (c *Call) Has(option string) bool {
 	return ok
 }
 
-// Get is the value of an option; empty where it is not given.
+// Get returns the value of an option, or the empty text if it is not given.
 func (c *Call) Get(option string) string { return c.values[option] }
 
-// Notices are what of the command line has no effect, for people.
+// Notices returns the parts of the command line without effect, as text for users.
 func (c *Call) Notices() (all []string) {
 	for _, o := range c.Options {
 		if o.idle && c.Has(o.Name) {
@@ -209,7 +209,7 @@ func (c *Call) Notices() (all []string) {
 	return all
 }
 
-// why says why an option has no effect.
+// why returns the reason why an option has no effect.
 func why(option string) string {
 	switch option {
 	case "p":
@@ -224,14 +224,14 @@ func why(option string) string {
 	return "an agent says it of itself, in its settings"
 }
 
-// Result codes of MQ MFT that are those of commands alone.
+// Result codes of MQ MFT that only commands have.
 const (
 	codeFailed         = 1
 	codeMonitorMissing = 104
 	codeMonitorThere   = 105
 )
 
-// Code is with what a command ends that has failed.
+// Code returns the exit code of a command that failed with err.
 func (c *Command) Code(err error) int {
 	kind := transfer.KindOf(err)
 	switch ofMonitor := strings.Contains(c.Name, "Monitor"); {
@@ -245,7 +245,7 @@ func (c *Command) Code(err error) int {
 	return kind.Code()
 }
 
-// Lacks is an error of KindNotBuilt that names what of a command line is not built yet.
+// Lacks returns an error of KindNotBuilt for an option that is not built yet, or nil.
 func (c *Call) Lacks() error {
 	for _, o := range c.Options {
 		if o.late && c.Has(o.Name) {
@@ -255,7 +255,7 @@ func (c *Call) Lacks() error {
 	return nil
 }
 
-// Wait is for how many seconds -w says to wait: -1 without a number.
+// Wait returns the seconds of -w, or -1 without a number.
 func (c *Call) Wait() (seconds int, err error) {
 	v := c.Get("w")
 	if v == "" {
@@ -268,7 +268,7 @@ func (c *Call) Wait() (seconds int, err error) {
 	return n, nil
 }
 
-// Agent is the agent that an argument or an option names.
+// Agent parses the agent name of an argument or an option.
 func (c *Call) Agent(name string) (transfer.AgentName, error) {
 	a, err := transfer.ParseAgentName(name)
 	if err != nil {

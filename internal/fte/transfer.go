@@ -18,8 +18,8 @@ type request struct {
 	err error
 }
 
-// Transfer is the document that the options of fteCreateTransfer ask for. items are those of the
-// definition file of -td; nil: there is none. Errors are of KindUsage.
+// Transfer returns the document that the options of fteCreateTransfer request. items are those of the definition file
+// of -td, or nil. Errors are of KindUsage.
 func (c *Call) Transfer(items []mftxml.Item) (*mftxml.Document, error) {
 	r := &request{Call: c}
 	t := &mftxml.Transfer{Source: r.agent("sa"), Destination: r.agent("da"), Job: c.Get("jn"), Schedule: r.schedule(), Trigger: r.trigger()}
@@ -39,7 +39,7 @@ func (r *request) bad(format string, args ...any) {
 	}
 }
 
-// nothingBeside refuses options of items beside a definition file.
+// nothingBeside refuses options of items together with a definition file.
 func (r *request) nothingBeside() {
 	for _, o := range []string{"cs", "sce", "dce", "dle", "dtr", "qmp", "qi", "df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "r", "sq", "sqgi", "sqwt", "sqdb", "sqdt", "sqdp", "skeep"} {
 		if r.Has(o) {
@@ -74,7 +74,7 @@ func (r *request) number(option string, otherwise, low, high int) int {
 	return n
 }
 
-// word is the value of an option that takes one of a few words, in small letters; the first is its default.
+// word returns the value of an option that takes one of a few words, in lower case; the first is its default.
 func (r *request) word(option string, words ...string) string {
 	if !r.Has(option) {
 		return words[0]
@@ -86,7 +86,7 @@ func (r *request) word(option string, words ...string) string {
 	return w
 }
 
-// pairs is the value of an option that takes KEY=VALUE,KEY=VALUE; nil where it is not given.
+// pairs returns the value of an option that takes KEY=VALUE,KEY=VALUE, or nil if it is not given.
 func (r *request) pairs(option string) (all map[string]string) {
 	if !r.Has(option) {
 		return nil
@@ -102,7 +102,7 @@ func (r *request) pairs(option string) (all map[string]string) {
 	return all
 }
 
-// Layouts of a time, as -ss and -es have them.
+// Layouts of a time in -ss and -es.
 const (
 	dateLayout = "2006-01-02T15:04"
 	hourLayout = "15:04"
@@ -173,7 +173,7 @@ func (r *request) trigger() *mftxml.Trigger {
 	return &mftxml.Trigger{Log: r.Has("tl"), Conditions: []mftxml.TriggerCondition{c}}
 }
 
-// sizeOf reads filesize>=NUNITS, in small letters.
+// sizeOf parses filesize>=NUNITS, in lower case.
 func sizeOf(condition string) (digits, units string, ok bool) {
 	size, ok := strings.CutPrefix(condition, "filesize>=")
 	digits = strings.TrimRight(size, "kmgb")
@@ -181,7 +181,7 @@ func sizeOf(condition string) (digits, units string, ok bool) {
 	return digits, units, ok && isNumber(digits) && slices.Contains([]string{"b", "kb", "mb", "gb"}, units)
 }
 
-// program reads [TYPE:]COMMAND[(ARGUMENT,…)][,RETRIES[,WAIT[,CODES]]].
+// program parses [TYPE:]COMMAND[(ARGUMENT,…)][,RETRIES[,WAIT[,CODES]]].
 func (r *request) program(option string) *mftxml.Command {
 	if !r.Has(option) {
 		return nil
@@ -225,7 +225,7 @@ func (r *request) program(option string) *mftxml.Command {
 	return c
 }
 
-// argument adds one; an antscript has properties and targets.
+// argument adds an argument; an antscript has properties and targets.
 func (r *request) argument(c *mftxml.Command, a string) {
 	k, v, pair := strings.Cut(a, "=")
 	switch {
@@ -255,7 +255,7 @@ func (r *request) items() []mftxml.Item {
 		it.Source = mftxml.Source{Recursive: r.Has("r"), KeepBlank: r.Has("skeep"), Delete: r.word("sd", transfer.DispositionLeave, transfer.DispositionDelete) == transfer.DispositionDelete}
 		if r.Has("sq") {
 			it.Source.Queue = &mftxml.Queue{Name: source, Attributes: r.fromQueue()}
-			it.Source.Delete = it.Source.Delete || !r.Has("sd") // messages are always taken away there
+			it.Source.Delete = it.Source.Delete || !r.Has("sd") // MQ MFT always removes messages from a queue
 		} else {
 			it.Source.File = mftxml.File{Path: transfer.Path(source), Encoding: r.Get("sce")}
 		}
@@ -264,7 +264,7 @@ func (r *request) items() []mftxml.Item {
 	return items
 }
 
-// onlyWith refuses options that say something of another one alone.
+// onlyWith refuses options that need another option.
 func (r *request) onlyWith(option string, belong ...string) {
 	for _, o := range belong {
 		if r.Has(o) && !r.Has(option) {
@@ -286,7 +286,7 @@ func (r *request) fromQueue() map[string]string {
 	return a
 }
 
-// delimiter takes options of which one is given at most.
+// delimiter reads two options for a delimiter. At most one may be given.
 func (r *request) delimiter(a map[string]string, option1, type1, option2, type2, position string) {
 	for _, d := range []struct{ option, is string }{{option1, type1}, {option2, type2}} {
 		if !r.Has(d.option) {
@@ -305,7 +305,7 @@ func (r *request) delimiter(a map[string]string, option1, type1, option2, type2,
 	}
 }
 
-// dest is the one destination of all sources.
+// dest returns the only destination of all sources.
 func (r *request) dest() (d mftxml.Dest) {
 	var given []string
 	for _, o := range []string{"df", "dd", "ds", "dp", "dq", "du"} {
@@ -347,7 +347,7 @@ func (r *request) dest() (d mftxml.Dest) {
 	return d
 }
 
-// dataset is a data set as a location names it, with attributes.
+// dataset returns a data set as in a location, with attributes.
 func dataset(name, attributes string) string {
 	if !strings.HasPrefix(strings.TrimPrefix(name, "//"), "'") {
 		name = "//'" + strings.TrimPrefix(name, "//") + "'"

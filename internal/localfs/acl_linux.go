@@ -8,8 +8,8 @@ import (
 	"ferry/internal/posixacl"
 )
 
-// DefaultMode reads the default access control list of a directory. The kernel gives a new file
-// these bits, less those that the call which makes it leaves out, and then no umask.
+// DefaultMode reads the default access control list of a directory. The kernel gives these bits to a new file, less the
+// bits that the creating call leaves out. The umask does not apply then.
 func (realDisk) DefaultMode(d *Dir) (mode uint32, ok bool, err error) {
 	var b [516]byte // 64 entries
 	var n int
@@ -29,8 +29,8 @@ func longDefaultMode(fd int) (mode uint32, ok bool, err error) {
 	return modeOfACL(b[:max(n, 0)], err)
 }
 
-// modeOfACL is the permission bits for which a list stands. Where there is a mask, the group's bits
-// are those of the mask, as chmod and stat have it.
+// modeOfACL returns the permission bits that stand for an access control list. If the list has a mask, the group bits
+// are those of the mask, as chmod and stat show them.
 func modeOfACL(b []byte, err error) (mode uint32, ok bool, _ error) {
 	if errors.Is(err, unix.ENODATA) || notOffered(err) {
 		return 0, false, nil

@@ -20,17 +20,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An item that is appended arrives in a temporary as any other does. When all of it is
-// there, its commit makes a second temporary, of the file that has the name (the base) and
-// of what has come, and that one takes the base's place: readers see the old file or the
-// whole new one. So nobody waits for a slow source, and what is resumed, converted or left
-// out as a hole is that as ever.
+// An appended item arrives in a temporary as any other item does. When the temporary is complete, the commit makes a
+// second temporary from the existing file (the base) and the arrived bytes. The second temporary replaces the base:
+// readers see the old file or the whole new file. So a slow source blocks no reader, and resumption, conversion and
+// holes work as for other items.
 //
-// Nothing that others write to the base is lost as far as can be seen: among the commits of
-// this agent one has the name to itself from before it copies the base until its end, and
-// of what others do the base's identity tells, which is compared just before the rename.
+// The commit avoids loss of bytes that other programs write to the base. One commit of this agent has the name to
+// itself from before it copies the base until its end. The commit compares the identity of the base just before the
+// rename and so detects writes by other programs.
 
-// baseTries is how often a base is copied that changes meanwhile; then the item fails.
+// baseTries is the number of times that the commit copies a base that changes meanwhile; then the item fails.
 const baseTries = 3
 
 var errBaseChanged = errors.New("it changed while it was copied")
@@ -38,19 +37,19 @@ var errBaseChanged = errors.New("it changed while it was copied")
 // appends reports whether items are put at the end of files.
 func appends(l *Landing) bool { return l.cfg.IfExists == transfer.IfExistsAppend }
 
-// An ending is a name in a directory, at the end of whose file something is put.
+// An ending is the name of a file with its directory, as the target of an append.
 type ending struct {
 	dir  dirID
 	name string
 }
 
-// endings are the names that commits of one agent have to themselves.
+// endings holds the names that the commits of one agent have to themselves.
 type endings struct {
 	mu sync.Mutex
 	of map[ending]chan struct{} // closed when the name is free again
 }
 
-// take waits until none of the names is another commit's. They are given back by done.
+// take waits until no other commit has any of the names, and takes them. done gives them back.
 func (s *endings) take(ctx context.Context, names []ending) (done func(), err error) {
 	for {
 		busy := s.tryTake(names)
@@ -65,7 +64,7 @@ func (s *endings) take(ctx context.Context, names []ending) (done func(), err er
 	}
 }
 
-// tryTake takes all names, or none: then it gives what is closed when one of them is free.
+// tryTake takes all names or none. If it takes none, it returns a channel that closes when one of the names is free.
 func (s *endings) tryTake(names []ending) (busy chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +94,8 @@ func (s *endings) give(names []ending) {
 	}
 }
 
-// join makes the temporaries of what is appended whole. What the host is short of is
-// noted, and nothing is joined then.
+// join completes the temporaries of the appended items. If the host lacks a resource, join notes the error and joins
+// nothing.
 func (c *commit) join(ctx context.Context) (done func(), err error) {
 	var all []*work
 	var names []ending
@@ -152,13 +151,13 @@ func (c *commit) joinOne(ctx context.Context, w *work) {
 	w.part.Close() // its temporary goes once its outcome is recorded
 }
 
-// baseChanged is why an item is not appended now.
+// baseChanged returns the error of an item that cannot be appended because its base changes.
 func baseChanged(p transfer.Path) *transfer.Error {
 	return wrap(transfer.KindChanging, nil, "see what else writes to it; a program that keeps it open must not",
 		"%s changes while it is appended to", p)
 }
 
-// unjoin leaves what has come, and nothing else.
+// unjoin discards the joined temporary and keeps the temporary with the arrived bytes.
 func (w *work) unjoin() {
 	if w.data != nil {
 		w.part.Discard()
@@ -166,8 +165,7 @@ func (w *work) unjoin() {
 	}
 }
 
-// join makes the temporary of one item whole. Where no file has the name, what has come
-// is the whole.
+// join completes the temporary of one item. If no file has the name, the arrived bytes are the whole file.
 func (w *work) join(ctx context.Context) error {
 	l := w.l
 	w.in.Replaces = nil
@@ -230,7 +228,7 @@ func (w *work) join(ctx context.Context) error {
 	return nil
 }
 
-// joined is a new temporary with the base's bytes and those that have come, and its digest.
+// joined returns a new temporary with the bytes of the base and the arrived bytes, and its digest.
 func (w *work) joined(ctx context.Context, base File, st *Stat) (whole *Partial, sum string, err error) {
 	l := w.l
 	temp := joinedName(l.shared, w.in.Outcome.Item)
@@ -269,7 +267,7 @@ func (w *work) joined(ctx context.Context, base File, st *Stat) (whole *Partial,
 	return whole, sum, err
 }
 
-// copyBoth fills the whole and gives its digest.
+// copyBoth fills the joined temporary and returns its digest.
 func (w *work) copyBoth(ctx context.Context, whole *Partial, base File, size int64) (string, error) {
 	l := w.l
 	method, sum, ok := strings.Cut(w.in.Sum, ":")
@@ -300,7 +298,7 @@ func (w *work) copyBoth(ctx context.Context, whole *Partial, base File, size int
 	return method + ":" + hex.EncodeToString(all.Sum(nil)), nil
 }
 
-// both are the digest of the whole and that of what has come.
+// both keeps the digest of the joined file and the digest of the arrived bytes.
 type both struct{ all, came hash.Hash }
 
 func (b both) Write(p []byte) (int, error) {
@@ -312,8 +310,7 @@ func (b both) Write(p []byte) (int, error) {
 // share blocks.
 type cloner interface{ Clone(to, from File) error }
 
-// cloneOf makes the file share the blocks of the base, where that can be. It reports false
-// where the base is to be copied.
+// cloneOf makes the file share the blocks of the base. It reports false where the base must be copied.
 func (p *Partial) cloneOf(base File, size int64) bool {
 	d, ok := p.l.disk.(cloner)
 	if !ok || size == 0 || d.Clone(p.f, base) != nil {
@@ -327,8 +324,8 @@ func (p *Partial) cloneOf(base File, size int64) bool {
 	return true
 }
 
-// copyOf appends bytes of another file, and digests them; where from is the file itself, they
-// are there already. errBaseChanged: the other one is shorter.
+// copyOf appends the bytes of another file and digests them. If from is the file itself, the bytes are there already
+// and copyOf only digests them. It returns errBaseChanged if the other file is shorter.
 func (p *Partial) copyOf(ctx context.Context, from File, bytes int64, sum io.Writer) error {
 	b := make([]byte, min(bytes, copyPiece))
 	for off := int64(0); off < bytes && ctx.Err() == nil; {
@@ -351,7 +348,7 @@ func (p *Partial) copyOf(ctx context.Context, from File, bytes int64, sum io.Wri
 	return ctx.Err()
 }
 
-// joinedName is the temporary of the whole.
+// joinedName returns the name of the joined temporary of an item.
 func joinedName(l *shared, item uint64) string {
 	return l.prefix + strconv.FormatUint(item, 36) + "-j" + tempSuffix
 }
@@ -368,8 +365,8 @@ func alone(l *Landing) (done func()) {
 	return names.RUnlock
 }
 
-// unlinked takes in the ctime of a file that has lost a name to an item of the group, for the items that are to replace
-// other names of the file. based compares it.
+// unlinked takes the new ctime of a file that has lost a name to an item of the group. The group's items that replace
+// other names of the same file need it, because based compares the ctime.
 func unlinked(c *commit, was *identity) {
 	if was == nil {
 		return
@@ -386,8 +383,7 @@ func unlinked(c *commit, was *identity) {
 	}
 }
 
-// based makes sure, at the last moment, that the file that is replaced is the one that was
-// copied.
+// based checks, just before the rename, that the replaced file is the copied one.
 func (w *work) based() {
 	if !appends(w.l) || failpoint.Planted("base-not-compared") {
 		return
@@ -406,7 +402,7 @@ func notAppendable(p location) *transfer.Error {
 	return wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.path))
 }
 
-// fits refuses to append to a file whose content is described otherwise than what comes.
+// fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
 func fits(l *Landing, d *Dir, p location, b *Beside) error {
 	if !appends(l) {
 		return nil
@@ -433,7 +429,7 @@ func fits(l *Landing, d *Dir, p location, b *Beside) error {
 		"%s has %s, and what is to be appended has %s", transfer.Path(p.path), described(was), described(its))
 }
 
-// described says for people what a sidecar says.
+// described returns the attributes of a sidecar as text for messages.
 func described(sidecar []byte) string {
 	if sidecar == nil {
 		return "no records"

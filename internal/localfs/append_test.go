@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A readingDisk says what is read of files with one name.
+// A readingDisk calls read at each read of a file with one name.
 type readingDisk struct {
 	Disk
 	name string
@@ -32,8 +32,8 @@ func appendTo(f *FS, j place.Journal) *Landing {
 	return lander(f, j, func(c *place.LandConfig) { c.IfExists = transfer.IfExistsAppend })
 }
 
-// A file that somebody else writes to while it is copied is copied again, with what has come, and
-// one that never stops changing fails the item: what is there stays.
+// A file that another program writes to while it is copied is copied again, together with the arrived bytes. A file
+// that never stops changing fails the item, and stays.
 func TestAppendToAFileThatChanges(t *testing.T) {
 	for _, c := range []struct {
 		times int // that it grows, each time that it is read
@@ -73,7 +73,7 @@ func TestAppendToAFileThatChanges(t *testing.T) {
 	}
 }
 
-// A sharingDisk makes files of the blocks of others, as XFS does.
+// A sharingDisk makes files that share the blocks of others, as XFS does.
 type sharingDisk struct {
 	Disk
 	err    error
@@ -91,7 +91,7 @@ func (d sharingDisk) Clone(to, from File) error {
 	return err
 }
 
-// Where the file system shares blocks the file is not copied, and where it does not it is.
+// If the file system shares blocks, the file is not copied; otherwise it is.
 func TestAppendSharesBlocks(t *testing.T) {
 	for _, refusal := range []error{nil, syscall.EOPNOTSUPP} {
 		cloned := 0
@@ -113,7 +113,7 @@ func TestAppendSharesBlocks(t *testing.T) {
 	}
 }
 
-// A privateDisk lets nobody read files with one name.
+// A privateDisk refuses to open files with one name.
 type privateDisk struct {
 	Disk
 	name string
@@ -155,7 +155,7 @@ func (d fullDisk) Allocate(f File, size int64) error {
 	return d.Disk.Allocate(f, size)
 }
 
-// Where there is no room for the whole the transfer waits, and has what has come.
+// If the joined file has no room, the transfer waits and keeps the arrived bytes.
 func TestAppendWithoutRoom(t *testing.T) {
 	full := false
 	f, dir := newFS(t, fullDisk{RealDisk(), &full})
@@ -171,8 +171,8 @@ func TestAppendWithoutRoom(t *testing.T) {
 	}
 }
 
-// An agent that ends does not wait until a large file is copied, nor for the commit of another
-// transfer. What has come stays, and nothing else.
+// An agent that ends does not wait until a large file is copied, nor for the commit of another transfer. Only the
+// arrived bytes stay.
 func TestAppendEndsWithTheAgent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f, dir := newFS(t, readingDisk{RealDisk(), "x", cancel})
@@ -199,7 +199,7 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 	done()
 }
 
-// Another program takes the file while it is copied. The new bytes alone are the file then.
+// Another program takes the file while it is copied. Then only the new bytes are the file.
 func TestAppendToAFileThatIsTaken(t *testing.T) {
 	at := ""
 	disk := readingDisk{RealDisk(), "x", func() { os.Rename(at, at+".taken") }}

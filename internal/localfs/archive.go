@@ -11,18 +11,19 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An archive is where one source goes in place of being removed: an open directory, and the name that it is to
-// have there.
+// An archive is the destination of one source that is moved instead of removed: an open directory and the name for the
+// source in it.
 type archive struct {
 	fs  *FS
 	dir *Dir
 	own location
-	at  transfer.Path // where it is; empty: not there yet
-	// held says that it is there under its name aside.
+	at  transfer.Path // path of the source in the archive; empty: not there yet
+	// held reports that the source is there under its name aside.
 	held bool
 }
 
-// MayArchive says why sources cannot be moved into a directory, as far as it is known before anything is sent.
+// MayArchive returns the reason why sources cannot be moved into a directory, as far as it is known before anything is
+// sent.
 func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	const otherDir = "name another directory with --archive"
 	if err := l.MayDelete(w); err != nil {
@@ -51,7 +52,7 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	for n, src := range l.sourcesOf(w) {
 		a := l.argument(src)
 		if a.err != nil {
-			continue // the walk says so
+			continue // the walk reports the error
 		}
 		from := a.place
 		if a.pat != nil {
@@ -85,7 +86,8 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	return nil
 }
 
-// names reports whether a pattern matches a directory or one above it, and whether it may match what is in it.
+// names reports whether a pattern matches a directory or one above it, and whether it may match entries of the
+// directory.
 func (a *argument) names(at location) (dir, inside bool) {
 	if a.pat == nil || at.path == a.stem.path || !HostRules.beneath(at.path, a.stem.path) {
 		return false, false
@@ -98,8 +100,9 @@ func (a *argument) names(at location) (dir, inside bool) {
 	return dir, a.pat.more(set)
 }
 
-// Archive moves a source that has arrived to a path, or to a free name beside it, by the steps of DeleteSource:
-// what is unlinked there is renamed here, without taking the place of anything. again is as FinishDelete.
+// Archive moves a source that has arrived to a path, or to a free name beside it, by the steps of DeleteSource. Where
+// DeleteSource unlinks the source, Archive renames it, and never replaces a file. again has the meaning of
+// FinishDelete.
 func (l Local) Archive(p transfer.Path, v transfer.Version, aside string, to transfer.Path, again bool) (transfer.Path, error) {
 	own, err := l.locate(to)
 	if err == nil {
@@ -143,7 +146,7 @@ func (l Local) Archive(p transfer.Path, v transfer.Version, aside string, to tra
 	return a.at, err
 }
 
-// along moves what lay beside the source to beside it, unless something has the source's name again.
+// along moves the sidecar of the source into the archive, unless another file has the source's name by then.
 func (a *archive) along(del *deletion) error {
 	if _, err := del.d.lstat(del.name); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -155,7 +158,7 @@ func (a *archive) along(del *deletion) error {
 	return first(err, del.sync())
 }
 
-// mayArchive is whether a source may be taken away, and may come to a place.
+// mayArchive checks that a source may be taken away and that it may be put at a location.
 func (l Local) mayArchive(p transfer.Path, own location) error {
 	at, err := l.locate(p)
 	if err != nil {
@@ -170,8 +173,8 @@ func (l Local) mayArchive(p transfer.Path, own location) error {
 	return l.permittedAt(l.may, transfer.AuthDest, own)
 }
 
-// archiveDir opens a directory, which is made if it is not there, and makes it and those above it durable: an
-// earlier process may have made them and not have come to that.
+// archiveDir opens a directory, and makes it if it does not exist. It makes the directory and those above it durable:
+// an earlier process may have crashed between making and syncing them.
 func (f *FS) archiveDir(p location) (*Dir, error) {
 	d, err := listed(f.openDir(p))
 	if errors.Is(err, fs.ErrNotExist) && !p.isRoot() {
@@ -193,7 +196,7 @@ func (f *FS) archiveDir(p location) (*Dir, error) {
 		above = above.parent()
 		up, err := listed(f.openDir(above))
 		if errors.Is(err, fs.ErrPermission) {
-			continue // it may only be passed through, and was made by another program
+			continue // the user may only search it, and another program made it
 		}
 		if err == nil {
 			err = f.disk.SyncDir(up)
@@ -207,7 +210,7 @@ func (f *FS) archiveDir(p location) (*Dir, error) {
 	return d, nil
 }
 
-// take moves the source, which is aside, in.
+// take moves the source, which is aside, into the archive.
 func (a *archive) take(del *deletion) error {
 	given := map[ending]bool{}
 	if st, err := a.dir.lstat(a.own.base()); err == nil && st.Type == TypeDir {
@@ -222,13 +225,13 @@ func (a *archive) take(del *deletion) error {
 			a.at = transfer.Path(free.path)
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return err // otherwise somebody was quicker
+			return err // otherwise another program took the name first
 		}
 	}
 }
 
-// put gives the source a name, without taking the place of anything. Where a rename cannot promise that, it comes in
-// under the name of Ferry's own that it has aside, and gets a second name, which is the one that stays.
+// put moves the source to a name and never replaces a file. Where a rename cannot promise that, the source gets Ferry's
+// name aside in the archive first, and then a link with its final name.
 func (a *archive) put(del *deletion, name string) error {
 	if !a.held {
 		err := a.fs.disk.RenameInto(del.d, del.aside, a.dir, name, false)
@@ -263,7 +266,8 @@ func (a *archive) drop(del *deletion) error {
 	return nil
 }
 
-// unless is the error of a rename, nil where it was done all the same: a network file system may say that it failed.
+// unless returns the error of a rename, or nil if the rename succeeded all the same: a network file system may report a
+// failure wrongly.
 func (a *archive) unless(del *deletion, name string, err error) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) && a.has(del, name) {
 		return nil
@@ -271,18 +275,18 @@ func (a *archive) unless(del *deletion, name string, err error) error {
 	return err
 }
 
-// has reports whether a name is the source's.
+// has reports whether a name leads to the source.
 func (a *archive) has(del *deletion, name string) bool {
 	st, err := a.dir.lstat(name)
 	id := del.id
-	id.Dev = a.dir.id.dev // it never leaves its file system, whose number another boot may change
+	id.Dev = a.dir.id.dev // a rename stays within the file system, but another boot may change the number of its device
 	return err == nil && st.Type == TypeFile && st.identity().sameFile(id)
 }
 
-// mostFound is how many numbered names are looked at for a source that an earlier try has moved.
+// mostFound is the largest number of numbered names that find examines for a source that an earlier attempt has moved.
 const mostFound = 100_000
 
-// find looks for a source that has left its directory.
+// find looks in the archive for a source that has left its directory.
 func (a *archive) find(del *deletion) error {
 	a.held = a.has(del, del.aside)
 	for n := range mostFound {

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// archivedAs reads all that is in an archive, by name.
+// archivedAs reads all files of an archive, by name.
 func archivedAs(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -159,8 +159,8 @@ func stat(t *testing.T, p string) Stat {
 	return st
 }
 
-// Each call fails in its turn, once or from then on; then the archiving is finished: the source is in the archive
-// once, or where it was.
+// Each call fails in its turn, once or from then on. Then the archiving is finished: the source is in the archive once,
+// or at its old place.
 func TestArchiveEveryCallFails(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, sticky := range []bool{false, true} {
@@ -198,7 +198,7 @@ func TestArchiveEveryCallFails(t *testing.T) {
 	}
 }
 
-// What takes the source's name at any step stays, and what takes the name in the archive as well.
+// A file that takes the source's name at any step stays, and so does a file that takes the name in the archive.
 func TestArchiveRaces(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		for _, step := range []string{"rename", "move", "dirsync done", "dirsync in"} {

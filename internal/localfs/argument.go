@@ -11,16 +11,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An argument is one source of a walk, taken apart.
+// An argument is one source of a walk, parsed.
 type argument struct {
-	src   transfer.Path // as given; of a pattern, the name that is spelled as it is
+	src   transfer.Path // as given; of a pattern, its literal text
 	place location
 	err   error // it lies outside the roots, or its root is away
 
 	group     *group
 	recursive bool
 
-	base string // a literal's name at the destination; empty: only what is in it is sent
+	base string // a literal's name at the destination; empty: only its entries are sent
 
 	pat    pattern  // nil for a literal
 	stem   location // the directory above the first wildcard
@@ -28,9 +28,9 @@ type argument struct {
 	spread bool     // matches are named by their base, but lie in several directories
 }
 
-// HasOwnName reports whether a source is sent under a name of its own. The
-// sources ".", ".." and "/" are not: what is in them is sent. A file with "/." behind it is
-// the file itself, but nobody who asks this can know.
+// HasOwnName reports whether a source is sent under a name of its own. The sources ".", ".." and "/" have none: the
+// walk sends their entries. A file with "/." appended is sent as the file itself, but HasOwnName cannot tell it from a
+// directory.
 func HasOwnName(p transfer.Path) bool {
 	b := path.Base(string(slashed(p)))
 	if HostRules.Windows && isDrive(b) {
@@ -39,7 +39,7 @@ func HasOwnName(p transfer.Path) bool {
 	return b != "." && b != ".." && b != "/"
 }
 
-// argument takes a source apart.
+// argument parses a source.
 func (f *FS) argument(of transfer.Location) *argument {
 	src := slashed(of.Literal())
 	a := &argument{src: src}
@@ -55,7 +55,7 @@ func (f *FS) argument(of transfer.Location) *argument {
 	}
 
 	if a.err == nil && a.base == "" && !a.place.isRoot() {
-		// "FILE/." is the file: whoever names a source so need not know which of both it is.
+		// "FILE/." is the file: a user may not know whether the source is a file or a directory.
 		if st, err := f.statOf(a.place); err == nil && st.Type == TypeFile {
 			a.base = a.place.base()
 		} else if transfer.Passing(err) {
@@ -90,7 +90,7 @@ func (f *FS) argument(of transfer.Location) *argument {
 	return a
 }
 
-// statOf looks at what is at a location, and does not follow it.
+// statOf returns the Stat of the file at a location and does not follow a link.
 func (f *FS) statOf(l location) (Stat, error) {
 	d, err := f.openParent(l)
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *FS) statOf(l location) (Stat, error) {
 	return d.lstat(l.base())
 }
 
-// beneathBase is the argument that a name beneath a base is.
+// beneathBase returns the argument for a name beneath a base.
 func (f *FS) beneathBase(base, name transfer.Path) *argument {
 	rel := path.Clean(string(slashed(name)))
 	a := &argument{src: transfer.Path(path.Join(string(slashed(base)), rel)), base: rel}
@@ -116,13 +116,13 @@ func (f *FS) beneathBase(base, name transfer.Path) *argument {
 	return a
 }
 
-// rest is the components of path below dir.
+// rest returns the components of path below dir.
 func rest(p, dir string) []string {
 	return strings.Split(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
 }
 
-// resume finds the components after which a walk of this argument goes on.
-// done: the argument is finished.
+// resume returns the components after which a walk of this argument continues. It reports done if the argument is
+// finished.
 func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
 	at := string(last.Source)
 	if a.err != nil || at == a.place.path || last.Source == a.src {
@@ -144,8 +144,8 @@ func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
 	return rest(at, top), false
 }
 
-// yields reports whether the argument has an item of this name. own is, for the
-// argument that the item comes from, the directory at which to stop looking.
+// yields reports whether the argument has an item of this name. own is the directory that ends the search, for the
+// argument that the item comes from.
 func (w *walker) yields(a *argument, name, own string) bool {
 	parts := strings.Split(name, "/")
 	switch {
@@ -169,8 +169,8 @@ func (w *walker) yields(a *argument, name, own string) bool {
 	return w.anySent(a, parts, own)
 }
 
-// accepts reports whether an argument's pattern takes a path: whole, or a directory in it
-// that is then sent with all that is in it.
+// accepts reports whether an argument's pattern matches a path, or matches a directory above it that is sent with
+// everything in it.
 func (a *argument) accepts(parts []string) bool {
 	p, set := a.pat, a.pat.start()
 	for i, part := range parts {
@@ -182,8 +182,7 @@ func (a *argument) accepts(parts []string) bool {
 	return false
 }
 
-// sent reports whether a path below a directory is one that an argument sends:
-// it is there, and no link is on the way to it.
+// sent reports whether an argument sends a path below a directory: the path exists and has no link on the way.
 func (w *walker) sent(a *argument, top location, parts []string) bool {
 	if len(parts) == 0 {
 		if top.isRoot() {
@@ -199,8 +198,8 @@ func (w *walker) sent(a *argument, top location, parts []string) bool {
 	return w.sentIn(a, d, parts)
 }
 
-// unknown is the answer where something cannot be looked at: there is nothing, unless
-// that is not certain, which stops the walk.
+// unknown returns false for a path that cannot be examined: the walk treats it as missing. If the error may pass,
+// unknown also stops the walk.
 func (w *walker) unknown(err error) bool {
 	if err != nil && w.stuck == nil && transfer.Passing(err) {
 		w.stuck = err

@@ -13,15 +13,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// besideMode are the permissions of what lies beside a file, less the umask.
+// besideMode holds the permission bits of a sidecar, less the umask.
 const besideMode = 0o644
 
-// What lies beside a file is there before the file is: whoever sees the file by
-// its name can read it rightly. If the file then does not get its name, what was
-// there before is put back. What is no longer true of a file goes after the file
-// has changed.
+// A sidecar gets its name before its file does: a program that finds the file by its name can read it correctly. If the
+// file then does not get its name, the commit puts the earlier sidecar back. A sidecar that no longer describes a file
+// is removed after the file has changed.
 
-// lookBeside notes what lies where something is to go beside an item.
+// lookBeside records the sidecar that exists at the name of an item's new sidecar.
 func (l *shared) lookBeside(w *work) error {
 	if b := w.in.Beside; b == nil || b.Data == nil || b.Above {
 		return nil
@@ -35,8 +34,8 @@ func (l *shared) lookBeside(w *work) error {
 	return err
 }
 
-// prepareBeside writes what goes beside an item under a temporary name, unless it
-// is there already: once the commit is recorded nothing may need space.
+// prepareBeside writes the sidecar of an item under a temporary name, unless the sidecar exists already. After the
+// commit is recorded, no step may need space.
 func (l *Landing) prepareBeside(w *work) error {
 	b := w.in.Beside
 	if b == nil || b.Data == nil {
@@ -63,8 +62,7 @@ func (l *Landing) prepareBeside(w *work) error {
 	return nil
 }
 
-// lookAt reads what lies at a name beside an item, and whether that is what is to
-// lie there.
+// lookAt reads the sidecar at a name, and reports whether it has the wanted content already.
 func (l *shared) lookAt(w *work, d *Dir, name string) (old []byte, there bool, err error) {
 	b := w.in.Beside
 	old, err = readSmall(l.disk, d, name, record.MaxSidecar)
@@ -80,9 +78,8 @@ func (l *shared) lookAt(w *work, d *Dir, name string) (old []byte, there bool, e
 	return old, false, err
 }
 
-// setBeside gives what goes beside an item its name, unless it is there already.
-// What holds for a whole directory is never replaced: the files that are there
-// rely on it.
+// setBeside gives the sidecar of an item its name, unless it exists already. setBeside never replaces the sidecar of a
+// whole directory: the files in the directory rely on it.
 func (l *Landing) setBeside(w *work) error {
 	b := w.in.Beside
 	if b == nil || b.Data == nil {
@@ -95,7 +92,7 @@ func (l *Landing) setBeside(w *work) error {
 	}
 	defer done()
 
-	if b.Above { // that it is there does not say that it will be after a power cut
+	if b.Above { // its presence does not prove that it survives a power cut
 		l.soil(d)
 	}
 
@@ -114,7 +111,7 @@ func (l *Landing) setBeside(w *work) error {
 	return nil
 }
 
-// dropAside removes what was prepared for beside an item and did not get its name.
+// dropAside removes the temporary of a sidecar that did not get its name.
 func (l *Landing) dropAside(w *work) {
 	if !w.aside || w.dir == nil {
 		return
@@ -129,21 +126,20 @@ func (l *Landing) dropAside(w *work) {
 	}
 }
 
-// asideName is the temporary of what goes beside an item.
+// asideName returns the name of the temporary for an item's sidecar.
 func (l *shared) asideName(w *work) string {
 	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
 }
 
-// soil notes that a directory is to be synced with the names that are given next.
+// soil notes that a directory must be synced together with the next names.
 func (l *shared) soil(d *Dir) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.dirty[d.path] = true
 }
 
-// putBeside makes a small file beside an item what it is to be: whole, or not at
-// all. What was prepared before the commit was recorded, by whatever process, is
-// used if it is that.
+// putBeside gives a small file beside an item its new content, atomically. It uses a temporary that any process
+// prepared before the commit was recorded, if the temporary has that content.
 func (l *Landing) putBeside(w *work, d *Dir, name string, data []byte) error {
 	temp := l.asideName(w)
 	var err error
@@ -159,7 +155,7 @@ func (l *Landing) putBeside(w *work, d *Dir, name string, data []byte) error {
 	return err
 }
 
-// writeAside writes a small file, for good where the transfer is durable.
+// writeAside writes a small file, and syncs it where the transfer is durable.
 func (l *Landing) writeAside(d *Dir, temp string, data []byte) error {
 	if err := l.unlinkTemp(d, temp); err != nil { // of an earlier attempt
 		return err
@@ -183,7 +179,7 @@ func (l *Landing) writeAside(d *Dir, temp string, data []byte) error {
 	return errors.Join(err, l.disk.Close(f))
 }
 
-// besideOf is the directory and the name of what goes beside an item.
+// besideOf returns the directory and the name of an item's sidecar.
 func (l *Landing) besideOf(w *work) (d *Dir, name string, done func(), err error) {
 	if !w.in.Beside.Above {
 		return w.dir.Dir, record.SidecarName(w.place.base()), func() {}, nil
@@ -199,13 +195,13 @@ func (l *Landing) besideOf(w *work) (d *Dir, name string, done func(), err error
 	return h.Dir, record.SidecarName(lib.base()), func() { l.dirs.release(h) }, nil
 }
 
-// returnBeside puts back what lay beside the name that an item did not get: what
-// this commit replaced or, where an earlier one did, what it had found. What is
-// there by now and is not the item's is somebody else's, and stays.
+// returnBeside puts back the sidecar of a name that an item did not get. It is the sidecar that this commit replaced,
+// or the one that an earlier attempt found. A sidecar that is there by now and is not the item's belongs to another
+// program, and stays.
 func (l *Landing) returnBeside(w *work) (back bool, err error) {
 	b := w.in.Beside
 	if b == nil || b.Data == nil || b.Above || !w.beside && !w.earlier {
-		return false, nil // others may have come into a library
+		return false, nil // other items may have been added to a library
 	}
 
 	was := b.Was
@@ -236,9 +232,8 @@ func (l *Landing) returnBeside(w *work) (back bool, err error) {
 	return true, err
 }
 
-// dropBeside removes what lay beside a file that has been replaced by one of
-// which it does not speak, or beside a name at which nothing was. While it
-// cannot, the item waits: who reads the file would read it wrongly.
+// dropBeside removes a sidecar that does not describe the new file at its name, or a sidecar at a name that had no
+// file. While dropBeside fails, the item waits: a program that reads the file would interpret it wrongly.
 func (l *shared) dropBeside(w *work) error {
 	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
 		return nil
@@ -250,9 +245,8 @@ func (l *shared) dropBeside(w *work) error {
 	return err
 }
 
-// ReadBeside reads what lies beside a file, or, if that is nothing and above is set,
-// beside the directory that it is in. It is nil where there is nothing; an error
-// where it is longer than most bytes.
+// ReadBeside reads the sidecar of a file. If there is none and above is set, it reads the sidecar of the directory that
+// has the file. It returns nil if there is none, and an error if the sidecar is longer than most bytes.
 func (f *FS) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
 	l, err := f.locate(p)
 	if err != nil {
@@ -285,8 +279,8 @@ func (f *FS) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
 	return nil, nil
 }
 
-// DropBeside removes what lay beside a source that has been deleted, for good.
-// Where something has its name again, it stays.
+// DropBeside removes, durably, the sidecar of a source that has been deleted. If a file has the source's name again,
+// the sidecar stays.
 func (f *FS) DropBeside(p transfer.Path) error {
 	l, err := f.locate(p)
 	if err != nil || l.isRoot() {
@@ -295,7 +289,7 @@ func (f *FS) DropBeside(p transfer.Path) error {
 
 	d, err := listed(f.openParent(l))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // with all that was in it
+		return nil // with every entry
 	}
 	if err != nil {
 		return sourceError(p, err)
@@ -308,7 +302,7 @@ func (f *FS) DropBeside(p transfer.Path) error {
 
 	err = f.disk.Unlink(d, record.SidecarName(l.base()))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // and if a crash was between: the deletion that came to its end again has synced the directory
+		return nil // if a crash came between: the repeated deletion has synced the directory
 	}
 	if err == nil {
 		err = f.disk.SyncDir(d)
@@ -319,7 +313,7 @@ func (f *FS) DropBeside(p transfer.Path) error {
 	return nil
 }
 
-// holds reports whether a small file is what it is to be, beyond doubt.
+// holds reports whether a small file certainly has the given content.
 func (l *shared) holds(d *Dir, name string, data []byte) bool {
 	f, err := l.disk.Open(d, name, os.O_RDONLY, 0)
 	if err != nil {
@@ -330,8 +324,7 @@ func (l *shared) holds(d *Dir, name string, data []byte) bool {
 	return l.disk.Close(f) == nil && (err == nil || err == io.EOF) && bytes.Equal(b[:n], data)
 }
 
-// readSmall reads a file of at most the given length. One that is longer is cut
-// off after one byte more.
+// readSmall reads a file of at most most bytes. It cuts a longer file off after one byte more.
 func readSmall(disk Disk, d *Dir, name string, most int) ([]byte, error) {
 	f, err := disk.Open(d, name, os.O_RDONLY, 0)
 	if err != nil {

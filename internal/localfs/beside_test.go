@@ -12,8 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What lies beside a file that is there stays while another of its name is refused,
-// wherever a call fails and whatever goes on afterwards.
+// The sidecar of an existing file stays while another file of its name is refused, at whichever call the fault occurs.
 func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 	for n := range 40 {
 		for _, late := range []bool{false, true} { // the name is taken in the middle of the commit
@@ -61,8 +60,8 @@ func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 	}
 }
 
-// A commit that there is no descriptor for, before anything was synced, keeps what has
-// been written: the item may be resumed from its safe points.
+// A commit that gets no descriptor before the first sync keeps the written bytes: the item may be resumed from its safe
+// points.
 func TestCommitShortOfDescriptorsKeepsTemporaries(t *testing.T) {
 	fault := newFault(1, syscall.EMFILE)
 	fault.only = "open " + record.SidecarName("x")

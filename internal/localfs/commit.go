@@ -14,39 +14,35 @@ import (
 
 // Commit ends a group of items. Its steps, each once for the whole group:
 //
-//  1. what is appended is made whole (append.go); what goes beside a file is written under a temporary name; modes and times
+//  1. appended items are joined with their bases (append.go); sidecars are written under temporary names; modes and times
 //     are set on the open temporaries, which are synced and closed; the directories
 //     that hold them are synced, and those above them that are new
 //  2. Journal.Committing
-//  3. the path of every directory is looked up; what goes beside a file gets its
-//     name there, and each temporary that is still what was written is renamed to its
-//     final name; what lay beside a file that was replaced goes, and what lay
-//     beside a name that was refused comes back; directories are made; then the
+//  3. the path of every directory is looked up; a sidecar gets its
+//     name there, and each temporary that is still the written file is renamed to its
+//     final name; an old sidecar of a replaced file goes, and the sidecar
+//     of a name that was refused comes back; directories are made; then the
 //     modes and times of directories are set, in the group's order
 //  4. every directory that has a new name in it is synced, and its path and each new name
 //     are looked up again
 //  5. Journal.Committed, and only then the temporaries of failed items go
 //
-// Where a path leads elsewhere, or a temporary is another's, what has no name yet
-// begins again, and what has one by then is recorded as moved away (KindMoved).
+// If a path leads elsewhere, or a temporary belongs to another program, an item without a name begins again. An item
+// that has its name by then is recorded as moved away (KindMoved).
 //
-// A crash before 2 leaves temporaries, which nothing speaks of; one after it is
-// decided item by item by Recover. That is why, once Committing was asked for,
-// a temporary is never removed before the item's outcome is recorded: Recover
-// takes a temporary that is gone for one that was renamed.
+// A crash before step 2 leaves temporaries that no ledger mentions. After a crash later, Recover decides each item.
+// Therefore, once the commit has called Committing, it never removes a temporary before the item's outcome is recorded:
+// Recover takes a missing temporary for a renamed one.
 //
-// done lists the outcomes that are recorded. Items whose name is taken or
-// refused are among them, with an Err. What the host is short of before step 1 is
-// the error as it is, and the temporaries are left. The error is a *SyncError before
-// step 2, a *PendingError, an *AgainError or both after it. If Journal.Committing
-// itself failed, it is that error, nobody knows whether it is recorded, and the
-// temporaries are left.
-// The partials are closed in any case, except that a ctx that is over before
-// anything was done leaves them alone.
+// done lists the recorded outcomes. Items with a taken or refused name are among them, with an Err. If the host lacks a
+// resource before step 1, Commit returns the error unchanged and leaves the temporaries. The error is a *SyncError
+// before step 2, a *PendingError, an *AgainError or both after it. If Journal.Committing itself failed, Commit returns
+// its error and leaves the temporaries; it is unknown whether the intents are recorded. Commit always closes the
+// partials, unless ctx is done at the start.
 //
-// Where the group is one of items that are to have their names together, what step 3
-// would refuse is looked at before step 1 and after it, too, and what fails by step 2 fails
-// all: see set.go. An error before step 2 that is no *SyncError leaves the temporaries.
+// If the items of the group get their names together, Commit checks the refusals of step 3 before step 1 and after it,
+// too. A failure by step 2 then fails all items: see set.go. An error before step 2 that is no *SyncError leaves the
+// temporaries.
 //
 // With durability process the syncs are left out and the order is kept.
 func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
@@ -92,7 +88,7 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 		}
 	}
 	c.failTogether()
-	clear(c.looks) // they are looked up once more when all is durable
+	clear(c.looks) // they are looked up once more when the names are durable
 
 	if intents := c.intents(); len(intents) > 0 && !failpoint.Planted("no-committing") {
 		if err := l.cfg.Journal.Committing(intents); err != nil {
@@ -105,15 +101,15 @@ func (l *Landing) Commit(ctx context.Context, group []place.Pending) (done []tra
 	return c.finish()
 }
 
-// A commit is one group on its way.
+// A commit is the state of one group during Commit.
 type commit struct {
 	l     *Landing
 	work  []*work
 	lists map[*held]*listing // of directories that fold case; nil for one that does not
-	looks map[*held]error    // what stands has said of each directory
+	looks map[*held]error    // results of stands for each directory
 	masks map[*held]uint32   // the permission bits that each directory leaves to new files
 	names map[ending]bool    // that items of the group are to get, where each takes a free one
-	short error              // what the host is short of, so that the group must wait
+	short error              // the missing resource of the host; the group must wait for it
 
 	together bool // none gets its name before the others can have theirs
 }
@@ -124,17 +120,17 @@ type work struct {
 	in      intent
 	place   location
 	part    *Partial        // nil for a directory and a failed item
-	data    *Partial        // what has come, where part is that and what was there before
+	data    *Partial        // the arrived bytes, if part is the joined temporary
 	dir     *held           // that holds the file; or the directory that is the item
-	named   bool            // it has its final name
-	tried   bool            // it may have it: the rename was asked for
-	early   bool            // it failed before the journal was asked
-	earlier bool            // an earlier try may have made it, or the files beside it
-	aside   bool            // it is written, and does not have its name
-	beside  bool            // this one has
-	before  []byte          // what it replaced; nil: nothing
-	back    bool            // that has been put back
-	timed   bool            // its temporary has the time that it is to have
+	named   bool            // has its final name
+	tried   bool            // may have its final name: the rename was called
+	early   bool            // failed before Committing
+	earlier bool            // an earlier attempt may have made it, or its sidecar
+	aside   bool            // its sidecar is written under a temporary name
+	beside  bool            // its sidecar has its name
+	before  []byte          // the replaced sidecar; nil: none
+	back    bool            // the replaced sidecar is back
+	timed   bool            // its temporary has the final modification time
 	mark    *transfer.Mark  // of its temporary; nil: none is kept
 	wait    error           // it stays COMMITTING
 	again   *transfer.Error // it begins again
@@ -142,13 +138,13 @@ type work struct {
 
 func (w *work) failed() bool { return w.in.Outcome.Err != nil }
 
-// over reports whether nothing more is to be done for an item here.
+// over reports whether this commit has no more steps for an item.
 func (w *work) over() bool  { return w.failed() || w.wait != nil || w.again != nil }
 func (w *work) isDir() bool { return w.in.Outcome.Type == transfer.ItemDir }
 
 func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 
-// add takes an item into the group. What is known to fail fails here.
+// add adds an item to the group. An item that is known to fail fails here.
 func (c *commit) add(p *place.Pending) {
 	l := c.l
 	part, _ := p.Part.(*Partial)
@@ -200,7 +196,7 @@ func (c *commit) add(p *place.Pending) {
 	}
 
 	if w.early {
-		w.in.Beside = nil // nothing of it was ever written
+		w.in.Beside = nil // no sidecar of it was ever written
 	}
 
 	if w.early && part != nil {
@@ -208,15 +204,15 @@ func (c *commit) add(p *place.Pending) {
 	}
 }
 
-// lookDir notes that a directory is there already, and was not made for this transfer: it stays as
-// it is. A new one has the permissions that the directory above it gives, unless the source's are asked for.
+// lookDir records a directory that exists already and was not made for this transfer: its attributes stay. A new
+// directory gets its permissions from the directory above it, unless the source's permissions are requested.
 func (c *commit) lookDir(w *work) {
 	if !w.l.cfg.Preserve {
 		w.in.Mode = KeepMode
 	}
 	d, err := w.l.fs.openDir(w.place) // not the cache, which has the spellings that makeOne has looked at
 	if err != nil {
-		return // it is new, or makeOne says why not
+		return // it is new, or makeOne reports the error
 	}
 	defer d.close()
 	if !w.l.made(d) {
@@ -224,12 +220,12 @@ func (c *commit) lookDir(w *work) {
 	}
 }
 
-// existed notes that another program, or another transfer, has made the directory of an item.
+// existed records that another program, or another transfer, has made the directory of an item.
 func (w *work) existed(d *Dir) {
 	w.in.Replaces, w.in.Outcome.NoTime, w.in.Outcome.Existed = &identity{Ino: d.id.ino, Dev: d.id.dev}, false, true
 }
 
-// granted is the part of a mode that a new file in a directory gets when it is made with that mode.
+// granted returns the part of a mode that a new file in a directory gets when it is made with that mode.
 func (c *commit) granted(d *held, mode uint32) uint32 {
 	if mode == KeepMode {
 		return mode
@@ -252,10 +248,9 @@ func (c *commit) granted(d *held, mode uint32) uint32 {
 	return mode & mask
 }
 
-// look chooses the name of a file that takes a free one, and notes the file that is to
-// be overwritten, or that it cannot be. Where nothing is to be overwritten the rename
-// says whether the name is free, unless something is to lie beside the file: that has
-// its name before the file has.
+// look chooses the name of an item that needs a free one, and records the file that the item replaces. It fails an item
+// if its name must not be used. An item that replaces no file needs no check here, because the rename finds out whether
+// the name is free. An item with a sidecar is the exception: the sidecar gets its name before the file does.
 func (c *commit) look(w *work) {
 	b := w.in.Beside
 	if !w.l.replaces() && (b == nil || b.Data == nil) && w.l.cfg.IfExists != transfer.IfExistsRename {
@@ -298,7 +293,7 @@ const (
 	presumedNote = "neither the file nor its temporary file was there: presumed to be taken by another program"
 )
 
-// release lets go of files and directories.
+// release closes files and directories.
 func (c *commit) release() {
 	for _, w := range c.work {
 		if w.part != nil {
@@ -334,7 +329,7 @@ func (c *commit) removeTemp(w *work) {
 	c.removeData(w)
 }
 
-// removeData removes what has come of an item, where that is by now in another file.
+// removeData removes the temporary of the arrived bytes if they are by now in another file.
 func (c *commit) removeData(w *work) {
 	if w.data != nil {
 		c.unlinkTemp(w, w.data.temp)
@@ -367,7 +362,7 @@ func (c *commit) intents() (ins []transfer.Intent) {
 	return ins
 }
 
-// finish does everything that follows the journal's Committing.
+// finish does all steps that follow the journal's Committing.
 func (c *commit) finish() ([]transfer.Outcome, error) {
 	for _, w := range c.work {
 		if !w.isDir() && !w.named && !w.over() {
@@ -394,7 +389,7 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 			}
 		}
 	}
-	clear(c.looks) // directories are looked up last: names were looked at in them wherever they are
+	clear(c.looks) // directories are looked up last: the earlier checks of names used the handles, wherever the directories are
 	for _, w := range c.work {
 		if w.named && !w.over() && w.dir != nil {
 			c.lookUp(w)
@@ -403,8 +398,7 @@ func (c *commit) finish() ([]transfer.Outcome, error) {
 	return c.record(err)
 }
 
-// lookUp makes sure that the path of an item's directory leads to it. A directory
-// is looked up once for all of the group.
+// lookUp checks that the path of an item's directory leads to it. It looks up a directory once for the whole group.
 func (c *commit) lookUp(w *work) {
 	err, known := c.looks[w.dir]
 	if !known {
@@ -430,15 +424,13 @@ func (c *commit) lookUp(w *work) {
 	}
 }
 
-// movedAway fails an item that has its name in a directory that is elsewhere by
-// now, or has been.
+// movedAway fails an item that has its name in a directory that has moved, or had moved for a time.
 func (w *work) movedAway(why *movedError) {
 	w.in.Outcome.Taken, w.in.Outcome.Note = transfer.NotTaken, ""
 	w.fail(why.away(w.in.Outcome.Path))
 }
 
-// settleBeside removes what lay beside files that have been replaced, and puts
-// back what lay beside names that were not given.
+// settleBeside removes the old sidecars of replaced files, and puts back the sidecars at names that items did not get.
 func (c *commit) settleBeside() {
 	for _, w := range c.work {
 		if w.isDir() || w.early || w.wait != nil || w.dir == nil {
@@ -480,8 +472,8 @@ func (c *commit) makeDirs() {
 	}
 }
 
-// makeOne makes a directory, or opens the one that is there. Where somebody may not land, it is
-// checked again after it was opened: its path may lead elsewhere by now.
+// makeOne makes a directory, or opens the existing one. If the user has limited rights to land, makeOne checks the
+// right again after it has opened the directory, because the path may lead elsewhere by then.
 func (c *commit) makeOne(w *work) error {
 	l := w.l
 	if err := l.fs.permittedAt(l.may, transfer.AuthDest, w.place); err != nil {
@@ -516,17 +508,16 @@ func (c *commit) dirError(w *work, err error) {
 	}
 }
 
-// An ended group is what is to be recorded of it.
+// An ended group holds the outcomes and changes that are to be recorded.
 type ended struct {
 	outs    []transfer.Outcome
-	decided []*work // those of outs
+	decided []*work // the items of outs
 	waiting []*work
 	again   []*work
-	why     error // of the first that waits
+	why     error // the error of the first waiting item
 }
 
-// ends sorts a group. Where names could not be made durable only failures are
-// recorded, and what begins again.
+// ends sorts a group. If names could not be made durable, only failures and items that begin again are recorded.
 func (c *commit) ends(syncErr error) (e ended) {
 	e.why = syncErr
 	for _, w := range c.work {
@@ -545,8 +536,8 @@ func (c *commit) ends(syncErr error) (e ended) {
 	return e
 }
 
-// record hands the outcomes to the journal, and then what begins again. Only after
-// that temporaries go.
+// record passes the outcomes to the journal, and then the items that begin again. Only after that it removes
+// temporaries.
 func (c *commit) record(syncErr error) ([]transfer.Outcome, error) {
 	e := c.ends(syncErr)
 	if len(e.outs) > 0 {
@@ -595,8 +586,7 @@ func intentsOf(work []*work) (ins []transfer.Intent) {
 	return ins
 }
 
-// recordAgain makes the journal forget what begins again. It gives the
-// *AgainError, if anything does.
+// recordAgain removes the items that begin again from the journal. It returns the *AgainError, if there are any.
 func (c *commit) recordAgain(work []*work) (again, err error) {
 	if len(work) == 0 {
 		return nil, nil

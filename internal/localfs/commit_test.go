@@ -60,7 +60,7 @@ func TestCommitRoundTrip(t *testing.T) {
 	checkOrder(t, fault.log)
 }
 
-// checkOrder holds the order of a commit's steps (R20).
+// checkOrder checks the order of a commit's steps (R20).
 func checkOrder(t *testing.T, log []string) {
 	t.Helper()
 	stage := map[string]int{"sync": 1, "close": 1, "dirsync": 2, "committing": 3, "rename": 4, "committed": 6}
@@ -112,7 +112,7 @@ func TestCommitSyncsWhatItMade(t *testing.T) {
 	}
 }
 
-// The name is taken between the look and the rename.
+// Another program takes the name between the check and the rename.
 func TestCommitNameTakenAtTheLastMoment(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
 		fault := newFault(0, nil)
@@ -163,8 +163,7 @@ func TestCommitOverwriteAndFallback(t *testing.T) {
 	}
 }
 
-// Every call on the disk and the journal fails in its turn, once and from then
-// on, until a run comes through without meeting the fault.
+// Every call on the disk and the journal fails in its turn, once and from then on, until a run ends without the fault.
 func TestCommitEveryCallFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC, syscall.EACCES} {
 		for _, sticky := range []bool{false, true} {
@@ -180,9 +179,8 @@ func TestCommitEveryCallFails(t *testing.T) {
 	}
 }
 
-// failNth lands a group with the nth call failing, heals the disk, lets the
-// agent's reactions run, and checks what must hold. It reports whether the
-// fault was met.
+// failNth lands a group with the nth call failing, repairs the disk, reacts as the agent does, and checks the
+// invariants. It reports whether the fault occurred.
 func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) bool {
 	t.Helper()
 	fault := newFault(n, errno)
@@ -401,9 +399,8 @@ func (d *walledDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 	return d.Disk.OpenBeneath(r, rel)
 }
 
-// A directory above the destination that cannot be opened to be synced may have
-// been made a moment ago: nothing in it is safe. One that only lets us pass was
-// there before, and one that is gone holds nothing.
+// A directory above the destination that cannot be opened for a sync may be new: no name in it is safe. A directory
+// that may only be searched existed before, and a missing one has no names.
 func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -427,8 +424,8 @@ func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 	}
 }
 
-// What is durable only from the end of a transfer on: every directory is synced, also
-// where no commit would, and one that is gone is no error.
+// SyncDirs syncs every directory, also one without a commit, for names that become durable only at the end of a
+// transfer. A missing directory is no error.
 func TestSyncDirs(t *testing.T) {
 	fault := newFault(0, nil)
 	f, dir := newFS(t, fault)
@@ -441,8 +438,8 @@ func TestSyncDirs(t *testing.T) {
 	}
 }
 
-// Two destinations of one transfer that lead to one name: the second file of a group fails,
-// also where it may overwrite, because the first would be reported where it no longer is.
+// Two destinations of one transfer lead to one name. The second file of a group fails, also with overwrite: otherwise
+// the first would be reported at a place where it no longer is.
 func TestOneNameTwiceInAGroup(t *testing.T) {
 	f, dir := newFS(t, nil)
 	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/localfs/localfstest"
 )
 
-// onHost is a directory of the host's own disk.
+// onHost returns a directory of the host's own disk.
 func onHost(t *testing.T) *localfstest.Place {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -57,8 +57,8 @@ func TestDeleteSource(t *testing.T) {
 	}
 }
 
-// At every step another file takes the source's name, by rename or by rewriting
-// it (scenario 22); then there may be a crash, and the deletion is finished.
+// At every step another file takes the source's name, by rename or by rewriting it (scenario 22). Then a crash may
+// follow, and the deletion is finished.
 func TestDeleteSourceRaces(t *testing.T) {
 	type attack struct {
 		name string
@@ -138,7 +138,7 @@ func TestDeleteSourceRaces(t *testing.T) {
 	}
 }
 
-// noReplaceless has no rename that replaces nothing.
+// noReplaceless is a disk without a rename that refuses to replace.
 type noReplaceless struct{ Disk }
 
 func (d noReplaceless) Rename(dir *Dir, from, to string, replace bool) error {
@@ -155,8 +155,7 @@ func (d noReplaceless) RenameInto(dir *Dir, from string, into *Dir, to string, r
 	return d.Disk.RenameInto(dir, from, into, to, replace)
 }
 
-// What replaced the source cannot have its name back: it stays aside, and the
-// error names it.
+// A file that replaced the source cannot have its name back: it stays aside, and the error names it.
 func TestDeleteSourceLeavesAside(t *testing.T) {
 	fault := newFault(0, nil)
 	f, dir := newFS(t, fault)
@@ -188,7 +187,7 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 		v := versionOf(t, openFS(t, nil, dir), "x")
 		err := f.DeleteSource("x", v, aside, noMark)
 		met := fault.hit()
-		closed := met && fault.log[len(fault.log)-1] == "close" // of a file that was only read: nobody minds
+		closed := met && fault.log[len(fault.log)-1] == "close" // of a file that was only read: the error is ignored
 		if met == (err == nil) && !closed {
 			t.Fatalf("call %d: %v", n, err)
 		}
@@ -212,7 +211,7 @@ func TestDeleteSourceEveryCallFails(t *testing.T) {
 	}
 }
 
-// What lay beside a source goes with it, durably, and only when it is gone.
+// The sidecar of a source is removed with it, durably, and only after the source is gone.
 func TestDropBeside(t *testing.T) {
 	fault := newFault(0, nil)
 	f, dir := newFS(t, fault)

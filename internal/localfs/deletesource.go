@@ -11,18 +11,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// DeleteSource removes a source that has arrived. aside is a name of Ferry's
-// own in the same directory (see AsideName); mark, which may be nil where the caller
-// has done so, records it, durably, before anything moves.
+// DeleteSource removes a source that has arrived. aside is a name of Ferry's own in the same directory (see AsideName);
+// mark records it durably before anything moves; mark may be nil if the caller has recorded the name.
 //
-// Whatever takes the source's name meanwhile is safe: the file is compared with
-// its identity, renamed aside, compared again, and only then unlinked, under
-// the name that is nobody else's. A file that turns out to be another is given
-// its name back; if the name is taken by then, it stays aside and the error
-// says so. A writer that holds the old file open cannot be guarded against.
+// A file that takes the source's name meanwhile is safe. DeleteSource compares the file with the source's identity,
+// renames it aside and compares it again. Only then it unlinks the file, under the name of Ferry's own. Another file
+// gets its name back; if the name is taken by then, the file stays aside and the error says so. DeleteSource cannot
+// protect data of a writer that has the old file open.
 //
-// The kinds of its errors are Changing, Missing, Unwritable where the system
-// refuses, and Busy where it is to be tried again.
+// Its errors are of the kinds Changing, Missing, Unwritable if the system refuses, and Busy if the caller is to try
+// again.
 func (f *FS) DeleteSource(p transfer.Path, v transfer.Version, aside string, mark func(aside string) error) error {
 	if l, err := f.locate(p); err == nil {
 		if err := l.root.mayWrite(); err != nil {
@@ -38,10 +36,10 @@ func (f *FS) DeleteSource(p transfer.Path, v transfer.Version, aside string, mar
 	return del.begin(mark)
 }
 
-// begin does what DeleteSource says.
+// begin implements DeleteSource.
 func (del *deletion) begin(mark func(aside string) error) error {
 	if _, err := del.d.lstat(del.aside); err == nil {
-		return del.finish() // an earlier try came as far as that
+		return del.finish() // an earlier attempt got as far as the rename
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return del.failed(err)
 	}
@@ -62,8 +60,7 @@ func (del *deletion) begin(mark func(aside string) error) error {
 	return del.run(file)
 }
 
-// FinishDelete goes on with a deletion that a crash has interrupted.
-// It may be repeated.
+// FinishDelete continues a deletion after a crash. It may be repeated.
 func (f *FS) FinishDelete(p transfer.Path, v transfer.Version, aside string) error {
 	del, err := f.deletion(p, v, aside)
 	if transfer.KindOf(err) == transfer.KindMissing {
@@ -76,10 +73,10 @@ func (f *FS) FinishDelete(p transfer.Path, v transfer.Version, aside string) err
 	return del.again()
 }
 
-// again does what FinishDelete says.
+// again implements FinishDelete.
 func (del *deletion) again() error {
-	// A device has the same number only within one boot, and what this is about
-	// has not left its directory. The rest of an identity is enough there.
+	// The number of a device may change with each boot, and the file has not left its directory. The rest of the
+	// identity is sufficient in one directory.
 	st, err := del.d.stat()
 	if err != nil {
 		return del.failed(err)
@@ -89,7 +86,7 @@ func (del *deletion) again() error {
 	return del.finish()
 }
 
-// A deletion is one source on its way out.
+// A deletion is the state of the removal of one source.
 type deletion struct {
 	fs    *FS
 	d     *Dir
@@ -97,10 +94,10 @@ type deletion struct {
 	name  string
 	aside string
 	id    identity // of the source
-	into  *archive // where it goes; nil: it is removed
+	into  *archive // the archive; nil: the source is removed
 }
 
-// orThere names the archive, where a source may be that is not beside its place.
+// orThere names the archive in an error, if the source may be there.
 func (del *deletion) orThere() string {
 	if del.into == nil {
 		return ""
@@ -108,7 +105,7 @@ func (del *deletion) orThere() string {
 	return " or in " + transfer.Path(del.into.dir.path).String()
 }
 
-// done is the word for what becomes of the source.
+// done returns the word for the operation in errors: "deleted" or "archived".
 func (del *deletion) done() string {
 	if del.into != nil {
 		return "archived"
@@ -202,7 +199,7 @@ func (del *deletion) run(file File) error {
 	return del.settle()
 }
 
-// inPlace makes sure that the file is still at the path from which it was sent.
+// inPlace checks that the file is still at the path that it was sent from.
 func (del *deletion) inPlace() error {
 	err := del.fs.stands(del.d)
 	var moved *movedError
@@ -226,9 +223,9 @@ func (del *deletion) failed(err error) error {
 	return wrap(transfer.KindUnwritable, err, hint, "source %s cannot be %s: %s", del.path, del.done(), reason(err))
 }
 
-// putAside renames without replacing. Where that cannot be had an ordinary
-// rename does: the name aside is Ferry's own and has just been seen to be free.
-// Link and unlink would not do, for the unlink could hit a newer file.
+// putAside renames without replacing. Where the file system does not offer that, it uses an ordinary rename: the name
+// aside is Ferry's own and was just free. A link and an unlink would not do, because the unlink could remove a newer
+// file.
 func (del *deletion) putAside() error {
 	err := del.fs.disk.Rename(del.d, del.name, del.aside, false)
 	if err == nil || !notOffered(err) {
@@ -240,8 +237,8 @@ func (del *deletion) putAside() error {
 	return del.fs.disk.Rename(del.d, del.name, del.aside, true)
 }
 
-// settle decides the file that is aside: it is the one that was sent and goes,
-// or it is given its name back.
+// settle decides the file that is aside. If it is the sent file, settle removes it; otherwise settle gives it its name
+// back.
 func (del *deletion) settle() error {
 	st, err := del.d.lstat(del.aside)
 	if err != nil {
@@ -251,7 +248,7 @@ func (del *deletion) settle() error {
 		return del.giveBack()
 	}
 	if del.into != nil {
-		// That it is aside is durable first, or a crash could leave its name beside the one in the archive.
+		// The name aside is made durable first, or a crash could leave the original name beside the one in the archive.
 		if err := del.fs.disk.SyncDir(del.d); err != nil && !notOffered(err) {
 			return del.undo(err)
 		}
@@ -268,15 +265,15 @@ func (del *deletion) settle() error {
 	return del.sync()
 }
 
-// gone is for a source that has left its directory in an earlier try.
+// gone handles a source that has left its directory in an earlier attempt.
 func (del *deletion) gone() error {
 	if del.into != nil {
 		return del.into.find(del)
 	}
-	return del.sync() // only that may be lost yet
+	return del.sync() // only the durability of the removal may be missing
 }
 
-// sync makes the new names durable, those in an archive first: the other way round a crash could take both.
+// sync makes the new names durable, those in an archive first: in the other order a crash could take both.
 func (del *deletion) sync() error {
 	if del.into != nil {
 		if err := del.fs.disk.SyncDir(del.into.dir); err != nil && !notOffered(err) {
@@ -289,12 +286,12 @@ func (del *deletion) sync() error {
 	return nil
 }
 
-// undo gives a file its name back that was to go and cannot be made to.
+// undo restores the name of a file after a failed removal.
 func (del *deletion) undo(why error) error {
 	err := del.restore()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return del.gone() // whatever was said
+		return del.gone() // the file is gone, although the rename reported an error
 	case err != nil:
 		return wrap(transfer.KindUnwritable, why, "move it back or remove it", "source %s cannot be %s: %s; it may be %s beside its place%s now",
 			del.path, del.done(), reason(why), transfer.Path(del.aside), del.orThere())
@@ -302,7 +299,7 @@ func (del *deletion) undo(why error) error {
 	return del.failed(why)
 }
 
-// giveBack gives what has replaced the source its name back.
+// giveBack restores the name of the file that has replaced the source.
 func (del *deletion) giveBack() error {
 	err := del.restore()
 	if err != nil {
@@ -328,14 +325,14 @@ func (del *deletion) restore() error {
 		here, herr := del.d.lstat(del.aside)
 		now, nerr := del.d.lstat(del.name)
 		if herr == nil && nerr == nil && now.Ino == here.Ino && now.Dev == here.Dev {
-			err = del.dropAside() // a second name, of a link that a crash cut short
+			err = del.dropAside() // a second name: a crash interrupted a link
 		}
 	}
 	return err
 }
 
-// dropAside removes the name aside of a file that has its own name again, once
-// that is durable: otherwise a crash could take both.
+// dropAside removes the name aside of a file that has its own name again, once its own name is durable: otherwise a
+// crash could take both.
 func (del *deletion) dropAside() error {
 	if err := del.sync(); err != nil {
 		return err
@@ -343,7 +340,7 @@ func (del *deletion) dropAside() error {
 	return del.fs.disk.Unlink(del.d, del.aside)
 }
 
-// finish decides every state in which a crash can leave a deletion.
+// finish handles every state that a crash can leave in a deletion.
 func (del *deletion) finish() error {
 	_, err := del.d.lstat(del.aside)
 	if err == nil {
@@ -370,5 +367,5 @@ func (del *deletion) finish() error {
 	case st.Dev == del.id.Dev && st.Ino == del.id.Ino:
 		return del.changed()
 	}
-	return del.gone() // and the name is another file's
+	return del.gone() // the name belongs to another file
 }

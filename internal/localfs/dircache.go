@@ -9,18 +9,16 @@ import (
 // use.
 const cachedDirs = 64
 
-// A held directory is open and shared. Its handle stays the directory it was,
-// whatever its path leads to by now.
+// A held directory is open and shared. Its handle stays on the same directory, even if its path leads elsewhere by now.
 type held struct {
 	*Dir
 	refs int
-	seen bool          // whether its file system can be watched has been asked
+	seen bool          // whether the commit has checked that its file system can be watched
 	eye  *watch        // of its file system; nil: it cannot be
 	elem *list.Element // in the cache's list of unused ones; nil while in use
 }
 
-// A dirCache keeps directory handles by path: those in use, and the latest
-// that were.
+// A dirCache keeps directory handles by path: those in use and the most recently used ones.
 type dirCache struct {
 	spare  *lending // of those that are not in use
 	mu     sync.Mutex
@@ -28,7 +26,7 @@ type dirCache struct {
 	unused list.List // of *held, latest first
 }
 
-// get is the cached directory of a path, now in use; nil where there is none.
+// get returns the cached directory of a path, now in use, or nil if there is none.
 func (c *dirCache) get(path string) *held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,8 +46,7 @@ func (c *dirCache) take(h *held) {
 	h.refs++
 }
 
-// put adds a directory in use. If another goroutine came first, its handle
-// wins.
+// put adds a directory in use. If another goroutine added its handle first, put returns that handle.
 func (c *dirCache) put(d *Dir) *held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +65,7 @@ func (c *dirCache) put(d *Dir) *held {
 	return h
 }
 
-// hold takes another reference to a directory in use.
+// hold adds a reference to a directory in use.
 func (c *dirCache) hold(h *held) *held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,7 +105,7 @@ func (c *dirCache) drop(h *held) {
 	h.close()
 }
 
-// forget makes the next get open the directory anew.
+// forget makes the next get open the directory again.
 func (c *dirCache) forget(h *held) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -121,15 +118,14 @@ func (c *dirCache) forget(h *held) {
 	delete(c.dirs, h.path)
 }
 
-// clear closes what is not in use.
+// clear closes the directories that are not in use.
 func (c *dirCache) clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closeUnused()
 }
 
-// forgetAll makes every get open its directory anew: where one path leads
-// elsewhere, so may those above it and below.
+// forgetAll makes every get open its directory again: if one path leads elsewhere, those above it and below may, too.
 func (c *dirCache) forgetAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -28,8 +28,7 @@ func BootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// A Handle is a directory's *os.File here, or a searched one; calls on it are the
-// *at calls.
+// dirFile returns the *os.File of a directory's Handle. Calls on it are the *at system calls.
 func dirFile(d *Dir) *os.File {
 	if s, is := d.handle.(searched); is {
 		return s.File
@@ -45,7 +44,7 @@ type searched struct{ *os.File }
 // Searched marks the handle.
 func (searched) Searched() {}
 
-// readable is EACCES for a directory that was opened only to be searched.
+// readable returns EACCES for a directory that was opened only for searching.
 func readable(d *Dir, op string) error {
 	if _, is := d.handle.(searched); is {
 		return &os.PathError{Op: op, Path: d.path, Err: unix.EACCES}
@@ -53,7 +52,7 @@ func readable(d *Dir, op string) error {
 	return nil
 }
 
-// A Root is an *os.File.
+// OpenRoot opens a root as an *os.File.
 func (realDisk) OpenRoot(path string) (Root, error) {
 	fd, _, err := openDirectory(func(flag int) (int, error) { return openat(unix.AT_FDCWD, path, flag, 0) })
 	if err != nil {
@@ -64,8 +63,7 @@ func (realDisk) OpenRoot(path string) (Root, error) {
 
 func (realDisk) CloseRoot(r Root) error { return r.(*os.File).Close() }
 
-// openDirectory opens a directory to read it, or only to search it where no more is
-// permitted.
+// openDirectory opens a directory for reading, or only for searching if the user may not read it.
 func openDirectory(open func(flag int) (int, error)) (fd int, searching bool, err error) {
 	fd, err = open(unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC)
 	if err != unix.EACCES {
@@ -75,7 +73,7 @@ func openDirectory(open func(flag int) (int, error)) (fd int, searching bool, er
 	return fd, true, err
 }
 
-// openHandle is openDirectory as a Handle with that name.
+// openHandle is openDirectory, with a Handle of the given name as its result.
 func openHandle(name string, open func(flag int) (int, error)) (Handle, error) {
 	fd, searching, err := openDirectory(open)
 	if err != nil {
@@ -97,7 +95,7 @@ func (realDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 	return h, err
 }
 
-// openBeneath gives EXDEV for a path that leads out of the root, or may.
+// openBeneath returns EXDEV for a path that leads out of the root, or may lead out of it.
 func openBeneath(root *os.File, rel string, flag int) (fd int, err error) {
 	err = retry(func() error {
 		for range 64 { // EAGAIN: a directory was moved meanwhile
@@ -114,14 +112,13 @@ func openBeneath(root *os.File, rel string, flag int) (fd int, err error) {
 	return fd, err
 }
 
-// noOpenat2 reports an old kernel, a filter of system calls, or a long path.
+// noOpenat2 reports an error of an old kernel, of a filter of system calls, or of a long path.
 func noOpenat2(err error) bool {
 	return err == unix.ENOSYS || err == unix.EPERM || err == unix.ENAMETOOLONG
 }
 
-// openParts is openBeneath without openat2: component by component without a link,
-// or as os.Root opens the path, which needs permission to read each directory on the
-// way.
+// openParts is openBeneath without openat2. It opens the path component by component without a link, or as os.Root
+// does, which needs permission to read each directory on the way.
 func openParts(root *os.File, rel string, flag int) (int, error) {
 	if !slices.Contains(strings.Split(rel, "/"), "..") {
 		fd, err := descend(int(root.Fd()), rel)
@@ -151,7 +148,7 @@ func openParts(root *os.File, rel string, flag int) (int, error) {
 	return fd, err
 }
 
-// errnoOf is the operating system's error in one that names a path, too.
+// errnoOf returns the operating system's error within err, or err if there is none.
 func errnoOf(err error) error {
 	if errno, is := errors.AsType[unix.Errno](err); is {
 		return errno
@@ -194,7 +191,7 @@ func (realDisk) Trace(path string, follow bool) (Stat, error) {
 	return toStat(&st), nil
 }
 
-// traced is how a directory is opened only to be asked what it is.
+// traced holds the flags for opening a directory only to read its identity.
 const traced = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
 
 func tracePath(path string, follow bool) (int, error) {
@@ -279,8 +276,7 @@ func (realDisk) Names(d *Dir, n int) ([]string, error) {
 func (realDisk) Where(d *Dir) (string, error) {
 	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(dirFD(d)))
 	if err == nil && strings.HasSuffix(name, " (deleted)") {
-		// Only the number of links tells a directory that has been removed from
-		// one of that name.
+		// Only the number of links distinguishes a directory that has been removed from one of that name.
 		var st unix.Stat_t
 		if err := retry(func() error { return unix.Fstat(dirFD(d), &st) }); err != nil {
 			return "", err
@@ -406,13 +402,12 @@ func setMeta(fd int, mode uint32, mtime int64) error {
 	return err
 }
 
-// startNotOffered tells a host on which writing cannot be begun before a sync from
-// one on which it failed.
+// startNotOffered distinguishes a host that cannot start writeback before a sync from a host where it failed.
 func startNotOffered(err error) bool {
 	return notOffered(err) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ESPIPE) // EPERM: a filter of system calls
 }
 
-// openThroughLinks is one of the planted bugs.
+// openThroughLinks reports whether the planted bug of that name is active.
 func openThroughLinks() bool { return failpoint.Planted("temporary-through-link") }
 
 // mine reports whether a temporary can be one that this process's user made.
@@ -423,7 +418,7 @@ var inventors = map[int64]bool{unix.PROC_SUPER_MAGIC: true, unix.SYSFS_MAGIC: tr
 	unix.CGROUP_SUPER_MAGIC: true, unix.CGROUP2_SUPER_MAGIC: true, unix.SECURITYFS_MAGIC: true, unix.SELINUX_MAGIC: true,
 	unix.BPF_FS_MAGIC: true, unix.EFIVARFS_MAGIC: true, unix.RDTGROUP_SUPER_MAGIC: true}
 
-// Invents reports whether a file's size says nothing, and makes its reading not wait.
+// Invents reports whether a file's size is meaningless. It also makes reads of the file not wait.
 func (realDisk) Invents(f File) (is bool) {
 	f.(*openFile).use("statfs", func(fd int) error {
 		var st unix.Statfs_t

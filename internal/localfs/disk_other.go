@@ -186,8 +186,8 @@ func typeOf(m os.FileMode) FileType {
 
 func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, error) {
 	r := handleOf(d).r
-	// os.Root would follow a link that stays beneath it, and would wait on a
-	// FIFO; look first, and look again at what was opened.
+	// os.Root would follow a link that stays beneath it, and would wait on a FIFO. So Open checks the type of the name
+	// first, and checks the opened file again.
 	fi, err := r.Lstat(name)
 	if err == nil && typeOf(fi.Mode()) == TypeLink {
 		return nil, &os.PathError{Op: "open", Path: name, Err: syscall.ELOOP}

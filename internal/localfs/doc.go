@@ -1,12 +1,9 @@
-// Package localfs is where an agent touches the files of its host. It opens
-// sources, walks directories, lands destinations, and never leaves the agent's
-// roots: every directory is opened beneath a root and kept as a handle, and
-// what is done in it names one component that is never followed as a link.
+// Package localfs reads and writes the files of an agent's host. It opens sources, walks directories and lands
+// destinations. It never leaves the agent's roots: it opens every directory beneath a root and keeps it as a handle.
+// Each operation in a directory names one component, and never follows it as a link.
 //
-// The commit of a landed file is the heart of it. The order of the steps, and
-// what a crash between any two of them leaves behind, is stated at
-// Landing.Commit and Landing.Recover.
+// The central operation is the commit of a landed file. Landing.Commit and Landing.Recover document the order of the
+// steps and the state after a crash between any two of them.
 //
-// The promises hold on Linux with a local file system. Limits names what is
-// missing elsewhere.
+// The promises hold on Linux with a local file system. Limits names the missing primitives of other platforms.
 package localfs

@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// reason is the operating system's word for an error, without the call and the
-// path that the sentence around it names already.
+// reason returns the operating system's text for an error, without the call and the path, because the caller's sentence
+// names them already.
 func reason(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {
@@ -32,25 +32,25 @@ func isNoSpace(err error) bool {
 
 func isReadOnly(err error) bool { return errors.Is(err, syscall.EROFS) }
 
-// notOffered reports that a file system does not have what was asked of it.
+// notOffered reports that a file system does not offer an operation.
 func notOffered(err error) bool {
 	return errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// What to do about a want that passes by itself.
+// The hints for errors that pass by themselves.
 const (
 	passHint = "it is tried again by itself"
 	openHint = "it is tried again by itself; a higher limit of open files makes it faster (ulimit -n, LimitNOFILE=)"
 )
 
-// passingError is a reason to wait; nil where an error is none. be is what was to
-// be done to the thing at p, such as "read".
+// passingError returns an error that makes the caller wait, or nil if err does not pass. be is the failed operation on
+// p as a participle, such as "read".
 func passingError(p transfer.Path, be string, err error) error {
 	var e *transfer.Error
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &e) && e.Kind.Waits(): // as of a root that is away
+	case errors.As(err, &e) && e.Kind.Waits(): // as the error of an unavailable root
 		return err
 	case transfer.Descriptors(err) && !failpoint.Planted("descriptors-a-verdict"):
 		return wrap(transfer.KindBusy, err, openHint, "%s cannot be %s now: %s", p, be, reason(err))
@@ -62,7 +62,7 @@ func passingError(p transfer.Path, be string, err error) error {
 
 const diskHint = "look at the disk; the host's log says more"
 
-// failing reports whether an error is that of a disk that fails, or is gone.
+// failing reports whether an error is that of a failing or missing disk.
 func failing(err error) bool { return errors.Is(err, syscall.EIO) || errors.Is(err, syscall.ENODEV) }
 
 const inodesHint = "remove some files; the transfer goes on by itself"
@@ -73,7 +73,7 @@ func wrap(k transfer.Kind, err error, hint, format string, args ...any) *transfe
 	return &transfer.Error{Kind: k, Text: fmt.Sprintf(format, args...), Hint: hint, Err: err}
 }
 
-// sourceError says what keeps a source from being read.
+// sourceError returns the error of a source that cannot be read.
 func sourceError(p transfer.Path, err error) error {
 	var e *transfer.Error
 	switch {
@@ -95,7 +95,7 @@ func sourceError(p transfer.Path, err error) error {
 	return wrap(transfer.KindUnreadable, err, "", "source %s cannot be read: %s", p, reason(err))
 }
 
-// targetError says what keeps a destination from being written.
+// targetError returns the error of a destination that cannot be written.
 func targetError(p transfer.Path, err error) error {
 	var e *transfer.Error
 	switch {

@@ -4,9 +4,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Examine says whether there is something at a path that somebody may read, and of a regular file
-// how long it is; of anything else -1. A link is not followed. The kinds of its errors are
-// Unreadable, OutsideRoot and Denied, and those that wait.
+// Examine reports whether a file exists at a path that the user may read. size is the length of a regular file in
+// bytes, and -1 for anything else. Examine does not follow a link. Its errors are of the kinds Unreadable, OutsideRoot
+// and Denied, and of those that wait.
 func (l Local) Examine(p transfer.Path) (size int64, there bool, err error) {
 	size, err = l.examine(p)
 	switch transfer.KindOf(err) {

@@ -7,9 +7,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A fenced is a Disk that asks whether the agent still may, before it gives, takes or
-// changes a name. What is written to files that are open it lets through: nobody else
-// writes to them, whoever has the ledger by then (R34).
+// A fenced is a Disk that asks whether the agent still holds its ledger, before it creates, removes or changes a name.
+// Writes to open files pass unchecked: no other instance writes to those files, even if it holds the ledger by then
+// (R34).
 type fenced struct {
 	Disk
 	may func() error
@@ -66,7 +66,7 @@ func (f fenced) Unlink(d *Dir, name string) error {
 	return f.Disk.Unlink(d, name)
 }
 
-// Clone is that of the disk, where it has one.
+// Clone calls the Clone of the disk, if it has one.
 func (f fenced) Clone(to, from File) error {
 	if d, ok := f.Disk.(cloner); ok {
 		return d.Clone(to, from)

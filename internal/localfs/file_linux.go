@@ -8,20 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An openFile is a regular file, mostly. An os.File asks and sets a descriptor's
-// flags, is prepared for descriptors that have to be waited for, and is watched by
-// the garbage collector: for files that are open for a millisecond that is a good
-// part of the work. Nobody but its Disk makes one, and who opens one closes it.
+// An openFile is usually a regular file. An os.File reads and sets the descriptor's flags, registers it with the
+// poller, and gets a cleanup of the garbage collector. For files that are open for a millisecond, that is a
+// considerable part of the work. Only realDisk makes openFiles, and the function that opens one closes it.
 type openFile struct {
 	name string
-	mu   sync.RWMutex // held for reading while the descriptor is in use: its number may be another file's later
+	mu   sync.RWMutex // held for reading while the descriptor is in use: after a close another file may get its number
 	fd   int          // -1 once it is closed
 }
 
-// Name is the path under which it was opened.
+// Name returns the path given to Open.
 func (f *openFile) Name() string { return f.name }
 
-// use makes a call on the descriptor, and once more where a signal interrupts it.
+// use makes a call on the descriptor, and repeats it if a signal interrupts it.
 func (f *openFile) use(op string, call func(fd int) error) error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -42,7 +41,7 @@ func (f *openFile) close() error {
 	f.mu.Unlock()
 	err := os.ErrClosed
 	if fd >= 0 {
-		err = unix.Close(fd) // whatever it returns, it is closed
+		err = unix.Close(fd) // the descriptor is closed even if Close returns an error
 	}
 	if err != nil {
 		return &os.PathError{Op: "close", Path: f.name, Err: err}
@@ -50,8 +49,8 @@ func (f *openFile) close() error {
 	return nil
 }
 
-// Open leaves O_NONBLOCK away where the file is to be a new one; another may be a
-// FIFO, which is not waited for, and is as any other once it is open.
+// Open omits O_NONBLOCK for a new file. An existing file may be a FIFO, so Open does not wait for it, and clears the
+// flag once it is open.
 func (realDisk) Open(d *Dir, name string, flag int, perm os.FileMode) (File, error) {
 	if !openThroughLinks() {
 		flag |= unix.O_NOFOLLOW
@@ -113,7 +112,7 @@ func (realDisk) Write(f File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// Clone makes a file of the blocks of another one.
+// Clone makes the file share the blocks of another file.
 func (realDisk) Clone(to, from File) error {
 	return to.(*openFile).use("clone", func(fd int) error {
 		return from.(*openFile).use("clone", func(source int) error { return unix.IoctlFileClone(fd, source) })
@@ -124,8 +123,8 @@ func (realDisk) Truncate(f File, size int64) error {
 	return f.(*openFile).use("truncate", func(fd int) error { return unix.Ftruncate(fd, size) })
 }
 
-// Allocate reserves space. A file system in memory would fill it with zeros, page
-// by page, which takes as long as writing does: there it is not offered.
+// Allocate reserves space. A file system in memory would fill the space with zeros, page by page, which takes as long
+// as writing. There it is not offered.
 func (realDisk) Allocate(f File, size int64) error {
 	return f.(*openFile).use("fallocate", func(fd int) error {
 		var fs unix.Statfs_t

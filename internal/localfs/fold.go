@@ -11,18 +11,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Some file systems take names that differ only in case for one. There, a name
-// that exists in another spelling is never used: not for a file, whatever
-// --if-exists says, and not for a directory below the destination. Otherwise
-// the second of two files of one transfer would silently take the place of the
-// first.
+// Some file systems treat names that differ only in case as one name. On them, a landing never uses an existing name in
+// another spelling: not for a file, regardless of --if-exists, and not for a directory below the destination. Otherwise
+// the second of two files of one transfer would silently replace the first.
 //
-// Whether a directory folds is found out by asking for a name that is known to
-// be in it in the other case. Only then is the directory read, to see in which
-// spelling a name is there: no system call tells.
+// To find out whether a directory folds case, a landing looks up a known name of the directory in the other case. Only
+// if it finds the name, it reads the directory to see the spelling: no system call reports it.
 
-// otherCase is a name with the case of its letters turned; it is the same name
-// where there are none.
+// otherCase returns a name with the case of its letters inverted. A name without letters stays the same.
 func otherCase(name string) string {
 	if utf8.ValidString(name) {
 		return strings.Map(turn, name)
@@ -43,8 +39,7 @@ func turn(r rune) rune {
 	return unicode.ToUpper(r)
 }
 
-// folds reports whether a file that is in a directory is there under another
-// spelling of its name as well.
+// folds reports whether a file in a directory exists under another spelling of its name as well.
 func folds(d *Dir, name string, is *Stat) (bool, error) {
 	other := otherCase(name)
 	if other == name {
@@ -57,12 +52,11 @@ func folds(d *Dir, name string, is *Stat) (bool, error) {
 	return err == nil && st.Ino == is.Ino && st.Dev == is.Dev, err
 }
 
-// A listing is what a directory was read for: which of some names are in it,
-// spelled like that.
+// A listing is the result of a search for names in a directory, in their exact spelling.
 type listing struct {
-	want map[string]bool // found or not
-	only string          // the only name that is looked for; otherwise empty
-	like string          // another spelling of the only one, where that was found
+	want map[string]bool // whether each name was found
+	only string          // the only name searched for; otherwise empty
+	like string          // another spelling of the only name, if one was found
 	seen int             // names read
 }
 
@@ -77,10 +71,9 @@ func wanted(names ...string) *listing {
 	return l
 }
 
-// read reads a directory once, or as far as most names go; 0 is all of it. It
-// reports whether that was the whole.
+// read reads at most most names of a directory; 0 means all. It reports whether it has read the whole directory.
 func (l *listing) read(d *Dir, most int) (bool, error) {
-	// A handle of its own: where reading stands is the handle's.
+	// The listing needs its own handle: the position of reading belongs to the handle.
 	own, err := d.child(".", d.path, d.real)
 	if err != nil {
 		return false, err
@@ -107,7 +100,7 @@ func (l *listing) read(d *Dir, most int) (bool, error) {
 	return false, nil
 }
 
-// folded says that a name is another's in this place.
+// folded returns the error of a name that is the same as another name on this file system.
 func (l *listing) folded(p location) *transfer.Error {
 	const hint = "send it to another directory, or under another name"
 	if l.like != "" {
@@ -117,11 +110,10 @@ func (l *listing) folded(p location) *transfer.Error {
 	return wrap(transfer.KindExists, nil, hint, "%s exists already in another spelling, and this file system takes the names for one", transfer.Path(p.path))
 }
 
-// readToExplain is how many names a landing reads at most to say why a name is
-// taken.
+// readToExplain is the largest number of names that a landing reads to explain why a name is taken.
 const readToExplain = 1 << 20
 
-// taken is the error of a name that exists and is not to be replaced.
+// taken returns the error of a name that exists and must not be replaced.
 func (l *Landing) taken(d *Dir, p location) *transfer.Error {
 	name := p.base()
 	st, err := d.lstat(name)
@@ -151,8 +143,7 @@ func (l *Landing) explain(d *Dir, p location, most int) *transfer.Error {
 	return nameTaken(transfer.Path(p.path))
 }
 
-// spelled refuses a directory below the destination that is there under another
-// spelling of its name.
+// spelled refuses a directory below the destination if it exists under another spelling of its name.
 func (l *Landing) spelled(p location) error {
 	if base := string(l.cfg.Resolution.Base); p.path == base || !beneath(p.path, base) || p.isRoot() {
 		return nil
@@ -180,12 +171,11 @@ func (l *Landing) spelled(p location) error {
 	return list.folded(p)
 }
 
-// spelled refuses to replace a file that is there under another spelling of its
-// name. A directory is read once for a group; what has come since, perhaps with
-// an item of the same group, is looked for again.
+// spelled refuses to replace a file that exists under another spelling of its name. It reads a directory once for a
+// group, and looks up later names, such as those of items of the same group, again.
 func (c *commit) spelled(w *work) error {
 	if !w.l.replaces() {
-		return nil // what exists stays, however it is spelled
+		return nil // an existing file stays, in any spelling
 	}
 
 	list, ok := c.lists[w.dir]
@@ -211,7 +201,7 @@ func (c *commit) spelled(w *work) error {
 	}
 
 	if st, err := w.dir.lstat(w.place.base()); err != nil || st.Ino == w.in.Ino && st.Dev == w.in.Dev {
-		return nil // it is free, or has it already
+		return nil // it is free, or the item has it already
 	}
 
 	now := wanted(w.place.base())
@@ -221,7 +211,7 @@ func (c *commit) spelled(w *work) error {
 	return now.folded(w.place)
 }
 
-// finals are the names that the group's files are to have in a directory.
+// finals returns the final names of the group's files in a directory.
 func (c *commit) finals(d *held) (names []string) {
 	for _, w := range c.work {
 		if w.dir == d && !w.isDir() {

@@ -8,10 +8,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What a file's bytes do not say of its content, its records and their code page, is
-// kept in a sidecar: a small file beside it, or beside the directory that is a library.
+// A sidecar keeps the records and the code page of a file's content, which the bytes do not show. It is a small file
+// beside the file, or beside the directory that is a library.
 
-// form is what a sidecar says, as others have it.
+// form returns the content of a sidecar as a transfer.Form.
 func form(s *record.Sidecar) *transfer.Form {
 	return &transfer.Form{Encoding: s.Encoding, Records: s.Attributes.Records()}
 }
@@ -29,15 +29,15 @@ func (f *FS) readForm(p transfer.Path, above bool) (*transfer.Form, error) {
 	return form(&s), nil
 }
 
-// Form is what is known of the content of a file; nil: nothing. dataset says that the
-// file is a data set, or a member of one, whose library may speak for it. A sidecar that
-// cannot be read is an error of KindMalformed.
+// Form returns the known description of a file's content, or nil. dataset reports that the file is a data set, or a
+// member of one, so that its library's sidecar may describe it. A sidecar that cannot be read is an error of
+// KindMalformed.
 func (s *Source) Form() (known *transfer.Form, dataset bool, err error) {
 	known, err = s.fs.readForm(s.path, s.dataset)
 	return known, s.dataset, err
 }
 
-// datasetAt is where a DEST that names a data set lies.
+// datasetAt returns the path of a DEST that names a data set.
 func (f *FS) datasetAt(dest transfer.Location, several bool) (transfer.Path, error) {
 	d, err := record.At(dest)
 	if err != nil {
@@ -59,8 +59,8 @@ func (l *Landing) library() bool {
 	return err == nil && (d.Member != "" || l.cfg.Resolution.Into)
 }
 
-// Named is the name under which an item lands: its own, or in a library that of a
-// member, in capitals. source is for the error, of KindUsage.
+// Named returns the name under which an item lands: its own, or in a library the member name in capitals. source
+// appears in the error, which is of KindUsage.
 func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
 	if l.cfg.Dest.Place != transfer.Datasets || !l.cfg.Resolution.Into {
 		return name, nil
@@ -74,8 +74,8 @@ func (l *Landing) Named(name, source transfer.Path) (transfer.Path, error) {
 	return transfer.Path(d.Member), nil
 }
 
-// Known is what holds for the content of whatever lands under a name: of the data set
-// that is there, or of its library; nil: nothing. dataset says that it will be one.
+// Known returns the description that applies to content that lands under a name, from the existing data set or its
+// library, or nil. dataset reports that the file will be a data set.
 func (l *Landing) Known(name transfer.Path) (known *transfer.Form, dataset bool, err error) {
 	if l.cfg.Dest.Place != transfer.Datasets {
 		return nil, false, nil
@@ -88,16 +88,16 @@ func (l *Landing) Known(name transfer.Path) (known *transfer.Form, dataset bool,
 	return known, true, err
 }
 
-// A Beside is a sidecar as it is to be. Without data there is to be none.
+// A Beside is the sidecar that an item is to have. Without Data the item is to have none.
 type Beside struct {
 	Data  []byte
-	Above bool   // it goes with the directory that the item is in, and holds for all that is there
-	Was   []byte // what lay there before, to be put back if the item does not get its name; nil: nothing
+	Above bool   // it belongs to the directory that has the item, and applies to all its files
+	Was   []byte // the sidecar before, put back if the item does not get its name; nil: none
 }
 
-// Describe says what a file's content will be: nil where nobody asked, and a form
-// without records where its bytes say all. text says that its code page matters. A
-// library whose members are others is an error of KindExists.
+// Describe sets the description of a file's content. f is nil if the request names none, and has no records if the
+// bytes say all. text means that the code page matters. If the members of a library have another form, the error is of
+// KindExists.
 func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 	if f == nil {
 		return nil
@@ -125,9 +125,9 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 		return nil
 	}
 
-	p.Beside = &Beside{} // what is there holds for the new member as well
+	p.Beside = &Beside{} // the library's sidecar applies to the new member as well
 	if theirs, its := differ(known, f, text); theirs != its {
-		d, _ := record.At(p.l.cfg.Dest) // it was read before
+		d, _ := record.At(p.l.cfg.Dest) // it was parsed before
 		d.Member, d.Attributes = "", record.Attributes{}
 		return transfer.Errorf(transfer.KindExists, "the members of the library %s have %s, and %s would have %s", d, theirs, p.path(), its).
 			WithHint("give the same attributes and code page, or none")
@@ -143,9 +143,8 @@ func sidecarOf(f *transfer.Form) ([]byte, error) {
 	return record.Sidecar{Attributes: a, Encoding: f.Encoding}.Encode()
 }
 
-// differ says what is known of the members of a library that would not hold for a file,
-// and what would hold for it instead; both are empty where it all holds. Bytes have no
-// code page.
+// differ returns the attributes of a library's members that differ from a file's, and the file's attributes in their
+// place. Both are empty if they agree. A file of bytes has no code page.
 func differ(library, f *transfer.Form, text bool) (theirs, its string) {
 	if f.Records != library.Records {
 		return recordsText(library.Records), recordsText(f.Records)

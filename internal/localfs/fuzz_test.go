@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzPattern: the automaton finds what a plain search finds, and never stops
-// before a name that could still match.
+// FuzzPattern checks that the automaton finds the same names as a plain search, and never stops before a name that
+// could still match.
 func FuzzPattern(f *testing.F) {
 	for _, s := range [][2]string{{"a/*/c", "a/b/c"}, {"**", "a/b"}, {"a/**", "a"}, {"**/x", "x"}, {"**/**/x?", "a/.b/xy"}, {"*", ".hidden"}, {".*", ".hidden"},
 		{"**/a*b*c/**", "q/aXbYc/z"}, {"a//b", "a/b"}, {"***", "abc"}, {"", ""}} {
@@ -41,8 +41,7 @@ func split(s string) []string {
 	return slices.DeleteFunc(strings.Split(s, "/"), func(part string) bool { return part == "" || strings.ContainsRune(part, 0) })
 }
 
-// plainly reports whether components match names, by the words of the
-// comment on pattern.
+// plainly reports whether components match names, by the rules in the comment of pattern.
 func plainly(p []string, names []string) bool {
 	switch {
 	case len(p) == 0:

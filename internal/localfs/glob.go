@@ -7,12 +7,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A pattern is the components of a path, some of which may have wildcards: '*'
-// is any run of bytes, '?' any one byte, neither of them a '/'; a component
-// "**" is any number of directories, also none. A name that begins with '.' is
-// matched only by a component that does. At the end, "**" is everything below.
+// A pattern is the components of a path, with wildcards in some of them. '*' is any run of bytes and '?' any one byte;
+// neither matches a '/'. A component "**" is any number of directories, also none; at the end it is every path below.
+// Only a component that begins with '.' matches a name that does.
 //
-// Within a component the wildcards are the two bytes that no name has, so that all others stand for themselves.
+// Within a component the wildcards are the two bytes that no name has. All other bytes stand for themselves.
 type pattern []string
 
 const (
@@ -24,7 +23,7 @@ const (
 // wild reports whether a component has wildcards.
 func wild(component string) bool { return strings.ContainsAny(component, anyRun+anyByte) }
 
-// typed is a component of a text with the wildcards '*' and '?' and without escapes.
+// typed returns a component of a text with the wildcards '*' and '?' and without escapes.
 func typed(text string) string { return strings.NewReplacer("*", anyRun, "?", anyByte).Replace(text) }
 
 // newPattern reads components of a transfer.Location that is a pattern.
@@ -45,11 +44,11 @@ func newPattern(parts []string) pattern {
 	return p
 }
 
-// start is the set of positions before the first component. A position is the
-// index of a component that is to match next; len(p) is a match.
+// start returns the set of positions before the first component. A position is the index of the next component to
+// match; len(p) is a match.
 func (p pattern) start() []int { return p.spread(0, nil) }
 
-// spread adds a position, and those that "**" reaches without a directory.
+// spread adds a position, and the positions that "**" reaches without a directory.
 func (p pattern) spread(i int, set []int) []int {
 	for {
 		if !slices.Contains(set, i) {
@@ -62,7 +61,7 @@ func (p pattern) spread(i int, set []int) []int {
 	}
 }
 
-// step is the positions after one more name.
+// step returns the positions after one more name.
 func (p pattern) step(set []int, name string) []int {
 	var next []int
 	for _, i := range set {
@@ -87,7 +86,7 @@ func (p pattern) more(set []int) bool {
 	return slices.ContainsFunc(set, func(i int) bool { return i < len(p) })
 }
 
-// only is the one name that could match next, where there is only one.
+// only returns the only name that could match next, if there is just one.
 func (p pattern) only(set []int) (string, bool) {
 	if len(set) != 1 || set[0] == len(p) || wild(p[set[0]]) {
 		return "", false

@@ -35,7 +35,7 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// Without brackets and escapes, path.Match means the same by bytes.
+// Without brackets and escapes, path.Match has the same meaning by bytes.
 func FuzzMatchName(f *testing.F) {
 	for _, s := range [][2]string{{"*", "a"}, {"a*b", "ab"}, {"?*?", "xyz"}, {"*a*a*b", "aaaaaaab"}, {"\xff?", "\xff\xfe"}, {".*", ".x"}} {
 		f.Add(s[0], s[1])

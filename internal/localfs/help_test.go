@@ -46,7 +46,7 @@ func wantKind(t testing.TB, err error, k transfer.Kind) {
 	}
 }
 
-// newFS is an FS on a fresh directory.
+// newFS returns an FS on a new directory.
 func newFS(t testing.TB, d Disk) (*FS, string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -88,7 +88,7 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// temporaries are the names of Ferry's own below a directory.
+// temporaries returns the names of Ferry's own below a directory.
 func temporaries(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
@@ -100,8 +100,7 @@ func temporaries(t testing.TB, dir string) (found []string) {
 	return found
 }
 
-// A memJournal is a ledger in memory. It counts with the disk's calls, so that
-// it fails in its turn.
+// A memJournal is a ledger in memory. Its calls count together with the disk's, so that it fails in its turn.
 type memJournal struct {
 	mu         sync.Mutex
 	fault      *faultDisk
@@ -129,7 +128,7 @@ func (j *memJournal) Committing(ins []transfer.Intent) error {
 	return nil
 }
 
-// marked is the Marked of a place.LandConfig.
+// marked implements Marked of a place.LandConfig.
 func (j *memJournal) marked(item uint64, m transfer.Mark) (dir transfer.Path, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,8 +167,7 @@ func (j *memJournal) Again(items []uint64) error {
 	return nil
 }
 
-// A faultDisk fails the Nth call. It also watches that no file is synced again
-// after a sync of it has failed.
+// A faultDisk fails the Nth call. It also checks that no file is synced again after a failed sync.
 type faultDisk struct {
 	Disk
 	mu     sync.Mutex
@@ -319,8 +317,8 @@ func (d *faultDisk) Sync(f File) error {
 	return d.Disk.Sync(f)
 }
 
-// A faultWatch is offered whatever the host's file system is, so that the order
-// of calls is tested everywhere. Its sync syncs nothing.
+// A faultWatch is offered on every file system, so that the order of calls is tested everywhere. Its sync syncs
+// nothing.
 type faultWatch struct{ name string }
 
 func (w *faultWatch) Name() string { return w.name }
@@ -346,7 +344,7 @@ func (d *faultDisk) Close(f File) error {
 	return err
 }
 
-// lander lands in the FS's first root.
+// lander returns a landing in the FS's first root.
 func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
 	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(f.roots[0].path), Into: true}}}
 	if change != nil {
@@ -355,7 +353,7 @@ func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
 	return f.Land(cfg)
 }
 
-// write makes a whole partial.
+// write makes a complete partial.
 func write(l *Landing, item uint64, name string, content []byte) (place.Pending, error) {
 	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
 	if err != nil {
@@ -380,8 +378,7 @@ func realTemp(t testing.TB) string {
 	return dir
 }
 
-// waitForTick writes until the file system's clock has moved, so that the next
-// change has a time of its own.
+// waitForTick writes until the file system's clock has advanced, so that the next change has a different time.
 func waitForTick(t *testing.T, dir string) {
 	t.Helper()
 	p := filepath.Join(dir, "tick")
@@ -395,7 +392,7 @@ func waitForTick(t *testing.T, dir string) {
 	}
 }
 
-// args are arguments as they are typed.
+// args returns arguments in the form that users type.
 func args(recursive bool, sources ...transfer.Path) (all []place.Argument) {
 	for _, p := range sources {
 		src := transfer.File(p)

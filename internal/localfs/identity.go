@@ -6,15 +6,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An identity tells one state of one file from any other: it is taken when the file is
-// opened, and compared before its digest is sent and before it is deleted. Times are
-// nanoseconds since 1970.
+// An identity distinguishes one state of one file from any other state or file. It is taken when the file is opened,
+// and compared before its digest is sent and before the file is deleted. Times are nanoseconds since 1970.
 type identity struct {
 	Dev, Ino           uint64
 	Size, Mtime, Ctime int64
 }
 
-// sameFile compares what a rename leaves alone: device, inode, size and mtime.
+// sameFile compares the fields that a rename keeps: device, inode, size and mtime.
 func (a identity) sameFile(b identity) bool {
 	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mtime == b.Mtime
 }
@@ -23,10 +22,10 @@ func (a identity) sameFile(b identity) bool {
 //
 //	1 format  8 device  8 mtime  varints: size, inode, ctime less mtime
 //
-// What neighbours in a directory have in common comes first.
+// The fields that files of one directory share come first.
 const identityFormat = 1
 
-// version is the identity as a transfer.Version.
+// version returns the identity as a transfer.Version.
 func (a identity) version() transfer.Version {
 	b := make([]byte, 17, 40)
 	b[0] = identityFormat
@@ -37,7 +36,7 @@ func (a identity) version() transfer.Version {
 	return transfer.Version(binary.AppendVarint(b, a.Ctime-a.Mtime))
 }
 
-// parseVersion reads what version has written; its error is of KindVersion.
+// parseVersion parses the result of version. Its error is of KindVersion.
 func parseVersion(v transfer.Version) (a identity, err error) {
 	r := fields{b: []byte(v)}
 	if r.byte() != identityFormat || len(r.b) < 16 {
@@ -53,7 +52,7 @@ func parseVersion(v transfer.Version) (a identity, err error) {
 	return a, nil
 }
 
-// fields takes what is kept by others apart. After an error everything is zero.
+// fields parses encoded fields one after another. After an error every field is zero.
 type fields struct {
 	b   []byte
 	bad bool
@@ -93,16 +92,16 @@ func (r *fields) int() int64 {
 
 func (r *fields) text() string { return string(r.bytes(r.uint())) }
 
-// done reports whether all has been read, and nothing was missing.
+// done reports whether all bytes have been read and no field was missing.
 func (r *fields) done() bool { return !r.bad && len(r.b) == 0 }
 
 // pointFormat is the first byte of a point in a temporary; a varint follows: its length.
 const pointFormat = 1
 
-// PointAt is the point in a temporary that has so many bytes.
+// PointAt returns the resume point in a temporary after the given number of bytes.
 func PointAt(at int64) []byte { return binary.AppendVarint([]byte{pointFormat}, at) }
 
-// parsePoint reads what PointAt has written; its error is of KindVersion.
+// parsePoint parses the result of PointAt. Its error is of KindVersion.
 func parsePoint(p []byte) (at int64, err error) {
 	r := fields{b: p}
 	format := r.byte()

@@ -29,7 +29,7 @@ func TestVersionRoundTrip(t *testing.T) {
 	}
 }
 
-// sampleIntents have every field set, or none.
+// sampleIntents returns intents with every field set, and one with none.
 func sampleIntents() []intent {
 	id := identity{1, 2, 3, 4, 5}
 	all := []intent{{}, {Name: "d/x", Final: "x (2)", Temp: ".ferry-x", Ino: 1 << 63, Dev: 7, DirIno: 8, DirDev: 1<<64 - 1, Size: 1 << 60, Sum: "xxh3:00",
@@ -56,7 +56,7 @@ func TestIntentRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzKept: what the ledger and the other side keep for a place is read, or refused.
+// FuzzKept checks that stored versions, points and intents are parsed or refused.
 func FuzzKept(f *testing.F) {
 	for _, in := range sampleIntents() {
 		f.Add(in.record().Place)

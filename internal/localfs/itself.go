@@ -7,19 +7,19 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A goal is where the items of a walk land, where that is on this host and can
-// be seen from here. What is in it must not be walked into it again and again.
+// A goal is the location where the items of a walk land, if it is on this host and visible to this agent. The walk must
+// not descend into it again and again.
 type goal struct {
 	fs    *FS
 	res   transfer.Resolution
-	above map[inode]bool // the directories that exist of its path, itself included
-	real  string         // its path with the links resolved, be it there or not
+	above map[inode]bool // the existing directories of its path, itself included
+	real  string         // its path with the links resolved, whether it exists or not
 }
 
 type inode struct{ dev, ino uint64 }
 
-// goalOf looks at what a DEST has been resolved to; nil where it cannot be looked
-// at, which whoever writes there will find out. The error is a wait.
+// goalOf returns the goal for a resolved DEST. It returns nil if the location cannot be examined; the destination agent
+// reports that error. goalOf returns only errors that wait.
 func (f *FS) goalOf(res transfer.Resolution) (*goal, error) {
 	l, err := f.locate(res.Base)
 	if err != nil {
@@ -53,9 +53,8 @@ func (f *FS) goalOf(res transfer.Resolution) (*goal, error) {
 	return g, nil
 }
 
-// refuses is why an argument, or what matches one, cannot be sent under a name
-// to this goal: it is a directory with the goal in it, or it is already what
-// would land there. nil: it can.
+// refuses returns the reason why an argument, or an entry that matches it, cannot be sent under a name to this goal.
+// Either it is a directory that contains the goal, or it is the file at the target itself. nil: it can be sent.
 func (g *goal) refuses(e *entry, name string) *transfer.Error {
 	if g == nil {
 		return nil
@@ -75,7 +74,7 @@ func (g *goal) at(e *entry) bool {
 	return g != nil && g.res.Into && g.real == path.Join(e.dir.real, e.name)
 }
 
-// is reports whether a path is, not through a link, the file with that inode.
+// is reports whether a path leads to the file with that inode, not through a link.
 func (g *goal) is(st *Stat, p transfer.Path) bool {
 	l, err := g.fs.locate(p)
 	if err != nil {
@@ -97,9 +96,9 @@ func (g *goal) is(st *Stat, p transfer.Path) bool {
 	return err == nil && there.Type == st.Type && there.Ino == st.Ino && there.Dev == st.Dev
 }
 
-// CheckOverlap is why sources cannot be sent to a DEST of this same host, as far
-// as it is known before anything is sent: the first of them that is a directory
-// with DEST in it, or is what DEST names. Patterns are looked at by the walk.
+// CheckOverlap returns the reason why sources cannot be sent to a DEST of this same host, as far as it is known before
+// anything is sent. The error names the first source that is a directory with DEST in it, or that is the file at DEST.
+// The walk checks patterns.
 func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
 	if dest.Place == transfer.Datasets {
 		return nil
@@ -107,12 +106,12 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several 
 
 	res, err := f.Resolve(dest, several)
 	if err != nil {
-		return nil // the destination says so itself
+		return nil // the destination reports the error
 	}
 
 	g, err := f.goalOf(res)
 	if err != nil {
-		return nil // the walk finds it out
+		return nil // the walk reports the error
 	}
 
 	for n, src := range f.sourcesOf(w) {
@@ -127,7 +126,7 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several 
 	return nil
 }
 
-// sourcesOf are the sources on this host.
+// sourcesOf returns the sources on this host.
 func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Location {
 	args := onHost(f.cfg.RecordRoot, w.Args)
 	all := make([]transfer.Location, len(args))
@@ -139,7 +138,7 @@ func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Location {
 	return all
 }
 
-// refused looks at a literal.
+// refused checks one literal source.
 func (f *FS) refused(g *goal, a *argument, recursive bool) *transfer.Error {
 	if a.place.isRoot() {
 		d, err := f.openDir(a.place)
@@ -158,7 +157,7 @@ func (f *FS) refused(g *goal, a *argument, recursive bool) *transfer.Error {
 
 	st, err := d.lstat(a.place.base())
 	if err != nil || st.Type == TypeDir && !recursive {
-		return nil // the walk says so
+		return nil // the walk reports the error
 	}
 	return g.refuses(&entry{d, a.place.base(), st}, a.base)
 }

@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What would go into itself is found through links, hard links, nested roots and
-// spellings, before anything is there and by the walk.
+// Items that would land in their own source are found through links, hard links, nested roots and spellings, by
+// CheckOverlap and by the walk.
 func TestIntoItself(t *testing.T) {
 	dir := realTemp(t)
 	tree(t, dir, "out/d/f", "out/d/sub/g", "out/e/", "out/a")
@@ -43,7 +43,7 @@ func TestIntoItself(t *testing.T) {
 		{"a", "hard", "same file"},
 		{"hard", "a", "same file"},
 		{"a", "e/../a", "same file"},
-		{"a", "toa", ""}, // the link is replaced, not what it leads to
+		{"a", "toa", ""}, // the link is replaced, not its target
 		{"d", "e", ""},
 		{"d", "dd", ""},
 		{"d/sub", "d", "same file"},

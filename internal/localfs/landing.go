@@ -24,7 +24,7 @@ type Landing struct {
 	cfg place.LandConfig
 }
 
-// shared is what the landings of one transfer have in common.
+// shared is the state that the landings of one transfer have in common.
 type shared struct {
 	fs     *FS
 	disk   Disk
@@ -34,39 +34,39 @@ type shared struct {
 	dirs    dirCache
 	watches watches
 
-	left      atomic.Bool  // a temporary could not be removed
-	explained atomic.Int64 // names read to say why one is taken
+	left      atomic.Bool  // whether a temporary could not be removed
+	explained atomic.Int64 // number of names read to explain why one is taken
 
 	syncing sync.Mutex // held while directories are synced
 
 	mu      sync.Mutex
 	dirty   map[string]bool // directories to be synced before the next COMMITTING
-	ownDirs map[dirID]bool  // that this landing has made, until their items are there
-	linked  bool            // the file system lacks the no-replace rename; said once
+	ownDirs map[dirID]bool  // directories that this landing has made, until they have their items
+	linked  bool            // the file system lacks the no-replace rename; logged once
 
 	unnamed map[uint64]bool // items that stay COMMITTING and were not renamed by this process
-	looked  map[ending]bool // free names that Look has given
+	looked  map[ending]bool // free names that Look has returned
 }
 
-// Land prepares to land a transfer's items.
+// Land returns a Landing for the items of a transfer.
 func (f *FS) Land(cfg place.LandConfig) *Landing {
 	return &Landing{cfg: cfg, shared: &shared{fs: f, disk: f.disk, dirty: map[string]bool{}, ownDirs: map[dirID]bool{}, unnamed: map[uint64]bool{}, may: cfg.May, dirs: dirCache{spare: &f.spare},
 		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}}
 }
 
-// Close lets go of the directories that are kept open. Partials stay usable, and so
-// does the landing, which opens them again.
+// Close closes the directories that are kept open. Partials stay usable. The landing stays usable, too, and opens the
+// directories again.
 func (l *shared) Close() error {
 	l.dirs.clear()
 	l.watches.end(l.disk)
 	return nil
 }
 
-// Target is where an item of the given name lands.
+// Target returns the path where an item of the given name lands.
 func (l *Landing) Target(name transfer.Path) transfer.Path { return target(l.cfg.Resolution, name) }
 
-// Dirs are the directories in which an item's temporaries will be. The name "." asks
-// for those of items directly beneath the destination.
+// Dirs returns the directories of an item's temporaries. The name "." stands for items directly beneath the
+// destination.
 func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	if name == "." && l.cfg.Resolution.Into {
 		return []transfer.Path{l.cfg.Resolution.Base}
@@ -78,7 +78,7 @@ func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 	return []transfer.Path{transfer.Path(dir)}
 }
 
-// dir is through for a directory that is to have names changed.
+// dir is through for a directory with changing entries.
 func (l *Landing) dir(p location, goal *location) (*held, error) {
 	h, err := through(l, p, goal)
 	if err != nil {
@@ -91,8 +91,9 @@ func (l *Landing) dir(p location, goal *location) (*held, error) {
 	return h, nil
 }
 
-// through opens a directory of the host, from the cache if it can. For an item that is to land in it,
-// or to be it, it and its missing parents are made; goal is where that is, nil: nothing is made.
+// through opens a directory of the host, from the cache if possible. goal is the location of an item that lands in the
+// directory or is the directory; then through makes the directory and its missing parents. With a nil goal it makes
+// nothing.
 func through(l *Landing, p location, goal *location) (*held, error) {
 	if h := l.dirs.get(p.path); h != nil {
 		return h, nil
@@ -126,15 +127,15 @@ func through(l *Landing, p location, goal *location) (*held, error) {
 	return l.dirs.put(d), nil
 }
 
-// makeDir makes one directory, for an item that lands in it or is it, and notes that it and its
-// parent are to be synced.
+// makeDir makes one directory for an item that lands in it or is it. It records that the directory and its parent must
+// be synced.
 func (l *shared) makeDir(up *held, p, goal location) (*Dir, error) {
 	name := p.base()
 	if l.fs.isState(up.Dir, name) {
 		return nil, inState(p.path)
 	}
 	if err := l.fs.permitted(l.may, transfer.AuthDest, up.Dir, path.Join(name, HostRules.below(goal.path, p.path))); err != nil {
-		return nil, err // the path has led elsewhere since it was looked at
+		return nil, err // the path has led elsewhere since the check
 	}
 	err := l.disk.Mkdir(up.Dir, name)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
@@ -171,16 +172,16 @@ func (l *Landing) made(d *Dir) bool {
 	return own || l.cfg.Made != nil && l.cfg.Made(transfer.Path(d.path))
 }
 
-// done forgets that a directory was made here: its item is there.
+// done forgets that this landing made a directory, because its item has it now.
 func (l *shared) done(d *Dir) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.ownDirs, d.id)
 }
 
-// missingDirs are the directories that will be made so that a file can lie in dir, the topmost first.
+// missingDirs returns the directories that must be made for a file in dir, the topmost first.
 func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
-	if h := l.dirs.get(string(dir)); h != nil { // so most often
+	if h := l.dirs.get(string(dir)); h != nil { // the usual case
 		l.dirs.release(h)
 		return nil
 	}
@@ -203,9 +204,8 @@ func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
 	return all
 }
 
-// touch notes that a directory and all above it, to the root, are to be synced
-// once: an earlier process, or another transfer, may have made them and not
-// have come to sync them.
+// touch records that a directory and all directories above it, to the root, must be synced once: an earlier process, or
+// another transfer, may have made them without syncing them.
 func (l *Landing) touch(p location) {
 	if !l.cfg.Durable {
 		return
@@ -221,8 +221,8 @@ func (l *Landing) touch(p location) {
 	}
 }
 
-// stands is nil if a directory's path leads to it; otherwise every directory is
-// opened anew when it is next asked for. See FS.stands for the error.
+// stands returns nil if a directory's path leads to it; otherwise the landing opens every directory again at its next
+// use. See FS.stands for the error.
 func (l *shared) stands(h *held) error {
 	err := l.fs.stands(h.Dir)
 	if err != nil {
@@ -231,7 +231,7 @@ func (l *shared) stands(h *held) error {
 	return err
 }
 
-// locate checks a name and finds its place.
+// locate checks a name and returns its location.
 func (l *Landing) locate(name transfer.Path) (location, error) {
 	if err := checkName(name); err != nil {
 		return location{}, err
@@ -243,10 +243,9 @@ func (l *Landing) locate(name transfer.Path) (location, error) {
 	return p, err
 }
 
-// Create makes an item's temporary file, and the directories above it. size is
-// what is expected, allocated what the source takes on its disk: a file with
-// holes is not given its whole space. Where the item cannot land, that is said
-// at once.
+// Create makes an item's temporary file and the directories above it. size is the expected length, allocated the disk
+// space of the source, both in bytes: Create does not reserve the whole length of a file with holes. If the item cannot
+// land, Create returns the error at once.
 func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64) (*Partial, error) {
 	p, err := l.locate(name)
 	if err == nil {
@@ -287,7 +286,7 @@ func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int
 		return nil, err
 	}
 
-	watch := l.watchOf(d) // it must be older than the file
+	watch := l.watchOf(d) // the watch must be older than the file
 	temp := l.temp(item)
 	flags := os.O_RDWR | os.O_CREATE | os.O_EXCL
 	if failpoint.Planted("temporary-through-link") {
@@ -318,9 +317,8 @@ func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int
 	return part, nil
 }
 
-// maybeFree says before the first byte of a file what the rename would say at the
-// end. Of a small file that is to replace nothing the rename alone says it: the look
-// costs more than the bytes.
+// maybeFree reports before the first byte the error that the rename would report at the end. For a small file that
+// replaces nothing, only the rename reports it: the check costs more than the bytes.
 func (l *Landing) maybeFree(d *Dir, p location, size int64) error {
 	if size >= 0 && size < reserveFrom && !l.replaces() && !l.fs.isState(d, p.base()) {
 		return nil
@@ -328,8 +326,8 @@ func (l *Landing) maybeFree(d *Dir, p location, size int64) error {
 	return l.checkFree(d, p, newest, -1)
 }
 
-// checkFree reports whether a file of size bytes that was last changed at mtime may have a
-// name, as far as can be known before its rename.
+// checkFree reports whether a file of size bytes, last changed at mtime, may have a name, as far as it can be known
+// before its rename.
 func (l *Landing) checkFree(d *Dir, p location, mtime, size int64) error {
 	if l.fs.isState(d, p.base()) {
 		return inState(p.path)
@@ -363,10 +361,9 @@ func notReplaceable(p location) *transfer.Error {
 
 func (l *shared) temp(item uint64) string { return tempName(l.prefix, item) }
 
-// Reopen opens the temporary of an earlier process and cuts it at a recorded
-// point. Anything doubtful about it is an error of kind Missing, and the item
-// begins again with Create. A wait means that what is there is good: there is no
-// room for the rest, the root is away, or it cannot be looked at now.
+// Reopen opens the temporary of an earlier process and truncates it at a recorded point. If the temporary is doubtful,
+// the error is of kind Missing and the item begins again with Create. An error that waits means that the temporary is
+// good: the rest has no space, the root is away, or the file cannot be examined now.
 func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, allocated int64) (*Partial, error) {
 	p, err := l.locate(name)
 	if err != nil {
@@ -403,7 +400,7 @@ func doubtful(l *Landing, p location, why error) error {
 		return err // the temporary is sound
 	}
 	if err := passingError(transfer.Path(p.path), "opened", why); err != nil {
-		return err // nothing is wrong with what is there
+		return err // the temporary may be sound
 	}
 	return wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.path), reason(why))
 }
@@ -451,19 +448,18 @@ func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, all
 	return part, nil
 }
 
-// unlinkTemp removes a temporary, which may be gone, and remembers where it
-// could not.
+// unlinkTemp removes a temporary, which may be missing. If it fails, it records that a Sweep is needed.
 func (l *shared) unlinkTemp(d *Dir, temp string) error {
 	err := l.disk.Unlink(d, temp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	l.left.Store(true) // be it because a power cut may bring it back
+	l.left.Store(true) // also because a power cut may bring it back
 	return err
 }
 
-// Drop removes the temporary of an item that is not open, as Create and Reopen
-// know it. One that has gone is no error.
+// Drop removes the temporary of an item that is not open. Its arguments are those of Create and Reopen. A missing
+// temporary is no error.
 func (l *Landing) Drop(item uint64, name transfer.Path) error {
 	p, err := l.locate(name)
 	if err != nil || p.isRoot() {
@@ -487,28 +483,25 @@ func (l *Landing) Drop(item uint64, name transfer.Path) error {
 	return nil
 }
 
-// Left reports whether a temporary was removed in a way that may not last, or
-// could not be removed, so that a Sweep is due.
+// Left reports whether a removal of a temporary failed or may not be durable, so that a Sweep is needed.
 func (l *shared) Left() bool { return l.left.Load() }
 
-// Sweep removes this transfer's own temporaries, of this generation and those
-// before it, from directories. None of its partials may be open. Directories
-// that are gone are no error; every directory is tried. What is removed, then or
-// before, does not come back after a power cut.
+// Sweep removes this transfer's own temporaries of this and earlier generations from directories. None of its partials
+// may be open. Missing directories are no error, and Sweep tries every directory. A power cut does not bring removed
+// temporaries back, whenever they were removed.
 func (l *Landing) Sweep(dirs []transfer.Path) error { return l.in(dirs, l.sweepDir) }
 
-// SyncDirs makes durable which names are in directories. Without that renames can
-// be lost with the power, and temporaries come back of which nobody knows any more.
-// Directories that are gone are no error; every directory is tried.
+// SyncDirs makes the names in directories durable. Otherwise a power cut can undo renames and bring back temporaries
+// that no ledger lists. Missing directories are no error, and SyncDirs tries every directory.
 func (l *shared) SyncDirs(dirs []transfer.Path) error { return l.in(dirs, l.syncDir) }
 
-// in does something in each of the directories that are there.
+// in calls do with each of the directories that exist.
 func (l *shared) in(dirs []transfer.Path, do func(*Dir) error) error {
 	var all error
 	for _, dir := range dirs {
 		p, err := l.fs.locate(dir)
 		if err != nil {
-			continue // nothing was ever made there
+			continue // no temporary was ever made there
 		}
 		d, err := l.fs.openDir(p)
 		if err == nil {
@@ -524,8 +517,8 @@ func (l *shared) in(dirs []transfer.Path, do func(*Dir) error) error {
 	return all
 }
 
-// sweptGenerations bounds how far back a sweep looks for generations that the transfer's
-// record does not name: each start of the agent is one.
+// sweptGenerations bounds the earlier generations that a sweep searches for beyond those in the transfer's record. Each
+// start of the agent is one generation.
 const sweptGenerations = 64
 
 func (l *Landing) sweepDir(d *Dir) error {
@@ -549,7 +542,7 @@ func (l *Landing) sweepDir(d *Dir) error {
 			}
 		}
 		if err == io.EOF || err == nil && len(names) == 0 {
-			return errors.Join(all, l.syncDir(d)) // a power cut must not bring back what the record says is gone
+			return errors.Join(all, l.syncDir(d)) // a power cut must not bring back temporaries that the ledger records as removed
 		}
 		if err != nil {
 			return errors.Join(all, err)
@@ -557,7 +550,7 @@ func (l *Landing) sweepDir(d *Dir) error {
 	}
 }
 
-// sweepName removes a temporary. A directory of that name is somebody else's.
+// sweepName removes a temporary. A directory of that name was made by another program and stays.
 func (l *shared) sweepName(d *Dir, name string) error {
 	err := l.disk.Unlink(d, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {

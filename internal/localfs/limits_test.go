@@ -19,7 +19,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A shortDisk answers some calls with an error, from the skip-th on.
+// A shortDisk fails some calls with an error, from the skip-th call on.
 type shortDisk struct {
 	Disk
 	call string
@@ -94,11 +94,10 @@ func (d *shortDisk) Write(f File, b []byte, off int64) (int, error) {
 	return d.Disk.Write(f, b, off)
 }
 
-// passes are the errors that are waits wherever they come.
+// passes are the errors that always make the caller wait.
 var passes = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ENOBUFS, syscall.EAGAIN, syscall.ESTALE, syscall.ETIMEDOUT}
 
-// What the operating system says decides between a wait and a verdict, and what is
-// said of it.
+// The operating system's error decides between a wait and a verdict, and the text of the error.
 func TestWhatErrorsAreWaits(t *testing.T) {
 	verdicts := map[error][3]any{ // kinds as a source and as a target, and a word of both
 		syscall.EIO:          {transfer.KindUnreadable, transfer.KindUnwritable, "input/output error; look at the disk"},
@@ -130,8 +129,8 @@ func TestWhatErrorsAreWaits(t *testing.T) {
 	}
 }
 
-// A walk that the host cannot let go on ends with that, makes no item bad, and comes
-// to the same items when it goes on behind its last one, whatever call fails.
+// A walk that the host's limits stop returns the error and makes no item bad. When it continues behind its last item,
+// it emits the same items, whichever call fails.
 func TestWalkWaitsForDescriptors(t *testing.T) {
 	disk := &shortDisk{Disk: RealDisk()}
 	f, dir := newFS(t, disk)
@@ -172,7 +171,7 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 	}
 }
 
-// A disk that fails is said to fail, also where a pattern is looked for.
+// A failing disk is reported as such, also during the search for a pattern.
 func TestWalkSaysThatTheDiskFails(t *testing.T) {
 	disk := &shortDisk{Disk: RealDisk(), err: syscall.EIO}
 	f, dir := newFS(t, disk)
@@ -186,8 +185,7 @@ func TestWalkSaysThatTheDiskFails(t *testing.T) {
 	}
 }
 
-// No landing takes a want of descriptors for a verdict: what could not be opened is
-// opened later.
+// A landing does not treat a lack of descriptors as a verdict: it opens the file later.
 func TestLandingWaitsForDescriptors(t *testing.T) {
 	disk := &shortDisk{Disk: RealDisk()}
 	f, dir := newFS(t, disk)
@@ -215,8 +213,8 @@ func TestLandingWaitsForDescriptors(t *testing.T) {
 	}
 }
 
-// A directory of which nobody can say now where it lies fails no item: its group is committed later. What
-// cannot be opened for want of descriptors is not called away.
+// A directory with an unknown present location fails no item: its group is committed later. A directory that cannot be
+// opened for lack of descriptors is not reported as moved away.
 func TestDirectoriesWaitForDescriptors(t *testing.T) {
 	disk := &shortDisk{Disk: RealDisk()}
 	f, dir := newFS(t, disk)
@@ -242,7 +240,7 @@ func TestDirectoriesWaitForDescriptors(t *testing.T) {
 	}
 }
 
-// What is not needed is not kept open where descriptors are few.
+// Directories that are not needed are not kept open if descriptors are few.
 func TestDirectoriesAreKeptOnLoan(t *testing.T) {
 	f, dir := newFS(t, nil)
 	f.spare.open(3)
@@ -265,8 +263,8 @@ func TestDirectoriesAreKeptOnLoan(t *testing.T) {
 	}
 }
 
-// With little memory a walk comes to the same items in the same order, from the start
-// or behind any item, leaves nothing behind, and waits where names cannot be kept.
+// With little memory, a walk emits the same items in the same order, from the start or behind any item. It leaves no
+// files, and waits if names cannot be stored.
 func TestWalkWithLittleMemory(t *testing.T) {
 	f, dir := newFS(t, nil)
 	for k := range 3000 {
@@ -306,7 +304,7 @@ func texts(items []walked) (all []string) {
 	return all
 }
 
-// What an earlier process has left of its names goes at the start.
+// Files of names from an earlier process are removed at the start.
 func TestScratchIsCleared(t *testing.T) {
 	scratch := t.TempDir() + "/names"
 	must(t, os.MkdirAll(scratch, 0o700))
@@ -319,7 +317,7 @@ func TestScratchIsCleared(t *testing.T) {
 	}
 }
 
-// A lyingDisk says of every file that it has another size than it has.
+// A lyingDisk reports a wrong size for every file.
 type lyingDisk struct {
 	Disk
 	says    int64
@@ -345,8 +343,7 @@ func (d *lyingDisk) ReadAt(f File, b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// A file whose size is 0, or that lies in a file system that makes contents up, is as
-// long as it is.
+// A file of size 0, or on a file system that generates contents, has the length of its content.
 func TestUnsizedSource(t *testing.T) {
 	for _, length := range []int{0, 1, 5000, 300_000} {
 		for _, c := range []struct {
@@ -379,8 +376,8 @@ func TestUnsizedSource(t *testing.T) {
 	}
 }
 
-// Of a size that is wrong it is known at its end, and the file can be read as what it is;
-// one that changes while it is read has changed.
+// A wrong size is found at the end of the file, and the file can then be read as unsized. A file that changes while it
+// is read counts as changed.
 func TestWrongSize(t *testing.T) {
 	disk := &lyingDisk{Disk: RealDisk(), says: 100}
 	f, dir := newFS(t, disk)
@@ -410,7 +407,7 @@ func TestWrongSize(t *testing.T) {
 	}
 }
 
-// A onceDisk opens all directories but one.
+// A onceDisk opens all directories except one.
 type onceDisk struct {
 	Disk
 	skip int // how many are opened before it
@@ -425,8 +422,8 @@ func (d *onceDisk) OpenBeneath(r Root, rel string) (Handle, error) {
 	return d.Disk.OpenBeneath(r, rel)
 }
 
-// A walk that cannot find out what it must not go into waits. It would find in the
-// destination what it has just sent there.
+// A walk waits if it cannot examine the goal that it must not enter. Otherwise it would find files in the destination
+// that it has just sent there.
 func TestWalkBesideAGoalThatCannotBeOpened(t *testing.T) {
 	d := &onceDisk{Disk: RealDisk()}
 	f, dir := newFS(t, d)

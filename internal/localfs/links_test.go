@@ -12,7 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// TestLinks walks directories, wildcards and literals with links in them, as each word says, and opens the files.
+// TestLinks walks directories, wildcards and literals with links in them, for each option about links, and opens the
+// files.
 func TestLinks(t *testing.T) {
 	dir, outside := realTemp(t), realTemp(t)
 	tree(t, dir, "in/a", "in/d/b", "secret/s", "state-of-ferry/ledger")

@@ -7,17 +7,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// How much of the names of directories a walk holds in memory: of all that it is in
-// together, and of each at the least.
+// Memory in bytes for the names of directories in a walk: for all open directories together, and for each at least.
 const (
 	namesMemory      = 2 << 20
 	leastNamesMemory = 64 << 10
 )
 
-// namesAtOnce is how many names are read of a directory in one go.
+// namesAtOnce is the number of names that one call reads from a directory.
 const namesAtOnce = 1024
 
-// A sortedDir is the names of a directory that a walk wants, sorted by their bytes.
+// A sortedDir holds the wanted names of a directory, sorted by their bytes.
 type sortedDir struct {
 	*extsort.Sorted
 	w      *walker
@@ -25,8 +24,8 @@ type sortedDir struct {
 	held   int64
 }
 
-// sorted reads a directory that has just been opened, and keeps the names that are
-// wanted. Their memory does not grow with their number.
+// sorted reads a directory that has just been opened, and keeps the wanted names. Its memory does not grow with their
+// number.
 func (w *walker) sorted(d *Dir, wanted func(name string) bool) (*sortedDir, error) {
 	l := w.listing()
 	for {
@@ -54,7 +53,7 @@ func (w *walker) sorted(d *Dir, wanted func(name string) bool) (*sortedDir, erro
 	}
 }
 
-// single is a directory of which one name is known to be the only one that counts.
+// single returns the sortedDir of a directory that can only have one match.
 func (w *walker) single(d *Dir, name string, wanted func(name string) bool) (*sortedDir, error) {
 	l := w.listing()
 	if wanted(name) {
@@ -86,12 +85,12 @@ func (l *sortedDir) close() {
 	l.sorter.Close()
 }
 
-// scratchError is a wait: the agent's own disk is no verdict on a source.
+// scratchError returns an error that waits: a fault of the agent's own disk does not fail a source.
 func (w *walker) scratchError(d *Dir, err error) error {
 	return scratchWait(err, "the names in %s cannot be sorted in %s: %s", transfer.Path(d.path), w.fs.cfg.Scratch, reason(err))
 }
 
-// scratchWait is a wait: the agent's own disk is no verdict on a source.
+// scratchWait returns an error that waits: a fault of the agent's own disk does not fail a source.
 func scratchWait(err error, format string, args ...any) error {
 	if isNoSpace(err) {
 		return wrap(transfer.KindNoSpace, err, spaceHint, format, args...)

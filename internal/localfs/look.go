@@ -11,9 +11,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Look says where a file would land, and whether it could have its name now: nil, or why
-// it would not. No two files of a Landing are given one free name. size is in bytes, -1: not known; mtime is when the file was last changed, in
-// nanoseconds since 1970; 0: not known. Nothing is made.
+// Look returns the path where a file would land. Its error is nil if the file could have its name now, or the reason
+// why not. Look returns a free name for only one file of a Landing. size is in bytes, -1 if unknown. mtime is the last
+// change in nanoseconds since 1970, 0 if unknown. Look makes no files or directories.
 func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.Path, err error) {
 	if mtime == 0 {
 		mtime = newest
@@ -63,17 +63,17 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 	return target, nil
 }
 
-// A Name is a name in a directory, for people.
+// A Name is a name in a directory, for display.
 type Name struct {
 	Name string
 	Dir  bool
 }
 
-// namesLooked bounds how many names of a directory are read for a list of them.
+// namesLooked bounds the number of names that Names reads from a directory.
 const namesLooked = 100_000
 
-// Names lists up to most names in a directory that begin with prefix, in order: files
-// and directories alone, without what is Ferry's own and what may not be read.
+// Names lists up to most names in a directory that begin with prefix, sorted. It lists files and directories only. It
+// omits names of Ferry's own and files that the user may not read.
 func (l Local) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
 	f := l.FS
 	p, err := f.locate(dir)
@@ -86,7 +86,7 @@ func (l Local) Names(dir transfer.Path, prefix string, most int) ([]Name, error)
 
 	d, err := f.openDir(p)
 	if err != nil && l.may != nil && f.permittedAt(l.may, transfer.AuthSource, p) != nil {
-		return nil, nil // whether it is there is not for him to know
+		return nil, nil // a user without the right must not learn whether the directory exists
 	}
 	if err != nil {
 		return nil, sourceError(dir, err)

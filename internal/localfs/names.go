@@ -12,17 +12,18 @@ import (
 	"ferry/internal/transfer"
 )
 
-// reserved begins every name that Ferry makes for its own use beside people's
-// files. Such names are never sent, never matched and never landed on.
+// reserved begins every name that Ferry makes for its own use beside users' files. Such names are never sent, never
+// matched and never landed on.
 const reserved = ".ferry-"
 
-// isReserved reports whether a name begins with reserved. Letters of either case count, because some file systems
-// take them for the same name.
+// isReserved reports whether a name begins with reserved. It ignores case, because some file systems treat both cases
+// as the same name.
 func isReserved(name string) bool {
 	return len(name) >= len(reserved) && strings.EqualFold(name[:len(reserved)], reserved)
 }
 
-// refusesReserved is an error where a path beneath a root has a reserved name in it. p is the path as the request has it.
+// refusesReserved returns an error if a path beneath a root has a reserved name in it. p is the path as given in the
+// request.
 func refusesReserved(p transfer.Path, rel string) error {
 	for name := range strings.SplitSeq(rel, "/") {
 		if isReserved(name) && !failpoint.Planted("reserved-names") {
@@ -47,8 +48,8 @@ func tempPrefix(incarnation, generation uint64, id transfer.ID) string {
 	return reserved + strings.ToLower(text) + "-"
 }
 
-// TempName is the name of an item's temporary: short whatever the item is
-// called, and nobody else's.
+// TempName returns the name of an item's temporary. Its length does not depend on the item's name, and no other item or
+// program uses it.
 func TempName(incarnation, generation uint64, id transfer.ID, item uint64) string {
 	return tempName(tempPrefix(incarnation, generation, id), item)
 }
@@ -57,13 +58,13 @@ func tempName(prefix string, item uint64) string {
 	return prefix + strconv.FormatUint(item, 36) + tempSuffix
 }
 
-// AsideName is the name that a source gets while it is being deleted.
+// AsideName returns the name that a source has while it is being deleted.
 func AsideName(incarnation uint64, id transfer.ID, item uint64) string {
 	return strings.TrimSuffix(TempName(incarnation, 0, id, item), tempSuffix) + ".del"
 }
 
-// checkName refuses a name that could land anywhere but beneath the
-// destination, or that no file system takes. Names come from the wire.
+// checkName refuses a name that could land outside the destination, or that no file system accepts. Names come from the
+// network.
 func checkName(name transfer.Path) error {
 	bad := func(why string) error {
 		return wrap(transfer.KindOutsideRoot, nil, "", "destination name %.300s %s", name, why)
@@ -98,7 +99,7 @@ func checkName(name transfer.Path) error {
 	return nil
 }
 
-// target is where an item of the given name lands.
+// target returns the path where an item of the given name lands.
 func target(res transfer.Resolution, name transfer.Path) transfer.Path {
 	if res.Into {
 		return transfer.Path(path.Join(string(res.Base), string(name)))

@@ -7,7 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A refusal of a reserved name that a link leads to has the name; the path of the request does not.
+// If a link leads to a reserved name, the refusal gives that name, because the path of the request does not have it.
 func TestReservedNameBehindALink(t *testing.T) {
 	for path, want := range map[string]string{
 		"/srv/lnk":          `/srv/lnk leads to ".FERRY-x", a name that begins with .ferry-`,

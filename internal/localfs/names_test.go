@@ -11,7 +11,8 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// A literal source is the file of this name alone, a pattern of a name matches this name alone, and a walk gives each name as it is.
+// A literal source is only the file of this name. A pattern of a name matches only this name. A walk gives each name
+// unchanged.
 func TestNamesAreLiteral(t *testing.T) {
 	f, dir := newFS(t, nil)
 	must(t, os.Mkdir(dir+"/d", 0o755))

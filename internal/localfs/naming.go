@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// rename gives a file its final name, or decides that it cannot have it.
+// rename gives a file its final name, or decides that the file cannot have it.
 func (c *commit) rename(w *work) {
 	if err := c.spelled(w); transfer.KindOf(err) == transfer.KindExists {
 		w.fail(err)
@@ -49,7 +49,7 @@ func (c *commit) rename(w *work) {
 	st, serr := w.dir.lstat(w.place.base())
 	switch {
 	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
-		w.named = true // a network file system may say that it failed
+		w.named = true // a network file system may report a failure wrongly
 	case serr == nil && st.Type == TypeDir:
 		w.fail(isDirectory(w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrExist) && w.l.cfg.IfExists == transfer.IfExistsRename:
@@ -69,9 +69,8 @@ func (c *commit) rename(w *work) {
 	}
 }
 
-// temporary makes sure, at the last moment, that what has the temporary's name is
-// the file that was written, with nothing done to it since its sync. Other bytes
-// of the same length are seen by the time only.
+// temporary checks, just before the rename, that the temporary's name leads to the written file, unchanged since its
+// sync. Only the modification time reveals other bytes of the same length.
 func (w *work) temporary() {
 	st, err := w.dir.lstat(w.in.Temp)
 	switch {
@@ -83,15 +82,14 @@ func (w *work) temporary() {
 	}
 }
 
-// written reports whether a name is that of the file that was written.
+// written reports whether a Stat is that of the written file.
 func (w *work) written(st *Stat) bool {
 	return st.Type == TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.timed || st.Mtime == w.in.Mtime)
 }
 
-// landed looks at the name that has just been given. What stands there may be
-// another's, put in place of the temporary just before or of the file just after
-// the rename: the two cannot be told apart, and it stays. Where the name is free again, another program
-// has taken the file that was renamed.
+// landed checks the file at a name after the rename. If another program's file has the name, it stays: that program may
+// have replaced the temporary before the rename or the file after it, and landed cannot tell the two cases apart. If
+// the name is free again, another program has taken the renamed file.
 func (w *work) landed() {
 	st, err := w.dir.lstat(w.place.base())
 	switch {
@@ -108,14 +106,13 @@ func (w *work) landed() {
 	}
 }
 
-// besideFails tells whether an item fails that cannot have what goes beside it, or
-// waits.
+// besideFails reports whether an item that cannot have its sidecar fails. Otherwise it waits.
 func besideFails(err error) bool {
 	kind := transfer.KindOf(err)
 	return !kind.Waits() && (refused(err) || kind == transfer.KindExists)
 }
 
-// refused tells an answer of the file system from a failure of it.
+// refused reports whether an error is a refusal by the file system, rather than a failure of it.
 func refused(err error) bool {
 	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.EISDIR, syscall.ENOTDIR, syscall.ENAMETOOLONG,
 		syscall.EXDEV, syscall.ELOOP, syscall.EINVAL} {
@@ -126,15 +123,14 @@ func refused(err error) bool {
 	return false
 }
 
-// replaces reports whether a file may take the place of another one. What is appended takes
-// that of the one which it begins with, and of no other.
+// replaces reports whether a file may replace another one. An appended item may replace only the file that it begins
+// with.
 func (w *work) replaces() bool {
 	return w.l.replaces() && !(appends(w.l) && w.in.Replaces == nil)
 }
 
-// rename takes the place of an old file only with replace. Where the file
-// system cannot promise that, link and unlink can; a crash between the two
-// leaves one file with both names, which Recover knows. The new name is durable
+// rename replaces an old file only if replace is set. Where the file system cannot promise that, rename uses link and
+// unlink. A crash between the two leaves one file with both names, which Recover handles. The new name is durable
 // before the old one goes, or a crash could take both.
 func (l *Landing) rename(d *Dir, temp, final string, replace bool) error {
 	err := l.disk.Rename(d, temp, final, replace || failpoint.Planted("replace-anyway"))
@@ -164,9 +160,9 @@ func (l *Landing) rename(d *Dir, temp, final string, replace bool) error {
 	return nil
 }
 
-// leaveUnnamed notes the files among items that may be COMMITTING and were not
-// renamed. Where the temporary of one is gone the next time, somebody has removed it,
-// and no consumer has taken the file. After a crash nobody knows.
+// leaveUnnamed records the files that may be COMMITTING and that were not renamed. If the temporary of such a file is
+// missing later, another program has removed it, and no consumer has taken the file. After a crash this knowledge is
+// lost.
 func (l *shared) leaveUnnamed(items []*work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,7 +180,7 @@ func (l *shared) notNamed(item uint64) bool {
 	return l.unnamed[item]
 }
 
-// naming notes that an item is renamed now.
+// naming records that the rename of an item begins.
 func (l *shared) naming(w *work) {
 	w.tried = true
 	l.mu.Lock()

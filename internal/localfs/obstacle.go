@@ -11,35 +11,37 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An obstacle keeps a file from its place and may go by itself: a file system that is read-only, or a mount
-// point at the file's name. A transfer waits for it for a time; then the item fails.
+// An obstacle prevents a file from landing and may disappear by itself: a read-only file system, or a mount point at
+// the file's name. A transfer waits for it for a limited time; then the item fails.
 type obstacle struct {
 	of     transfer.ID
 	device uint64        // of a file system that is read-only
 	path   transfer.Path // of a mount point; empty for a file system
 }
 
-// like reports whether two obstacles end the same patience: of a transfer all mount points, or one file system.
+// like reports whether two obstacles share one limit of patience: all mount points of a transfer, or one file system.
 func (b obstacle) like(other obstacle) bool {
 	return b.of == other.of && b.device == other.device && (b.path == "") == (other.path == "")
 }
 
-// met is when an obstacle was met.
+// met holds the times of the first and the last meeting with an obstacle.
 type met struct{ first, last time.Time }
 
 // Times of obstacles.
 const (
 	obstaclePatience = 10 * time.Minute // where LandConfig has none
-	obstacleForgot   = 20 * time.Minute // after it was last met: a transfer that waits tries again within seconds
+	obstacleForgot   = 20 * time.Minute // after it was last met: a waiting transfer tries again within seconds
 )
 
-// obstacles are those that transfers have met, until they are gone or nothing has met them for long.
+// obstacles holds the obstacles that transfers have met. An obstacle stays until it disappears or until no transfer has
+// met it for a long time.
 type obstacles struct {
 	mu  sync.Mutex
 	met map[obstacle]met
 }
 
-// lasts notes that an obstacle is met, and reports whether it, or one like it, has lasted for longer than patience.
+// lasts records that an obstacle was met. It reports whether the obstacle, or one like it, has lasted longer than
+// patience.
 func (o *obstacles) lasts(b obstacle, now time.Time, patience time.Duration) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -61,7 +63,7 @@ func (o *obstacles) lasts(b obstacle, now time.Time, patience time.Duration) boo
 	if o.met == nil {
 		o.met = map[obstacle]met{}
 	}
-	if known || !over { // of many files that fail at once none is kept
+	if known || !over { // of many files that fail at once, none is kept
 		o.met[b] = is
 	}
 	for other, m := range o.met {
@@ -82,8 +84,8 @@ func (o *obstacles) gone(b obstacle) {
 
 func isBusy(err error) bool { return errors.Is(err, syscall.EBUSY) }
 
-// obstructed is the reason to wait where an error is that of an obstacle that has not lasted for too long; nil
-// where it is another error, or a verdict by now.
+// obstructed returns the reason to wait for an obstacle that has not lasted too long. It returns nil for another error,
+// or if the patience is exhausted.
 func obstructed(l *Landing, p transfer.Path, err error) error {
 	if !isReadOnly(err) && !isBusy(err) {
 		return nil
@@ -101,7 +103,7 @@ func obstructed(l *Landing, p transfer.Path, err error) error {
 	return &e
 }
 
-// landError is targetError, or the wait for an obstacle.
+// landError returns targetError, or an error that waits for an obstacle.
 func landError(l *Landing, p transfer.Path, err error) error {
 	var e *transfer.Error
 	if wait := obstructed(l, p, err); wait != nil && !errors.As(err, &e) {
@@ -110,7 +112,7 @@ func landError(l *Landing, p transfer.Path, err error) error {
 	return targetError(p, err)
 }
 
-// deviceOf is the device of the nearest directory above a path; 0 where none can be opened.
+// deviceOf returns the device of the nearest directory above a path, or 0 if none can be opened.
 func deviceOf(l *Landing, p transfer.Path) uint64 {
 	for at, err := l.fs.locate(p); err == nil && !at.isRoot(); {
 		at = at.parent()
@@ -122,7 +124,7 @@ func deviceOf(l *Landing, p transfer.Path) uint64 {
 	return 0
 }
 
-// writable notes that the file system of a directory takes files.
+// writable records that the file system of a directory accepts writes.
 func writable(l *Landing, d *held) {
 	l.fs.obstacles.gone(obstacle{of: l.cfg.Transfer, device: d.id.dev})
 }

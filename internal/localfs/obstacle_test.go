@@ -21,8 +21,8 @@ type setClock struct {
 
 func (c *setClock) Now() time.Time { return c.Clock.Now().Add(time.Duration(c.ahead.Load())) }
 
-// An obstacle is a wait until the patience of the transfer is over, and a verdict from then on: for its other
-// files at once. When it has gone, files land, and no temporary is left.
+// An obstacle makes the transfer wait until its patience is over. From then on it fails files, other ones at once. When
+// the obstacle is gone, files land, and no temporary is left.
 func TestObstacles(t *testing.T) {
 	for _, tt := range []struct {
 		name, call string
@@ -96,7 +96,7 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
-// A file system that was read-only and takes files again begins its time anew.
+// The patience starts again for a file system that was read-only, became writable and is read-only again.
 func TestAnObstacleThatCameBack(t *testing.T) {
 	fault := newFault(1, syscall.EROFS)
 	fault.only, fault.sticky = "open .ferry", true
@@ -119,8 +119,8 @@ func TestAnObstacleThatCameBack(t *testing.T) {
 	wantKind(t, err, transfer.KindUnwritable)
 }
 
-// TestUnrelatedObstacles: an obstacle has its own time. That of a path ends when a file gets the path's name, that of a
-// file system when a temporary file is made there, and each when it is not met for long.
+// TestUnrelatedObstacles: each obstacle has its own time. The obstacle of a path ends when a file gets the path's name.
+// The obstacle of a file system ends when a temporary is made there. Each also ends when it is not met for a long time.
 func TestUnrelatedObstacles(t *testing.T) {
 	fault := newFault(1, syscall.EBUSY)
 	fault.only, fault.sticky = "rename", true

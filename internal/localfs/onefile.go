@@ -17,7 +17,7 @@ import (
 // Within a group, items are compared by directory and name. Between groups, and after a crash, the file that
 // would be replaced is looked up among the marks of the transfer's files, which are in the ledger.
 
-// oneFile is the error of the second of two items that have one destination file.
+// oneFile returns the error of the second of two items that have one destination file.
 func oneFile(p, first transfer.Path) *transfer.Error {
 	const hint = "send them to different destinations"
 	if p == first {
@@ -46,7 +46,7 @@ func (c *commit) refuseDoubles() {
 	}
 }
 
-// markOf is the mark of a file. It leaves out the ctime, which a rename changes.
+// markOf returns the mark of a file. It omits the ctime, which a rename changes.
 func markOf(st *Stat) *transfer.Mark {
 	b := binary.BigEndian.AppendUint64(nil, uint64(st.Size))
 	b = binary.BigEndian.AppendUint64(b, uint64(st.Mtime))
@@ -65,8 +65,7 @@ func checkMark(l *Landing, o *transfer.Outcome, there *Stat) error {
 	return err
 }
 
-// lookAgain looks at a name once more when it is durable. Another program may have taken the file since, or
-// put another one in its place.
+// lookAgain examines a name again after it is durable. Another program may have taken the file since, or replaced it.
 func (w *work) lookAgain() {
 	st, err := w.dir.lstat(w.place.base())
 	switch {

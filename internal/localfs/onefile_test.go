@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// linked makes a destination whose directory b is a symbolic link to the directory a.
+// linked makes a destination with a directory a and a symbolic link b to it.
 func linked(t *testing.T, d Disk, ifExists string) (l *Landing, j *memJournal, dir string) {
 	t.Helper()
 	f, dir := newFS(t, d)
@@ -43,8 +43,8 @@ func wantOneFile(t *testing.T, j *memJournal, dir string, first []byte) {
 	}
 }
 
-// Two items have one destination file, because their directories are one: the second fails, in the group of the first and
-// in a later one, in the same process and in another one.
+// Two items have one destination file, because their directories are one. The second fails: in the group of the first
+// and in a later one, in the same process and in another one.
 func TestTwoPathsOfOneFile(t *testing.T) {
 	for _, ifExists := range []string{transfer.IfExistsOverwrite, transfer.IfExistsUpdate, transfer.IfExistsAppend} {
 		for _, groups := range []string{"one", "two", "two processes"} {

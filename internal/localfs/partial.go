@@ -11,11 +11,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// reserveFrom is the size from which space is reserved: smaller files are
-// written whole before a reservation would tell anything.
+// reserveFrom is the smallest size, in bytes, that Create reserves space for. A smaller file is completely written
+// before a reservation could report a lack of space.
 const reserveFrom = 64 << 10
 
-// tempMode are the permissions of a temporary until it is committed.
+// tempMode holds the permission bits of a temporary until it is committed.
 const tempMode = 0o600
 
 var zeros [256 << 10]byte
@@ -32,7 +32,7 @@ type Partial struct {
 	sparse bool
 	ino    uint64
 	dev    uint64
-	Beside *Beside // its sidecar, as it is to be; see Describe
+	Beside *Beside // the sidecar that the item is to have; see Describe
 	watch  *watch  // of its file system, begun before the file was made; nil: none
 
 	mu       sync.Mutex
@@ -52,26 +52,26 @@ func (l *Landing) newPartial(f File, d *held, p location, temp string, item uint
 		sparse: allocated < (size+511)/512*512}, nil
 }
 
-// Item is the number of the item.
+// Item returns the number of the item.
 func (p *Partial) Item() uint64 { return p.item }
 
-// Ino is the inode number of the temporary.
+// Ino returns the inode number of the temporary.
 func (p *Partial) Ino() uint64 { return p.ino }
 
-// Offset is how much has been written.
+// Offset returns the number of bytes that have been written.
 func (p *Partial) Offset() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.offset
 }
 
-// Point is the place that has been reached, as Reopen takes it once it is safe.
+// Point returns the present resume point, in the format of Reopen. The caller may use it once it is safe.
 func (p *Partial) Point() []byte { return PointAt(p.Offset()) }
 
 func (p *Partial) path() transfer.Path { return transfer.Path(p.place.path) }
 
-// resumeAt cuts the file at a point. It must be at least that long. It may have
-// its final mode already, if its commit did not come to be recorded.
+// resumeAt truncates the file at a point. The file must be at least that long. It may have its final mode already, if
+// its commit was not recorded.
 func (p *Partial) resumeAt(at int64) error {
 	st, err := p.l.disk.Stat(p.f)
 	if err != nil {
@@ -132,7 +132,7 @@ func (p *Partial) noSpace(need int64, err error) error {
 	return wrap(transfer.KindNoSpace, err, spaceHint, "%s needs %d bytes, %d are free", p.path(), need, free)
 }
 
-// usable is nil unless the partial is closed or poisoned. The lock is held.
+// usable returns nil unless the partial is closed or poisoned. The lock is held.
 func (p *Partial) usable() error {
 	if p.closed {
 		return os.ErrClosed
@@ -140,9 +140,8 @@ func (p *Partial) usable() error {
 	return p.poison
 }
 
-// poisoned marks the file as no longer to be trusted: after a failed write or
-// sync nobody knows what it holds, and a later sync that succeeds proves
-// nothing.
+// poisoned marks the file as untrustworthy. After a failed write or sync its contents are unknown, and a later
+// successful sync proves nothing.
 func (p *Partial) poisoned(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,8 +178,8 @@ func (p *Partial) Write(b []byte) error {
 	return nil
 }
 
-// uncut makes sure that the file is as long as what has been written: what is
-// written behind a cut would make it as long again, with zeros in it.
+// uncut checks that the file still has the length that has been written. After a truncation by another program, a write
+// would extend the file and leave zeros in it.
 func (p *Partial) uncut(off int64) error {
 	if off == 0 || failpoint.Planted("cut-unseen") {
 		return nil
@@ -195,7 +194,7 @@ func (p *Partial) uncut(off int64) error {
 	return nil
 }
 
-// changed is why an item begins again whose temporary others have touched.
+// changed returns the reason why an item begins again: another program changed its temporary.
 func (p *Partial) changed() *transfer.Error { return meddled(p.path()) }
 
 func meddled(p transfer.Path) *transfer.Error {
@@ -203,7 +202,7 @@ func meddled(p transfer.Path) *transfer.Error {
 		"the temporary file of %s was cut, replaced or removed by somebody else", p)
 }
 
-// writeAt writes all of b, whatever the offset is.
+// writeAt writes all of b at off. It does not use or change the offset of the partial.
 func (p *Partial) writeAt(b []byte, off int64) error {
 	for done := 0; done < len(b); {
 		n, err := p.l.disk.Write(p.f, b[done:], off+int64(done))
@@ -227,10 +226,9 @@ const (
 	leastHole = 4 * holeBlock
 )
 
-// writeRuns writes b but for long runs of zeros in it: what is one piece on its
-// way may have holes in the source.
+// writeRuns writes b without long runs of zeros: data that arrives in one piece may have holes in the source.
 func (p *Partial) writeRuns(b []byte, off int64) error {
-	from, end := 0, 0 // not written yet; where the last block that is not all zeros ends
+	from, end := 0, 0 // not written yet; the end of the last block that is not all zeros
 	for at := 0; at < len(b); {
 		n := min(holeBlock-int((off+int64(at))%holeBlock), len(b)-at)
 		if !bytes.Equal(b[at:at+n], zeros[:n]) {
@@ -254,7 +252,7 @@ func (p *Partial) writeRuns(b []byte, off int64) error {
 	return p.extend(off + int64(len(b)))
 }
 
-// extend makes the file as long as to, with a hole at its end.
+// extend extends the file to the length to, with a hole at its end.
 func (p *Partial) extend(to int64) error {
 	if err := p.l.disk.Truncate(p.f, to); err != nil {
 		if isNoSpace(err) {
@@ -271,8 +269,7 @@ func (p *Partial) advance(to int64) {
 	p.offset = to
 }
 
-// Skip appends n zeros: as a hole where the source has holes, written out
-// otherwise.
+// Skip appends n zeros: as a hole if the source has holes, and written out otherwise.
 func (p *Partial) Skip(n int64) error {
 	if !p.sparse {
 		for n > 0 {
@@ -302,13 +299,13 @@ func (p *Partial) Skip(n int64) error {
 	return nil
 }
 
-// ReadAt reads what has been written.
+// ReadAt reads bytes that have been written.
 func (p *Partial) ReadAt(b []byte, off int64) (int, error) { return p.l.disk.ReadAt(p.f, b, off) }
 
-// Sync makes what has been written durable, and the temporary's name; with durability process there is
-// nothing to do but to look whether the directory's path still leads to it: if not, the error is an
-// *AgainError, or a wait while that cannot be known. Any other failure poisons the file for ever: every later call but
-// Discard and Close fails, and no sync of it is ever tried again.
+// Sync makes the written bytes and the temporary's name durable. With durability process it only checks that the
+// directory's path still leads to it. If the path leads elsewhere, the error is an *AgainError, or one that waits while
+// that cannot be known. Any other failure poisons the file permanently: every later call but Discard and Close fails,
+// and no sync of it is tried again.
 func (p *Partial) Sync() error {
 	p.mu.Lock()
 	err := p.usable()
@@ -325,7 +322,7 @@ func (p *Partial) Sync() error {
 	return p.syncName()
 }
 
-// stands looks up the directory's path.
+// stands checks that the directory's path leads to it.
 func (p *Partial) stands() error {
 	err := p.l.stands(p.dir)
 	var moved *movedError
@@ -338,8 +335,7 @@ func (p *Partial) stands() error {
 	return err
 }
 
-// syncName makes the temporary's own name durable, once: data that no name
-// leads to after a power cut is not there.
+// syncName makes the temporary's own name durable, once. After a power cut, data without a durable name is lost.
 func (p *Partial) syncName() error {
 	p.mu.Lock()
 	named := p.named
@@ -364,7 +360,7 @@ func syncFailed(path transfer.Path, err error) error {
 	return wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, reason(err))
 }
 
-// giveBack gives back the space that is reserved beyond what has been written.
+// giveBack frees the space that is reserved beyond the written bytes.
 func (p *Partial) giveBack() error {
 	p.mu.Lock()
 	off, end, bad := p.offset, p.reserved, p.poison
@@ -375,11 +371,10 @@ func (p *Partial) giveBack() error {
 	}
 
 	if st, err := p.l.disk.Stat(p.f); err != nil || st.Size < off {
-		return err // cut by others: it would get zeros
+		return err // another program truncated it: Truncate would fill it with zeros
 	}
 
-	// Some file systems free space beyond the end of a file by punching, some
-	// only by cutting it at its size.
+	// Some file systems free space beyond the end of a file by Punch, some only by Truncate at its size.
 	perr := p.l.disk.Punch(p.f, off, end)
 	if err := p.l.disk.Truncate(p.f, off); err != nil {
 		return targetError(p.path(), errors.Join(err, perr))
@@ -387,7 +382,7 @@ func (p *Partial) giveBack() error {
 	return nil
 }
 
-// shut marks the Partial as closed, and says whether it was.
+// shut marks the Partial as closed, and reports whether it was closed already.
 func (p *Partial) shut() (was bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -395,8 +390,8 @@ func (p *Partial) shut() (was bool) {
 	return was
 }
 
-// Close lets go of the file, and of space that is reserved and not used, and leaves the
-// temporary for Reopen. A second call does nothing.
+// Close closes the file, frees reserved space that is not used, and leaves the temporary for Reopen. A second call does
+// nothing.
 func (p *Partial) Close() error {
 	if p.shut() {
 		return nil
@@ -422,7 +417,7 @@ func (p *Partial) Discard() error {
 	}
 
 	p.l.fs.promises.end(p)
-	p.l.disk.Close(p.f) // nobody wants what is in it
+	p.l.disk.Close(p.f) // the error does not matter: the file is removed
 	defer p.l.dirs.release(p.dir)
 	if err := p.l.unlinkTemp(p.dir.Dir, p.temp); err != nil {
 		return targetError(p.path(), err)
@@ -430,7 +425,7 @@ func (p *Partial) Discard() error {
 	return nil
 }
 
-// again is the error of one item that begins again.
+// again returns the error of one item that begins again.
 func again(item uint64, why *transfer.Error) *place.AgainError {
 	return &place.AgainError{Items: []place.Again{{Item: item, Err: why}}}
 }

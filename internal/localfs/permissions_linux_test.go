@@ -18,7 +18,7 @@ import (
 
 const noID = ^uint32(0)
 
-// setDefaultACL gives a directory a default access control list.
+// setDefaultACL sets a default access control list on a directory.
 func setDefaultACL(t *testing.T, dir string, entries ...posixacl.Entry) {
 	t.Helper()
 	b := binary.LittleEndian.AppendUint32(nil, posixacl.Version)
@@ -30,7 +30,7 @@ func setDefaultACL(t *testing.T, dir string, entries ...posixacl.Entry) {
 	must(t, unix.Setxattr(dir, posixacl.Default, b, 0))
 }
 
-// aclOf is the access control list of a file, or its default one.
+// aclOf returns the access control list of a file, or its default one.
 func aclOf(t *testing.T, name, attr string) string {
 	t.Helper()
 	b := make([]byte, 4096)
@@ -54,13 +54,13 @@ func sameAs(t *testing.T, got, want string) {
 	}
 }
 
-// dirItem is a directory of a transfer.
+// dirItem returns a directory item of a transfer.
 func dirItem(item uint64, name string, mode uint32) place.Pending {
 	return place.Pending{Outcome: transfer.Outcome{Item: item, Type: transfer.ItemDir}, Name: transfer.Path(name), Mode: mode, Mtime: 1e18}
 }
 
-// TestFilesUnderADefaultACL: a file that arrives has the mode and the list that it would have if a program
-// had made it there with its source's mode, and a new directory those that mkdir gives.
+// TestFilesUnderADefaultACL: an arriving file has the same mode and list as a file that a program makes there with the
+// source's mode. A new directory has those that mkdir gives.
 func TestFilesUnderADefaultACL(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o077))
 	for name, list := range map[string][]posixacl.Entry{
@@ -200,8 +200,8 @@ func TestDirectoriesAfterACrash(t *testing.T) {
 	}
 }
 
-// TestTimesOutsideOfTheRange: a time that nanoseconds since 1970 cannot say is not taken for another one. The file
-// arrives with the time of its arrival, and its outcome says so.
+// TestTimesOutsideOfTheRange: a time outside the range of nanoseconds since 1970 is not changed to another one. The
+// file gets the time of its arrival, and its outcome reports it.
 func TestTimesOutsideOfTheRange(t *testing.T) {
 	shm := "/dev/shm" // tmpfs keeps every time; other file systems cut them
 	dir, err := os.MkdirTemp(shm, "ferry-times-")

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// lies is where an open directory is by now.
+// lies returns the path of an open directory now.
 func (f *rooted) lies(d *Dir) (string, error) {
 	if failpoint.Planted("pattern-on-text") {
 		return d.path, nil
@@ -17,8 +17,8 @@ func (f *rooted) lies(d *Dir) (string, error) {
 	return f.disk.Where(d)
 }
 
-// permitted holds a name in an open directory against what somebody may do. What counts is where
-// the directory lies now: its path may have led through a link, or it may have been moved since.
+// permitted checks a right to a name in an open directory. It uses the directory's path as it is now: the caller's path
+// may have led through a link, or the directory may have been moved since.
 func (f *rooted) permitted(may place.Permit, right transfer.Authority, d *Dir, name string) error {
 	if may == nil {
 		return nil
@@ -30,7 +30,7 @@ func (f *rooted) permitted(may place.Permit, right transfer.Authority, d *Dir, n
 	return may(right, path.Join(real, name))
 }
 
-// mayRead says where a file in an open directory lies, if it may be read.
+// mayRead returns the path of a file in an open directory, if the user may read the file.
 func (s *Sources) mayRead(d *Dir, name string) (lies string, err error) {
 	if s.may == nil {
 		return "", nil
@@ -43,7 +43,7 @@ func (s *Sources) mayRead(d *Dir, name string) (lies string, err error) {
 	return lies, s.may(transfer.AuthSource, lies)
 }
 
-// permittedAt is permitted for a path of which not all directories need to be there.
+// permittedAt is permitted for a path with directories that may not exist.
 func (f *rooted) permittedAt(may place.Permit, right transfer.Authority, l location) error {
 	if may == nil {
 		return nil
@@ -56,10 +56,10 @@ func (f *rooted) permittedAt(may place.Permit, right transfer.Authority, l locat
 	return f.permitted(may, right, d, HostRules.below(l.path, at.path))
 }
 
-// mayName is nil where a permit gives a right to a path or to any file beneath it, by the text of the path.
-// Nothing is looked at, and the error does not say where links lead.
+// mayName returns nil if a permit gives a right to a path or to any file beneath it, by the text of the path. It
+// examines no file, and its error does not reveal where links lead.
 func (f *rooted) mayName(may place.Permit, right transfer.Authority, l location) error {
-	root := cmp.Or(l.root.lies(), l.root.path) // one that is away lies nowhere
+	root := cmp.Or(l.root.lies(), l.root.path) // an unavailable root has no real path
 	err := may.Reaches(right, path.Join(root, l.rel))
 	if transfer.KindOf(err) != transfer.KindDenied {
 		return err
@@ -75,7 +75,7 @@ func notAllowed(right transfer.Authority, l location) error {
 		WithHint("`ferry policy show` prints the rules")
 }
 
-// mayReach is mayName, also for where the path leads. It looks at nothing if the name is not allowed.
+// mayReach is mayName, and also checks the path that the name leads to. It examines no file if the name is not allowed.
 func (f *rooted) mayReach(may place.Permit, right transfer.Authority, l location) error {
 	if may == nil || failpoint.Planted("looked-at-before-rights") {
 		return nil
@@ -99,8 +99,8 @@ func (f *rooted) mayReach(may place.Permit, right transfer.Authority, l location
 	return err
 }
 
-// openAbove opens the nearest directory above a place that can be opened, or itself. What is in the
-// way further down, be it a link that leads out of the root, is not said.
+// openAbove opens a directory, or the nearest directory above it that can be opened. It does not report the obstacle
+// further down, not even a link that leads out of the root.
 func (f *rooted) openAbove(l location) (d *Dir, at location, err error) {
 	for {
 		d, err = f.openDir(l)
@@ -111,28 +111,27 @@ func (f *rooted) openAbove(l location) (d *Dir, at location, err error) {
 	}
 }
 
-// For is the place as somebody may use it.
+// For returns the place with the rights of a permit.
 func (l Local) For(_ transfer.Place, may place.Permit) place.Source {
 	l.may = may
 	return l
 }
 
-// hidden says what is to become of a name that was found in a directory: nil for what may be
-// read, an error of KindDenied for what may not, or gone for what nobody is to hear of, because
-// the directory may not be read either.
+// hidden returns the right to a name that was found in a directory: nil if the user may read it, or an error of
+// KindDenied. It reports gone for a name that the user must not learn, because the user may not read the directory
+// either.
 func (w *walker) hidden(d *Dir, name string) (err error, gone bool) {
 	if w.may == nil {
 		return nil, false
 	}
-	// Where it lay when it was opened will do for names: the file is asked for again when it is opened.
+	// The real path at the time of opening is sufficient for names: the file is checked again when it is opened.
 	if err = w.may.Check(transfer.AuthSource, path.Join(d.real, name)); transfer.KindOf(err) != transfer.KindDenied {
 		return err, false
 	}
 	return err, w.may.Check(transfer.AuthSource, d.real) != nil
 }
 
-// mayLand is what may be done at a name: to land a file there, and to replace one where the
-// request says so.
+// mayLand checks the rights at a name: to land a file there, and to replace a file if the request allows it.
 func mayLand(l *Landing, check func(transfer.Authority) error) error {
 	if l.may == nil {
 		return nil
@@ -144,7 +143,7 @@ func mayLand(l *Landing, check func(transfer.Authority) error) error {
 	return err
 }
 
-// mayLocate is whether an item may land under a name, before anything is said of what is there.
+// mayLocate checks whether an item may land under a name, before any answer reveals existing files.
 func (l landing) mayLocate(name transfer.Path) error {
 	p, err := l.locate(name)
 	if err != nil || p.isRoot() {
@@ -153,7 +152,7 @@ func (l landing) mayLocate(name transfer.Path) error {
 	if err := mayLandAt(l.Landing, p); transfer.KindOf(err) == transfer.KindDenied || transfer.KindOf(err).Waits() {
 		return err
 	}
-	return nil // what else is in the way is found when it lands
+	return nil // other errors are found when it lands
 }
 
 // mayLandIn is mayLand for a name in an open directory.
@@ -161,8 +160,8 @@ func mayLandIn(l *Landing, d *Dir, name string) error {
 	return mayLand(l, func(right transfer.Authority) error { return l.fs.permitted(l.may, right, d, name) })
 }
 
-// holdAgainst fails an item that is about to get its name where it may, by now, not land. That the
-// directory is where it was when it was opened has just been looked up.
+// holdAgainst fails an item that is about to get its name if it may no longer land there. The caller has just checked
+// that the directory is where it was when it was opened.
 func (c *commit) holdAgainst(w *work) {
 	if failpoint.Planted("permit-not-at-rename") {
 		return
@@ -178,14 +177,14 @@ func (c *commit) holdAgainst(w *work) {
 	}
 }
 
-// mayLandAt is mayLand for a path of which not all directories need to be there: none is made
-// for somebody who may not land anything there.
+// mayLandAt is mayLand for a path with directories that may not exist. No directory is made for a user without the
+// right to land there.
 func mayLandAt(l *Landing, p location) error {
 	if l.may == nil {
 		return nil
 	}
 	if h := l.dirs.get(p.parent().path); h != nil {
-		defer l.dirs.release(h) // where it lies by now is asked when something lands in it
+		defer l.dirs.release(h) // its present path is checked when a file lands in it
 		return mayLand(l, func(right transfer.Authority) error { return l.may(right, path.Join(h.real, p.base())) })
 	}
 	return mayLand(l, func(right transfer.Authority) error { return l.fs.permittedAt(l.may, right, p) })

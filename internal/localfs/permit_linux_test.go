@@ -18,7 +18,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// swap exchanges two names again and again until stop.
+// swap exchanges two names repeatedly until stop.
 func swap(t *testing.T, a, b string) (stop func()) {
 	t.Helper()
 	end := make(chan struct{})
@@ -39,7 +39,7 @@ func swap(t *testing.T, a, b string) (stop func()) {
 	return func() { close(end); wg.Wait() }
 }
 
-// races is how often an attacker is raced with; make test-attacks asks for more.
+// races returns the number of races with an attacker; make test-attacks sets a larger one.
 func races() int {
 	if n, err := strconv.Atoi(os.Getenv("RACES")); err == nil {
 		return n
@@ -47,8 +47,8 @@ func races() int {
 	return 10_000
 }
 
-// Patterns are held against where a file really lies, whatever leads to it: somebody on the
-// host exchanges a public directory with a link to a private one all the time.
+// Patterns are compared with the real path of a file. Another process on the host exchanges a public directory with a
+// link to a private one all the time.
 func TestPermitsRaceLinks(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(root, "private"), 0o755))
@@ -82,8 +82,8 @@ func TestPermitsRaceLinks(t *testing.T) {
 	}
 }
 
-// A temporary whose directory is carried away to where nothing may land gets no name there, and
-// nothing lands in a private directory by a link that is exchanged.
+// A temporary in a directory that is moved to a forbidden place gets no name there. No file lands in a private
+// directory through an exchanged link.
 func TestPermitsRaceLandings(t *testing.T) {
 	root := t.TempDir()
 	must(t, os.MkdirAll(filepath.Join(root, "private"), 0o755))
@@ -122,8 +122,7 @@ func TestPermitsRaceLandings(t *testing.T) {
 	}
 }
 
-// What is decided is decided again when a file gets its name: rules may have changed since it was
-// begun.
+// Rights are checked again when a file gets its name: rules may have changed since it was begun.
 func TestPermitsAtRename(t *testing.T) {
 	root := t.TempDir()
 	f, err := Open(Config{Roots: []string{root}, Incarnation: 1, Digest: testDigest})

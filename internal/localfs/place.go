@@ -7,13 +7,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Place is the local files of one agent, as sender and receiver use them.
+// Place returns the local files of one agent, for sender and receiver.
 func (f *FS) Place() Local { return Local{FS: f} }
 
 // Local is a place.Source that is a place.Target as well, and has all capabilities.
 type Local struct {
 	*FS
-	may   place.Permit // of whoever uses it
+	may   place.Permit // of the user
 	links string       // how symbolic links are treated: a transfer.Links… word
 }
 
@@ -30,7 +30,7 @@ var (
 	_ place.Seeker         = file{}
 )
 
-// Links is the place for a request with a word about symbolic links.
+// Links returns the place for a request with an option about symbolic links.
 func (l Local) Links(word string) place.Source {
 	l.links = word
 	return l
@@ -43,7 +43,7 @@ func (l Local) Files(first transfer.Location) place.Files {
 	return files{s}
 }
 
-// Walk is FS.Walk for what somebody may read.
+// Walk is FS.Walk restricted to files that the user may read.
 func (l Local) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	return l.FS.walk(ctx, req, l, emit)
 }
@@ -64,12 +64,12 @@ func (f file) Facts() place.Facts {
 	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated(), Lies: f.lies}
 }
 
-// Expands says that patterns do, and that HasOwnName tells which sources have no name.
+// Expands reports that a pattern may give several items, and by HasOwnName whether a source has no name.
 func (l Local) Expands(src transfer.Location) (several, unnamed bool) {
 	return src.Pattern, !HasOwnName(src.Path)
 }
 
-// CheckOverlap is FS.CheckOverlap for what somebody may read: of the rest nothing is said.
+// CheckOverlap is FS.CheckOverlap for the sources that the user may read. It checks no other source.
 func (l Local) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
 	if l.may == nil {
 		return l.FS.CheckOverlap(w, dest, several)
@@ -109,7 +109,7 @@ func (l Local) Delete(p transfer.Path, v transfer.Version, aside string, again b
 // DropForm is DropBeside.
 func (l Local) DropForm(p transfer.Path) error { return l.DropBeside(p) }
 
-// Appends: yes.
+// Appends marks that this place can append.
 func (l Local) Appends() {}
 
 // Land is FS.Land.
@@ -146,7 +146,7 @@ func (l landing) Locate(name, source transfer.Path) (s place.Location, err error
 
 func (l landing) Create(item uint64, s place.Staging) (place.Part, error) {
 	if l.may != nil && (l.cfg.IfExists == transfer.IfExistsSkip || l.cfg.IfExists == transfer.IfExistsUpdate) {
-		if err := l.mayLocate(s.Name); err != nil { // before anything is said of what is there
+		if err := l.mayLocate(s.Name); err != nil { // the check comes before an answer about existing files
 			return nil, err
 		}
 	}

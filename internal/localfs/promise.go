@@ -5,23 +5,22 @@ import (
 	"syscall"
 )
 
-// promises keep the files of one agent from taking the space of each other where
-// the file system reserves none: a file is begun only if what it will have fits
-// beside what the others that are open have yet to get. Without that, several
-// could fill a disk together, each wait for the rest of its space, and none ever
-// end. Of what others than this agent write nothing is known.
+// promises prevent the files of one agent from taking each other's space where the file system reserves none. A file
+// begins only if its whole size fits beside the space that the other open files still need. Otherwise several files
+// could fill a disk together, and each would wait for the rest of its space for ever. Writes of other programs are not
+// counted.
 type promises struct {
 	mu sync.Mutex
-	of map[uint64]map[*Partial]int64 // by device: how far each open file is to grow
+	of map[uint64]map[*Partial]int64 // by device: the final size of each open file
 }
 
-// make promises a file its space up to size, or fails as a full disk does.
+// make promises a file its space up to size, or fails with the error of a full disk.
 func (s *promises) make(p *Partial, size int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	free, err := p.dir.free()
 	if err != nil {
-		return nil // a file system that does not say: writing will tell
+		return nil // the file system does not report its free space: a write will find out
 	}
 
 	if size-p.Offset() > free-s.owed(p.dev) {
@@ -40,7 +39,7 @@ func (s *promises) make(p *Partial, size int64) error {
 	return nil
 }
 
-// owed is what the open files on a device have yet to get. The lock is held.
+// owed returns the bytes that the open files on a device still need. The lock is held.
 func (s *promises) owed(dev uint64) (sum int64) {
 	for p, size := range s.of[dev] {
 		sum += max(size-p.Offset(), 0)
@@ -48,14 +47,14 @@ func (s *promises) owed(dev uint64) (sum int64) {
 	return sum
 }
 
-// owedOn is owed, for who has no file there.
+// owedOn is owed for a caller that does not hold the lock.
 func (s *promises) owedOn(dev uint64) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.owed(dev)
 }
 
-// end takes a file's promise back; it may have none.
+// end withdraws a file's promise, if it has one.
 func (s *promises) end(p *Partial) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,8 @@ type unreserving struct {
 func (d *unreserving) Allocate(File, int64) error { return syscall.ENOSYS }
 func (d *unreserving) Free(*Dir) (int64, error)   { return d.free, nil }
 
-// Where nothing is reserved, a file is begun only if it fits beside the rest of
-// those that are open: not two of them that could never both end.
+// Without reservation, a file begins only if it fits beside the rest of the open files. So two files cannot block each
+// other for ever.
 func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	const mib = 1 << 20
 	d := &unreserving{Disk: RealDisk(), free: 10 * mib}
@@ -38,7 +38,7 @@ func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	must(t, c.Sync())
 	point := PointAt(100)
 	must(t, c.Close())
-	b, err := l.Create(4, "d", 4*mib, 4*mib) // what waits has no claim
+	b, err := l.Create(4, "d", 4*mib, 4*mib) // a closed partial has no promise
 	must(t, err)
 	_, err = l.Reopen(3, "c", point, 4*mib, 4*mib)
 	wantKind(t, err, transfer.KindNoSpace)

@@ -6,28 +6,28 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An intent is everything by which Recover decides an item after a crash between the
-// ledger's COMMITTING and COMMITTED.
+// An intent is the data that Recover needs to decide an item after a crash between the ledger's COMMITTING and
+// COMMITTED.
 type intent struct {
 	Outcome  transfer.Outcome
 	Name     transfer.Path
-	Final    string // the last name that it gets, where that is not Name's: its own was taken
+	Final    string // its last name, if it differs from Name because that was taken
 	Temp     string // the temporary's name in its directory
 	Ino, Dev uint64
-	DirIno   uint64 // of the directory that holds the temporary
+	DirIno   uint64 // of the directory with the temporary
 	DirDev   uint64
 	Size     int64
 	Sum      string
 	Boot     string
 	Durable  bool
-	Replaces *identity // of the file that is overwritten, or the directory that was there before
+	Replaces *identity // of the overwritten file, or of the directory that existed before
 	Mode     uint32
 	Mtime    int64
-	Arrived  int64 // modification time of the temporary, where it cannot have Mtime (see transfer.KnownTime)
+	Arrived  int64 // modification time of the temporary, if the file cannot have Mtime (see transfer.KnownTime)
 	Beside   *Beside
 }
 
-// has is the modification time that the file has since it was written.
+// has returns the modification time that the written file has.
 func (in *intent) has() int64 {
 	if in.Outcome.NoTime {
 		return in.Arrived
@@ -40,7 +40,7 @@ func (in *intent) has() int64 {
 //	1 format  1 flags  texts: name, final, temporary, sum, boot
 //	u inode  u device  u inode of the directory  u device of the directory  s size
 //	u mode  s mtime  s time of arrival  with flag 2: text version of the replaced file
-//	with flag 4: text data, with flag 8 as well; text what was there, with flag 16 as well
+//	with flags 4 and 8: text sidecar; with flags 4 and 16: text sidecar that was there
 //
 // A text is its length (u) and its bytes; u is a varint, s a signed one.
 const intentFormat = 2
@@ -76,7 +76,7 @@ func putText[T ~string | ~[]byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// record is the intent as the ledger keeps it.
+// record returns the intent in the format of the ledger.
 func (in *intent) record() transfer.Intent {
 	b := make([]byte, 0, 224)
 	f := in.flags()
@@ -107,7 +107,7 @@ func (in *intent) record() transfer.Intent {
 	return transfer.Intent{Outcome: in.Outcome, Place: b}
 }
 
-// parseIntent reads what record has written; its error is of KindVersion.
+// parseIntent parses the result of record. Its error is of KindVersion.
 func parseIntent(rec transfer.Intent) (*intent, error) {
 	r := fields{b: rec.Place}
 	format, f := r.byte(), r.byte()

@@ -27,9 +27,8 @@ import (
 //   - this process left it COMMITTING without renaming it: Redo
 //   - otherwise: Taken
 //
-// It may be called again after a crash at any point in it, or before its
-// verdict was recorded: it removes a temporary only where that cannot change
-// the verdict. An error means that it could not be decided yet.
+// It may be called again after a crash at any point in it, or before its verdict was recorded: it removes a temporary
+// only if that cannot change the verdict. An error means that the item cannot be decided yet.
 func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, transfer.Outcome, error) {
 	if rec.Outcome.Err != nil {
 		return place.Refused, rec.Outcome, nil
@@ -65,12 +64,12 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 		return 0, in.Outcome, err
 	}
 	if v == place.Refused {
-		l.left.Store(true) // its temporary, until the verdict is on record
+		l.left.Store(true) // its temporary is left until the verdict is recorded
 	}
 	return v, out, nil
 }
 
-// A recovery is one item being decided.
+// A recovery is the state of the decision about one item.
 type recovery struct {
 	l        *Landing
 	in       intent
@@ -79,11 +78,11 @@ type recovery struct {
 	sameBoot bool
 }
 
-// home opens the directory to which the path leads now, which must be the one that
-// held the temporary. A device has the same number only within one boot.
+// home opens the directory that the path leads to now. It must be the directory that had the temporary. The number of a
+// device may change with each boot.
 func (r *recovery) home() (err error) {
 	at := r.place.parent()
-	for range 2 { // the first may be one that was opened long ago
+	for range 2 { // the first handle may be an old one from the cache
 		if r.dir, err = r.l.dir(at, nil); err != nil {
 			return err
 		}
@@ -99,7 +98,7 @@ func (r *recovery) home() (err error) {
 	return err
 }
 
-// homeless decides an item whose directory cannot be opened or is another.
+// homeless decides an item if its directory cannot be opened or is another directory.
 func (r *recovery) homeless(err error) (place.Verdict, transfer.Outcome, error) {
 	var moved *movedError
 	if !errors.As(err, &moved) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
@@ -187,14 +186,13 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 	return r.taken()
 }
 
-// ours compares inodes. A device has the same number only within one boot.
+// ours compares inodes. The number of a device may change with each boot.
 func (r *recovery) ours(st *Stat) bool {
 	return st.Type == TypeFile && st.Ino == r.in.Ino && (!r.sameBoot || st.Dev == r.in.Dev)
 }
 
-// isReplaced reports whether the old file is still in place. Its ctime may have
-// changed since; another size or mtime means that a stranger's file has its
-// inode number.
+// isReplaced reports whether the old file is still in place. Its ctime may have changed since; another size or mtime
+// means that another program's file has its inode number.
 func (r *recovery) isReplaced(st *Stat) bool {
 	id := st.identity()
 	if !r.sameBoot {
@@ -203,9 +201,8 @@ func (r *recovery) isReplaced(st *Stat) bool {
 	return id.sameFile(*r.in.Replaces)
 }
 
-// lostWithTheBoot is for data that was never synced and has seen a power cut.
-// The temporary goes, and a final name that is provably the same attempt's, for
-// it may hold zeros and would be in the way.
+// lostWithTheBoot handles an item with data that was never synced before a power cut. It removes the temporary, and
+// also a file at the final name that certainly is of the same attempt: it may contain zeros and would block the name.
 func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
@@ -218,22 +215,22 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 		}
 	}
 
-	// Nothing will know the file any more, so its name must not come back.
+	// No ledger lists the file from now on, so its name must not come back.
 	if err := r.l.syncDir(r.dir.Dir); err != nil {
 		return 0, r.in.Outcome, err
 	}
 	return place.Redo, r.in.Outcome, nil
 }
 
-// rename goes on where the crash was: the temporary is there, so it was not
-// renamed. Only a link, in place of a rename, can have been made of it.
+// rename continues after the crash. The temporary exists, so no rename happened. Only a link to the final name may
+// exist, if link and unlink replaced the rename.
 func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	if !r.ours(temp) {
 		return place.Redo, r.in.Outcome, nil
 	}
 
 	if temp.Nlink > 1 {
-		return r.taken() // linked to its final name, from which it has been moved
+		return r.taken() // it was linked to its final name, and another program has moved that away
 	}
 
 	good, err := r.verify(r.in.Temp)
@@ -242,8 +239,8 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	}
 
 	if !good {
-		// It stays until Create replaces it: without it, a second look would
-		// find that it had been renamed.
+		// The temporary stays until Create replaces it: without it, a second call would conclude that it had been
+		// renamed.
 		return place.Redo, r.in.Outcome, nil
 	}
 	if err := r.l.checkFree(r.dir.Dir, r.place, r.in.Mtime, r.in.Size); err != nil {
@@ -251,12 +248,12 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 	}
 
 	if err := mayLand(r.l, func(right transfer.Authority) error { return r.l.may(right, path.Join(r.dir.real, r.place.base())) }); err != nil {
-		return r.refuse(err) // what somebody may do may have changed since the crash
+		return r.refuse(err) // the user's rights may have changed since the crash
 	}
 
 	c := &commit{l: r.l}
 	w := r.work()
-	w.in.Dev = temp.Dev // which may have another number in this boot
+	w.in.Dev = temp.Dev // the device may have another number in this boot
 	if is := w.in.Replaces; is != nil && !r.sameBoot {
 		id := *is
 		id.Dev, w.in.Replaces = temp.Dev, &id
@@ -268,14 +265,14 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 		return place.Refused, w.in.Outcome, nil
 	case w.wait != nil:
 		return 0, r.in.Outcome, w.wait
-	case w.again != nil: // where its name was taken since, it chooses another one then
+	case w.again != nil: // if its name was taken since, it chooses another one then
 		return place.Redo, r.in.Outcome, nil
 	}
 	r.in.Outcome = w.in.Outcome
 	return r.done(false)
 }
 
-// done makes the final name durable, and only then removes a second one.
+// done makes the final name durable, and only then removes a left-over second name.
 func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) {
 	if err := r.beside(); err != nil {
 		return 0, r.in.Outcome, err
@@ -300,13 +297,13 @@ func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) 
 	return place.Done, r.in.Outcome, nil
 }
 
-// work is the item as one of a commit that began before.
+// work returns the item as one of a commit that began earlier.
 func (r *recovery) work() *work {
 	return &work{l: r.l, in: r.in, place: r.place, dir: r.dir, earlier: true}
 }
 
-// back puts back what lay beside the name, which the item does not get now, and
-// makes that durable: after this nothing knows of it.
+// back puts back the sidecar of the name that the item does not get now, and makes that durable: after this no ledger
+// lists it.
 func (r *recovery) back() error {
 	back, err := r.l.returnBeside(r.work())
 	if err == nil && back {
@@ -318,12 +315,11 @@ func (r *recovery) back() error {
 	return nil
 }
 
-// beside makes sure of what goes beside the file: its name may not have survived
-// what the file's has.
+// beside restores the sidecar of the file: its name may be lost although the file's name survived.
 func (r *recovery) beside() error {
 	w := r.work()
 	var err error
-	if r.in.Outcome.Taken == transfer.NotTaken { // else its sidecar may be taken, too
+	if r.in.Outcome.Taken == transfer.NotTaken { // otherwise another program may have taken its sidecar, too
 		err = r.l.setBeside(w)
 	}
 	if err == nil {
@@ -341,7 +337,7 @@ func (r *recovery) beside() error {
 	return nil
 }
 
-// taken presumes that another program has taken the file. No record says that it had its name.
+// taken concludes that another program has taken the file. No record proves that the file had its name.
 func (r *recovery) taken() (place.Verdict, transfer.Outcome, error) {
 	o := r.in.Outcome
 	o.Taken, o.Note = transfer.TakenPresumed, presumedNote
@@ -398,8 +394,8 @@ func (r *recovery) verify(name string) (bool, error) {
 	return hex.EncodeToString(h.Sum(nil)) == want, nil
 }
 
-// unreadable is for a file whose mode, as its source has it, keeps its own
-// owner from reading it. Inode, size and the time to the nanosecond have to do.
+// unreadable compares a file that its own owner may not read, because of the source's mode. Inode, size and the
+// modification time in nanoseconds must be sufficient.
 func (r *recovery) unreadable(name string) (bool, error) {
 	st, err := r.dir.lstat(name)
 	if err != nil {

@@ -11,11 +11,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// errCrash ends a commit where a crash would.
+// errCrash ends a commit where a crash would end it.
 var errCrash = syscall.EPIPE
 
-// committing makes an item that is COMMITTING: the journal has it, its
-// temporary is whole and not yet renamed.
+// committing makes an item that is COMMITTING: the journal has it, and its temporary is complete and not yet renamed.
 func committing(t *testing.T, dir, name string, change func(*place.LandConfig)) transfer.Intent {
 	t.Helper()
 	f := openFS(t, nil, dir)
@@ -31,7 +30,7 @@ func committing(t *testing.T, dir, name string, change func(*place.LandConfig)) 
 	return j.committing[1]
 }
 
-// tempOf is the name of an intent's temporary.
+// tempOf returns the name of an intent's temporary.
 func tempOf(t *testing.T, rec transfer.Intent) string {
 	t.Helper()
 	in, err := parseIntent(rec)
@@ -39,7 +38,7 @@ func tempOf(t *testing.T, rec transfer.Intent) string {
 	return in.Temp
 }
 
-// bootOf is the boot in which an intent was recorded.
+// bootOf returns the boot that recorded an intent.
 func bootOf(t *testing.T, rec transfer.Intent) string {
 	t.Helper()
 	in, err := parseIntent(rec)
@@ -101,8 +100,8 @@ func (d takingDisk) Rename(at *Dir, from, to string, replace bool) error {
 	return err
 }
 
-// TestRecoveredFileTakenAtOnce: a file that a new run renames itself is proved to have arrived, once the
-// directory is synced. A file that is gone before the run looks is presumed to have arrived.
+// TestRecoveredFileTakenAtOnce: if a new run renames a file itself, the file is proved to have arrived once the
+// directory is synced. If the file is missing before the run looks, it is presumed to have arrived.
 func TestRecoveredFileTakenAtOnce(t *testing.T) {
 	dir := realTemp(t)
 	in := committing(t, dir, "x", nil)

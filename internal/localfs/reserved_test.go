@@ -38,7 +38,7 @@ func TestReservedNames(t *testing.T) {
 			t.Errorf("an item %s: %v", name, err)
 		}
 	}
-	// A walk passes over a name in other letters, too, and the file is refused when it is opened.
+	// A walk omits a reserved name in other letters, too, and opening the file is refused.
 	items, _ := walk(t, f, true, nil, "d/.")
 	if got := lines(items); got != "0 file .ferry\n0 file ferry-x" {
 		t.Errorf("the walk gives\n%s", got)

@@ -11,9 +11,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Resolve decides what a DEST is. It ends with '/' or is a directory: items go
-// into it by their own names. Otherwise it is the name of the one thing that is
-// sent. Missing parents are made when they are needed.
+// Resolve decides whether a DEST is a directory for items or the name of one item. If it ends with '/' or is a
+// directory, items go into it by their own names. Otherwise it is the name of the only item. Missing parents are made
+// when they are needed.
 func (l Local) Resolve(to transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	return l.FS.resolve(to, several, may)
 }
@@ -76,7 +76,7 @@ func (f *FS) resolve(to transfer.Location, several bool, may place.Permit) (tran
 	return res, nil
 }
 
-// Resolved checks a DEST that was resolved before, which stays what it was.
+// Resolved checks a DEST that was resolved before. Its resolution does not change.
 func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
 	at, err := l.locate(res.Base)
 	if err == nil {
@@ -94,8 +94,8 @@ func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Res
 	return transfer.Resolution{Base: transfer.Path(at.path), Into: res.Into}, nil
 }
 
-// checkNotDir is for a path that could not be opened as a directory because
-// something is none: the path itself, which may be, or a parent.
+// checkNotDir handles a path that could not be opened as a directory because a component is none. A parent that is no
+// directory is an error. The path itself may be a file, unless slash is set.
 func (f *FS) checkNotDir(l location, slash bool) error {
 	d, err := f.openParent(l)
 	if errors.Is(err, syscall.ENOTDIR) {
@@ -111,7 +111,7 @@ func (f *FS) checkNotDir(l location, slash bool) error {
 	return nil
 }
 
-// checkAbove makes sure that what is above a path can be entered.
+// checkAbove checks that the directories above a path can be entered.
 func (f *FS) checkAbove(l location) error {
 	for up := l; !up.isRoot(); {
 		up = up.parent()

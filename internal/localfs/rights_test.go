@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// public allows what lies beneath a directory called public.
+// public allows paths beneath a directory called public.
 func public(_ transfer.Authority, path string) error {
 	if strings.Contains(path+"/", "/public/") {
 		return nil
@@ -20,8 +20,8 @@ func public(_ transfer.Authority, path string) error {
 	return transfer.Errorf(transfer.KindDenied, "%s is not public", path)
 }
 
-// A directory with a forbidden name is refused before anything is looked at. A link with a permitted name to a forbidden
-// directory is refused too. The error says neither where the link leads nor if anything is there.
+// A directory with a forbidden name is refused before any file is examined. A link with a permitted name to a forbidden
+// directory is refused too. The error reveals neither the target of the link nor whether a file exists.
 func TestRightsBeforeLooks(t *testing.T) {
 	fault := newFault(0, nil)
 	f, dir := newFS(t, fault)

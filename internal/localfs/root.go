@@ -17,52 +17,48 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Config says where an agent may read and write.
+// A Config holds the directories where an agent may read and write, and its limits.
 type Config struct {
-	Roots       []string // host directories, as ParseRoot reads them; relative paths lie beneath the first
-	RecordRoot  string   // where data sets lie; empty: the first root
-	StateDirs   []string // carved out of the roots: nothing in them can be read or written through FS
+	Roots       []string // host directories in the format of ParseRoot; relative paths are beneath the first
+	RecordRoot  string   // the directory of data sets; empty: the first root
+	StateDirs   []string // excluded from the roots: FS neither reads nor writes in them
 	Incarnation uint64   // of the agent's ledger; part of every temporary's name
 	Log         *slog.Logger
-	Disk        Disk // nil is the host's own
-	// Scratch is a directory of this agent's alone for the names of directories that
-	// are too many for memory; what is in it at the start is removed. Empty: names
-	// stay in memory.
+	Disk        Disk // nil: the host's disk
+	// Scratch is a directory for the names of directories that are too large for memory. Only this agent may use it:
+	// Open removes its contents. Empty: names stay in memory.
 	Scratch string
-	// NamesMemory is how many bytes of names a walk holds in memory; 0 is 2 MiB.
+	// NamesMemory is the memory of a walk for names, in bytes; 0 is 2 MiB.
 	NamesMemory int64
-	// Spare is how many directories and files may be open beyond those that work
-	// cannot do without; 0 sets no bound.
+	// Spare is the number of directories and files that may be open beyond those that are indispensable; 0 sets no
+	// bound.
 	Spare int
-	Boot  string // names this boot of the host; empty is BootID()
-	// GroupSync is from how many small files on a group is made durable by one
-	// sync of their file system, where that is offered: 0 is 16, 1 is 2, below 0
-	// is never.
+	Boot  string // name of this boot of the host; empty: BootID()
+	// GroupSync is the least number of small files that a group makes durable by one sync of their file system, where
+	// that is offered. 0 is 16, 1 is 2, and below 0 is never.
 	GroupSync int
-	// Digest starts the digest of a method, the part of a Sum before ':'.
-	// Recovery reads files again with it.
+	// Digest returns a hash for a digest method, the part of a Sum before ':'. Recovery reads files again with it.
 	Digest func(method string) (hash.Hash, error)
-	// Fence is asked before a name is given, taken or changed: an error keeps it as it
-	// is. nil: nobody else can have taken the agent's ledger over.
+	// Fence is called before a name is created, removed or changed. An error prevents the change. nil: no other
+	// instance can take over the agent's ledger.
 	Fence func() error
-	Clock clock.Clock // nil is the host's
+	Clock clock.Clock // nil: the host's clock
 }
 
-// An FS is the part of the host's files that lies beneath an agent's roots.
-// It is safe for concurrent use.
+// An FS gives access to the host's files beneath an agent's roots. It is safe for concurrent use.
 type FS struct {
 	rooted
-	umask     uint32    // of the process when it began: permissions that nothing is given
-	noSyncDir sync.Once // said once
+	umask     uint32    // of the process at its start: permission bits that new files do not get
+	noSyncDir sync.Once // logged once
 	promises  promises
 	spare     lending
-	inventing sync.Map // of device to whether its file system makes contents up
+	inventing sync.Map // from device to whether its file system invents contents
 	endings   endings
 	obstacles obstacles
-	renaming  sync.RWMutex // held alone by who looks at a file that it is about to replace with more than it
+	renaming  sync.RWMutex // locked exclusively between the comparison of a file and the rename that replaces it with a joined one
 }
 
-// rooted finds and opens what lies beneath the roots.
+// rooted finds and opens directories beneath the roots.
 type rooted struct {
 	cfg   Config
 	disk  Disk
@@ -71,9 +67,8 @@ type rooted struct {
 	state []string // real paths of the state directories
 }
 
-// Open refuses a configuration without roots, a root that is not a directory,
-// and a root that is the state directory or lies in it. A root that is marked
-// as a mount point may not be there yet.
+// Open opens the roots. It refuses a configuration without roots, a root that is no directory, and a root that is the
+// state directory or lies in it. A root that is marked as a mount point may be missing.
 func Open(cfg Config) (_ *FS, err error) {
 	f := &FS{rooted: rooted{cfg: cfg, disk: cfg.Disk, log: cfg.Log}, umask: umask()}
 	if f.disk == nil {
@@ -93,7 +88,7 @@ func Open(cfg Config) (_ *FS, err error) {
 	switch f.cfg.GroupSync {
 	case 0:
 		f.cfg.GroupSync = groupSyncFrom
-	case 1: // of one file the writing is not begun before its sync
+	case 1: // the writeback of a single file does not begin before its sync
 		f.cfg.GroupSync = 2
 	}
 
@@ -149,8 +144,8 @@ func Open(cfg Config) (_ *FS, err error) {
 	return f, f.nested()
 }
 
-// nested refuses roots of different modes that lie in one another: by a link or by its
-// name, a path beneath the outer one would lead into the inner one past its mode.
+// nested refuses a root inside another root of a different mode. By a link or by its name, a path beneath the outer
+// root would lead into the inner root without its mode.
 func (f *rooted) nested() error {
 	for _, inner := range f.roots {
 		for _, outer := range f.roots {
@@ -164,8 +159,7 @@ func (f *rooted) nested() error {
 	return nil
 }
 
-// realPrefix resolves the links of a path whose last components may not exist
-// yet.
+// realPrefix resolves the links of a path with last components that may not exist yet.
 func (f *rooted) realPrefix(p string) (string, error) {
 	real, err := f.disk.Resolve(p)
 	if err == nil {
@@ -181,7 +175,7 @@ func (f *rooted) realPrefix(p string) (string, error) {
 	return path.Join(real, filepath.Base(p)), nil
 }
 
-// Close lets go of the roots.
+// Close closes the roots.
 func (f *FS) Close() error {
 	var err error
 	for _, r := range f.roots {
@@ -205,12 +199,11 @@ type location struct {
 // isAbs reports whether a path of a request is a host path.
 func isAbs(p transfer.Path) bool { return HostRules.isAbs(string(p)) }
 
-// slashed is a path of a request with '/' between its names.
+// slashed returns a path of a request with '/' between its names.
 func slashed(p transfer.Path) transfer.Path { return transfer.Path(HostRules.slashed(string(p))) }
 
-// locate puts a path beneath a root, by its text alone. Absolute paths may be
-// spelled through the root as configured or through its real path. A path with a
-// reserved name beneath its root is refused: each path of a request comes through here.
+// locate finds the root of a path, by its text alone. An absolute path may begin with the configured path of the root
+// or with its real path. locate refuses a reserved name beneath the root; every path of a request passes through it.
 func (f *rooted) locate(p transfer.Path) (location, error) {
 	l, err := f.beneathRoot(p)
 	if err == nil {
@@ -222,7 +215,7 @@ func (f *rooted) locate(p transfer.Path) (location, error) {
 	return l, nil
 }
 
-// beneathRoot is locate for any name.
+// beneathRoot is locate without the check for reserved names.
 func (f *rooted) beneathRoot(p transfer.Path) (location, error) {
 	if why := HostRules.refuses(string(p)); why != "" {
 		return location{}, transfer.Errorf(transfer.KindOutsideRoot, "path %s %s", p, why)
@@ -250,8 +243,7 @@ func (f *rooted) beneathRoot(p transfer.Path) (location, error) {
 	return location{f.roots[n], abs, rel}, nil
 }
 
-// parent is the place of the directory that holds this one, which must not be
-// a root.
+// parent returns the location of the parent directory. l must not be a root.
 func (l location) parent() location {
 	return location{l.root, path.Dir(l.path), path.Dir(l.rel)}
 }
@@ -276,11 +268,10 @@ func inState(p string) error {
 	return wrap(transfer.KindOutsideRoot, nil, "choose another place", "%s lies in Ferry's own state directory", transfer.Path(p))
 }
 
-// openDir opens a directory beneath its root. Links are followed as long as
-// they stay there. The error is the operating system's unless the directory
-// lies outside the root or in the state directory, or the root is away.
+// openDir opens a directory beneath its root. It follows links that stay beneath the root. The error is the operating
+// system's, unless the directory lies outside the root or in the state directory, or the root is away.
 func (f *rooted) openDir(l location) (d *Dir, err error) {
-	for range 2 { // it, or the root, may be moved out of its place just when it is looked at
+	for range 2 { // the directory, or the root, may be moved at the same time
 		if err := f.enter(l.root); err != nil {
 			return nil, err
 		}
@@ -316,8 +307,8 @@ func (f *rooted) openOnce(l location) (*Dir, error) {
 	return d, nil
 }
 
-// openResolved opens a directory whose path has an absolute link in it, which
-// a root refuses even where it leads back beneath the root.
+// openResolved opens a directory by its resolved path. It is for a path with an absolute link, which OpenBeneath
+// refuses even if the link leads back beneath the root.
 func (f *rooted) openResolved(l location) (Handle, error) {
 	real, err := f.disk.Resolve(path.Join(l.root.lies(), l.rel))
 	if err != nil {
@@ -327,14 +318,14 @@ func (f *rooted) openResolved(l location) (Handle, error) {
 		return nil, f.outside(transfer.Path(l.path))
 	}
 	h, err := f.disk.OpenBeneath(l.root.dir, HostRules.below(real, l.root.lies()))
-	if errors.Is(err, ErrEscapes) { // a link has come into the path since
+	if errors.Is(err, ErrEscapes) { // the path has a new link
 		return nil, f.outside(transfer.Path(l.path))
 	}
 	return h, err
 }
 
-// guard holds that an open directory lies beneath the root, not in the state directory and
-// not beneath a reserved name, wherever links have led.
+// guard checks that an open directory lies beneath the root, not in the state directory and not beneath a reserved
+// name, wherever links have led.
 func (f *rooted) guard(l location, d *Dir) error {
 	if !beneath(d.real, l.root.lies()) {
 		return f.outside(transfer.Path(l.path))
@@ -354,7 +345,7 @@ func (f *rooted) inState(real string) bool {
 func (f *rooted) isState(d *Dir, name string) bool {
 	for _, s := range f.state {
 		if n := len(s) - len(name); (n < 0 || !HostRules.same(s[n:], name)) && name != "." && name != ".." {
-			continue // most often
+			continue // the usual case
 		}
 		if HostRules.same(path.Join(d.real, name), s) {
 			return true
@@ -363,7 +354,7 @@ func (f *rooted) isState(d *Dir, name string) bool {
 	return false
 }
 
-// openParent opens the directory that holds a place.
+// openParent opens the parent directory of a location.
 func (f *rooted) openParent(l location) (*Dir, error) {
 	d, err := f.openDir(l.parent())
 	if err != nil {
@@ -376,8 +367,8 @@ func (f *rooted) openParent(l location) (*Dir, error) {
 	return d, nil
 }
 
-// Free is the space that is left to the agent's user where a DEST lies, or will,
-// beside what has been promised to files that are open.
+// Free returns the number of free bytes for the agent's user at a DEST, which may not exist yet. It subtracts the space
+// that is promised to open files.
 func (f *FS) Free(at transfer.Resolution) (int64, error) {
 	p := at.Base
 	l, err := f.locate(p)
@@ -403,7 +394,7 @@ func (f *FS) Free(at transfer.Resolution) (int64, error) {
 	return free - f.promises.owedOn(st.Dev), nil
 }
 
-// openNearest opens the nearest directory above a place, or itself.
+// openNearest opens a directory, or the nearest existing directory above it.
 func (f *rooted) openNearest(l location) (*Dir, error) {
 	for {
 		d, err := f.openDir(l)

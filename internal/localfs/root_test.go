@@ -56,7 +56,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// escapeTree has a root, a canary outside of it, and links that lead out.
+// escapeTree makes a root, a canary outside of it, and links that lead out.
 func escapeTree(t *testing.T) (*FS, string, string) {
 	dir := realTemp(t)
 	tree(t, dir, "root/in/file", "out/canary", "root/state-of-ferry/ledger")
@@ -111,7 +111,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// With the root "/" links lead anywhere, and the state directory is still shut.
+// With the root "/" links lead anywhere, and the state directory stays excluded.
 func TestRootSlash(t *testing.T) {
 	dir := realTemp(t)
 	tree(t, dir, "a/file", "state/ledger")
@@ -141,8 +141,8 @@ func TestRootSlash(t *testing.T) {
 	}
 }
 
-// An attacker exchanges a directory for a link that leads out, as fast as it
-// can, while files are opened and landed through it.
+// An attacker exchanges a directory with a link that leads out, as fast as possible, while files are opened and landed
+// through it.
 func TestEscapeRace(t *testing.T) {
 	f, root, canary := escapeTree(t)
 	sub := filepath.Join(root, "sub")
@@ -303,7 +303,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// A name that passes lands beneath the destination, or the system refuses it.
+// An accepted name lands beneath the destination, or the system refuses it.
 func FuzzName(f *testing.F) {
 	for _, s := range []string{"x", "a/b", "..", "a/../b", ".ferry-x", "\x00", "a//b", "a\nb", "\xff", "a/.", "~", "a\\b", "..a", "...", " "} {
 		f.Add(s)
@@ -357,8 +357,7 @@ func TestSparseStaysSparse(t *testing.T) {
 	must(t, full.Discard())
 }
 
-// Zeros within one piece of a file with holes are holes, wherever they lie, and
-// the bytes around them are right.
+// Zeros within one piece of a file with holes become holes, at any position, and the bytes around them are right.
 func TestZerosWithinAPieceAreHoles(t *testing.T) {
 	const size = 1 << 20
 	piece := make([]byte, size)
@@ -421,7 +420,7 @@ func TestDirCacheStaysSmall(t *testing.T) {
 	if n := len(l.dirs.dirs); n > cachedDirs+1 {
 		t.Errorf("%d directories are open", n)
 	}
-	// A directory that was removed and made again is found anew.
+	// A directory that was removed and made again is found again.
 	must(t, os.RemoveAll(filepath.Join(dir, "d299")))
 	p, err := write(l, 400, "d299/y", nil)
 	must(t, err)

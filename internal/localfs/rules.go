@@ -9,22 +9,20 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Rules are how a kind of system writes paths. What they say is decided by text
-// alone, so that those of one system can be tried on another.
+// Rules holds the path syntax of a kind of system. Its methods work on text alone, so that tests can check the rules of
+// one system on another.
 //
-// Inside this package '/' is the separator everywhere. On Windows a path may be
-// written with '\', too; a drive or a share stands before it; case does not
-// tell names apart; and some names are not those of files, whatever directory
-// they are in.
+// Inside this package '/' is the separator everywhere. On Windows a path may also be written with '\', and begins with
+// a drive or a share. Case does not distinguish names there, and some names stand for devices in every directory.
 type Rules struct {
 	Windows bool
 }
 
-// HostRules are those of this host.
+// HostRules are the rules of this host.
 var HostRules = Rules{Windows: runtime.GOOS == "windows"}
 
-// slashed is a path with '/' between its names and without the prefix by which
-// Windows lets a path be long: it needs none here.
+// slashed returns a path with '/' between its names. It removes the prefix of long Windows paths, because Ferry does
+// not need it.
 func (r Rules) slashed(p string) string {
 	if !r.Windows {
 		return p
@@ -54,7 +52,7 @@ func isDrive(p string) bool {
 	return len(p) >= 2 && p[1] == ':' && ('a' <= p[0]|0x20 && p[0]|0x20 <= 'z')
 }
 
-// volume takes the drive or the share off a slashed path.
+// volume separates the drive or the share from a slashed path.
 func (r Rules) volume(p string) (vol, rest string) {
 	switch {
 	case !r.Windows:
@@ -71,15 +69,15 @@ func (r Rules) volume(p string) (vol, rest string) {
 	return "", p
 }
 
-// isAbs reports whether a path does not depend on where it is looked for. On
-// Windows one without a drive is not relative either: see Absolute.
+// isAbs reports whether a path is independent of the working directory. On Windows a path without a drive is not
+// relative either: see Absolute.
 func (r Rules) isAbs(p string) bool {
 	_, rest := r.volume(r.slashed(p))
 	return strings.HasPrefix(rest, "/")
 }
 
-// clean is the shortest spelling of an absolute path. A share begins with one
-// slash in it, and ".." does not leave a drive or a share.
+// clean returns the shortest spelling of an absolute path. A share begins with one slash in it, and ".." does not leave
+// a drive or a share.
 func (r Rules) clean(p string) string {
 	vol, rest := r.volume(r.slashed(p))
 	switch {
@@ -91,7 +89,7 @@ func (r Rules) clean(p string) string {
 	return strings.TrimSuffix(vol[1:]+path.Clean("/"+rest), "/")
 }
 
-// host is a clean absolute path as the system itself writes it.
+// host returns a clean absolute path as the system itself writes it.
 func (r Rules) host(p string) string {
 	if !r.Windows {
 		return p
@@ -99,13 +97,13 @@ func (r Rules) host(p string) string {
 	if strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "//") {
 		p = "/" + p // of a share, which clean has left one of its two slashes
 		if strings.Count(p, "/") == 3 {
-			p += "/" // its top, which is none without
+			p += "/" // the top of a share, which needs a slash
 		}
 	}
 	return strings.ReplaceAll(p, "/", `\`)
 }
 
-// same reports whether two clean paths are one.
+// same reports whether two clean paths are equal on the system.
 func (r Rules) same(p, q string) bool {
 	return p == q || r.Windows && strings.EqualFold(p, q)
 }
@@ -116,8 +114,7 @@ func (r Rules) beneath(p, dir string) bool {
 	return r.same(strings.TrimSuffix(p, "/"), dir) || len(p) > len(dir) && p[len(dir)] == '/' && r.same(p[:len(dir)], dir)
 }
 
-// below is what follows a directory in a path that lies beneath it; "." is the
-// directory itself.
+// below returns the rest of a path beneath a directory; "." is the directory itself.
 func (r Rules) below(p, dir string) string {
 	if rest := strings.Trim(p[min(len(p), len(strings.TrimSuffix(dir, "/"))):], "/"); rest != "" {
 		return rest
@@ -125,8 +122,8 @@ func (r Rules) below(p, dir string) string {
 	return "."
 }
 
-// find gives the root beneath which a clean absolute path lies, by its text alone,
-// and where in it. Each root has several spellings; the longest that fits wins.
+// find returns the root of a clean absolute path, by its text alone, and the path relative to it. A root may have
+// several spellings; the longest that fits wins.
 func (r Rules) find(abs string, roots iter.Seq2[int, string]) (root int, rel string, ok bool) {
 	best := ""
 	for n, s := range roots {
@@ -137,10 +134,8 @@ func (r Rules) find(abs string, roots iter.Seq2[int, string]) (root int, rel str
 	return root, r.below(abs, best), ok
 }
 
-// Absolute is a path as people write it on this host, as one that means the same
-// wherever the process is: beneath the working directory where it is relative.
-// Its last name and a slash at its end, which both mean something, stay as they
-// are.
+// Absolute returns the absolute form of a path that a user wrote on this host. A relative path is beneath the working
+// directory wd. The last name and a slash at the end stay, because both have a meaning.
 func (r Rules) Absolute(p transfer.Path, wd string) (transfer.Path, error) {
 	s := r.slashed(string(p))
 	vol, rest := r.volume(s)
@@ -155,15 +150,14 @@ func (r Rules) Absolute(p transfer.Path, wd string) (transfer.Path, error) {
 		return transfer.Path(s), nil
 	case strings.HasPrefix(s, "/"):
 		if drive, _ := r.volume(wd); !strings.HasPrefix(s, "//") {
-			s = drive + s // of the drive that the process is on
+			s = drive + s // of the drive of the working directory
 		}
 		return transfer.Path(s), nil
 	}
 	return transfer.Path(strings.TrimSuffix(wd, "/") + "/" + s), nil
 }
 
-// refuses says what keeps a path from being one of a file; empty: nothing.
-// Wildcards are none of its business.
+// refuses returns the reason why a path cannot be the path of a file, or an empty text. It does not check wildcards.
 func (r Rules) refuses(p string) string {
 	if strings.ContainsRune(p, 0) {
 		return "holds a NUL byte, which no file name may"
@@ -190,7 +184,7 @@ func (r Rules) refuses(p string) string {
 	return ""
 }
 
-// refusesName says what keeps one component of a path from being a file's name.
+// refusesName returns the reason why a component of a path cannot be the name of a file, or an empty text.
 func (r Rules) refusesName(name string) string {
 	if !r.Windows || name == "" || name == "." || name == ".." {
 		return ""
@@ -209,8 +203,7 @@ func (r Rules) refusesName(name string) string {
 	return ""
 }
 
-// isDevice reports whether Windows takes a name for a device, in any directory
-// and with any extension.
+// isDevice reports whether Windows treats a name as a device, in any directory and with any extension.
 func isDevice(name string) bool {
 	base, _, _ := strings.Cut(strings.ToUpper(name), ".")
 	base = strings.TrimRight(base, " ")

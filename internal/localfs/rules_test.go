@@ -13,14 +13,13 @@ var (
 	unixRules    = Rules{}
 )
 
-// Roots of drives, of directories and of shares hold what lies beneath them, in
-// any spelling, and nothing else.
+// Roots of drives, of directories and of shares contain the paths beneath them, in any spelling, and no other paths.
 func TestRulesFind(t *testing.T) {
 	for _, c := range []struct {
 		rules Rules
 		roots string
 		path  string
-		want  string // root and what is below it; empty: beneath none
+		want  string // root and path below it; empty: beneath none
 	}{
 		{windowsRules, `C:\`, `C:\`, "0 ."},
 		{windowsRules, `C:\`, `C:/`, "0 ."},
@@ -65,7 +64,7 @@ func TestRulesFind(t *testing.T) {
 	}
 }
 
-// What is clean is found again by the system.
+// The system finds a clean path again.
 func TestRulesHost(t *testing.T) {
 	for _, c := range []struct {
 		rules    Rules
@@ -88,7 +87,7 @@ func TestRulesHost(t *testing.T) {
 	}
 }
 
-// What people type becomes a path that means the same in any directory.
+// A path as users type it becomes a path with the same meaning in any directory.
 func TestRulesAbsolute(t *testing.T) {
 	for _, c := range []struct {
 		rules        Rules
@@ -123,8 +122,7 @@ func TestRulesAbsolute(t *testing.T) {
 	}
 }
 
-// What is no file on Windows is refused before the system is asked, and is a
-// name like any other elsewhere.
+// A path that is no file on Windows is refused without a call to the system, and is accepted elsewhere.
 func TestRulesRefuse(t *testing.T) {
 	for p, why := range map[string]string{
 		`C:\a\b`: "", `a`: "", `.`: "", `..\a`: "", `C:\`: "", `\\server\share\a`: "", `\\?\C:\a`: "", `dir/*.txt`: "", `com`: "",
@@ -148,8 +146,7 @@ func TestRulesRefuse(t *testing.T) {
 	}
 }
 
-// Whatever the spelling, a path that is beneath a root by find is beneath it by
-// its clean text.
+// A path that find locates beneath a root is beneath it by its clean text, in any spelling.
 func FuzzRules(f *testing.F) {
 	for _, s := range []string{`C:\a`, `c:/`, `\\?\UNC\s\h\x`, `//s/h`, `C:..`, `/`, `//`, `\\?\`, `C:`} {
 		f.Add(s, `C:\`)

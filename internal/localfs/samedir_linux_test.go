@@ -24,8 +24,8 @@ func (d *rivalDisk) Mkdir(at *Dir, name string) error {
 	return d.Disk.Mkdir(at, name)
 }
 
-// TestTwoTransfersMakeOneDirectory: where two transfers find a directory missing, the one with the
-// mkdir that succeeds has made it. The other one leaves its mode and time, and its outcome says that the directory existed.
+// TestTwoTransfersMakeOneDirectory: two transfers find a directory missing. The one with the successful mkdir has made
+// it. The other one does not change its mode and time, and its outcome reports that the directory existed.
 func TestTwoTransfersMakeOneDirectory(t *testing.T) {
 	for _, through := range []string{"the directory itself", "a file in it", "a file in it, made before the look"} {
 		t.Run(through, func(t *testing.T) {

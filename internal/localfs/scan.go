@@ -13,35 +13,35 @@ import (
 
 // A Found is a regular file that Scan has found, or a directory that it could not read.
 type Found struct {
-	Path  transfer.Path // of the host
-	Rel   transfer.Path // beneath the directory that is scanned
-	In    string        // the directory that has it, links resolved
+	Path  transfer.Path // on the host
+	Rel   transfer.Path // relative to the scanned directory
+	In    string        // its directory, links resolved
 	Dev   uint64
 	Inode uint64
 	Size  int64
 	Mtime int64 // nanoseconds since 1970, as Ctime
 	Ctime int64
-	Err   error // why the directory was not read: nothing is known of the files beneath it
+	Err   error // error of a directory that was not read: the files beneath it are unknown
 }
 
-// Version is the file's version, as an open file of the same identity has it.
+// Version returns the file's version. An open file of the same identity has the same version.
 func (f *Found) Version() transfer.Version {
 	return identity{Dev: f.Dev, Ino: f.Inode, Size: f.Size, Mtime: f.Mtime, Ctime: f.Ctime}.version()
 }
 
-// A ScanRequest says what Scan reads.
+// A ScanRequest holds the parameters of Scan.
 type ScanRequest struct {
 	Dir     transfer.Path
-	Levels  int                    // of directories beneath Dir that are read; 0: none
-	Want    func(name string) bool // whether files of that name are passed on
-	Entered func(real string)      // is told of each directory that is read, links resolved
+	Levels  int                    // depth of directories beneath Dir that are read; 0: none
+	Want    func(name string) bool // reports whether files of that name are passed to fn
+	Entered func(real string)      // called with each directory that is read, links resolved
 }
 
-// Scan passes on the regular files in a directory: those of a directory in the order of their
-// names by bytes, a directory's in the place of its name. It leaves out what has a name of Ferry's own,
-// what may not be read, links, and directories whose names begin with '.'. Its memory does
-// not grow with their number. The error is fn's, that of ctx, or why Dir itself cannot be read. Where nothing in
-// Dir may be read, it is of KindDenied, whether Dir is there or not.
+// Scan calls fn with each regular file in a directory, in the byte order of the names; a directory's files come at the
+// position of its name. It omits files with names of Ferry's own, files that the user may not read, links, and
+// directories with names that begin with '.'. Its memory does not grow with the number of files. It returns the error
+// of fn or ctx, or the reason why Dir itself cannot be read. If the user may read no file in Dir, the error is of
+// KindDenied, whether Dir exists or not.
 func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error) error {
 	p, err := l.locate(req.Dir)
 	if err == nil {
@@ -51,7 +51,7 @@ func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error)
 		return err
 	}
 	if err := l.mayReach(l.may, transfer.AuthSource, p); err != nil {
-		return err // whether it is there is not said
+		return err // it does not reveal whether the directory exists
 	}
 	d, err := l.openDir(p)
 	if err != nil {
@@ -62,11 +62,11 @@ func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error)
 	return s.read(d, "", req.Levels)
 }
 
-// MayScan is nil unless Scan would read nothing because of the name of a directory. It looks at nothing.
+// MayScan returns nil unless Scan would read nothing because of the name of a directory. It examines no file.
 func (l Local) MayScan(dir transfer.Path) error {
 	p, err := l.locate(dir)
 	if err != nil || l.may == nil {
-		return nil // Scan says so
+		return nil // Scan reports the error
 	}
 	return l.mayName(l.may, transfer.AuthSource, p)
 }
@@ -77,8 +77,8 @@ type scan struct {
 	fn  func(*Found) error
 }
 
-// read passes on what is in a directory. The error of the topmost directory is passed on; other
-// directories that cannot be read are said to fn.
+// read calls fn with the files in a directory. It returns the error of the topmost directory; it passes other
+// directories that cannot be read to fn.
 func (s *scan) read(d *Dir, rel string, levels int) error {
 	if s.req.Entered != nil {
 		s.req.Entered(d.real)
@@ -114,7 +114,7 @@ func (s *scan) read(d *Dir, rel string, levels int) error {
 	}
 }
 
-// name passes on what has one name in a directory.
+// name handles one name in a directory.
 func (s *scan) name(d *Dir, name, rel string, levels int) error {
 	at := path.Join(d.path, name)
 	st, err := d.lstat(name)
@@ -140,7 +140,7 @@ func (s *scan) name(d *Dir, name, rel string, levels int) error {
 	sub, leave, err := s.enter(&entry{d, name, st})
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), transfer.KindOf(err) == transfer.KindOutsideRoot:
-		return nil // it has gone since it was looked at, or is the state directory
+		return nil // it is gone since the check, or it is the state directory
 	case err != nil:
 		return s.unread(at, rel, err)
 	}
@@ -151,11 +151,11 @@ func (s *scan) unread(at, rel string, err error) error {
 	return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), Err: sourceError(transfer.Path(at), err)})
 }
 
-// MatchName reports whether a name matches a pattern for one name: '*' is any run of bytes, '?' any
-// one byte. A name that begins with '.' is matched only by a pattern that does.
+// MatchName reports whether a name matches a pattern for one name. '*' is any run of bytes, '?' any one byte. Only a
+// pattern that begins with '.' matches a name that does.
 func MatchName(pattern, name string) bool { return matchName(typed(pattern), name) }
 
-// NamesLike is MatchName for many names.
+// NamesLike returns MatchName for one pattern and many names.
 func NamesLike(pattern string) func(name string) bool {
 	pattern = typed(pattern)
 	return func(name string) bool { return matchName(pattern, name) }

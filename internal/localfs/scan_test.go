@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Scan passes on files in the order of their names with NUL for '/', what may be read of them, and no more.
+// Scan passes only readable files to fn, in the order of their names with NUL for '/'.
 func TestScan(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"in/b", "in/a-b", "in/a/x", "in/a/deep/y", "in/.h", "in/.dir/z", "in/.ferry-t.part", "in/c.txt", "in/secret", "in/\xff", "other/o"} {

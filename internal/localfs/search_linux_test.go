@@ -15,8 +15,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// ordinary makes the test's thread open files as a user that the modes of files bind, and
-// gives that user everything beneath dir.
+// ordinary makes the test's thread open files as a user with ordinary permissions, and makes that user the owner of
+// everything beneath dir.
 func ordinary(t *testing.T, dir string) {
 	t.Helper()
 	const user = 60001
@@ -35,15 +35,15 @@ func ordinary(t *testing.T, dir string) {
 	})
 }
 
-// searchOnly takes the permission to read a directory away until the test ends.
+// searchOnly removes the permission to read a directory until the test ends.
 func searchOnly(t *testing.T, dir string, mode os.FileMode) {
 	t.Helper()
 	must(t, os.Chmod(dir, mode))
 	t.Cleanup(func() { os.Chmod(dir, 0o755) })
 }
 
-// TestDirectoriesThatMayOnlyBeSearched: a file is read and lands beneath directories that the agent's
-// user may search and not read, the root among them, through links, and without openat2, too.
+// TestDirectoriesThatMayOnlyBeSearched: a file is read and lands beneath directories that the agent's user may search
+// and not read. That includes the root, paths through links, and hosts without openat2.
 func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -98,8 +98,8 @@ func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
 	must(t, f.DeleteSource("h/u/a", v, aside, noMark))
 }
 
-// TestDirectoryThatMayBeWrittenAndNotRead: such a directory takes no file, as its names could not be made
-// durable, and loses none.
+// TestDirectoryThatMayBeWrittenAndNotRead: no file lands in such a directory, because its names could not be made
+// durable, and none is lost.
 func TestDirectoryThatMayBeWrittenAndNotRead(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)

@@ -10,12 +10,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A group whose items are to have their names together is checked before the journal hears of
-// it: what would refuse one of them refuses all. Between that and the last rename others may
-// take a name; that item then fails alone, because names that are given stay given.
+// Items that get their names together are checked before the call of Journal.Committing: a refusal of one item refuses
+// all. Between that check and the last rename, another program may take a name. That item then fails alone, because
+// names that are given stay given.
 
-// checkSet looks at everything that the group's renames will look at. It says that the group
-// cannot be committed now: what the host is short of, or an *AgainError.
+// checkSet makes every check that the renames of the group will make. It returns an error if the group cannot be
+// committed now: a missing resource of the host, or an *AgainError.
 func (c *commit) checkSet() error {
 	if !c.together || c.firstFailed() != nil {
 		return nil
@@ -46,7 +46,7 @@ func (c *commit) checkSet() error {
 	return c.againTogether()
 }
 
-// checkName looks at a file's directory, and at what stands at its name.
+// checkName checks a file's directory and the existing file at its name.
 func (c *commit) checkName(w *work) {
 	c.lookUp(w)
 	if w.over() {
@@ -66,7 +66,7 @@ func (c *commit) checkName(w *work) {
 	}
 }
 
-// checkDir looks at what stands at a directory's name.
+// checkDir checks the existing file at a directory's name.
 func (c *commit) checkDir(w *work) {
 	d, at, err := c.l.fs.openAbove(w.place)
 	if err == nil {
@@ -79,7 +79,7 @@ func (c *commit) checkDir(w *work) {
 		switch st, err = d.lstat(name); {
 		case errors.Is(err, fs.ErrNotExist):
 			return
-		case err == nil && st.Type == TypeDir: // which cannot be opened
+		case err == nil && st.Type == TypeDir: // it cannot be opened
 			err = fs.ErrPermission
 		case err == nil:
 			err = fs.ErrExist
@@ -88,7 +88,7 @@ func (c *commit) checkDir(w *work) {
 	c.dirError(w, err)
 }
 
-// checkFolded fails an item whose name is that of another one of the group to this file system.
+// checkFolded fails an item with a name that this file system treats as the name of another item of the group.
 func (c *commit) checkFolded() {
 	type name struct {
 		dir dirID
@@ -120,13 +120,13 @@ func (c *commit) checkFolded() {
 	}
 }
 
-// foldsNames reports whether the directory that holds a temporary folds case.
+// foldsNames reports whether the directory that has a temporary folds case.
 func foldsNames(w *work) (bool, error) {
 	return folds(w.dir.Dir, w.in.Temp, &Stat{Ino: w.in.Ino, Dev: w.in.Dev})
 }
 
-// againTogether lets the items that are not what was written, or whose directory has moved,
-// begin again before any item of the group has its name.
+// againTogether makes items begin again before any item of the group has its name, if their temporaries have changed or
+// their directories have moved.
 func (c *commit) againTogether() error {
 	var work []*work
 	for _, w := range c.work {
@@ -148,7 +148,7 @@ func (c *commit) againTogether() error {
 	return again
 }
 
-// firstFailed is the first item of the group that fails; nil: none.
+// firstFailed returns the first item of the group that fails, or nil.
 func (c *commit) firstFailed() *work {
 	for _, w := range c.work {
 		if w.failed() {
@@ -158,7 +158,7 @@ func (c *commit) firstFailed() *work {
 	return nil
 }
 
-// failTogether fails every item of a group that is to be named together, if one has failed.
+// failTogether fails every item of a group with names together, if one has failed.
 func (c *commit) failTogether() {
 	first := c.firstFailed()
 	if !c.together || first == nil || failpoint.Planted("set-in-parts") {
@@ -177,7 +177,7 @@ func (c *commit) failTogether() {
 	}
 }
 
-// oneSet reports whether items are to have their names together.
+// oneSet reports whether items get their names together.
 func oneSet(group []place.Pending) bool {
 	for n := range group {
 		if group[n].Together {

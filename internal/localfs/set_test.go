@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Syncs may take minutes. A name that somebody else gives meanwhile refuses all files of a set: none has its
+// Syncs may take minutes. If another program takes a name meanwhile, all files of the set are refused: none has its
 // name by then.
 func TestSetLooksOnceMoreAfterItsSyncs(t *testing.T) {
 	fault := newFault(0, nil)

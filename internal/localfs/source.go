@@ -9,51 +9,48 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Source is a regular file that is open for reading. It is safe for
-// concurrent use.
+// A Source is a regular file that is open for reading. It is safe for concurrent use.
 type Source struct {
 	fs   *FS
 	f    File
 	path transfer.Path
 	st   Stat
 
-	dataset bool   // or a member of one
+	dataset bool   // the file is a data set, or a member of one
 	at      int64  // read so far
-	unsized bool   // its size says nothing
-	lies    string // where it was when it was opened, links resolved; empty where nobody asks
+	unsized bool   // its size is meaningless
+	lies    string // its real path when it was opened; empty without a permit
 }
 
-// OpenSource opens a regular file. A link is not followed, a FIFO not waited
-// for. The kinds of its errors are Missing, Unreadable, WrongType and
-// OutsideRoot.
+// OpenSource opens a regular file. It does not follow a link and does not wait for a FIFO. Its errors are of the kinds
+// Missing, Unreadable, WrongType and OutsideRoot.
 func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
 	s := f.Sources(transfer.Location{})
 	defer s.Close()
 	return s.Open(p, false)
 }
 
-// Sources opens the files of one transfer, one after the other. It keeps the
-// directory of the last one, because the next is most often in the same. It is
-// one goroutine's.
+// Sources opens the files of one transfer, one after another. It keeps the directory of the last file open, because the
+// next file is usually in it. Only one goroutine may use it.
 type Sources struct {
 	fs      *FS
 	dataset bool
 	dir     *Dir
 	path    string // of dir
-	left    int    // files until the path is looked up again: somebody may have renamed it
+	left    int    // files until the path is looked up again, as it may have been renamed
 	may     place.Permit
-	follow  bool // a link is opened where it leads
+	follow  bool // a link is followed
 }
 
-// lookUpAfter is how many files are opened by way of one look at their path.
+// lookUpAfter is the number of files that are opened after one lookup of their path.
 const lookUpAfter = 256
 
-// Sources begins with nothing open. It is told what the request asks for first.
+// Sources returns a Sources without open files. first is the first source of the request.
 func (f *FS) Sources(first transfer.Location) *Sources {
-	return &Sources{fs: f, dataset: first.Place == transfer.Datasets} // then all of them are
+	return &Sources{fs: f, dataset: first.Place == transfer.Datasets} // then all sources are data sets
 }
 
-// Close lets go of the directory.
+// Close closes the directory.
 func (s *Sources) Close() {
 	if s.dir != nil {
 		s.dir.close()
@@ -61,7 +58,7 @@ func (s *Sources) Close() {
 	}
 }
 
-// parent is the directory of a file, opened beneath its root.
+// parent returns the directory of a file, opened beneath its root.
 func (s *Sources) parent(l location) (*Dir, error) {
 	if at := l.parent().path; s.dir == nil || s.path != at || s.left == 0 {
 		s.Close()
@@ -79,8 +76,7 @@ func (s *Sources) parent(l location) (*Dir, error) {
 	return s.dir, nil
 }
 
-// Open opens a regular file, as OpenSource does; with unsized one of which the size is
-// known to say nothing.
+// Open opens a regular file, as OpenSource does. unsized means that the size of the file is meaningless.
 func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 	f := s.fs
 	l, err := f.locate(p)
@@ -156,9 +152,8 @@ func (s *Stat) identity() identity {
 	return identity{Dev: s.Dev, Ino: s.Ino, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
 }
 
-// Read reads on. The last bytes come with io.EOF, or it comes behind them. Errors
-// beside that are of kind Unreadable, Changing where the file has changed, and
-// ErrUnsized where its size is wrong.
+// Read reads the next bytes. It returns io.EOF with the last bytes or after them. Other errors are of kind Unreadable,
+// of kind Changing if the file has changed, and ErrUnsized if its size is wrong.
 func (s *Source) Read(b []byte) (int, error) {
 	if s.unsized {
 		return s.readUnsized(b)
@@ -166,8 +161,7 @@ func (s *Source) Read(b []byte) (int, error) {
 	return s.readSized(b)
 }
 
-// ReadAt reads as an io.ReaderAt does, whatever Read has read; an error other than
-// io.EOF is of kind Unreadable.
+// ReadAt implements io.ReaderAt, independently of Read. An error other than io.EOF is of kind Unreadable.
 func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	n, err := s.fs.disk.ReadAt(s.f, b, off)
 	if err != nil && err != io.EOF {
@@ -176,8 +170,7 @@ func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	return n, err
 }
 
-// SeekTo has Read go on at an offset. It reports false where the file cannot be relied on
-// to be the same when it is read again.
+// SeekTo sets the offset of the next Read. It reports false if a second read of the file may give other bytes.
 func (s *Source) SeekTo(at int64) bool {
 	if s.unsized && at != s.at {
 		return false
@@ -186,7 +179,7 @@ func (s *Source) SeekTo(at int64) bool {
 	return true
 }
 
-// Size is how many bytes there are to be read; -1 where only reading tells.
+// Size returns the length in bytes, or -1 if only reading shows it.
 func (s *Source) Size() int64 {
 	if s.unsized {
 		return -1
@@ -194,23 +187,23 @@ func (s *Source) Size() int64 {
 	return s.st.Size
 }
 
-// Path is the file's, as it was opened.
+// Path returns the path given to Open.
 func (s *Source) Path() transfer.Path { return s.path }
 
-// Version is the file's when it was opened.
+// Version returns the file's version when it was opened.
 func (s *Source) Version() transfer.Version { return s.st.identity().version() }
 
-// Mode is the permission bits; setuid and its like are not among them.
+// Mode returns the permission bits, without setuid, setgid and sticky.
 func (s *Source) Mode() uint32 { return s.st.Mode }
 
-// Mtime is the modification time in nanoseconds since 1970.
+// Mtime returns the modification time in nanoseconds since 1970.
 func (s *Source) Mtime() int64 { return s.st.Mtime }
 
-// Allocated is the space that the file takes on its disk, in bytes.
+// Allocated returns the disk space of the file in bytes.
 func (s *Source) Allocated() int64 { return s.st.Allocated }
 
-// Unchanged asks the open file whether its identity is still that of when it
-// was opened. The error is of kind Changing.
+// Unchanged checks that the identity of the open file has not changed since it was opened. The error is of kind
+// Changing.
 func (s *Source) Unchanged() error {
 	now, err := s.fs.disk.Stat(s.f)
 	if err != nil {
@@ -229,7 +222,7 @@ func (s *Source) Unchanged() error {
 	return transfer.Errorf(transfer.KindChanging, "source %s was renamed, replaced or otherwise changed while it was read", s.path)
 }
 
-// Close lets go of the file.
+// Close closes the file.
 func (s *Source) Close() error { return s.fs.disk.Close(s.f) }
 
 // StatDir reads the permission bits and modification time of a directory.

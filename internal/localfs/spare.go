@@ -2,10 +2,9 @@ package localfs
 
 import "sync/atomic"
 
-// A lending is the descriptors that only make things faster: directories that are
-// kept because they may be needed again, files that are opened ahead of their turn,
-// what a transfer that waits keeps open. Who gets none does without. It is safe for
-// concurrent use; the zero value lends without end.
+// A lending counts the descriptors that only make work faster: cached directories, files opened in advance, and files
+// that a waiting transfer keeps open. A caller that gets none works without. It is safe for concurrent use; the zero
+// value has no bound.
 type lending struct {
 	bounded bool
 	left    atomic.Int64
@@ -16,7 +15,7 @@ func (s *lending) open(n int) {
 	s.left.Store(int64(n))
 }
 
-// take reports whether there was one more.
+// take reports whether a descriptor was left, and takes it.
 func (s *lending) take() bool {
 	if !s.bounded {
 		return true
@@ -28,15 +27,14 @@ func (s *lending) take() bool {
 	return false
 }
 
-// give returns one that was taken.
+// give returns a descriptor that was taken.
 func (s *lending) give() {
 	if s.bounded {
 		s.left.Add(1)
 	}
 }
 
-// width borrows as many as make up n with the one that is set aside, or fewer, for
-// doing something so often at once; back returns them.
+// width borrows up to n-1 descriptors for n parallel operations; one is always set aside. back returns them.
 func (s *lending) width(n int) (wide int, back func()) {
 	for wide = 1; wide < n && s.take(); wide++ {
 	}
@@ -48,12 +46,11 @@ func (s *lending) width(n int) (wide int, back func()) {
 	}
 }
 
-// Borrow asks for a descriptor that could be done without, and Return gives it back.
+// Borrow takes an optional descriptor, and reports whether one was left. Return gives it back.
 func (f *FS) Borrow() bool { return f.spare.take() }
 
 // Return ends a Borrow that succeeded.
 func (f *FS) Return() { f.spare.give() }
 
-// Scarce reports whether the descriptors are counted, so that what waits should keep
-// nothing open.
+// Scarce reports whether the descriptors are counted, so that waiting transfers should keep no file open.
 func (f *FS) Scarce() bool { return f.spare.bounded }

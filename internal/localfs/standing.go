@@ -16,27 +16,25 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A handle is not a path. A directory that is held open stays what it was when
-// somebody renames it or what is above it, puts a link or nothing in its place,
-// or mounts a file system over it; its path leads elsewhere then. What is
-// reported at a path is therefore looked up at that path: before a file gets its
-// name, and again before that is said. Roots are looked up whenever something
-// beneath them is opened.
+// A handle is not a path. An open directory stays the same when another program renames it or a directory above it,
+// replaces it by a link, removes it, or mounts a file system over it. Its path leads elsewhere then. Therefore a
+// reported path is looked up again: before a file gets its name, and again before the outcome is reported. Roots are
+// looked up at each opening beneath them.
 
-// What may follow a root's directory.
+// Suffixes of a root's directory.
 const (
-	mountedSuffix = ",mounted" // it is only used while a file system is mounted there
-	readSuffix    = ",ro"      // files are read there, and none is written or deleted
-	writeSuffix   = ",wo"      // files are written there, and none is read
+	mountedSuffix = ",mounted" // used only while a file system is mounted there
+	readSuffix    = ",ro"      // files are read, and none is written or deleted
+	writeSuffix   = ",wo"      // files are written, and none is read
 )
 
-// A RootSpec is a root as --root has it: DIR, and after it ,mounted and ,ro or ,wo.
+// A RootSpec is a root in the form of --root: DIR, followed by ,mounted and ,ro or ,wo.
 type RootSpec struct {
 	Dir                          string
 	Mounted, ReadOnly, WriteOnly bool
 }
 
-// ParseRoot takes a root apart.
+// ParseRoot parses a root.
 func ParseRoot(spec string) (r RootSpec) {
 	r.Dir = spec
 	for more := true; more; {
@@ -50,18 +48,18 @@ func ParseRoot(spec string) (r RootSpec) {
 	return r
 }
 
-// A root is a directory beneath which an agent may read and write.
+// A root is a directory that bounds an agent's reads and writes.
 type root struct {
 	path string // as configured, absolute and clean
 	spec RootSpec
 
 	mu   sync.RWMutex           // held for reading while dir is used
-	real atomic.Pointer[string] // links resolved; read without mu, which a file system that hangs may hold
-	dir  Root                   // nil: it has not been there yet
+	real atomic.Pointer[string] // links resolved; read without mu, which a blocked call to a file system may hold
+	dir  Root                   // nil: never available so far
 	id   dirID                  // of dir
 }
 
-// lies is where the root lies, links resolved.
+// lies returns the path of the root, links resolved.
 func (r *root) lies() string {
 	if real := r.real.Load(); real != nil {
 		return *real
@@ -111,13 +109,12 @@ func noRoot(name string, err error) error {
 		WithHint("create it, or correct --root; a root that a mount brings is given as " + name + mountedSuffix)
 }
 
-// CheckRoots is why an agent with these roots would not start, of KindNoRoot; nil if
-// nothing speaks against it.
+// CheckRoots returns the reason, of KindNoRoot, why an agent with these roots would not start, or nil.
 func CheckRoots(roots []string) error {
 	for _, spec := range roots {
 		s := ParseRoot(spec)
 		if s.Mounted {
-			continue // it may come later
+			continue // it may be mounted later
 		}
 		name := s.Dir
 		st, err := os.Stat(name)
@@ -131,7 +128,7 @@ func CheckRoots(roots []string) error {
 	return nil
 }
 
-// find opens a root at its path, in place of what was held.
+// find opens a root at its path, in place of the held directory.
 func (f *rooted) find(r *root) error {
 	real, err := f.disk.Resolve(r.path)
 	if err != nil {
@@ -169,7 +166,7 @@ func (f *rooted) rootID(dir Root) (dirID, error) {
 	return st.dirID(), err
 }
 
-// mayRead is why files beneath a root are not read; nil where they are.
+// mayRead returns the reason why files beneath a root may not be read, or nil.
 func (r *root) mayRead() error {
 	if r == nil || !r.spec.WriteOnly {
 		return nil
@@ -177,7 +174,7 @@ func (r *root) mayRead() error {
 	return transfer.Errorf(transfer.KindOutsideRoot, "root %s is write-only: nothing beneath it is sent", transfer.Path(r.path))
 }
 
-// mayWrite is why files beneath a root are not written or deleted; nil where they are.
+// mayWrite returns the reason why files beneath a root may not be written or deleted, or nil.
 func (r *root) mayWrite() error {
 	if r == nil || !r.spec.ReadOnly {
 		return nil
@@ -185,8 +182,7 @@ func (r *root) mayWrite() error {
 	return transfer.Errorf(transfer.KindOutsideRoot, "root %s is read-only: nothing beneath it is written or deleted", transfer.Path(r.path))
 }
 
-// MayDelete is why sources cannot be deleted, of KindUsage; nil if nothing is known to
-// speak against it.
+// MayDelete returns the reason, of KindUsage, why sources cannot be deleted, or nil if none is known.
 func (f *FS) MayDelete(w *place.WalkRequest) error {
 	for _, src := range f.sourcesOf(w) {
 		p := src.Literal()
@@ -199,10 +195,9 @@ func (f *FS) MayDelete(w *place.WalkRequest) error {
 	return nil
 }
 
-// enter makes sure that a root's path leads to what is held as the root. A
-// directory of the same file system that has taken its place is the root from
-// now on, and so is whatever is mounted where a mount point was asked for.
-// Otherwise the error is a wait: the root is away.
+// enter checks that a root's path leads to the held directory. If another directory of the same file system has the
+// path, it is the root from now on. The same applies to a file system at a root that is marked as mounted. Otherwise
+// the error waits: the root is away.
 func (f *rooted) enter(r *root) error {
 	if r.dir != nil && failpoint.Planted("root-by-handle") {
 		return nil
@@ -218,7 +213,7 @@ func (f *rooted) enter(r *root) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if f.leads(r.path, r.lies(), r.id) == nil {
-		return nil // somebody else has found it
+		return nil // another goroutine has found it
 	}
 	if err := f.replacement(r); err != nil {
 		return err
@@ -231,7 +226,7 @@ func (f *rooted) enter(r *root) error {
 	return nil
 }
 
-// replacement decides whether what a root's path leads to now may be the root.
+// replacement checks whether the directory at a root's path now may become the root.
 func (f *rooted) replacement(r *root) error {
 	real, err := f.disk.Resolve(r.path)
 	var st Stat
@@ -249,7 +244,7 @@ func (f *rooted) replacement(r *root) error {
 		return nil
 	}
 
-	if dir, err := f.disk.OpenRoot(real); err == nil { // an automounter mounts what is opened, not what is looked at
+	if dir, err := f.disk.OpenRoot(real); err == nil { // an automounter mounts a directory when it is opened, not when it is examined
 		f.disk.CloseRoot(dir)
 	}
 
@@ -264,8 +259,8 @@ func (f *rooted) replacement(r *root) error {
 	return nil
 }
 
-// unopened is why transfers of what lies beneath a root wait that could not be opened: a process that has as
-// many files open as it may says nothing of the root.
+// unopened returns the reason why transfers beneath a root that cannot be opened wait. If the process has too many open
+// files, the error names that reason instead of the root.
 func unopened(r *root, err error, hint string) error {
 	if passing := passingError(transfer.Path(r.path), "opened", err); passing != nil {
 		return passing
@@ -273,14 +268,13 @@ func unopened(r *root, err error, hint string) error {
 	return away(r, reason(err), hint)
 }
 
-// away is why transfers of what lies beneath a root wait.
+// away returns the reason why transfers beneath a root wait.
 func away(r *root, why, hint string) *transfer.Error {
 	return transfer.Errorf(transfer.KindBusy, "root %s is away: %s", transfer.Path(r.path), why).
 		WithHint(hint + "; the transfer goes on by itself")
 }
 
-// Ready is nil if the root above a DEST is there; otherwise the error is why
-// transfers wait.
+// Ready returns nil if the root of a DEST is available, or the reason why transfers wait.
 func (f *rooted) Ready(at transfer.Resolution) error {
 	l, err := f.locate(at.Base)
 	if err != nil {
@@ -289,8 +283,8 @@ func (f *rooted) Ready(at transfer.Resolution) error {
 	return f.enter(l.root)
 }
 
-// leads is nil if a path, and where it led when the directory was opened, still
-// lead to that directory: the latter without any link.
+// leads returns nil if a path, and the real path at the time of opening, still lead to that directory: the real path
+// without any link.
 func (f *rooted) leads(path, real string, id dirID) error {
 	st, err := f.disk.Trace(real, false)
 	if err == nil && st.dirID() == id && real != path {
@@ -304,9 +298,8 @@ func (f *rooted) leads(path, real string, id dirID) error {
 
 var errElsewhere = errors.New("its path leads to another directory")
 
-// stands is nil if a directory's path leads to it. Where it does not, the error
-// is a *movedError; where that cannot be known now it is a wait, because its root is
-// away, or the operating system's.
+// stands returns nil if a directory's path leads to it. If the path leads elsewhere, the error is a *movedError. If
+// that cannot be known now, the error waits because the root is away, or is the operating system's.
 func (f *rooted) stands(d *Dir) error {
 	if failpoint.Planted("path-not-looked-up") {
 		return nil
@@ -327,7 +320,7 @@ func (f *rooted) stands(d *Dir) error {
 	return err
 }
 
-// A movedError says that a directory's path no longer leads to it.
+// A movedError reports that a directory's path no longer leads to it.
 type movedError struct {
 	dir string
 	err error
@@ -339,14 +332,12 @@ func (e *movedError) Error() string {
 
 func (e *movedError) Unwrap() error { return e.err }
 
-// notYet is why an item begins again whose directory was moved before the item
-// had its name.
+// notYet returns the reason why an item begins again: its directory was moved before the item had its name.
 func (e *movedError) notYet() *transfer.Error {
 	return wrap(transfer.KindMoved, e, "", "%s", e.Error())
 }
 
-// away is how an item ends whose directory was moved when the item had its name,
-// or may have had it.
+// away returns the error of an item with a directory that was moved when the item had its name, or may have had it.
 func (e *movedError) away(p transfer.Path) *transfer.Error {
 	return wrap(transfer.KindMoved, e, "look for it where that directory is by now, or send it again",
 		"%s arrived, and before that could be said its directory was moved away, replaced or covered by a mount", p)

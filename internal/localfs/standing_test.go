@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// movings are what others do to the directory in which files are to land.
+// movings are changes by other programs to the destination directory.
 var movings = map[string]func(t *testing.T, root string){
 	"renamed and made anew": func(t *testing.T, root string) {
 		must(t, os.Rename(root+"/in", root+"/in.batch1"))
@@ -38,8 +38,8 @@ var movings = map[string]func(t *testing.T, root string){
 	},
 }
 
-// What lies nowhere at its path is not said to lie there: a file that is not
-// renamed yet begins again, one that has just been is reported as moved away.
+// A file in a moved directory is not reported at its old path: a file that is not renamed yet begins again, and a
+// renamed one is reported as moved away.
 func TestDirectoryMovedUnderACommit(t *testing.T) {
 	for name, move := range movings {
 		for _, when := range []string{"before", "rename", "dirsync in"} {
@@ -97,7 +97,7 @@ func movedUnder(t *testing.T, move func(t *testing.T, root string), when string)
 	}))
 }
 
-// swaps are what others do to a temporary.
+// swaps are changes by other programs to a temporary.
 var swaps = map[string]func(t *testing.T, temp string){
 	"a file": func(t *testing.T, temp string) {
 		must(t, os.WriteFile(temp+".new", body(1000, 9), 0o600))
@@ -117,7 +117,7 @@ var swaps = map[string]func(t *testing.T, temp string){
 	"cut to 0": func(t *testing.T, temp string) { must(t, os.Truncate(temp, 0)) },
 }
 
-// A temporary that others have swapped or cut is never committed (scenario 46).
+// A temporary that other programs have swapped or truncated is never committed (scenario 46).
 func TestTemporarySwapped(t *testing.T) {
 	for name, swap := range swaps {
 		for _, when := range []string{"write", "before", "dirsync in", "committing"} {
@@ -126,7 +126,7 @@ func TestTemporarySwapped(t *testing.T) {
 	}
 }
 
-// A striking journal lets something happen when a commit is recorded.
+// A striking journal calls a function when a commit is recorded.
 type striking struct {
 	*memJournal
 	strike func()
@@ -180,7 +180,7 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 	}
 }
 
-// mountable is a disk on which a test says what is mounted.
+// mountable is a disk with a Mounted that the test sets.
 type mountable struct {
 	Disk
 	mounted bool
@@ -188,8 +188,8 @@ type mountable struct {
 
 func (d *mountable) Mounted(string) (bool, error) { return d.mounted, nil }
 
-// A root that is a mount point is used while a file system is mounted there
-// (scenario 45); the agent starts without.
+// A root that is a mount point is used while a file system is mounted there (scenario 45); the agent starts without
+// one.
 func TestMountedRoot(t *testing.T) {
 	base := realTemp(t)
 	root := base + "/data"
@@ -230,7 +230,7 @@ func TestMountedRoot(t *testing.T) {
 	must(t, src.Close())
 }
 
-// hanging is a disk on which the question what is mounted gets no answer.
+// hanging is a disk with a Mounted that blocks.
 type hanging struct {
 	Disk
 	asked, answer chan struct{}
@@ -242,7 +242,7 @@ func (d *hanging) Mounted(string) (bool, error) {
 	return false, nil
 }
 
-// A root whose file system hangs keeps nobody from the others, whatever path names them.
+// A root with a file system that hangs does not block the other roots, for any path.
 func TestRootThatHangs(t *testing.T) {
 	base := realTemp(t)
 	tree(t, base, "hangs/", "works/in/")
@@ -259,7 +259,7 @@ func TestRootThatHangs(t *testing.T) {
 	wantKind(t, <-ended, transfer.KindBusy)
 }
 
-// What was being committed when its root went away is decided when it is back.
+// Items that were being committed when their root went away are decided when it is back.
 func TestRootAwayUnderACommit(t *testing.T) {
 	base := realTemp(t)
 	root := base + "/data"
@@ -287,8 +287,8 @@ func TestRootAwayUnderACommit(t *testing.T) {
 	}
 }
 
-// A temporary that somebody removes while its commit waits for the root was never a
-// file that a consumer could take. One whose rename was asked for may have been.
+// Another program removes a temporary while its commit waits for the root. No consumer could have taken that file. A
+// file with a started rename may have been taken.
 func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 	base := realTemp(t)
 	root := base + "/data"
@@ -321,8 +321,7 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 	}
 }
 
-// The same where the ledger failed: at COMMITTING nothing was renamed, and at
-// COMMITTED all that could be.
+// The same after a failure of the ledger: at COMMITTING no file was renamed, and at COMMITTED all possible ones were.
 func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
 	for op, want := range map[string]place.Verdict{"committing": place.Redo, "committed": place.Taken} {
 		fault := newFault(1, syscall.EIO)
@@ -345,7 +344,7 @@ func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
 	}
 }
 
-// A source is deleted at the path from which it was sent, and nowhere else.
+// A source is deleted only at the path that it was sent from.
 func TestSourceDirectoryMovedUnderADeletion(t *testing.T) {
 	f, root := newFS(t, nil)
 	tree(t, root, "out/a")

@@ -12,10 +12,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// syncsAtOnce bounds the syncs that one group has under way.
+// syncsAtOnce bounds the parallel syncs of one group.
 const syncsAtOnce = 8
 
-// parallel calls do for 0 to n-1, at most so many at a time, and joins what failed.
+// parallel calls do for 0 to n-1, at most wide calls at a time, and joins the errors.
 func parallel(n, wide int, do func(i int) error) error {
 	if n == 1 {
 		return do(0)
@@ -36,9 +36,8 @@ func parallel(n, wide int, do func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// secure makes the group's temporaries durable, content and name. A failure is
-// final for them: a sync is never tried a second time on one file, because the
-// kernel forgets what it could not write.
+// secure makes the group's temporaries durable, content and name. A failure is final for them: a file is never synced a
+// second time, because the kernel forgets the data that it failed to write.
 func (c *commit) secure() error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -81,8 +80,8 @@ func (c *commit) secure() error {
 	return nil
 }
 
-// prepare writes what goes beside the group's files. An item that is refused it
-// fails; any other error is one of the group.
+// prepare writes the sidecars of the group's files. An item with a refused sidecar fails; any other error is the
+// group's.
 func (c *commit) prepare() error {
 	for _, w := range c.work {
 		if w.part == nil || w.early || w.again != nil {
@@ -101,7 +100,7 @@ func (c *commit) prepare() error {
 	return nil
 }
 
-// homes are the directories that hold the group's temporaries.
+// homes returns the directories of the group's temporaries.
 func (c *commit) homes() map[string]*held {
 	dirs := map[string]*held{}
 	for _, w := range c.work {
@@ -112,9 +111,8 @@ func (c *commit) homes() map[string]*held {
 	return dirs
 }
 
-// finalize gives an open temporary its mode and time, and gives back what is
-// reserved beyond its end. One that is not as long as what has been written
-// begins again.
+// finalize sets the mode and the time of an open temporary, and frees the space that is reserved beyond its end. A
+// temporary with another length than the written one begins again.
 func (l *shared) finalize(w *work) error {
 	p := w.part
 	p.mu.Lock()
@@ -156,8 +154,7 @@ func (l *shared) finalize(w *work) error {
 	return nil
 }
 
-// startAgain lets an item begin again if that is what an error says. Others are
-// returned.
+// startAgain makes an item begin again if err is an *AgainError. It returns other errors.
 func (w *work) startAgain(err error) error {
 	var again *place.AgainError
 	if !errors.As(err, &again) {
@@ -167,8 +164,7 @@ func (w *work) startAgain(err error) error {
 	return w.part.Close()
 }
 
-// setMeta sets mode and time; a file system that has none of the kind is left
-// as it is.
+// setMeta sets mode and time. It ignores the error of a file system that does not have them.
 func (l *shared) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
 	err := l.disk.SetMeta(d, name, f, mode, mtime)
 	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
@@ -191,15 +187,13 @@ func (l *Landing) syncFile(w *work) error {
 	return w.part.Close()
 }
 
-// syncDirty syncs the given directories, and all that were noted as new or not
-// yet synced by this landing.
+// syncDirty syncs the given directories, and the directories that this landing has recorded as new or not yet synced.
 func (l *Landing) syncDirty(dirs map[string]*held) error {
 	if !l.cfg.Durable {
 		return nil
 	}
 
-	// One at a time: a group must not pass while another still syncs the
-	// directories that both stand on.
+	// One call at a time: a group must not finish while another one still syncs directories that both depend on.
 	l.syncing.Lock()
 	defer l.syncing.Unlock()
 	l.mu.Lock()
@@ -230,7 +224,7 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 	return err
 }
 
-// syncPath syncs a directory, which it opens where it is not open.
+// syncPath syncs a directory, and opens it first if it is not open.
 func (l *shared) syncPath(path string, h *held) error {
 	if h == nil {
 		var err error
@@ -246,8 +240,8 @@ func (l *shared) syncPath(path string, h *held) error {
 	return l.syncDir(h.Dir)
 }
 
-// openDirty opens a directory to be synced. One that is gone, or that may only
-// be passed through and so was made by another program, needs no sync of ours.
+// openDirty opens a directory for syncing. A missing directory needs no sync. Nor does one that the user may only
+// search: another program made it.
 func (l *shared) openDirty(path string) (*held, error) {
 	if h := l.dirs.get(path); h != nil {
 		return h, nil
@@ -255,7 +249,7 @@ func (l *shared) openDirty(path string) (*held, error) {
 
 	p, err := l.fs.locate(transfer.Path(path))
 	if err != nil {
-		return nil, nil // it is no place of ours any more
+		return nil, nil // the path is no longer within the landing's reach
 	}
 
 	d, err := l.fs.openDir(p)
@@ -263,7 +257,7 @@ func (l *shared) openDirty(path string) (*held, error) {
 	case err == nil:
 		return l.dirs.put(d), nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), transfer.KindOf(err) == transfer.KindOutsideRoot:
-		return nil, nil // something else is in its place
+		return nil, nil // the path is no directory any more
 	case transfer.KindOf(err).Waits():
 		return nil, err
 	case errors.Is(err, fs.ErrPermission):
@@ -294,7 +288,7 @@ func (l *shared) syncDir(d *Dir) error {
 	return nil
 }
 
-// syncNames makes the names durable that the group has given.
+// syncNames makes the names of the group durable.
 func (c *commit) syncNames() error {
 	dirs := map[string]*held{}
 	for _, w := range c.work {

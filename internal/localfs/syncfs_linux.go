@@ -12,43 +12,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sync of a whole file system takes the place of a sync of each file only
-// where it promises as much. What was considered (the rest of the reasons are in
-// docs/adr/0007-group-sync.md):
+// A sync of a whole file system replaces the sync of each file only if it promises as much. These are the findings for
+// each file system (docs/adr/0007-group-sync.md has the other reasons):
 //
-//   - Linux before 5.8 does not tell of data that could not be written, and
-//     before 5.17 not of a journal that could not be: there it is not offered.
+//   - Linux before 5.8 does not report data that could not be written, and
+//     before 5.17 not a journal that could not: there it is not offered.
 //   - ext4: data, journal and the flush of the disk's cache, with or without a
 //     journal. ext2 has the same magic number, and a driver of its own that does
 //     not flush: the table of mounts tells the two apart.
-//   - xfs: what has been written to a new file always has a record in the log,
-//     and forcing the log flushes the disk's cache first. That is not so of a
-//     realtime device: one with it is not taken.
+//   - xfs: data written to a new file always has a record in the log,
+//     and forcing the log flushes the disk's cache first. That does not apply to a
+//     realtime device: a file system with one is not accepted.
 //   - tmpfs: neither call does anything, and one is quicker than many.
 //   - btrfs: it would commit a transaction of everything, where a file's own
 //     sync writes a few blocks into a log.
 //   - overlayfs passes the call on and does not pass on all errors; NFS, FUSE and
 //     all others promise nothing that is known here.
 
-// oldestTelling is the first kernel whose syncfs reports all that it must.
+// oldestTelling is the first kernel version with a syncfs that reports all losses.
 var oldestTelling = [2]int{5, 17}
 
-// kernelTells reports whether this kernel's syncfs does.
+// kernelTells reports whether the syncfs of this kernel reports all losses.
 var kernelTells = sync.OnceValue(func() bool {
 	var u unix.Utsname
 	return unix.Uname(&u) == nil && atLeast(unix.ByteSliceToString(u.Release[:]), oldestTelling)
 })
 
-// A watched file system is a directory on it that was opened once more. The
-// kernel notes on the open file, when it is opened and at each syncfs, up to which
-// failure it has been told. One syncfs at a time, so one goroutine's.
+// A watched file system is represented by one of its directories, opened once more. The kernel keeps the last reported
+// failure with the open file, from the open and from each syncfs. Only one syncfs may run at a time, so only one
+// goroutine may use it.
 type watched struct {
 	f     *os.File
 	dev   uint64
-	table bool // the table of mounts has yet to be asked: few transfers come to need it
+	table bool // the table of mounts has not been read yet: few transfers need it
 }
 
-// Name is the directory for which it was asked.
+// Name returns the directory given to WatchFS.
 func (w *watched) Name() string { return w.f.Name() }
 
 func (realDisk) WatchFS(d *Dir) (Watch, error) {
@@ -77,8 +76,7 @@ func (realDisk) WatchFS(d *Dir) (Watch, error) {
 	return &watched{os.NewFile(uintptr(fd), d.path), st.Dev, fs.Type != unix.TMPFS_MAGIC}, nil
 }
 
-// SyncFS is not repeated where a signal has interrupted it: one error hides the
-// other, and the kernel takes both for told.
+// SyncFS is not repeated after a signal: one error hides the other, and the kernel treats both as reported.
 func (realDisk) SyncFS(w Watch) error {
 	h := w.(*watched)
 	if h.table {
@@ -93,8 +91,8 @@ func (realDisk) SyncFS(w Watch) error {
 
 func (realDisk) CloseWatch(w Watch) error { return w.(*watched).f.Close() }
 
-// atLeast compares a kernel's release, "6.18.44-generic", with a version. One
-// that cannot be read is older.
+// atLeast compares a kernel's release, such as "6.18.44-generic", with a version. A release that cannot be parsed
+// counts as older.
 func atLeast(release string, want [2]int) bool {
 	major, rest, _ := strings.Cut(release, ".")
 	minor := rest
@@ -114,10 +112,9 @@ func atLeast(release string, want [2]int) bool {
 	return a > want[0] || a == want[0] && b >= want[1]
 }
 
-// syncedWhole looks a device up in the table of mounts (proc(5), mountinfo:
-// number, parent, major:minor, root, mount point, options, optional fields, a
-// hyphen, type, source, options of the file system). Every mount of it must be of
-// a driver whose syncfs is complete; one that is not listed is not.
+// syncedWhole looks a device up in the table of mounts (proc(5), mountinfo: number, parent, major:minor, root, mount
+// point, options, optional fields, a hyphen, type, source, options of the file system). Every mount of it must use a
+// driver with a complete syncfs. A device that is not listed is not accepted.
 func syncedWhole(mounts []byte, major, minor uint32) bool {
 	device := fmt.Sprintf("%d:%d", major, minor)
 	found := false

@@ -39,7 +39,7 @@ func TestSyncedWhole(t *testing.T) {
 	}
 }
 
-// A table that is cut off anywhere makes no device a better one.
+// A truncated table never makes a device acceptable.
 func FuzzSyncedWhole(f *testing.F) {
 	f.Add([]byte(someMounts), uint32(8), uint32(2))
 	f.Add([]byte("1 1 8:2 / / rw - xfs a b"), uint32(8), uint32(2))

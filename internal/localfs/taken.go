@@ -12,30 +12,29 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What becomes of an item whose name is taken is the request's to say: it fails, takes
-// the place of the file, of an older one only, is skipped, or takes a free name. Nothing
-// takes the place of a directory. Whether a name is taken is decided by the rename; what
-// is looked at before saves bytes, or is needed for the choice.
+// The request decides the outcome of an item with a taken name. The item fails, replaces the file, replaces only an
+// older file, is skipped, or gets a free name. An item never replaces a directory. The rename decides whether a name is
+// taken. The checks before it save bytes, or are needed for the choice of a name.
 
-// newest is the time of a file whose own is not known yet.
+// newest is the modification time of a file with an unknown one.
 const newest = math.MaxInt64
 
-// replaces reports whether a rename may take the place of a file.
+// replaces reports whether a rename may replace a file.
 func (l *Landing) replaces() bool {
 	o := transfer.Options{IfExists: l.cfg.IfExists}
 	return o.Replaces()
 }
 
-// skips reports whether an item whose name is taken is no failure.
+// skips reports whether an item with a taken name is skipped instead of failing.
 func (l *Landing) skips() bool { return l.cfg.IfExists == transfer.IfExistsSkip }
 
 func skipped(p location) *transfer.Error {
 	return wrap(transfer.KindSkipped, nil, "", "%s exists already", transfer.Path(p.path))
 }
 
-// asNew reports whether the file that has a name is as new as one that arrives, or newer.
-// File systems keep times in steps of up to 2 s and cut what they are given, so a file of
-// the same size is as new if it has the other one's time, cut.
+// asNew reports whether the existing file is as new as an arriving one, or newer. File systems keep times in steps of
+// up to 2 s and truncate them. So a file of the same size is as new if its time is the truncated time of the other
+// file.
 func asNew(there *Stat, mtime, size int64) bool {
 	if there.Mtime >= mtime {
 		return true
@@ -48,9 +47,8 @@ func asNew(there *Stat, mtime, size int64) bool {
 	return false
 }
 
-// Wanted says before the first byte of a file of size bytes (-1: that is not known), last
-// changed at mtime in nanoseconds since 1970, that it will be skipped: the error is of
-// KindSkipped. Whatever else is wrong is left to Create.
+// Wanted reports, before the first byte of a file, that the item will be skipped: the error is of KindSkipped. size is
+// in bytes, -1 if unknown; mtime is the last change in nanoseconds since 1970. Create reports other errors.
 func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 	if !l.skips() && l.cfg.IfExists != transfer.IfExistsUpdate {
 		return nil
@@ -73,8 +71,8 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 	return nil
 }
 
-// freeName chooses the name of an item that is to take a free one, if its own is taken
-// or another item of the group gets it.
+// freeName chooses a free name for an item that needs one, because its own is taken or because another item of the
+// group gets it.
 func (c *commit) freeName(w *work) error {
 	if w.l.cfg.IfExists != transfer.IfExistsRename {
 		return nil
@@ -98,15 +96,15 @@ func (c *commit) freeName(w *work) error {
 	return nil
 }
 
-// mostNames bounds the numbers of names.
+// mostNames bounds the numbers in names.
 const mostNames = 1 << 30
 
-// errNoName says that there is no free name.
+// errNoName reports that no name is free.
 var errNoName = errors.New("all numbered names are taken")
 
-// freeIn is a place in a directory whose name is neither taken nor given, and gives it: the
-// item's own, or one with a number. Where the first n numbers are taken it looks at some
-// 2 log n of them, and so may leave out one that is free among them.
+// freeIn returns a location in a directory with a name that is neither taken nor given, and marks it as given: the
+// item's own name, or a name with a number. If the first n numbers are taken, it tries about 2 log n of them, and so
+// may skip a free one among them.
 func freeIn(d *Dir, own location, given map[ending]bool) (location, error) {
 	at := func(n int) location {
 		if n == 0 {
@@ -160,8 +158,8 @@ func freeIn(d *Dir, own location, given map[ending]bool) (location, error) {
 	return free, nil
 }
 
-// numbered is a name with a number before its extension: pay.csv and 2 give pay-2.csv. A
-// name that becomes too long loses the end of its stem.
+// numbered returns a name with a number before its extension: pay.csv and 2 give pay-2.csv. A name that becomes too
+// long loses the end of its stem.
 func numbered(name string, n int) string {
 	ext := path.Ext(name)
 	if ext == name || len(ext) > maxExt {
@@ -177,10 +175,10 @@ func numbered(name string, n int) string {
 	return stem + tail
 }
 
-// maxExt is the longest extension, in bytes with its dot, that stays behind the number.
+// maxExt is the length of the longest extension, in bytes with its dot, that stays behind the number.
 const maxExt = 16
 
-// beside is the place of another name in the same directory.
+// beside returns the location of another name in the same directory.
 func (p location) beside(name string) location {
 	return location{p.root, path.Join(path.Dir(p.path), name), path.Join(path.Dir(p.rel), name)}
 }

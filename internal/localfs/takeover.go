@@ -8,30 +8,29 @@ import (
 	"ferry/internal/failpoint"
 )
 
-// copyPiece is how much of an earlier temporary is copied at a time.
+// copyPiece is the number of bytes of an earlier temporary that are copied at a time.
 const copyPiece = 1 << 20
 
-// before is the prefix of the temporaries of an earlier generation.
+// before returns the prefix of the temporaries of an earlier generation.
 func before(l *Landing, generation uint64) string {
 	return tempPrefix(l.fs.cfg.Incarnation, generation, l.cfg.Transfer)
 }
 
-// An heir is an item that goes on where an instance of an earlier generation has left it.
+// An heir is an item that resumes the work of an instance of an earlier generation.
 type heir struct {
 	l         *Landing
 	d         *held
 	place     location
 	item      uint64
-	at        int64 // so much is safe
+	at        int64 // safe bytes
 	size      int64
 	allocated int64
 }
 
-// succeed goes on with what an instance of an earlier generation has left of an item: it
-// copies what is safe into a temporary of this generation, makes that safe, and removes
-// the other one. The instance may be stopped and not dead, so that it may still write to
-// its own temporary, and rename it: to a file that nobody reads, under a name that is
-// gone. nil, nil: none of them has left enough.
+// succeed resumes an item that an instance of an earlier generation began. It copies the safe bytes into a temporary of
+// this generation, makes them durable, and removes the earlier temporary. The earlier instance may be suspended rather
+// than dead. It may still write to its own temporary, and rename it: then it changes a removed file without readers, or
+// a missing name. It returns nil, nil if no generation has left enough bytes.
 func (h *heir) succeed() (*Partial, error) {
 	l, d := h.l, h.d
 	for n := len(l.cfg.Older) - 1; n >= 0; n-- {
@@ -54,7 +53,7 @@ func (h *heir) succeed() (*Partial, error) {
 	return nil, nil
 }
 
-// copyOf makes the item's temporary, with the first bytes of another one.
+// copyOf makes the item's temporary with the first bytes of an earlier one.
 func (h *heir) copyOf(name string) (*Partial, error) {
 	l, d := h.l, h.d
 	from, err := l.disk.Open(d.Dir, name, os.O_RDONLY, 0)
@@ -83,7 +82,7 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 		err = part.fill(from, h.at)
 	}
 	if err == nil {
-		err = part.Sync() // the ledger says that so much is safe
+		err = part.Sync() // the ledger records these bytes as safe
 	}
 	if err != nil {
 		l.disk.Close(f)
@@ -109,7 +108,7 @@ func (p *Partial) fill(from File, bytes int64) error {
 	return nil
 }
 
-// dropOlder removes what instances of earlier generations have left of an item.
+// dropOlder removes the temporaries of an item from earlier generations.
 func (l *Landing) dropOlder(d *Dir, item uint64) (err error) {
 	for _, g := range l.cfg.Older {
 		err = errors.Join(err, l.unlinkTemp(d, tempName(before(l, g), item)))

@@ -13,9 +13,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What an earlier generation has left of an item is gone on with in a file of this
-// generation's own. The one that made it may live: what it writes, and the name that it gives,
-// change nothing.
+// An item of an earlier generation is resumed in a file of this generation's own. The earlier instance may be alive:
+// its writes and its rename change nothing.
 func TestATemporaryIsTakenOver(t *testing.T) {
 	f, dir := newFS(t, nil)
 	id := transfer.NewID(time.Now())
@@ -50,7 +49,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	}
 	must(t, part.Close())
 
-	// A second look finds its own; a third generation takes that over.
+	// A second attempt finds its own temporary; a third generation takes it over.
 	part, err = second.Reopen(3, "x", PointAt(2_900_000), int64(len(content)), int64(len(content)))
 	must(t, err)
 	must(t, part.Close())
@@ -70,7 +69,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	}
 }
 
-// A generation that is many starts of the agent ago is swept if the record names it.
+// The temporaries of a generation many starts ago are swept if the record names it.
 func TestTemporariesOfLongAgoAreSwept(t *testing.T) {
 	f, dir := newFS(t, nil)
 	cfg := place.LandConfig{Transfer: transfer.NewID(time.Now()), Generation: 1, Journal: newJournal(nil),
@@ -90,7 +89,7 @@ func TestTemporariesOfLongAgoAreSwept(t *testing.T) {
 	}
 }
 
-// Who has lost the ledger gives, takes and changes no name.
+// An instance that has lost the ledger creates, removes and changes no name.
 func TestNothingIsNamedBehindTheFence(t *testing.T) {
 	dir := t.TempDir()
 	tree(t, dir, "a")

@@ -7,37 +7,32 @@ import (
 	"ferry/internal/transfer"
 )
 
-// One sync of a file system waits for everything on it that is not written yet,
-// whoever wrote it. It is worth that where it takes the place of many syncs, and
-// where the files themselves are no great part of what there is to write.
+// One sync of a file system waits for all unwritten data on it, of any program. It is worth that if it replaces many
+// syncs, and if the files themselves are a small part of the data.
 const (
 	groupSyncFrom = 16      // files; Config.GroupSync
 	groupSyncSize = 1 << 20 // bytes of a file that counts as small
 )
 
-// A watch is a file system that is watched for what cannot be written to it,
-// since before the first temporary that is made durable with it.
+// A watch observes the failed writes of a file system, since before the first temporary that is made durable with it.
 //
-// A failure is told once, and it may be of any file: of the group that asked, of
-// one that is still being written, or of another program's. So the group that is
-// told fails, and the watch is over: what was begun under it, and what comes
-// later in the transfer, is synced file by file. The kernel keeps what it has to
-// say about each file for whoever has the file open, so that nothing is missed by
-// that.
+// The kernel reports a failure once, and the failure may be of any file: of the group that syncs, of a file that is
+// still being written, or of another program's file. So that group fails, and the watch ends: files begun under it, and
+// all later files of the transfer, are synced one by one. No failure is lost: the kernel keeps the failures of each
+// file for the process that has it open.
 type watch struct {
-	mu   sync.Mutex // one sync at a time: of two at once only one would be told
+	mu   sync.Mutex // one sync at a time: only one of two would get the report
 	w    Watch
 	over bool
 }
 
-// watches are the watches of a landing, by device.
+// watches holds the watches of a landing, by device.
 type watches struct {
 	mu sync.Mutex
 	of map[uint64]*watch
 }
 
-// watchOf is the watch of the file system that a directory is on; nil where there
-// is none.
+// watchOf returns the watch of a directory's file system, or nil if there is none.
 func (l *Landing) watchOf(d *held) *watch {
 	if !l.cfg.Durable || l.fs.cfg.GroupSync < 0 {
 		return nil
@@ -76,7 +71,7 @@ func (l *Landing) watchOf(d *held) *watch {
 	return d.eye
 }
 
-// end closes the watches. What was begun under them is synced file by file.
+// end closes the watches. Files begun under them are synced one by one.
 func (s *watches) end(disk Syncs) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +93,7 @@ func (w *watch) close(disk Syncs) {
 	}
 }
 
-// sync makes everything on the file system durable. It reports false where it is
-// not offered, or not any more.
+// sync makes all data on the file system durable. It reports false if that is not offered, or not any more.
 func (w *watch) sync(disk Syncs) (done bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,13 +117,12 @@ func (w *watch) sync(disk Syncs) (done bool, err error) {
 	return true, err
 }
 
-// syncTogether makes the group's small files durable by one sync of their file
-// system, where there are enough of them, and closes them. It gives back those
-// that are to be synced one by one. All that was to be written to the files has
-// been, and given to the disk, so that nothing could fail unnoticed before.
+// syncTogether makes the group's small files durable by one sync of their file system, if there are enough of them, and
+// closes them. It returns the files that must be synced one by one. All data of the files has been written and given to
+// the disk before, so that no failure goes unnoticed.
 //
-// The directories are synced after it, which on a file system whose journal has
-// been given up is an error where some kernels let the sync of all pass.
+// The directories are synced after it. On a file system with an aborted journal that is an error, whereas on some
+// kernels the sync of the whole file system succeeds.
 func (c *commit) syncTogether(files []*work) (alone []*work, err error) {
 	var watches []*watch
 	under := map[*watch][]*work{}
@@ -166,8 +159,7 @@ func (c *commit) syncTogether(files []*work) (alone []*work, err error) {
 	return alone, nil
 }
 
-// poisonedTogether is the end of a group of which nobody knows what could be
-// written.
+// poisonedTogether poisons a group after a failed sync of its file system: it is unknown which data was written.
 func poisonedTogether(group []*work, why error) error {
 	err := syncFailed(transfer.Path(group[0].dir.path), why)
 	for _, w := range group {

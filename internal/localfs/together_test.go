@@ -24,7 +24,7 @@ func gathered(t *testing.T, l *Landing, first, n, size int) []place.Pending {
 	return group
 }
 
-// counted is how often each call is in a log, by its first word.
+// counted returns the number of each call in a log, by its first word.
 func counted(log []string) map[string]int {
 	n := map[string]int{}
 	for _, op := range log {
@@ -44,8 +44,8 @@ func together(t *testing.T, from int, fault *faultDisk) (*Landing, *memJournal) 
 	return l, j
 }
 
-// A group of small files has one sync, behind the last change of the last file
-// and before any name is durable; the watch is older than the files.
+// A group of small files has one sync, after the last change of the last file and before any name is durable. The watch
+// is older than the files.
 func TestGroupSyncOrder(t *testing.T) {
 	fault := newFault(0, nil)
 	l, j := together(t, 16, fault)
@@ -71,7 +71,7 @@ func TestGroupSyncOrder(t *testing.T) {
 	}
 }
 
-// What is no group of small files is synced file by file.
+// Files that are no group of small files are synced one by one.
 func TestGroupSyncIsForManySmallFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		from, files, size int
@@ -99,9 +99,8 @@ func TestGroupSyncIsForManySmallFiles(t *testing.T) {
 	}
 }
 
-// Large files of a group are synced by themselves, beside the one sync of the
-// small ones; so are those that go on where an earlier process stopped, which the
-// watch has not seen from their beginning.
+// Large files of a group are synced by themselves, beside the one sync of the small ones. So are resumed files of an
+// earlier process, because the watch has not seen them from their beginning.
 func TestGroupSyncOfSome(t *testing.T) {
 	fault := newFault(0, nil)
 	l, _ := together(t, 4, fault)
@@ -123,9 +122,8 @@ func TestGroupSyncOfSome(t *testing.T) {
 	}
 }
 
-// A sync of the file system that fails is the end of the group and of the watch:
-// nothing of the group is left, none of its files is synced again, and what comes
-// later, or was under way, is synced by itself.
+// A failed sync of the file system ends the group and the watch: the group's files are removed and not synced again,
+// and later or unfinished files are synced one by one.
 func TestGroupSyncFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
 		fault := newFault(1, errno)
@@ -164,8 +162,7 @@ func TestGroupSyncFails(t *testing.T) {
 	}
 }
 
-// Where it turns out not to be offered, or the landing has been closed, the files
-// are synced one by one and nothing starts again.
+// If the sync is not offered, or the landing has been closed, the files are synced one by one and no item starts again.
 func TestGroupSyncIsNotOffered(t *testing.T) {
 	fault := newFault(1, syscall.ENOSYS)
 	fault.only = "groupsync"
@@ -186,8 +183,7 @@ func TestGroupSyncIsNotOffered(t *testing.T) {
 	}
 }
 
-// Data that cannot even be given to the disk is a sync that failed: the sync
-// behind it might not hear of that any more.
+// Data that cannot be given to the disk counts as a failed sync: a later sync might not report the failure.
 func TestStartSyncFails(t *testing.T) {
 	fault := newFault(2, syscall.EIO)
 	fault.only = "start"
@@ -202,7 +198,7 @@ func TestStartSyncFails(t *testing.T) {
 	}
 }
 
-// The count: 1,024 files of 10 KiB in groups of 256, and the same one by one.
+// Counts the calls for 1,024 files of 10 KiB in groups of 256, and for the same files one by one.
 func TestGroupSyncCount(t *testing.T) {
 	if got := syncsOf1024(t, -1); got["sync"] != 1024 {
 		t.Fatalf("one by one: %v", got)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// umask is the process's file mode creation mask. Where the kernel says it, it is not
-// changed for a moment, as the system call cannot but do.
+// umask returns the process's file mode creation mask. It reads the mask from the kernel if possible, because the
+// system call has to change the mask for a moment.
 func umask() uint32 {
 	data, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(data)) {

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Nothing lands with more permissions than the agent's own user would give it, and
-// never with more than permissions.
+// No file lands with more permissions than a new file of the agent's own user has, and never with setuid, setgid or
+// sticky bits.
 func TestModesAreBeneathTheUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	f, dir := newFS(t, nil)

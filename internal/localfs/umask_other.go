@@ -4,8 +4,8 @@ package localfs
 
 import "syscall"
 
-// umask is the process's file mode creation mask. It is strict for the moment in
-// which it is asked for, because it can only be read by setting it.
+// umask returns the process's file mode creation mask. The mask can only be read by setting it, and is strict for that
+// moment.
 func umask() uint32 {
 	m := syscall.Umask(0o077)
 	syscall.Umask(m)

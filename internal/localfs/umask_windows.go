@@ -1,4 +1,4 @@
 package localfs
 
-// umask is none: Windows has no such thing.
+// umask returns 0: Windows has no file mode creation mask.
 func umask() uint32 { return 0 }

@@ -9,18 +9,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Some file systems make a file's content up as it is read, and say of its size that
-// it is 0, or a page, or whatever it was once. Such a file is read once, to its end.
+// Some file systems generate a file's content when it is read, and report a size of 0, of a page, or an outdated one.
+// Such a file is read once, to its end.
 
-// mostUnsized is how many bytes such a file may have; what is longer has no end, as far
-// as one can tell.
+// mostUnsized is the most bytes that such a file may have. A longer file is treated as endless.
 const mostUnsized = 4 << 30
 
-// An inventor is a disk that knows of a file whether its file system makes contents
-// up. Reading such a file does not wait for more to come.
+// An inventor is a disk that can tell whether a file's system generates contents. Reading such a file does not wait for
+// more data.
 type inventor interface{ Invents(f File) bool }
 
-// invented asks once for each device.
+// invented asks the disk once for each device.
 func (f *FS) invented(file File, st *Stat) bool {
 	d, ok := f.disk.(inventor)
 	if !ok {
@@ -34,7 +33,7 @@ func (f *FS) invented(file File, st *Stat) bool {
 	return is
 }
 
-// hasSize finds out whether a file's size can be that of its content.
+// hasSize reports whether a file's size can be that of its content.
 func (s *Source) hasSize() (bool, error) {
 	if s.fs.invented(s.f, &s.st) {
 		return false, nil
@@ -45,7 +44,7 @@ func (s *Source) hasSize() (bool, error) {
 	return s.endsAt(0)
 }
 
-// endsAt reports whether a file has nothing from an offset on.
+// endsAt reports whether a file has no bytes from an offset on.
 func (s *Source) endsAt(at int64) (bool, error) {
 	var b [1]byte
 	n, err := s.fs.disk.ReadAt(s.f, b[:], at)
@@ -55,7 +54,7 @@ func (s *Source) endsAt(at int64) (bool, error) {
 	return n == 0, err
 }
 
-// readSized reads on in a file that should be as long as its size says.
+// readSized reads the next bytes of a file that should have the length of its size.
 func (s *Source) readSized(b []byte) (int, error) {
 	want := min(int64(len(b)), s.st.Size-s.at)
 	n, err := s.fs.disk.ReadAt(s.f, b[:want], s.at)
@@ -85,7 +84,7 @@ func (s *Source) readSized(b []byte) (int, error) {
 	return n, place.ErrUnsized
 }
 
-// readUnsized reads on in a file that is as long as it turns out to be.
+// readUnsized reads the next bytes of a file of unknown length.
 func (s *Source) readUnsized(b []byte) (int, error) {
 	n, err := s.fs.disk.ReadAt(s.f, b, s.at)
 	s.at += int64(n)

@@ -15,30 +15,27 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Walk expands the sources, in their order, into items: literal files, what
-// matches a pattern, and with Recursive what is in directories. Within a
-// directory names are sorted by their bytes; a directory's own item follows
-// what is in it. What cannot be sent is an ItemBad with the reason.
+// Walk expands the sources, in their order, into items: literal files, matches of a pattern, and with Recursive the
+// contents of directories. Within a directory names are sorted by their bytes; a directory's own item follows its
+// contents. A file that cannot be sent is an ItemBad with the reason.
 //
-// Item.Source is the host's path. Item.Name is the base name of a literal, or
-// of what matched a wildcard, and the path below it. Where a pattern has "**",
-// names begin at the directory of its first wildcard. The sources ".", ".." and
-// "/" give the names in them without a prefix, and no item of their own. With a Base
-// each source is a literal, and its name is its path beneath that.
+// Item.Source is the host's path. Item.Name is the base name of a literal, or of the match of a wildcard, and the path
+// below it. Where a pattern has "**", names begin at the directory of its first wildcard. The sources ".", ".." and "/"
+// give the names in them without a prefix, and no item of their own. With a Base each source is a literal, and its name
+// is its path beneath that.
 //
-// No two items of a group have one Name: the later one becomes an ItemBad; with a Base, the
-// same file named again is left out. Symbolic links are not followed unless Local.Links asks for it;
-// those that are passed over are counted, in this call.
+// No two items of a group have one Name: the later one becomes an ItemBad; with a Base, the same file named again is
+// left out. Symbolic links are not followed unless Local.Links asks for it; those that are passed over are counted, in
+// this call.
 //
-// A walk with After goes on behind that item whatever has vanished or appeared
-// meanwhile; what was there all along is neither skipped nor given twice. An
-// error is emit's, or that of ctx, or of a kind that waits: neither a root that is
-// away nor what the host is short of makes an item bad.
+// A walk with After continues behind that item, even if files have appeared or vanished meanwhile. It neither skips nor
+// repeats files that existed all the time. An error is that of emit or ctx, or of a kind that waits: neither an
+// unavailable root nor a missing resource of the host makes an item bad.
 func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
 	return f.walk(ctx, req, Local{}, emit)
 }
 
-// walk is Walk for what somebody may read; see place.Source.For.
+// walk is Walk with the rights of of; see place.Source.For.
 func (f *FS) walk(ctx context.Context, req place.WalkRequest, of Local, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
 	req.Args = onHost(f.cfg.RecordRoot, req.Args)
 	w := &walker{fs: f, ctx: ctx, req: req, may: of.may, links: of.links, emit: emit, groups: map[*place.Group]*group{}}
@@ -72,14 +69,13 @@ func (f *FS) walk(ctx context.Context, req place.WalkRequest, of Local, emit fun
 	return w.skipped, w.gone()
 }
 
-// gone passes on what Only names and is not there any more, as from an argument behind
-// the last one.
+// gone emits the missing sources that Only names, as of an argument behind the last one.
 func (w *walker) gone() error {
 	if w.only == nil {
 		return nil
 	}
 
-	named := map[string]bool{} // by an argument, which says so itself
+	named := map[string]bool{} // by an argument, which reports it itself
 	for _, a := range w.args {
 		named[a.place.path] = true
 	}
@@ -110,7 +106,7 @@ func (w *walker) gone() error {
 	return nil
 }
 
-// stands reports whether there is a file or a directory at a path, as far as can be known.
+// stands reports whether there is a file or a directory at a path, as far as it can be known.
 func (w *walker) stands(p transfer.Path) bool {
 	l, err := w.fs.locate(p)
 	if err != nil || l.isRoot() {
@@ -129,28 +125,28 @@ type walker struct {
 	fs      *FS
 	ctx     context.Context
 	req     place.WalkRequest
-	may     place.Permit // of whoever asks
+	may     place.Permit // of the user
 	links   string       // how symbolic links are treated
 	emit    func(transfer.Item) error
 	skipped int64
 
 	args   []*argument
 	arg    int                    // the one being walked
-	only   map[transfer.Path]bool // of what sources items are passed on; nil: of all
+	only   map[transfer.Path]bool // sources to be emitted; nil: all
 	groups map[*place.Group]*group
 	held   int64 // bytes of names that are in memory
-	depth  int   // directories that the walk is in
-	stuck  error // why it could not be found out whether a name is another's
+	depth  int   // number of directories on the way to the present one
+	stuck  error // error while it is unknown whether another item has a name
 }
 
-// A group is the arguments whose items land at one destination.
+// A group is the arguments with items that land at one destination.
 type group struct {
 	goal   *goal            // nil: the items land elsewhere
 	byBase map[string][]int // literals by their name at the destination
 	others []int            // arguments that can yield any name
 }
 
-// group finds or makes the group of an argument. The error is a wait.
+// group finds or makes the group of an argument. Its error waits.
 func (w *walker) group(of *place.Group) (g *group, err error) {
 	if g = w.groups[of]; g != nil {
 		return g, nil
@@ -165,8 +161,7 @@ func (w *walker) group(of *place.Group) (g *group, err error) {
 	return g, nil
 }
 
-// onHost puts the paths of data sets on this host in place of their names; root is the
-// directory that they lie in.
+// onHost replaces the names of data sets by their paths on this host; root is the directory of the data sets.
 func onHost(root string, args []place.Argument) []place.Argument {
 	args = slices.Clone(args)
 	for n := range args {
@@ -218,7 +213,7 @@ func (w *walker) walkArg(a *argument) error {
 	}
 
 	if w.req.Base != "" && a.group.byBase[a.base][0] < w.arg {
-		return nil // it is named once more
+		return nil // a later argument names it again
 	}
 
 	switch {
@@ -230,14 +225,14 @@ func (w *walker) walkArg(a *argument) error {
 	return w.walkLiteral(a, after)
 }
 
-// item passes an item on, unless an earlier one has its name.
+// item emits an item, unless an earlier one has its name.
 func (w *walker) item(it transfer.Item) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
 
 	if !w.wanted(it.Source) || w.req.Base != "" && w.namedBefore(string(it.Name)) {
-		return nil // with a Base it has been passed on already, by itself or with its directory
+		return nil // with a Base it has been emitted already, by itself or with its directory
 	}
 
 	if len(it.Source) > transfer.MaxPath || len(it.Name) > transfer.MaxPath {
@@ -256,7 +251,7 @@ func (w *walker) item(it transfer.Item) error {
 	return w.emit(it)
 }
 
-// bad passes on that something cannot be sent, unless that may pass.
+// bad emits an ItemBad for a file that cannot be sent, unless the error may pass.
 func (w *walker) bad(src transfer.Path, name string, err error) error {
 	if cerr := w.ctx.Err(); cerr != nil {
 		return cerr
@@ -271,7 +266,7 @@ func (w *walker) bad(src transfer.Path, name string, err error) error {
 	return w.emit(transfer.Item{Type: transfer.ItemBad, Source: src, Arg: w.arg, Name: transfer.Path(name), Err: transfer.AsError(err)})
 }
 
-// wanted reports whether items of a source are passed on.
+// wanted reports whether items of a source are emitted.
 func (w *walker) wanted(src transfer.Path) bool {
 	if w.only == nil || w.only[src] || w.only[src+"/"] {
 		return true
@@ -293,8 +288,8 @@ func (w *walker) wanted(src transfer.Path) bool {
 	}
 }
 
-// doubled asks the arguments before, and this one as far as it can collide with
-// itself. Nothing that was emitted is remembered.
+// doubled reports whether an earlier argument, or this one, gives an item of the same name. It asks the arguments and
+// keeps no record of emitted items.
 func (w *walker) doubled(it *transfer.Item) bool {
 	first, _, _ := strings.Cut(string(it.Name), "/")
 	g := w.args[w.arg].group
@@ -317,8 +312,8 @@ func (w *walker) doubled(it *transfer.Item) bool {
 	return false
 }
 
-// namedBefore reports whether an argument before this one, beneath the same base, is a
-// directory that the file was sent with, or the file itself.
+// namedBefore reports whether an argument before this one, beneath the same base, is the file itself, or a directory
+// that the file was sent with.
 func (w *walker) namedBefore(name string) bool {
 	for at := name; ; at = path.Dir(at) {
 		if at == "." {
@@ -330,7 +325,7 @@ func (w *walker) namedBefore(name string) bool {
 			if at != name {
 				parts = rest(name, at)
 			}
-			if !top.isRoot() { // it may be a link itself, which is not followed
+			if !top.isRoot() { // it may itself be a link, which is not followed
 				top, parts = top.parent(), append([]string{top.base()}, parts...)
 			}
 			if w.sent(w.args[first[0]], top, parts) {
@@ -347,7 +342,7 @@ func (w *walker) namedBefore(name string) bool {
 func (w *walker) walkLiteral(a *argument, after []string) error {
 	src := transfer.Path(a.place.path)
 	if err := w.fs.permittedAt(w.may, transfer.AuthSource, a.place); transfer.KindOf(err) == transfer.KindDenied {
-		return w.bad(src, a.base, err) // whether it is there is not said
+		return w.bad(src, a.base, err) // the error does not reveal whether it exists
 	}
 	if a.place.isRoot() {
 		d, err := w.fs.openDir(a.place)
@@ -384,7 +379,7 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 	return w.top(&entry{d, name, st}, a.base, after)
 }
 
-// top is entry for an argument, or for what matches one.
+// top is entry for an argument, or for a match of one.
 func (w *walker) top(e *entry, name string, after []string) error {
 	if err := w.args[w.arg].group.goal.refuses(e, name); err != nil {
 		return w.bad(e.source(), name, err)
@@ -405,7 +400,7 @@ type entry struct {
 
 func (e *entry) source() transfer.Path { return transfer.Path(path.Join(e.dir.path, e.name)) }
 
-// entry emits what one name amounts to; a directory is walked.
+// entry emits the items of one name; it walks a directory.
 func (w *walker) entry(e *entry, name string, after []string) error {
 	if err, gone := w.hidden(e.dir, e.name); gone {
 		return nil
@@ -415,7 +410,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 	switch e.st.Type {
 	case TypeFile:
 		if len(after) > 0 {
-			return nil // it was a directory, and the walk was in it
+			return nil // it was a directory when the walk was in it
 		}
 		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.Size, Mtime: e.st.Mtime})
 	case TypeLink:
@@ -423,7 +418,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 	case TypeDir:
 		d, leave, err := w.enter(e)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			return nil // it has gone since it was looked at
+			return nil // it is gone since the check
 		}
 		if transfer.KindOf(err) == transfer.KindOutsideRoot {
 			return nil // the state directory
@@ -436,7 +431,7 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 	return w.bad(e.source(), name, notRegular(e.source(), e.st.Type))
 }
 
-// link deals with a symbolic link as the request says.
+// link handles a symbolic link as the request asks.
 func (w *walker) link(e *entry, name string, after []string) error {
 	switch w.links {
 	case transfer.LinksError:
@@ -447,7 +442,7 @@ func (w *walker) link(e *entry, name string, after []string) error {
 		return nil
 	}
 	if len(after) > 0 {
-		return nil // it was a directory, and the walk was in it
+		return nil // it was a directory when the walk was in it
 	}
 	_, st, err := w.fs.leads(e.source(), w.may)
 	if err == nil && st.Type == TypeDir {
@@ -461,7 +456,8 @@ func (w *walker) link(e *entry, name string, after []string) error {
 	return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: st.Size, Mtime: st.Mtime})
 }
 
-// leads is where a symbolic link leads, which must be beneath a root, and where a file may be read.
+// leads returns the target location of a symbolic link. It must be beneath a root, and its files must be readable under
+// the permit.
 func (f *FS) leads(link transfer.Path, may place.Permit) (at location, st Stat, err error) {
 	real, err := f.disk.Resolve(string(link))
 	if err != nil {
@@ -485,7 +481,7 @@ func (f *FS) leads(link transfer.Path, may place.Permit) (at location, st Stat, 
 	return at, st, err
 }
 
-// contents walks what is in a directory, then emits the directory's own item.
+// contents walks the entries of a directory, then emits the directory's own item.
 func (w *walker) contents(d *Dir, name string, after []string) error {
 	names, err := w.sorted(d, func(n string) bool {
 		_, skip := order(n, after)
@@ -525,9 +521,9 @@ func (w *walker) contents(d *Dir, name string, after []string) error {
 	return w.item(transfer.Item{Type: transfer.ItemDir, Source: transfer.Path(d.path), Name: transfer.Path(name)})
 }
 
-// order tells how a name stands to the place after which a walk goes on: it
-// lies before it or is it (skip), or holds it and is walked from down on, or
-// lies behind.
+// order compares a name with the item after which a walk continues. The name is skipped if it is before that item or is
+// the item. If the item is in the directory of that name, down is the rest of its path. Otherwise the name is behind
+// the item.
 func order(name string, after []string) (down []string, skip bool) {
 	if len(after) == 0 || name > after[0] {
 		return nil, false
@@ -546,13 +542,11 @@ func (f *FS) childDir(d *Dir, name string) (*Dir, error) {
 	return d.child(name, path.Join(d.path, name), path.Join(d.real, name))
 }
 
-// shallow is how many directories a walk has open with what is set aside for it;
-// deeper ones are borrowed.
+// shallow is the number of open directories that are reserved for a walk; it borrows descriptors for deeper ones.
 const shallow = 2
 
-// enter opens the directory that an entry is; leave lets go of it. Where no more
-// directories may be open, the one that it lies in is closed meanwhile. An error of
-// leave ends the walk, which goes on from its last item.
+// enter opens the directory of an entry; leave closes it. If no descriptor is left, enter closes the parent directory
+// meanwhile. An error of leave ends the walk, which continues from its last item.
 func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 	borrowed := w.depth >= shallow && w.fs.spare.take()
 	if d, err = w.fs.childDir(e.dir, e.name); err != nil {
@@ -581,7 +575,7 @@ func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 	}, nil
 }
 
-// first is the first error that is one.
+// first returns the first of two errors that is not nil.
 func first(err, next error) error {
 	if err != nil {
 		return err
@@ -589,7 +583,7 @@ func first(err, next error) error {
 	return next
 }
 
-// setDown closes a directory; again opens it, if it is still the same one.
+// setDown closes a directory; again opens it, if it is still the same directory.
 func (f *FS) setDown(d *Dir) (again func() error, err error) {
 	was, err := d.stat()
 	if err != nil {

@@ -23,7 +23,7 @@ type walked struct {
 	it  transfer.Item
 }
 
-// String is "arg type name", with the kind of an ItemBad.
+// String returns "arg type name", with the kind of an ItemBad.
 func (w walked) String() string {
 	s := fmt.Sprintf("%d %s %s", w.arg, [...]string{"", "file", "dir", "bad"}[w.it.Type], w.it.Name)
 	if w.it.Err != nil {
@@ -124,8 +124,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// The walk goes on after every item in turn (scenario 1); then with that item
-// and its neighbours gone, and with new ones beside them.
+// The walk continues after every item in turn (scenario 1), then with that item and its neighbours missing, and with
+// new ones beside them.
 func TestWalkAfterEveryItem(t *testing.T) {
 	for _, sources := range [][]transfer.Path{{"d", "one", "e", "none", "p/*"}, {"."}, {"**/*.x"}, {"*"}, {"d/.", "p/**"}, {"p/*/*", "d"}} {
 		f, dir := newFS(t, nil)
@@ -202,8 +202,8 @@ func TestWalkStops(t *testing.T) {
 	}
 }
 
-// asNobody runs do as a user to whom permissions apply, also where the tests
-// run as root: the thread's file system identity is another for the time.
+// asNobody runs do as a user with ordinary permissions, even if the tests run as root: it changes the thread's file
+// system identity for that time.
 func asNobody(t *testing.T, dir string, do func()) {
 	t.Helper()
 	if os.Geteuid() == 0 {

@@ -22,8 +22,8 @@ func walkOf(t *testing.T, f *FS, req place.WalkRequest, after *walked) (items []
 	return items
 }
 
-// Names beneath a base are literals and keep their directories; what is named twice is
-// sent once; after a break the walk goes on behind any item.
+// Names beneath a base are literals and keep their directories. A file that is named twice is sent once. After an
+// interruption the walk continues behind any item.
 func TestWalkBeneathABase(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "base/a", "base/d/e/x", "base/d/y", "base/*", "base/z/1", "base/z/2", "outside")
@@ -68,7 +68,7 @@ func TestWalkBeneathABase(t *testing.T) {
 	}
 }
 
-// Of a retry only some items are passed on, under the names that they had.
+// A retry emits only some items, under their earlier names.
 func TestWalkOnly(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/a", "d/b/c", "e/a", "x")

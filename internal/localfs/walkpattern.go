@@ -11,27 +11,27 @@ import (
 	"ferry/internal/transfer"
 )
 
-// walkPattern walks what matches a pattern.
+// walkPattern walks the matches of a pattern.
 func (w *walker) walkPattern(a *argument, after []string) error {
 	src := transfer.Path(a.place.path)
 	top, err := w.fs.openDir(a.stem)
 	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.permittedAt(w.may, transfer.AuthSource, a.stem) != nil {
-		err = nothingMatches(src) // what is on the way is not for him to know
+		err = nothingMatches(src) // a user without the right must not learn which directories exist
 	}
 	if err != nil {
 		return w.bad(src, "", err)
 	}
 	defer top.close()
 
-	found := after != nil // what came before was something
+	found := after != nil // an earlier walk found items
 	m := &matching{whole: a.recursive}
 	m.visit = func(e *entry, down []string) error {
 		if _, gone := w.hidden(e.dir, e.name); gone {
-			return nil // as if it were not there
+			return nil // as if it did not exist
 		}
 		if e.st.Type == TypeDir && !a.recursive {
 			if a.nested || w.fs.isState(e.dir, e.name) {
-				return nil // "**" goes through directories, and asks for none
+				return nil // "**" goes through directories, and requires none
 			}
 			found = true
 			return w.bad(e.source(), e.name, directoryArgument(e.source()))
@@ -61,15 +61,14 @@ func nothingMatches(src transfer.Path) error {
 	return wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src)
 }
 
-// A matching is what match does with what it finds.
+// A matching holds the actions of match.
 type matching struct {
 	whole      bool // a directory that matches is not entered
 	visit      func(e *entry, after []string) error
 	unreadable func(dir string, err error) error // nil: passed over
 }
 
-// match visits what matches a pattern in and below a directory, in a walk's
-// order.
+// match visits the matches of a pattern in and below a directory, in the order of a walk.
 func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching) error {
 	names, err := w.candidates(d, p, set, after)
 	if err != nil {
@@ -92,7 +91,7 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 		}
 		st, err := d.lstat(n)
 		if err != nil && (errors.Is(err, fs.ErrNotExist) || refused(err)) {
-			continue // it has gone since the directory was read, or nobody may look
+			continue // it is gone since the directory was read, or the file system refuses
 		}
 		if err != nil {
 			if err := w.unreadable(m, path.Join(d.path, n), err); err != nil {
@@ -117,8 +116,7 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 	}
 }
 
-// unreadable says that something in the way of a pattern cannot be read, unless that
-// may pass.
+// unreadable reports a directory that prevents the search for a pattern, unless the error may pass.
 func (w *walker) unreadable(m *matching, at string, err error) error {
 	if err := sourceError(transfer.Path(at), err); transfer.KindOf(err).Waits() || w.ctx.Err() != nil {
 		return err
@@ -131,7 +129,7 @@ func (w *walker) unreadable(m *matching, at string, err error) error {
 
 func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *matching) error {
 	if w.arg < len(w.args) && w.args[w.arg].group.goal.at(e) {
-		return nil // what has landed there is not sent again
+		return nil // files that have landed there are not sent again
 	}
 	d, leave, err := w.enter(e)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || transfer.KindOf(err) == transfer.KindOutsideRoot {
@@ -146,7 +144,7 @@ func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *m
 	return first(w.match(d, p, set, after, m), leave())
 }
 
-// candidates is the names of a directory that can match, or the only one that can.
+// candidates returns the names of a directory that can match, or the only one that can.
 func (w *walker) candidates(d *Dir, p pattern, set []int, after []string) (*sortedDir, error) {
 	wanted := func(n string) bool {
 		_, skip := order(n, after)

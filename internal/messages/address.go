@@ -1,9 +1,8 @@
-// Package messages has application queues as a place: messages of a queue are sent as one
-// file, and a file lands as one message or as the messages of a group. The queues themselves
-// are somebody else's (Broker).
+// Package messages implements application queues as a place: the messages of a queue are sent as one file, and a file
+// lands as one message or as the messages of a group. Readers and Writers give access to the queues themselves.
 //
-// The path of a queue is queue:NAME and the options of its messages (Address). A transfer.Location says that a path
-// is one of a queue; Parse reads no other path.
+// The path of a queue is queue:NAME and the options of its messages (Address). A transfer.Location records that a path
+// is one of a queue; Parse accepts no other path.
 package messages
 
 import (
@@ -23,12 +22,12 @@ import (
 // Prefix begins the path of a queue.
 const Prefix = "queue:"
 
-// Location is the queue as a request has it.
+// Location returns the queue as in a request.
 func (a *Address) Location() transfer.Location {
 	return transfer.Location{Place: transfer.Queues, Path: a.Path()}
 }
 
-// Of reads the location of a queue. Messages are picked in a field of their own, and never in a location.
+// Of parses the location of a queue. Picked messages are in a field of their own, and never in a location.
 func Of(l transfer.Location) (a Address, err error) {
 	if l.Place != transfer.Queues {
 		return a, transfer.Errorf(transfer.KindUsage, "%s is in %s, and is no queue", l, l.Place)
@@ -39,7 +38,7 @@ func Of(l transfer.Location) (a Address, err error) {
 	return a, err
 }
 
-// Chosen reads the location of a queue, and the messages of it that were picked; no path: none were.
+// Chosen parses the location of a queue and the picked messages of it. An empty path means that none were picked.
 func Chosen(l transfer.Location, picked transfer.Path) (a Address, err error) {
 	if a, err = Of(l); err != nil || picked == "" {
 		return a, err
@@ -51,28 +50,28 @@ func Chosen(l transfer.Location, picked transfer.Path) (a Address, err error) {
 	return one, err
 }
 
-// names reports whether an address is the same but for the messages that were picked.
+// names reports whether two addresses are the same except for the picked messages.
 func (a *Address) names(one Address) bool {
 	bare := *a
 	bare.Picked, one.Picked = Picked{}, Picked{}
 	return one.Path() == bare.Path()
 }
 
-// What becomes of the delimiters at which a file is split.
+// Treatments of the delimiters that split a file.
 const (
 	KeepNone   = "none"
 	KeepBefore = "before" // at the end of the message before it
 	KeepAfter  = "after"  // at the beginning of the message after it
 )
 
-// Where a delimiter comes to lie in the file that messages become; between them unless something is said.
+// Positions of a delimiter in the file made of messages; the default is between them.
 const (
 	AtBetween = "between"
 	AtBefore  = "before" // each message
 	AtAfter   = "after"  // each message
 )
 
-// AnyGroup stands for the complete group that was complete first.
+// AnyGroup stands for the complete group that became complete first.
 const AnyGroup = "*"
 
 const (
@@ -80,35 +79,35 @@ const (
 	maxRegex     = 160 // bytes of a regular expression
 )
 
-// A Split says how a file becomes the messages of a group; the zero one: it is one message.
+// A Split defines how a file becomes the messages of a group. The zero Split makes it one message.
 type Split struct {
 	Size      int            // bytes of each message but the last
 	Delimiter []byte         // between messages
-	Regex     *regexp.Regexp // matches what is between messages
+	Regex     *regexp.Regexp // matches the delimiter between messages
 	Keep      string         // of the delimiter; empty: KeepNone
 }
 
 // Any reports whether a file is split.
 func (s *Split) Any() bool { return s.Size > 0 || len(s.Delimiter) > 0 || s.Regex != nil }
 
-// A Picked is the messages that a walk has found. They are what is sent, whatever comes later.
+// A Picked describes the messages that a walk has found. Only these are sent, even if others arrive later.
 type Picked struct {
 	Mark     string // of the queue
 	Writer   string // of a group
-	Group    string // that AnyGroup was
-	Last     uint64 // number of the newest one
+	Group    string // the group that AnyGroup stood for
+	Last     uint64 // number of the newest message
 	Messages uint64
-	Bytes    uint64 // of them, without what comes between
+	Bytes    uint64 // of the messages, without delimiters
 }
 
-// An Address is the path of a queue, read.
+// An Address is the parsed path of a queue.
 type Address struct {
 	Queue   transfer.QueueName
-	Group   string // of a source: this complete group alone, or AnyGroup
-	After   uint64 // of a source: the messages with greater numbers alone
-	Between []byte // of a source: what comes between its messages
-	At      string // of a source: AtBefore or AtAfter, where that is not between them
-	Picked  Picked // of a source; zero: a walk has yet to look
+	Group   string // of a source: only this complete group, or AnyGroup
+	After   uint64 // of a source: only messages with greater numbers
+	Between []byte // of a source: the delimiter between its messages
+	At      string // of a source: AtBefore or AtAfter; empty: between them
+	Picked  Picked // of a source; zero: no walk has picked yet
 	Split   Split  // of a DEST
 }
 
@@ -128,8 +127,8 @@ const (
 	optPicked         = "picked" // LAST-MESSAGES-BYTES
 )
 
-// Parse reads the path of a queue: queue:NAME, and options as in the query of a URL. The options of the
-// messages that were picked are in Item.Picked and RequestItem.Picked alone.
+// Parse parses the path of a queue: queue:NAME, and options as in the query of a URL. Only Item.Picked and
+// RequestItem.Picked have the options of picked messages.
 func Parse(p transfer.Path) (a Address, err error) {
 	text, ok := strings.CutPrefix(strings.TrimRight(string(p), "/"), Prefix)
 	if !ok {
@@ -225,7 +224,7 @@ func readPicked(value string) (last, messages, bytes uint64, err error) {
 	return n[0], n[1], n[2], nil
 }
 
-// check refuses options that do not go together.
+// check refuses contradictory options.
 func (a *Address) check() error {
 	ways := 0
 	for _, is := range []bool{a.Split.Size > 0, len(a.Split.Delimiter) > 0, a.Split.Regex != nil} {
@@ -250,12 +249,12 @@ func (a *Address) check() error {
 	return nil
 }
 
-// OfSource reports whether an address says what only a source can be asked for.
+// OfSource reports whether an address has an option that applies only to a source.
 func (a *Address) OfSource() bool {
 	return a.Group != "" || a.After > 0 || len(a.Between) > 0 || a.Picked.Last > 0
 }
 
-// Path is the reverse of Parse, in its one spelling.
+// Path is the inverse of Parse. Each address has only one spelling.
 func (a *Address) Path() transfer.Path {
 	opts := url.Values{}
 	set := func(word, value string) {
@@ -290,7 +289,7 @@ func (a *Address) Path() transfer.Path {
 	return transfer.Path(text)
 }
 
-// Plain is the path of a queue without the numbers of the messages that a walk has picked. Other paths are
+// Plain returns the path of a queue without the numbers of the messages that a walk has picked. It returns other paths
 // unchanged.
 func Plain(p transfer.Path) transfer.Path {
 	a, err := Parse(p)
@@ -304,10 +303,10 @@ func Plain(p transfer.Path) transfer.Path {
 	return a.Path()
 }
 
-// lies is the queue's path as rules have it.
+// lies returns the queue's path in the form of rules.
 func (a *Address) lies() string { return "/" + Prefix + string(a.Queue) }
 
-// span is the messages that were picked.
+// span returns the span of the picked messages.
 func (a *Address) span() wire.QueueSpan {
 	s := wire.QueueSpan{Queue: a.Queue, Mark: a.Picked.Mark, Writer: a.Picked.Writer, Group: cmp.Or(a.Picked.Group, a.Group), Last: a.Picked.Last}
 	if a.After > 0 {
@@ -316,7 +315,7 @@ func (a *Address) span() wire.QueueSpan {
 	return s
 }
 
-// size is how many bytes the picked messages are as a file.
+// size returns the length in bytes of the file made of the picked messages.
 func (a *Address) size() int64 {
 	n := a.Picked.Messages
 	if a.At == "" {
@@ -325,7 +324,7 @@ func (a *Address) size() int64 {
 	return int64(a.Picked.Bytes + uint64(len(a.Between))*n)
 }
 
-// delimited is a piece of a message as it is in the file, with the delimiter that belongs to it.
+// delimited returns a piece of a message as it is in the file, with its delimiter.
 func (a *Address) delimited(p *wire.QueuePiece, first bool) []byte {
 	switch {
 	case len(a.Between) == 0:
@@ -337,7 +336,7 @@ func (a *Address) delimited(p *wire.QueuePiece, first bool) []byte {
 	return p.Data
 }
 
-// CheckGroup refuses what is neither the ID of a group nor AnyGroup.
+// CheckGroup refuses a text that is neither the ID of a group nor AnyGroup.
 func CheckGroup(id string) error {
 	if id == AnyGroup {
 		return nil
@@ -345,7 +344,7 @@ func CheckGroup(id string) error {
 	return transfer.CheckGroup(id)
 }
 
-// ParseAt reads where a delimiter comes to lie; empty: between two messages.
+// ParseAt parses the position of a delimiter; the empty text is between two messages.
 func ParseAt(s string) (string, error) {
 	switch s {
 	case AtBetween:
@@ -356,7 +355,7 @@ func ParseAt(s string) (string, error) {
 	return "", transfer.Errorf(transfer.KindUsage, "the place %.40q of a delimiter is not known; it is one of between, before, after", s)
 }
 
-// ParseDelimiter reads 0xHEX, or any other text as it is.
+// ParseDelimiter parses 0xHEX; it returns any other text as it is.
 func ParseDelimiter(s string) (d []byte, err error) {
 	d = []byte(s)
 	if digits, ok := strings.CutPrefix(s, "0x"); ok {
@@ -370,7 +369,7 @@ func ParseDelimiter(s string) (d []byte, err error) {
 	return d, nil
 }
 
-// FormatDelimiter is the reverse of ParseDelimiter.
+// FormatDelimiter is the inverse of ParseDelimiter.
 func FormatDelimiter(d []byte) string {
 	if bytes.HasPrefix(d, []byte("0x")) || bytes.ContainsFunc(d, func(c rune) bool { return c < ' ' || c > '~' }) {
 		return "0x" + hex.EncodeToString(d)
@@ -378,7 +377,7 @@ func FormatDelimiter(d []byte) string {
 	return string(d)
 }
 
-// ParseSplitSize reads how large messages are to be, as 64K.
+// ParseSplitSize parses the size of messages, such as 64K.
 func ParseSplitSize(s string) (int, error) {
 	n, err := transfer.ParseSize(s)
 	if err != nil || n < 1 || n > wire.MaxQueueMessage {
@@ -387,7 +386,7 @@ func ParseSplitSize(s string) (int, error) {
 	return n, nil
 }
 
-// ParseRegex reads a regular expression for what is between messages.
+// ParseRegex parses a regular expression for the delimiter between messages.
 func ParseRegex(s string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(s)
 	switch {
@@ -401,7 +400,7 @@ func ParseRegex(s string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// waiting puts the errors of a Broker that say nothing of the queue itself in a kind that waits.
+// waiting converts errors of a Reader or Writer that do not concern the queue itself to a kind that waits.
 func waiting(err error) error {
 	switch transfer.KindOf(err) {
 	case transfer.KindNoManager, transfer.KindTimeout, transfer.KindInternal:

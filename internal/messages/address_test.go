@@ -54,7 +54,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// FuzzAddress: what is read is written so that it is read again as it was.
+// FuzzAddress checks that a parsed address is written in a form that parses to the same address.
 func FuzzAddress(f *testing.F) {
 	for _, s := range []string{"queue:ORDERS", "queue:a?split-size=64K", "queue:a?split-delimiter=0x0a&keep=before", "queue:a?split-regex=%5Cn%2B", "queue:a?group=g&delimiter=0x30783041", "queue:a?group=g&mark=m&picked=9-3-5&writer=bob/",
 		"queue:a?after=7&mark=m&picked=9-2-5", "queue:a?group=*&picked-group=g&mark=m&picked=9-3-5", "queue:a?delimiter=x&delimiter-at=between"} {
@@ -161,7 +161,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A file is split in the same way however it is read: what was counted is what is stored.
+// A file is split in the same way for any lengths of reads: the messages that were counted are stored.
 func TestSplitAlwaysTheSame(t *testing.T) {
 	regex, err := ParseRegex("a[^z]{900}[^z]{900}[^z]{900}[^z]{900}[^z]{900}z|b")
 	must(t, err)
@@ -175,7 +175,7 @@ func TestSplitAlwaysTheSame(t *testing.T) {
 	}
 }
 
-// A delimiter is found wherever it lies between two reads, and a message of the largest size is one.
+// A delimiter is found at any position relative to the reads, and a message of the largest size is one message.
 func TestSplitLarge(t *testing.T) {
 	body := bytes.Repeat([]byte("x"), wire.MaxQueueMessage)
 	for _, more := range []string{"", "\n", "\nrest"} {
@@ -188,7 +188,7 @@ func TestSplitLarge(t *testing.T) {
 	wantKind(t, err, transfer.KindTooLarge)
 }
 
-// FuzzSplit: with the delimiters kept, the messages are the file.
+// FuzzSplit checks that the messages together are the file if the delimiters are kept.
 func FuzzSplit(f *testing.F) {
 	f.Add([]byte("a;b;;c"), []byte(";"), 3, true)
 	f.Add([]byte(";;"), []byte(";;"), 0, false)

@@ -18,14 +18,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// stores is how often a batch is tried before the item waits.
+// stores is the number of attempts to store a batch before the item waits.
 const stores = 3
 
-// An intent is what decides an item after a crash.
+// An intent has the data that decide an item after a crash.
 type intent struct {
 	To       string        `json:"to"`    // the DEST
 	Mark     string        `json:"mark"`  // of the queue
-	Stage    string        `json:"stage"` // the file in which it is kept
+	Stage    string        `json:"stage"` // the file that keeps the item
 	Name     transfer.Path `json:"name"`
 	Messages int           `json:"messages"`
 }
@@ -33,7 +33,7 @@ type intent struct {
 // intentFormat begins an intent; JSON follows.
 const intentFormat = 1
 
-// maxIntent bounds an intent, in bytes.
+// maxIntent bounds the length of an intent, in bytes.
 const maxIntent = 64 << 10
 
 func (in *intent) bytes() []byte { return append([]byte{intentFormat}, wire.Marshal(in)...) }
@@ -47,7 +47,8 @@ func readIntent(b []byte) (in intent, to Address, err error) {
 	return in, to, transfer.Errorf(transfer.KindVersion, "an intent of a queue is in a format that is not known")
 }
 
-// finish sees to it that all messages of a file can be stored, whatever happens next.
+// finish checks that the queue can take all messages of a file, counts them, and makes the file durable if the transfer
+// is.
 func (p *part) finish(name transfer.Path) (intent, error) {
 	if err := p.l.permitted(); err != nil {
 		return intent{}, err
@@ -59,7 +60,7 @@ func (p *part) finish(name transfer.Path) (intent, error) {
 	if err != nil {
 		return intent{}, err
 	}
-	if v.MaxBytes > 0 && p.at > v.MaxBytes { // it would wait for ever, and other files of its group with it
+	if v.MaxBytes > 0 && p.at > v.MaxBytes { // it would wait for ever, together with other files of its group
 		return intent{}, transfer.Errorf(transfer.KindUnwritable, "the queue %s may have %s, and the file has %s", p.l.to.Queue, transfer.FormatBytes(v.MaxBytes), transfer.FormatBytes(p.at)).
 			WithHint("make the queue anew with a larger --max-bytes, or send the file to another one")
 	}
@@ -77,7 +78,7 @@ func (p *part) finish(name transfer.Path) (intent, error) {
 	return in, err
 }
 
-// Commit stores the files of a group in the queue, one after the other: each whole.
+// Commit stores the files of a group in the queue, one after another, each of them completely.
 func (l *landing) Commit(_ context.Context, group []place.Pending) (done []transfer.Outcome, err error) {
 	var decided []transfer.Outcome
 	var intents []transfer.Intent
@@ -99,7 +100,7 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 				continue
 			}
 			o.Err = transfer.AsError(err)
-			part.Discard() // or Tidy does
+			part.Discard() // or Tidy removes it
 		}
 		decided = append(decided, o)
 	}
@@ -151,8 +152,8 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 	return decided, asError(pending)
 }
 
-// A fullError says that there is no room in a queue for an item of which nothing is there yet. Such an item is not
-// COMMITTING any more: a transfer that is cancelled or given up while it waits for room must not arrive later.
+// A fullError reports that a queue has no room for an item, and none of its messages is stored yet. Such an item is not
+// COMMITTING any more: a transfer that is cancelled or abandoned while it waits for room must not arrive later.
 type fullError struct{ err error }
 
 func (e *fullError) Error() string { return e.err.Error() }
@@ -165,7 +166,7 @@ func asError(e *place.PendingError) error {
 	return e
 }
 
-// keepNames makes the names of what has arrived as durable as its content: the intent names them.
+// keepNames makes the names of the arrived files as durable as their contents, because the intent refers to them.
 func (l *landing) keepNames() error {
 	if !l.cfg.Durable {
 		return nil
@@ -176,7 +177,7 @@ func (l *landing) keepNames() error {
 	return nil
 }
 
-// cleanUp removes what is kept of items that are on record.
+// cleanUp removes the stored copies of items with a recorded outcome.
 func (l *landing) cleanUp(group []place.Pending, decided []transfer.Outcome) {
 	stored := map[uint64]bool{}
 	for _, o := range decided {
@@ -200,8 +201,8 @@ func (l *landing) cleanUp(group []place.Pending, decided []transfer.Outcome) {
 	}
 }
 
-// Recover stores what is not stored yet of an item. What is stored the receipt says, which is stored
-// together with the messages: whoever has taken them, they are not stored again.
+// Recover stores the remaining messages of an item. The receipt, which is stored together with the messages, shows the
+// stored ones: they are not stored again, even if a consumer has taken them.
 func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer.Outcome, error) {
 	v, o, err := l.settled(it)
 	if errors.As(err, new(*fullError)) {
@@ -210,7 +211,7 @@ func (l *landing) Recover(it transfer.Intent, _ string) (place.Verdict, transfer
 	return v, o, err
 }
 
-// settled is Recover. Where the queue is full, and has nothing of the item, it is a *fullError.
+// settled is Recover. If the queue is full and has no message of the item, the error is a *fullError.
 func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, error) {
 	o := it.Outcome
 	if o.Type == transfer.ItemDir {
@@ -265,30 +266,30 @@ func (l *landing) settled(it transfer.Intent) (place.Verdict, transfer.Outcome, 
 	}
 }
 
-// A storing is an item on its way into a queue.
+// A storing is the state of an item that is being stored in a queue.
 type storing struct {
 	queues Writer
 	in     intent
 	to     Address
 	of     transfer.Outcome
 	item   wire.QueueItem
-	path   string // of what has arrived
-	failed error  // the last try
+	path   string // of the arrived file
+	failed error  // error of the last attempt
 
 	file  *os.File
-	split *splitter // of file; nil: it has to be opened
+	split *splitter // of file; nil: it must be opened
 	held  *[]byte   // the next message, which did not fit
-	given int       // messages that were given out, or come before those
+	given int       // messages that were given out or skipped
 }
 
-// errGone says that what had arrived is not there any more, or is something else.
+// errGone reports that the arrived file is missing or has changed.
 var errGone = errors.New("what had arrived is gone")
 
 func (s *storing) receipt() (wire.QueueReceipt, error) {
 	return s.queues.Receipt(context.Background(), s.item, s.in.Mark)
 }
 
-// store stores the next messages of an item behind those that are there, and gives the new receipt.
+// store stores the next messages of an item after the stored ones, and returns the new receipt.
 func (s *storing) store(have wire.QueueReceipt) (wire.QueueReceipt, error) {
 	if err := s.behind(have.Messages); err != nil {
 		return have, err
@@ -299,7 +300,7 @@ func (s *storing) store(have wire.QueueReceipt) (wire.QueueReceipt, error) {
 	return now, err
 }
 
-// next gives the next message, if it has no more than so many bytes.
+// next returns the next message, if it has no more than most bytes.
 func (s *storing) next(most int) (data []byte, fits bool, err error) {
 	if s.held == nil {
 		piece, last, err := s.split.next()
@@ -316,7 +317,7 @@ func (s *storing) next(most int) (data []byte, fits bool, err error) {
 	return data, true, nil
 }
 
-// behind goes to the end of the first n messages. After a batch that was stored it is there already.
+// behind moves to the end of the first n messages. After a batch that was stored it is there already.
 func (s *storing) behind(n int) (err error) {
 	if s.split != nil && s.given == n {
 		return nil
@@ -345,7 +346,7 @@ func (s *storing) close() {
 	s.file, s.split, s.held = nil, nil, nil
 }
 
-// header has the fields that all messages of the item share.
+// header returns the fields that all messages of the item share.
 func (s *storing) header() map[string]string {
 	h := map[string]string{wire.HeaderFile: s.in.Name.String(), wire.HeaderFileSize: strconv.FormatInt(s.of.Size, 10)}
 	if s.of.Digest != "" {

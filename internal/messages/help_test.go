@@ -17,7 +17,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A queues is a Reader and a Writer in memory, of ALPHA. It has the queue ORDERS.
+// A queues is a Reader and a Writer of ALPHA in memory. It has the queue ORDERS.
 type queues struct {
 	mu       sync.Mutex
 	mark     string
@@ -28,7 +28,7 @@ type queues struct {
 	receipts map[string]wire.QueueReceipt
 	held     *wire.QueueSpan
 	read     int // bytes that readers were given
-	// lost, if any, says of a Publish whether it is done, and whether its answer comes.
+	// lost, if set, decides whether a Publish is done, and whether its answer arrives.
 	lost func(to wire.QueueItem, before wire.QueueReceipt) (done, answered bool)
 }
 
@@ -64,7 +64,7 @@ func (q *queues) put(group, data string, seq int, last bool) {
 	q.all = append(q.all, m)
 }
 
-// texts are the messages that are there.
+// texts returns the messages in the queue.
 func (q *queues) texts() (all []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -76,7 +76,7 @@ func (q *queues) texts() (all []string) {
 
 func (q *queues) in(s *wire.QueueSpan) (all []wire.QueueMessage) { return q.some(s, len(q.all)) }
 
-// some is so many of them at most.
+// some returns at most the given number of messages.
 func (q *queues) some(s *wire.QueueSpan, most int) (all []wire.QueueMessage) {
 	from, _ := slices.BinarySearchFunc(q.all, s.First, func(m wire.QueueMessage, first uint64) int { return cmp.Compare(m.Number, first) })
 	for _, m := range q.all[from:] {
@@ -132,7 +132,7 @@ func (q *queues) Count(_ context.Context, of wire.QueueSpan) (messages, bytes ui
 	return messages, bytes, q.check(of.Queue, of.Mark)
 }
 
-// Reader gives each message in two pieces, where it has as many bytes.
+// Reader returns each message in two pieces, if it has two bytes or more.
 func (q *queues) Reader(of wire.QueueSpan, offset int) wire.QueuePieces {
 	return &reading{q: q, of: of, at: offset}
 }
@@ -202,7 +202,7 @@ func receiptOf(i *wire.QueueItem) string {
 	return wire.ReceiptSubject(i.Queue, "ALPHA", i.Transfer, i.Item)
 }
 
-// publishOnce is how many messages Publish stores at most.
+// publishOnce is the largest number of messages that one Publish stores.
 const publishOnce = 999
 
 func (q *queues) Publish(_ context.Context, to wire.QueueItem, header map[string]string, before wire.QueueReceipt, of int, next func(int) ([]byte, bool, error)) (wire.QueueReceipt, error) {

@@ -14,12 +14,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// stage is the name of the file in which an item is kept until it is stored.
+// stage returns the name of the file that keeps an item until it is stored.
 func (l *landing) stage(item uint64) string {
 	return fmt.Sprintf("%x-%s-%d", l.cfg.Generation, l.cfg.Transfer, item)
 }
 
-// unstaged puts an error of the agent's own directory in Ferry's terms.
+// unstaged converts an error of the agent's own directory to one of Ferry's kinds.
 func unstaged(err error) error {
 	if pe := (*os.PathError)(nil); errors.Is(err, syscall.ENOSPC) && errors.As(err, &pe) && space.NoInodes(filepath.Dir(pe.Path)) {
 		return transfer.Errorf(transfer.KindNoSpace, "no inodes are left for files that arrive for queues: %w", err)
@@ -41,7 +41,7 @@ type part struct {
 
 var _ place.Part = (*part)(nil)
 
-// goOn goes on at an offset.
+// goOn continues at an offset.
 func (p *part) goOn(at int64) error {
 	info, err := p.File.Stat()
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *part) goOn(at int64) error {
 
 func (p *part) Offset() int64 { return p.at }
 
-// Write appends all of b, or leaves everything as it was.
+// Write appends all of b, or changes nothing.
 func (p *part) Write(b []byte) error {
 	if !p.l.to.Split.Any() && p.at+int64(len(b)) > wire.MaxQueueMessage {
 		return p.l.fits(p.at + int64(len(b)))

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A journal keeps what it is given, and may call something when a commit is about to begin.
+// A journal keeps its arguments, and may call a function before a commit begins.
 type journal struct {
 	before  func()
 	intents []transfer.Intent
@@ -54,7 +54,7 @@ func staged(t *testing.T, dir string) int {
 	return len(all)
 }
 
-// Nothing of a file is in the queue before it is on record that it is whole, and all of it is afterwards.
+// No message of a file is in the queue before the file is recorded as complete. Afterwards all of them are.
 func TestFileBecomesMessages(t *testing.T) {
 	q, dir := newQueues(), t.TempDir()
 	j := &journal{before: func() {
@@ -77,7 +77,8 @@ func TestFileBecomesMessages(t *testing.T) {
 	}
 }
 
-// Whatever gets lost of a Publish, or whoever takes the messages meanwhile, they are stored once.
+// Messages are stored once, even if a Publish or its answer is lost, and even if a consumer takes the messages
+// meanwhile.
 func TestStoredOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		done, answered, taken, crash bool
@@ -131,7 +132,8 @@ func TestStoredOnce(t *testing.T) {
 	}
 }
 
-// A file of more messages than are stored at once is complete with its last message, and a full queue is waited for.
+// A file of more messages than one Publish stores is complete with its last message. The commit waits for room in a
+// full queue.
 func TestStoredInParts(t *testing.T) {
 	q, dir, j := newQueues(), t.TempDir(), &journal{}
 	q.room = 1000
@@ -154,8 +156,8 @@ func TestStoredInParts(t *testing.T) {
 	}
 }
 
-// A file that waits for room in a queue which has nothing of it is not COMMITTING: it is sent once more when
-// there is room, and does not arrive after its transfer was given up.
+// A file that waits for room in a queue without any of its messages is not COMMITTING. It is sent again when there is
+// room, and does not arrive after its transfer was abandoned.
 func TestFullQueueOfNothing(t *testing.T) {
 	q, dir, j := newQueues(), t.TempDir(), &journal{}
 	q.room = 2
@@ -175,7 +177,7 @@ func TestFullQueueOfNothing(t *testing.T) {
 	}
 }
 
-// A file that is larger than its queue may be fails, and keeps no others of its group waiting.
+// A file that is larger than its queue's limit fails, and does not make other files of its group wait.
 func TestLargerThanTheQueue(t *testing.T) {
 	q, j := newQueues(), &journal{}
 	q.bytes = 4
@@ -255,8 +257,8 @@ func pickOf(t *testing.T, q *queues, source, picked transfer.Path) transfer.Item
 	return all[0]
 }
 
-// An item has the queue as the request names it, and the picked messages apart from the name. A request item has them
-// apart, too, and no location has them. An item without picked messages has the name alone.
+// An item has the queue's name from the request, and the picked messages in a field of their own. So does a request
+// item. A location never has picked messages.
 func TestPickedMessagesAreNotInTheName(t *testing.T) {
 	q := newQueues()
 	q.put("", "a", 0, false)
@@ -292,7 +294,7 @@ func TestPickedMessagesAreNotInTheName(t *testing.T) {
 	}
 }
 
-// Messages that come after the walk are not sent, and not taken.
+// Messages that arrive after the walk are not sent, and not removed.
 func TestMessagesBecomeAFile(t *testing.T) {
 	q := newQueues()
 	for _, s := range []string{"a", "", "ccc"} {
@@ -319,7 +321,7 @@ func TestMessagesBecomeAFile(t *testing.T) {
 	}
 }
 
-// Messages after one are sent without those before it, and taken without them; an interrupted call goes on.
+// Messages after a number are sent and removed without those before it. An interrupted call continues.
 func TestMessagesAfterOne(t *testing.T) {
 	q := newQueues()
 	for _, s := range []string{"a", "b", "c", "d"} {
@@ -349,7 +351,7 @@ func TestMessagesAfterOne(t *testing.T) {
 	}
 }
 
-// A walk of what failed before gives the messages that were picked then, also where a source names them itself.
+// A walk of items that failed before emits the messages that were picked then, also if a source names them itself.
 func TestOnly(t *testing.T) {
 	picked := transfer.Path("queue:ORDERS?after=2&mark=first&picked=4-2-2")
 	for source, want := range map[transfer.Path]transfer.Path{
@@ -364,7 +366,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// Where somebody else takes messages meanwhile the file is not whole, and the others stay.
+// If another program takes messages meanwhile, the file is incomplete and the other messages stay.
 func TestSomebodyElseTakes(t *testing.T) {
 	q := newQueues()
 	for _, s := range []string{"a", "b", "c"} {
@@ -407,8 +409,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// The first complete group is picked once: a restart and what takes the messages mean that one, whatever is
-// complete by then.
+// The first complete group is picked once: after a restart, and for the removal of the messages, it stays the same
+// group, even if others have become complete.
 func TestFirstCompleteGroup(t *testing.T) {
 	q, s := newQueues(), NewSource(newQueues().reader)
 	s.queues = q
@@ -446,8 +448,8 @@ func TestFirstCompleteGroup(t *testing.T) {
 	}
 }
 
-// An epoch that ends does not have the messages read from their beginning again: a file goes back to any offset that was
-// read, and asks for the bytes behind it.
+// A new epoch does not read the messages from their beginning: a file goes back to any offset that was read, and
+// requests the bytes after it.
 func TestGoesBack(t *testing.T) {
 	for _, path := range []transfer.Path{"queue:ORDERS", "queue:ORDERS?delimiter=%3B%0A", "queue:ORDERS?delimiter=%3B&delimiter-at=before", "queue:ORDERS?delimiter=%3B&delimiter-at=after"} {
 		q := newQueues()

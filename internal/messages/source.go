@@ -16,18 +16,19 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Reader has the messages of application queues. It bounds how long the queue manager has for each step of
-// a call; a call on many messages has many. Its errors are of KindMissing where a queue is not
-// there, of KindConflict where it is another one than that of a mark, and wait otherwise.
+// A Reader reads the messages of application queues. It bounds the time of the queue manager for each step of a call; a
+// call on many messages has many steps. Its errors are of KindMissing if a queue does not exist, and of KindConflict if
+// it is another queue than that of a mark. Other errors wait.
 type Reader interface {
 	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
-	// Groups are the groups of a span, in the order of their last messages.
+	// Groups returns the groups of a span, in the order of their last messages.
 	Groups(ctx context.Context, of wire.QueueSpan) ([]wire.QueueGroup, error)
 	Count(ctx context.Context, of wire.QueueSpan) (messages, bytes uint64, err error)
-	// Reader reads the data of the messages of a span, from an offset in the first one on.
+	// Reader reads the data of the messages of a span, from an offset in the first one.
 	Reader(of wire.QueueSpan, offset int) wire.QueuePieces
-	// Hold keeps the messages of a span for a transfer that removes them at its end. It is of KindBusy where some are
-	// kept for another transfer. They are kept for a limited time. Renew begins it anew, and Release ends it.
+	// Hold reserves the messages of a span for a transfer that removes them at its end, for a limited time. The error
+	// is of KindBusy if some are reserved for another transfer. Renew starts the time again, and Release ends the
+	// reservation.
 	Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) error
 	Renew(ctx context.Context, queue transfer.QueueName, id transfer.ID) error
 	Release(ctx context.Context, queue transfer.QueueName, id transfer.ID) error
@@ -38,7 +39,7 @@ type Reader interface {
 // versionFormat begins a version; the picked messages follow as in a path.
 const versionFormat = 1
 
-// A Source is the messages of queues as files: each source is one file.
+// A Source presents the messages of queues as files: each source is one file.
 type Source struct {
 	readers func(principal string) Reader
 	queues  Reader // for the principal of As
@@ -54,29 +55,29 @@ var (
 	_ place.Releaser = (*Source)(nil)
 )
 
-// NewSource makes a place of queues. readers gives them for a principal, or for the agent itself: "".
+// NewSource makes a place of queues. readers returns the Reader of a principal, or of the agent itself for "".
 func NewSource(readers func(principal string) Reader) *Source {
 	return &Source{readers: readers, queues: readers("")}
 }
 
-// For is the place as a principal may use it.
+// For returns the place with the rights of a principal.
 func (s *Source) For(_ transfer.Place, may place.Permit) place.Source {
 	return &Source{s.readers, s.queues, may}
 }
 
-// As is the place with errands in the name of a principal, by its token.
+// As returns the place with calls in the name of a principal, by its token.
 func (s *Source) As(principal string) *Source { return &Source{s.readers, s.readers(principal), s.may} }
 
-// Expands says that the messages of a queue are one file, of its name.
+// Expands reports that the messages of a queue are one file with the queue's name.
 func (s *Source) Expands(transfer.Location) (several, unnamed bool) { return false, false }
 
-// StatDir is of what does not exist here.
+// StatDir always fails: a queue is no directory.
 func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
 	return 0, 0, transfer.Errorf(transfer.KindMissing, "%s is a queue, and no directory", p)
 }
 
-// Walk picks the messages that are there, as one item for each source. Item.Picked selects
-// them; the name does not. Messages that come later belong to another transfer.
+// Walk picks the existing messages, as one item for each source. Item.Picked selects them; the name does not. Later
+// messages belong to another transfer.
 func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transfer.Item) error) (linksSkipped int64, err error) {
 	first := 0
 	if w.After != nil {
@@ -115,7 +116,7 @@ func (s *Source) Walk(ctx context.Context, w place.WalkRequest, emit func(transf
 	return 0, nil
 }
 
-// hold keeps the picked messages for a transfer. Some may have been taken since they were picked.
+// hold reserves the picked messages for a transfer. Some may have been taken since they were picked.
 func (s *Source) hold(ctx context.Context, a *Address, id transfer.ID) error {
 	if err := s.queues.Hold(ctx, a.span(), id); err != nil {
 		return waiting(err)
@@ -130,17 +131,17 @@ func (s *Source) hold(ctx context.Context, a *Address, id transfer.ID) error {
 	return nil
 }
 
-// Renew keeps messages for a transfer with these sources for longer, if they are still kept.
+// Renew extends the reservation of messages for a transfer with these sources, if it still exists.
 func (s *Source) Renew(id transfer.ID, sources []transfer.Path) error {
 	return each(sources, id, s.queues.Renew)
 }
 
-// Release ends that messages are held for a transfer with these sources.
+// Release ends the reservation of messages for a transfer with these sources.
 func (s *Source) Release(id transfer.ID, sources []transfer.Path) error {
 	return each(sources, id, s.queues.Release)
 }
 
-// each calls a function for each queue of a transfer. It is no error that a queue is not there.
+// each calls a function for each queue of a transfer. A missing queue is no error.
 func each(sources []transfer.Path, id transfer.ID, do func(context.Context, transfer.QueueName, transfer.ID) error) (err error) {
 	var queues []transfer.QueueName
 	for _, p := range sources {
@@ -156,8 +157,8 @@ func each(sources []transfer.Path, id transfer.ID, do func(context.Context, tran
 	return err
 }
 
-// only is the address that a repeated walk is to give of a source: with the messages that were picked
-// before. No queue: none of it.
+// only returns the address that a repeated walk emits for a source, with the messages that were picked before. An empty
+// queue name means none.
 func only(a Address, paths []transfer.Path) (Address, error) {
 	for _, p := range paths {
 		one, err := Parse(p)
@@ -171,7 +172,7 @@ func only(a Address, paths []transfer.Path) (Address, error) {
 	return Address{}, nil
 }
 
-// pick finds the messages that an address stands for, unless it says so already. No message is an error.
+// pick finds the messages of an address, unless it has picked ones. No message is an error.
 func (s *Source) pick(ctx context.Context, a *Address) error {
 	if a.Split.Any() {
 		return a.bad("a split, and is a source").(*transfer.Error).WithHint("splits belong to a DEST")
@@ -196,7 +197,7 @@ func (s *Source) pick(ctx context.Context, a *Address) error {
 	return err
 }
 
-// pickNew picks all messages of an address that is of no group.
+// pickNew picks all messages of an address without a group.
 func (s *Source) pickNew(ctx context.Context, a *Address) (some bool, err error) {
 	v, err := s.queues.Show(ctx, a.Queue)
 	if err != nil || v.Last <= a.After {
@@ -221,7 +222,7 @@ func (s *Source) pickGroup(ctx context.Context, a *Address, mark string, g *wire
 	return err
 }
 
-// counted counts the messages up to the last one that is picked; where there is none nothing is picked.
+// counted counts the messages up to the last picked one. If there are none, it picks none.
 func (s *Source) counted(ctx context.Context, a *Address) (some bool, err error) {
 	a.Picked.Messages, a.Picked.Bytes, err = s.queues.Count(ctx, a.span())
 	if err != nil || a.Picked.Messages == 0 {
@@ -232,7 +233,7 @@ func (s *Source) counted(ctx context.Context, a *Address) (some bool, err error)
 	return true, err
 }
 
-// group finds a complete group, and the mark of its queue.
+// group returns a complete group, and the mark of its queue.
 func (s *Source) group(ctx context.Context, a *Address) (g wire.QueueGroup, mark string, err error) {
 	v, err := s.queues.Show(ctx, a.Queue)
 	if err != nil {
@@ -257,14 +258,14 @@ func (s *Source) group(ctx context.Context, a *Address) (g wire.QueueGroup, mark
 	return all[0], v.Mark, nil
 }
 
-// A Watch is a look at one queue, for who may read it.
+// A Watch examines one queue, for a user that may read it.
 type Watch struct {
 	s    *Source
 	of   Address
-	Mark string // of the queue as it is
+	Mark string // of the present queue
 }
 
-// Watch begins a look at a queue, whose address names no messages.
+// Watch begins to examine a queue. The address must pick no messages.
 func (s *Source) Watch(ctx context.Context, of Address) (*Watch, error) {
 	if err := s.may.Check(transfer.AuthSource, of.lies()); err != nil {
 		return nil, err
@@ -273,8 +274,8 @@ func (s *Source) Watch(ctx context.Context, of Address) (*Watch, error) {
 	return &Watch{s, of, v.Mark}, waiting(err)
 }
 
-// New is the messages with numbers greater than one, as the path of a source that has them and no others. No
-// message: there are none.
+// New returns the messages with numbers greater than after, as the path of a source with exactly these. Without
+// messages, its Picked is zero.
 func (w *Watch) New(ctx context.Context, after uint64) (Address, error) {
 	a := w.of
 	a.After = after
@@ -282,20 +283,20 @@ func (w *Watch) New(ctx context.Context, after uint64) (Address, error) {
 	return a, err
 }
 
-// Complete are the complete groups.
+// Complete returns the complete groups.
 func (w *Watch) Complete(ctx context.Context) (all []wire.QueueGroup, err error) {
 	all, err = w.s.queues.Groups(ctx, wire.QueueSpan{Queue: w.of.Queue, Mark: w.Mark})
 	return slices.DeleteFunc(all, func(g wire.QueueGroup) bool { return !g.Complete }), waiting(err)
 }
 
-// Group is the messages of a group, as the path of a source that has them.
+// Group returns the messages of a group, as the path of a source with them.
 func (w *Watch) Group(ctx context.Context, g wire.QueueGroup) (Address, error) {
 	a := w.of
 	err := w.s.pickGroup(ctx, &a, w.Mark, &g)
 	return a, err
 }
 
-// anyGroup finds the group whose last message came first.
+// anyGroup returns the complete group with the earliest last message.
 func (s *Source) anyGroup(ctx context.Context, queue transfer.QueueName, mark string) (g wire.QueueGroup, err error) {
 	all, err := s.queues.Groups(ctx, wire.QueueSpan{Queue: queue, Mark: mark})
 	if err != nil {
@@ -333,36 +334,36 @@ func (f files) Open(p transfer.Path, _ bool) (place.File, error) {
 	return &file{of: a, queues: f.s.queues, pieces: f.s.queues.Reader(a.span(), 0), began: time.Now()}, nil
 }
 
-// A file is picked messages, read one after the other. An epoch that ends does not have it read from its beginning
-// again: it remembers where pieces began.
+// A file reads picked messages one after another. It remembers the beginnings of pieces, so that a new epoch need not
+// read it from its beginning.
 type file struct {
 	of     Address
 	queues Reader
 	pieces wire.QueuePieces
 	began  time.Time
 
-	out   []byte // the rest of the piece that is being read, with its delimiter
-	stand        // behind out
-	skip  int64  // bytes behind out that were read before
+	out   []byte // the rest of the present piece, with its delimiter
+	stand        // after out
+	skip  int64  // bytes after out that were read before
 	marks []mark
-	apart int64 // bytes between two marks, at least
+	apart int64 // least distance between two marks, in bytes
 }
 
-// A stand is how far a file was read.
+// A stand is a position of reading in a file.
 type stand struct {
 	at       int64  // in the file
-	messages uint64 // that were begun
-	bytes    uint64 // of them
+	messages uint64 // messages that were begun
+	bytes    uint64 // their bytes
 }
 
-// A mark is where a piece began.
+// A mark is the beginning of a piece.
 type mark struct {
 	stand
 	number uint64
 	offset int // in the message
 }
 
-// marksMost bounds the marks of a file. Where there would be more, they lie farther apart.
+// marksMost bounds the marks of a file. For more, the distance between them grows.
 const marksMost = 1024
 
 func (f *file) Facts() place.Facts {
@@ -387,7 +388,7 @@ func (f *file) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Wait is nil where Read does not block.
+// Wait returns nil if Read does not block.
 func (f *file) Wait() <-chan struct{} {
 	if len(f.out) > 0 {
 		return nil
@@ -395,7 +396,7 @@ func (f *file) Wait() <-chan struct{} {
 	return f.pieces.Wait()
 }
 
-// advance takes up the next piece. At the end it is io.EOF.
+// advance reads the next piece. At the end it returns io.EOF.
 func (f *file) advance() error {
 	p, err := f.pieces.Next()
 	switch kind := transfer.KindOf(err); {
@@ -417,7 +418,7 @@ func (f *file) advance() error {
 	return nil
 }
 
-// mark remembers where a piece begins.
+// mark remembers the beginning of a piece.
 func (f *file) mark(p *wire.QueuePiece) {
 	near := func(m, before mark) bool { return m.at < before.at+f.apart }
 	if len(f.marks) == marksMost {
@@ -430,7 +431,7 @@ func (f *file) mark(p *wire.QueuePiece) {
 	}
 }
 
-// SeekTo goes back to an offset that was read, and asks the queue manager for the rest from there on.
+// SeekTo goes back to an offset that was read, and requests the rest from the queue manager.
 func (f *file) SeekTo(at int64) bool {
 	read := f.at - int64(len(f.out)) + f.skip
 	if at == read {
@@ -448,7 +449,7 @@ func (f *file) SeekTo(at int64) bool {
 	return true
 }
 
-// whole is io.EOF where all messages that were picked have been read.
+// whole returns io.EOF if all picked messages have been read.
 func (f *file) whole() error {
 	if f.messages != f.of.Picked.Messages || f.bytes != f.of.Picked.Bytes {
 		return f.changed()
@@ -460,7 +461,7 @@ func (f *file) changed() error {
 	return transfer.Errorf(transfer.KindChanging, "somebody else takes messages out of the queue %s: of %d that were there %d are left", f.of.Queue, f.of.Picked.Messages, f.messages)
 }
 
-// Unchanged reads what is left, messages without content for example.
+// Unchanged reads the rest, for example messages without content.
 func (f *file) Unchanged() error {
 	for len(f.out) == 0 {
 		switch err := f.advance(); err {
@@ -474,7 +475,7 @@ func (f *file) Unchanged() error {
 	return f.changed()
 }
 
-// version is what was picked.
+// version returns the picked messages as a version.
 func (a *Address) version() transfer.Version {
 	b := []byte{versionFormat}
 	for _, n := range []uint64{a.Picked.Last, a.Picked.Messages, a.Picked.Bytes} {
@@ -483,7 +484,7 @@ func (a *Address) version() transfer.Version {
 	return transfer.Version(append(b, a.Picked.Mark...))
 }
 
-// readVersion is the reverse of version, without which group it is and who has written it.
+// readVersion is the inverse of version, without the group and the writer.
 func readVersion(v transfer.Version) (p Picked, err error) {
 	b := []byte(v)
 	bad := len(b) == 0 || b[0] != versionFormat
@@ -503,14 +504,14 @@ func readVersion(v transfer.Version) (p Picked, err error) {
 	return p, nil
 }
 
-// MayDelete says that messages can be taken out of any queue.
+// MayDelete allows the removal of messages from any queue.
 func (s *Source) MayDelete(*place.WalkRequest) error { return nil }
 
-// Aside names nothing: messages are taken where they are, all in one step.
+// Aside returns an unused name: messages are removed from their queue in one step.
 func (s *Source) Aside(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
 
-// Delete takes the messages out of the queue that were sent, if all of them are there. Where an earlier
-// call may have done so, none is there any more.
+// Delete removes the sent messages from the queue, if all of them are there. If an earlier call may have removed them,
+// they may also be missing.
 func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again bool) error {
 	a, err := Parse(p)
 	if err != nil {
@@ -533,7 +534,7 @@ func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again boo
 	switch kind := transfer.KindOf(err); {
 	case kind == transfer.KindMissing || kind == transfer.KindConflict:
 		if again {
-			return nil // with the queue
+			return nil // they were removed with the queue
 		}
 		return transfer.Errorf(transfer.KindMissing, "the queue %s was removed since its messages were sent", a.Queue)
 	case err != nil:
@@ -554,5 +555,5 @@ func (s *Source) Delete(p transfer.Path, v transfer.Version, _ string, again boo
 	return nil
 }
 
-// DropForm does nothing: nothing is kept of messages beside them.
+// DropForm does nothing: messages have no sidecars.
 func (s *Source) DropForm(transfer.Path) error { return nil }

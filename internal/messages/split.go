@@ -8,29 +8,28 @@ import (
 	"ferry/internal/transfer"
 )
 
-// maxMatch is how far a regular expression may reach behind a message of the largest size.
+// maxMatch is the number of bytes that a regular expression may match beyond a message of the largest size.
 const maxMatch = 64 << 10
 
-// A splitter takes a file apart. It holds one message in memory, and what may be between it
-// and the next one.
+// A splitter splits a file into messages. It holds one message in memory, and the delimiter after it.
 type splitter struct {
 	rule  Split
 	limit int // bytes of a message
 	in    io.Reader
 
-	room []byte // in which buf lies
+	room []byte // the memory of buf
 	buf  []byte // read, and not given out
 	eof  bool
 	n    int   // pieces given out
-	at   int64 // where buf begins
+	at   int64 // offset of buf
 }
 
 func newSplitter(rule Split, limit int, in io.Reader) *splitter {
 	return &splitter{rule: rule, limit: limit, in: in}
 }
 
-// next gives the next message, which is good until the next call, and whether it is the last
-// one. After the last one there is none: io.EOF. A file of no bytes is one message of none.
+// next returns the next message, which is valid until the next call, and reports whether it is the last one. After the
+// last one it returns io.EOF. A file without bytes is one message without bytes.
 func (s *splitter) next() (piece []byte, last bool, err error) {
 	if err := s.fill(1); err != nil {
 		return nil, false, err
@@ -64,8 +63,8 @@ func (s *splitter) tooLarge() error {
 	return transfer.Errorf(transfer.KindTooLarge, "message %d, from byte %d of the file on, would have more than %d bytes, the limit of a message", s.n+1, s.at, s.limit).WithHint(how)
 }
 
-// fill reads until there are so many bytes, or the file ends. It moves them to the front of a room for twice
-// as many, so that each byte is moved a bounded number of times.
+// fill reads until buf has at least least bytes, or the file ends. It moves them to the front of room for twice as
+// many, so that each byte is moved a bounded number of times.
 func (s *splitter) fill(least int) error {
 	for len(s.buf) < least && !s.eof {
 		if cap(s.buf) < least {
@@ -83,10 +82,10 @@ func (s *splitter) fill(least int) error {
 	return nil
 }
 
-// firstWindow is how many bytes from the beginning of a message on are first searched for its end.
+// firstWindow is the number of bytes from the beginning of a message that are searched first for its end.
 const firstWindow = 4 << 10
 
-// cut finds the end of the next message, and how much it uses up of buf.
+// cut finds the end of the next message, and the number of bytes of buf that it uses.
 func (s *splitter) cut() (length, used int, err error) {
 	if s.rule.Size > 0 {
 		err := s.fill(s.rule.Size)
@@ -97,7 +96,7 @@ func (s *splitter) cut() (length, used int, err error) {
 	if len(s.rule.Delimiter) > 0 || s.rule.Regex != nil {
 		most += maxMatch
 	}
-	// What is searched depends on the content alone, and not on how it was read: the same file is split in the
+	// The searched bytes depend only on the content, and not on the lengths of reads: so the same file is split in the
 	// same way each time.
 	for want := min(firstWindow, most); ; want = min(2*want, most) {
 		if err := s.fill(want); err != nil {
@@ -128,8 +127,8 @@ func (s *splitter) keep(start, end int) (length, used int, err error) {
 	return start, end, nil
 }
 
-// find finds the first delimiter; -1: there is none. One that is kept at the beginning of this message does
-// not end it.
+// find finds the first delimiter; -1: there is none. A delimiter that is kept at the beginning of this message does not
+// end it.
 func (s *splitter) find(in []byte) (start, end int, err error) {
 	start, end, err = s.match(in)
 	if start != 0 || s.rule.Keep != KeepAfter || err != nil {
@@ -162,7 +161,7 @@ func (s *splitter) match(b []byte) (start, end int, err error) {
 	return -1, -1, nil
 }
 
-// count splits all of a file, and says how many messages that are.
+// count splits the whole file, and returns the number of messages.
 func (s *splitter) count() (int, error) {
 	for {
 		switch _, last, err := s.next(); {
@@ -176,5 +175,5 @@ func (s *splitter) count() (int, error) {
 	}
 }
 
-// maxMessages is how many messages a file may become.
+// maxMessages is the largest number of messages that a file may become.
 const maxMessages = 1_000_000

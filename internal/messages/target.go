@@ -16,27 +16,27 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Writer stores messages in application queues, as one agent. Its errors are as a Reader's.
+// A Writer stores messages in application queues, as one agent. Its errors are those of a Reader.
 type Writer interface {
 	Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error)
-	// Publish stores the next messages of an item of so many and the receipt of them, or nothing: as many as the line
-	// carries in about a second, one at least. have is the receipt that there must be. The new one is
-	// given. After an error Receipt says which it was. header is that of all messages. next gives the next message, if it
-	// has no more bytes than that.
+	// Publish stores the next messages of an item and their receipt, or nothing. It stores as many messages as the
+	// network carries in about a second, at least one. of is the number of messages of the item, have the expected
+	// receipt, and header the header of all messages. next returns the next message, if it has no more than most bytes.
+	// Publish returns the new receipt. After an error, Receipt shows whether the messages were stored.
 	Publish(ctx context.Context, to wire.QueueItem, header map[string]string, have wire.QueueReceipt, of int, next func(most int) (data []byte, fits bool, err error)) (wire.QueueReceipt, error)
-	// Receipt is how much of an item has been stored, whoever has taken it since.
+	// Receipt returns the receipt of the stored messages of an item, even if a consumer has taken them since.
 	Receipt(ctx context.Context, of wire.QueueItem, mark string) (wire.QueueReceipt, error)
-	// Settle removes the receipts of items; of all items where none is named.
+	// Settle removes the receipts of items; without items, it removes those of all items.
 	Settle(ctx context.Context, queue transfer.QueueName, id transfer.ID, items []uint64) error
 }
 
-// Limits is what a Target does not promise, for the audit.
+// Limits returns the promises that a Target does not keep, for the audit.
 func Limits() []string {
 	return []string{"a file of more than 999 messages, or of more bytes than the line carries in a second, is stored in parts; the group is complete with the last one"}
 }
 
-// A Target is queues as a place where files land: each becomes a message, or the messages of a
-// group. What arrives is kept in a directory until all of it is there, and then stored.
+// A Target lands files in queues: each file becomes a message, or the messages of a group. An arriving file is kept in
+// a directory until it is complete, and then stored.
 type Target struct {
 	writers func(principal string) Writer
 	queues  Writer // for the agent itself
@@ -45,13 +45,13 @@ type Target struct {
 
 var _ place.Target = (*Target)(nil)
 
-// NewTarget makes a place of queues. writers gives them for a principal, or for the agent itself: "". dir is the agent's
-// own; it is made when it is needed.
+// NewTarget makes a place of queues. writers returns the Writer of a principal, or of the agent itself for "". dir is
+// the agent's own; it is made when it is needed.
 func NewTarget(writers func(principal string) Writer, dir string) *Target {
 	return &Target{writers, writers(""), dir}
 }
 
-// destOf reads a DEST.
+// destOf parses a DEST.
 func destOf(dest transfer.Location) (Address, error) {
 	a, err := Of(dest)
 	if err == nil && a.OfSource() {
@@ -60,7 +60,7 @@ func destOf(dest transfer.Location) (Address, error) {
 	return a, err
 }
 
-// resolved reads a DEST that Resolve has resolved.
+// resolved parses a DEST that Resolve has resolved.
 func resolved(at transfer.Resolution) (Address, error) {
 	return destOf(transfer.Location{Place: at.Place, Path: at.Base})
 }
@@ -70,7 +70,7 @@ func (t *Target) view(queue transfer.QueueName) (wire.QueueView, error) {
 	return v, waiting(err)
 }
 
-// Resolve looks whether the queue is there. It takes any number of files, under any names.
+// Resolve checks that the queue exists. A queue takes any number of files, under any names.
 func (t *Target) Resolve(dest transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	a, err := destOf(dest)
 	if err == nil {
@@ -85,7 +85,7 @@ func (t *Target) Resolve(dest transfer.Location, several bool, may place.Permit)
 	return transfer.Resolution{Place: transfer.Queues, Base: a.Path(), Into: several}, nil
 }
 
-// Resolved is what was resolved.
+// Resolved checks the rights to a DEST that was resolved before.
 func (t *Target) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
 	a, err := resolved(res)
 	if err == nil {
@@ -94,7 +94,7 @@ func (t *Target) Resolved(res transfer.Resolution, may place.Permit) (transfer.R
 	return res, err
 }
 
-// Ready is nil where the queue is there.
+// Ready returns nil if the queue exists.
 func (t *Target) Ready(at transfer.Resolution) error {
 	a, err := resolved(at)
 	if err == nil {
@@ -106,7 +106,7 @@ func (t *Target) Ready(at transfer.Resolution) error {
 	return err
 }
 
-// Free is what the queue may still have.
+// Free returns the bytes that the queue can still take.
 func (t *Target) Free(at transfer.Resolution) (int64, error) {
 	a, err := resolved(at)
 	if err != nil {
@@ -130,8 +130,8 @@ type landing struct {
 	t    *Target
 	cfg  place.LandConfig
 	to   Address
-	bad  error        // why to is none
-	left *atomic.Bool // whether something of the transfer may be left
+	bad  error        // the reason why to is invalid
+	left *atomic.Bool // whether files or receipts of the transfer may be left
 }
 
 func (l *landing) At(to place.Destination) place.Landing {
@@ -141,10 +141,10 @@ func (l *landing) At(to place.Destination) place.Landing {
 	return &other
 }
 
-// Path is the queue; which group an item becomes its outcome says.
+// Path returns the path of the queue. The outcome of an item has its group.
 func (l *landing) Path(transfer.Path) transfer.Path { return (&Address{Queue: l.to.Queue}).Path() }
 
-// Locate refuses what a place without names cannot do.
+// Locate refuses options that a place without names does not support.
 func (l *landing) Locate(name, _ transfer.Path) (place.Location, error) {
 	at := place.Location{Name: name, TempDirs: []transfer.Path{l.Path("")}}
 	if words := l.cfg.IfExists; l.bad == nil && words != "" && words != transfer.IfExistsError {
@@ -153,7 +153,7 @@ func (l *landing) Locate(name, _ transfer.Path) (place.Location, error) {
 	return at, l.bad
 }
 
-// Look says where a file would land.
+// Look returns the path where a file would land.
 func (l *landing) Look(name transfer.Path, _, size int64) (target transfer.Path, err error) {
 	if _, err := l.Locate(name, ""); err != nil {
 		return l.Path(name), err
@@ -161,7 +161,7 @@ func (l *landing) Look(name transfer.Path, _, size int64) (target transfer.Path,
 	return l.Path(name), l.fits(size)
 }
 
-// fits refuses a file that is larger than a message, where it is not split.
+// fits refuses a file that is larger than a message, unless it is split.
 func (l *landing) fits(size int64) error {
 	if l.to.Split.Any() || size <= wire.MaxQueueMessage {
 		return nil
@@ -170,7 +170,7 @@ func (l *landing) fits(size int64) error {
 		WithHint("split it with --split-size, --split-delimiter or --split-regex")
 }
 
-// permitted holds the queue against what whoever has submitted the transfer may do.
+// permitted checks the right of the transfer's submitter to the queue.
 func (l *landing) permitted() error {
 	if l.bad != nil {
 		return l.bad
@@ -223,7 +223,7 @@ func (l *landing) Reopen(item uint64, s place.Staging, point []byte) (place.Part
 	return p, nil
 }
 
-// Drop removes what had arrived of an item.
+// Drop removes the arrived bytes of an item.
 func (l *landing) Drop(item uint64, _ transfer.Path) error {
 	return l.remove(l.stage(item))
 }
@@ -235,10 +235,10 @@ func (l *landing) remove(name string) error {
 	return nil
 }
 
-// Holds reports whether Locate has named a directory of temporaries: other places name host paths, which are absolute.
+// Holds reports whether Locate has returned a directory of temporaries: other places have absolute paths of the host.
 func Holds(dir transfer.Path) bool { return strings.HasPrefix(string(dir), Prefix) }
 
-// Tidy removes what has arrived and was not stored, and the receipts of what was. dirs are the queues.
+// Tidy removes the arrived files that were not stored, and the receipts of those that were. dirs are the queues.
 func (l *landing) Tidy(dirs []transfer.Path, some bool) error {
 	if !some && !l.left.Load() {
 		return nil
@@ -259,7 +259,7 @@ func (l *landing) Tidy(dirs []transfer.Path, some bool) error {
 	return err
 }
 
-// settle removes receipts; with a queue that is gone they are, too.
+// settle removes receipts. A missing queue has none.
 func (l *landing) settle(queue transfer.QueueName, items []uint64) error {
 	err := l.t.queues.Settle(context.Background(), queue, l.cfg.Transfer, items)
 	if transfer.KindOf(err) == transfer.KindMissing {

@@ -12,13 +12,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Note says what became of one thing of a configuration.
+// A Note is the outcome of one part of a configuration.
 type Note struct {
-	File    string  `json:"file,omitempty"` // below the directory that is read
+	File    string  `json:"file,omitempty"` // relative to the directory of the configuration
 	Line    int     `json:"line,omitempty"`
-	What    string  `json:"what,omitempty"` // a property, or what else stands there
+	What    string  `json:"what,omitempty"` // a property, or another part of the file
 	Outcome Outcome `json:"outcome"`
-	Text    string  `json:"text"` // what it is in Ferry, or why not
+	Text    string  `json:"text"` // the corresponding setting of Ferry, or the reason why there is none
 }
 
 // A Setting is a flag of `ferry agent run`.
@@ -28,24 +28,23 @@ type Setting struct {
 	List   bool // the flag may be repeated
 }
 
-// An Agent is what a configuration says of one.
+// An Agent is the configuration of one agent.
 type Agent struct {
 	Name     transfer.AgentName
 	Settings []Setting
-	Sandbox  []byte // rules of who may read and write where, as --sandbox takes them; nil: everybody, beneath the roots
+	Sandbox  []byte // rules of the files that users may read and write, in the form of --sandbox; nil: all files beneath the roots
 }
 
-// Files are those of an agent.
+// Files are the files of an agent.
 type Files struct {
-	Properties string // name of the agent.properties, for notes
+	Properties string // content of Properties
 	Data       []byte // of it
-	Sandboxes  string // name of the UserSandboxes.xml
-	XML        []byte // of it; nil: there is none
+	Sandboxes  string // path of the UserSandboxes.xml
+	XML        []byte // content of Sandboxes; nil: the file does not exist
 }
 
-// ReadAgent makes an agent of its files, and says what became of each property. There is no agent where
-// the notes name what keeps it from being made. An error, of KindUsage, is one of the properties file
-// as such.
+// ReadAgent makes an agent from its files, and returns a note for each property. The agent is nil if a note names a
+// reason why it cannot be made. An error, of KindUsage, concerns the syntax of the properties file.
 func ReadAgent(files Files) (*Agent, []Note, error) {
 	all, err := ParseProperties(files.Data)
 	if err != nil {
@@ -62,7 +61,7 @@ func ReadAgent(files Files) (*Agent, []Note, error) {
 	}
 	r.name()
 	r.places()
-	slices.SortStableFunc(r.notes, func(a, b Note) int { // as the files have it; what is of a file as a whole behind it
+	slices.SortStableFunc(r.notes, func(a, b Note) int { // in the order of the files; notes on a whole file come after the notes on its lines
 		return cmp.Or(strings.Compare(b.File, a.File), cmp.Compare(uint(a.Line-1), uint(b.Line-1)))
 	})
 	if r.bad {
@@ -74,7 +73,7 @@ func ReadAgent(files Files) (*Agent, []Note, error) {
 type agentReader struct {
 	files Files
 	agent *Agent
-	own   map[string]Property // those that are read together, by key
+	own   map[string]Property // properties that are read together, by key
 	notes []Note
 	bad   bool // no agent is made
 }
@@ -83,7 +82,7 @@ func (r *agentReader) note(p Property, outcome Outcome, text string) {
 	r.notes = append(r.notes, Note{r.files.Properties, p.Line, printed(p.Key), outcome, text})
 }
 
-// printed is a key for people: only keys have their place in notes, for a value may be a secret.
+// printed returns a key for display. Notes contain keys only, because a value may be a secret.
 func printed(key string) string {
 	if len(key) > 100 {
 		return key[:100] + "…"
@@ -91,13 +90,13 @@ func printed(key string) string {
 	return key
 }
 
-// refuse says why no agent is made.
+// refuse records the reason why no agent is made.
 func (r *agentReader) refuse(p Property, err error) {
 	r.bad = true
 	r.note(p, Missed, err.Error()+"; the agent is not made")
 }
 
-// take deals with one property.
+// take handles one property.
 func (r *agentReader) take(p Property, keys map[string]key) {
 	k, known := keys[p.Key]
 	value := strings.TrimSpace(p.Value)
@@ -129,7 +128,7 @@ func (r *agentReader) set(flag, value string) {
 	r.agent.Settings = append(r.agent.Settings, Setting{Flag: flag, Values: []string{value}})
 }
 
-// name takes the agent's name and its kind.
+// name reads the agent's name and its kind.
 func (r *agentReader) name() {
 	p, ok := r.own["agentName"]
 	name, err := transfer.ParseAgentName(strings.TrimSpace(p.Value))
@@ -151,7 +150,7 @@ func (r *agentReader) name() {
 	}
 }
 
-// places takes what says where the agent may read and write: its roots, and its sandbox.
+// places reads the properties for the files that the agent may read and write: its roots, and its sandbox.
 func (r *agentReader) places() {
 	home := ""
 	if p, ok := r.own["transferRoot"]; ok {
@@ -166,7 +165,7 @@ func (r *agentReader) places() {
 
 	sandbox, isRoot := r.own["sandboxRoot"]
 	users, isUsers := r.own["userSandboxes"]
-	var within []string // directories beneath which files may be
+	var within []string // directories that bound the files
 	switch on := strings.TrimSpace(users.Value); {
 	case isUsers && !strings.EqualFold(on, "true") && !strings.EqualFold(on, "false"):
 		r.refuse(users, transfer.Errorf(transfer.KindUsage, "%.40q is neither true nor false", on))
@@ -193,7 +192,7 @@ func (r *agentReader) places() {
 	}
 }
 
-// roots are the directories of --root: home is where relative paths begin, within are others.
+// roots sets the directories of --root. Relative paths are beneath home; within are further directories.
 func (r *agentReader) roots(home string, within []string) {
 	var all []string
 	for _, dir := range append([]string{home}, within...) {
@@ -224,18 +223,18 @@ func (r *agentReader) roots(home string, within []string) {
 	}
 	for n, dir := range all {
 		if strings.Contains(path.Base(dir), ",") {
-			all[n] += "/" // what follows a comma at the end is an option
+			all[n] += "/" // the text after a comma at the end would be an option
 		}
 	}
 	r.agent.Settings = append(r.agent.Settings, Setting{Flag: "root", Values: all, List: true})
 }
 
-// beneath reports whether a directory is another, or lies beneath it.
+// beneath reports whether a directory is up, or lies beneath it.
 func beneath(dir, up string) bool {
 	return dir == up || strings.HasPrefix(dir, strings.TrimSuffix(up, "/")+"/")
 }
 
-// allQueues are all application queues, as rules have them.
+// allQueues is the pattern of all application queues in rules.
 const allQueues = "/queue:*"
 
 // queues reports whether the agent reads and writes queues.
@@ -243,7 +242,7 @@ func (r *agentReader) queues() bool {
 	return strings.EqualFold(strings.TrimSpace(r.own["enableQueueInputOutput"].Value), "true")
 }
 
-// sandboxRoot makes rules of the directories that a sandbox has, and of those that it denies.
+// sandboxRoot makes rules of the directories that a sandbox allows, and of those that it denies.
 func (r *agentReader) sandboxRoot(p Property) (within []string) {
 	dirs, err := directories(p.Value)
 	if err != nil {
@@ -280,7 +279,7 @@ func (r *agentReader) sandboxRoot(p Property) (within []string) {
 	return within
 }
 
-// below are the patterns of all that is beneath some directories, and of themselves.
+// below returns the patterns of some directories and of all files beneath them.
 func below(dirs []string) (all []string) {
 	for _, dir := range dirs {
 		all = append(all, strings.TrimSuffix(dir, "/")+"/**")
@@ -288,7 +287,7 @@ func below(dirs []string) (all []string) {
 	return all
 }
 
-// mayFiles are the authorities to read and write, mayElse are all others.
+// mayFiles returns the authorities to read and write, mayElse all others.
 func mayFiles() []transfer.Authority { return authorities(true) }
 func mayElse() []transfer.Authority  { return authorities(false) }
 
@@ -301,8 +300,8 @@ func authorities(ofPaths bool) (all []transfer.Authority) {
 	return all
 }
 
-// rules makes the sandbox of the agent. It is about files: of all else it leaves the decision to the
-// rules of the network.
+// rules makes the sandbox of the agent. It only concerns files, and leaves all other decisions to the rules of the
+// network.
 func (r *agentReader) rules(p Property, files []policy.Rule) {
 	all := append([]policy.Rule{{Name: "all but files", Who: []string{"*"}, May: mayElse()}}, files...)
 	data, err := json.MarshalIndent(&policy.Policy{V: policy.Version, Rules: all}, "", " ")

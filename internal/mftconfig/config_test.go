@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A whole directory: each property and each file has its line, and what can be made is made.
+// Each property and each file of a complete directory has its note, and the possible agents are made.
 func TestDirectory(t *testing.T) {
 	c, err := Read(os.DirFS("testdata"))
 	if err != nil {
@@ -75,7 +75,7 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 
-	// Nothing is passed over.
+	// No property or file is ignored silently.
 	for _, name := range []string{"coordination.properties", "command.properties", "agents/ALPHA/agent.properties", "agents/BETA/agent.properties"} {
 		data, err := os.ReadFile(filepath.Join("testdata", "COORDQM", name))
 		if err != nil {
@@ -93,7 +93,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// What is wrong with one file is said of it, and the others are read.
+// A note has the fault of a single file, and the other files are read.
 func TestDirectoriesThatAreOdd(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	deep := strings.Repeat("d/", maxDepth) + "e/agent.properties"
@@ -137,7 +137,7 @@ func TestDirectoriesThatAreOdd(t *testing.T) {
 	}
 }
 
-// Where an agent may read and write is taken as a whole, or no agent is made.
+// The restrictions of an agent are taken completely, or no agent is made.
 func TestPlaces(t *testing.T) {
 	for text, want := range map[string]string{
 		"transferRoot=/a/b/":                    "[{root [/a/b] true}] false",
@@ -209,7 +209,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// The tables of docs/coming-from-mq-mft.md have all properties, and no others, with the flag that each becomes.
+// The tables of docs/coming-from-mq-mft.md have all properties, and no others, with the flag of each.
 func TestEveryPropertyIsDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "coming-from-mq-mft.md"))
 	if err != nil {

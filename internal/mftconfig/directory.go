@@ -18,21 +18,21 @@ const (
 	maxDepth = 16
 )
 
-// A Config is what a configuration directory of MQ MFT says.
+// A Config is the content of a configuration directory of MQ MFT.
 type Config struct {
 	Agents    []Agent
 	Documents []Document
 	Notes     []Note
 }
 
-// A Document is an XML document of the directory, as monitors and templates are exported.
+// A Document is an XML document in the directory, such as an exported monitor or template.
 type Document struct {
 	File string
 	Data []byte
 }
 
-// Read reads a configuration directory: that of a coordination queue manager, one above it, or that of an
-// agent. Errors are of KindUsage; what is wrong with one file is in the notes.
+// Read reads a configuration directory: the directory of a coordination queue manager, one above it, or the directory
+// of an agent. Errors are of KindUsage; the notes have the faults of single files.
 func Read(dir fs.FS) (*Config, error) {
 	c := &configReader{dir: dir, config: &Config{}, agents: map[transfer.AgentName]string{}}
 	err := fs.WalkDir(dir, ".", c.visit)
@@ -42,7 +42,7 @@ func Read(dir fs.FS) (*Config, error) {
 type configReader struct {
 	dir    fs.FS
 	config *Config
-	agents map[transfer.AgentName]string // the file that each is made of
+	agents map[transfer.AgentName]string // the file of each agent
 	count  int
 }
 
@@ -68,7 +68,7 @@ func (c *configReader) visit(name string, e fs.DirEntry, err error) error {
 	return nil
 }
 
-// enter decides about a directory.
+// enter decides whether a directory is read.
 func (c *configReader) enter(name, base string) error {
 	switch {
 	case strings.Count(name, "/") >= maxDepth:
@@ -86,7 +86,7 @@ func (c *configReader) enter(name, base string) error {
 	return fs.SkipDir
 }
 
-// empty reports whether a directory has no file in it, at any depth.
+// empty reports whether a directory has no file, at any depth.
 func empty(dir fs.FS, name string) bool {
 	found := errors.New("a file")
 	return fs.WalkDir(dir, name, func(_ string, e fs.DirEntry, err error) error {
@@ -97,7 +97,7 @@ func empty(dir fs.FS, name string) bool {
 	}) == nil
 }
 
-// file deals with one file, by its name.
+// file handles one file, by its name.
 func (c *configReader) file(name string) {
 	switch base := path.Base(name); {
 	case base == "agent.properties":
@@ -123,9 +123,9 @@ func (c *configReader) file(name string) {
 	}
 }
 
-// read reads a file of a limited size; false where that was noted as impossible.
+// read reads a file of a limited size. It reports false after it has noted that the file cannot be read.
 func (c *configReader) read(name string, most int64) ([]byte, bool) {
-	st, err := fs.Stat(c.dir, name) // of a pipe the opening alone would wait
+	st, err := fs.Stat(c.dir, name) // opening a pipe would block
 	if err == nil && !st.Mode().IsRegular() {
 		err = errors.New("it is no regular file")
 	}
@@ -139,7 +139,7 @@ func (c *configReader) read(name string, most int64) ([]byte, bool) {
 	return data, err == nil
 }
 
-// head is the first bytes of a file.
+// head returns the first bytes of a file.
 func head(dir fs.FS, name string, most int64) ([]byte, error) {
 	f, err := dir.Open(name)
 	if err != nil {
@@ -149,7 +149,7 @@ func head(dir fs.FS, name string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, most))
 }
 
-// short is an error of the file system without the name, which is said beside it.
+// short returns an error of the file system without the name, because the note has the name.
 func short(err error) string {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -184,7 +184,7 @@ func (c *configReader) agent(name string) {
 	}
 }
 
-// network reads what says where queue managers are.
+// network reads a file with the addresses of queue managers.
 func (c *configReader) network(name string) {
 	data, ok := c.read(name, textfile.Room(MaxProperties))
 	if !ok {

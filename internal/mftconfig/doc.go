@@ -1,10 +1,10 @@
-// Package mftconfig reads the configuration of IBM MQ Managed File Transfer: the properties files of
-// Java, and a directory of them with the UserSandboxes.xml of its agents. It makes settings of Ferry
-// of what they say, and rules of who may read and write where.
+// Package mftconfig reads the configuration of IBM MQ Managed File Transfer: the properties files of Java, and a
+// directory of them with the UserSandboxes.xml of its agents. It makes settings of Ferry, and rules of the files that
+// users may read and write.
 //
-// Nothing is passed over. Each property and each file gets a Note: that it became a setting (Taken),
-// that Ferry needs nothing for it (Needless), or that somebody has to see to it (Missed).
+// No property or file is ignored silently. Each gets a Note: it became a setting (Taken), Ferry needs no setting for it
+// (Needless), or the administrator has to handle it (Missed).
 //
-// What narrows an agent is taken as a whole or not at all: where a part of its sandbox cannot be
-// said in Ferry's rules with the same decisions, the agent is not made.
+// A restriction of an agent is taken completely or not at all: if Ferry's rules cannot express a part of its sandbox
+// with the same decisions, the agent is not made.
 package mftconfig

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An Outcome is what became of something in a configuration.
+// An Outcome is the outcome of a part of a configuration.
 type Outcome string
 
 // The outcomes.
@@ -18,26 +18,27 @@ const (
 	Missed   Outcome = "not taken"
 )
 
-// A key is a property of an agent: with a flag it becomes that setting of `ferry agent run`, where
-// convert has a value for it. Otherwise why says what is done about it.
+// A key is a property of an agent. With a flag it becomes that setting of `ferry agent run`, if convert returns a value
+// for it. Otherwise why is the text of its note.
 type key struct {
 	flag    string
 	convert func(value string) (string, error)
 
 	why     string
-	missed  bool   // somebody has to see to it, but where the value is harmless
-	without string // the value, in small letters, that asks for nothing; the empty one never does
-	own     bool   // read beside this table
-	blank   bool   // blanks are a value
+	missed  bool   // the administrator has to handle it, unless the value is harmless
+	without string // the harmless value, in lower case; the empty value is always harmless
+	own     bool   // handled outside this table
+	blank   bool   // blanks are part of the value
 }
 
-// needless is a property for which Ferry needs nothing.
+// needless returns the key of a property without need for a setting.
 func needless(why string) key { return key{why: why} }
 
-// missed is one that asks for what Ferry does not do, but for one value; without says which.
+// missed returns the key of a property for a function that Ferry does not have. The value without does not request the
+// function.
 func missed(without, why string) key { return key{why: why, missed: true, without: without} }
 
-// number is a setting that is a whole number in a range.
+// number returns the key of a setting that is a whole number in a range.
 func number(flag string, low, high int) key {
 	return key{flag: flag, convert: func(v string) (string, error) {
 		n, err := strconv.Atoi(strings.TrimSpace(v))
@@ -61,7 +62,7 @@ const (
 	ofDataSets     = "data sets lie beneath --record-root"
 )
 
-// agentKeys are the properties of an agent.properties that are known.
+// agentKeys returns the known properties of an agent.properties.
 func agentKeys() map[string]key {
 	all := map[string]key{
 		"agentName":   {own: true, why: "NAME of ferry agent run"},
@@ -136,8 +137,8 @@ func agentKeys() map[string]key {
 	return all
 }
 
-// networkKeys are the properties of a coordination.properties or a command.properties that are known.
-// Ferry needs nothing for any of them.
+// networkKeys returns the known properties of a coordination.properties or a command.properties. Ferry needs no setting
+// for any of them.
 func networkKeys() map[string]key {
 	all := map[string]key{}
 	for _, of := range []string{"coordination", "connection"} {
@@ -152,7 +153,7 @@ func networkKeys() map[string]key {
 	return all
 }
 
-// programs is the one directory of a commandPath.
+// programs returns the only directory of a commandPath.
 func programs(v string) (string, error) {
 	dirs, err := directories(v)
 	switch {
@@ -164,7 +165,7 @@ func programs(v string) (string, error) {
 	return dirs[0], nil
 }
 
-// directories are those of a list with the separator of their system, cleaned. Each is absolute.
+// directories returns the directories of a list with the separator of their system, cleaned. Each is absolute.
 func directories(list string) (all []string, err error) {
 	separator := ":"
 	if windows(strings.TrimPrefix(list, "!")) {
@@ -187,7 +188,7 @@ func directories(list string) (all []string, err error) {
 	return all, nil
 }
 
-// directory is an absolute directory in its shortest spelling, with / between its names.
+// directory returns an absolute directory in its shortest spelling, with / between its names.
 func directory(dir string) (string, error) {
 	text, err := slashed(dir)
 	switch {
@@ -213,8 +214,8 @@ func absolute(p string) bool {
 	return strings.HasPrefix(p, "/") || windows(p) && strings.HasPrefix(p[2:], "/")
 }
 
-// slashed is a path or a pattern with / between its levels. One that is not the same for every
-// process of its host is refused.
+// slashed returns a path or a pattern with / between its levels. It refuses a path that differs between processes of
+// its host.
 func slashed(p string) (string, error) {
 	win := windows(p)
 	switch {

@@ -19,12 +19,12 @@ const (
 // A Property is one entry of a properties file.
 type Property struct {
 	Key, Value string
-	Line       int // where it begins
+	Line       int // first line of the entry
 }
 
-// ParseProperties reads a properties file of Java, as java.util.Properties does. Bytes that are not
-// ASCII are UTF-8 where all of the file is, and ISO 8859-1 otherwise. Entries are in the order of the
-// file; of those with one key the last one counts. Errors are of KindUsage and name the line.
+// ParseProperties parses a properties file of Java, as java.util.Properties does. If the whole file is UTF-8, it is
+// read as UTF-8, otherwise as ISO 8859-1. Entries are in the order of the file. If several have the same key, the last
+// one applies. Errors are of KindUsage and give the line.
 func ParseProperties(data []byte) ([]Property, error) {
 	data, err := textfile.Limited(data, MaxProperties)
 	if err != nil {
@@ -60,17 +60,17 @@ func ParseProperties(data []byte) ([]Property, error) {
 	}
 }
 
-// white is what may stand before a key, and between a key and its value.
+// white has the characters that may precede a key, or separate a key from its value.
 const white = " \t\f"
 
-// A lineReader makes logical lines: comments and blank lines are left out, and a line that ends in a
-// backslash goes on with the next one, without the white space at its beginning.
+// A lineReader returns logical lines. It omits comments and blank lines. A line that ends in a backslash continues with
+// the next one, without the white space at its beginning.
 type lineReader struct {
 	rest string
 	n    int // lines taken
 }
 
-// natural takes one line.
+// natural returns one line of the file.
 func (l *lineReader) natural() (line string, ok bool) {
 	if l.rest == "" {
 		return "", false
@@ -89,7 +89,7 @@ func (l *lineReader) natural() (line string, ok bool) {
 	return line, true
 }
 
-// next is the next logical line, and the number of the line where it begins.
+// next returns the next logical line and the number of its first line.
 func (l *lineReader) next() (line string, at int, ok bool) {
 	var whole strings.Builder
 	for {
@@ -113,13 +113,13 @@ func (l *lineReader) next() (line string, at int, ok bool) {
 	}
 }
 
-// parseEntry takes a logical line apart: the key ends at the first = or : or white space that no
-// backslash stands before, and one = or : with white space around it is no part of the value.
+// parseEntry parses a logical line. The key ends at the first =, : or white space without a backslash before it. One =
+// or : with white space around it is not part of the value.
 func parseEntry(line string) (p Property, err error) {
 	end := 0
 	for end < len(line) && !strings.ContainsRune("=:"+white, rune(line[end])) {
 		if line[end] == '\\' {
-			end++ // whatever comes
+			end++ // the escaped character
 		}
 		end++
 	}
@@ -134,7 +134,7 @@ func parseEntry(line string) (p Property, err error) {
 	return p, err
 }
 
-// unescape resolves the backslashes of a key or a value.
+// unescape replaces the escapes of a key or a value.
 func unescape(s string) (string, error) {
 	if !strings.Contains(s, `\`) {
 		return s, nil
@@ -165,13 +165,13 @@ func unescape(s string) (string, error) {
 			out.WriteRune(r)
 			s = rest
 		default:
-			out.WriteByte(c) // of one of many bytes, the first: the rest follows as it is
+			out.WriteByte(c) // the first byte of a character; its other bytes follow unchanged
 		}
 	}
 	return out.String(), nil
 }
 
-// character reads what follows \u: four digits, and for a character beyond them a second \u with four.
+// character parses the digits after \u: four digits, and for a character beyond them a second \u with four.
 func character(s string) (r rune, rest string, err error) {
 	r, rest, err = fourDigits(s)
 	if err != nil || !utf16.IsSurrogate(r) {

@@ -71,8 +71,8 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// Whatever a file holds, its entries are text, in the order of its lines, and are read again as they were
-// when each is written in the plainest way.
+// The entries of any file are text, in the order of its lines. If each is written in its simplest form, they are parsed
+// as the same entries.
 func FuzzProperties(f *testing.F) {
 	for _, s := range []string{"a=b", "# c\na : b\\\n c", `a=\u00e4\uD83D\uDE00`, "a\\=b c", "\xe4=\xff", "a=b\\", "=", "\\"} {
 		f.Add([]byte(s))

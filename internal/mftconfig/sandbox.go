@@ -11,9 +11,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// sandboxRules makes the rules of one sandbox, number n of its file, with the directories beneath which
-// its files lie. The second of its rules is the last one for those whom the sandbox is for, as there.
-// A note that is Missed says what keeps it from being made.
+// sandboxRules makes the rules of one sandbox, number n of its file, and returns the directories that contain its
+// files. The second of its rules is the last one for the users of the sandbox, as in MQ MFT. A note that is Missed has
+// the reason why the rules cannot be made.
 func sandboxRules(s *mftxml.Sandbox, n int, home string) (rules []policy.Rule, dirs []string, notes []Note) {
 	what := fmt.Sprintf("sandbox user=%q", s.User)
 	who, err := users(s)
@@ -66,7 +66,7 @@ func counted(patterns []string) string {
 	return fmt.Sprintf("what one of %d patterns matches", len(patterns))
 }
 
-// users is whom a sandbox is for, as a rule says it. Names of users are in small letters in Ferry.
+// users returns the users of a sandbox in the form of a rule. In Ferry, names of users are in lower case.
 func users(s *mftxml.Sandbox) (string, error) {
 	switch {
 	case s.Regex:
@@ -79,8 +79,8 @@ func users(s *mftxml.Sandbox) (string, error) {
 	return "user:" + strings.ToLower(s.User), nil
 }
 
-// expression is a regular expression of Java that means the same in Go, which is most of them; others are
-// refused. Capitals would never match a name here, but in a range beside the small letters.
+// expression returns a regular expression of Java that has the same meaning in Go, as most have. It refuses others. It
+// also refuses capitals, which would never match a name here, except in a range beside the lower-case letters.
 func expression(text string) (string, error) {
 	no := func(what, why string) (string, error) {
 		return "", transfer.Errorf(transfer.KindUsage, "the expression %.100q has %s, %s", text, what, why).WithHint("write it in another way")
@@ -119,7 +119,7 @@ func expression(text string) (string, error) {
 		case quantified && c == '+':
 			return no("a quantifier with + behind it", "which is of Java alone")
 		case c == '*' || c == '+' || c == '?':
-			quantifier = !quantified // the second one says how the first one looks
+			quantifier = !quantified // the second one changes the greediness of the first one
 		}
 		quantified = quantifier
 	}
@@ -128,7 +128,7 @@ func expression(text string) (string, error) {
 
 var counts = regexp.MustCompile(`^\{\d+(,\d*)?\}`)
 
-// capital finds a capital letter of an expression that stands for itself.
+// capital finds a literal capital letter in an expression.
 func capital(text string) (string, bool) {
 	text = strings.NewReplacer("A-Za-z", "", "a-zA-Z", "", "A-Z0-9a-z", "", "a-z0-9A-Z", "").Replace(text)
 	escaped := false
@@ -143,7 +143,7 @@ func capital(text string) (string, bool) {
 
 func ofQueue(p mftxml.AreaPattern) bool { return strings.EqualFold(p.Type, "queue") }
 
-// queuePattern is a pattern for queues, QUEUE or QUEUE@QMGR. Names of queues are in capitals in Ferry.
+// queuePattern returns a pattern for queues, QUEUE or QUEUE@QMGR. In Ferry, names of queues are in capitals.
 func queuePattern(text string) (string, error) {
 	name, manager, _ := strings.Cut(text, "@")
 	if strings.Trim(manager, "*") != "" && strings.ContainsAny(manager, "*?") {
@@ -156,7 +156,7 @@ func queuePattern(text string) (string, error) {
 	return "/queue:" + name, nil
 }
 
-// pattern is a pattern of a sandbox as a rule has it.
+// pattern returns a pattern of a sandbox in the form of a rule.
 func pattern(p mftxml.AreaPattern, home string) (string, error) {
 	if ofQueue(p) {
 		text, err := queuePattern(p.Name)
@@ -188,10 +188,10 @@ func pattern(p mftxml.AreaPattern, home string) (string, error) {
 	return text, nil
 }
 
-// above is the directory that all that a pattern matches lies in.
+// above returns the directory that contains all matches of a pattern.
 func above(pattern string) string {
 	levels := strings.Split(pattern, "/")
-	end := len(levels) - 1 // the last one is a file, or what is beneath
+	end := len(levels) - 1 // the last level is a file, or the files beneath
 	for n, level := range levels[:end] {
 		if strings.ContainsAny(level, "*?") {
 			end = n

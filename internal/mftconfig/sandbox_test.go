@@ -12,14 +12,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// xmlOf is a UserSandboxes.xml with what stands between <agent> and its end.
+// xmlOf returns a UserSandboxes.xml with the given text between <agent> and its end.
 func xmlOf(sandboxes string) []byte {
 	return []byte(`<?xml version="1.0" encoding="UTF-8"?>
 <u:userSandboxes xmlns:u="http://wmqfte.ibm.com/UserSandboxes" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="http://wmqfte.ibm.com/UserSandboxes UserSandboxes.xsd">
 <u:agent>` + regexp.MustCompile(`<(/?)([a-z])`).ReplaceAllString(sandboxes, `<${1}u:$2`) + `</u:agent></u:userSandboxes>`)
 }
 
-// sandboxed is an agent with user sandboxes, and the notes about it.
+// sandboxed returns an agent with user sandboxes, and the notes about it.
 func sandboxed(t testing.TB, more, sandboxes string) (*Agent, []Note) {
 	t.Helper()
 	a, notes, err := ReadAgent(Files{Properties: "agent.properties", Data: []byte("agentName=ALPHA\nuserSandboxes=true\n" + more),
@@ -30,7 +30,7 @@ func sandboxed(t testing.TB, more, sandboxes string) (*Agent, []Note) {
 	return a, notes
 }
 
-// problems are the notes of what is not taken, as text.
+// problems returns the Missed notes, as text.
 func problems(notes []Note) (all string) {
 	for _, n := range notes {
 		if n.Outcome == Missed {
@@ -40,7 +40,7 @@ func problems(notes []Note) (all string) {
 	return all
 }
 
-// rulesOf are those of an agent's sandbox.
+// rulesOf returns the rules of an agent's sandbox.
 func rulesOf(t testing.TB, a *Agent) *policy.Rules {
 	t.Helper()
 	rules, err := policy.Parse(a.Sandbox)
@@ -50,7 +50,7 @@ func rulesOf(t testing.TB, a *Agent) *policy.Rules {
 	return rules
 }
 
-// decides asks rules whether a user may read or write a path.
+// decides reports whether rules let a user read or write a path.
 func decides(t testing.TB, rules *policy.Rules, user, path string, write bool) bool {
 	t.Helper()
 	ask := func(right transfer.Authority) bool {
@@ -71,7 +71,7 @@ func decides(t testing.TB, rules *policy.Rules, user, path string, write bool) b
 	return ask(first)
 }
 
-// The rules decide as MQ MFT's sandboxes do.
+// The rules make the same decisions as MQ MFT's sandboxes.
 func TestSandboxDecisions(t *testing.T) {
 	read := func(list string) string {
 		text := ""
@@ -110,7 +110,7 @@ func TestSandboxDecisions(t *testing.T) {
 		`<sandbox user="u"/>`:               "-u /a; -u w /a",
 		`<sandbox user="u">` + read("/a/ !/a/b/") + `<write><include name="/a/"/><include name="/c/"/><exclude name="/c/x"/></write></sandbox>`: "u /a/x; -u /a/b/x; u w /a/b/x; -u /c/y; u w /c/y; -u w /c/x",
 
-		// Users: the first sandbox that is for somebody is the only one.
+		// Users: the first sandbox that matches a user is the only one.
 		all("u", "", "/a/") + all("u", "", "/b/"):                  "u /a/x; -u /b/x; -v /a/x; -agent /a/x",
 		all("u", "", "/a/") + all("*", "", "/b/"):                  "u /a/x; -u /b/x; v /b/x; -v /a/x",
 		all("*", "", "/b/") + all("u", "", "/a/"):                  "-u /a/x; u /b/x",
@@ -128,7 +128,7 @@ func TestSandboxDecisions(t *testing.T) {
 		all("(?:a|b)+?\\d\\D", regex, "/a/"):                       "ab1c /a/x; -ab11 /a/x",
 		all("acc1", "", "/a/ !/a/b/") + all("acc.*", regex, "/a/"): "acc2 /a/b/x; -acc1 /a/b/x; acc1 /a/x",
 
-		// What cannot be said with the same decision.
+		// Expressions without a rule of the same decisions.
 		all("ACC[0-9]", regex, "/a/"):         "refused: the capital A",
 		all("[A-Z]+", regex, "/a/"):           "refused: the capital A",
 		all("a*+", regex, "/a/"):              "refused: a quantifier with +",
@@ -183,7 +183,7 @@ func TestSandboxDecisions(t *testing.T) {
 	}
 }
 
-// Relative patterns lie beneath transferRoot, and paths of Windows are taken with either separator.
+// Relative patterns lie beneath transferRoot, and paths of Windows may have either separator.
 func TestSandboxPlaces(t *testing.T) {
 	a, notes := sandboxed(t, "transferRoot=/home/mft\n", `<sandbox user="*"><read><include name="out/*.csv"/><exclude name="out/x.csv"/></read><write><include name="/srv/in/**/done/"/><include name="/home/mft/in/"/></write></sandbox>`)
 	if a == nil {
@@ -209,8 +209,8 @@ func TestSandboxPlaces(t *testing.T) {
 	}
 }
 
-// likeMQ decides as MQ MFT's documentation says: the first sandbox whose pattern is for the user counts; a path
-// matches an included pattern, and no excluded one.
+// likeMQ decides as MQ MFT's documentation defines it: the first sandbox with a pattern that matches the user applies.
+// A path must match an included pattern, and no excluded one.
 func likeMQ(sandboxes []mftxml.Sandbox, user, path string, write bool) bool {
 	for _, s := range sandboxes {
 		if !glob([]rune(s.User), []rune(user)) {
@@ -257,7 +257,7 @@ func glob(pattern, name []rune) bool {
 	return len(name) > 0 && (pattern[0] == '?' || pattern[0] == name[0]) && glob(pattern[1:], name[1:])
 }
 
-// Any sandboxes decide about any path as likeMQ does.
+// For any sandboxes and any path, the rules decide as likeMQ does.
 func TestSandboxesOfAnyKind(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(words ...string) string { return words[random.IntN(len(words))] }
@@ -311,7 +311,7 @@ func TestSandboxesOfAnyKind(t *testing.T) {
 	}
 }
 
-// Whatever a sandbox's expression is: what is taken of it is an expression of a rule, or is refused with the agent.
+// Any sandbox either becomes valid rules, or is refused with the agent.
 func FuzzSandboxes(f *testing.F) {
 	f.Add(xmlOf(`<sandbox user="acc[0-9]*" userPattern="regex"><read><include name="/a/**"/><exclude name="/a/b/"/></read></sandbox>`), "/home/mft")
 	f.Add(xmlOf(`<sandbox user="*"><write><include name="C:\x\"/></write></sandbox>`), "")
@@ -335,7 +335,7 @@ func FuzzSandboxes(f *testing.F) {
 	})
 }
 
-// Patterns for queues are rules for their paths, and give no file and no root.
+// Patterns for queues become rules for their paths, and allow no file and no root.
 func TestSandboxOfQueues(t *testing.T) {
 	a, notes := sandboxed(t, "", `<sandbox user="u"><read><include name="/srv/"/><include name="live.*@QM1" type="queue"/><exclude name="LIVE.SECRET" type="queue"/></read>
 		<write><include name="**" type="queue"/></write></sandbox>`)

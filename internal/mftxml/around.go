@@ -9,16 +9,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What is around a transfer: the triggers that let it start, and the programs before and after
-// it. Both are Ferry's triggers and programs in other words; what these cannot say, lacksAround names.
+// The parts around a transfer: the triggers that start it, and the programs before and after it. Both correspond to
+// Ferry's triggers and programs. lacksAround names the parts that Ferry does not have.
 
-// sizeUnits are the bytes of each unit of a fileSize.
+// sizeUnits has the number of bytes of each unit of a fileSize.
 var sizeUnits = map[string]int64{"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 // maxCode is the greatest result code that a successRC of ">N" stands for.
 const maxCode = transfer.MaxProgramCode
 
-// lacksAround is what Ferry's triggers and programs cannot do of a document; "" where that is nothing.
+// lacksAround returns the first part of a document that Ferry's triggers and programs do not have, or "".
 func (t *Transfer) lacksAround() string {
 	if t.Trigger != nil {
 		for _, c := range t.Trigger.Conditions {
@@ -38,7 +38,7 @@ func (t *Transfer) lacksAround() string {
 	return ""
 }
 
-// lacks is what Ferry's programs cannot do of a command; "" where that is nothing.
+// lacks returns the first part of a command that Ferry's programs do not have, or "".
 func (c *Command) lacks() string {
 	switch {
 	case c.Type != "executable":
@@ -53,13 +53,13 @@ func (c *Command) lacks() string {
 	return ""
 }
 
-// Program is the command in Ferry's words.
+// Program returns the command as a program of Ferry.
 func (c *Command) Program() (*transfer.Program, error) {
 	codes, err := codesOf(c.SuccessRC)
 	return &transfer.Program{Name: c.Name, Args: c.Args, Retries: c.RetryCount, Pause: transfer.Duration(time.Duration(c.RetryWait) * time.Second), Success: codes}, err
 }
 
-// A placed command is one with the point at which it runs.
+// A placed command is a command with its call point.
 type placed struct {
 	at      transfer.CallPoint
 	command *Command
@@ -103,7 +103,7 @@ func (t *Transfer) takeAround(q *transfer.Request) error {
 	return nil
 }
 
-// codesOf reads a successRC: numbers, or ranges as <N, >N and !N, with | between them.
+// codesOf parses a successRC: numbers, or ranges as <N, >N and !N, with | between them.
 func codesOf(s string) (transfer.Codes, error) {
 	if s == "" || s == "0" {
 		return "", nil // the default of both
@@ -136,8 +136,8 @@ func codesOf(s string) (transfer.Codes, error) {
 	return transfer.Codes(strings.Join(all, ",")), nil
 }
 
-// putAround writes the triggers and programs of a request. What XML has no words for, such as the time that a
-// program may take, makes another request when it is read again, which Write refuses.
+// putAround writes the triggers and programs of a request. Parts without a form in XML, such as the time limit of a
+// program, are lost: reading the document gives another request, and so Write refuses it.
 func (t *Transfer) putAround(q *transfer.Request) {
 	for _, one := range q.Triggers {
 		c := TriggerCondition{Comparison: "=", Value: "exist", Files: one.Files}
@@ -167,7 +167,7 @@ func (t *Transfer) putAround(q *transfer.Request) {
 	}
 }
 
-// InUnits is a number of bytes as a fileSize has it, in the largest unit of which it is a multiple.
+// InUnits returns a number of bytes in the form of a fileSize: in the largest unit that divides it.
 func InUnits(n int64) (value, unit string) {
 	unit = "b"
 	for _, larger := range []string{"kb", "mb", "gb"} {

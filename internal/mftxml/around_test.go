@@ -9,12 +9,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// around is a document with triggers and programs.
+// around returns a document with triggers and programs.
 func around(managed, set string) string {
 	return asked("", managed, "><"+set, ">", ">", ">a", `><file>b</file>`)
 }
 
-// The triggers and programs of a document are those of a request, and are written as they were read.
+// The triggers and programs of a document become those of a request. Writing the request gives the same ones.
 func TestTriggersAndPrograms(t *testing.T) {
 	doc := strings.Replace(asked("", `<trigger log="yes"><fileExist comparison="=" value="exist">/in/ready,/in/go</fileExist><fileExist comparison="!=" value="exist">/in/stop</fileExist>`+
 		`<fileSize comparison="&gt;=" value="20" units="MB">/in/list</fileSize></trigger>`, ">", ">", ">", ">a", `><file>b</file>`), "<transferSet>",
@@ -52,7 +52,7 @@ func TestResultCodes(t *testing.T) {
 	}
 }
 
-// What Ferry's triggers and programs cannot do is refused by its name.
+// Parts of triggers and programs that Ferry does not have are refused by name.
 func TestWhatIsAroundAndNotBuilt(t *testing.T) {
 	for doc, want := range map[string]string{
 		around(`<trigger><fileSize comparison="=" value="1" units="B">/a</fileSize></trigger>`, "metaDataSet/>"): `<fileSize comparison="=">`,

@@ -1,8 +1,8 @@
-// Package mftxml reads and writes the XML messages of IBM MQ Managed File Transfer: what
-// its agents take from their command queues, and what its commands write into files.
+// Package mftxml reads and writes the XML messages of IBM MQ Managed File Transfer: the messages that its agents take
+// from their command queues, and the files that its commands write.
 //
-// A document has one of six roots, without a namespace but for the two about monitors,
-// which are in http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition:
+// A document has one of six roots, without a namespace but for the two about monitors, which are in
+// http://www.ibm.com/xmlns/wmqfte/7.0.1/MonitorDefinition:
 //
 //	request                  asks for one thing, the name of the element in it:
 //	  managedTransfer        a transfer
@@ -13,36 +13,32 @@
 //	monitor, deleteMonitor   a resource monitor
 //	transferTemplate         a transfer to be submitted by its name
 //
-// A managedTransfer says who asks (originator: hostName, userID), from which agent to which
-// (sourceAgent, destinationAgent: agent, QMgr), perhaps when (schedule), on which condition
-// (trigger) and where an answer goes (reply), and then has a transferSet: metaDataSet, up to
-// four programs (preSourceCall, postSourceCall, preDestinationCall, postDestinationCall) and
-// the items. An item has a mode and a checksumMethod, a source (type, recursive, disposition)
-// and a destination (type, exist), each with a file, a dataset or a queue. A job with a name
-// stands at the end.
+// A managedTransfer has the requester (originator: hostName, userID) and the two agents (sourceAgent, destinationAgent:
+// agent, QMgr). It may have a time (schedule), a condition (trigger) and the address of an answer (reply). A
+// transferSet follows: metaDataSet, up to four programs (preSourceCall, postSourceCall, preDestinationCall,
+// postDestinationCall) and the items. An item has a mode and a checksumMethod, a source (type, recursive, disposition)
+// and a destination (type, exist), each with a file, a dataset or a queue. A job with a name stands at the end.
 //
-// # What is read
+// # Reading
 //
-// Elements may stand in any order, with any prefix. Nothing is passed over: what is not
-// understood is an error of KindDocument that names the element or the attribute and its
-// line, and what is understood and cannot be done yet is an error of KindNotBuilt
-// (Document.Lacks). Only what says nothing about the transfer has no effect: names of queue
-// managers, versions, hints where a schema lies, comments (Document.Ignored lists the first).
+// Elements may have any order and any prefix. Parse ignores no element silently. An unknown element or attribute is an
+// error of KindDocument that names it and its line. An element that Ferry cannot carry out yet is an error of
+// KindNotBuilt (Document.Lacks). Only parts that do not concern the transfer have no effect: names of queue managers,
+// versions, hints where a schema lies, comments (Document.Ignored lists the first).
 //
-// A document has at most MaxDocument bytes, in UTF-8, UTF-16, or any code page that its
-// declaration names; it has no document type and no entities but XML's own five.
+// A document has at most MaxDocument bytes, in UTF-8, UTF-16, or any code page that its declaration names; it has no
+// document type and no entities but XML's own five.
 //
-// # What Ferry adds
+// # Ferry's attributes
 //
-// Attributes in the namespace urn:ferry say what IBM's documents have no word for, under the
-// names of the flags of `ferry send`. They stand in the transferSet (lane, durability …) and
-// in a file (replace, and of a source: as-given). A request has the attribute id where it names
-// its own transfer: the same document is then the same transfer, however often it comes.
+// Attributes in the namespace urn:ferry have the options that IBM's documents lack, under the names of the flags of
+// `ferry send`. They are in the transferSet (lane, durability …) and in a file (replace, and of a source: as-given). A
+// request may have the attribute id with the ID of its transfer: then every delivery of the document is the same
+// transfer.
 //
 // # Sources
 //
-// A directory as a source means what is in it, with recursive="true", and not the directory
-// itself: its path gets "/." at its end, which is how Ferry says that. A pattern with
-// recursive="true" matches names in all directories below. With as-given="true" in the file a
-// source is what it would be in `ferry send`.
+// A directory as a source with recursive="true" means its contents, not the directory itself: its path gets "/." at its
+// end, which is Ferry's spelling of that. A pattern with recursive="true" matches names in all directories below. With
+// as-given="true" in the file a source has the same meaning as in `ferry send`.
 package mftxml

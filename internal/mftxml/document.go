@@ -8,10 +8,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Document is a message that was read. Exactly one of its pointers is set, or Items of a
-// definition file.
+// A Document is a parsed message. Exactly one of its pointers is set, or Items of a definition file.
 type Document struct {
-	ID         transfer.ID // that a request names for its transfer; zero: none
+	ID         transfer.ID // of the transfer, given by the request; zero: none
 	Transfer   *Transfer
 	Call       *ManagedCall
 	Cancel     *Cancel
@@ -21,7 +20,7 @@ type Document struct {
 	Template   *Template
 	Items      []Item // of transferSpecifications
 
-	// Ignored are elements that say nothing about what is done, as people name them.
+	// Ignored are the elements that do not concern the transfer, named for users.
 	Ignored []string
 }
 
@@ -32,7 +31,7 @@ type Transfer struct {
 	Trigger     *Trigger
 	Source      transfer.AgentName
 	Destination transfer.AgentName
-	Reply       string // where an answer goes
+	Reply       string // address of an answer
 	Job         string
 	Set         Set
 }
@@ -40,7 +39,7 @@ type Transfer struct {
 // A Set is a transferSet.
 type Set struct {
 	Priority int
-	Recovery int // seconds; -1: for ever, 0: at once
+	Recovery int // seconds; -1: unlimited, 0: at once
 	Meta     map[string]string
 	Programs Programs
 	Items    []Item
@@ -73,27 +72,27 @@ type Item struct {
 	line     int
 }
 
-// A Source says where an item comes from.
+// A Source is the origin of an item.
 type Source struct {
 	Recursive bool
 	Delete    bool
 	File      File
 	Queue     *Queue // instead of File
-	AsGiven   bool   // the path means what it means in `ferry send`
+	AsGiven   bool   // the path has the same meaning as in `ferry send`
 	KeepBlank bool
 }
 
-// A Dest says where an item goes.
+// A Dest is the destination of an item.
 type Dest struct {
 	Type    string // file, directory, dataset, pds or queue
 	Exist   string
 	File    File
 	Queue   *Queue // instead of File
-	Long    string // what becomes of lines that are longer than a record: truncate, wrap or fail
+	Long    string // treatment of lines that are longer than a record: truncate, wrap or fail
 	Replace string
 }
 
-// A File is a path with what is said of its text.
+// A File is a path with the properties of its text.
 type File struct {
 	Path     transfer.Path
 	Encoding string
@@ -101,7 +100,7 @@ type File struct {
 	line     int
 }
 
-// A Schedule says when a transfer begins.
+// A Schedule defines when a transfer begins.
 type Schedule struct {
 	Start    string // yyyy-MM-ddThh:mm, as written
 	TimeBase string // admin, source or utc
@@ -112,16 +111,16 @@ type Schedule struct {
 	Count    int    // occurrences; 0: no end by number
 }
 
-// A Trigger is the condition of a transfer, looked at when it begins. All of its conditions must hold, each of one
-// of its files at least.
+// A Trigger is the condition of a transfer, checked when it begins. All of its conditions must hold, each for at least
+// one of its files.
 type Trigger struct {
-	Log        bool // a condition that is not met is put on record
+	Log        bool // a condition that does not hold is recorded
 	Conditions []TriggerCondition
 }
 
-// A TriggerCondition is about files of the source agent.
+// A TriggerCondition is a condition on files of the source agent.
 type TriggerCondition struct {
-	Size       bool   // of the files; otherwise whether they are there
+	Size       bool   // of the files; otherwise their existence
 	Comparison string // = or !=, of sizes >=
 	Value      string // exist; of sizes a number
 	Units      string // of sizes: b, kb, mb or gb
@@ -152,7 +151,7 @@ type Unschedule struct {
 	Reply      string
 }
 
-// Parse reads a document. Its errors are of KindDocument and KindTooLarge.
+// Parse parses a document. Its errors are of KindDocument and KindTooLarge.
 func Parse(data []byte) (*Document, error) {
 	root, err := parse(data)
 	if err != nil {
@@ -169,13 +168,13 @@ func Parse(data []byte) (*Document, error) {
 	return d, nil
 }
 
-// Reply is where an answer to the document goes; empty where it asks for none.
+// Reply returns the address of an answer, or the empty text if the document requests none.
 func (d *Document) Reply() string { return d.head().reply }
 
-// Originator is who the document says has asked for it; zero where it says nothing.
+// Originator returns the requester named in the document, or zero if it names none.
 func (d *Document) Originator() transfer.Originator { return d.head().originator }
 
-// A head is what most documents begin with.
+// A head has the fields that most documents begin with.
 type head struct {
 	originator transfer.Originator
 	reply      string
@@ -205,7 +204,7 @@ type documentReader struct {
 	doc *Document
 }
 
-// ignores takes what has no effect.
+// ignores reads an attribute without effect, and lists it in Ignored.
 func (r *documentReader) ignores(e *element, name string) {
 	if v := r.attr(e, name); v != "" {
 		r.doc.Ignored = append(r.doc.Ignored, name+" of <"+e.name+">")
@@ -266,7 +265,7 @@ func (r *documentReader) request(e *element) {
 	}
 }
 
-// originator is who asks; some documents have one more element around the names.
+// originator reads the requester. In some documents one more element encloses the names.
 func (r *documentReader) originator(e *element) (o transfer.Originator) {
 	at := r.sub(e, "originator")
 	if at == nil {
@@ -334,10 +333,10 @@ func (r *documentReader) transfer(e *element) *Transfer {
 	return t
 }
 
-// jobKey is the metadata under which MQ MFT keeps the name of a job.
+// jobKey is the metadata key that MQ MFT uses for the name of a job.
 const jobKey = "com.ibm.wmqfte.JobName"
 
-// jobOf is the name of the job, which may stand in the metadata as well.
+// jobOf returns the name of the job, which may be in the metadata as well.
 func (r *documentReader) jobOf(e *element, job string, meta map[string]string) string {
 	inside, ok := meta[jobKey]
 	delete(meta, jobKey)
@@ -472,7 +471,7 @@ func (r *documentReader) trigger(e *element) *Trigger {
 	return t
 }
 
-// files are names with commas between them.
+// files parses names separated by commas.
 func files(s string) (all []transfer.Path) {
 	for f := range strings.SplitSeq(s, ",") {
 		if f != "" {
@@ -504,7 +503,7 @@ func (r *documentReader) source(it *Item, e *element) {
 	s.Recursive = r.truth(e, "recursive", false)
 	s.Delete = r.word(e, "disposition", transfer.DispositionLeave, transfer.DispositionDelete) == transfer.DispositionDelete
 	if s.Queue = r.queue(e); s.Queue != nil {
-		// MQ MFT takes messages away always.
+		// MQ MFT always removes messages from a queue.
 		s.Delete = s.Delete || r.attr(e, "disposition") == ""
 	} else {
 		if kind == "queue" {
@@ -551,7 +550,7 @@ func (r *documentReader) dest(it *Item, e *element) {
 	r.done(e)
 }
 
-// fileOf is the file or the data set of a source or a destination.
+// fileOf returns the file or the data set of a source or a destination.
 func (r *documentReader) fileOf(e *element) *element {
 	if at := r.sub(e, "dataset"); at != nil {
 		return at
@@ -572,7 +571,7 @@ func (r *documentReader) file(at *element, dataset bool) File {
 	return f
 }
 
-// quoted is a data set as a location names it: its name in quotes, its attributes behind.
+// quoted returns a data set as in a location: its name in quotes, followed by its attributes.
 func quoted(path string) string {
 	name := strings.TrimPrefix(path, "//")
 	end := strings.IndexAny(name, ",;")

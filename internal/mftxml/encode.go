@@ -12,7 +12,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// XML writes a document that asks for a transfer or for a monitor, so that Parse reads the same of it.
+// XML returns a document with a transfer or a monitor as XML. Parse reads the same document from it.
 func (d *Document) XML() ([]byte, error) {
 	w := &writer{}
 	w.b.WriteString(xml.Header)
@@ -66,7 +66,7 @@ func (w *writer) job(name string) {
 	}
 }
 
-// monitorVersion is the version of the format that monitors name.
+// monitorVersion is the format version that monitors give.
 const monitorVersion = "5.00"
 
 func (w *writer) monitor(m *Monitor) {
@@ -130,7 +130,7 @@ func (w *writer) condition(c *Condition) {
 	w.close("condition")
 }
 
-// pairs writes keys with their values, where there are any.
+// pairs writes keys with their values, if there are any.
 func (w *writer) pairs(list, one string, of map[string]string) {
 	if len(of) == 0 {
 		return
@@ -149,7 +149,7 @@ type writer struct {
 	err   error
 }
 
-// speakable reports whether a text can stand in XML.
+// speakable reports whether XML can contain a text.
 func speakable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
 		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
@@ -163,7 +163,7 @@ func (w *writer) escape(s string) {
 	xml.EscapeText(&w.b, []byte(s))
 }
 
-// tag begins an element with those of the attributes that have a value.
+// tag begins an element with the attributes that have a value.
 func (w *writer) tag(name string, attrs []string) {
 	w.b.WriteString(strings.Repeat("  ", w.depth) + "<" + name)
 	for n := 0; n < len(attrs); n += 2 {
@@ -201,7 +201,7 @@ func (w *writer) leaf(name, text string, attrs ...string) {
 	w.b.WriteString("</" + name + ">\n")
 }
 
-// when is a word that is said only where something holds.
+// when returns a word if a condition holds, and otherwise "".
 func when(is bool, word string) string {
 	if is {
 		return word
@@ -209,7 +209,7 @@ func when(is bool, word string) string {
 	return ""
 }
 
-// count is a number that is said only above 0.
+// count returns a number above 0 as text, and otherwise "".
 func count(n int) string { return when(n > 0, strconv.Itoa(n)) }
 
 func (w *writer) schedule(s *Schedule) {
@@ -318,7 +318,7 @@ func (w *writer) item(it *Item) {
 	w.close("item")
 }
 
-// queue writes a queue, where there is one.
+// queue writes a queue, if there is one.
 func (w *writer) queue(q *Queue, replace string) bool {
 	if q == nil {
 		return false

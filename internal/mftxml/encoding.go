@@ -12,16 +12,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// MaxDocument is the most bytes that a document may have.
+// MaxDocument is the greatest length of a document in bytes.
 const MaxDocument = 4 << 20
 
-// malformed is the error of a document that is no message of the format.
+// malformed returns the error of a document that is no message of the format.
 func malformed(format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindDocument, "the XML document "+format, args...)
 }
 
-// Is reports whether a message begins as an XML document does, in any encoding that is read
-// here: a message of Ferry's own begins with a brace.
+// Is reports whether a message begins as an XML document does, in any supported encoding. A message of Ferry's own
+// begins with a brace.
 func Is(data []byte) bool {
 	for _, mark := range [][]byte{[]byte("\xef\xbb\xbf"), {0xff, 0xfe}, {0xfe, 0xff}} {
 		data = bytes.TrimPrefix(data, mark)
@@ -35,7 +35,7 @@ var ebcdicBegin = []byte{0x4c, 0x6f, 0xa7, 0x94}
 
 var declaration = regexp.MustCompile(`^<\?xml\s[^<>]*?\bencoding\s*=\s*(?:"([^"<>]*)"|'([^'<>]*)')`)
 
-// declared is the name of the encoding in a document's declaration; empty where it has none.
+// declared returns the name of the encoding in a document's declaration, or the empty text if it has none.
 func declared(text []byte) string {
 	m := declaration.FindSubmatch(text[:min(len(text), 1024)])
 	if m == nil {
@@ -44,7 +44,7 @@ func declared(text []byte) string {
 	return string(m[1]) + string(m[2])
 }
 
-// text is a document in UTF-8, whatever it came in.
+// text returns a document in UTF-8, from any supported encoding.
 func text(data []byte) ([]byte, error) {
 	if len(data) > MaxDocument {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the XML document has %d bytes; the limit is %d", len(data), MaxDocument).

@@ -10,14 +10,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// idBegin is how the 48 digits begin in which MQ MFT's programs know an ID: "FERRY" and
-// three blanks, where theirs have "AMQ" and the name of a queue manager. The ID follows.
+// idBegin begins the 48 digits that MQ MFT's programs use for an ID: "FERRY" and three blanks, in place of "AMQ" and
+// the name of a queue manager. The ID follows.
 var idBegin = hex.EncodeToString([]byte("FERRY   "))
 
 // FormatID writes an ID in 48 digits of hex.
 func FormatID(id transfer.ID) string { return idBegin + hex.EncodeToString(id[:]) }
 
-// ParseID reads what FormatID writes, and an ID as Ferry writes it.
+// ParseID parses the result of FormatID, and an ID in Ferry's own form.
 func ParseID(s string) (transfer.ID, error) {
 	low := strings.ToLower(s)
 	if len(low) != 48 {
@@ -30,8 +30,8 @@ func ParseID(s string) (transfer.ID, error) {
 	return transfer.ParseID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }
 
-// IDOf is the ID of what a stored document asks for that names none: the same for each
-// delivery of one message, and another one for each message, even of the same bytes.
+// IDOf returns the ID for the transfer of a stored document without an ID. It is the same for each delivery of one
+// message, and differs between messages, even with equal bytes.
 func IDOf(data []byte, principal string, stored time.Time) transfer.ID {
 	h := sha256.New()
 	h.Write([]byte(principal + "\n" + strconv.FormatInt(stored.UnixNano(), 10) + "\n"))

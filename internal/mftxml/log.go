@@ -10,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What a Log says has become of a transfer.
+// Actions of a Log.
 const (
 	LogStarted   = "started"
 	LogProgress  = "progress" // items have ended
@@ -18,16 +18,16 @@ const (
 	LogCancelled = "cancelled"
 )
 
-// A Log is what is published of a transfer: that it has started, which of its items have ended, or how it
-// has ended itself. In XML it is a transaction:
+// A Log is a published record of a transfer: its start, the outcome of some of its items, or its own outcome. In XML it
+// is a transaction:
 //
 //	transaction              version, ID in 48 digits, agentRole
-//	  action                 what has become of it, with the time
+//	  action                 one of the actions, with the time
 //	  sourceAgent, destinationAgent
-//	  originator             hostName, userID, and mqmdUserID: who is vouched for
+//	  originator             hostName, userID, and mqmdUserID: the principal
 //	  status                 resultCode and supplement; where it has ended
 //	  transferSet            total (items) and bytesSent, where it has ended
-//	    metaDataSet          agents, job, ID, and what the request says
+//	    metaDataSet          agents, job, ID, and the request's metadata
 //	    item                 mode; where items have ended
 //	      source             file (with its size) or queue (with its messages and their group), and checksum
 //	      destination        file (with its size) or queue (with the group), and checksum
@@ -43,11 +43,11 @@ type Log struct {
 	Principal   string
 	Job         string
 	Meta        map[string]string
-	Ended       *LogEnd   // nil: it goes on
+	Ended       *LogEnd   // nil: not ended
 	Items       []LogItem // that have ended
 }
 
-// A LogEnd is how a transfer has ended.
+// A LogEnd is the outcome of a transfer.
 type LogEnd struct {
 	Code               int
 	Text               string
@@ -55,7 +55,7 @@ type LogEnd struct {
 	Failures, Warnings int64
 }
 
-// A LogItem is how an item has ended.
+// A LogItem is the outcome of an item.
 type LogItem struct {
 	Source, Dest transfer.Path
 	Size         int64
@@ -65,13 +65,13 @@ type LogItem struct {
 	Text         string
 }
 
-// logVersion is the version of the format that logs name.
+// logVersion is the format version that logs give.
 const logVersion = "6.00"
 
-// logTime is how times are written.
+// logTime is the layout of times.
 const logTime = "2006-01-02T15:04:05.000Z"
 
-// XML writes the log. A name that XML cannot hold stands there as in other logs.
+// XML returns the log as XML. It replaces characters that XML cannot contain, as in other logs.
 func (l *Log) XML() []byte {
 	w := &writer{}
 	w.b.WriteString(xml.Header)
@@ -101,9 +101,9 @@ func (l *Log) XML() []byte {
 	return w.b.Bytes()
 }
 
-// StatusXML is what is published of a transfer while it runs: a transaction with the agents, and a transferSet that has
-// the time, stats (bytes and seconds so far, the number of the current item and of all that are known) and the current
-// source. It is written of live figures, some of which are not there yet at the beginning.
+// StatusXML returns the published progress of a running transfer: a transaction with the agents and a transferSet. The
+// transferSet has the time, stats (bytes and seconds so far, the number of the current item and of all known items) and
+// the current source. Some figures are missing at the beginning.
 func StatusXML(p *transfer.Progress, now time.Time) []byte {
 	w := &writer{}
 	w.b.WriteString(xml.Header)
@@ -130,7 +130,7 @@ func StatusXML(p *transfer.Progress, now time.Time) []byte {
 	return w.b.Bytes()
 }
 
-// meta is the metadata of a transfer, with what MQ MFT says of each beside.
+// meta returns the metadata of a transfer, with the entries that MQ MFT adds to each.
 func (l *Log) meta() map[string]string {
 	all := map[string]string{}
 	for k, v := range l.Meta {
@@ -182,7 +182,7 @@ func (w *writer) status(code int, text string) {
 	w.close("status")
 }
 
-// said is a text as XML can hold it.
+// said returns a text in a form that XML can contain.
 func said(s string) string {
 	if speakable(s) && lines(s) == s {
 		return s

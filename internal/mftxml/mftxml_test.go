@@ -36,7 +36,7 @@ func parsed(t testing.TB, data []byte) *Document {
 	return d
 }
 
-// Every element of every message comes into its field.
+// Every element of every message is parsed into its field.
 func TestDocuments(t *testing.T) {
 	ann := transfer.Originator{User: "ann", Host: "desk"}
 	every := parsed(t, sample(t, "everything.xml"))
@@ -87,7 +87,7 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
-// What is read and cannot be done is refused by the name of its element.
+// Parts that are read but cannot be carried out are refused by the name of their element.
 func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 	every := string(sample(t, "everything.xml"))
 	without := func(from, to string) {
@@ -151,7 +151,7 @@ func TestWhatIsNotBuiltIsNamed(t *testing.T) {
 	}
 }
 
-// asked is a document with one thing in each place.
+// asked returns a document with one part at each place.
 func asked(root, managed, set, item, source, file, dest string) string {
 	return `<request version="6.00"` + root + `><managedTransfer><sourceAgent agent="ALPHA"/><destinationAgent agent="BETA"/>` + managed +
 		`<transferSet` + set + `<item` + item + `<source` + source + `<file` + file + `</file></source><destination` + dest + `</destination></item></transferSet></managedTransfer></request>`
@@ -161,7 +161,7 @@ func plain() string {
 	return asked("", "", ">", ">", ">", ">a", `><file>b</file>`)
 }
 
-// Nothing is passed over, and each error names what it is about.
+// No part is ignored silently, and each error names its element.
 func TestRefusals(t *testing.T) {
 	if _, err := parsed(t, []byte(plain())).Request(someID); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What makes a document large is refused before it takes memory.
+// A document with large parts is refused before it takes memory.
 func TestBombs(t *testing.T) {
 	deep := strings.Repeat("<request>", 100_000)
 	for name, doc := range map[string]string{
@@ -243,7 +243,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// A document is the same in each encoding that says what it is, and refused in one that does not.
+// A document in each encoding that it declares gives the same result. A document in another encoding is refused.
 func TestEncodings(t *testing.T) {
 	doc := func(name string) string {
 		return `<?xml version="1.0" encoding="` + name + `"?>` + "\n" + strings.Replace(plain(), ">a<", ">straße/Ä.txt<", 1)
@@ -348,7 +348,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// What is written of a document is read as the same, whatever it asks for.
+// A written document is parsed as the same document, for each kind.
 func TestXMLAndBack(t *testing.T) {
 	for _, name := range []string{"everything.xml", "file.xml", "one-line.xml", "prefixed.xml", "many.xml", "dataset.xml", "queues.xml"} {
 		d := parsed(t, sample(t, name))
@@ -373,7 +373,7 @@ func TestXMLAndBack(t *testing.T) {
 	}
 }
 
-// White space that lays a document out is none of a name; blanks are.
+// White space for the layout of a document is not part of a name; blanks are.
 func TestNamesKeepTheirBlanks(t *testing.T) {
 	for text, want := range map[string]transfer.Path{"a": "a", " a ": " a ", "\n\t\ta b\n\t": "a b", "\r\na ": "a ", "&#10;": ""} {
 		d, err := Parse([]byte(strings.Replace(plain(), ">a<", ">"+text+"<", 1)))
@@ -389,7 +389,7 @@ func TestNamesKeepTheirBlanks(t *testing.T) {
 	}
 }
 
-// Write refuses what would come back as something else.
+// Write refuses a request that would come back as another one.
 func TestWhatXMLCannotSay(t *testing.T) {
 	good := func() *transfer.Request {
 		q, err := parsed(t, sample(t, "file.xml")).Request(someID)

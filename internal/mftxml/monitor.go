@@ -9,20 +9,19 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Monitor watches a directory or a queue of an agent, and submits its task when what it
-// waits for is there.
+// A Monitor watches a directory or a queue of an agent, and submits its task when its condition holds.
 type Monitor struct {
 	Name       string
 	Agent      transfer.AgentName
 	Overwrite  bool
 	Poll       int
 	PollUnits  string // seconds, minutes, hours or days
-	Batch      int    // what one task takes at most
+	Batch      int    // the most files or messages of one task
 	Directory  transfer.Path
-	Levels     int // of directories below it that are watched; -1: all
+	Levels     int // depth of watched directories below it; -1: all
 	Queue      string
 	Conditions []Condition
-	All        bool // of several conditions each must hold; otherwise one is enough
+	All        bool // every one of the conditions must hold; otherwise one is sufficient
 	Contents   *TriggerContents
 	Defaults   map[string]string // of variables
 	Meta       map[string]string
@@ -33,7 +32,7 @@ type Monitor struct {
 	Call       *ManagedCall
 }
 
-// A Condition is one that a monitor waits for.
+// A Condition is a condition of a monitor.
 type Condition struct {
 	Kind    string // fileMatch, fileNoMatch, fileSizeSame, fileSize, queueNotEmpty or completeGroups
 	Pattern string
@@ -44,10 +43,10 @@ type Condition struct {
 	Units   string // b, kb, mb or gb
 }
 
-// TriggerContents say that a trigger's lines name what is transferred.
+// TriggerContents means that the lines of a trigger file name the files to be transferred.
 type TriggerContents struct {
 	Regex string
-	Order string // which group of the expression is the source
+	Order string // the group of the expression that is the source
 }
 
 // An Unmonitor ends a monitor.
@@ -58,7 +57,7 @@ type Unmonitor struct {
 	Reply      string
 }
 
-// lacks is what Ferry's monitors cannot do of one; "" where that is nothing.
+// lacks returns the first part of a monitor that Ferry's monitors do not have, or "".
 func (m *Monitor) lacks() string {
 	switch {
 	case len(m.Conditions) > 1 && m.All:
@@ -74,8 +73,8 @@ func (m *Monitor) lacks() string {
 	return m.Task.lacks()
 }
 
-// Condition is what the monitor waits for, as one condition: of several that differ in their patterns alone it is that the
-// name of a file matches one of them. lacks names what cannot be said so.
+// Condition returns the monitor's conditions as one condition. Several conditions that differ only in their patterns
+// become one: the name of a file matches one of the patterns. lacks names a part that cannot be combined so.
 func (m *Monitor) Condition() (one Condition, lacks string) {
 	one = m.Conditions[0]
 	if len(m.Conditions) == 1 {
@@ -102,7 +101,7 @@ func (m *Monitor) Condition() (one Condition, lacks string) {
 	return one, ""
 }
 
-// everyName is the pattern of a condition that names none.
+// everyName returns the pattern of a condition without one.
 func everyName(regex bool) string {
 	if regex {
 		return ".*"
@@ -110,8 +109,8 @@ func everyName(regex bool) string {
 	return "*"
 }
 
-// expression is a pattern for names as a regular expression: '*' is any run of characters, '?' any one, and a name that begins
-// with '.' is matched only by a pattern that does.
+// expression returns a pattern for names as a regular expression. '*' is any run of characters, '?' any one. Only a
+// pattern that begins with '.' matches a name that does.
 func expression(pattern string, regex bool) string {
 	if regex && pattern != "" {
 		return "(?:" + pattern + ")"
@@ -143,7 +142,7 @@ func expression(pattern string, regex bool) string {
 	return b.String()
 }
 
-// Bytes is the size of a fileSize in bytes.
+// Bytes returns the size of a fileSize in bytes.
 func (c *Condition) Bytes() int64 { return int64(c.Size) * sizeUnits[c.Units] }
 
 func (r *documentReader) monitor(e *element) *Monitor {
@@ -178,7 +177,7 @@ func (r *documentReader) monitor(e *element) *Monitor {
 	return m
 }
 
-// reads takes the words of a monitor that stand in its metadata.
+// reads parses the parts of a monitor that are in its metadata.
 func (r *documentReader) reads(m *Monitor, e *element) {
 	if at := r.sub(e, "triggerContentFormat"); at != nil {
 		m.Contents = &TriggerContents{Order: r.word(at, "order", "srcdest", "destsrc"), Regex: r.text(at)}

@@ -7,7 +7,8 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// A request that names files is the same request again after XML, or is not written: no name becomes a pattern, a data set or a queue.
+// A request that names files is the same request again after XML, or is not written. No name becomes a pattern, a data
+// set or a queue.
 func TestHostileNames(t *testing.T) {
 	written := 0
 	for _, name := range transfertest.Hostile() {

@@ -10,15 +10,15 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is published beside the log of transfers. Each writes one document, in the words of MQ MFT.
+// The published documents besides the log of transfers. Each function writes one document, with the names of MQ MFT.
 
-// A CallLog is how a run of a managed call has ended. In XML it is a transaction as of a transfer, of agentRole
-// callAgent: with agent in place of both ends, and in its transferSet
+// A CallLog is the outcome of a run of a managed call. In XML it is a transaction as of a transfer, with agentRole
+// callAgent. It has agent in place of both ends, and in its transferSet
 //
 //	call
 //	  command                name, type, successRC, retryCount, retryWait; argument
 //	  callResult             outcome, retries, returnCode, type
-//	    result               stdout: the end of what was written; error: why it is a failure
+//	    result               stdout: the end of the output; error: the reason of a failure
 //	    error                the same, of a program that was not run
 type CallLog struct {
 	ID         transfer.ID
@@ -28,7 +28,7 @@ type CallLog struct {
 	Principal  string
 	Job        string
 	Meta       map[string]string
-	Ended      bool // there is no other run
+	Ended      bool // no further run follows
 	Code       int
 	Ran        transfer.Ran
 	Failure    string
@@ -79,7 +79,7 @@ func (l *CallLog) XML() []byte {
 	return w.b.Bytes()
 }
 
-// saidBy is who has asked, as logs have it.
+// saidBy writes the originator as logs have it.
 func (w *writer) saidBy(o transfer.Originator, principal string) {
 	w.open("originator")
 	w.leaf("hostName", said(o.Host))
@@ -88,7 +88,7 @@ func (w *writer) saidBy(o transfer.Originator, principal string) {
 	w.close("originator")
 }
 
-// speech is a text of several lines as XML can hold it.
+// speech returns a text of several lines in a form that XML can contain.
 func speech(s string) string {
 	s = strings.Trim(strings.ReplaceAll(s, "\r", ""), "\n")
 	return strings.Map(func(r rune) rune {
@@ -99,7 +99,7 @@ func speech(s string) string {
 	}, s)
 }
 
-// What a MonitorLog and a ScheduleLog say was done. Those that MQ MFT has no word for are Ferry's.
+// Actions of a MonitorLog and a ScheduleLog. MQ MFT lacks the actions marked as Ferry's.
 const (
 	MonitorCreate    = "create"
 	MonitorRedefine  = "redefine" // Ferry's
@@ -108,14 +108,14 @@ const (
 	MonitorDelete    = "delete"
 	MonitorClear     = "clear"            // Ferry's: its history
 	MonitorTriggered = "triggerSatisfied" // and a transfer was submitted
-	MonitorFailed    = "triggerFail"      // and none can be
-	ScheduleSubmit   = "submit"           // it was made
+	MonitorFailed    = "triggerFail"      // and no transfer can be submitted
+	ScheduleSubmit   = "submit"           // the schedule was made
 	ScheduleDelete   = "delete"
 	ScheduleSkipped  = "skipped" // times were missed
 	ScheduleExpired  = "expire"  // its last time has come
 )
 
-// A KeptLog is what has become of a monitor or of a schedule:
+// A KeptLog is an event of a monitor or of a schedule:
 //
 //	monitorLog               version, monitorName, referenceId: the transfer that was submitted
 //	  originator             hostName, userID, mqmdUserID
@@ -179,11 +179,11 @@ func (l *KeptLog) XML() []byte {
 	return w.b.Bytes()
 }
 
-// propertiesType is what Java wants before its properties in XML.
+// propertiesType is the document type that Java requires before its properties in XML.
 const propertiesType = `<!DOCTYPE properties SYSTEM "http://java.sun.com/dtd/properties.dtd">` + "\n"
 
-// AgentXML is what is published of an agent: properties of Java, as entries with a key. They have the names of MQ MFT's where it has
-// one; others begin with ferry.
+// AgentXML returns the published status of an agent: properties of Java, as entries with a key. They have the names of
+// MQ MFT's properties if those exist; other names begin with ferry.
 func AgentXML(b *wire.Beat, now time.Time) []byte {
 	w := &writer{}
 	w.b.WriteString(xml.Header + propertiesType)

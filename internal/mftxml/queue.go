@@ -12,10 +12,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A <queue> of a source or a destination is a path of Ferry's in other words (messages.Address). What such
-// a path cannot say lacksFrom and lacksTo name.
+// A <queue> of a source or a destination corresponds to a path of Ferry's (messages.Address). lacksFrom and lacksTo
+// name the parts that such a path cannot express.
 
-// A Queue is where messages come from or go to.
+// A Queue is the source or the destination of messages.
 type Queue struct {
 	Name       string            // QUEUE or QUEUE@QMGR
 	Attributes map[string]string // of queueWords; delimiterAt is Ferry's own
@@ -25,8 +25,7 @@ type Queue struct {
 var queueWords = []string{"useGroups", "groupId", "persistent", "setMqProps", "encoding", "EOL", "delimiter", "delimiterType", "delimiterPosition",
 	"includeDelimiterInFile", "includeDelimiterInMessage", "waitTime", "unrecognisedCodePage"}
 
-// delimiterAt is the attribute by which a delimiter lies between messages, where MQ MFT has it before or after
-// each of them.
+// delimiterAt is the attribute for a delimiter between messages; MQ MFT has it before or after each of them.
 const delimiterAt = "delimiter-at"
 
 // Types of a delimiter.
@@ -37,7 +36,7 @@ const (
 	delimiterPattern = "pattern" // of a destination: a regular expression
 )
 
-// queue is the queue of a source or a destination; nil where it is something else.
+// queue reads the queue of a source or a destination; nil if there is none.
 func (r *documentReader) queue(e *element) *Queue {
 	at := r.sub(e, "queue")
 	if at == nil {
@@ -76,7 +75,7 @@ func (r *documentReader) queue(e *element) *Queue {
 	return q
 }
 
-// queueValues refuses what cannot be meant: other words than there are, and what belongs to the other end.
+// queueValues refuses unknown values, and values that belong to the other end.
 func (r *documentReader) queueValues(at *element, source bool) {
 	r.word(at, "persistent", "", "true", "false", "qdef")
 	r.word(at, "EOL", "", "lf", "crlf", "nl")
@@ -116,7 +115,7 @@ func (q *Queue) truth(name string) bool {
 
 func (q *Queue) word(name string) string { return strings.ToLower(q.Attributes[name]) }
 
-// otherwise reports whether a text has other bytes in the queue's encoding than in UTF-8, or might have.
+// otherwise reports whether a text has, or may have, other bytes in the queue's encoding than in UTF-8.
 func (q *Queue) otherwise(text string) bool {
 	name := q.Attributes["encoding"]
 	if name == "" || strings.EqualFold(name, "UTF-8") {
@@ -126,7 +125,7 @@ func (q *Queue) otherwise(text string) bool {
 	return err == nil && (page.EBCDIC() || strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }))
 }
 
-// lacksFrom is what Ferry cannot do of the queue of a source; "" where that is nothing.
+// lacksFrom returns the first part of a source queue that Ferry does not have, or "".
 func (q *Queue) lacksFrom() string {
 	switch {
 	case q.word("waitTime") != "" && strings.Trim(q.word("waitTime"), "+0") != "":
@@ -139,7 +138,7 @@ func (q *Queue) lacksFrom() string {
 	return ""
 }
 
-// lacksTo is what Ferry cannot do of the queue of a destination.
+// lacksTo returns the first part of a destination queue that Ferry does not have, or "".
 func (q *Queue) lacksTo() string {
 	kind := q.word("delimiterType")
 	switch {
@@ -151,7 +150,7 @@ func (q *Queue) lacksTo() string {
 	return ""
 }
 
-// address begins the path of a queue. A name with a variable of a monitor or a template stays as it is.
+// address begins the path of a queue. A name with a variable of a monitor or a template does not change.
 func (q *Queue) address() (a messages.Address, err error) {
 	name, _, _ := strings.Cut(q.Name, "@")
 	if strings.Contains(name, "${") {
@@ -164,7 +163,7 @@ func (q *Queue) address() (a messages.Address, err error) {
 	return a, nil
 }
 
-// location is an address as a location that can be read again.
+// location returns an address as a location that can be parsed again.
 func (q *Queue) location(a *messages.Address) (l transfer.Location, err error) {
 	l = a.Location()
 	p := string(l.Path)
@@ -180,7 +179,7 @@ func (q *Queue) location(a *messages.Address) (l transfer.Location, err error) {
 	return l, nil
 }
 
-// From is the queue that messages come from.
+// From returns the queue that messages come from.
 func (q *Queue) From() (l transfer.Location, err error) {
 	a, err := q.address()
 	if err != nil {
@@ -206,7 +205,7 @@ func (q *Queue) From() (l transfer.Location, err error) {
 	return q.location(&a)
 }
 
-// to is the queue that a file goes to.
+// to returns the queue that a file goes to.
 func (q *Queue) to() (l transfer.Location, err error) {
 	a, err := q.address()
 	if err != nil {
@@ -236,7 +235,7 @@ func (q *Queue) to() (l transfer.Location, err error) {
 
 var hexBytes = regexp.MustCompile(`^(x[0-9A-Fa-f]{2})(,x[0-9A-Fa-f]{2})*$`)
 
-// delimiter are the bytes of a delimiter: x0D,x0A of a binary one, and a text with Java's escapes.
+// delimiter returns the bytes of a delimiter: x0D,x0A for a binary one, and a text with Java's escapes.
 func (q *Queue) delimiter() (d []byte, err error) {
 	given := q.Attributes["delimiter"]
 	if q.word("delimiterType") == delimiterText {
@@ -252,7 +251,7 @@ func (q *Queue) delimiter() (d []byte, err error) {
 	return hex.DecodeString(strings.NewReplacer("x", "", ",", "").Replace(given))
 }
 
-// inHex is the reverse of delimiter.
+// inHex is the inverse of delimiter.
 func inHex(d []byte) string {
 	all := make([]string, len(d))
 	for n := range d {
@@ -261,10 +260,10 @@ func inHex(d []byte) string {
 	return strings.Join(all, ",")
 }
 
-// javaEscapes are those of a letter or a sign.
+// javaEscapes has the escapes of a letter or a sign.
 var javaEscapes = map[byte]byte{'n': '\n', 'r': '\r', 't': '\t', 'f': '\f', 'b': '\b', '\\': '\\', '"': '"', '\'': '\''}
 
-// unescaped is a text without the escapes of a string in Java.
+// unescaped returns a text without the escapes of a string in Java.
 func unescaped(s string) (string, error) {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -295,7 +294,7 @@ func unescaped(s string) (string, error) {
 	return b.String(), nil
 }
 
-// FromQueue is a <queue> for a source.
+// FromQueue returns a <queue> for a source.
 func FromQueue(l transfer.Location) (*Queue, error) {
 	a, err := messages.Of(l)
 	if err != nil {
@@ -322,7 +321,7 @@ func FromQueue(l transfer.Location) (*Queue, error) {
 	return q, nil
 }
 
-// toQueue is a <queue> for a destination.
+// toQueue returns a <queue> for a destination.
 func toQueue(l transfer.Location) (*Queue, error) {
 	a, err := messages.Of(l)
 	if err != nil {
@@ -349,7 +348,7 @@ func toQueue(l transfer.Location) (*Queue, error) {
 	return q, nil
 }
 
-// text puts what is said of the text of a queue's messages beside it.
+// text adds the properties of the text of a queue's messages.
 func (q *Queue) text(encoding, eol string) *Queue {
 	if encoding != "" {
 		q.Attributes["encoding"] = encoding

@@ -7,7 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// between is a document of one item between a source and a destination.
+// between returns a document of one item between a source and a destination.
 func between(source, dest string) string {
 	return `<request xmlns:f="urn:ferry"><managedTransfer><sourceAgent agent="ALPHA"/><destinationAgent agent="BETA"/><transferSet><item mode="text"><source` + source +
 		`</source><destination` + dest + `</destination></item></transferSet></managedTransfer></request>`
@@ -18,8 +18,7 @@ const (
 	aDest = "><file>b</file>"
 )
 
-// What is said of a queue is in its path, with the disposition of MQ MFT; and the same comes back of what is
-// written of the request.
+// The properties of a queue are in its path, with the disposition of MQ MFT. Writing the request gives the same path.
 func TestQueues(t *testing.T) {
 	for _, c := range []struct {
 		source, dest string
@@ -73,7 +72,7 @@ func TestQueues(t *testing.T) {
 	}
 }
 
-// A variable in the name of a queue or a group stays one.
+// A variable in the name of a queue or a group does not change.
 func TestVariablesOfQueues(t *testing.T) {
 	q := &Queue{Name: "${QueueName}", Attributes: map[string]string{"useGroups": "true", "groupId": "${GROUPID}"}}
 	if p, err := q.From(); err != nil || p.Path != "queue:${QueueName}?group=${GROUPID}" {
@@ -85,7 +84,7 @@ func TestVariablesOfQueues(t *testing.T) {
 	}
 }
 
-// What cannot be meant is malformed, and what cannot be done is named.
+// Impossible values are malformed, and parts that cannot be carried out are named.
 func TestRefusedQueues(t *testing.T) {
 	for _, c := range []struct {
 		source, dest string
@@ -145,7 +144,7 @@ func TestRefusedQueues(t *testing.T) {
 	}
 }
 
-// The log of a transfer has queues as such, with the group and how many messages were picked.
+// The log of a transfer names queues, with the group and the number of picked messages.
 func TestLogOfQueues(t *testing.T) {
 	l := Log{Items: []LogItem{{Source: "queue:Q?group=%2A&mark=m&picked=9-3-70&picked-group=G7", Dest: "queue:R?group=T-0", Size: 70}, {Source: "./queue:Q", Size: 1}}}
 	text := string(l.XML())

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A reader takes elements apart. It keeps the first error; after one everything is empty.
+// A reader reads elements. It keeps the first error; after an error all results are empty.
 type reader struct{ err error }
 
 func (r *reader) fail(err error) {
@@ -21,7 +21,7 @@ func (r *reader) bad(e *element, format string, args ...any) {
 	r.fail(malformed("at line %d: "+format, append([]any{e.line}, args...)...))
 }
 
-// raw is the value of an attribute as it is written; empty where it is not there.
+// raw returns the value of an attribute as written, or the empty text if it is missing.
 func (r *reader) raw(e *element, name string) string {
 	for n := range e.attrs {
 		if a := &e.attrs[n]; a.name == name {
@@ -32,13 +32,13 @@ func (r *reader) raw(e *element, name string) string {
 	return ""
 }
 
-// attr is raw without blanks around it.
+// attr returns raw without blanks around it.
 func (r *reader) attr(e *element, name string) string { return blank(r.raw(e, name)) }
 
-// ours is the value of one of Ferry's own attributes.
+// ours returns the value of one of Ferry's own attributes.
 func (r *reader) ours(e *element, name string) string { return r.attr(e, "ferry:"+name) }
 
-// need is attr for what must be there.
+// need is attr for a required attribute.
 func (r *reader) need(e *element, name string) string {
 	v := r.attr(e, name)
 	if v == "" {
@@ -47,7 +47,7 @@ func (r *reader) need(e *element, name string) string {
 	return v
 }
 
-// word is an attribute with one of a few words, in small letters; the first is its default.
+// word reads an attribute with one of a few words, in lower case; the first is its default.
 func (r *reader) word(e *element, name string, words ...string) string {
 	v := r.attr(e, name)
 	if v == "" {
@@ -60,7 +60,7 @@ func (r *reader) word(e *element, name string, words ...string) string {
 	return ""
 }
 
-// truth is an attribute that is true or false, or yes or no.
+// truth reads an attribute that is true or false, or yes or no.
 func (r *reader) truth(e *element, name string, otherwise bool) bool {
 	switch v := strings.ToLower(r.attr(e, name)); v {
 	case "":
@@ -75,7 +75,7 @@ func (r *reader) truth(e *element, name string, otherwise bool) bool {
 	return otherwise
 }
 
-// number is an attribute that is a whole number in a range.
+// number reads an attribute that is a whole number in a range.
 func (r *reader) number(e *element, name string, otherwise, low, high int) int {
 	return r.figure(e, name+" of <"+e.name+">", r.attr(e, name), otherwise, low, high)
 }
@@ -91,7 +91,7 @@ func (r *reader) figure(e *element, what, v string, otherwise, low, high int) in
 	return n
 }
 
-// sub is the only element of a name in another; nil where it is not there.
+// sub returns the only element of a name in another, or nil if it is missing.
 func (r *reader) sub(e *element, name string) *element {
 	all := r.subs(e, name)
 	switch len(all) {
@@ -104,7 +104,7 @@ func (r *reader) sub(e *element, name string) *element {
 	return nil
 }
 
-// subs are the elements of a name in another.
+// subs returns the elements of a name in another.
 func (r *reader) subs(e *element, name string) (all []*element) {
 	if e == nil {
 		return nil
@@ -118,7 +118,7 @@ func (r *reader) subs(e *element, name string) (all []*element) {
 	return all
 }
 
-// must is sub for what must be there. It is never nil.
+// must is sub for a required element. It never returns nil.
 func (r *reader) must(e *element, name string) *element {
 	if s := r.sub(e, name); s != nil {
 		return s
@@ -127,7 +127,7 @@ func (r *reader) must(e *element, name string) *element {
 	return &element{name: name, line: e.line}
 }
 
-// text is what an element without elements says; empty for nil.
+// text returns the text of an element without subelements; empty for nil.
 func (r *reader) text(e *element) string {
 	if e == nil {
 		return ""
@@ -138,10 +138,10 @@ func (r *reader) text(e *element) string {
 	return s
 }
 
-// textOf is the text of the only element of a name, without blanks around it.
+// textOf returns the text of the only element of a name, without blanks around it.
 func (r *reader) textOf(e *element, name string) string { return blank(r.text(r.sub(e, name))) }
 
-// done refuses what of an element was not taken.
+// done refuses the parts of an element that were not read.
 func (r *reader) done(e *element) {
 	if e == nil {
 		return
@@ -161,7 +161,7 @@ func (r *reader) done(e *element) {
 	}
 }
 
-// agent is the name of an agent.
+// agent returns the name of an agent.
 func (r *reader) agent(e *element, name string) transfer.AgentName {
 	if name == "" {
 		return "" // which was said

@@ -13,8 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What Lacks refuses, by the element that asks for it. It is the one place that knows what
-// of a document cannot be done.
+// lacks returns the element of a document that Ferry cannot carry out, and a hint. All these elements are listed here.
 func (d *Document) lacks() (what string, hint string) {
 	switch {
 	case d.Call != nil:
@@ -29,7 +28,7 @@ func (d *Document) lacks() (what string, hint string) {
 	return "", ""
 }
 
-// lacks is what Ferry cannot do of a transfer; "" where that is nothing.
+// lacks returns the first part of a transfer that Ferry does not have, or "".
 func (t *Transfer) lacks() string {
 	what := t.lacksAround()
 	for n := range t.Set.Items {
@@ -44,8 +43,7 @@ func (t *Transfer) lacks() string {
 	return what
 }
 
-// Lacks is an error of KindNotBuilt that names what Ferry cannot do yet of what a document
-// asks for; nil where that is nothing.
+// Lacks returns an error of KindNotBuilt for the first part of a document that Ferry cannot carry out yet, or nil.
 func (d *Document) Lacks() error {
 	what, hint := d.lacks()
 	if what == "" {
@@ -54,10 +52,9 @@ func (d *Document) Lacks() error {
 	return transfer.Errorf(transfer.KindNotBuilt, "the XML document has %s, which is not built yet", what).WithHint(hint)
 }
 
-// Request is what `ferry send` would make of the same, under an ID. Its time and, where the
-// document says nothing of it, its originator are the caller's to set. Errors of the document
-// are of KindDocument. A transfer with a schedule is none that could be submitted: whoever
-// keeps schedules takes it out.
+// Request returns the request that `ferry send` would make for the same transfer, under an ID. The caller sets its time
+// and, if the document has none, its originator. Errors of the document are of KindDocument. A transfer with a schedule
+// cannot be submitted: the keeper of schedules removes the schedule first.
 func (d *Document) Request(id transfer.ID) (*transfer.Request, error) {
 	if d.Transfer != nil && d.Transfer.Schedule != nil {
 		return nil, transfer.Errorf(transfer.KindNotBuilt, "the XML document has <schedule>, and nobody here keeps schedules")
@@ -157,7 +154,7 @@ func (s *Set) takeOwn(q *transfer.Request) (err error) {
 	return nil
 }
 
-// takeArchive has sources that are not deleted archived, where Ferry's attribute says so.
+// takeArchive archives sources that are not deleted, if Ferry's attribute requests it.
 func (s *Set) takeArchive(q *transfer.Request) {
 	dir := transfer.Path(s.Own["archive"])
 	if dir == "" {
@@ -173,7 +170,7 @@ func (s *Set) takeArchive(q *transfer.Request) {
 	}
 }
 
-// takeItems makes request items. What all of them agree about the request says once, as in `ferry send`.
+// takeItems makes request items. Properties that all of them share become the request's, as in `ferry send`.
 func (s *Set) takeItems(q *transfer.Request) error {
 	q.Items = make([]transfer.RequestItem, 0, len(s.Items))
 	for n := range s.Items {
@@ -215,7 +212,7 @@ func (s *Set) takeItems(q *transfer.Request) error {
 	return nil
 }
 
-// request is an item with everything that is said of it.
+// request returns an item with all its properties.
 func (i *Item) request() (transfer.RequestItem, error) {
 	var it transfer.RequestItem
 	if err := i.takeLocations(&it); err != nil {
@@ -253,14 +250,14 @@ func (i *Item) request() (transfer.RequestItem, error) {
 	case strings.ContainsAny(name, "*?"):
 		it.Source, it.Recursive = transfer.Match(transfer.Path(dir+"**/"+name)), false
 	case !it.Dest.Directory():
-		// One file to the name of one, or a directory that becomes that name.
+		// One file goes to the name of one file; a directory becomes the directory of that name.
 	case name != "." && name != ".." && p != "/":
 		it.Source = transfer.File(transfer.Path(strings.TrimSuffix(p, "/") + "/."))
 	}
 	return it, nil
 }
 
-// takeLocations reads where an item comes from and goes to. A file at the destination goes to exactly its path.
+// takeLocations reads the source and the destination of an item. A file at the destination goes to exactly its path.
 func (i *Item) takeLocations(it *transfer.RequestItem) (err error) {
 	switch from := string(i.Source.File.Path); {
 	case i.Source.Queue != nil:

@@ -1,31 +1,31 @@
 package mftxml
 
-// maxSandboxes is how many sandboxes, and patterns in all of them, a file may have.
+// maxSandboxes is the largest number of sandboxes in a file, and of patterns in all of them.
 const maxSandboxes = 4000
 
-// A Sandbox is one of a UserSandboxes.xml: where the users whom it is for may read and write. Of the
-// sandboxes of a file the first one that is for a user counts, alone.
+// A Sandbox is a sandbox of a UserSandboxes.xml: the paths that its users may read and write. Only the first sandbox of
+// a file that matches a user applies.
 type Sandbox struct {
 	Line  int
 	User  string // a pattern for the names of users
-	Regex bool   // it is a regular expression, and otherwise one with * and ?
+	Regex bool   // it is a regular expression; otherwise a pattern with * and ?
 	Read  Area
 	Write Area
 }
 
-// An Area is what matches a pattern of Include, and none of Exclude.
+// An Area is the paths that match a pattern of Include and none of Exclude.
 type Area struct {
 	Include, Exclude []AreaPattern
 }
 
-// An AreaPattern is one for paths, or for queues.
+// An AreaPattern is a pattern for paths or for queues.
 type AreaPattern struct {
 	Line int
 	Name string
-	Type string // file, or what else the document says
+	Type string // file, or another word of the document
 }
 
-// ParseSandboxes reads a UserSandboxes.xml. Its errors are those of Parse.
+// ParseSandboxes parses a UserSandboxes.xml. Its errors are those of Parse.
 func ParseSandboxes(data []byte) ([]Sandbox, error) {
 	root, err := parse(data)
 	if err != nil {
@@ -57,7 +57,7 @@ type sandboxReader struct {
 	count int
 }
 
-// area is what an element of a sandbox says. One that is not there says that nothing may be done.
+// area reads an element of a sandbox. A missing element allows nothing.
 func (r *sandboxReader) area(e *element, name string) (a Area) {
 	at := r.sub(e, name)
 	if at == nil {

@@ -2,8 +2,8 @@ package mftxml
 
 import "ferry/internal/transfer"
 
-// A Template is a transferTemplate, as fteListTemplates -x writes it: a transfer that has a name, to be submitted
-// again and again. Its files are those of a managedTransfer; the agents stand in elements of their own.
+// A Template is a transferTemplate, as fteListTemplates -x writes it: a transfer with a name, to be submitted
+// repeatedly. Its files are those of a managedTransfer; the agents are in elements of their own.
 type Template struct {
 	Name     string
 	Transfer *Transfer
@@ -31,7 +31,7 @@ func (r *documentReader) template(e *element) *Template {
 	return &Template{Name: blank(r.text(r.must(e, "name"))), Transfer: t}
 }
 
-// named is the agent whose name is the text of an element.
+// named returns the agent named by the text of an element.
 func (r *documentReader) named(e *element, name string) transfer.AgentName {
 	at := r.must(e, name)
 	text := blank(r.text(at))

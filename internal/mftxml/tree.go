@@ -12,11 +12,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Limits of what a document is made of. Each is refused with its figure.
+// Limits on the parts of a document. An error names the limit.
 const (
 	maxDepth    = 32
 	maxElements = 100_000
-	maxToken    = 64 << 10 // bytes from one < to the next, with what is between
+	maxToken    = 64 << 10 // bytes from one < to the next, with the text between
 )
 
 // Namespaces.
@@ -27,8 +27,8 @@ const (
 	schemaSpace  = "http://www.w3.org/2001/XMLSchema-instance"
 )
 
-// space is a namespace as it is declared. Examples of the format that are on the web have lost the
-// names of theirs to whoever made all addresses on his pages begin with https.
+// space returns a namespace as declared. Some examples of the format on the web have a changed namespace, because their
+// publishers replaced http by https in all addresses.
 func space(s string) string {
 	if rest, ok := strings.CutPrefix(s, "https:"); ok {
 		return "http:" + rest
@@ -36,25 +36,25 @@ func space(s string) string {
 	return s
 }
 
-// An element is one of a document, before anything is known of it. What was taken from it is
-// marked, so that the rest can be refused by name.
+// An element is an element of a document before its interpretation. The parts that were read are marked, so that the
+// rest can be refused by name.
 type element struct {
 	name  string
 	line  int
 	attrs []attribute
 	subs  []*element
 	text  string
-	read  bool // it was taken by its parent's reader
+	read  bool // its parent's reader has read it
 }
 
-// An attribute is one of an element. Its name has "ferry:" before it where it is Ferry's own.
+// An attribute is an attribute of an element. The name of one of Ferry's own begins with "ferry:".
 type attribute struct {
 	name, value string
 	read        bool
 }
 
-// A meter hands a document to the XML decoder byte by byte, and ends where one token has
-// too many of them: the decoder keeps a token in memory as a whole, with all of its attributes.
+// A meter gives a document to the XML decoder byte by byte, and ends if one token has too many bytes: the decoder keeps
+// a whole token in memory, with all of its attributes.
 type meter struct {
 	*bytes.Reader
 	token int
@@ -76,7 +76,7 @@ type grower struct {
 	count int
 }
 
-// parse reads a document into a tree. Its errors are of KindDocument and KindTooLarge.
+// parse parses a document into a tree. Its errors are of KindDocument and KindTooLarge.
 func parse(data []byte) (*element, error) {
 	plain, err := text(data)
 	if err != nil {
@@ -122,7 +122,7 @@ func (g *grower) root() (root *element, err error) {
 	}
 }
 
-// next is the next token that matters.
+// next returns the next token that matters.
 func (g *grower) next() (xml.Token, error) {
 	for {
 		g.meter.token = 0
@@ -186,7 +186,7 @@ func (g *grower) element(start xml.StartElement, depth int) (*element, error) {
 	}
 }
 
-// take sorts the attributes: those that say where things are declared say nothing.
+// take reads the attributes. It ignores declarations of namespaces and schema locations.
 func (e *element) take(attrs []xml.Attr) error {
 	e.attrs = make([]attribute, 0, len(attrs))
 	for _, a := range attrs {
@@ -224,11 +224,11 @@ func (e *element) take(attrs []xml.Attr) error {
 	return nil
 }
 
-// blank is a text without the white space of XML around it.
+// blank returns a text without the white space of XML around it.
 func blank(s string) string { return strings.Trim(s, " \t\r\n") }
 
-// lines is the text of an element without white space around it that has line ends, with which
-// documents are laid out. Blanks alone belong to the text: a file's name may end in one.
+// lines returns the text of an element without surrounding white space that has line ends, because that is layout.
+// Blanks alone belong to the text: a file's name may end in one.
 func lines(s string) string {
 	inner := blank(s)
 	at := strings.Index(s, inner)

@@ -11,11 +11,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// writtenVersion is the version of the format that documents name.
+// writtenVersion is the format version that documents give.
 const writtenVersion = "6.00"
 
-// Write is the XML of a request, which Parse and Document.Request make the same request of again,
-// but for its ID. An error names what XML cannot say.
+// Write returns the XML of a request. Parse and Document.Request make the same request from it, except for its ID. An
+// error names the part that XML cannot express.
 func Write(q *transfer.Request) ([]byte, error) {
 	d, err := FromRequest(q)
 	if err != nil {
@@ -28,7 +28,7 @@ func Write(q *transfer.Request) ([]byte, error) {
 	return text, same(text, q)
 }
 
-// same reads what was written: a request that would come back as another one is refused.
+// same parses the written text, and refuses a request that would come back as another one.
 func same(text []byte, q *transfer.Request) error {
 	d, err := Parse(text)
 	if err != nil {
@@ -44,13 +44,13 @@ func same(text []byte, q *transfer.Request) error {
 	return nil
 }
 
-// cannot is the error of what the format has no words for.
+// cannot returns the error for a part that the format cannot express.
 func cannot(format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindUsage, "the XML of MQ MFT has no word for "+format, args...)
 }
 
-// FromRequest is the document of a request. It refuses what the format has no words for. Write reads it
-// once more, and is sure.
+// FromRequest returns the document of a request. It refuses parts that the format cannot express. Write also parses the
+// result to make sure.
 func FromRequest(q *transfer.Request) (*Document, error) {
 	switch {
 	case q.Source == "" || q.Destination == "":
@@ -86,7 +86,7 @@ func seconds(d time.Duration) int {
 	return int(d / time.Second)
 }
 
-// own are Ferry's attributes of the transferSet, for what is not as it is by default.
+// own returns Ferry's attributes of the transferSet, for the options that differ from the default.
 func own(q *transfer.Request) map[string]string {
 	attrs := map[string]string{}
 	add := func(name, value, byDefault string) {
@@ -119,7 +119,7 @@ func own(q *transfer.Request) map[string]string {
 	return attrs
 }
 
-// size is a number of bytes in the largest unit of which it is a multiple.
+// size returns a number of bytes in the largest unit that divides it.
 func size(n int64) string {
 	unit := ""
 	for _, larger := range []string{"K", "M", "G"} {
@@ -131,7 +131,7 @@ func size(n int64) string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-// itemOf is one of a request's items as a document has it.
+// itemOf returns an item of a request in the form of a document.
 func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 	o, dest := q.Of(it), cmp.Or(it.Dest, q.Dest)
 	if !o.FromRecords.IsZero() && it.Source.Place != transfer.Datasets || !o.ToRecords.IsZero() && dest.Place != transfer.Datasets {
@@ -162,7 +162,7 @@ func itemOf(q *transfer.Request, it *transfer.RequestItem) (Item, error) {
 	return item, nil
 }
 
-// sourceOf is a source that is a file, with the text that makes it the same source again.
+// sourceOf returns a source that is a file, with a text that gives the same source again.
 func sourceOf(l, dest transfer.Location, o *transfer.Options) Source {
 	source, given := location.Format(l), o.Recursive
 	if again, err := location.OnHost(source); err != nil || again != l {
@@ -175,7 +175,7 @@ func sourceOf(l, dest transfer.Location, o *transfer.Options) Source {
 	return Source{Recursive: o.Recursive, Delete: o.Disposition == transfer.DispositionDelete, AsGiven: given, KeepBlank: o.KeepBlanks, File: File{Path: transfer.Path(source), Encoding: o.FromEncoding}}
 }
 
-// destText is the text of a destination that is no queue.
+// destText returns the text of a destination that is no queue.
 func destText(l transfer.Location) transfer.Path {
 	if l.Place == transfer.Datasets {
 		return transfer.Path(location.Format(l))
@@ -183,7 +183,7 @@ func destText(l transfer.Location) transfer.Path {
 	return l.Path
 }
 
-// typeOfText is the type of a source as far as its text says.
+// typeOfText returns the type of a source, as far as its text shows it.
 func typeOfText(text string) string {
 	switch {
 	case record.IsDataset(text):
@@ -194,7 +194,7 @@ func typeOfText(text string) string {
 	return "file"
 }
 
-// typeOf is the type of a destination.
+// typeOf returns the type of a destination.
 func typeOf(l transfer.Location) string {
 	switch {
 	case l.Place == transfer.Datasets:

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// made has the system tell of a directory that was made, if a monitor watches the one above it.
+// made notifies that a directory was made, if a monitor watches the one above it.
 func (b *bench) made(name string) (told bool) {
 	b.t.Helper()
 	b.must(os.Mkdir(b.path(name), 0o755))
@@ -32,8 +32,8 @@ func (b *bench) made(name string) (told bool) {
 	return len(all) > 0
 }
 
-// TestDirectoryMadeLater: a monitor of a directory that is missing watches the nearest one above it. Each directory on the way
-// brings the next look forward, and another directory does not.
+// TestDirectoryMadeLater: a monitor of a missing directory watches the nearest one above it. Each directory on the path
+// makes the next poll come earlier, and another directory does not.
 func TestDirectoryMadeLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -18,7 +18,8 @@ import (
 	"ferry/internal/word"
 )
 
-// A poll of a directory with 100,000 files that were all sent before: what an idle monitor costs, with a ledger on disk.
+// BenchmarkPollOfKnownFiles measures a poll of a directory with 100,000 files that were all sent before, with a ledger
+// on disk: the cost of an idle monitor.
 func BenchmarkPollOfKnownFiles(b *testing.B) {
 	const many = 100_000
 	must := func(err error) {

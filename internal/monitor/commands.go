@@ -13,35 +13,35 @@ import (
 	"ferry/internal/wire"
 )
 
-// Kinds of command. The body of the first is a Create, that of the others a Named.
+// Kinds of command. The body of CommandCreate is a Create, the body of the others a Named.
 const (
 	CommandCreate wire.Kind = "monitor-create"
 	CommandPause  wire.Kind = "monitor-pause"
 	CommandResume wire.Kind = "monitor-resume"
-	CommandClear  wire.Kind = "monitor-clear" // forgets what has triggered: what is there triggers again
+	CommandClear  wire.Kind = "monitor-clear" // forgets the history: existing files trigger again
 	CommandRemove wire.Kind = "monitor-remove"
 )
 
-// A Create makes a monitor. With Replace it may be there already: its history stays.
+// A Create makes a monitor. With Replace the monitor may exist already, and keeps its history.
 type Create struct {
 	Definition Definition `json:"definition"`
 	Redefine   bool       `json:"redefine,omitempty"`
 }
 
-// A Named is the body of what is about one monitor.
+// A Named is the body of a command on one monitor.
 type Named struct {
 	Name string `json:"name"`
 }
 
-// An Answer says which monitor a command was about, and what became of it.
+// An Answer gives the monitor of a command, and the result.
 type Answer struct {
 	Monitor string             `json:"monitor"`
 	Agent   transfer.AgentName `json:"agent"`
 	Done    string             `json:"done"` // created, redefined, paused, resumed, cleared, removed
 }
 
-// commands is the table of commands. That somebody may have monitors, and whose they are, is decided
-// in each: others' take the authority operate.
+// commands returns the table of commands. Each command checks that the caller may have monitors and owns the monitor.
+// The monitors of others need the authority operate.
 func (m *monitors) commands() map[wire.Kind]duty.Command {
 	return map[wire.Kind]duty.Command{
 		CommandCreate: {Needs: transfer.AuthMonitor, Do: m.create, Done: m.changed},
@@ -103,17 +103,17 @@ func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (
 	return m.keep(t, who, r, done)
 }
 
-// mayWatch is an error where the caller may read no file of the directory, by its name alone. It does not say if the
-// directory is there. Each poll decides by where the directory lies.
+// mayWatch returns an error if the caller may read no file of the directory, by its name alone. The error does not
+// reveal whether the directory exists. Each poll checks the directory's real path.
 func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
 	if d.onQueue() {
-		return nil // its poll asks for the queue's name before it asks for the queue
+		return nil // its poll checks the right to the queue's name before it reads the queue
 	}
 	place, _ := m.FS.Place().For(transfer.Files, m.Permit(who.Principal)).(localfs.Local)
 	return place.MayScan(d.Dir.Path)
 }
 
-// keep writes a monitor down as it is from now on, and the audit record of that.
+// keep stores the new state of a monitor, with its audit record.
 func (m *monitors) keep(t *ledger.Tx, who duty.Caller, r *record, done string) (*Answer, error) {
 	var err error
 	if r.Generation, err = nextGeneration(drawerOf(t)); err != nil {
@@ -134,7 +134,7 @@ func (m *monitors) noted(t *ledger.Tx, who duty.Caller, name, done string) (*Ans
 	return &Answer{name, m.Agent, done}, err
 }
 
-// mayChange is whether somebody may change a monitor: his own, or with the authority operate.
+// mayChange checks that a caller may change a monitor: the caller's own, or any with the authority operate.
 func (m *monitors) mayChange(who duty.Caller, r *record) error {
 	if who.Principal == r.Principal {
 		return m.May(who.Principal, transfer.AuthMonitor)
@@ -142,7 +142,7 @@ func (m *monitors) mayChange(who duty.Caller, r *record) error {
 	return m.May(who.Principal, transfer.AuthOperate)
 }
 
-// toNamed is a command that changes the monitor of a name; nil removes it.
+// toNamed returns a command that changes the named monitor. With a nil change, it removes the monitor.
 func (m *monitors) toNamed(done string, change func(duty.Caller, ledger.Drawer, *record) error) duty.Command {
 	return duty.Command{Needs: transfer.AuthNone, Done: m.changed, Do: func(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
 		named, err := readBody[Named](body)
@@ -167,7 +167,7 @@ func (m *monitors) toNamed(done string, change func(duty.Caller, ledger.Drawer, 
 	}}
 }
 
-// find is the monitor of a name, if it may be seen or changed.
+// find returns the monitor of a name, if the caller may see or change it.
 func (m *monitors) find(d ledger.Drawer, name string, may func(*record) error) (*record, error) {
 	name, err := ParseName(name)
 	if err != nil {
@@ -183,7 +183,7 @@ func (m *monitors) find(d ledger.Drawer, name string, may func(*record) error) (
 	return &r, may(&r)
 }
 
-// resume has a monitor poll again. A monitor of a former holder of the caller's name becomes the caller's.
+// resume makes a monitor poll again. A monitor of a former holder of the caller's name becomes the caller's.
 func (m *monitors) resume(who duty.Caller, _ ledger.Drawer, r *record) error {
 	if r.Paused = false; who.Principal == r.Principal && m.Holds(r.Origin) != nil {
 		r.Origin, r.Originator, r.Request.Originator = who.Origin, who.Originator, who.Originator
@@ -191,7 +191,7 @@ func (m *monitors) resume(who duty.Caller, _ ledger.Drawer, r *record) error {
 	return nil
 }
 
-// clearHistory forgets what has triggered. Triggers that wait are submitted nevertheless.
+// clearHistory forgets the files that have triggered. Waiting triggers are still submitted.
 func clearHistory(_ duty.Caller, d ledger.Drawer, r *record) error {
 	st, _, err := load[Status](d, statusKey(r.Name))
 	if err != nil {
@@ -201,7 +201,7 @@ func clearHistory(_ duty.Caller, d ledger.Drawer, r *record) error {
 	return errors.Join(save(d, statusKey(r.Name), &st), d.Clear(historyPrefix(r.Name)))
 }
 
-// remove forgets all of a monitor. Triggers that wait are not submitted any more.
+// remove deletes all data of a monitor. Its waiting triggers are not submitted any more.
 func remove(d ledger.Drawer, name string) error {
 	var dropped []transfer.ID
 	for key := range d.All(pendingPrefix(name), "") {

@@ -36,8 +36,8 @@ func (b *bench) damage(keys ...string) {
 	}))
 }
 
-// TestDamagedEntries: an entry of the history that cannot be read stops no other file. The log names its file once, and the
-// file is sent again where it is still there, since nothing tells whether this version was sent.
+// TestDamagedEntries: an entry of the history that cannot be read does not stop other files. The log names its file
+// once. If the file still exists, it is sent again, because the entry does not show whether this version was sent.
 func TestDamagedEntries(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		var log bytes.Buffer
@@ -70,7 +70,7 @@ func TestDamagedEntries(t *testing.T) {
 	})
 }
 
-// TestDamagedFollowed: a record of the end of a transfer is taken, also where the history is damaged.
+// TestDamagedFollowed: the end of a transfer is recorded even if the history is damaged.
 func TestDamagedFollowed(t *testing.T) {
 	for _, key := range []string{"x/", "h/M/"} {
 		inBubble(t, func(t *testing.T, b *bench) {

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Limits of a definition. Each is refused with its figure.
+// Limits of a definition. An error names the limit.
 const (
 	MaxDefinition = 32 << 10 // bytes of a definition in JSON
 	maxMonitors   = 1000     // of one agent
@@ -26,52 +26,54 @@ const (
 	maxSettle     = 24 * time.Hour
 )
 
-// DefaultPoll is how long a monitor waits between two polls where nothing is said.
+// DefaultPoll is the default interval between two polls.
 const DefaultPoll = 5 * time.Second
 
-// DefaultSettle is how long a file must not have changed before `ferry monitor create` has it sent, where nothing is said.
+// DefaultSettle is the default of `ferry monitor create` for the time without change before a file is sent.
 const DefaultSettle = 5 * time.Second
 
 // definitionVersion is the version of Definition.
 const definitionVersion = 2
 
-// A Definition says what a monitor watches for, and what it submits. It is the document that is exported and imported.
+// A Definition is the resource, the condition and the request of a monitor. It is also the document for export and
+// import.
 type Definition struct {
 	V           int                `json:"v"`
 	Name        string             `json:"name"` // in capitals; see ParseName
 	Agent       transfer.AgentName `json:"agent"`
 	Dir         transfer.Location  `json:"dir"`               // a directory or a queue; see onQueue
-	Match       string             `json:"match,omitempty"`   // what the names of files are held against
+	Match       string             `json:"match,omitempty"`   // pattern of the names of files
 	Exclude     string             `json:"exclude,omitempty"` // of those that match
 	Regex       bool               `json:"regex,omitempty"`   // both are regular expressions, and not patterns
 	Levels      int                `json:"recursive,omitempty"`
 	Condition   Condition          `json:"condition"`
-	Settle      transfer.Duration  `json:"settle,omitempty"` // how long a file must not have changed; 0: it need not wait
+	Settle      transfer.Duration  `json:"settle,omitempty"` // time that a file must be unchanged; 0: none
 	Poll        transfer.Duration  `json:"poll"`
-	Exact       bool               `json:"exact_polls,omitempty"` // polls begin Poll apart, and no notification brings one forward
+	Exact       bool               `json:"exact_polls,omitempty"` // polls begin Poll apart, and no notification makes one come earlier
 	Ordered     bool               `json:"ordered,omitempty"`     // a transfer begins when the one before has ended
 	Batch       int                `json:"batch"`                 // files of one transfer, or groups of messages, at most
 	TriggerFile *TriggerFile       `json:"trigger_file,omitempty"`
 	Defaults    map[string]string  `json:"defaults,omitempty"` // of variables that a monitor does not have
-	// Request is what is submitted, with variables. Its ID is empty: each trigger has one of its own.
+	// Request is the submitted request, with variables. Its ID is empty: each trigger gets its own.
 	Request transfer.Request `json:"request"`
 }
 
-// A TriggerFile says how the lines of a file that triggers name what is sent.
+// A TriggerFile defines how the lines of a file that triggers name the files to send.
 type TriggerFile struct {
-	DestFirst bool   `json:"destination_first,omitempty"` // the destination comes before the source
-	Regex     string `json:"regex,omitempty"`             // with one group or two; empty: a comma stands between the two
-	// To is what each line must have as its destination; empty: that of the request is for lines without.
+	DestFirst bool   `json:"destination_first,omitempty"` // the destination precedes the source
+	Regex     string `json:"regex,omitempty"`             // with one group or two; empty: a comma separates the two
+	// To is the kind of destination that each line must have; empty: a line without one uses the destination of the
+	// request.
 	To string `json:"to,omitempty"`
 }
 
-// What the destination of each line is.
+// Kinds of destination of a line.
 const (
 	ToFile      = "file"
 	ToDirectory = "directory"
 )
 
-// A Condition says when a file that matches triggers.
+// A Condition decides when a matching file triggers.
 type Condition struct {
 	Kind  string
 	Value int64 // bytes of ConditionSize, polls of ConditionUnchanged
@@ -79,16 +81,16 @@ type Condition struct {
 
 // Kinds of condition.
 const (
-	ConditionMatch     = "match"     // it is there
-	ConditionNoMatch   = "nomatch"   // none is there
+	ConditionMatch     = "match"     // the file exists
+	ConditionNoMatch   = "nomatch"   // no such file exists
 	ConditionSize      = "size"      // it has Value bytes or more
-	ConditionUnchanged = "unchanged" // it was the same at Value polls one after the other
-	ConditionNotEmpty  = "notempty"  // of a queue: messages are there
-	ConditionGroup     = "group"     // of a queue: a complete group is there
+	ConditionUnchanged = "unchanged" // the file was the same at Value consecutive polls
+	ConditionNotEmpty  = "notempty"  // of a queue: it has messages
+	ConditionGroup     = "group"     // of a queue: it has a complete group
 )
 
-// ParseCondition reads match, nomatch, size>=N and unchanged=N, which are of directories, and notempty and group,
-// which are of queues. An empty one is that of what is watched; see Check.
+// ParseCondition parses match, nomatch, size>=N and unchanged=N, the conditions of directories, and notempty and group,
+// those of queues. For an empty text, Check chooses the condition.
 func ParseCondition(s string) (Condition, error) {
 	bad := transfer.Errorf(transfer.KindUsage, "condition %.60q is unknown; it is one of match, nomatch, size>=N and unchanged=N, where N is a size as 10M, or a number of polls; of a queue it is notempty or group", s)
 	switch s {
@@ -123,7 +125,7 @@ func (c Condition) String() string {
 	return c.Kind
 }
 
-// MarshalText writes what ParseCondition reads.
+// MarshalText returns the text that ParseCondition parses.
 func (c Condition) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 // UnmarshalText is ParseCondition.
@@ -132,7 +134,7 @@ func (c *Condition) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// ParseName checks the name of a monitor and puts it in capitals: case does not tell monitors apart.
+// ParseName checks the name of a monitor and returns it in capitals, because case does not distinguish monitors.
 func ParseName(s string) (string, error) {
 	if !transfer.IsName(s, 64, "_.-") {
 		return "", transfer.Errorf(transfer.KindUsage, "monitor name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", s)
@@ -140,7 +142,7 @@ func ParseName(s string) (string, error) {
 	return strings.ToUpper(s), nil
 }
 
-// ParseDefinition reads the document of a monitor. What it does not know it refuses.
+// ParseDefinition parses the document of a monitor. It refuses unknown fields.
 func ParseDefinition(data []byte) (*Definition, error) {
 	if len(data) > MaxDefinition {
 		return nil, transfer.Errorf(transfer.KindTooLarge, "the definition of a monitor has more than %d bytes, the limit", MaxDefinition)
@@ -161,7 +163,7 @@ func ParseDefinition(data []byte) (*Definition, error) {
 	return d, d.Check()
 }
 
-// Check fills defaults in, and refuses what cannot be watched or submitted.
+// Check sets defaults, and refuses a definition that cannot be watched or submitted.
 func (d *Definition) Check() (err error) {
 	d.V = definitionVersion
 	if d.Name, err = ParseName(d.Name); err != nil {
@@ -226,13 +228,13 @@ func (d *Definition) checkRanges() error {
 	return nil
 }
 
-// MaySettle reports whether files of the definition can wait until they have not changed for a time. Under the condition
-// unchanged polls are counted instead.
+// MaySettle reports whether the definition's files can wait for a time without change. The condition unchanged counts
+// polls instead.
 func (d *Definition) MaySettle() bool {
 	return !d.onQueue() && (d.Condition.Kind == "" || d.Condition.Kind == ConditionMatch || d.Condition.Kind == ConditionSize)
 }
 
-// checkDefaults refuses defaults of which it could not be told which is meant.
+// checkDefaults refuses invalid and ambiguous names of defaults.
 func (d *Definition) checkDefaults() error {
 	seen := map[string]bool{}
 	for name := range d.Defaults {
@@ -245,7 +247,7 @@ func (d *Definition) checkDefaults() error {
 	return nil
 }
 
-// A matcher tells which names are watched.
+// A matcher decides which names are watched.
 type matcher struct{ match, exclude func(name string) bool }
 
 func (m matcher) wants(name string) bool {

@@ -15,24 +15,24 @@ import (
 	"ferry/internal/wire"
 )
 
-// Variables of MQ MFT by which a task says what a line of a trigger file names.
+// Variables of MQ MFT for the parts of a line of a trigger file.
 const (
 	contentSource = "${contentSource}"
 	contentDest   = "${contentDestination}"
 )
 
-// conditionOf are Ferry's kinds of condition, by MQ MFT's.
+// conditionOf has Ferry's kinds of condition, by MQ MFT's.
 var conditionOf = map[string]string{"fileMatch": ConditionMatch, "fileNoMatch": ConditionNoMatch, "fileSize": ConditionSize, "fileSizeSame": ConditionUnchanged,
 	"queueNotEmpty": ConditionNotEmpty, "completeGroups": ConditionGroup}
 
-// theGroup is the variable by which a task names the group that triggers.
+// theGroup is the variable for the group that triggers.
 const theGroup = "${GroupId}"
 
-// pollUnit is how long each unit of a pollInterval is.
+// pollUnit has the length of each unit of a pollInterval.
 var pollUnit = map[string]time.Duration{"seconds": time.Second, "minutes": time.Minute, "hours": time.Hour, "days": 24 * time.Hour}
 
-// Read is the command that a document of MQ MFT asks for: to make a monitor, or to remove one. It makes the
-// duty a duty.Reader.
+// Read returns the command that a document of MQ MFT requests: to make a monitor, or to remove one. It implements
+// duty.Reader.
 func (m *monitors) Read(d *mftxml.Document, _ transfer.ID) (wire.Kind, any, error) {
 	switch {
 	case d.Monitor != nil:
@@ -47,14 +47,14 @@ func (m *monitors) Read(d *mftxml.Document, _ transfer.ID) (wire.Kind, any, erro
 	return "", nil, nil
 }
 
-// FromDocument is the monitor that a document of MQ MFT asks for. What of it Ferry's monitors cannot do
-// is refused by name.
+// FromDocument returns the monitor that a document of MQ MFT requests. It refuses the parts that Ferry's monitors do
+// not have by name.
 func FromDocument(doc *mftxml.Document) (*Create, error) {
 	if err := doc.Lacks(); err != nil {
 		return nil, err
 	}
 	m := doc.Monitor
-	c, _ := m.Condition() // which Lacks has looked at
+	c, _ := m.Condition() // Lacks has checked that
 	d := &Definition{Name: m.Name, Agent: m.Agent, Dir: transfer.File(m.Directory), Match: cmp.Or(c.Pattern, "*"), Exclude: c.Exclude, Regex: c.Regex, Levels: m.Levels,
 		Batch: m.Batch, Defaults: m.Defaults, Condition: Condition{Kind: conditionOf[c.Kind]}}
 	if c.Pattern == "" && c.Regex {
@@ -95,14 +95,14 @@ func FromDocument(doc *mftxml.Document) (*Create, error) {
 	return &Create{Definition: *d, Redefine: m.Overwrite}, d.Check()
 }
 
-// takeContents gives the task of a monitor in Ferry's words: the file that triggers is theFile, whatever
-// the lines of a trigger file are called.
+// takeContents returns the task of a monitor with Ferry's variables: the file that triggers is theFile, and the
+// variables of a line become Ferry's.
 func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	task := *m.Task
 	task.Set.Items = slices.Clone(task.Set.Items)
 	for n := range task.Set.Items {
 		s := &task.Set.Items[n].Source
-		if strings.EqualFold(string(s.File.Path), string(theFile)) { // a file, whatever is said of directories
+		if strings.EqualFold(string(s.File.Path), string(theFile)) { // a file is not recursive
 			s.File.Path, s.Recursive = theFile, false
 		}
 	}
@@ -127,8 +127,8 @@ func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	return &task, nil
 }
 
-// takeQueue gives the task of a monitor of a queue in Ferry's words: the messages that trigger are theFile, and what
-// comes between them is said of the queue that is watched.
+// takeQueue returns the task of a monitor of a queue with Ferry's variables: the messages that trigger are theFile, and
+// the delimiter between them becomes part of the watched queue.
 func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	watched, _, _ := strings.Cut(m.Queue, "@")
 	of, err := location.Source(messages.Prefix + watched)
@@ -137,7 +137,7 @@ func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	}
 	d.Dir = of
 	if m.Contents != nil {
-		d.TriggerFile = &TriggerFile{} // which Check refuses
+		d.TriggerFile = &TriggerFile{} // Check refuses it
 	}
 	task := *m.Task
 	task.Set.Items = slices.Clone(task.Set.Items)
@@ -148,7 +148,7 @@ func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 		}
 		name, _, _ := strings.Cut(s.Queue.Name, "@")
 		if !strings.EqualFold(name, watched) && !strings.EqualFold(name, "${QueueName}") {
-			continue // another queue, as it is when something triggers
+			continue // another queue, as it is at the time of a trigger
 		}
 		from := mftxml.Queue{Name: watched, Attributes: maps.Clone(s.Queue.Attributes)}
 		groups, id := from.Attributes["useGroups"], from.Attributes["groupId"]
@@ -168,7 +168,7 @@ func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
 	return &task, nil
 }
 
-// queueXML puts a queue that is watched into the words of MQ MFT, and into the task that sends its messages.
+// queueXML writes a watched queue in MQ MFT's form, and also into the task that sends its messages.
 func (d *Definition) queueXML(m *mftxml.Monitor) error {
 	of, err := mftxml.FromQueue(d.Dir)
 	if err != nil {
@@ -186,8 +186,8 @@ func (d *Definition) queueXML(m *mftxml.Monitor) error {
 	return nil
 }
 
-// XML is the document from which FromDocument makes the definition again. An error names what MQ MFT has
-// no word for.
+// XML returns the document that FromDocument converts to the same definition. An error names the part that MQ MFT does
+// not have.
 func (d *Definition) XML() ([]byte, error) {
 	m := &mftxml.Monitor{Name: d.Name, Agent: d.Agent, Batch: d.Batch, Directory: d.Dir.Path, Levels: d.Levels, Defaults: d.Defaults, Originator: d.Request.Originator}
 	c := mftxml.Condition{Pattern: d.Match, Exclude: d.Exclude, Regex: d.Regex}
@@ -248,7 +248,7 @@ func (d *Definition) XML() ([]byte, error) {
 	return text, d.same(text)
 }
 
-// same reads what was written: a monitor that would come back as another one is refused.
+// same parses the written text, and refuses a monitor that would come back as another one.
 func (d *Definition) same(text []byte) error {
 	doc, err := mftxml.Parse(text)
 	if err != nil {
@@ -261,7 +261,7 @@ func (d *Definition) same(text []byte) error {
 	alike := func(d Definition) (text, request string) {
 		q := d.Request
 		q.ID, q.Submitted, q.Originator, q.Version = transfer.ID{1}, time.Time{}, transfer.Originator{}, transfer.RequestVersion
-		d.Request, d.Exact = transfer.Request{}, true // the XML has no word for a look that comes early
+		d.Request, d.Exact = transfer.Request{}, true // the XML cannot express an early poll
 		return string(wire.Marshal(d)), q.Hash()
 	}
 	was, asked := alike(*d)

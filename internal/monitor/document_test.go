@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A watch is the parts of a monitor in MQ MFT's words.
+// A watch holds the parts of a monitor as XML.
 type watch struct{ root, poll, resource, condition, more, source, dest string }
 
 func (w watch) doc() string {
@@ -38,7 +38,7 @@ func fromXML(doc string) (*Create, error) {
 	return FromDocument(d)
 }
 
-// Each part of a monitor of MQ MFT has its place in a definition, and what is defined is written as it was read.
+// Each part of a monitor of MQ MFT has its field in a definition, and a written definition is parsed as the same one.
 func TestMonitorsInXML(t *testing.T) {
 	base := func() Definition {
 		return Definition{V: definitionVersion, Name: "ORDERS", Agent: "ALPHA", Dir: transfer.File("/in"), Match: "*.csv", Condition: Condition{Kind: ConditionMatch}, Poll: transfer.Duration(time.Minute), Exact: true, Batch: 1}
@@ -121,7 +121,7 @@ func TestMonitorsInXML(t *testing.T) {
 	}
 }
 
-// Several conditions that differ in their patterns are one, of all the names that one of them matches.
+// Several conditions that differ only in their patterns become one, which matches all their names.
 func TestAnyOfSeveralConditions(t *testing.T) {
 	anyOf := func(conditions ...string) string {
 		return strings.NewReplacer("<allOf>", "<anyOf>", "</allOf>", "</anyOf>").Replace(watch{condition: strings.Join(conditions, "</condition><condition>")}.doc())
@@ -167,7 +167,7 @@ func TestAnyOfSeveralConditions(t *testing.T) {
 	}
 }
 
-// What of a monitor in XML cannot be, or is not built, is refused by name.
+// Impossible parts of a monitor in XML, and parts that are not built, are refused by name.
 func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 	lines := `<triggerContentFormat/>`
 	for says, w := range map[string]watch{
@@ -202,7 +202,7 @@ func TestMonitorsInXMLThatAreRefused(t *testing.T) {
 	}
 }
 
-// What XML has no word for is not written.
+// A definition with parts that XML does not have is not written.
 func TestMonitorsThatAreNotWritten(t *testing.T) {
 	for name, change := range map[string]func(d *Definition){
 		"a short poll": func(d *Definition) { d.Poll = transfer.Duration(200 * time.Millisecond) },
@@ -223,7 +223,7 @@ func TestMonitorsThatAreNotWritten(t *testing.T) {
 	}
 }
 
-// A line of a trigger file goes where the task says: to the file or the directory that it names.
+// A line of a trigger file goes to the destination of the task: to the file or the directory that it names.
 func TestDestinationsOfLines(t *testing.T) {
 	for to, want := range map[string]string{"": "a:x b:", ToFile: "line 2 of the trigger file names no destination", ToDirectory: "line 2"} {
 		d := files(func(d *Definition) { d.TriggerFile = &TriggerFile{To: to} })

@@ -10,41 +10,41 @@ import (
 	"ferry/internal/wire"
 )
 
-// maxScans is how many directories are read at once, of all monitors of an agent.
+// maxScans is the number of directories that all monitors of an agent read at once.
 const maxScans = 16
 
-// monitors is the duty.
+// monitors implements the duty.
 type monitors struct {
 	duty.Desk
-	watch func() watcher // nil: directories are polled and nothing else
-	scans chan struct{}  // a token for each directory that is read
+	watch func() watcher // nil: directories are only polled
+	scans chan struct{}  // a token for each directory that is being read
 	stir  chan struct{}  // a monitor was made, or a runner has ended
 	mu    sync.Mutex
 	all   map[string]*runner
-	last  time.Time // that stamp has given
+	last  time.Time // latest result of stamp
 }
 
-// A watcher says when something has come into a directory. What it misses the next poll finds.
+// A watcher notices files that arrive in a directory. The next poll finds the files that it misses.
 type watcher interface {
-	// Watch replaces the directories that are watched for somebody, by their real paths.
+	// Watch replaces the directories that are watched for a runner, given by their real paths.
 	Watch(who *runner, dirs []string)
-	// CatchUp passes on all that the system has told so far.
+	// CatchUp passes on all notices that the system has reported so far.
 	CatchUp()
 	// Run wakes runners until ctx ends.
 	Run(ctx context.Context)
 }
 
-// New makes the duty of one agent.
+// New returns the duty of one agent.
 func New(desk duty.Desk) (duty.Duty, error) { return newMonitors(desk, newWatcher), nil }
 
 func newMonitors(desk duty.Desk, watch func() watcher) *monitors {
 	return &monitors{Desk: desk, watch: watch, scans: make(chan struct{}, maxScans), stir: make(chan struct{}, 1), all: map[string]*runner{}}
 }
 
-// Commands are those of the table in commands.go.
+// Commands returns the table in commands.go.
 func (m *monitors) Commands() map[wire.Kind]duty.Command { return m.commands() }
 
-// Questions are those of the table in questions.go.
+// Questions returns the table in questions.go.
 func (m *monitors) Questions() map[wire.Kind]duty.Question { return m.questions() }
 
 // Run polls each monitor in a goroutine of its own.
@@ -78,7 +78,7 @@ func (m *monitors) Run(ctx context.Context) {
 	}
 }
 
-// enter makes the runner of a monitor that has none.
+// enter makes the runner of a monitor without one.
 func (m *monitors) enter(name string, w watcher) *runner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *monitors) enter(name string, w watcher) *runner {
 	return r
 }
 
-// leave ends a runner. Its monitor may have been made again just then.
+// leave ends a runner. Its monitor may have been made again at the same time.
 func (m *monitors) leave(r *runner) {
 	m.mu.Lock()
 	delete(m.all, r.name)
@@ -98,7 +98,7 @@ func (m *monitors) leave(r *runner) {
 	poke(m.stir)
 }
 
-// changed tells whoever runs a monitor that it is another one now.
+// changed wakes the runners after a change of a monitor.
 func (m *monitors) changed() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,8 +108,8 @@ func (m *monitors) changed() {
 	poke(m.stir)
 }
 
-// stamp is the time of a trigger, to the millisecond. No two are the same while the agent runs, so that
-// a name made of the time is one file's alone.
+// stamp returns the time of a trigger in milliseconds. It never returns the same time twice while the agent runs, so
+// that a name made of the time is unique.
 func (m *monitors) stamp(now time.Time) time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +121,7 @@ func (m *monitors) stamp(now time.Time) time.Time {
 	return now
 }
 
-// poke wakes whoever waits for a channel with room for one.
+// poke wakes the goroutine that waits for a channel with room for one.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -129,7 +129,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// names are those of all monitors.
+// names returns the names of all monitors.
 func (m *monitors) names() (all []string, err error) {
 	err = m.Ledger.View(func(t *ledger.Tx) error {
 		for key := range drawerOf(t).All("d/", "") {

@@ -11,13 +11,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A followed transfer is one of a monitor that has not ended.
+// A followed transfer belongs to a monitor and has not ended.
 type followed struct {
 	Monitor string        `json:"monitor"`
 	Dir     transfer.Path `json:"dir"` // the directory that is watched, as a path of the host
 }
 
-// follow has the end of a trigger's files taken in; see Follow.
+// follow registers a trigger's files for Follow.
 func (p *poll) follow(d ledger.Drawer, tr *trigger) error {
 	if len(tr.files) == 0 || !tr.files[0].isFile() {
 		return nil
@@ -26,8 +26,8 @@ func (p *poll) follow(d ledger.Drawer, tr *trigger) error {
 	return save(d, followedKey(tr.id), followed{p.name, transfer.Path(strings.TrimSuffix(string(f.Path), string(f.Rel)))})
 }
 
-// Follow brings the history up to date with a record of a transfer. A file that has arrived gets its digest; a file that Ferry has
-// deleted or archived is forgotten; a file that was replaced triggers again. It makes the duty a duty.Follower.
+// Follow updates the history from an audit record of a transfer. A file that has arrived gets its digest; a file that
+// Ferry has deleted or archived is forgotten; a file that was replaced triggers again. It implements duty.Follower.
 func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 	switch r.Event {
 	case audit.Items, audit.Deleted, audit.Archived, audit.Completed, audit.Failed, audit.Cancelled:
@@ -39,7 +39,7 @@ func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 	}
 	d := drawerOf(t)
 	of, ok, err := load[followed](d, followedKey(r.Transfer))
-	if err != nil { // which keeps no transfer from its end
+	if err != nil { // the error must not prevent the end of the transfer
 		m.Log.Error("read followed transfer of monitor failed; the history does not learn how its files end", "transfer", r.Transfer, "error", err)
 		return d.Delete(followedKey(r.Transfer))
 	}
@@ -57,9 +57,9 @@ func (m *monitors) Follow(t *ledger.Tx, r *audit.Record) error {
 	return nil
 }
 
-// take brings the entry of an item up to date, where the entry is still one of that transfer.
+// take updates the entry of an item, if the entry still belongs to that transfer.
 func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *transfer.Outcome) error {
-	rel := strings.TrimPrefix(string(oc.Source), string(of.Dir)) // a file that is not there is named as the request named it
+	rel := strings.TrimPrefix(string(oc.Source), string(of.Dir)) // a file that is missing has the name that the request gave it
 	key := historyPrefix(of.Monitor) + fileKey(transfer.Path(rel))
 	data := d.Get(key)
 	if data == nil {
@@ -67,7 +67,7 @@ func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *tran
 	}
 	e, err := decodeEntry(data)
 	switch {
-	case err != nil: // the next poll names it, and forgets it
+	case err != nil: // the next poll reports the entry and forgets it
 		return nil
 	case e.transfer != r.Transfer:
 		return nil // it has triggered again
@@ -85,8 +85,9 @@ func (m *monitors) take(d ledger.Drawer, of *followed, r *audit.Record, oc *tran
 	return d.Put(key, e.encode())
 }
 
-// sentBefore reports whether a file that differs in its time of change alone has the content that has arrived, and is not sent.
-// While its transfer is under way that is not known, and a later poll looks again. A file that has not arrived is sent.
+// sentBefore reports whether a file that differs only in its time of change has the content that has arrived, so that
+// it is not sent. While its transfer is running, that is unknown, and a later poll checks again. A file that has not
+// arrived is sent.
 func (p *poll) sentBefore(e *known, f *localfs.Found, is identity) (bool, error) {
 	over, err := p.over(e.transfer)
 	if err != nil || !over {
@@ -111,7 +112,7 @@ func (p *poll) sentBefore(e *known, f *localfs.Found, is identity) (bool, error)
 	return true, p.mark(*e)
 }
 
-// entryOf is the present entry of a file; nil where the history has none.
+// entryOf returns the present entry of a file, or nil if the history has none.
 func (r *runner) entryOf(key string) (e *entry, err error) {
 	err = r.Ledger.View(func(t *ledger.Tx) error {
 		data := drawerOf(t).Get(historyPrefix(r.name) + key)
@@ -125,7 +126,7 @@ func (r *runner) entryOf(key string) (e *entry, err error) {
 	return e, err
 }
 
-// digestOf digests a file as it was when its directory was read.
+// digestOf digests a file in the state that the poll of its directory has seen.
 func (p *poll) digestOf(f *localfs.Found, m digest.Method) (string, error) {
 	h := m.New()
 	err := p.readWhole(f, func(in io.Reader) error {

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// sumOf is the digest of a file as outcomes have it.
+// sumOf returns the digest of a file as in outcomes.
 func (b *bench) sumOf(name string) string {
 	b.t.Helper()
 	content, err := os.ReadFile(b.path(name))
@@ -21,7 +21,7 @@ func (b *bench) sumOf(name string) string {
 	return digest.XXH3.Sum(h)
 }
 
-// rewrite gives a file another content, of the same size, inode and time of modification.
+// rewrite changes the content of a file, and keeps its size, inode and time of modification.
 func (b *bench) rewrite(name, content string) {
 	b.t.Helper()
 	st, err := os.Stat(b.path(name))
@@ -37,7 +37,7 @@ func (b *bench) rewrite(name, content string) {
 	b.must(os.Chtimes(b.path(name), time.Time{}, st.ModTime()))
 }
 
-// sends has a file x sent. Its transfer is under way.
+// sends makes the monitor send a file x. The transfer does not end.
 func sends(b *bench, change ...func(*Definition)) {
 	b.t.Helper()
 	b.write("in/x", "one")
@@ -46,14 +46,14 @@ func sends(b *bench, change ...func(*Definition)) {
 	b.expect("[x:1]")
 }
 
-// sentOnce has a file x sent and arrive.
+// sentOnce makes the monitor send a file x, and ends the transfer.
 func sentOnce(b *bench, change ...func(*Definition)) {
 	b.t.Helper()
 	sends(b, change...)
 	b.ended("x", transfer.KindNone)
 }
 
-// A file that comes again with inode, size and time of modification as before and with another content is sent.
+// A file that appears again with the same inode, size and time of modification but other content is sent.
 func TestSameIdentityOtherContent(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sentOnce(b)
@@ -63,8 +63,8 @@ func TestSameIdentityOtherContent(t *testing.T) {
 	})
 }
 
-// A file that differs in its time of change alone has the content that was sent, and is not sent again; once that is known
-// it is not read again.
+// A file that differs only in its time of change has the content that was sent. It is not sent again, and its content
+// is read only once.
 func TestOnlyTimeOfChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sentOnce(b)
@@ -87,7 +87,7 @@ func TestOnlyTimeOfChange(t *testing.T) {
 	})
 }
 
-// A file that was moved away and comes back is the one that was sent.
+// A file that was moved away and comes back counts as sent.
 func TestMovedAwayAndBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sentOnce(b)
@@ -102,7 +102,7 @@ func TestMovedAwayAndBack(t *testing.T) {
 	})
 }
 
-// Where a file has not arrived, or its digest is not known, another time of change has it sent again.
+// If a file has not arrived, or its digest is unknown, a change of its time of change makes the monitor send it again.
 func TestTimeOfChangeOfNoArrival(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -135,7 +135,7 @@ func TestTimeOfChangeOfNoArrival(t *testing.T) {
 	}
 }
 
-// While the transfer of a file is under way another time of change decides nothing.
+// While the transfer of a file is running, a change of its time of change has no effect.
 func TestTimeOfChangeMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sends(b)
@@ -148,7 +148,8 @@ func TestTimeOfChangeMeanwhile(t *testing.T) {
 	})
 }
 
-// The history forgets a file that Ferry has deleted or archived; a file that comes in its place is sent, also with its identity.
+// The history forgets a file that Ferry has deleted or archived. A file in its place is sent, even with the same
+// identity.
 func TestDeletedByFerryIsForgotten(t *testing.T) {
 	for _, event := range []audit.Event{audit.Deleted, audit.Archived} {
 		inBubble(t, func(t *testing.T, b *bench) {
@@ -169,7 +170,7 @@ func TestDeletedByFerryIsForgotten(t *testing.T) {
 	}
 }
 
-// A file that has triggered again is not forgotten when the transfer of its earlier version deletes that.
+// A file that has triggered again is not forgotten when the transfer of its earlier version deletes that version.
 func TestEarlierVersionIsDeleted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sends(b)
@@ -184,7 +185,7 @@ func TestEarlierVersionIsDeleted(t *testing.T) {
 	})
 }
 
-// A poll that has read an entry does not undo the change that the end of a transfer has made to it meanwhile.
+// A poll that has read an entry does not undo a later change by the end of a transfer.
 func TestEndWhileItPolls(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sentOnce(b, rarely)
@@ -209,7 +210,7 @@ func TestEndWhileItPolls(t *testing.T) {
 	})
 }
 
-// A trigger says which version of its file is sent.
+// A trigger gives the version of its file.
 func TestTriggersNameVersions(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -229,8 +230,8 @@ func TestTriggersNameVersions(t *testing.T) {
 	})
 }
 
-// A file that was replaced before its transfer read it triggers again, in a transfer of its own; where that happens again and again
-// to a file that looks the same it is refused, on record.
+// A file that was replaced before its transfer read it triggers again, in a transfer of its own. A file that looks the
+// same each time is refused after several attempts, and that is recorded.
 func TestReplacedTriggersAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sends(b)
@@ -259,8 +260,8 @@ func TestReplacedTriggersAgain(t *testing.T) {
 	})
 }
 
-// A file that was not there when its transfer began triggers when it comes back, also where the request has named it beneath the
-// directory.
+// A file that was missing when its transfer began triggers when it comes back, also if the request named it relative to
+// the directory.
 func TestGoneAndBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sends(b)
@@ -277,7 +278,7 @@ func TestGoneAndBack(t *testing.T) {
 	})
 }
 
-// The ledger has nothing of transfers that have ended, that were refused, or that were dropped with their monitor.
+// The ledger has no data of transfers that have ended, were refused, or were dropped with their monitor.
 func TestNothingIsFollowedForEver(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		sentOnce(b)
@@ -301,7 +302,7 @@ func TestNothingIsFollowedForEver(t *testing.T) {
 	})
 }
 
-// An ordered monitor begins a transfer when the one before has ended, however it has ended, and takes files in the order of
+// An ordered monitor begins a transfer when the one before has ended, with any result. It sends files in the order of
 // their names.
 func TestOrdered(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
@@ -340,7 +341,7 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// Without an order all are sent at once.
+// Without an order all files are sent at once.
 func TestNotOrdered(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")

@@ -30,7 +30,7 @@ import (
 	"ferry/internal/word"
 )
 
-// A bench is an agent as its monitors see it: a directory, a ledger in memory, and transfers that are accepted or not.
+// A bench simulates the agent of monitors: a directory, a ledger in memory, and transfers that are accepted or refused.
 type bench struct {
 	t      *testing.T
 	dir    string
@@ -59,7 +59,7 @@ type bench struct {
 	end     func()
 }
 
-// dying is a store that is lost from one transaction on, before that takes effect or after it.
+// dying is a store that fails from one transaction on, before or after that takes effect.
 type dying struct {
 	ledger.Store
 	calls, at atomic.Int64 // at 0: it lives
@@ -80,7 +80,7 @@ func (s *dying) Update(fn func(ledger.StoreTx) error) error {
 	}))
 }
 
-// blind is a disk of which some directories cannot be read.
+// blind is a disk with directories that cannot be read.
 type blind struct {
 	localfs.Disk
 	on *atomic.Bool
@@ -113,7 +113,7 @@ func (b *bench) must(err error) {
 
 func (b *bench) path(name string) string { return filepath.Join(b.dir, name) }
 
-// write gives a file its content, and has it there at once.
+// write writes the content of a file, complete at once.
 func (b *bench) write(name, content string) {
 	b.t.Helper()
 	b.must(os.MkdirAll(filepath.Dir(b.path(name)), 0o755))
@@ -121,7 +121,7 @@ func (b *bench) write(name, content string) {
 	b.must(os.Rename(b.path(".new"), b.path(name)))
 }
 
-// holds refuses commands from before their author was enrolled again.
+// holds refuses commands from before a new enrolment of their author.
 func (b *bench) holds(by word.Origin) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,7 +131,7 @@ func (b *bench) holds(by word.Origin) error {
 	return nil
 }
 
-// start begins a run of the agent, with what the last one has left in its ledger.
+// start begins a run of the agent, with the ledger of the last run.
 func (b *bench) start() {
 	b.t.Helper()
 	b.fault = &dying{Store: b.store}
@@ -168,21 +168,21 @@ func (b *bench) start() {
 	b.end = func() { cancel(); <-ended; l.Close() }
 }
 
-// tried is how many transfers were submitted.
+// tried returns the number of submitted transfers.
 func (b *bench) tried() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.order)
 }
 
-// noted are the audit records.
+// noted returns the audit records.
 func (b *bench) noted() []audit.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.notes)
 }
 
-// crash ends the run; what a transaction that has begun does not make durable is lost.
+// crash ends the run. Unfinished transactions are lost.
 func (b *bench) crash() {
 	b.fault.at.CompareAndSwap(0, 1)
 	b.end()
@@ -223,7 +223,7 @@ func (b *bench) submit(by word.Origin, q *transfer.Request) (*transfer.Progress,
 	return &transfer.Progress{ID: q.ID}, nil
 }
 
-// status is how a transfer stands.
+// status returns the state of a transfer.
 func (b *bench) status(id transfer.ID) (*transfer.Progress, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -236,14 +236,14 @@ func (b *bench) status(id transfer.ID) (*transfer.Progress, error) {
 	return nil, transfer.Errorf(transfer.KindNotFound, "there is no transfer %s", id)
 }
 
-// set changes how the agent behaves.
+// set changes the behaviour of the agent.
 func (b *bench) set(change func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change()
 }
 
-// sent are the sources of what was accepted, each with the number of transfers that have it.
+// sent returns the sources of accepted requests, each with its number of transfers.
 func (b *bench) sent() map[string]int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -256,7 +256,7 @@ func (b *bench) sent() map[string]int {
 	return all
 }
 
-// last is the request that was accepted last.
+// last returns the last accepted request.
 func (b *bench) last() transfer.Request {
 	b.t.Helper()
 	b.mu.Lock()
@@ -267,14 +267,14 @@ func (b *bench) last() transfer.Request {
 	return b.asked[b.order[len(b.order)-1]]
 }
 
-// pass lets time go by.
+// pass lets time pass.
 func pass(d time.Duration) {
 	t := clock.System.NewTimer(d)
 	<-t.C()
 	synctest.Wait()
 }
 
-// as gives a command in somebody's name.
+// as gives a command in the name of a user.
 func (b *bench) as(who string, kind wire.Kind, body any) error {
 	c, author := b.m.Commands()[kind], dutytest.Author(who)
 	author.Made = time.Now().UnixMilli()
@@ -288,7 +288,8 @@ func (b *bench) as(who string, kind wire.Kind, body any) error {
 	return err
 }
 
-// create has a monitor made, and waits until its first look is over: files that a test makes then are found together.
+// create makes a monitor, and waits until its first poll is over: files that a test makes afterwards are found
+// together.
 func (b *bench) create(d *Definition, replace bool) {
 	b.t.Helper()
 	b.must(b.as("ann", CommandCreate, Create{*d, replace}))
@@ -297,7 +298,7 @@ func (b *bench) create(d *Definition, replace bool) {
 
 func (b *bench) shown() Shown { return b.shownAs("m") }
 
-// shownAs is the monitor of a name as it is shown.
+// shownAs returns a monitor as it is shown to a user.
 func (b *bench) shownAs(name string) Shown {
 	b.t.Helper()
 	v, err := b.m.Questions()[AskList].Answer(duty.Caller{Origin: word.Origin{Principal: "ann"}}, wire.Marshal(ListAsked{Name: name}))
@@ -312,7 +313,7 @@ func (b *bench) triggers() []Logged {
 	return v.(*History).Triggers
 }
 
-// files watches for all files in the directory in.
+// files returns a definition for all files in the directory in.
 func files(change ...func(*Definition)) *Definition {
 	d := &Definition{V: definitionVersion, Name: "m", Agent: "ALPHA", Dir: transfer.File("in"), Match: "*", Poll: transfer.Duration(time.Second), Request: transfer.Request{
 		Version: transfer.RequestVersion, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf(theFile)}}
@@ -322,7 +323,7 @@ func files(change ...func(*Definition)) *Definition {
 	return d
 }
 
-// inBubble runs a test whose time is its own.
+// inBubble runs a test in a synctest bubble.
 func inBubble(t *testing.T, do func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

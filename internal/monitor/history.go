@@ -20,10 +20,10 @@ import (
 //
 //	d/NAME        record, in JSON
 //	s/NAME        status, in JSON
-//	h/NAME/FILE   entry: what is known of a file; FILE is its path with NUL in place of each '/', so
+//	h/NAME/FILE   entry: the history of a file; FILE is its path with NUL in place of each '/', so
 //	              that keys have the order of localfs.Local.Scan
 //	t/NAME/N      pending, in JSON: a trigger that is to be submitted; N counts triggers
-//	l/NAME/N      Logged, in JSON: the last maxLogged triggers, for people
+//	l/NAME/N      Logged, in JSON: the last maxLogged triggers, for display
 //	x/ID          followed, in JSON: the monitor of a transfer that has not ended, and where its files lie
 //	n             the last generation of a record, 8 bytes
 const drawerName = "monitor"
@@ -43,23 +43,23 @@ func logPrefix(name string) string            { return "l/" + name + "/" }
 func followedKey(id transfer.ID) string       { return "x/" + id.String() }
 func numbered(prefix string, n uint64) string { return prefix + fmt.Sprintf("%016x", n) }
 
-// fileKey is the part of a key that names a file.
+// fileKey returns the part of a key that names a file.
 func fileKey(rel transfer.Path) string { return strings.ReplaceAll(string(rel), "/", "\x00") }
 
-// A record is a monitor as it is kept.
+// A record is a monitor in the ledger.
 type record struct {
 	Definition
-	word.Origin                     // of the command that has made it: in its name the monitor submits
+	word.Origin                     // of the command that made it: the monitor submits in its name
 	Originator  transfer.Originator `json:"originator"`
 	Created     time.Time           `json:"created"`
 	Changed     time.Time           `json:"changed"`
 	Paused      bool                `json:"paused,omitempty"`
-	// Generation is another one after each change, and after the monitor was removed and made again: what
-	// a poll has found for an earlier one is not recorded.
+	// Generation differs after each change, and after the monitor was removed and made again. The results of a poll for
+	// an earlier generation are not recorded.
 	Generation uint64 `json:"generation"`
 }
 
-// Owner is the principal in whose name the monitor submits.
+// Owner returns the principal that the monitor submits for.
 func (r *record) Owner() string { return r.Principal }
 
 func decodeRecord(data []byte) (*record, error) {
@@ -70,27 +70,27 @@ func decodeRecord(data []byte) (*record, error) {
 	return &r, nil
 }
 
-// A Status is what a monitor has done.
+// A Status has the counts of a monitor.
 type Status struct {
-	Triggers  uint64    `json:"triggers"`  // in all; it numbers them
-	Files     uint64    `json:"files"`     // of all of them
+	Triggers  uint64    `json:"triggers"`  // in all; also the number of the last one
+	Files     uint64    `json:"files"`     // of all triggers
 	Submitted uint64    `json:"submitted"` // transfers that were accepted
-	Refused   uint64    `json:"refused"`   // triggers that never can be
+	Refused   uint64    `json:"refused"`   // triggers that were refused for good
 	Last      time.Time `json:"last,omitzero"`
-	// Transfer is that of the last trigger that was not refused when it was recorded.
+	// Transfer is the transfer of the last trigger that was not refused when it was recorded.
 	Transfer transfer.ID `json:"last_transfer,omitzero"`
-	// Fired says, of the condition nomatch, that it has triggered since a file was last there.
+	// Fired means that the condition nomatch has triggered since a file last existed.
 	Fired bool `json:"fired,omitempty"`
 }
 
-// A pending trigger is recorded, and its transfer is not yet known to be accepted.
+// A pending trigger is recorded, and it is not yet known whether its transfer was accepted.
 type pending struct {
 	N uint64 `json:"n"`
 	word.Origin
 	Request transfer.Request `json:"request"`
 }
 
-// A Logged trigger is one of a monitor's last.
+// A Logged trigger is one of a monitor's last triggers.
 type Logged struct {
 	N        uint64          `json:"n"`
 	Time     time.Time       `json:"time"`
@@ -103,13 +103,13 @@ type Logged struct {
 
 // States of a Logged trigger.
 const (
-	StateRecorded  = "recorded"  // it is to be submitted
+	StateRecorded  = "recorded"  // not submitted yet
 	StateSubmitted = "submitted" // the agent has its transfer
 	StateRefused   = "refused"   // it was not accepted, or could not be submitted, and is not tried again
 )
 
-// An identity tells one state of a file from another. The device is left out: its number changes when a
-// share is mounted again, and nothing else of the file does.
+// An identity distinguishes the states of a file. It omits the device: its number changes when a share is mounted
+// again, although the file stays the same.
 type identity struct {
 	inode              uint64
 	size, mtime, ctime int64
@@ -117,22 +117,22 @@ type identity struct {
 
 func identityOf(f *localfs.Found) identity { return identity{f.Inode, f.Size, f.Mtime, f.Ctime} }
 
-// differsInCtime reports whether nothing but the time of change differs.
+// differsInCtime reports whether only the time of change differs.
 func (i identity) differsInCtime(j identity) bool {
 	same := i
 	same.ctime = j.ctime
 	return same == j && i != j
 }
 
-// An entry is what is known of one file that has triggered.
+// An entry is the history of one file that has triggered.
 type entry struct {
 	identity
-	gone     int64 // since when it is not there, in seconds since 1970; 0: it is there
+	gone     int64 // since when it is missing, in seconds since 1970; 0: it exists
 	transfer transfer.ID
 	after    uint64 // of messages: the number before them
-	tries    int    // how many transfers of this state have ended without it, this one not counted
+	tries    int    // number of earlier transfers of this state that have ended without it
 	again    bool   // its transfer did not find this state: the file triggers
-	sum      string // the packed digest of the content that has arrived; empty: none has, or its digest is not known
+	sum      string // packed digest of the content that has arrived; empty: none, or unknown
 }
 
 // entryFormat is the first byte of an entry:
@@ -140,7 +140,7 @@ type entry struct {
 //	1 format  8 mtime  16 transfer  varints: inode, size, ctime less mtime, gone, after, tries  1 again  sum
 const entryFormat = 3
 
-// sumMethods are the methods of digests, by their bytes.
+// sumMethods has the methods of digests, by their bytes.
 var sumMethods = []digest.Method{"", digest.XXH3, digest.MD5, digest.SHA256}
 
 func (e *entry) encode() []byte {
@@ -160,7 +160,8 @@ func (e *entry) encode() []byte {
 	return append(b, e.sum...)
 }
 
-// packed is a digest as an entry has it: one byte for the method, then the digest in binary. A text that is no digest gives none.
+// packed returns a digest in the form of an entry: one byte for the method, then the digest in binary. For a text that
+// is no digest, it returns nothing.
 func packed(sum string) string {
 	method, digits, _ := strings.Cut(sum, ":")
 	raw, err := hex.DecodeString(digits)
@@ -171,7 +172,7 @@ func packed(sum string) string {
 	return string(byte(n)) + string(raw)
 }
 
-// decodeEntry reads an entry. The error for a damaged entry has the kind Internal.
+// decodeEntry parses an entry. The error for a damaged entry has the kind Internal.
 func decodeEntry(b []byte) (e entry, err error) {
 	if len(b) < 25 || b[0] != entryFormat {
 		return e, transfer.Errorf(transfer.KindInternal, "an entry in the history of a monitor is in a format that this version of Ferry does not know")
@@ -211,7 +212,7 @@ func decodeEntry(b []byte) (e entry, err error) {
 	return e, nil
 }
 
-// load reads JSON from the drawer; ok is false where the key is not there.
+// load reads JSON from the drawer. ok is false if the key does not exist.
 func load[T any](d ledger.Drawer, key string) (v T, ok bool, err error) {
 	b := d.Get(key)
 	if b == nil {
@@ -231,7 +232,7 @@ func save(d ledger.Drawer, key string, v any) error {
 	return d.Put(key, b)
 }
 
-// nextGeneration numbers a change of any monitor.
+// nextGeneration returns a new number for a change of any monitor.
 func nextGeneration(d ledger.Drawer) (uint64, error) {
 	var n uint64
 	if b := d.Get("n"); len(b) == 8 {
@@ -240,7 +241,7 @@ func nextGeneration(d ledger.Drawer) (uint64, error) {
 	return n + 1, d.Put("n", binary.BigEndian.AppendUint64(nil, n+1))
 }
 
-// logged writes a trigger down for people, and drops the one that is too old.
+// logged stores a trigger for display, and removes the one that is too old.
 func logged(d ledger.Drawer, name string, l *Logged) error {
 	if l.N > maxLogged {
 		if err := d.Delete(numbered(logPrefix(name), l.N-maxLogged)); err != nil {
@@ -250,11 +251,11 @@ func logged(d ledger.Drawer, name string, l *Logged) error {
 	return save(d, numbered(logPrefix(name), l.N), l)
 }
 
-// pageSize is how many entries of a history are read at once: a reading transaction that lasts keeps
-// the ledger's file from being used again.
+// pageSize is the number of entries of a history that are read at once: a long read transaction keeps the ledger from
+// reusing space in its file.
 const pageSize = 1000
 
-// A cursor goes through the history of a monitor in the order of its keys, page by page.
+// A cursor reads the history of a monitor in the order of its keys, page by page.
 type cursor struct {
 	l      *ledger.Ledger
 	prefix string
@@ -267,14 +268,14 @@ type cursor struct {
 type known struct {
 	key string // see fileKey
 	entry
-	damaged error // why the entry cannot be read; the history is to forget it
+	damaged error // the reason why the entry cannot be read; the history must forget it
 }
 
 func newCursor(l *ledger.Ledger, name string) *cursor {
 	return &cursor{l: l, prefix: historyPrefix(name)}
 }
 
-// peek is the next entry; nil behind the last.
+// peek returns the next entry, or nil after the last.
 func (c *cursor) peek() (*known, error) {
 	if len(c.page) == 0 && !c.done {
 		c.page = c.page[:0:0]

@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A model is what a monitor must have sent: how many states each name has had, each of which stood
-// until everything was submitted.
+// A model has the expected transfers of a monitor: the number of states of each name. Each state lasted until all its
+// triggers were submitted.
 type model struct {
 	*bench
 	r     *rand.Rand
@@ -22,7 +22,7 @@ type model struct {
 	there []string
 }
 
-// Whatever becomes of files, definitions and the agent, each state of a file is sent once.
+// Each state of a file is sent once, after any changes of files, definitions and the agent.
 func TestModel(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -55,7 +55,7 @@ func (m *model) define(replace bool) {
 	}), replace)
 }
 
-// faults has submissions wait, or fail in the agent, before or after they were accepted.
+// faults makes submissions wait, or fail in the agent, before or after they were accepted.
 func (m *model) faults() {
 	busy, r := 0, rand.New(rand.NewPCG(m.r.Uint64(), 2)) // of the goroutine that submits
 	m.refuse = func(*transfer.Request) error {
@@ -104,7 +104,7 @@ func (m *model) step() {
 	pass(time.Duration(m.r.IntN(1500)) * time.Millisecond)
 }
 
-// drop has a file come.
+// drop makes a new file.
 func (m *model) drop() {
 	m.made++
 	name := fmt.Sprintf("%sf%d\xfe", []string{"", "sub/", "sub-", "sub/sub/"}[m.r.IntN(4)], m.made)
@@ -130,13 +130,13 @@ func (m *model) change() {
 	m.wants[name]++
 }
 
-// again has the agent end, and begin with what its ledger has.
+// again ends the agent, and starts it with the same ledger.
 func (m *model) again() {
 	m.crash()
 	m.start()
 }
 
-// healed gives a command where the ledger takes it: another run of the agent.
+// healed gives a command in a new run of the agent, with a ledger that accepts it.
 func (m *model) healed(do func()) {
 	m.again()
 	do()

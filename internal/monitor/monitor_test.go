@@ -70,7 +70,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// A file that grows is not taken, nor is one that comes back smaller; polls are counted, not wakes.
+// A file that grows is not sent, nor is one that comes back smaller. Only polls count, not notifications.
 func TestUnchanged(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(files(func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 2} }), false)
@@ -93,7 +93,7 @@ func TestUnchanged(t *testing.T) {
 	})
 }
 
-// Two polls after the first that has seen it a file is taken, and not before.
+// A file is sent two polls after the first one that has seen it, and not before.
 func TestUnchangedIsCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -119,7 +119,7 @@ func TestManyFiles(t *testing.T) {
 	})
 }
 
-// nomatch triggers once, until a file was there again; a directory that is missing is not an empty one.
+// nomatch triggers once, until a file exists again. A missing directory does not count as an empty one.
 func TestNoMatch(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/ready", "x")
@@ -143,7 +143,7 @@ func TestNoMatch(t *testing.T) {
 	})
 }
 
-// Of nine files batches of five are two transfers, in the order of the names.
+// With batches of five, nine files are two transfers, in the order of the names.
 func TestBatches(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		for n := range 9 {
@@ -164,7 +164,7 @@ func TestBatches(t *testing.T) {
 	})
 }
 
-// A directory that is away is said once; nothing is forgotten, and nothing that comes back is sent again.
+// An unavailable directory is reported once. The history stays, and no file that comes back is sent again.
 func TestDirectoryThatIsAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -186,7 +186,8 @@ func TestDirectoryThatIsAway(t *testing.T) {
 	})
 }
 
-// A file that is gone for a few days comes back as the one that it was; the history forgets it after a week.
+// A file that is missing for a few days counts as the same file when it comes back. The history forgets it after a
+// week.
 func TestFilesThatAreGone(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -211,7 +212,7 @@ func TestFilesThatAreGone(t *testing.T) {
 	})
 }
 
-// A directory beneath that cannot be read is said, and what it holds is not taken for gone.
+// A directory beneath that cannot be read is reported, and its files do not count as missing.
 func TestUnreadableBeneath(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/sub/a", "a")
@@ -229,7 +230,7 @@ func TestUnreadableBeneath(t *testing.T) {
 	})
 }
 
-// What is defined anew keeps its history, runs once, and may be somebody else's from then on.
+// A monitor that is defined again keeps its history, runs once, and may belong to another user from then on.
 func TestDefinedAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -259,7 +260,7 @@ func TestDefinedAnew(t *testing.T) {
 	})
 }
 
-// A paused monitor submits nothing, not even what it has recorded.
+// A paused monitor submits no transfer, not even a recorded one.
 func TestPaused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.set(func() {
@@ -285,7 +286,7 @@ func TestPaused(t *testing.T) {
 	})
 }
 
-// Nothing that is recorded is submitted once the monitor is paused.
+// No recorded trigger is submitted once the monitor is paused.
 func TestPausedWhileItSubmits(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.after = func(*transfer.Request) error {
@@ -304,7 +305,7 @@ func TestPausedWhileItSubmits(t *testing.T) {
 	})
 }
 
-// What a poll has found for a definition that is not there any more is not recorded.
+// The results of a poll for an earlier definition are not recorded.
 func TestDefinedAnewWhileItPolls(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.after = func(*transfer.Request) error {
@@ -322,7 +323,7 @@ func TestDefinedAnewWhileItPolls(t *testing.T) {
 	})
 }
 
-// A monitor that is defined anew, paused or removed while a directory is read has none of what is found recorded.
+// If a monitor is defined again, paused or removed while a directory is read, the results are not recorded.
 func TestChangedWhileItReads(t *testing.T) {
 	for _, change := range []func(*bench) error{
 		func(b *bench) error {
@@ -334,7 +335,7 @@ func TestChangedWhileItReads(t *testing.T) {
 		inBubble(t, func(t *testing.T, b *bench) {
 			created := false
 			b.looks = func() {
-				if !created { // the first one is asked for by the command that makes the monitor
+				if !created { // the command that makes the monitor causes the first one
 					created = true
 					return
 				}
@@ -349,7 +350,8 @@ func TestChangedWhileItReads(t *testing.T) {
 	}
 }
 
-// Whose monitor it is decides: others need the authority operate, and one who has lost his sends nothing.
+// The owner of a monitor decides: other users need the authority operate, and the monitor of a user without rights
+// sends no file.
 func TestAuthorities(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(files(), false)
@@ -388,8 +390,8 @@ func TestAuthorities(t *testing.T) {
 	})
 }
 
-// A monitor stops where its maker's name was enrolled again, over a restart, too, and says the reason. Its recorded triggers are not
-// submitted. The present holder of the name can resume it, in its own name; an operator cannot.
+// A monitor stops if its maker's name was enrolled again, also after a restart, and reports the reason. Its recorded
+// triggers are not submitted. The present holder of the name can resume it, in its own name; an operator cannot.
 func TestMakerEnrolledAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.set(func() {
@@ -423,8 +425,8 @@ func TestMakerEnrolledAgain(t *testing.T) {
 	})
 }
 
-// A monitor of a forbidden directory is refused in the same words for one that is there and one that is not. If the rules
-// change later, each poll says so, in the same words too.
+// A monitor of a forbidden directory is refused with the same text, whether the directory exists or not. If the rules
+// change later, each poll reports it with the same text, too.
 func TestForbiddenDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.write("in/a", "a")
@@ -472,7 +474,8 @@ func TestForbiddenDirectory(t *testing.T) {
 	})
 }
 
-// What is refused for good is on record, and the next one goes; what has to wait is tried again under its ID.
+// A refused trigger is recorded, and the next one is submitted. A trigger that has to wait is submitted again under its
+// ID.
 func TestRefusedAndBusy(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.refuse = func(q *transfer.Request) error {

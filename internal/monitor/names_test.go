@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// on gives the request of a definition for files of some names in /in.
+// on returns the request of a definition for files of some names in /in.
 func on(d *Definition, names ...string) (*transfer.Request, error) {
 	s := sample()
 	s.transfer, s.files = transfer.NewID(time.Now()), nil
@@ -26,7 +26,7 @@ func on(d *Definition, names ...string) (*transfer.Request, error) {
 	return q, err
 }
 
-// Each file goes under exactly its name, however the name looks.
+// Each file is sent under exactly its name, for any characters in it.
 func TestNamesOfFilesThatTrigger(t *testing.T) {
 	for _, name := range transfertest.Hostile() {
 		path, at := transfer.Path("/in/"+name), transfer.Path(name)
@@ -50,7 +50,7 @@ func TestNamesOfFilesThatTrigger(t *testing.T) {
 	}
 }
 
-// A line of a trigger file that names a source and a destination gives exactly these paths, however they look.
+// A line of a trigger file that names a source and a destination gives exactly these paths, for any characters in them.
 func TestNamesInATriggerFile(t *testing.T) {
 	all := 0
 	for _, how := range []TriggerFile{{Regex: `(.*)`}, {Regex: `(.*)>to>(.*)`, To: ToFile}} {
@@ -109,7 +109,7 @@ func TestNamesThatReachFurther(t *testing.T) {
 	}
 }
 
-// A file without a request that can be submitted does not keep back the others of its batch.
+// If a file has no valid request, the other files of its batch are sent.
 func TestBatchWithANameThatIsRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		for _, name := range []string{"a_b_c", "a_.._x", "d_e_f"} {

@@ -12,14 +12,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// notices are a watcher that passes on the notices of a test.
+// notices is a watcher that passes on the notices of a test.
 type notices struct {
 	mu   sync.Mutex
 	dirs map[*runner][]string
 	late []func() // notices that CatchUp is to pass on
 }
 
-// watcher makes the watcher of a bench that has notices.
+// watcher returns the watcher of a bench with notices.
 func (b *bench) watcher() func() watcher {
 	if b.notices == nil {
 		return nil
@@ -46,14 +46,15 @@ func (n *notices) CatchUp() {
 	}
 }
 
-// looked has a look begin and end. The next one is the least gap away: notices that follow at once come before it.
+// looked waits for the beginning and the end of a poll. The next poll is the least gap away: notices that follow at
+// once come before it.
 func (b *bench) looked() {
 	b.t.Helper()
 	b.tell("none", noticeClosed)
 	synctest.Wait()
 }
 
-// tell has the system tell of a name in the directory in.
+// tell notifies of a name in the directory in.
 func (b *bench) tell(name string, is notice) {
 	n := b.notices
 	n.mu.Lock()
@@ -71,7 +72,7 @@ func (b *bench) tell(name string, is notice) {
 	}
 }
 
-// record puts something on record of a transfer, as the sender does.
+// record makes an audit record of a transfer, as the sender does.
 func (b *bench) record(id transfer.ID, event audit.Event, items ...transfer.Outcome) {
 	b.t.Helper()
 	b.must(b.ledger.Update(func(t *ledger.Tx) error {
@@ -79,7 +80,7 @@ func (b *bench) record(id transfer.ID, event audit.Event, items ...transfer.Outc
 	}))
 }
 
-// outcome is that of a file in the directory in; a kind is why it has not arrived.
+// outcome returns the outcome of a file in the directory in; a kind is the reason of a failure.
 func (b *bench) outcome(name, sum string, kind transfer.Kind) transfer.Outcome {
 	oc := transfer.Outcome{Type: transfer.ItemFile, Source: transfer.Path(b.path("in/" + name)), Digest: sum}
 	if kind != transfer.KindNone {
@@ -88,7 +89,7 @@ func (b *bench) outcome(name, sum string, kind transfer.Kind) transfer.Outcome {
 	return oc
 }
 
-// ended ends the transfer that was accepted last: its one file has arrived as it is, or not.
+// ended ends the last accepted transfer: its one file has arrived unchanged, or not.
 func (b *bench) ended(name string, kind transfer.Kind) {
 	b.t.Helper()
 	id := b.last().ID

@@ -68,7 +68,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// A file whose name looks like a variable, or has one, is text.
+// A file name that looks like a variable, or contains one, is text.
 func TestValuesAreNotReadAgain(t *testing.T) {
 	s := sample()
 	s.files = s.files[:1]
@@ -79,7 +79,7 @@ func TestValuesAreNotReadAgain(t *testing.T) {
 	}
 }
 
-// The name of a file that triggers is one argument of a program, whatever is in it.
+// The name of a file that triggers is one argument of a program, with any characters in it.
 func TestValuesInArguments(t *testing.T) {
 	for _, name := range []string{"plain.csv", "a b\n\"c\" '$(touch x)' `id`; *", "${State}", "$${State}", "x$", "$", "{State}", "}"} {
 		s := sample()
@@ -215,7 +215,7 @@ func TestTriggerFilesHaveLiteralPaths(t *testing.T) {
 	}
 }
 
-// What is exported is what is imported.
+// An exported definition is imported as the same one.
 func TestExportedAndImported(t *testing.T) {
 	d := files(func(d *Definition) {
 		d.Dir, d.Condition, d.Batch, d.Levels, d.Exclude = transfer.File("a\xffb"), Condition{ConditionSize, 1 << 20}, 7, 2, "*.tmp"

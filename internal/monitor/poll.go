@@ -11,26 +11,26 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What is recorded in one transaction, at most.
+// Limits of one transaction.
 const (
 	groupTriggers = 256
 	groupFiles    = 1000
 )
 
-// A file that is gone stays in the history for keptGone, so that a share that is empty for a while does
-// not have all of it sent again. That is halved for each goneMost files that are gone.
+// A missing file stays in the history for keptGone, so that a share that is empty for a while does not make Ferry send
+// all its files again. The time is halved for each goneMost missing files.
 const (
 	keptGone = 7 * 24 * time.Hour
 	goneMost = 100_000
 )
 
-// A poll is one look at a directory.
+// A poll is one read of a directory or queue.
 type poll struct {
 	*runner
 	ctx     context.Context
 	rec     *record
 	now     time.Time
-	counts  bool // for the condition unchanged: an interval has passed since the last one that did
+	counts  bool // for the condition unchanged: an interval has passed since the last poll that counted
 	history *cursor
 	matcher
 	form *form // of trigger files; nil: none
@@ -39,27 +39,26 @@ type poll struct {
 	group   []*trigger
 	files   int // of the group
 	marks   []known
-	unread  []string // keys of directories of which nothing is known
+	unread  []string // keys of directories that were not read, so that their files are unknown
 	problem error    // of a directory or file; the last one
 	matched int
 	gone    int
 	dirs    []string
-	held    bool          // the monitor is ordered, and a transfer of it is under way, or is recorded just now
-	next    time.Duration // until the first file that waits may be complete; 0: none waits
+	held    bool          // the monitor is ordered, and one of its transfers is running or just being recorded
+	next    time.Duration // time until the first waiting file may be complete; 0: none waits
 }
 
-// A trigger is what is about to be recorded.
+// A trigger is a trigger that the poll will record.
 type trigger struct {
 	files   []file
 	request *transfer.Request
-	refused error // why there is none
+	refused error // the reason why there is no request
 	at      time.Time
 	id      transfer.ID
 }
 
-// poll looks at the directory once, and records and submits what it finds. The error is why it could
-// not do all.
-// next is how long it is until a file that waits may be complete; 0: none waits.
+// poll reads the directory once, and records and submits the triggers that it finds. The error is the reason why it
+// could not do all. next is the time until a waiting file may be complete, or 0 if none waits.
 func (r *runner) poll(ctx context.Context, rec *record, held bool) (next time.Duration, err error) {
 	select {
 	case r.scans <- struct{}{}:
@@ -106,8 +105,8 @@ func (p *poll) prepare() (err error) {
 	return nil
 }
 
-// notified reports whether a notification brings a poll forward. With the condition unchanged one that comes early
-// counts for nothing.
+// notified reports whether a notification makes the next poll come earlier. An early poll does not count for the
+// condition unchanged.
 func (p *poll) notified() bool {
 	return p.watcher != nil && !p.rec.onQueue() && !p.rec.Exact && p.rec.Condition.Kind != ConditionUnchanged
 }
@@ -134,8 +133,8 @@ func (p *poll) scan() error {
 	return err
 }
 
-// await watches the nearest directory above the monitor's, which is missing, and reports whether there is one. A notice of
-// the next directory on the way brings the next poll forward.
+// await watches the nearest existing directory above the monitor's missing one, and reports whether there is one. A
+// notice of the next directory on the path makes the next poll come earlier.
 func (p *poll) await(place localfs.Local) bool {
 	for missing, up := "", string(p.rec.Dir.Path); missing != up; {
 		missing, up = up, path.Dir(up)
@@ -158,7 +157,7 @@ func (p *poll) await(place localfs.Local) bool {
 	return false
 }
 
-// found takes what the scan comes upon.
+// found handles a file of the scan.
 func (p *poll) found(f *localfs.Found) error {
 	key := fileKey(f.Rel)
 	if f.Err != nil {
@@ -196,7 +195,7 @@ func (p *poll) found(f *localfs.Found) error {
 	return nil
 }
 
-// there notes that a file of the history is there, where it was gone.
+// there records that a file of the history exists again.
 func (p *poll) there(e *known) error {
 	if e.gone == 0 {
 		return nil
@@ -205,7 +204,7 @@ func (p *poll) there(e *known) error {
 	return p.mark(*e)
 }
 
-// before is what the history has of a file. What it has of others before that is gone.
+// before returns the history entry of a file. It handles the entries before that as missing files.
 func (p *poll) before(key string) (*known, error) {
 	for {
 		e, err := p.history.peek()
@@ -225,8 +224,8 @@ func (p *poll) before(key string) (*known, error) {
 	}
 }
 
-// unreadable forgets a damaged entry. It does not tell whether this version of the file was sent: if the file is there, it
-// is sent again, so that none is lost.
+// unreadable forgets a damaged entry. The entry does not show whether this version of the file was sent: if the file
+// exists, it is sent again, so that none is lost.
 func (p *poll) unreadable(e known) error {
 	p.Log.Error("read entry in history of monitor failed; the file is sent again if it is there", "monitor", p.name,
 		"file", transfer.Path(strings.ReplaceAll(e.key, "\x00", "/")), "error", e.damaged)
@@ -234,7 +233,7 @@ func (p *poll) unreadable(e known) error {
 	return p.mark(e)
 }
 
-// missing takes a file of the history that was not found.
+// missing handles a file of the history that was not found.
 func (p *poll) missing(e known) error {
 	if e.damaged != nil {
 		return p.unreadable(e)
@@ -256,17 +255,17 @@ func (p *poll) missing(e known) error {
 	return p.mark(e)
 }
 
-// dropped is the gone of an entry that is to be deleted.
+// dropped is the value of gone for an entry to be deleted.
 const dropped = -1
 
-// keeps is for how long files that are gone are kept, by how many there were at the last poll.
+// keeps returns the time that missing files stay in the history, by their number at the last poll.
 func (r *runner) keeps() time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return keptGone >> min(r.state.Gone/goneMost, 30)
 }
 
-// mark has the history changed.
+// mark records a change of the history.
 func (p *poll) mark(e known) error {
 	if p.marks = append(p.marks, e); len(p.marks) < groupFiles {
 		return nil
@@ -286,7 +285,7 @@ func (p *poll) meets(key string, f *localfs.Found, is identity) bool {
 	return p.settled(key, f, is)
 }
 
-// trigger makes one of the files that are together. What cannot be read now the next poll finds again.
+// trigger makes a trigger of the files of the batch. The next poll finds files again that cannot be read now.
 func (p *poll) trigger() error {
 	files := p.batch
 	p.batch = nil
@@ -297,8 +296,8 @@ func (p *poll) trigger() error {
 	return p.together(files)
 }
 
-// together has files trigger. Where one of several alone is the reason why nothing can be submitted for all, it triggers for itself,
-// and is refused, and the others go.
+// together makes a trigger of several files. If a single file is the reason why they cannot be submitted, that file
+// becomes a refused trigger of its own, and the others are submitted.
 func (p *poll) together(files []file) error {
 	t := &trigger{files: files, at: p.stamp(p.now), id: transfer.NewID(p.now)}
 	s := &setting{agent: p.Agent, monitor: p.name, transfer: t.id, now: t.at, files: files, defaults: p.rec.Defaults}
@@ -342,7 +341,7 @@ func (p *poll) together(files []file) error {
 	return p.flush()
 }
 
-// flush records what there is, and submits it.
+// flush records the group and the changes of the history, and submits the triggers.
 func (p *poll) flush() error {
 	if len(p.group)+len(p.marks) == 0 {
 		return nil
@@ -360,7 +359,7 @@ func (p *poll) flush() error {
 	return p.drain(p.ctx, p.rec)
 }
 
-// finish takes what is left when the directory is read.
+// finish handles the rest of the batch and of the history after the directory is read.
 func (p *poll) finish() error {
 	if p.rec.Condition.Kind == ConditionNoMatch {
 		return p.none()
@@ -386,8 +385,7 @@ func (p *poll) finish() error {
 	return p.flush()
 }
 
-// none triggers where no file matches, once until one has been there. Where a directory was not
-// read, that is not known.
+// none triggers if no file matches, only once until a file exists again. If a directory was not read, that is unknown.
 func (p *poll) none() error {
 	st, err := p.status()
 	switch {
@@ -404,11 +402,11 @@ func (p *poll) none() error {
 	return p.flush()
 }
 
-// done notes what a whole poll has seen.
+// done records the results of a complete poll.
 func (p *poll) done() {
 	for key, s := range p.sightings.files {
 		if s.poll != p.polls {
-			delete(p.sightings.files, key) // it has gone, or has triggered
+			delete(p.sightings.files, key) // it is gone, or has triggered
 		}
 	}
 	watching := p.notified()

@@ -16,19 +16,19 @@ const (
 	AskHistory wire.Kind = "monitor-history" // a HistoryAsked; the answer is a History
 )
 
-// A ListAsked asks for monitors: that of a name, or those behind one.
+// A ListAsked asks for monitors: the one of a name, or those after a name.
 type ListAsked struct {
 	Name  string `json:"name,omitempty"`
 	After string `json:"after,omitempty"`
 }
 
-// Listed is monitors in the order of their names, and whether there are more.
+// Listed has monitors in the order of their names, and reports whether there are more.
 type Listed struct {
 	Monitors []Shown `json:"monitors"`
 	More     bool    `json:"more,omitempty"`
 }
 
-// A Shown is a monitor for people.
+// A Shown is a monitor for display.
 type Shown struct {
 	Definition Definition          `json:"definition"`
 	Principal  string              `json:"principal"`
@@ -40,20 +40,20 @@ type Shown struct {
 	History int `json:"history"` // files in it; -1 in a list
 }
 
-// A HistoryAsked asks for the last triggers of a monitor before number Before, 0: the last of all.
+// A HistoryAsked asks for the last triggers of a monitor before number Before; 0: the last of all.
 type HistoryAsked struct {
 	Name   string `json:"name"`
 	Before uint64 `json:"before,omitempty"`
 	Limit  int    `json:"limit,omitempty"`
 }
 
-// History is triggers, the last first, and whether there are older ones.
+// History has triggers, the last first, and reports whether there are older ones.
 type History struct {
 	Triggers []Logged `json:"triggers"`
 	More     bool     `json:"more,omitempty"`
 }
 
-// What fits into one answer.
+// Limits of one answer.
 const (
 	listBytes    = 256 << 10
 	historyMost  = 100
@@ -64,7 +64,7 @@ func (m *monitors) questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: m.list}, AskHistory: {Answer: m.triggers}}
 }
 
-// maySee is whether somebody may see a monitor: it is his own, or he has the authority operate or audit.
+// maySee checks that a caller may see a monitor: the caller's own, or any with the authority operate or audit.
 func (m *monitors) maySee(who duty.Caller) func(*record) error {
 	return func(r *record) error {
 		if who.Principal == r.Principal {
@@ -116,7 +116,7 @@ func (m *monitors) list(who duty.Caller, body json.RawMessage) (any, error) {
 	return found, err
 }
 
-// show adds a monitor to a list; whole counts its history.
+// show adds a monitor to a list; whole also counts its history.
 func (m *monitors) show(d ledger.Drawer, to *Listed, r *record, whole bool) error {
 	st, _, err := load[Status](d, statusKey(r.Name))
 	if err != nil {

@@ -13,25 +13,25 @@ import (
 	"ferry/internal/wire"
 )
 
-// A queue is watched as a directory is: a complete group of messages is a file, and so are, under the condition
-// notempty, all messages with greater numbers than those that have triggered before. Its identity in the history
-// is the number of its newest message, how many it has, and the mark of the queue.
+// A monitor watches a queue in the same way as a directory: a complete group of messages counts as a file. Under the
+// condition notempty, all messages with greater numbers than those that have triggered before count as a file. Its
+// identity in the history is the number of its newest message, the number of its messages, and the mark of the queue.
 //
-// The trigger names the messages, by their numbers, and its transfer sends these and no others. Of the condition
-// notempty one transfer is under way at a time. Where a transfer has failed and nothing of it has arrived, the
-// messages trigger again, in a transfer of their own, maxRetries times.
+// The trigger has the numbers of the messages, and its transfer sends only these. The condition notempty has one
+// transfer at a time. If a transfer has failed and none of its messages has arrived, the messages trigger again, in a
+// transfer of their own, maxRetries times.
 
-// maxRetries is how often messages trigger again whose transfers have failed: first after a poll interval, then
-// after twice as long each time, longestRetry at most.
+// maxRetries is the number of times that messages with failed transfers trigger again: first after a poll interval,
+// then after twice the time for each attempt, at most longestRetry.
 const (
 	maxRetries   = 10
 	longestRetry = 15 * time.Minute
 )
 
-// onQueue reports whether a queue is watched, and no directory.
+// onQueue reports whether the monitor watches a queue instead of a directory.
 func (d *Definition) onQueue() bool { return d.Dir.Place == transfer.Queues }
 
-// checkWatched refuses what is said of a directory where a queue is watched, and the other way round.
+// checkWatched refuses properties of directories for a queue, and properties of queues for a directory.
 func (d *Definition) checkWatched() error {
 	kind := d.Condition.Kind
 	of := kind == ConditionNotEmpty || kind == ConditionGroup
@@ -58,7 +58,7 @@ func (d *Definition) checkWatched() error {
 	return nil
 }
 
-// someMessages stand for those that may come.
+// someMessages returns an example of messages that may arrive.
 func (d *Definition) someMessages() file {
 	a, _ := messages.Of(d.Dir)
 	if d.Condition.Kind == ConditionGroup {
@@ -67,7 +67,7 @@ func (d *Definition) someMessages() file {
 	return file{Found: localfs.Found{Path: a.Path(), Rel: transfer.Path(a.Queue)}, queue: a.Queue, group: a.Group}
 }
 
-// look finds what is in the queue.
+// look examines the queue.
 func (p *poll) look() error {
 	of, err := messages.Of(p.rec.Dir)
 	if err != nil {
@@ -85,21 +85,21 @@ func (p *poll) look() error {
 	return q.new(of.Queue)
 }
 
-// A queueLook is a poll of a queue that is there.
+// A queueLook is a poll of an existing queue.
 type queueLook struct {
 	*poll
 	*messages.Watch
 	mark int64
 }
 
-// markOf is the mark of a queue as a part of identities.
+// markOf returns the mark of a queue as a part of identities.
 func markOf(mark string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte(mark))
 	return int64(h.Sum64())
 }
 
-// groups takes the complete groups.
+// groups handles the complete groups.
 func (q queueLook) groups() error {
 	all, err := q.Complete(q.ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (q queueLook) groups() error {
 		}
 		a, err := q.Group(q.ctx, g)
 		if transfer.KindOf(err) == transfer.KindMissing {
-			continue // somebody has taken it meanwhile
+			continue // another consumer has taken it meanwhile
 		}
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (q queueLook) groups() error {
 	return nil
 }
 
-// new takes the messages that have not triggered.
+// new handles the messages that have not triggered.
 func (q queueLook) new(queue transfer.QueueName) error {
 	f := file{Found: localfs.Found{Rel: transfer.Path(queue)}}
 	e, err := q.before(fileKey(f.Rel))
@@ -154,7 +154,7 @@ func (q queueLook) new(queue transfer.QueueName) error {
 		switch {
 		case err != nil, f.waits:
 			return err
-		case due && f.tries > maxRetries: // these, and none that have come since
+		case due && f.tries > maxRetries: // these messages, without later ones
 			f.Inode, f.Size, f.Mtime, f.after = e.inode, e.size, e.mtime, e.after
 			return q.triggers(f, messages.Address{Queue: queue, After: e.after})
 		case due:
@@ -172,7 +172,7 @@ func (q queueLook) new(queue transfer.QueueName) error {
 	return q.triggers(f, a)
 }
 
-// triggers has messages trigger.
+// triggers makes a trigger of messages.
 func (q queueLook) triggers(f file, a messages.Address) error {
 	f.Path, f.queue, f.group, f.bytes = messages.Plain(a.Path()), a.Queue, a.Group, int64(a.Picked.Bytes)
 	if a.Picked.Last > 0 {
@@ -182,8 +182,9 @@ func (q queueLook) triggers(f file, a messages.Address) error {
 	return q.trigger()
 }
 
-// failedBefore reports whether messages that have triggered are to do so again, because nothing of their transfer has
-// arrived. f is told how often that was. The last time they are put on record instead.
+// failedBefore reports whether messages that have triggered must trigger again, because none of their transfer's
+// messages has arrived. It sets f.tries to the number of failures. After the last attempt, it records the messages as
+// refused instead.
 func (q queueLook) failedBefore(e *known, f *file) (due bool, err error) {
 	if e.gone != 0 {
 		e.gone = 0
@@ -204,7 +205,7 @@ func (q queueLook) failedBefore(e *known, f *file) (due bool, err error) {
 		return false, nil
 	}
 	pause := min(time.Duration(q.rec.Poll)<<e.tries, longestRetry)
-	f.waits = q.now.Sub(t.Ended) < pause && !q.now.Before(t.Ended) // a clock that was put back keeps nothing waiting
+	f.waits = q.now.Sub(t.Ended) < pause && !q.now.Before(t.Ended) // if the clock was set back, no message waits
 	if f.waits {
 		return false, nil
 	}
@@ -212,7 +213,7 @@ func (q queueLook) failedBefore(e *known, f *file) (due bool, err error) {
 	return true, nil
 }
 
-// givenUp is why messages do not trigger any more, whose transfers have all failed. They stay in the queue.
+// givenUp returns the reason why messages with only failed transfers do not trigger any more. They stay in the queue.
 func givenUp(files []file) error {
 	for n := range files {
 		f := &files[n]

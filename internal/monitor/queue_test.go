@@ -108,7 +108,7 @@ func (q *queue) Count(_ context.Context, of wire.QueueSpan) (n, bytes uint64, er
 	return n, 5 * n, q.check(of.Queue, of.Mark)
 }
 
-// A monitor itself neither reads messages nor holds them.
+// A monitor neither reads messages nor reserves them.
 func (q *queue) Reader(wire.QueueSpan, int) wire.QueuePieces { panic("a monitor reads no message") }
 
 func (q *queue) Hold(context.Context, wire.QueueSpan, transfer.ID) error {
@@ -133,15 +133,14 @@ func (q *queue) Take(_ context.Context, of wire.QueueSpan) error {
 	return q.check(of.Queue, of.Mark)
 }
 
-// onQueue watches ORDERS.
+// onQueue returns a definition for ORDERS.
 func onQueue(kind string, change ...func(*Definition)) *Definition {
 	return files(append([]func(*Definition){func(d *Definition) {
 		d.Dir, d.Match, d.Condition.Kind, d.Request.Dest = queueAt("queue:ORDERS"), "", kind, transfer.File("in/")
 	}}, change...)...)
 }
 
-// carry ends the transfers that run: each takes the messages that its source names, and nothing else. It gives
-// their numbers.
+// carry ends the running transfers: each takes exactly the messages of its source. It returns their numbers.
 func (b *bench) carry(removes bool, state transfer.State) (all []uint64) {
 	b.t.Helper()
 	b.mu.Lock()
@@ -178,7 +177,7 @@ func (b *bench) carry(removes bool, state transfer.State) (all []uint64) {
 	return all
 }
 
-// Messages are sent once: those that have come together, and with --delete-source those that are left.
+// Messages are sent once: the messages that have arrived together, and with --delete-source the remaining ones.
 func TestQueueNotEmpty(t *testing.T) {
 	for _, removes := range []bool{false, true} {
 		inBubble(t, func(t *testing.T, b *bench) {
@@ -217,7 +216,7 @@ func TestQueueNotEmpty(t *testing.T) {
 	}
 }
 
-// What comes while messages are counted belongs to the next transfer.
+// Messages that arrive while others are counted belong to the next transfer.
 func TestQueueGrowsMeanwhile(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionNotEmpty), false)
@@ -269,7 +268,8 @@ func TestQueueGroups(t *testing.T) {
 	})
 }
 
-// Messages whose transfers fail trigger again, ten times; then they stay, and that is on record. Others go on.
+// Messages with failed transfers trigger again, ten times. Then they stay, and the audit log has a record. Other
+// messages are sent.
 func TestQueueRetries(t *testing.T) {
 	for _, kind := range []string{ConditionNotEmpty, ConditionGroup} {
 		inBubble(t, func(t *testing.T, b *bench) {
@@ -308,7 +308,7 @@ func TestQueueRetries(t *testing.T) {
 	}
 }
 
-// A transfer that was cancelled, or of which something has arrived, is not made again.
+// A transfer is not made again if it was cancelled, or if some of its messages have arrived.
 func TestQueueCancelled(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionNotEmpty), false)
@@ -322,7 +322,7 @@ func TestQueueCancelled(t *testing.T) {
 	})
 }
 
-// A monitor says what keeps it from the queue, and goes on.
+// A monitor reports the reason why it cannot read the queue, and continues.
 func TestQueueAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(onQueue(ConditionNotEmpty), false)
@@ -375,7 +375,7 @@ func TestQueueDefinitions(t *testing.T) {
 	}
 }
 
-// Whatever becomes of transfers and of the agent, each message is sent by one successful transfer.
+// Each message is sent by one successful transfer, after any failures of transfers and of the agent.
 func TestQueueModel(t *testing.T) {
 	for seed := range uint64(15) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -15,29 +15,29 @@ type runner struct {
 	*monitors
 	name    string
 	watcher watcher
-	wake    chan struct{} // something has come into a directory
-	changed chan struct{} // the record is another
+	wake    chan struct{} // a file has arrived in a directory
+	changed chan struct{} // the record has changed
 	sightings
 	mu      sync.Mutex
-	wanted  func(name string) bool // of the record that was polled last; nil: wakes for nothing
-	moved   map[string]uint64      // paths of files that were moved there and not written to since, with the poll that had begun last
-	awaited string                 // real path of a directory that is missing: the watched one, or the first one missing above it
-	begun   uint64                 // polls that have begun, of the sightings
+	wanted  func(name string) bool // of the record of the last poll; nil: no name wakes the runner
+	moved   map[string]uint64      // paths of files that were moved there and not written to since, with the number of the latest poll at that time
+	awaited string                 // real path of a missing directory: the watched one, or the topmost missing one above it
+	begun   uint64                 // number of the latest poll that has begun
 	state   Picture
 }
 
-// A Picture is how a monitor does at present.
+// A Picture is the present state of a monitor.
 type Picture struct {
 	State    string          `json:"state"`
-	Problem  *transfer.Error `json:"problem,omitempty"` // why it does not do all that it should
+	Problem  *transfer.Error `json:"problem,omitempty"` // the reason why it cannot do all its work
 	Since    time.Time       `json:"problem_since,omitzero"`
-	Polled   time.Time       `json:"polled,omitzero"`    // when the last whole poll ended
-	Took     time.Duration   `json:"poll_ns,omitempty"`  // how long that took
-	Matched  int             `json:"matched"`            // files that matched then
-	Gone     int             `json:"history_gone"`       // files in the history that were not there then
+	Polled   time.Time       `json:"polled,omitzero"`    // end of the last complete poll
+	Took     time.Duration   `json:"poll_ns,omitempty"`  // duration of that poll
+	Matched  int             `json:"matched"`            // matching files in that poll
+	Gone     int             `json:"history_gone"`       // files in the history that were missing in that poll
 	Waiting  int             `json:"waiting,omitempty"`  // triggers that are recorded and not submitted
 	Skipped  int             `json:"unread,omitempty"`   // directories beneath that could not be read
-	Watched  bool            `json:"notified,omitempty"` // polls come at once, where the system tells
+	Watched  bool            `json:"notified,omitempty"` // the system notifies, so that polls come at once
 	Settling int             `json:"settling,omitempty"` // files that wait until they have not changed for the settle time
 }
 
@@ -53,11 +53,11 @@ func newRunner(m *monitors, name string, w watcher) *runner {
 }
 
 const (
-	again    = time.Second           // until what waits is tried again
-	leastGap = 20 * time.Millisecond // between polls, however often something comes
+	again    = time.Second           // pause before a waiting trigger is tried again
+	leastGap = 20 * time.Millisecond // between polls, even if files arrive more often
 )
 
-// errChanged ends what was begun for another definition.
+// errChanged ends work for an earlier definition.
 var errChanged = errors.New("the monitor is another by now")
 
 // run polls until the monitor is removed, or ctx ends.
@@ -85,7 +85,7 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// load reads the record of the monitor; nil where it has been removed.
+// load reads the record of the monitor, or nil if it has been removed.
 func (r *runner) load() (rec *record, err error) {
 	err = r.Ledger.View(func(t *ledger.Tx) error {
 		v, ok, err := load[record](drawerOf(t), recordKey(r.name))
@@ -97,8 +97,8 @@ func (r *runner) load() (rec *record, err error) {
 	return rec, err
 }
 
-// turn does what is to be done now, and says how long it is until the next time. The error is why
-// it could not do all.
+// turn does the work that is due, and returns the time until the next turn. The error is the reason why it could not do
+// all.
 func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, err error) {
 	poll := time.Duration(rec.Poll)
 	if rec.Paused {
@@ -137,7 +137,8 @@ func (r *runner) turn(ctx context.Context, rec *record) (pause time.Duration, er
 	return poll, err
 }
 
-// holds reports whether a monitor is ordered and its last transfer is under way. One that the agent has forgotten is over.
+// holds reports whether a monitor is ordered and its last transfer is running. A transfer that the agent has forgotten
+// has ended.
 func (r *runner) holds(rec *record) (bool, error) {
 	if !rec.Ordered {
 		return false, nil
@@ -150,7 +151,7 @@ func (r *runner) holds(rec *record) (bool, error) {
 	return !over, err
 }
 
-// over reports whether a transfer has ended. One that the agent has forgotten has.
+// over reports whether a transfer has ended. A transfer that the agent has forgotten has ended.
 func (m *monitors) over(id transfer.ID) (bool, error) {
 	t, err := m.Status(id)
 	if transfer.KindOf(err) == transfer.KindNotFound {
@@ -159,7 +160,7 @@ func (m *monitors) over(id transfer.ID) (bool, error) {
 	return err == nil && t.State.Final(), err
 }
 
-// due reports whether a poll interval has passed since the last whole poll.
+// due reports whether a poll interval has passed since the last complete poll.
 func (r *runner) due(poll time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,14 +175,14 @@ func (r *runner) begin() {
 	r.begun = r.polls
 }
 
-// rest waits for as long as it is until the next poll, and less where the monitor is changed or, after
-// gap, where something has come. A change of another monitor does not shorten it.
+// rest waits until the next poll is due. It returns earlier if the monitor is changed, or if a file has arrived and gap
+// is over. A change of another monitor does not shorten it.
 func (r *runner) rest(ctx context.Context, rec *record, pause, gap time.Duration) {
 	due := r.Clock.NewTimer(pause)
 	defer due.Stop()
 	early := r.Clock.NewTimer(gap)
 	defer early.Stop()
-	wake := (chan struct{})(nil) // not before gap is over
+	wake := (chan struct{})(nil) // nil until gap is over
 	for {
 		select {
 		case <-due.C():
@@ -200,7 +201,7 @@ func (r *runner) rest(ctx context.Context, rec *record, pause, gap time.Duration
 	}
 }
 
-// tell notes how a turn has ended. What keeps the monitor from its work is logged once, and its end.
+// tell records the result of a turn. It logs the beginning and the end of a problem once each.
 func (r *runner) tell(rec *record, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,14 +225,14 @@ func (r *runner) tell(rec *record, err error) {
 	}
 }
 
-// picture is how the monitor does.
+// picture returns the state of the monitor.
 func (r *runner) picture() Picture {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state
 }
 
-// listen says which names are worth a poll at once; nil: none.
+// listen sets the names that cause a poll at once; nil: none.
 func (r *runner) listen(wanted func(name string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

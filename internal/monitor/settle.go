@@ -7,27 +7,27 @@ import (
 	"ferry/internal/localfs"
 )
 
-// maxSightings is how many files may wait, in memory, until they are unchanged; others begin when there is room. It
-// bounds the names that notifications have shown as well.
+// maxSightings is the number of files that may wait, in memory, until they are unchanged; others begin when there is
+// room. It also bounds the names of notifications.
 const maxSightings = 100_000
 
-// sightings are the files that wait until they are unchanged, by fileKey.
+// sightings has the files that wait until they are unchanged, by fileKey.
 type sightings struct {
 	files   map[string]*sighting
-	counted time.Time // when a poll last counted
+	counted time.Time // time of the latest poll that counted
 	polls   uint64
 }
 
 // A sighting is a file that stays in one state.
 type sighting struct {
 	identity
-	since time.Time // after the first look that saw this state
+	since time.Time // after the first poll that saw this state
 	same  int64     // polls that saw it again
-	poll  uint64    // the last that has seen it
+	poll  uint64    // the latest poll that has seen it
 	whole bool      // a notification has shown that the file was complete when it got its name
 }
 
-// sight is the sighting of a file in a state; nil where there is no room for another one.
+// sight returns the sighting of a file in a state, or nil if there is no room for another one.
 func (p *poll) sight(key string, is identity) *sighting {
 	s := p.sightings.files[key]
 	switch {
@@ -48,14 +48,15 @@ func (p *poll) sight(key string, is identity) *sighting {
 	return s
 }
 
-// unchanged reports whether a file was the same at so many polls after the first.
+// unchanged reports whether a file was the same at wanted polls after the first.
 func (p *poll) unchanged(key string, is identity, wanted int64) bool {
 	s := p.sight(key, is)
 	return s != nil && s.same >= wanted
 }
 
-// settled reports whether a file is complete: it was the same at two looks that are at least the monitor's settle time
-// apart, or a notification has shown that it got its name whole and was not written to since.
+// settled reports whether a file is complete. Either it was the same at two polls that are at least the monitor's
+// settle time apart. Or a notification has shown that it was complete when it got its name, and that it was not written
+// to since.
 func (p *poll) settled(key string, f *localfs.Found, is identity) bool {
 	wanted := time.Duration(p.rec.Settle)
 	if wanted == 0 {
@@ -76,8 +77,8 @@ func (p *poll) settled(key string, f *localfs.Found, is identity) bool {
 	return false
 }
 
-// cameWhole reports whether a file that was just looked at was moved to its name and not written to between that and the look.
-// Notices of the time before the look are read first.
+// cameWhole reports whether a file that was just examined was moved to its name and not written to between the move and
+// the examination. It first reads the notices of the time before.
 func (p *poll) cameWhole(f *localfs.Found) bool {
 	at := path.Join(f.In, path.Base(string(f.Path)))
 	if p.watcher == nil || !p.isMarked(at) {
@@ -94,8 +95,8 @@ func (r *runner) isMarked(at string) bool {
 	return ok
 }
 
-// forgetMoved forgets the files that were moved before the poll began, which has seen them. Where the directories are not
-// watched any more it forgets all of them. r.mu is held.
+// forgetMoved forgets the files that were moved before the poll began, because the poll has seen them. If the
+// directories are not watched any more, it forgets all files. r.mu is held.
 func (r *runner) forgetMoved(watching bool) {
 	for at, when := range r.moved {
 		if !watching || when < r.begun {
@@ -104,18 +105,18 @@ func (r *runner) forgetMoved(watching bool) {
 	}
 }
 
-// A notice tells of a name in a directory.
+// A notice is an event of a name in a directory.
 type notice int
 
 const (
-	noticeClosed  notice = iota // it was closed after writing
-	noticeMoved                 // a file was moved to it
-	noticeTouched               // it was made, written to, removed or moved away
-	noticeMade                  // a directory was made there, or moved to it
-	noticeLost                  // notices were lost: anything may have happened to any name
+	noticeClosed  notice = iota // the file was closed after writing
+	noticeMoved                 // a file was moved to the name
+	noticeTouched               // the file was made, written to, removed or moved away
+	noticeMade                  // a directory was made there, or moved to the name
+	noticeLost                  // notices were lost: any event may have happened to any name
 )
 
-// came takes a notice of a name in a directory from the watcher.
+// came handles a notice of a name in a directory from the watcher.
 func (r *runner) came(dir, name string, is notice) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,17 +9,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// settling watches for all files in the directory in, which must not have changed for 5 s.
+// settling returns a definition for all files in the directory in, with a settle time of 5 s.
 func settling(change ...func(*Definition)) *Definition {
 	d := files(change...)
 	d.Settle = transfer.Duration(5 * time.Second)
 	return d
 }
 
-// rarely has polls an hour apart.
+// rarely sets a poll interval of an hour.
 func rarely(d *Definition) { d.Poll = transfer.Duration(time.Hour) }
 
-// inNoticedBubble is inBubble with a monitor whose first poll is over, and a system that tells of files.
+// inNoticedBubble is inBubble with a monitor after its first poll, and a system that reports files.
 func inNoticedBubble(t *testing.T, d *Definition, do func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -33,8 +33,8 @@ func inNoticedBubble(t *testing.T, d *Definition, do func(t *testing.T, b *bench
 	})
 }
 
-// put writes a file under its name, and appends where it is there. It waits until no look is under way:
-// a look between the creation and the write would find an empty file.
+// put writes a file under its name, or appends to it if it exists. It waits until no poll is running: a poll between
+// the creation and the write would find an empty file.
 func (b *bench) put(name, content string) {
 	b.t.Helper()
 	synctest.Wait()
@@ -45,7 +45,7 @@ func (b *bench) put(name, content string) {
 	b.must(f.Close())
 }
 
-// A file that is written in two parts is sent once, whole, 5 s after the second part.
+// A file that is written in two parts is sent once, complete, 5 s after the second part.
 func TestSettle(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(), false)
@@ -77,8 +77,8 @@ func TestSettleOff(t *testing.T) {
 	})
 }
 
-// A notification that a file was closed brings a look forward, and does not shorten the wait after it; the look that ends
-// the wait comes when the wait is over, also where the poll interval is long.
+// A notification that a file was closed makes the next poll come earlier, and does not shorten the settle time. The
+// poll at the end of the settle time comes on time, also with a long poll interval.
 func TestNoticeDoesNotShortenSettle(t *testing.T) {
 	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.put("in/x", "part1")
@@ -95,8 +95,7 @@ func TestNoticeDoesNotShortenSettle(t *testing.T) {
 	})
 }
 
-// A file that a notification shows to be moved to its name is sent at once; a file that was moved without a
-// notification waits.
+// A file that was moved to its name with a notification is sent at once. Without a notification it waits.
 func TestMovedIsTakenAtOnce(t *testing.T) {
 	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.write("in/told", "x")
@@ -116,8 +115,8 @@ func TestMovedIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// A file that was moved to its name and then written to waits, also where the notice of the writing has come and was not
-// read before the look.
+// A file that was moved to its name and then written to waits, also if the notice of the write was not read before the
+// poll.
 func TestMovedAndWrittenTo(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
@@ -139,7 +138,7 @@ func TestMovedAndWrittenTo(t *testing.T) {
 	}
 }
 
-// Where notifications were lost a file that was moved waits as any other.
+// If notifications were lost, a file that was moved waits as any other.
 func TestMovedAndLost(t *testing.T) {
 	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.looked()
@@ -153,7 +152,8 @@ func TestMovedAndLost(t *testing.T) {
 	})
 }
 
-// A name that was moved while the monitor did not listen is not remembered when it listens again and the file was written to.
+// A move of a file while the monitor did not listen is not remembered when it listens again and the file was written
+// to.
 func TestMovedAndPaused(t *testing.T) {
 	inNoticedBubble(t, settling(rarely), func(t *testing.T, b *bench) {
 		b.looked()
@@ -171,7 +171,7 @@ func TestMovedAndPaused(t *testing.T) {
 	})
 }
 
-// The age of a file counts for nothing: a copy with old times waits by the agent's clock.
+// The age of a file has no effect: a copy with old times waits by the agent's clock.
 func TestSettleWithOldTimes(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(), false)
@@ -188,7 +188,7 @@ func TestSettleWithOldTimes(t *testing.T) {
 	})
 }
 
-// A file that is written anew with its size and its time of modification as before has changed.
+// A file that is rewritten with the same size and time of modification has changed.
 func TestSettleSeesTimeOfChange(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bench) {
 		b.create(settling(), false)
@@ -205,7 +205,7 @@ func TestSettleSeesTimeOfChange(t *testing.T) {
 	})
 }
 
-// The settle time goes with conditions of files that are there, and has a range.
+// The settle time is allowed with conditions on existing files, and has a range.
 func TestSettleIsChecked(t *testing.T) {
 	for _, change := range []func(*Definition){
 		func(d *Definition) { d.Condition = Condition{ConditionUnchanged, 2} },
@@ -224,8 +224,8 @@ func TestSettleIsChecked(t *testing.T) {
 	}
 }
 
-// A monitor with exact polls looks when its interval has passed, and at no other time: neither a notification, nor another
-// monitor that is made, brings a look forward.
+// A monitor with exact polls only polls after its interval. Neither a notification nor another new monitor makes a poll
+// come earlier.
 func TestExactPolls(t *testing.T) {
 	inNoticedBubble(t, files(func(d *Definition) { d.Exact, d.Poll = true, transfer.Duration(10*time.Second) }), func(t *testing.T, b *bench) {
 		began := b.shown().Polled

@@ -15,8 +15,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// record writes down what the poll has found, in one transaction: the history, the triggers that are
-// to be submitted, with their IDs, and the ones that are refused.
+// record stores the results of the poll in one transaction: the history, the triggers to be submitted, with their IDs,
+// and the refused ones.
 func (p *poll) record() error {
 	return p.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
@@ -45,8 +45,8 @@ func (p *poll) record() error {
 	})
 }
 
-// recordMark changes an entry of the history. An entry that another trigger, or the end of a transfer, has changed since it
-// was read keeps that change.
+// recordMark changes an entry of the history. If another trigger, or the end of a transfer, has changed the entry since
+// it was read, that change stays.
 func (p *poll) recordMark(d ledger.Drawer, e *known) error {
 	key := historyPrefix(p.name) + e.key
 	data := d.Get(key)
@@ -66,7 +66,7 @@ func (p *poll) recordMark(d ledger.Drawer, e *known) error {
 	return d.Put(key, is.encode())
 }
 
-// current is errChanged where the monitor is not the one that the poll began with.
+// current returns errChanged if the monitor has changed since the poll began.
 func (p *poll) current(d ledger.Drawer) error {
 	rec, ok, err := load[record](d, recordKey(p.name))
 	if err == nil && (!ok || rec.Generation != p.rec.Generation) {
@@ -102,7 +102,7 @@ func (p *poll) recordTrigger(t *ledger.Tx, d ledger.Drawer, st *Status, tr *trig
 	return save(d, numbered(pendingPrefix(p.name), l.N), pending{l.N, p.rec.Origin, *tr.request})
 }
 
-// refused writes down that a trigger will not be submitted.
+// refused records that a trigger will not be submitted.
 func refused(m *monitors, t *ledger.Tx, d ledger.Drawer, principal, name string, st *Status, l *Logged, why error) error {
 	st.Refused++
 	l.State, l.Error = StateRefused, transfer.AsError(why)
@@ -113,11 +113,11 @@ func refused(m *monitors, t *ledger.Tx, d ledger.Drawer, principal, name string,
 	return errors.Join(err, logged(d, name, l))
 }
 
-// maxNote bounds what the audit says of a refused trigger, in bytes.
+// maxNote bounds the audit text of a refused trigger, in bytes.
 const maxNote = 8 << 10
 
-// final reports whether an error of a submission stays what it is, so that the trigger is refused. Others
-// have to do with the agent, and pass.
+// final reports whether an error of a submission is permanent, so that the trigger is refused. Other errors concern the
+// agent, and pass.
 func final(err error) bool {
 	switch transfer.KindOf(err) {
 	case transfer.KindUsage, transfer.KindTooLarge, transfer.KindMalformed, transfer.KindVersion, transfer.KindNotBuilt,
@@ -128,20 +128,20 @@ func final(err error) bool {
 	return false
 }
 
-// pageTriggers is how many triggers are submitted before that is written down.
+// pageTriggers is the number of triggers that are submitted before their results are stored.
 const (
 	pageTriggers = 64
 	pageBytes    = 4 << 20 // of their requests
 )
 
-// A result is how a submission has ended.
+// A result is the result of a submission.
 type result struct {
 	pending
 	err error // nil, or final
 }
 
-// drain submits what is recorded, in its order. It ends at the first trigger that has to wait, with the
-// reason. What is recorded is submitted as it was read back, and therefore the same each time.
+// drain submits the recorded triggers in order. It ends at the first trigger that has to wait, and returns the reason.
+// It submits each trigger as it is in the ledger, and therefore the same request each time.
 func (r *runner) drain(ctx context.Context, rec *record) error {
 	for {
 		page, more, err := r.recorded()
@@ -176,7 +176,7 @@ func (r *runner) drain(ctx context.Context, rec *record) error {
 	}
 }
 
-// mayGoOn is why nothing more is submitted for now: the agent ends, or the monitor is another.
+// mayGoOn returns the reason why no more triggers are submitted now: the agent ends, or the monitor has changed.
 func (r *runner) mayGoOn(ctx context.Context, rec *record) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (r *runner) mayGoOn(ctx context.Context, rec *record) error {
 	return err
 }
 
-// recorded is the first page of the triggers that are to be submitted, and how many there are.
+// recorded returns the first page of the triggers to be submitted, and their number.
 func (r *runner) recorded() (page []pending, all int, err error) {
 	size := 0
 	err = r.Ledger.View(func(t *ledger.Tx) error {
@@ -209,7 +209,7 @@ func (r *runner) recorded() (page []pending, all int, err error) {
 	return page, all, err
 }
 
-// written writes down what has become of triggers.
+// written stores the results of triggers.
 func (r *runner) written(done []result) error {
 	if len(done) == 0 {
 		return nil
@@ -256,7 +256,7 @@ func (r *runner) written(done []result) error {
 	})
 }
 
-// waiting notes how many triggers wait.
+// waiting records the number of waiting triggers.
 func (r *runner) waiting(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -271,7 +271,7 @@ func (r *runner) status() (st Status, err error) {
 	return st, err
 }
 
-// fired notes whether the condition nomatch has triggered.
+// fired records whether the condition nomatch has triggered.
 func (p *poll) fired(has bool) error {
 	return p.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
@@ -287,8 +287,8 @@ func (p *poll) fired(has bool) error {
 	})
 }
 
-// read reads a trigger file, as it was when the directory was read: where it is another by now, the
-// next poll takes it.
+// read reads a trigger file in the state that the poll of its directory has seen. If it has changed, the next poll
+// handles it.
 func (p *poll) read(f *file) (content []byte, err error) {
 	return content, p.readWhole(&f.Found, func(in io.Reader) error {
 		if f.Size > textfile.Room(maxTriggerFile) {
@@ -299,8 +299,8 @@ func (p *poll) read(f *file) (content []byte, err error) {
 	})
 }
 
-// readWhole has fn read a file that was found. Where the file is another version by the time that it is open, or has changed
-// when fn has ended, the error is of kind Changing.
+// readWhole makes fn read a file that was found. If the file is another version when it is opened, or has changed when
+// fn has ended, the error is of kind Changing.
 func (p *poll) readWhole(f *localfs.Found, fn func(io.Reader) error) error {
 	files := p.FS.Place().For(transfer.Files, p.Permit(p.rec.Principal)).Files(transfer.File(f.Path))
 	defer files.Close()

@@ -18,13 +18,13 @@ import (
 	"ferry/internal/variable"
 )
 
-// MetaName is the metadata entry that names the monitor in what it submits.
+// MetaName is the metadata entry with the monitor's name in its requests.
 const MetaName = audit.MonitorMeta
 
 // theFile is the source of a request that sends the files that trigger, or the messages.
 const theFile = transfer.Path("${FilePath}")
 
-// request makes what a trigger submits. Its errors say that the trigger can never be submitted.
+// request returns the request of a trigger. An error means that the trigger can never be submitted.
 func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error) {
 	q := d.Request
 	q.ID, q.Submitted, q.Source = s.transfer, s.now.UTC(), d.Agent
@@ -53,7 +53,7 @@ func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error
 	return &q, err
 }
 
-// whole puts values into what holds for the request as a whole.
+// whole expands the variables in the parts that apply to the whole request.
 func (s *setting) whole(q *transfer.Request) (err error) {
 	if q.Job, err = variable.Expand(q.Job, s.text); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (s *setting) whole(q *transfer.Request) (err error) {
 	return err
 }
 
-// each puts the files of the trigger into a request.
+// each adds the files of the trigger to a request.
 func (s *setting) each(q *transfer.Request, d *Definition) error {
 	var items []transfer.RequestItem
 	for n := range s.files {
@@ -97,7 +97,7 @@ func (s *setting) each(q *transfer.Request, d *Definition) error {
 	return nil
 }
 
-// items are the request's own for the file at s.at.
+// items sets the request's own items for the file at s.at.
 func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
 	q.Items = nil
 	if q.Dest, err = variable.InLocation(d.Request.Dest, s.path); err != nil {
@@ -117,12 +117,12 @@ func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
 	return nil
 }
 
-// sendsFiles reports whether a trigger sends the files that triggered it, and nothing else.
+// sendsFiles reports whether a trigger sends exactly the files that triggered it.
 func (d *Definition) sendsFiles() bool {
 	return len(d.Request.Items) == 1 && d.Request.Items[0] == (transfer.RequestItem{Source: transfer.File(theFile)})
 }
 
-// beneath names the files beneath the watched directory: they keep their paths there.
+// beneath names the files relative to the watched directory: they keep their paths there.
 func (s *setting) beneath(q *transfer.Request, d *Definition) {
 	q.Base = d.Dir.Path
 	for n := range q.Items {
@@ -130,7 +130,8 @@ func (s *setting) beneath(q *transfer.Request, d *Definition) {
 	}
 }
 
-// checkTask refuses a definition whose requests could not be submitted, judged by a file that might be there.
+// checkTask refuses a definition with requests that could not be submitted. It tests the definition with an example of
+// a file.
 func (d *Definition) checkTask() error {
 	if !d.Request.ID.IsZero() || d.Request.Base != "" || d.Request.Rest != nil || d.Request.Retry != nil {
 		return transfer.Errorf(transfer.KindUsage, "the request of a monitor has an ID, a base, parts or is a retry, which only a request on its way has")
@@ -154,7 +155,7 @@ func (d *Definition) checkTask() error {
 	}
 	_, err := d.request(s, nil)
 	if transfer.KindOf(err) == transfer.KindUsage && strings.Contains(err.Error(), "has no token") {
-		return nil // the names that come will decide
+		return nil // the names of later files decide
 	}
 	return err
 }
@@ -165,13 +166,13 @@ const (
 	maxLines       = 10_000
 )
 
-// A line is what one line of a trigger file says.
+// A line is the content of one line of a trigger file.
 type line struct {
 	number   int
 	from, to transfer.Path // to may be empty
 }
 
-// form reads lines of a trigger file.
+// form is the format of the lines of a trigger file.
 type form struct {
 	re        *regexp.Regexp // nil: a comma
 	destFirst bool
@@ -199,8 +200,8 @@ func (t *TriggerFile) form() (*form, error) {
 	return f, nil
 }
 
-// lines reads what a trigger file says. Empty lines say nothing; a line that cannot be read refuses
-// the file, with its number.
+// lines parses a trigger file. It ignores empty lines; a line that cannot be parsed refuses the file, and the error
+// gives its number.
 func (f *form) lines(content []byte) (all []line, err error) {
 	content, err = textfile.Limited(content, maxTriggerFile)
 	if errors.As(err, new(textfile.LimitError)) {
@@ -253,8 +254,8 @@ func (f *form) parts(text string) (first, second string, err error) {
 	return m[1], second, nil
 }
 
-// listed puts the lines of a trigger file into a request: literal paths at the monitor's agent and at that of its
-// destination. Roots and rules decide about them as about any other request.
+// listed adds the lines of a trigger file to a request: literal paths at the monitor's agent and at the agent of its
+// destination. Roots and rules apply to them as to any other request.
 func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error {
 	base := *q
 	if err := s.items(&base, d); err != nil {

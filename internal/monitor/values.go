@@ -12,22 +12,22 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A file is one that triggers, or messages of a queue that do.
+// A file is a file that triggers, or messages of a queue that trigger.
 type file struct {
 	localfs.Found
 	queue  transfer.QueueName // of messages; empty: it is a file
-	group  string             // of messages; empty: they are of none
+	group  string             // of messages; empty: they have none
 	bytes  int64              // of messages
 	picked transfer.Path      // of messages: the path that selects them
 	after  uint64             // of messages of no group: the number before them
-	tries  int                // of messages: how many of their transfers have failed
-	waits  bool               // of messages: the last one has failed, and the next one comes later
+	tries  int                // of messages: number of their failed transfers
+	waits  bool               // of messages: the last transfer has failed, and the next one comes later
 }
 
-// isFile reports whether there is a file, and one of a directory.
+// isFile reports whether f is a file of a directory.
 func (f *file) isFile() bool { return f != nil && f.queue == "" }
 
-// source is where the file or the messages are.
+// source returns the location of the file or the messages.
 func (f *file) source() transfer.Location {
 	if f.queue != "" {
 		return transfer.Location{Place: transfer.Queues, Path: f.Path}
@@ -35,28 +35,28 @@ func (f *file) source() transfer.Location {
 	return transfer.File(f.Path)
 }
 
-// A setting is what the variables of one trigger stand for.
+// A setting has the values of the variables of one trigger.
 type setting struct {
 	agent    transfer.AgentName
 	monitor  string
 	transfer transfer.ID
 	now      time.Time // the trigger's, to the millisecond
 	files    []file    // none of the condition nomatch
-	at       int       // of files: the one of which a variable without a number speaks
+	at       int       // index in files for a variable without a number
 	defaults map[string]string
 }
 
-// The forms of dates, as the form {format=…} writes them.
+// The forms of dates, as in {format=…}.
 const (
 	dateForm  = "yyyy-MM-dd"
 	timeForm  = "HH.mm.ss"
 	stampForm = "yyyyMMddHHmmssSSS"
 )
 
-// Variables are the names of all variables, for people.
+// Variables has the names of all variables, for display.
 const Variables = "FilePath, FileName, FileSize, SubPath, LastModifiedDate, LastModifiedTime, LastModifiedDateUTC, LastModifiedTimeUTC, CurrentTimeStamp, CurrentTimeStampUTC, AgentName, MonitorName, TransferId, BatchSize; of a queue also QueueName and GroupId"
 
-// bytes gives the value of a variable for a path: as it is.
+// bytes returns the value of a variable for a path, unchanged.
 func (s *setting) bytes(name string, forms []string) (string, error) {
 	f, forms, err := s.numbered(name, forms)
 	if err != nil {
@@ -97,8 +97,8 @@ func (s *setting) bytes(name string, forms []string) (string, error) {
 	return reform(value, forms)
 }
 
-// path is bytes for a location: of the variables only FilePath, SubPath and times may bring separators into it. Those of a time
-// are written in the definition.
+// path is bytes for a location. Only the values of FilePath, SubPath and times may contain separators. The separators
+// of a time are part of the definition.
 func (s *setting) path(name string, forms []string) (string, error) {
 	value, err := s.bytes(name, forms)
 	low := strings.ToLower(name)
@@ -108,7 +108,7 @@ func (s *setting) path(name string, forms []string) (string, error) {
 	return value, err
 }
 
-// ofQueue is what a variable stands for that speaks of messages.
+// ofQueue returns the value of a variable for messages.
 func (f *file) ofQueue(low string) (value string, ok bool) {
 	switch low {
 	case "queuename", "filename":
@@ -121,7 +121,7 @@ func (f *file) ofQueue(low string) (value string, ok bool) {
 	return "", false
 }
 
-// text is bytes for what must be UTF-8, such as a job: a value that is not is escaped, as in logs.
+// text is bytes for values that must be UTF-8, such as a job. Other values are escaped, as in logs.
 func (s *setting) text(name string, forms []string) (string, error) {
 	v, err := s.bytes(name, forms)
 	if err == nil && !utf8.ValidString(v) {
@@ -130,8 +130,8 @@ func (s *setting) text(name string, forms []string) (string, error) {
 	return v, err
 }
 
-// numbered takes the form {file=N} away, which names a file of a batch: from 1 on, and from the end
-// where it is negative.
+// numbered removes the form {file=N}, which selects a file of a batch: counted from 1, or from the end if it is
+// negative.
 func (s *setting) numbered(name string, forms []string) (f *file, rest []string, err error) {
 	at := s.at
 	for _, form := range forms {
@@ -157,7 +157,7 @@ func (s *setting) numbered(name string, forms []string) (f *file, rest []string,
 	return f, rest, nil
 }
 
-// timeOf is the time that a variable stands for, and the form in which it is written.
+// timeOf returns the time of a variable, and its default form.
 func (s *setting) timeOf(low string, f *file) (at time.Time, form string, ok bool) {
 	base, utc := strings.CutSuffix(low, "utc")
 	switch {
@@ -176,7 +176,7 @@ func (s *setting) timeOf(low string, f *file) (at time.Time, form string, ok boo
 	return at.Local(), form, true
 }
 
-// dated writes a time, in the form {format=…} where it is given.
+// dated returns a time as text, in the form {format=…} if it is given.
 func dated(at time.Time, form string, forms []string) (string, error) {
 	var rest []string
 	for _, f := range forms {
@@ -195,8 +195,8 @@ func dated(at time.Time, form string, forms []string) (string, error) {
 	return reform(text, rest)
 }
 
-// reform gives a value in the forms that stand behind its variable, from left to right; a separator
-// belongs to the token, wherever it stands.
+// reform applies the forms after a variable to its value, from left to right. A separator belongs to the token at any
+// position.
 func reform(value string, forms []string) (string, error) {
 	separator := "/"
 	for _, form := range forms {
@@ -231,7 +231,7 @@ func reform(value string, forms []string) (string, error) {
 	return value, nil
 }
 
-// tokensOf are the parts between separators that are not empty.
+// tokensOf returns the parts between separators that are not empty.
 func tokensOf(value, separator string) (all []string) {
 	for t := range strings.SplitSeq(value, separator) {
 		if t != "" {
@@ -241,7 +241,7 @@ func tokensOf(value, separator string) (all []string) {
 	return all
 }
 
-// upper and lower leave bytes alone that are not UTF-8.
+// upper and lower do not change bytes that are not UTF-8.
 func upper(s string) string { return folded(s, strings.ToUpper) }
 func lower(s string) string { return folded(s, strings.ToLower) }
 

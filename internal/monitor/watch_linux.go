@@ -10,24 +10,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxWatched is how many directories of one monitor the system tells of; the others are polled alone.
+// maxWatched is the number of directories of one monitor that the system watches; the others are only polled.
 const maxWatched = 256
 
-// noticed are the events that the system is asked for.
+// noticed has the events that are requested from the system.
 const noticed = unix.IN_CLOSE_WRITE | unix.IN_MOVED_TO | unix.IN_MODIFY | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_ONLYDIR
 
-// inotify tells of files that are closed after writing, and of what is moved in. All monitors of
-// an agent share one of the few instances that the system gives to a user.
+// inotify notices files that are closed after writing or moved in. All monitors of an agent share one of the few
+// instances that the system gives to a user.
 type inotify struct {
 	f       *os.File
-	reading sync.Mutex // from the reading of events until they are passed on, so that they keep their order
+	reading sync.Mutex // held from the reading of events until they are passed on, so that they keep their order
 	buf     []byte
 	mu      sync.Mutex
 	told    map[int32]map[*runner]string // by watch: the directory of each
 	of      map[*runner]map[string]int32
 }
 
-// newWatcher gives none where the system has no room for one: polls find what comes.
+// newWatcher returns nil if the system has no room for an instance: then only polls find files.
 func newWatcher() watcher {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
@@ -42,7 +42,8 @@ func (n *inotify) Watch(r *runner, dirs []string) {
 	has := n.of[r]
 	wants := map[string]int32{}
 	for _, dir := range dirs {
-		// Asked anew each time: the path may lead to another directory by now, and for the same one the answer is the same.
+		// Requested again each time: the path may lead to another directory by now, and for the same one the result is
+		// the same.
 		var wd int
 		err := n.control(func(fd int) (err error) {
 			wd, err = unix.InotifyAddWatch(fd, dir, noticed)
@@ -67,7 +68,7 @@ func (n *inotify) Watch(r *runner, dirs []string) {
 	}
 }
 
-// drop ends that a runner hears of a directory.
+// drop ends the notices of a directory for a runner.
 func (n *inotify) drop(r *runner, wd int32) {
 	delete(n.told[wd], r)
 	if len(n.told[wd]) > 0 {
@@ -105,7 +106,7 @@ func (n *inotify) CatchUp() {
 	n.control(func(fd int) error { return n.take(fd) })
 }
 
-// take passes on the events that are there.
+// take passes on the pending events.
 func (n *inotify) take(fd int) error {
 	n.reading.Lock()
 	defer n.reading.Unlock()
@@ -123,7 +124,7 @@ func (n *inotify) take(fd int) error {
 	}
 }
 
-// tell passes events on. Where some were lost, every runner is told.
+// tell passes events on. If some were lost, it tells every runner.
 func (n *inotify) tell(b []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,7 +144,7 @@ func (n *inotify) tell(b []byte) {
 			}
 			continue
 		case mask&unix.IN_IGNORED != 0:
-			delete(n.told, wd) // the directory is gone; the next poll asks anew
+			delete(n.told, wd) // the directory is gone; the next poll requests a new watch
 			continue
 		case mask&unix.IN_ISDIR != 0 && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) == 0:
 			continue

@@ -27,7 +27,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// A file that is closed after writing, or moved in, wakes; one that is being written does not; a runner that watches no more is not woken.
+// A file that is closed after writing, or moved in, wakes the runner. One that is being written does not. A runner that
+// does not watch any more is not woken.
 func TestWatch(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	w := startWatching(t)
@@ -71,7 +72,7 @@ func TestWatch(t *testing.T) {
 	expect("a:third")
 }
 
-// A name is known as moved until something is written to it, or it is made anew, moved away or removed.
+// A name counts as moved until the file is written to, made again, moved away or removed.
 func TestWatchOfMovedFiles(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	w := startWatching(t)
@@ -113,7 +114,7 @@ func TestWatchOfMovedFiles(t *testing.T) {
 	}
 }
 
-// TestWatchOfADirectoryThatIsMissing: a directory that is made, or moved in, wakes the runner that awaits it.
+// TestWatchOfADirectoryThatIsMissing: a directory that is made, or moved in, wakes the runner that waits for it.
 func TestWatchOfADirectoryThatIsMissing(t *testing.T) {
 	dir, w := t.TempDir(), startWatching(t)
 	for _, appear := range []func(string) error{

@@ -2,8 +2,8 @@
 
 package monitor
 
-// maxWatched is how many directories of one monitor the system tells of.
+// maxWatched is the number of directories of one monitor that the system watches.
 const maxWatched = 0
 
-// newWatcher gives none: this system tells nobody when a file is closed after writing.
+// newWatcher returns nil: this system does not report when a file is closed after writing.
 func newWatcher() watcher { return nil }

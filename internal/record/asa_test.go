@@ -54,8 +54,8 @@ func TestControlCharacters(t *testing.T) {
 		{"abc\f", []string{" abc", "1"}, "abc\f\n"},
 		{"abc\rdef\n", []string{" abc", "+def"}, ""},
 		{"abc\r\ndef\n", []string{" abc", "+", " def"}, ""},
-		// The example of the C library's manual, but for the first record, whose
-		// two line ends are two empty lines here.
+		// The example of the C library's manual, except for the first record: its two line ends are two empty lines
+		// here.
 		{"\n\nabcdef\f\r345\n\n\n\n9034\n", []string{"-abcdef", "1", "+345", "-", " 9034"}, ""},
 		{" abc\n1\n0x\n", []string{"  abc", " 1", " 0x"}, ""},
 	} {
@@ -121,7 +121,7 @@ func TestWrongControlCharacterIsNamed(t *testing.T) {
 			t.Errorf("%q: %v; want %q", file, err, want)
 		}
 	}
-	// A record of no bytes has no control character: it is an empty line.
+	// A record without bytes has no control character: it is an empty line.
 	v := attrs(t, "RECFM(VA),LRECL(10)")
 	got, err := convert(t, func() (*Converter, error) { return ToText(v, ASCII(), Options{}) }, []byte("\x00\x04\x00\x00\x00\x06\x00\x000a\x00\x04\x00\x00"))
 	if err != nil || string(got) != "\n\na\n\n" {
@@ -129,7 +129,7 @@ func TestWrongControlCharacterIsNamed(t *testing.T) {
 	}
 }
 
-// randomPrint is text as printers get it.
+// randomPrint returns text as printers get it.
 func randomPrint(rng *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -151,8 +151,8 @@ func fitting(text []byte, most int) []byte {
 	return text
 }
 
-// asText is what comes back of text: trailing blanks of fixed records are gone,
-// and there is a line end at the end.
+// asText returns the text after a conversion to records and back: without the trailing blanks of fixed records, and
+// with a line end at the end.
 func asText(a Attributes, text []byte) []byte {
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		text = append(text, '\n')

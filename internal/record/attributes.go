@@ -7,11 +7,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Format is how records lie in a file, without the question of ASA.
+// A Format is the layout of records in a file, apart from ASA.
 type Format uint8
 
-// The formats; the package comment says what their bytes are. Their numbers are
-// in states.
+// The formats; the package comment describes their bytes. States contain their numbers.
 const (
 	F  Format = iota + 1 // fixed length, one record in a block
 	FB                   // fixed length, blocked
@@ -36,25 +35,24 @@ func (f Format) variable() bool { return f == V || f == VB }
 const (
 	MaxLRECL   = 32760
 	MaxBLKSIZE = 32760
-	// HalfTrack is the largest block of which two fit on a track of a 3390.
+	// HalfTrack is the length of the largest block that fits twice on a track of a 3390.
 	HalfTrack = 27998
 	// word is the length of a record or block descriptor word.
 	word = 4
 )
 
-// Attributes say what the records of a file are like. The zero value says
-// nothing: a file without records.
+// Attributes describe the records of a file. The zero value stands for a file without records.
 type Attributes struct {
 	Format  Format
 	ASA     bool // the first byte of each record is a control character
 	LRECL   int  // of V and VB, the longest; of U, the longest, or 0 for BLKSIZE
-	BLKSIZE int  // 0: to be chosen, see Resolve
+	BLKSIZE int  // 0: Resolve chooses it
 }
 
-// IsZero reports whether nothing was said.
+// IsZero reports whether no attribute is set.
 func (a Attributes) IsZero() bool { return a == Attributes{} }
 
-// RECFM is the format as it is written: FB, VBA.
+// RECFM returns the format in its usual notation: FB, VBA.
 func (a Attributes) RECFM() string {
 	if a.ASA {
 		return a.Format.String() + "A"
@@ -62,8 +60,8 @@ func (a Attributes) RECFM() string {
 	return a.Format.String()
 }
 
-// String is the attributes as MQ MFT's users write them:
-// RECFM(FB),LRECL(80),BLKSIZE(27920). U without an LRECL is written without.
+// String returns the attributes as MQ MFT's users write them: RECFM(FB),LRECL(80),BLKSIZE(27920). It omits the LRECL of
+// U if that is 0.
 func (a Attributes) String() string {
 	s := "RECFM(" + a.RECFM() + ")"
 	if a.Format != U || a.LRECL != 0 {
@@ -72,7 +70,7 @@ func (a Attributes) String() string {
 	return s + ",BLKSIZE(" + strconv.Itoa(a.BLKSIZE) + ")"
 }
 
-// Flags is the attributes as flags: --recfm FB --lrecl 80 --blksize 27920.
+// Flags returns the attributes as flags: --recfm FB --lrecl 80 --blksize 27920.
 func (a Attributes) Flags() []string {
 	flags := []string{"--recfm", a.RECFM()}
 	if a.Format != U || a.LRECL != 0 {
@@ -81,8 +79,7 @@ func (a Attributes) Flags() []string {
 	return append(flags, "--blksize", strconv.Itoa(a.BLKSIZE))
 }
 
-// Check refuses attributes that are out of range or contradict one another. A
-// BLKSIZE of 0 passes.
+// Check refuses attributes that are out of range or contradict one another. It accepts a BLKSIZE of 0.
 func (a Attributes) Check() error {
 	if a.Format < F || a.Format > U {
 		return transfer.Errorf(transfer.KindUsage, "a record file has no RECFM").WithHint("give one of F, FB, V, VB, U, with A at its end for ASA control characters")
@@ -156,13 +153,13 @@ func (a Attributes) checkBLKSIZE() error {
 //
 //	F    LRECL, since a block holds one record
 //	V    LRECL+4, likewise
-//	FB   the greatest multiple of LRECL of which two fit on a track of a 3390,
+//	FB   the greatest multiple of LRECL that fits twice on a track of a 3390,
 //	     27,920 for an LRECL of 80
-//	VB   27,998, two of which fill a track
+//	VB   27,998: two blocks fill a track
 //	U    27,998
 //
-// An LRECL too long for half a track has one block on a track; that block then
-// is as long as may be, 32,760 bytes or the multiple of LRECL below.
+// An LRECL too long for half a track has one block on a track. That block then has the greatest length, 32,760 bytes or
+// the multiple of LRECL below it.
 func (a Attributes) Resolve() (Attributes, error) {
 	if err := a.Check(); err != nil {
 		return Attributes{}, err
@@ -192,8 +189,8 @@ func (a Attributes) Resolve() (Attributes, error) {
 	return a, nil
 }
 
-// MaxData is how many bytes the data of a record can have, an ASA control
-// character included. The attributes must be resolved.
+// MaxData returns the most bytes that the data of a record can have, an ASA control character included. The attributes
+// must be resolved.
 func (a Attributes) MaxData() int {
 	switch {
 	case a.Format.variable():

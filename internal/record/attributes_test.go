@@ -156,7 +156,7 @@ func TestMaxData(t *testing.T) {
 	}
 }
 
-// attrs are resolved attributes.
+// attrs returns resolved attributes.
 func attrs(t testing.TB, text string) Attributes {
 	t.Helper()
 	a, err := ParseAttributes(text)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Lines of 0 to 79 bytes, 40 on average, as text has them.
+// The lines have 0 to 79 bytes, 40 on average, as in usual text.
 func benchmarkText() []byte {
 	var b []byte
 	for n := 0; len(b) < 1<<20; n = (n + 37) % 80 {

@@ -10,9 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A line of 1 GiB without an end is never held: nothing is allocated for it, and
-// the state stays small. The same for what grows: a line end becomes a record of
-// 32,760 bytes.
+// A line of 1 GiB without an end is never held: no memory is allocated for it, and the state stays small. The same
+// holds for output that grows: a line end becomes a record of 32,760 bytes.
 func TestHugeLineIsNotBuffered(t *testing.T) {
 	const piece = 1 << 20
 	for _, c := range []struct {

@@ -8,51 +8,47 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Options are what people can choose in a conversion.
+// Options are the user's choices for a conversion.
 type Options struct {
 	Long               LongLines
 	KeepTrailingBlanks bool // of fixed records that become text, and the lone blank of U
 }
 
-// A Converter turns a file into another one, in pieces. Between any two calls of
-// Convert and Finish its state can be written down: with the number of bytes
-// taken and given so far (Offsets) it is all that a checkpoint needs, wherever
-// it is taken. What it holds back is at most one block, whatever the length of
-// a line or of the file.
+// A Converter converts a file in pieces. Its state can be saved between any two calls of Convert and Finish. A
+// checkpoint needs only the state and the numbers of bytes taken and given so far (Offsets). A Converter holds back at
+// most one block, regardless of the length of a line or of the file.
 //
 // A Converter is not safe for concurrent use.
 type Converter struct {
 	from   source
 	to     sink
-	w      *Writer // to, where that is a Writer
-	r      *Reader // in from, where that reads records
+	w      *Writer // to, if that is a Writer
+	r      *Reader // the Reader in from, if that reads records
 	text   *textSink
 	kind   string
 	id     uint64 // fingerprint
 	lines  int64  // ended so far
-	lineAt int64  // where the present line begins
+	lineAt int64  // offset of the present line
 	taken  int64
 	given  int64
 	err    error
 }
 
-// A source is where records come from: text, a record file or plain bytes.
+// A source gives records: it is text, a record file or plain bytes.
 type source interface {
-	// step takes something from the front of src and moves it on; nothing is
-	// owed when it is called. stop says that src is used up or dst is full.
+	// step takes bytes from the front of src and passes them on. No output is owed when it is called. stop reports that
+	// src is used up or dst is full.
 	step(c *Converter, dst, src []byte) (nDst, nSrc int, stop bool, err error)
-	// finish takes a step towards the end, until done. stop says that dst is full.
+	// finish takes a step towards the end, until done. stop reports that dst is full.
 	finish(c *Converter, dst []byte) (nDst int, stop, done bool, err error)
 	encode(*encoder)
 	decode(*decoder)
 }
 
-// FromText makes records of text: one line is one record. Lines end with the
-// page's line end, which is not in the record; the last line may lack it. F and
-// FB are filled up with blanks. Long lines wrap, which makes further records,
-// or are truncated, or fail. An empty line is an empty record; with U it is a
-// block of one blank. With ASA the line ends become control characters, as the
-// package comment says.
+// FromText makes records of text: one line is one record. Lines end with the page's line end, which is not in the
+// record; the last line may lack it. Records of F and FB are padded with blanks. Long lines wrap into further records,
+// or are truncated, or fail. An empty line is an empty record; with U it is a block of one blank. With ASA the line
+// ends become control characters, as the package comment describes.
 func FromText(to Attributes, page Page, opt Options) (*Converter, error) {
 	if err := page.check(to.ASA); err != nil {
 		return nil, err
@@ -76,11 +72,9 @@ func FromText(to Attributes, page Page, opt Options) (*Converter, error) {
 	return newConverter("text to records", from, w, opt.Long, w.a, page), nil
 }
 
-// ToText makes text of records: each record is a line, with the page's line end
-// after it. The blanks at the end of fixed records are dropped unless they are
-// to be kept; a record of U that is one blank is an empty line. With ASA the
-// control characters become line ends, form feeds and carriage returns; any
-// other first byte is an error.
+// ToText makes text of records: each record is a line, followed by the page's line end. The trailing blanks of fixed
+// records are dropped unless the options keep them; a record of U with only one blank is an empty line. With ASA the
+// control characters become line ends, form feeds and carriage returns; any other first byte is an error.
 func ToText(from Attributes, page Page, opt Options) (*Converter, error) {
 	if err := page.check(from.ASA); err != nil {
 		return nil, err
@@ -94,9 +88,8 @@ func ToText(from Attributes, page Page, opt Options) (*Converter, error) {
 	return newConverter("records to text", &recordSource{r}, t, opt.KeepTrailingBlanks, r.a, page), nil
 }
 
-// FromBinary cuts plain bytes into records of the greatest length. The last
-// record has what is left: in F and FB it is not filled up, so that ToBinary
-// gives the same bytes again.
+// FromBinary cuts plain bytes into records of the greatest length. The last record has the remaining bytes. In F and FB
+// it is not padded, so that ToBinary gives the same bytes again.
 func FromBinary(to Attributes) (*Converter, error) {
 	w, err := NewWriter(to, Wrap, 0)
 	if err != nil {
@@ -106,7 +99,7 @@ func FromBinary(to Attributes) (*Converter, error) {
 	return newConverter("bytes to records", &byteSource{}, w, w.a), nil
 }
 
-// ToBinary gives the data of records, one after the other, with nothing between.
+// ToBinary converts records to their data, without bytes between them.
 func ToBinary(from Attributes) (*Converter, error) {
 	r, err := NewReader(from, true)
 	if err != nil {
@@ -115,10 +108,9 @@ func ToBinary(from Attributes) (*Converter, error) {
 	return newConverter("records to bytes", &recordSource{r}, &byteSink{}, r.a), nil
 }
 
-// Reblock makes records of records: each of them one of other attributes, with
-// the same data, control characters included. Those too short for F and FB are
-// filled up with pad, those too long treated as opt says. (In text mode records
-// pass through text: ToText, the code page, FromText.)
+// Reblock converts each record to a record of other attributes with the same data, control characters included. Records
+// too short for F and FB are padded with pad; opt decides about records that are too long. (In text mode records pass
+// through text: ToText, the code page, FromText.)
 func Reblock(from, to Attributes, pad byte, opt Options) (*Converter, error) {
 	r, err := NewReader(from, true)
 	if err != nil {
@@ -141,9 +133,8 @@ func newConverter(kind string, from source, to sink, parameters ...any) *Convert
 	return c
 }
 
-// Convert takes bytes from the front of src, nSrc of them, and puts what they
-// become into dst, nDst bytes. It stops when src is used up or dst is full; what
-// was not taken must be given again. dst must not be empty. An error is final.
+// Convert takes nSrc bytes from the front of src and puts nDst bytes of output into dst. It stops when src is used up
+// or dst is full; the caller must pass the rest of src again. dst must not be empty. An error is final.
 func (c *Converter) Convert(dst, src []byte) (nDst, nSrc int, err error) {
 	for c.err == nil {
 		n := c.to.drain(dst[nDst:])
@@ -165,7 +156,7 @@ func (c *Converter) Convert(dst, src []byte) (nDst, nSrc int, err error) {
 	return nDst, nSrc, c.err
 }
 
-// Finish is called when the source has ended, with more room until it is done.
+// Finish ends the source. The caller repeats it with more room until it reports done.
 func (c *Converter) Finish(dst []byte) (nDst int, done bool, err error) {
 	for c.err == nil {
 		n := c.to.drain(dst[nDst:])
@@ -187,7 +178,7 @@ func (c *Converter) Finish(dst []byte) (nDst int, done bool, err error) {
 	return nDst, false, c.err
 }
 
-// putRun gives data to the Writer, beginning a record where there is none.
+// putRun passes data to the Writer, and begins a record if there is none.
 func (c *Converter) putRun(dst, run []byte) (nDst, nSrc int, stop bool, err error) {
 	if !c.w.in {
 		if c.w.begin(); !c.w.none() {
@@ -198,13 +189,13 @@ func (c *Converter) putRun(dst, run []byte) (nDst, nSrc int, stop bool, err erro
 	return nDst, nSrc, c.full(dst, nDst, nSrc, err), err
 }
 
-// full reports whether a put got nowhere for want of room in dst. One that got
-// nowhere for another reason has changed something and is to be tried again.
+// full reports whether a put made no progress because dst is full. A put without progress for another reason has
+// changed the state and must be repeated.
 func (c *Converter) full(dst []byte, nDst, nSrc int, err error) bool {
 	return err == nil && nDst == 0 && nSrc == 0 && len(dst) == 0 && c.to.none()
 }
 
-// explain makes sentences of the errors that say too little.
+// explain adds context to errors that lack it.
 func (c *Converter) explain(err error) error {
 	switch {
 	case err == nil:
@@ -226,27 +217,24 @@ func (c *Converter) explain(err error) error {
 	return err
 }
 
-// Offsets are how many bytes of the source have been taken, and how many of the
-// destination given. The state belongs to exactly these.
+// Offsets returns the numbers of bytes taken from the source and given to the destination. The state belongs to exactly
+// these.
 func (c *Converter) Offsets() (taken, given int64) { return c.taken, c.given }
 
-// Stats says what has been written; it is zero where the destination is not a
-// record file.
+// Stats returns the statistics of the Writer, or zero if the destination is no record file.
 func (c *Converter) Stats() Stats {
 	if c.w == nil {
 		return Stats{}
 	}
 	s := c.w.stats
 	if c.w.exact {
-		s.Long = 0 // being cut is what binary files are here for
+		s.Long = 0 // binary data is always cut into records
 	}
 	return s
 }
 
-// MarshalBinary is the state of the conversion: at most MaxState bytes. It is to
-// be read by UnmarshalBinary of a converter that was made with the same
-// parameters, in this version of Ferry or another one that has this version of
-// states.
+// MarshalBinary returns the state of the conversion, at most MaxState bytes. UnmarshalBinary of a converter with the
+// same parameters reads it, in any version of Ferry with this version of states.
 func (c *Converter) MarshalBinary() ([]byte, error) {
 	if c.err != nil {
 		return nil, c.err
@@ -261,8 +249,7 @@ func (c *Converter) MarshalBinary() ([]byte, error) {
 	return e.b, nil
 }
 
-// UnmarshalBinary puts the conversion into a state. After an error it cannot be
-// used.
+// UnmarshalBinary sets the state of the conversion. After an error the Converter must not be used.
 func (c *Converter) UnmarshalBinary(b []byte) error {
 	d := newDecoder(b, c.id)
 	c.taken = d.number(math.MaxInt64)
@@ -299,7 +286,7 @@ func (s *recordSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop
 	}
 
 	if c.w != nil && !c.w.in {
-		c.w.begin() // after Finish only
+		c.w.begin() // only after Finish
 		return 0, opened, false, nil
 	}
 
@@ -330,7 +317,7 @@ func (s *recordSource) finish(c *Converter, dst []byte) (nDst int, stop, done bo
 func (s *recordSource) encode(e *encoder) { s.r.encode(e) }
 func (s *recordSource) decode(d *decoder) { s.r.decode(d) }
 
-// A byteSource is bytes without a structure.
+// A byteSource is a source of bytes without a structure.
 type byteSource struct{}
 
 func (byteSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop bool, err error) {

@@ -15,40 +15,38 @@ const (
 	MaxMember    = 8
 )
 
-// maxLocation is how long a data set's location may be with its attributes.
+// maxLocation is the greatest length of a data set's location with its attributes, in bytes.
 const maxLocation = 512
 
-// A Dataset is a data set as a location names it: 'HLQ.NAME', or one member of a
-// partitioned one, 'HLQ.LIB(MEMBER)'. Names are in capitals.
+// A Dataset is a data set in a location: 'HLQ.NAME', or a member of a partitioned one, 'HLQ.LIB(MEMBER)'. Names are in
+// capitals.
 type Dataset struct {
 	Name       string
 	Member     string     // empty: the data set itself
 	Attributes Attributes // zero where the location gives none
 }
 
-// IsDataset reports whether a person has typed the name of a data set: the text begins
-// with a single quote, or with one after two slashes. Package location asks, and the command
-// that works on one file; a transfer.Location says by itself that it is one.
+// IsDataset reports whether a user has typed the name of a data set: the text begins with a single quote, perhaps after
+// two slashes. Package location calls it, and so does the command that works on one file; a transfer.Location has its
+// own mark for data sets.
 func IsDataset(p string) bool {
 	return strings.HasPrefix(strings.TrimPrefix(p, "//"), "'")
 }
 
-// ParseDataset reads the path of a location as MQ MFT's users write it: perhaps
-// two slashes, the name in single quotes, and perhaps attributes after a comma,
-// a semicolon or in brackets:
+// ParseDataset parses the path of a location as MQ MFT's users write it. Two slashes may precede the name in single
+// quotes. Attributes may follow after a comma, after a semicolon or in brackets:
 //
 //	'HLQ.NAME'
 //	//'HLQ.LIB(MEMBER)',RECFM(FB),LRECL(80),BLKSIZE(0)
 //	//'HLQ.NAME';RECFM(F,B);LRECL(80)
 //
-// A name has 1 to 44 characters, in qualifiers of 1 to 8 with dots between
-// them; a qualifier begins with a letter or one of # @ $ and goes on with those,
-// digits and hyphens. A member's name has 1 to 8 of the same, without hyphens.
-// Small letters become capitals.
+// A name has 1 to 44 characters, in qualifiers of 1 to 8 with dots between them; a qualifier begins with a letter or
+// one of # @ $, followed by those, digits and hyphens. A member's name has 1 to 8 of the same, without hyphens. Small
+// letters become capitals.
 func ParseDataset(s string) (Dataset, error) { return parseDataset(s, false) }
 
-// ParsePattern is ParseDataset for a source: its name and its member may have
-// the wildcards * (any characters, none, but no dot) and ? (one character).
+// ParsePattern is ParseDataset for a source. Its name and its member may have the wildcards * (any number of characters
+// except dots) and ? (one character).
 func ParsePattern(s string) (Dataset, error) { return parseDataset(s, true) }
 
 func parseDataset(s string, wild bool) (d Dataset, err error) {
@@ -67,8 +65,8 @@ func parseDataset(s string, wild bool) (d Dataset, err error) {
 	return d, nil
 }
 
-// SplitDataset is ParseDataset for names that are not known yet, because they have variables: it takes the text apart, and checks
-// the attributes alone.
+// SplitDataset is ParseDataset for names with variables, which have no values yet. It parses the text, and checks only
+// the attributes.
 func SplitDataset(s string) (d Dataset, err error) {
 	if len(s) > maxLocation {
 		return Dataset{}, transfer.Errorf(transfer.KindUsage, "the location of a data set has %d bytes; the limit is %d", len(s), maxLocation)
@@ -101,7 +99,7 @@ func SplitDataset(s string) (d Dataset, err error) {
 	return d, err
 }
 
-// national are the letters of a name beside A to Z.
+// national are the letters of a name besides A to Z.
 const national = "#@$"
 
 func isLetter(c byte) bool {
@@ -174,8 +172,8 @@ func checkMember(name string, wild bool) error {
 	return nil
 }
 
-// Path is where the data set lies beneath a record root: a file of its name, or
-// the member's file in a directory of the library's name.
+// Path returns the path of the data set beneath a record root: a file of its name, or the member's file in a directory
+// of the library's name.
 func (d Dataset) Path() string {
 	if d.Member == "" {
 		return d.Name
@@ -183,11 +181,11 @@ func (d Dataset) Path() string {
 	return d.Name + "/" + d.Member
 }
 
-// SidecarPath is where the attributes of the data set are kept beneath a record
-// root. A library has one set for all its members, beside its directory.
+// SidecarPath returns the path of the data set's attributes beneath a record root. A library has one set of attributes
+// for all its members, beside its directory.
 func (d Dataset) SidecarPath() string { return SidecarName(d.Name) }
 
-// String is the data set as a location names it.
+// String returns the data set as in a location.
 func (d Dataset) String() string {
 	s := "'" + d.Name + "'"
 	if d.Member != "" {
@@ -199,8 +197,8 @@ func (d Dataset) String() string {
 	return s
 }
 
-// AtPath is the data set that a path beneath a record root stands for, without
-// attributes. ok is false where the path is no data set's.
+// AtPath returns the data set at a path beneath a record root, without attributes. ok is false if the path is no data
+// set's.
 func AtPath(p string) (d Dataset, ok bool) {
 	library, member, in := strings.Cut(p, "/")
 	d = Dataset{Name: library, Member: member}
@@ -210,13 +208,13 @@ func AtPath(p string) (d Dataset, ok bool) {
 	return d, true
 }
 
-// Location is the data set as a request has it.
+// Location returns the data set as in a request.
 func (d Dataset) Location() transfer.Location {
 	p := d.Path()
 	return transfer.Location{Place: transfer.Datasets, Path: transfer.Path(p), Pattern: strings.ContainsAny(p, "*?"), Records: d.Attributes.Records()}
 }
 
-// At is the data set, or the pattern of data sets, that a location of transfer.Datasets names.
+// At returns the data set, or the pattern of data sets, of a location of transfer.Datasets.
 func At(l transfer.Location) (d Dataset, err error) {
 	if l.Place != transfer.Datasets {
 		return d, transfer.Errorf(transfer.KindUsage, "%s is no data set", l)
@@ -234,14 +232,14 @@ func At(l transfer.Location) (d Dataset, err error) {
 	return d, err
 }
 
-// With is a member of the library d. wild says that the name may have wildcards.
+// With returns a member of the library d. wild means that the name may have wildcards.
 func (d Dataset) With(member string, wild bool) (Dataset, error) {
 	d.Member = strings.ToUpper(member)
 	return d, checkMember(d.Member, wild)
 }
 
-// OnHost is where a location lies on this host: a data set beneath the record root, or, where that is empty, relative to
-// the directory where relative paths begin. Other locations are given back.
+// OnHost returns the location of a data set on this host: beneath the record root or, if root is empty, relative to the
+// directory where relative paths begin. It returns other locations unchanged.
 func OnHost(root string, l transfer.Location) (transfer.Location, error) {
 	if l.Place != transfer.Datasets {
 		return l, nil

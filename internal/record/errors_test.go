@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// readers are all that read records: whatever is wrong, each finds it.
+// readers returns all converters that read records: each finds every error.
 func readers(a Attributes) map[string]maker {
 	return map[string]maker{
 		"text":    func() (*Converter, error) { return ToText(a, ASCII(), Options{}) },

@@ -5,15 +5,14 @@ import (
 	"testing"
 )
 
-// chosen are the attributes that a fuzzed byte stands for.
+// chosen returns the attributes of a fuzzed byte.
 func chosen(t testing.TB, n byte) Attributes {
 	all := append(formats(t), asaFormats(t)...)
 	return all[int(n)%len(all)]
 }
 
-// Whatever the bytes of a file are: whole and byte for byte they give the same
-// records, or the same error; the summary counts those records; and records that
-// were read can be written again as they were.
+// For any bytes of a file, reading them at once and byte by byte gives the same records or the same error. The summary
+// counts those records, and records that were read can be written again unchanged.
 func FuzzReadRecords(f *testing.F) {
 	f.Add(byte(0), []byte("abcdefgh"))
 	f.Add(byte(3), []byte("\x00\x06\x00\x00ab\x00\x04\x00\x00"))
@@ -49,7 +48,7 @@ func FuzzReadRecords(f *testing.F) {
 	})
 }
 
-// Whatever text is, in whatever pieces it comes.
+// The conversions accept any text in any pieces.
 func FuzzText(f *testing.F) {
 	f.Add(byte(0), byte(1), byte(1), []byte("abc\n\nabcdefgh\n"))
 	f.Add(byte(6), byte(3), byte(7), []byte("\n\n\nabcdefghijklmnopqrstuvwxyz"))
@@ -82,8 +81,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// Whatever a state is: it is refused, or the conversion goes on from it and ends,
-// well or with an error.
+// Any state is refused, or the conversion continues from it and ends, perhaps with an error.
 func FuzzState(f *testing.F) {
 	for n := range byte(17) {
 		for kind := range byte(5) {
@@ -127,7 +125,7 @@ func FuzzState(f *testing.F) {
 	})
 }
 
-// fuzzed makes the kind of converter that two fuzzed bytes stand for.
+// fuzzed makes the kind of converter of two fuzzed bytes.
 func fuzzed(t testing.TB, n, kind byte) maker {
 	a := chosen(t, n)
 	switch kind % 5 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// IBM's table of a 3390's capacity (z/OS DFSMS Using Data Sets, and the storage
-// reference): the longest block of which so many fit on a track.
+// IBM's table of a 3390's capacity (z/OS DFSMS Using Data Sets, and the storage reference): the longest block for each
+// number of blocks on a track.
 func TestBlocksOnATrack(t *testing.T) {
 	for blocks, longest := range map[int]int{1: 56664, 2: 27998, 3: 18452, 4: 13682, 5: 10796, 6: 8906, 10: 5064} {
 		if got := BlocksPerTrack(longest); got != blocks {

@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// A lineSource finds the lines of text for a Writer whose records have no
-// control characters of their own.
+// A lineSource finds the lines of text for a Writer of records without control characters.
 type lineSource struct {
 	page    Page
 	matched int // bytes of a line end seen so far
-	lit     int // bytes of a line end that were none after all, and go out as data …
+	lit     int // first of the bytes of a line end that go out as data: they were none …
 	litEnd  int // … up to here
 }
 
@@ -56,8 +55,8 @@ func (l *lineSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop b
 	return c.putRun(dst, run)
 }
 
-// wholeLines makes fixed records of lines that are there from end to end, as long
-// as they fit into a record each, and the records into dst.
+// wholeLines makes fixed records of complete lines, as long as each line fits into a record and the records fit into
+// dst.
 func (l *lineSource) wholeLines(c *Converter, dst, src []byte) (nDst, nSrc int) {
 	w, size := c.w, c.w.a.LRECL
 	for len(dst)-nDst >= size {
@@ -76,7 +75,7 @@ func (l *lineSource) wholeLines(c *Converter, dst, src []byte) (nDst, nSrc int) 
 	return nDst, nSrc
 }
 
-// mismatch gives back the bytes that cannot be the beginning of a line end.
+// mismatch returns the bytes that cannot be the beginning of a line end.
 func (l *lineSource) mismatch() {
 	le := l.page.LineEnd
 	for k := l.matched - 1; k >= 0; k-- {
@@ -111,16 +110,15 @@ func (l *lineSource) decode(d *decoder) {
 	d.check(l.lit <= l.litEnd)
 }
 
-// An asaSource finds the lines of text for a Writer whose records begin with a
-// control character: how the printer moves before it prints. The package comment
-// has the table. The start of the text counts as a line end, so that the first
-// record is like the others.
+// An asaSource finds the lines of text for a Writer of records that begin with a control character: the motion of the
+// printer before it prints. The package comment has the table. The start of the text counts as a line end, so that the
+// first record is like the others.
 type asaSource struct {
 	page   Page
 	breaks [256]bool // the bytes that end a line
-	motion byte      // what is pending: LineEnd[0], FormFeed or Return
-	count  int       // with LineEnd: how many, 1 to 3; the start of the text counts as one
-	start  bool      // nothing but the start of the text is pending
+	motion byte      // the pending motion: LineEnd[0], FormFeed or Return
+	count  int       // with LineEnd: their number, 1 to 3; the start of the text counts as one
+	start  bool      // only the start of the text is pending
 }
 
 func newASASource(p Page) *asaSource {
@@ -131,7 +129,7 @@ func newASASource(p Page) *asaSource {
 	return s
 }
 
-// control is the character for a motion.
+// control returns the control character of a motion.
 func (s *asaSource) control(motion byte, count int) byte {
 	switch {
 	case motion == s.page.FormFeed:
@@ -176,8 +174,8 @@ func (s *asaSource) step(c *Converter, dst, src []byte) (nDst, nSrc int, stop bo
 	return c.putRun(dst, run)
 }
 
-// lineBreak ends the line, or adds to the motion that is pending. A motion that
-// no control character stands for is a record without text, and a motion more.
+// lineBreak ends the line, or adds to the pending motion. A motion without a control character is a record without text
+// and a further motion.
 func (s *asaSource) lineBreak(w *Writer, b byte) {
 	switch {
 	case w.in:
@@ -199,7 +197,7 @@ func (s *asaSource) lineBreak(w *Writer, b byte) {
 func (s *asaSource) finish(c *Converter, _ []byte) (nDst int, stop, done bool, err error) {
 	count := s.count
 	if s.motion == s.page.LineEnd[0] {
-		count-- // the one at the end of the text
+		count-- // the line end at the end of the text
 	}
 
 	switch {

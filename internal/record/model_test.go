@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The model says in the plainest way what the conversions do, on whole files.
+// The model defines the conversions in the simplest way, on complete files.
 
 // modelFile puts records into a file.
 func modelFile(a Attributes, records [][]byte, pad byte, exact bool) []byte {
@@ -46,7 +46,7 @@ func modelFile(a Attributes, records [][]byte, pad byte, exact bool) []byte {
 	return out
 }
 
-// modelRecords takes a sound file apart.
+// modelRecords returns the records of a sound file.
 func modelRecords(a Attributes, file []byte) (records [][]byte) {
 	for len(file) > 0 {
 		switch a.Format {
@@ -65,7 +65,7 @@ func modelRecords(a Attributes, file []byte) (records [][]byte) {
 	return records
 }
 
-// modelFit makes records of one that may be too long.
+// modelFit returns the records made of one that may be too long.
 func modelFit(r []byte, most int, long LongLines) (records [][]byte) {
 	for long == Wrap && len(r) > most {
 		records, r = append(records, r[:most]), r[most:]
@@ -73,7 +73,7 @@ func modelFit(r []byte, most int, long LongLines) (records [][]byte) {
 	return append(records, r[:min(len(r), most)])
 }
 
-// modelLines are the lines of text; the last may lack its end.
+// modelLines returns the lines of text; the last may lack its end.
 func modelLines(text, end []byte) [][]byte {
 	if len(text) == 0 {
 		return nil
@@ -121,19 +121,19 @@ func must(t testing.TB, make maker) *Converter {
 	return c
 }
 
-// A feed says in which pieces a conversion is driven.
+// A feed decides the pieces of a conversion.
 type feed struct {
 	src, dst func() int // the next piece's length; at least 1
 	cut      func() bool
-	stats    *Stats // where they are wanted
+	stats    *Stats // set if the test needs them
 }
 
 func pieces(n int) func() int { return func() int { return n } }
 
 func never() bool { return false }
 
-// drive converts a whole file. Where the feed says so, the conversion goes on in
-// another converter, from the state alone.
+// drive converts a complete file. At the cuts of the feed, the conversion continues in another converter, from the
+// state alone.
 func drive(t testing.TB, make maker, src []byte, f feed) ([]byte, error) {
 	t.Helper()
 	c := must(t, make)
@@ -192,13 +192,13 @@ func drive(t testing.TB, make maker, src []byte, f feed) ([]byte, error) {
 	return nil, nil
 }
 
-// convert is drive with everything at once.
+// convert is drive with the whole file in one piece.
 func convert(t testing.TB, make maker, src []byte) ([]byte, error) {
 	t.Helper()
 	return drive(t, make, src, feed{pieces(1 << 16), pieces(1 << 16), never, nil})
 }
 
-// formats are attributes small enough that every edge is met soon.
+// formats returns attributes that are small enough to reach every edge soon.
 func formats(t testing.TB) []Attributes {
 	var all []Attributes
 	for _, text := range []string{
@@ -210,8 +210,7 @@ func formats(t testing.TB) []Attributes {
 	return all
 }
 
-// crlf is a page whose line end has two bytes, the first of which may stand
-// twice before the second.
+// crlf returns a page with a line end of two bytes. The first of them may occur twice before the second.
 func crlf() Page {
 	p := ASCII()
 	p.LineEnd = []byte("\r\n")
@@ -224,7 +223,7 @@ func odd() Page {
 	return p
 }
 
-// randomText is text with many line ends, blanks and things like line ends.
+// randomText returns text with many line ends, blanks and similar bytes.
 func randomText(rng *rand.Rand, p Page, n int) []byte {
 	var b []byte
 	for len(b) < n {
@@ -246,7 +245,7 @@ func randomText(rng *rand.Rand, p Page, n int) []byte {
 	return b[:n]
 }
 
-// randomFile is a sound file of random records.
+// randomFile returns a sound file of random records.
 func randomFile(rng *rand.Rand, a Attributes, n int, blank byte) []byte {
 	var records [][]byte
 	for range n {
@@ -267,7 +266,7 @@ func randomFile(rng *rand.Rand, a Attributes, n int, blank byte) []byte {
 	return modelFile(a, records, blank, false)
 }
 
-// A conversion has a maker, and what it should give.
+// A conversion has a maker and its expected result.
 type conversion struct {
 	name string
 	make maker
@@ -275,7 +274,7 @@ type conversion struct {
 	src  func(rng *rand.Rand, n int) []byte
 }
 
-// conversions are all kinds in all formats, ASA apart.
+// conversions returns all kinds in all formats, except ASA.
 func conversions(t testing.TB) []conversion {
 	var all []conversion
 	add := func(name string, make maker, want func([]byte) []byte, src func(*rand.Rand, int) []byte) {
@@ -351,7 +350,7 @@ func TestRestartAtEveryByte(t *testing.T) {
 		want := c.want(src)
 		for cut := range len(src) + 1 {
 			calls := 0
-			// The first piece ends at the cut, and there the conversion is begun anew.
+			// The first piece ends at the cut, and the conversion is resumed there.
 			first := func() int {
 				if calls++; calls == 1 && cut > 0 {
 					return cut
@@ -363,7 +362,7 @@ func TestRestartAtEveryByte(t *testing.T) {
 				t.Fatalf("%s: begun anew at byte %d of %q it gives\n%q, %v; want\n%q", c.name, cut, src, got, err, want)
 			}
 		}
-		// Byte for byte on both sides, anew after each.
+		// Byte for byte on both sides, resumed after each.
 		got, err := drive(t, c.make, src, feed{pieces(1), pieces(1), func() bool { return true }, nil})
 		if err != nil || !bytes.Equal(got, want) {
 			t.Fatalf("%s: begun anew at every byte of %q it gives\n%q, %v; want\n%q", c.name, src, got, err, want)
@@ -371,7 +370,7 @@ func TestRestartAtEveryByte(t *testing.T) {
 	}
 }
 
-// What went into records comes out again.
+// Data and text that became records come back unchanged.
 func TestRoundTrips(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	for _, a := range formats(t) {
@@ -385,7 +384,7 @@ func TestRoundTrips(t *testing.T) {
 			if err != nil || !bytes.Equal(back, data) {
 				t.Fatalf("%s: %q comes back as %q, %v", a, data, back, err)
 			}
-			// Text whose lines fit and do not end with blanks.
+			// Text with lines that fit and do not end with blanks.
 			var text []byte
 			for range rng.IntN(20) {
 				line := strings.TrimRight(string(randomText(rng, ASCII(), rng.IntN(a.MaxData()+1))), " ")

@@ -6,11 +6,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Page is what a conversion has to know of a code page: the bytes of a few
-// characters. It must be a page in which each of them, except for the line end,
-// is one byte, and in which none of those bytes is part of another character:
-// all EBCDIC pages, ASCII and its single-byte extensions, UTF-8 and the East
-// Asian pages that extend ASCII; not UTF-16.
+// A Page holds the bytes of the characters of a code page that a conversion needs. Each of them, except for the line
+// end, must be a single byte that is part of no other character. That holds for all EBCDIC pages, ASCII and its
+// single-byte extensions, UTF-8 and the East Asian pages that extend ASCII, but not for UTF-16.
 type Page struct {
 	Blank   byte
 	LineEnd []byte // 1 to 4 bytes, ends a line of text; no record has it
@@ -19,15 +17,15 @@ type Page struct {
 	Zero, One, Plus, Minus byte
 	FormFeed, Return       byte
 
-	// Shift says that a shift-out (0E) and a shift-in (0F) stand around characters of two bytes. A
-	// record that is full ends shifted in, and the next one of its line begins shifted out.
+	// Shift means that a shift-out (0E) and a shift-in (0F) enclose characters of two bytes. A full record ends shifted
+	// in, and the next one of its line begins shifted out.
 	Shift bool
 }
 
-// maxLineEnd is how long a line end may be, in bytes.
+// maxLineEnd is the greatest length of a line end, in bytes.
 const maxLineEnd = 4
 
-// check refuses a page that text cannot be told apart with.
+// check refuses a page with ambiguous characters.
 func (p *Page) check(asa bool) error {
 	bad := func(why string) error {
 		return transfer.Errorf(transfer.KindUsage, "records cannot be made of this code page: %s", why)

@@ -7,17 +7,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// maxAttributes is how long the text of attributes may be, in bytes.
+// maxAttributes is the greatest length of the text of attributes, in bytes.
 const maxAttributes = 256
 
-// allocation are attributes of MQ MFT that say where a data set lies on its
-// disks (options of BPXWDYN).
+// allocation lists attributes of MQ MFT for the place of a data set on its disks (options of BPXWDYN).
 const allocation = " ALCUNIT AVGREC BLOCK CYL CYLINDERS DATACLAS DIR DSNTYPE DSORG EXPDT LABEL LIKE MAXVOL MGMTCLAS PRIMARY RELEASE RETPD SECONDARY SPACE STORCLAS TRACKS UNIT VOL "
 
-// ParseAttributes reads RECFM(FB),LRECL(80),BLKSIZE(0). Order and case do not
-// matter; between the attributes stand commas, semicolons or blanks, and a pair
-// of brackets may stand around them all. RECFM(F,B) is RECFM(FB). Without
-// BLKSIZE it is 0. The result has been checked.
+// ParseAttributes parses RECFM(FB),LRECL(80),BLKSIZE(0). Order and case do not matter. Commas, semicolons or blanks
+// separate the attributes, and a pair of brackets may enclose them all. RECFM(F,B) is RECFM(FB). Without BLKSIZE it is
+// 0. The result has been checked.
 func ParseAttributes(s string) (Attributes, error) {
 	a, err := parseAttributes(s)
 	if err == nil {
@@ -93,8 +91,8 @@ func number(key, value string) (int, error) {
 	return int(n), nil
 }
 
-// ParseRECFM reads a record format: F, FB, V, VB or U, with A at its end for ASA
-// control characters; commas and blanks between the letters are passed over.
+// ParseRECFM parses a record format: F, FB, V, VB or U, with A at its end for ASA control characters. It ignores commas
+// and blanks between the letters.
 func ParseRECFM(s string) (f Format, asa bool, err error) {
 	name := strings.ToUpper(strings.NewReplacer(",", "", " ", "").Replace(s))
 	plain := strings.TrimSuffix(name, "A")
@@ -121,8 +119,8 @@ func ParseRECFM(s string) (f Format, asa bool, err error) {
 	return 0, false, bad
 }
 
-// FromFlags makes attributes of --recfm, --lrecl and --blksize, and checks them.
-// Where recfm is empty the others must be 0, and the attributes say nothing.
+// FromFlags makes attributes of --recfm, --lrecl and --blksize, and checks them. If recfm is empty, the others must be
+// 0, and the attributes are zero.
 func FromFlags(recfm string, lrecl, blksize int) (Attributes, error) {
 	if recfm == "" {
 		if lrecl != 0 || blksize != 0 {

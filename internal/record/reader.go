@@ -7,28 +7,26 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Reader finds the records in the bytes of a record file. It keeps no data:
-// what it remembers is where it is in the record and in the block, and what it
-// has seen of a descriptor word.
+// A Reader finds the records in the bytes of a record file. It keeps no data: its state is the position in the record
+// and in the block, and a partial descriptor word.
 type Reader struct {
 	a     Attributes // resolved
 	short bool       // the last record of F or FB may be short
 
 	off     int64 // bytes taken
 	records int64 // begun
-	began   int64 // where the present record, or its descriptor word, begins
-	blockAt int64 // where the present block of VB begins
+	began   int64 // offset of the present record or its descriptor word
+	blockAt int64 // offset of the present block of VB
 	in      bool  // inside a record
-	left    int   // data of the record that is still to come
-	size    int   // of the record's data, as its descriptor word or LRECL says
-	block   int   // VB: bytes of the block that are still to come, beyond this record
+	left    int   // remaining data of the record
+	size    int   // length of the record's data, by its descriptor word or LRECL
+	block   int   // VB: remaining bytes of the block, beyond this record
 	have    int   // bytes of a descriptor word seen so far
 	word    [word]byte
 }
 
-// NewReader reads records of the given attributes. With short, the last record
-// of F or FB may have less than LRECL bytes, as binary files that are kept in
-// records have it; otherwise that is an error.
+// NewReader reads records of the given attributes. With short, the last record of F or FB may have less than LRECL
+// bytes, as in binary files that are kept in records. Otherwise that is an error.
 func NewReader(a Attributes, short bool) (*Reader, error) {
 	a, err := a.Resolve()
 	if err != nil {
@@ -37,17 +35,16 @@ func NewReader(a Attributes, short bool) (*Reader, error) {
 	return &Reader{a: a, short: short}, nil
 }
 
-// A Piece is a part of a record, or a whole one.
+// A Piece is a part of a record, or a complete one.
 type Piece struct {
-	Data  []byte // part of what was given to Next
+	Data  []byte // part of the argument of Next
 	Begin bool   // the record's first piece
 	End   bool   // its last
-	Block int    // where it begins a block of V, VB or U: its length on a disk
+	Block int    // if it begins a block of V, VB or U: the length of the block on a disk
 }
 
-// Next takes bytes from the front of b, n of them, and gives the piece of a
-// record that they are. With neither data nor Begin nor End more bytes are
-// needed. An error is final; it names the offset of what is wrong.
+// Next takes n bytes from the front of b, and returns them as a piece of a record. A piece without data, Begin and End
+// means that Next needs more bytes. An error is final; it gives the offset of the fault.
 func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 	if !r.in {
 		var begun bool
@@ -65,7 +62,7 @@ func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 	return p, n, nil
 }
 
-// blockBegun is the length of the block that the record just opened begins.
+// blockBegun returns the length of the block that the opened record begins.
 func (r *Reader) blockBegun() int {
 	switch {
 	case r.a.Format == V:
@@ -78,10 +75,10 @@ func (r *Reader) blockBegun() int {
 	return 0
 }
 
-// data is what of b belongs to the present record.
+// data returns the part of b that belongs to the present record.
 func (r *Reader) data(b []byte) []byte { return b[:min(len(b), r.left)] }
 
-// took says that n bytes of the record have been used.
+// took records that n bytes of the record have been used.
 func (r *Reader) took(n int) {
 	r.off += int64(n)
 	r.left -= n
@@ -90,8 +87,8 @@ func (r *Reader) took(n int) {
 	}
 }
 
-// open takes descriptor words until a record has begun. A record without data
-// is begun and ended when took says that 0 bytes were used.
+// open takes descriptor words until a record has begun. A record without data begins there, and ends with a call of
+// took for 0 bytes.
 func (r *Reader) open(b []byte) (n int, begun bool, err error) {
 	if r.a.Format.fixed() {
 		if len(b) == 0 {
@@ -164,7 +161,7 @@ func (r *Reader) checkRecord(at int64, length int) error {
 	bad := func(format string, args ...any) error {
 		return transfer.Errorf(transfer.KindMalformed, "the record descriptor word at byte %d "+format, append([]any{at}, args...)...).WithHint(wrongFormat)
 	}
-	left := r.block - length // of the block, after this record
+	left := r.block - length // remaining bytes of the block after this record
 	switch {
 	case r.word[2]&3 != 0 && r.word[2]&^3 == 0 && r.word[3] == 0:
 		return transfer.Errorf(transfer.KindMalformed, "the record descriptor word at byte %d is that of a segment of a spanned record (RECFM VS or VBS), which is not supported", at).
@@ -183,8 +180,7 @@ func (r *Reader) checkRecord(at int64, length int) error {
 	return nil
 }
 
-// Finish says whether the file may end here: it must not end inside a record, a
-// block or a descriptor word.
+// Finish checks that the file may end here: it must not end inside a record, a block or a descriptor word.
 func (r *Reader) Finish() error {
 	bad := func(format string, args ...any) error {
 		return transfer.Errorf(transfer.KindMalformed, format, args...).WithHint("the file is cut off, or " + wrongFormat)
@@ -203,10 +199,10 @@ func (r *Reader) Finish() error {
 	return nil
 }
 
-// Offset is how many bytes have been taken.
+// Offset returns the number of bytes that have been taken.
 func (r *Reader) Offset() int64 { return r.off }
 
-// Records is how many records have begun.
+// Records returns the number of records that have begun.
 func (r *Reader) Records() int64 { return r.records }
 
 func (r *Reader) print() uint64 {
@@ -216,15 +212,14 @@ func (r *Reader) print() uint64 {
 	return fingerprint("reader", r.a.String())
 }
 
-// MarshalBinary is the reader's state. It is to be read by UnmarshalBinary of a
-// reader with the same attributes.
+// MarshalBinary returns the reader's state. UnmarshalBinary of a reader with the same attributes reads it.
 func (r *Reader) MarshalBinary() ([]byte, error) {
 	e := newEncoder(r.print())
 	r.encode(e)
 	return e.b, nil
 }
 
-// UnmarshalBinary puts the reader into a state.
+// UnmarshalBinary sets the reader's state.
 func (r *Reader) UnmarshalBinary(b []byte) error {
 	d := newDecoder(b, r.print())
 	c := Reader{a: r.a, short: r.short}

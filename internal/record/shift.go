@@ -7,16 +7,16 @@ const (
 	shiftIn  = 0x0f // characters of one byte follow
 )
 
-// leastShifted is the room for one character of two bytes with the shifts around it.
+// leastShifted is the number of bytes that one character of two bytes takes with its shifts.
 const leastShifted = 4
 
-// A shift says where the data of a record stands in a page that shifts.
+// A shift is the position of a record's data in a page that shifts.
 type shift struct {
 	out  bool // behind a shift-out
 	half bool // within a character of two bytes
 }
 
-// next takes a byte in.
+// next advances the position by a byte.
 func (s *shift) next(b byte) {
 	switch {
 	case s.half:
@@ -30,8 +30,8 @@ func (s *shift) next(b byte) {
 	}
 }
 
-// need is the room that a record must have for a byte and for the bytes that have to follow it in the record:
-// the other half of its character, and a shift-in.
+// need returns the bytes that a record must still hold for b and for the bytes that must follow it in the record: the
+// other half of its character, and a shift-in.
 func (s *shift) need(b byte) int {
 	switch {
 	case s.half:
@@ -58,7 +58,7 @@ func (w *Writer) shifting() error {
 	return nil
 }
 
-// fits is how many bytes from the front of p the present record takes.
+// fits returns the number of bytes from the front of p that the present record takes.
 func (w *Writer) fits(p []byte) int {
 	room := w.a.MaxData() - w.n
 	if !w.shifts {
@@ -75,7 +75,7 @@ func (w *Writer) fits(p []byte) int {
 	return len(p)
 }
 
-// passed notes data that the present record has taken.
+// passed records data that the present record has taken.
 func (w *Writer) passed(p []byte) {
 	if !w.shifts {
 		return
@@ -85,7 +85,7 @@ func (w *Writer) passed(p []byte) {
 	}
 }
 
-// inject adds a byte that is not of the source.
+// inject adds a byte that is not part of the source.
 func (w *Writer) inject(b byte) {
 	if w.a.Format.fixed() {
 		w.add(b)

@@ -22,7 +22,7 @@ func shiftPage() Page {
 	return p
 }
 
-// shiftLines is lines of a page that shifts: letters are of one byte, pairs of two.
+// shiftLines returns lines of a page that shifts: letters have one byte, pairs two.
 func shiftLines(lines ...string) []byte {
 	var b []byte
 	for _, l := range lines {
@@ -56,7 +56,7 @@ func wellShifted(t *testing.T, rec []byte) (characters string) {
 	return characters
 }
 
-// data are the records of a file.
+// data returns the records of a file.
 func data(t *testing.T, a Attributes, file []byte) (all [][]byte) {
 	t.Helper()
 	a, err := a.Resolve()
@@ -99,8 +99,8 @@ func convertAll(c *Converter, src []byte, in, out int) (file []byte, err error) 
 	return file, nil
 }
 
-// TestRecordsAreShiftedIn wraps and cuts lines of a page that shifts, in pieces of every size and with a state
-// that is written down and read again: each record is complete, and no character is lost or cut.
+// TestRecordsAreShiftedIn wraps and cuts lines of a page that shifts, in pieces of every size and with a state that is
+// saved and restored. Each record is complete, and no character is lost or cut.
 func TestRecordsAreShiftedIn(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var lines []string
@@ -144,7 +144,7 @@ func TestRecordsAreShiftedIn(t *testing.T) {
 	}
 }
 
-// TestShiftStates: the state between any two calls is all that another converter needs.
+// TestShiftStates checks that another converter can continue from the state between any two calls.
 func TestShiftStates(t *testing.T) {
 	src := shiftLines("AB\x0e\x45\x46\x47\x48\x49\x4a\x4b\x4c\x0fCDEFGHI\x0e\x45\x46\x0f", "\x0e\x45\x46\x47\x48\x49\x4a\x4b\x4c\x4d\x4e\x0f")
 	for _, a := range []Attributes{{Format: FB, LRECL: 9}, {Format: VB, LRECL: 13, BLKSIZE: 40}, {Format: FB, LRECL: 9, ASA: true}} {

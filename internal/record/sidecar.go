@@ -11,16 +11,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A sidecar is the small file beside a record file, or beside the directory of a
-// partitioned data set, that keeps its attributes for the next reader. It is one
-// line of JSON:
+// A sidecar is the small file beside a record file, or beside the directory of a partitioned data set, that keeps its
+// attributes for the next reader. It is one line of JSON:
 //
 //	{"v":1,"recfm":"FB","lrecl":80,"blksize":27920,"encoding":"IBM-1047"}
 //
-// Fields that are not known are passed over; another version is refused.
+// Unknown fields are ignored; another version is refused.
 const sidecarVersion = 1
 
-// MaxSidecar is how long a sidecar may be, in bytes.
+// MaxSidecar is the greatest length of a sidecar, in bytes.
 const MaxSidecar = 1024
 
 const maxEncoding = 64
@@ -31,10 +30,8 @@ const (
 	sidecarSuffix = ".attributes"
 )
 
-// SidecarName is the name of the sidecar of a file or directory, in the same
-// directory. It begins with .ferry-, as all do that Ferry keeps for its own use:
-// wildcards and directories pass over it, and nothing is landed on it. No two
-// files have one sidecar.
+// SidecarName returns the name of the sidecar of a file or directory, in the same directory. It begins with .ferry-, as
+// all names for Ferry's own use: wildcards and walks ignore it, and no file lands on it. No two files share a sidecar.
 func SidecarName(name string) string {
 	short := sidecarShort + name + sidecarSuffix
 	if len(short) <= transfer.MaxName {
@@ -54,10 +51,10 @@ func IsSidecar(name string) bool {
 	return strings.HasSuffix(name, sidecarSuffix) && (strings.HasPrefix(name, sidecarShort) || strings.HasPrefix(name, sidecarHashed))
 }
 
-// A Sidecar is what is kept beside a record file.
+// A Sidecar holds the attributes of a record file.
 type Sidecar struct {
 	Attributes
-	Encoding string // the code page of its text, where it is known
+	Encoding string // the code page of its text, if known
 }
 
 type sidecarLine struct {
@@ -68,8 +65,7 @@ type sidecarLine struct {
 	Encoding string `json:"encoding,omitempty"`
 }
 
-// Encode is the sidecar's line, its end included. The attributes must pass
-// Check; a BLKSIZE of 0 is chosen now.
+// Encode returns the sidecar's line, its end included. The attributes must pass Check; Encode chooses a BLKSIZE for 0.
 func (s Sidecar) Encode() ([]byte, error) {
 	a, err := s.Resolve()
 	if err == nil {
@@ -82,7 +78,7 @@ func (s Sidecar) Encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// DecodeSidecar reads a sidecar's line. The attributes are resolved.
+// DecodeSidecar parses a sidecar's line. The attributes are resolved.
 func DecodeSidecar(b []byte) (Sidecar, error) {
 	bad := func(format string, args ...any) error {
 		return transfer.Errorf(transfer.KindMalformed, format, args...).WithHint("remove it and give the attributes with the transfer")
@@ -136,11 +132,10 @@ func checkEncoding(name string) error {
 	return nil
 }
 
-// DatasetEncoding is the code page of a data set of which nothing else is known.
+// DatasetEncoding is the code page of a data set without a known one.
 const DatasetEncoding = "IBM-1047"
 
-// FromRecords are attributes as a request, or another agent, has them; none where r is
-// zero. The error is of KindUsage.
+// FromRecords returns the attributes of a request or of another agent, or none if r is zero. The error is of KindUsage.
 func FromRecords(r transfer.Records) (Attributes, error) {
 	if r.IsZero() {
 		return Attributes{}, nil
@@ -151,7 +146,7 @@ func FromRecords(r transfer.Records) (Attributes, error) {
 	return FromFlags(r.RECFM, r.LRECL, r.BLKSIZE)
 }
 
-// Records are the attributes as a request, or another agent, has them.
+// Records returns the attributes in the form of a request.
 func (a Attributes) Records() transfer.Records {
 	if a.IsZero() {
 		return transfer.Records{}

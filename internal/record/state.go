@@ -7,17 +7,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// MaxState is the most bytes that a state can have. Only formats whose blocks or
-// records say their length before their data come near it: the block that is
-// being filled is in the state. A state of F or FB has some 50 bytes.
+// MaxState is the greatest length of a state, in bytes. Only formats with lengths before the data of their blocks or
+// records come near it: their state contains the unfinished block. A state of F or FB has some 50 bytes.
 const MaxState = MaxBLKSIZE + 256
 
-// A state begins with its version and the fingerprint of what it is the state
-// of: 1 + 8 bytes. Numbers follow as unsigned varints, byte strings after their
-// length, in the order in which each part writes them.
+// A state begins with its version and the fingerprint of its conversion: 1 + 8 bytes. The parts of the converter follow
+// in a fixed order: numbers as unsigned varints, and byte strings after their length.
 const stateVersion = 1
 
-// fingerprint stands for a conversion and its parameters in a state.
+// fingerprint identifies a conversion and its parameters in a state.
 func fingerprint(parts ...string) uint64 {
 	h := fnv.New64a()
 	for _, p := range parts {
@@ -50,7 +48,7 @@ func (e *encoder) bytes(b []byte) {
 	e.b = append(e.b, b...)
 }
 
-// A decoder reads a state. Once something is wrong, everything it gives is zero.
+// A decoder reads a state. After an error all its results are zero.
 type decoder struct {
 	b   []byte
 	err error
@@ -97,7 +95,7 @@ func (d *decoder) small(most int) int { return int(d.number(int64(most))) }
 
 func (d *decoder) flag() bool { return d.number(1) == 1 }
 
-// bytes reads a byte string into buf, which has room for the longest.
+// bytes reads a byte string into buf, which must have room for the longest one.
 func (d *decoder) bytes(buf []byte) []byte {
 	n := d.small(cap(buf))
 	if d.err == nil && n > len(d.b) {
@@ -111,14 +109,14 @@ func (d *decoder) bytes(buf []byte) []byte {
 	return buf
 }
 
-// check fails unless a condition holds that every state meets.
+// check fails unless ok holds, a condition of every valid state.
 func (d *decoder) check(ok bool) {
 	if !ok {
 		d.fail("it contradicts itself")
 	}
 }
 
-// end is what was wrong. Nothing may be left.
+// end returns the first error. A rest of the state is an error, too.
 func (d *decoder) end() error {
 	if d.err == nil && len(d.b) > 0 {
 		d.fail("something follows it")

@@ -5,21 +5,21 @@ import (
 	"io"
 )
 
-// A Summary says what is in a record file. Lengths are of the records' data, in
-// bytes, control characters included.
+// A Summary describes the contents of a record file. Lengths are of the records' data, in bytes, control characters
+// included.
 type Summary struct {
 	Bytes    int64 // of the file
 	Records  int64
 	Shortest int // 0 without records
-	Longest  int // likewise
+	Longest  int // 0 without records
 	Blocks   int64
 	Short    bool // the last record of F or FB has less than LRECL bytes
 	Space    Track
 }
 
-// Summarize reads a record file of a size from its beginning, or does not read
-// it where the size says everything (F and FB). An error of the format names the
-// offset; the summary is then of what comes before. It holds 64 KiB of the file.
+// Summarize reads a record file of a size from its beginning. It does not read F and FB, because their size is
+// sufficient. An error of the format gives the offset; the summary then covers the records before it. Summarize holds
+// 64 KiB of the file.
 func Summarize(f io.Reader, size int64, a Attributes) (Summary, error) {
 	r, err := NewReader(a, true)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Summary) take(r *Reader, b []byte) error {
 	return nil
 }
 
-// fixed counts records that the length of the file alone decides.
+// fixed counts the records of a format with fixed lengths by the length of the file.
 func (s *Summary) fixed(size int64, a Attributes) {
 	s.Bytes = size
 	s.Records = size / int64(a.LRECL)

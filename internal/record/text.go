@@ -5,8 +5,8 @@ import (
 	"errors"
 )
 
-// A sink is where records go: a Writer, text or plain bytes. The methods are the
-// Writer's, without the loops around them.
+// A sink takes records: it is a Writer, text or plain bytes. The methods are the Writer's, without the loops around
+// them.
 type sink interface {
 	begin()
 	put(dst, p []byte) (nDst, nSrc int, err error)
@@ -22,14 +22,14 @@ type sink interface {
 type textSink struct {
 	page  Page
 	strip bool // trailing blanks are dropped
-	asa   bool // the first byte of each record says how the line begins
+	asa   bool // the first byte of each record is the motion before its line
 	lone  bool // a record of one blank is an empty line
 
 	owed
 	any     bool // a record has begun
-	wrong   byte // the control character that is none, for the error
-	control bool // the record's control character is still to come
-	held    int  // blanks that are dropped unless something follows in the record
+	wrong   byte // the invalid control character, for the error
+	control bool // the record's control character is the next byte
+	held    int  // blanks that are dropped unless other bytes follow in the record
 	n       int  // bytes of the record seen, counted up to 2
 }
 
@@ -68,8 +68,7 @@ func (t *textSink) put(dst, p []byte) (nDst, nSrc int, err error) {
 	return n, n, nil
 }
 
-// solid is how much of a record's data goes out at once; the rest is blanks that
-// wait for what follows.
+// solid returns the length of the data that can be written at once. The rest is blanks that wait for the next bytes.
 func (t *textSink) solid(p []byte) int {
 	n := len(p)
 	switch {
@@ -81,7 +80,7 @@ func (t *textSink) solid(p []byte) int {
 	return n
 }
 
-// trimmed is the length of p without the blanks at its end.
+// trimmed returns the length of p without its trailing blanks.
 func trimmed(p []byte, blank byte) int {
 	n := len(p)
 	for eight := uint64(blank) * 0x0101010101010101; n >= 8 && binary.LittleEndian.Uint64(p[n-8:]) == eight; {
@@ -93,8 +92,7 @@ func trimmed(p []byte, blank byte) int {
 	return n
 }
 
-// wholeRecords makes lines of fixed records that are there from end to end, as
-// long as they fit into dst.
+// wholeRecords makes lines of complete fixed records, as long as they fit into dst.
 func (t *textSink) wholeRecords(r *Reader, dst, src []byte) (nDst, nSrc int) {
 	size, most := r.a.LRECL, r.a.LRECL+len(t.page.LineEnd)
 	for len(src)-nSrc >= size && len(dst)-nDst >= most {
@@ -113,7 +111,7 @@ func (t *textSink) end() {
 	switch {
 	case !t.asa:
 		t.add(t.page.LineEnd...)
-	case t.control: // a record of no bytes at all is an empty line
+	case t.control: // a record without bytes is an empty line
 		t.control = false
 		_ = t.motion(t.page.Blank)
 	}
@@ -122,7 +120,7 @@ func (t *textSink) end() {
 
 var errControl = errors.New("no control character")
 
-// motion writes what a control character stands for.
+// motion writes the characters of a control character.
 func (t *textSink) motion(control byte) error {
 	first := !t.any
 	t.any = true
@@ -181,7 +179,7 @@ func (t *textSink) decode(d *decoder) {
 	d.check(t.asa || !t.control)
 }
 
-// A byteSink makes plain bytes of records: their data and nothing else.
+// A byteSink writes only the data of records.
 type byteSink struct{ owed }
 
 func (b *byteSink) begin() {}

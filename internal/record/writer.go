@@ -8,13 +8,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// LongLines says what becomes of a line, or a record, that is longer than a
-// record of the destination can be.
+// LongLines is the treatment of a line, or a record, that is longer than a record of the destination can be.
 type LongLines uint8
 
-// What can become of a long line. The first is the default, and what MQ MFT does.
+// The treatments of a long line. The first is the default, as in MQ MFT.
 const (
-	Wrap     LongLines = iota // it goes on in the next record
+	Wrap     LongLines = iota // it continues in the next record
 	Truncate                  // the rest is dropped
 	Fail                      // the file is refused
 )
@@ -28,7 +27,7 @@ func (l LongLines) String() string {
 	return "unknown"
 }
 
-// ParseLongLines reads wrap, truncate or fail; the empty text is wrap.
+// ParseLongLines parses wrap, truncate or fail; the empty text is wrap.
 func ParseLongLines(s string) (LongLines, error) {
 	for i, name := range longNames {
 		if s == name || s == "" {
@@ -38,11 +37,10 @@ func ParseLongLines(s string) (LongLines, error) {
 	return 0, transfer.Errorf(transfer.KindUsage, "--long-lines %q is unknown; it is one of wrap, truncate, fail", s)
 }
 
-// owed is output that has not found room yet: some bytes, and after them one
-// byte many times.
+// owed is output without room so far: some bytes, and after them one byte repeated.
 type owed struct {
 	queue []byte
-	at    int // how many of the queue have gone out
+	at    int // bytes of the queue that have gone out
 	fill  byte
 	fills int
 }
@@ -56,7 +54,7 @@ func (o *owed) add(b ...byte) {
 	o.queue = append(o.queue, b...)
 }
 
-// drain puts as much into dst as there is room for.
+// drain copies as much into dst as it can take.
 func (o *owed) drain(dst []byte) int {
 	n := copy(dst, o.queue[o.at:])
 	o.at += n
@@ -84,43 +82,39 @@ func (o *owed) decode(d *decoder, most int) {
 	o.fills = d.small(MaxBLKSIZE)
 }
 
-// A Stats says what has been written.
+// A Stats holds the statistics of a Writer.
 type Stats struct {
 	Records int64 // records begun
-	Long    int64 // of the records or lines taken, those too long for one record: wrapped or truncated
+	Long    int64 // records or lines too long for one record: wrapped or truncated
 }
 
-// A Writer makes a record file of records, which it takes in pieces of any size.
-// Records of F and FB go straight through; V, VB and U say a length before their
-// data, so that one block of them is held back, at most MaxBLKSIZE bytes.
+// A Writer makes a record file of records, which it takes in pieces of any size. It passes records of F and FB through.
+// V, VB and U have a length before their data, so the Writer holds back one block of them, at most MaxBLKSIZE bytes.
 //
-// Output goes where there is room for it: each method fills as much of dst as it
-// can. It must be called again, with more room, until it has taken everything.
+// Each method fills as much of dst as it can. The caller repeats it, with more room, until it has taken everything.
 type Writer struct {
 	a     Attributes // resolved
-	pad   byte       // fills records of F and FB, and a block of U that would be empty
-	pads  []byte     // F, FB: a record of them
+	pad   byte       // fills records of F and FB, and an empty block of U
+	pads  []byte     // F, FB: a record of pad bytes
 	long  LongLines
-	exact bool // the last record of F or FB is not filled up
-	// controls says that records begin with a control character, which is pad for
-	// one that goes on with a line.
+	exact bool // the last record of F or FB is not padded
+	// controls means that records begin with a control character. It is pad for a record that continues a line.
 	controls bool
 	stats    Stats
 
 	owed
 	buf      []byte // V, VB, U: the block so far, its descriptor words included
-	rec      int    // where the present record's descriptor word is in buf
+	rec      int    // index of the present record's descriptor word in buf
 	in       bool   // inside a record
 	n        int    // bytes of data in the present record
 	dropping bool   // the rest of this record or line is dropped
-	wrapped  bool   // this record goes on with a line of the one before
+	wrapped  bool   // this record continues a line of the one before
 	shifts   bool   // the code page shifts
-	shift    shift  // where the present record stands then
+	shift    shift  // the position of the present record in such a page
 }
 
-// NewWriter writes records of the given attributes. Records of F and FB that are
-// too short are filled with pad. An empty record of U becomes a block of one pad,
-// since no disk has a block without data.
+// NewWriter writes records of the given attributes. It pads records of F and FB that are too short with pad. An empty
+// record of U becomes a block of one pad, since no disk has a block without data.
 func NewWriter(a Attributes, long LongLines, pad byte) (*Writer, error) {
 	a, err := a.Resolve()
 	if err != nil {
@@ -141,7 +135,7 @@ func NewWriter(a Attributes, long LongLines, pad byte) (*Writer, error) {
 	return w, nil
 }
 
-// blockRoom is how long buf can become.
+// blockRoom returns the greatest length of buf.
 func (w *Writer) blockRoom() int {
 	switch w.a.Format {
 	case VB:
@@ -152,8 +146,8 @@ func (w *Writer) blockRoom() int {
 	return 0
 }
 
-// Put takes data of the present record, or begins one: nSrc bytes of it. It is
-// to be called until all is taken; where it takes nothing, dst is too small.
+// Put takes nSrc bytes of data for the present record, or for a new one. The caller repeats it until all data is taken.
+// If it takes nothing, dst is too small.
 func (w *Writer) Put(dst, data []byte) (nDst, nSrc int, err error) {
 	for {
 		nDst += w.drain(dst[nDst:])
@@ -172,8 +166,7 @@ func (w *Writer) Put(dst, data []byte) (nDst, nSrc int, err error) {
 	}
 }
 
-// End ends the present record; without one it writes an empty record. It is to
-// be called with more room until done.
+// End ends the present record; without one it writes an empty record. The caller repeats it with more room until done.
 func (w *Writer) End(dst []byte) (nDst int, done bool) {
 	nDst = w.drain(dst)
 	if !w.none() {
@@ -186,8 +179,7 @@ func (w *Writer) End(dst []byte) (nDst int, done bool) {
 	return nDst + w.drain(dst[nDst:]), true
 }
 
-// Finish ends the file, and a record that was begun. It is to be called with
-// more room until done.
+// Finish ends the file, and a record that was begun. The caller repeats it with more room until done.
 func (w *Writer) Finish(dst []byte) (nDst int, done bool) {
 	for {
 		nDst += w.drain(dst[nDst:])
@@ -200,10 +192,10 @@ func (w *Writer) Finish(dst []byte) (nDst int, done bool) {
 	}
 }
 
-// Stats says what has been written so far.
+// Stats returns the statistics so far.
 func (w *Writer) Stats() Stats { return w.stats }
 
-// begin begins a record. Nothing may be owed.
+// begin begins a record. No output may be owed.
 func (w *Writer) begin() {
 	w.stats.Records++
 	w.in, w.n, w.wrapped, w.shift = true, 0, false, shift{}
@@ -235,7 +227,7 @@ func (w *Writer) beginASA(control byte) {
 	w.push(control)
 }
 
-// push adds a byte to the block, which has room for it or is written first.
+// push adds a byte to the block. If the block is full, push writes it first.
 func (w *Writer) push(b byte) {
 	if len(w.buf) == cap(w.buf) {
 		w.flushBlock(w.rec)
@@ -243,8 +235,8 @@ func (w *Writer) push(b byte) {
 	w.buf = append(w.buf, b)
 }
 
-// window is how many bytes of data it is worth looking at: what the present
-// record still takes, and one more.
+// window returns the number of bytes of data that are worth examining: the bytes that the present record still takes,
+// and one more.
 func (w *Writer) window() int {
 	if w.dropping {
 		return math.MaxInt
@@ -255,8 +247,8 @@ func (w *Writer) window() int {
 	return w.a.MaxData() - w.n + 1
 }
 
-// put adds to the record that has begun. Nothing may be owed. It goes without
-// progress where dst is full, or something is owed now.
+// put adds to the record that has begun. No output may be owed before. put makes no progress if dst is full, or if
+// output is owed now.
 func (w *Writer) put(dst, p []byte) (nDst, nSrc int, err error) {
 	if w.dropping || len(p) == 0 {
 		return 0, len(p), nil
@@ -287,10 +279,10 @@ func (w *Writer) put(dst, p []byte) (nDst, nSrc int, err error) {
 	return 0, n, nil
 }
 
-// errLong says that a line or record does not fit; the caller knows which.
+// errLong reports that a line or record does not fit. The caller knows which.
 var errLong = transfer.Errorf(transfer.KindMalformed, "a record is too long")
 
-// overflow is met with data for a record that is full.
+// overflow handles data for a full record.
 func (w *Writer) overflow(p []byte) (nDst, nSrc int, err error) {
 	if w.long == Fail {
 		return 0, 0, errLong
@@ -307,7 +299,7 @@ func (w *Writer) overflow(p []byte) (nDst, nSrc int, err error) {
 	}
 
 	if w.shifts && w.a.Format.fixed() {
-		for w.n < w.a.LRECL { // here, because a shift-out is owed behind it
+		for w.n < w.a.LRECL { // written here, because a shift-out follows the pads
 			w.inject(w.pad)
 		}
 	}
@@ -347,8 +339,8 @@ func (w *Writer) end() {
 	}
 }
 
-// flushBlock writes the first n bytes of buf, which are whole records, as a
-// block of VB. A record that has begun goes to the next block.
+// flushBlock writes the first n bytes of buf, which are complete records, as a block of VB. A record that has begun
+// goes to the next block.
 func (w *Writer) flushBlock(n int) {
 	binary.BigEndian.PutUint16(w.buf, uint16(n))
 	w.add(w.buf[:n]...)
@@ -360,8 +352,7 @@ func (w *Writer) flushBlock(n int) {
 	w.buf, w.rec = w.buf[:word+rest], word
 }
 
-// finish takes the next step towards the end of the file, or reports that there
-// is none. Nothing may be owed.
+// finish takes the next step towards the end of the file, or reports that there is none. No output may be owed.
 func (w *Writer) finish() bool {
 	switch {
 	case w.in:
@@ -386,15 +377,14 @@ func (w *Writer) print() uint64 {
 	return fingerprint("writer", w.a.String(), string(w.pad), w.long.String(), flags)
 }
 
-// MarshalBinary is the writer's state. It is to be read by UnmarshalBinary of a
-// writer that was made with the same parameters.
+// MarshalBinary returns the writer's state. UnmarshalBinary of a writer with the same parameters reads it.
 func (w *Writer) MarshalBinary() ([]byte, error) {
 	e := newEncoder(w.print())
 	w.encode(e)
 	return e.b, nil
 }
 
-// UnmarshalBinary puts the writer into a state.
+// UnmarshalBinary sets the writer's state.
 func (w *Writer) UnmarshalBinary(b []byte) error {
 	d := newDecoder(b, w.print())
 	c := &Writer{a: w.a, pad: w.pad, pads: w.pads, long: w.long, exact: w.exact, controls: w.controls, shifts: w.shifts}
@@ -433,7 +423,7 @@ func (w *Writer) decode(d *decoder) {
 	w.stats.Records = d.number(math.MaxInt64)
 	w.stats.Long = d.number(w.stats.Records)
 	d.check(!w.dropping || w.long == Truncate && w.in)
-	least := 0 // where the record's descriptor word can be
+	least := 0 // least index of the record's descriptor word
 	if w.a.Format == VB {
 		least = word
 	}

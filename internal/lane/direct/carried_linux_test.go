@@ -6,7 +6,7 @@ import (
 	"ferry/internal/lane/direct"
 )
 
-// The source sees how many bytes its path has carried, and the destination how many have come from it.
+// The source reports the bytes that its path has carried, and the destination the bytes that have arrived from it.
 func TestAPathSaysWhatItCarries(t *testing.T) {
 	_, a, b := two(t, nil)
 	l := mustOpen(t, a, b, 1)

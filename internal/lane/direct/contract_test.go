@@ -10,8 +10,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// TestContract holds the lane against its contract, over real sockets, in both
-// modes, with one connection and with several.
+// TestContract tests the contract of lanes over real sockets, in both modes, with one connection and with several.
 func TestContract(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -35,16 +34,15 @@ func TestContract(t *testing.T) {
 	}
 }
 
-// A sender opens the lane of each transfer as an agent does, and puts the
-// messages of the contract's tests into chunk messages: the lane looks at whose
-// they are.
+// A sender opens the lane of each transfer as an agent does. It puts the messages of the contract's tests into chunk
+// messages, because the lane checks their transfer.
 type sender struct {
 	w    *world
 	from transfer.AgentName
 }
 
-// whose is a transfer's place among the lanes of a world: there is one for each
-// transfer and source, however many ask for it, as an epoch has one lane.
+// A whose is the key of a transfer among the lanes of a world. Each transfer and source has one lane, for any number of
+// callers, as each epoch has one.
 type whose struct {
 	from transfer.AgentName
 	id   transfer.ID

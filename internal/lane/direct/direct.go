@@ -1,29 +1,25 @@
-// Package direct is the direct lane: chunk messages travel over TCP connections
-// between the two agents, without a queue manager in between. Control messages
-// and the audit stay on the queue manager; the lane carries nothing but data.
+// Package direct implements the direct lane: chunk messages travel over TCP connections between the two agents, without
+// a queue manager in between. Control messages and the audit stay on the queue manager; the lane carries only data.
 //
-// A Hub is an agent's end of it. How two agents come together:
+// A Hub is an agent's end of the lane. Two agents connect as follows:
 //
-//	OPEN   carries how the source can be met (wire.Direct): mode, addresses, pin, token
+//	OPEN   carries how to connect to the source (wire.Direct): mode, addresses, pin, token
 //	ACCEPT carries the same of the destination; the source dials it
 //
-// Where the source gets no connection, because something between them lets
-// connections pass in one direction only, it asks the destination in its next
-// OPEN to dial. Connections are kept per pair of agents and carry all transfers
-// between them; a group of several is one Path.
+// If the source cannot connect, because the network allows connections in one direction only, it asks the destination
+// in its next OPEN to dial. Connections are kept for each pair of agents and carry all transfers between them. A group
+// of several connections is one path.
 //
-// Who may come in: with mode tls the connection is TLS 1.3. In a network with identities both
-// sides show a certificate of the network, and each is of the agent that the other one means
-// or that HELLO names. Without them the dialler accepts exactly the certificate whose hash the
-// other side gave in OPEN, ACCEPT or RESYNC. The dialler then shows a token. A token belongs to one transfer and
-// one peer; both came over the queue manager, which knows its users. A chunk
-// message is taken only after the token of its transfer has been shown on the
-// path, and the transfer is going on.
+// Authentication: with mode tls the connection is TLS 1.3. In a network with identities both sides present a
+// certificate of the network. Each certificate must be that of the expected agent or of the agent named in HELLO.
+// Without identities, the dialler accepts only the certificate with the hash that the other side gave in OPEN, ACCEPT
+// or RESYNC. The dialler then presents a token. A token belongs to one transfer and one peer. Hash and token came over
+// the queue manager, which knows its users. A chunk message is accepted only after the token of its transfer has been
+// presented on the path, and only while the transfer is running.
 //
 // # On the connection
 //
-// Integers are big-endian. Everything is a frame: 4 bytes length of the body,
-// 1 byte type, the body.
+// Integers are big-endian. The connection carries frames: 4 bytes length of the body, 1 byte type, the body.
 //
 //	1 HELLO    dialler, first   JSON {"v":1,"from":A,"to":B,"transfer":ID,"token":HEX,"group":HEX,"count":N}
 //	2 WELCOME  listener         JSON {"v":1}
@@ -33,13 +29,11 @@
 //	6 PING     either           8 bytes
 //	7 PONG     the other        the same 8 bytes
 //
-// A group's connections begin with the same group (16 random bytes) and count,
-// and are one path once all are there. The messages of a transfer go over
-// whichever is free and are put back into their sequence at the other end.
+// A group's connections begin with the same group (16 random bytes) and count, and are one path once all are there. The
+// messages of a transfer use any free connection and are put back into their sequence at the other end.
 //
-// A path that breaks loses what was on it. The sender learns of it at once
-// (Lane.Done) and opens the transfer again; an epoch never goes on over another
-// path.
+// A path that breaks loses the messages that are on it. The sender notices it at once (Lane.Done) and opens the
+// transfer again; an epoch never continues over another path.
 package direct
 
 import (
@@ -65,49 +59,49 @@ import (
 
 // Times and limits of the lane.
 const (
-	dialTime    = 3 * time.Second  // to connect, and more where answers take long; see patience
-	greetTime   = 8 * time.Second  // to be welcomed, behind what is under way on a slow line
-	freshTime   = time.Second      // a path on which something came as lately is alive
-	pingTime    = 3 * time.Second  // any other that is to be used again answers within this
-	awaitTime   = 4 * time.Second  // for the connection that the other side dials, and more where answers take long
-	idleTime    = 60 * time.Second // a path without a word is closed
-	pingEvery   = 20 * time.Second // so that it is not without a word while it is wanted
-	unusedTime  = 5 * time.Minute  // a path that carries no transfer is closed
-	stuckTime   = 20 * time.Second // a write without progress; who waits for its acknowledgement notices sooner
+	dialTime    = 3 * time.Second  // to connect, and more if answers take long; see patience
+	greetTime   = 8 * time.Second  // for WELCOME, behind other data on a slow link
+	freshTime   = time.Second      // a path that received data so recently is alive
+	pingTime    = 3 * time.Second  // any other path must answer within this before it is used again
+	awaitTime   = 4 * time.Second  // for the connection that the other side dials, and more if answers take long
+	idleTime    = 60 * time.Second // a silent path is closed
+	pingEvery   = 20 * time.Second // so that a used path is not silent
+	unusedTime  = 5 * time.Minute  // a path without transfers is closed
+	stuckTime   = 20 * time.Second // a write without progress; a sender that waits for an acknowledgement notices sooner
 	remember    = 30 * time.Second // that a peer cannot be reached, at first
-	rememberMax = 10 * time.Minute // and at most
-	strangers   = 256              // connections that have not said who they are
-	maxAsked    = 32               // peers that are dialled at once because they ask for it
-	maxPeers    = 4096             // that something is remembered of
+	rememberMax = 10 * time.Minute // at most
+	strangers   = 256              // connections without a HELLO
+	maxAsked    = 32               // peers that are dialled at once at their request
+	maxPeers    = 4096             // peers with remembered state
 	maxAttached = 4096             // transfers on a path
 	maxHello    = 4 << 10          // bytes
 	maxGroup    = 16               // connections of a path
-	maxHeld     = 64 << 20         // bytes out of sequence, beyond which a gap is a gap
+	maxHeld     = 64 << 20         // bytes out of sequence; for more, the gap is reported
 	maxBody     = wire.MaxMessage  // of a CHUNK frame
 	queueDepth  = 4                // messages between Send and the connections
 	tokenSize   = 32
 )
 
-// Config is what a Hub works with.
+// Config has the parameters of a Hub.
 type Config struct {
 	Agent  transfer.AgentName
 	Mode   string // wire.DirectTLS or wire.DirectPlain
 	Listen string // HOST:PORT, port 0 for any that is free; empty: this agent only dials
-	// Addresses are what others are told to dial; empty: where Listen leads.
+	// Addresses are the addresses for others to dial; empty: the address of Listen.
 	Addresses   []string
 	Connections int // of a path that this agent dials, 1 to 16; 0 is 1
-	Strangers   int // connections that have not said who they are, at most and by default 256
-	// Identity is who this agent is: with mode tls both sides show theirs and must be whom they say
-	// they are. nil: nobody has one, and the hash of a certificate of this run is held against what OPEN or
-	// ACCEPT has said.
+	Strangers   int // connections without a HELLO, at most and by default 256
+	// Identity is the identity of this agent. With mode tls both sides present theirs and check the other's name. nil:
+	// the agents have no identities, and the dialler compares the certificate of this run with the hash in OPEN or
+	// ACCEPT.
 	Identity *identity.Identity
 	Options  tcp.Options
 	Memory   *wire.Memory
 	Clock    clock.Clock
 	Log      *slog.Logger
-	// Take is given every chunk message and its memory. It does not block.
+	// Take is called with every chunk message and takes over its memory. It must not block.
 	Take func(from transfer.AgentName, message []byte)
-	// Live reports whether a transfer with that peer is going on here.
+	// Live reports whether a transfer with that peer is running here.
 	Live func(id transfer.ID, peer transfer.AgentName) bool
 	// Dial connects; nil is the network's own.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
@@ -116,37 +110,37 @@ type Config struct {
 // A Hub has the direct connections of one agent.
 type Hub struct {
 	cfg    Config
-	key    []byte       // of tokens; a new one in every run
+	key    []byte       // of tokens; new in every run
 	cert   *certificate // nil: mode plain, or with Identity
-	pin    string       // tells this run of the agent from others; with cert, its hash
+	pin    string       // identifies this run of the agent; with cert, its hash
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	quiet  *quiet.Log
-	door   *tcp.Door     // where strangers wait
-	asked  chan struct{} // a token for each peer that is dialled because it asked for it
+	door   *tcp.Door     // limits connections without a HELLO
+	asked  chan struct{} // a token for each peer that is dialled at its request
 
 	mu      sync.Mutex
 	listen  net.Listener // nil: the hub only dials
-	at      string       // where it was asked to listen
-	told    []string     // where others are to dial
+	at      string       // the requested address
+	told    []string     // addresses for others to dial
 	paths   map[transfer.AgentName][]*path
 	forming map[string]*forming
 	waiting map[transfer.AgentName]chan struct{} // closed when a path comes up
 	bad     map[transfer.AgentName]*unreached
-	turns   map[transfer.AgentName]chan struct{} // who looks for a path to a peer; as many as there are peers
+	turns   map[transfer.AgentName]chan struct{} // held by the goroutine that connects to a peer; one for each peer
 }
 
 // unreached remembers that a peer could not be dialled.
 type unreached struct {
-	pin   string // as what it was tried; a restart changes it
+	pin   string // the run and the addresses that were tried; a restart changes them
 	until time.Time
 	pause time.Duration
 	deaf  bool // it was asked to dial, and did not
 	err   error
 }
 
-// New opens a hub and listens. Its errors are of kind Usage.
+// New makes a hub and listens. Its errors are of kind Usage.
 func New(cfg Config) (*Hub, error) {
 	if cfg.Connections == 0 {
 		cfg.Connections = 1
@@ -214,17 +208,17 @@ func (h *Hub) Close() {
 	h.wg.Wait()
 }
 
-// Addresses is where the hub listens, as others are told.
+// Addresses returns the addresses for others to dial.
 func (h *Hub) Addresses() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.told
 }
 
-// Mode is tls or plain.
+// Mode returns tls or plain.
 func (h *Hub) Mode() string { return h.cfg.Mode }
 
-// token lets a connection of peer carry a transfer.
+// token returns the token that lets a connection of peer carry a transfer.
 func (h *Hub) token(id transfer.ID, peer transfer.AgentName) []byte {
 	mac := hmac.New(sha256.New, h.key)
 	mac.Write(id[:])
@@ -232,20 +226,20 @@ func (h *Hub) token(id transfer.ID, peer transfer.AgentName) []byte {
 	return mac.Sum(nil)
 }
 
-// admits reports whether a token is the one that this hub has given out for a
-// transfer that is going on.
+// admits reports whether a token is the one that this hub has given out for a transfer, and whether the transfer is
+// running.
 func (h *Hub) admits(id transfer.ID, peer transfer.AgentName, token []byte) bool {
 	return hmac.Equal(token, h.token(id, peer)) && h.cfg.Live(id, peer)
 }
 
-// Offer is what OPEN or ACCEPT says of this agent to a peer.
+// Offer returns this agent's part of OPEN or ACCEPT for a peer.
 func (h *Hub) Offer(id transfer.ID, peer transfer.AgentName) *wire.Direct {
 	d := &wire.Direct{Mode: h.cfg.Mode, Addresses: h.Addresses(), Token: hex.EncodeToString(h.token(id, peer))}
 	d.Pin = h.pin
 	return d
 }
 
-// tend closes paths that are not used, and forgets what was long ago.
+// tend closes unused paths, and forgets old failures.
 func (h *Hub) tend() {
 	t := h.cfg.Clock.NewTimer(pingEvery)
 	defer t.Stop()
@@ -274,7 +268,7 @@ func (h *Hub) tend() {
 	}
 }
 
-// add takes a path in, once all its connections are there.
+// add adds a path, once all its connections are there.
 func (h *Hub) add(p *path) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -294,7 +288,7 @@ func (h *Hub) add(p *path) bool {
 	return true
 }
 
-// remove lets go of a path that has ended.
+// remove removes a path that has ended.
 func (h *Hub) remove(p *path) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -309,7 +303,7 @@ func (h *Hub) remove(p *path) {
 	}
 }
 
-// Came is how many bytes have come on the paths from a peer that are there.
+// Came returns the number of bytes that have arrived on the present paths from a peer.
 func Came(h *Hub, peer transfer.AgentName) (n int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -321,7 +315,7 @@ func Came(h *Hub, peer transfer.AgentName) (n int64) {
 	return n
 }
 
-// comes is closed when a path to peer comes up.
+// comes returns a channel that closes when a path to peer comes up.
 func (h *Hub) comes(peer transfer.AgentName) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -333,13 +327,13 @@ func (h *Hub) comes(peer transfer.AgentName) <-chan struct{} {
 	return c
 }
 
-// some is a path to peer that was alive a moment ago.
+// some returns the latest path to peer that has not ended.
 func (h *Hub) some(peer transfer.AgentName) *path {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, p := range slices.Backward(h.paths[peer]) {
 		select {
-		case <-p.done: // it has ended, and is about to be removed
+		case <-p.done: // it has ended, and will be removed
 		default:
 			return p
 		}

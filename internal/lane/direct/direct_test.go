@@ -51,7 +51,7 @@ func TestOnePathCarriesAllTransfersOfAPair(t *testing.T) {
 	if a.dialled() != 1 {
 		t.Errorf("%d connections for five transfers", a.dialled())
 	}
-	// The other way round the same connection serves.
+	// The same connection serves the other direction.
 	ctx := t.Context()
 	l, err := b.Open(ctx, id(9), "ALPHA", a.Offer(id(9), "BETA"), 0)
 	if err != nil {
@@ -83,8 +83,8 @@ func TestAWrongTokenIsNotLetIn(t *testing.T) {
 	}
 }
 
-// TestConnectingTakesLongerWhereAnswersDo: where a peer answers slowly, its line is slow or full, and the first packet of a
-// connection waits on it as well.
+// TestConnectingTakesLongerWhereAnswersDo: a peer answers slowly because its link is slow or full. The first packet of
+// a connection waits for the link as well.
 func TestConnectingTakesLongerWhereAnswersDo(t *testing.T) {
 	var most time.Duration // that the last connection had
 	_, a, b := two(t, func(cfg *direct.Config) {
@@ -123,7 +123,7 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 	_, a, b := two(t, nil)
 	send(t, mustOpen(t, a, b, 1), 1, 1)
 	b.got(t, 1)
-	// The path is up; a transfer with a token of another one is not heard on it.
+	// The path is up, but messages of a transfer with the token of another one are dropped.
 	offer := b.Offer(id(2), "ALPHA")
 	offer.Token = b.Offer(id(1), "ALPHA").Token
 	l, err := a.Open(t.Context(), id(2), "BETA", offer, 0)
@@ -131,7 +131,7 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 		t.Fatal(err)
 	}
 	send(t, l, 2, 1)
-	// Nor is one that speaks of a transfer on another's lane.
+	// Messages of another transfer on a lane are dropped, too.
 	good := mustOpen(t, a, b, 1)
 	if err := good.Send(framed(id(3), 1, 1, []byte("x"))); err != nil {
 		t.Fatal(err)
@@ -145,8 +145,8 @@ func TestMessagesOfATransferWithoutItsTokenAreDropped(t *testing.T) {
 	}
 }
 
-// A transfer that was refused once, with a token of the peer's last run or before it
-// was taken up again, is let in when it is opened anew on the same path.
+// A transfer that was refused once is admitted when it is opened again on the same path. It was refused for a token of
+// the peer's last run, or because it was not running yet.
 func TestARefusedTransferIsLetInWhenItIsOpenedAgain(t *testing.T) {
 	refuse := map[string]func(b *hub, offer *wire.Direct){
 		"an old token": func(b *hub, offer *wire.Direct) { offer.Token = b.Offer(id(3), "ALPHA").Token },
@@ -205,8 +205,7 @@ func TestModesMustAgree(t *testing.T) {
 	}
 }
 
-// R30: a black hole costs one time-out, not one per file, and a new run of the
-// peer is tried at once.
+// R30: a network that drops packets costs one time-out, not one for each file. A new run of the peer is tried at once.
 func TestABlackHoleCostsOneTimeOut(t *testing.T) {
 	w, a, b := two(t, func(c *direct.Config) {
 		if c.Agent == "ALPHA" {
@@ -239,7 +238,7 @@ func TestABlackHoleCostsOneTimeOut(t *testing.T) {
 	})
 }
 
-// Where connections pass in one direction only, the destination dials.
+// If connections are possible in one direction only, the destination dials.
 func TestTheDestinationDialsWhereTheSourceCannot(t *testing.T) {
 	_, a, b := two(t, nil)
 	a.setWall(true)
@@ -277,7 +276,7 @@ func TestNeitherListens(t *testing.T) {
 	}
 }
 
-// A path that nobody dials after all costs its time-out once.
+// A path that the peer does not dial costs its time-out only once.
 func TestAPeerThatDoesNotDialIsNotWaitedForAgain(t *testing.T) {
 	_, a, b := two(t, nil)
 	a.setWall(true)
@@ -304,8 +303,7 @@ func TestABrokenPathIsNoticedAndReplaced(t *testing.T) {
 	b.got(t, 2)
 }
 
-// A path that was silent for a while is asked before it is used; one whose other
-// end is gone without a word is given up.
+// A path that was silent for a while is checked before it is used. A path with a dead other end is closed.
 func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	_, a, b := two(t, nil)
 	relay, stop := relayTo(t, b.Addresses()[0])
@@ -328,12 +326,12 @@ func TestASilentPathIsNotUsedAgain(t *testing.T) {
 	default:
 		t.Error("the silent path is still there")
 	}
-	if a.dialled() != 3 { // the relay twice, of which the second time lets nobody in
+	if a.dialled() != 3 { // the relay twice: the second time it forwards no connection
 		t.Errorf("dialled %d times", a.dialled())
 	}
 }
 
-// relayTo passes bytes on until stop; then it swallows them, and nothing more is let in.
+// relayTo passes bytes on until stop. Then it drops them, and accepts no connection.
 func relayTo(t *testing.T, address string) (at string, stop func()) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -399,7 +397,7 @@ func TestStrangersAreShownTheDoor(t *testing.T) {
 
 var errTimeout = context.DeadlineExceeded
 
-// Those who say nothing do not keep those out who have a token, however many they are.
+// Connections without a HELLO do not keep out connections with a token, in any number.
 func TestStrangersDoNotKeepOthersOut(t *testing.T) {
 	_, a, b := two(t, nil)
 	for range 600 {
@@ -441,7 +439,7 @@ func TestWrongSettings(t *testing.T) {
 	}
 }
 
-// A hub that moves is met where it listens then, and no longer where it was.
+// A hub that moves is reached at its new address, and no longer at the old one.
 func TestAHubMoves(t *testing.T) {
 	_, a, b := two(t, nil)
 	before := b.Addresses()[0]
@@ -464,8 +462,7 @@ func TestAHubMoves(t *testing.T) {
 	b.got(t, 2)
 }
 
-// A path that looks alive is not taken once the peer names another place: of what was
-// sent to the old one nothing may have arrived.
+// A path that seems alive is not used once the peer announces another address: messages to the old one may all be lost.
 func TestAPathToAnotherPlaceIsNotTaken(t *testing.T) {
 	_, a, b := two(t, nil)
 	send(t, mustOpen(t, a, b, 1), 1, 1)
@@ -482,8 +479,7 @@ func TestAPathToAnotherPlaceIsNotTaken(t *testing.T) {
 	}
 }
 
-// A peer that names another place, which cannot be reached, and has not left the old one is
-// spoken to there.
+// If a peer announces another address that cannot be reached, and has not left the old one, the old path is used.
 func TestAPathToAnotherPlaceThatAnswers(t *testing.T) {
 	_, a, b := two(t, nil)
 	send(t, mustOpen(t, a, b, 1), 1, 1)
@@ -496,8 +492,7 @@ func TestAPathToAnotherPlaceThatAnswers(t *testing.T) {
 	b.got(t, 2)
 }
 
-// Where the source cannot dial and has moved, the destination dials it anew, though its
-// old path may look alive.
+// If the source cannot dial and has moved, the destination dials it again, even if its old path seems alive.
 func TestAMovedSourceIsDialledAnew(t *testing.T) {
 	_, a, b := two(t, nil)
 	a.setWall(true)
@@ -514,8 +509,7 @@ func TestAMovedSourceIsDialledAnew(t *testing.T) {
 	}
 }
 
-// A hub that moves to where it listens already keeps its listener, says what it is told
-// to, and ends nothing.
+// A hub that moves to its present address keeps its listener, announces the given addresses, and ends no path.
 func TestAHubThatStays(t *testing.T) {
 	_, a, b := two(t, nil)
 	l := mustOpen(t, a, b, 1)

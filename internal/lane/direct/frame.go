@@ -34,7 +34,7 @@ const (
 	pingSize   = 8
 )
 
-// mostOf is how long a body of each type may be.
+// mostOf returns the greatest length of a body of each type.
 func mostOf(kind byte) int {
 	switch kind {
 	case frameHello, frameWelcome, frameDenied:
@@ -49,7 +49,7 @@ func mostOf(kind byte) int {
 	return -1
 }
 
-// A hello is the first thing that a dialler says.
+// A hello is the body of a dialler's first frame.
 type hello struct {
 	V        int                `json:"v"`
 	From     transfer.AgentName `json:"from"`
@@ -60,14 +60,13 @@ type hello struct {
 	Count    int                `json:"count"`
 }
 
-// A denial is what a listener says to those that it does not let in.
+// A denial is a listener's answer to a refused connection.
 type denial struct {
 	V     int             `json:"v"`
 	Error *transfer.Error `json:"error"`
 }
 
-// A wireConn is one connection with its frames. Reads are one goroutine's and
-// writes another's.
+// A wireConn is one connection with its frames. One goroutine reads and another writes.
 type wireConn struct {
 	net.Conn
 	raw  net.Conn      // beneath TLS
@@ -75,17 +74,16 @@ type wireConn struct {
 	opt  tcp.Options
 	in   *bufio.Reader
 	came atomic.Int64  // bytes that were read
-	out  *bufio.Writer // with TLS: a frame's head shares a record with its body
+	out  *bufio.Writer // with TLS: the head of a frame shares a record with its body
 	head [frameHead]byte
 	hout [frameHead]byte
 	vec  [2][]byte
 }
 
-// newWireConn takes a connection and how TLS begins on it; nil: there is none.
+// newWireConn makes a wireConn of a connection. secure begins TLS on it; nil: without TLS.
 func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn, error)) (*wireConn, error) {
 	if secure == nil {
-		// Small, because what is in the buffer is copied once more; what is larger
-		// is read past it.
+		// The buffer is small, because its bytes are copied once more. Larger reads bypass it.
 		w := &wireConn{Conn: raw, raw: raw, opt: opt}
 		w.in = bufio.NewReaderSize(counted{w}, 512)
 		return w, nil
@@ -103,7 +101,7 @@ func newWireConn(raw net.Conn, opt tcp.Options, secure func(net.Conn) (*tls.Conn
 	return w, nil
 }
 
-// counted reads a connection and counts what has come.
+// counted reads a connection and counts the bytes.
 type counted struct{ w *wireConn }
 
 func (c counted) Read(b []byte) (int, error) {
@@ -112,9 +110,8 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read reads one frame; body comes from mem where it is a chunk message. A frame of
-// another type than those that may come, where only some may, is an error before any
-// memory is taken for it.
+// read reads one frame; the body of a chunk message is from mem. If may lists types, a frame of another type is an
+// error before any memory is allocated for it.
 func (w *wireConn) read(mem *wire.Memory, may ...byte) (kind byte, body []byte, err error) {
 	if _, err := io.ReadFull(w.in, w.head[:]); err != nil {
 		return 0, nil, err
@@ -142,7 +139,7 @@ func (w *wireConn) read(mem *wire.Memory, may ...byte) (kind byte, body []byte, 
 	return kind, body, err
 }
 
-// write writes one frame; more says that another follows at once.
+// write writes one frame; more means that another frame follows at once.
 func (w *wireConn) write(kind byte, body []byte, more bool) error {
 	binary.BigEndian.PutUint32(w.hout[:], uint32(len(body)))
 	w.hout[4] = kind
@@ -167,8 +164,7 @@ func (w *wireConn) write(kind byte, body []byte, more bool) error {
 	return w.tls.Flush()
 }
 
-// push runs a write that may be continued, until it is through or nothing has
-// gone out for stuckTime.
+// push repeats a write that may be continued, until it is complete or makes no progress for stuckTime.
 func (w *wireConn) push(write func() (int64, error)) error {
 	for {
 		w.raw.SetWriteDeadline(time.Now().Add(stuckTime))
@@ -179,8 +175,8 @@ func (w *wireConn) push(write func() (int64, error)) error {
 	}
 }
 
-// deadlined writes to a TLS connection, on which a write that has timed out is
-// its end: the deadline is moved before each record.
+// deadlined writes to a TLS connection. A write that times out ends such a connection, so the deadline is moved before
+// each record.
 type deadlined struct{ w *wireConn }
 
 func (d deadlined) Write(b []byte) (done int, err error) {
@@ -204,7 +200,7 @@ func (w *wireConn) writeJSON(kind byte, v any) error {
 	return w.write(kind, b, false)
 }
 
-// readHello reads the frame with which a dialler begins.
+// readHello reads the first frame of a dialler.
 func (w *wireConn) readHello() (*hello, error) {
 	_, body, err := w.read(nil, frameHello)
 	if err != nil {

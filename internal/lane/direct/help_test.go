@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A world is hubs that can meet.
+// A world is a set of hubs that can connect.
 type world struct {
 	t    *testing.T
 	hubs map[transfer.AgentName]*hub
@@ -23,14 +23,14 @@ type world struct {
 	lanes map[whose]*opened
 }
 
-// A hub of a test counts what happens to it.
+// A hub of a test counts its dials and connections.
 type hub struct {
 	*direct.Hub
 	clock *handClock
 
 	mu    sync.Mutex
 	take  func(transfer.AgentName, []byte)
-	kept  []letter // what came before anybody listened
+	kept  []letter // messages before the first listener
 	over  map[transfer.ID]bool
 	dials int
 	wall  bool // dialling leads nowhere
@@ -42,7 +42,7 @@ type letter struct {
 	m    []byte
 }
 
-// add makes a hub that listens in mode plain, unless change says otherwise.
+// add makes a hub that listens in mode plain, unless change sets another mode.
 func (w *world) add(name transfer.AgentName, change func(*direct.Config)) *hub {
 	w.t.Helper()
 	h := &hub{over: map[transfer.ID]bool{}, clock: &handClock{}}
@@ -81,7 +81,7 @@ func (h *hub) listen(take func(transfer.AgentName, []byte)) {
 	h.kept = nil
 }
 
-// got waits until n messages are here.
+// got waits until n messages have arrived.
 func (h *hub) got(t *testing.T, n int) []letter {
 	t.Helper()
 	var got []letter
@@ -130,8 +130,8 @@ func (h *hub) setOver(id transfer.ID, over bool) {
 	h.over[id] = over
 }
 
-// cutAll closes every connection that the hub dialled, and waits until a lane over them has noticed: a lane that
-// is opened before that could take the dead connection.
+// cutAll closes every connection that the hub dialled, and waits until a lane over them has noticed: a lane that is
+// opened earlier could use the dead connection.
 func (h *hub) cutAll(t *testing.T, l *direct.Lane) {
 	t.Helper()
 	h.mu.Lock()
@@ -160,7 +160,7 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// A handClock is the host's clock, moved forward by hand.
+// A handClock is the host's clock, set forward by the test.
 type handClock struct {
 	mu sync.Mutex
 	by time.Duration

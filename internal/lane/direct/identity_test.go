@@ -15,13 +15,13 @@ import (
 	"ferry/internal/wire"
 )
 
-// as has a hub be who it says, by an authority.
+// as gives a hub an identity of an authority.
 func as(t *testing.T, a *authority.Authority, name string) func(*direct.Config) {
 	i := authoritytest.Identity(t, a, identity.Agent, name, roles.Agent)
 	return func(c *direct.Config) { c.Mode, c.Identity = wire.DirectTLS, i }
 }
 
-// Agents with identities meet, whatever hash was said: the name in the certificate counts.
+// Agents with identities connect with any announced hash: the name in the certificate decides.
 func TestIdentitiesMeet(t *testing.T) {
 	net := authoritytest.New(t)
 	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}
@@ -34,7 +34,7 @@ func TestIdentitiesMeet(t *testing.T) {
 	}
 }
 
-// Whoever is not the agent that is meant, or that it says it is, is not let in, at either end.
+// An agent with another identity than the expected or announced one is refused, at either end.
 func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
 	net, other := authoritytest.New(t), authoritytest.New(t)
 	for what, x := range map[string]struct{ alpha, beta func(*direct.Config) }{
@@ -61,8 +61,8 @@ func TestSomebodyElseAtTheOtherEnd(t *testing.T) {
 	}
 }
 
-// TestAPipeIsItsUser holds that a pipe meets an agent with the certificate of its user, and only under a name of that user's
-// pipes.
+// TestAPipeIsItsUser checks that a pipe connects to an agent with the certificate of its user, and only under a name of
+// that user's pipes.
 func TestAPipeIsItsUser(t *testing.T) {
 	net := authoritytest.New(t)
 	bob := authoritytest.Identity(t, net, identity.User, "bob", roles.User)
@@ -94,7 +94,7 @@ func is(i *identity.Identity) func(*direct.Config) {
 	return func(c *direct.Config) { c.Mode, c.Identity = wire.DirectTLS, i }
 }
 
-// The path of who is revoked ends, and nobody else's; he finds no new one.
+// The path of a revoked peer ends, and no other path does. The peer gets no new one.
 func TestAPathOfARevokedPeerEnds(t *testing.T) {
 	net := authoritytest.New(t)
 	w := &world{t: t, hubs: map[transfer.AgentName]*hub{}}

@@ -15,14 +15,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (h *Hub) accept(l net.Listener) {
 	for {
 		c, err := l.Accept()
 		if h.ctx.Err() != nil || errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // out of descriptors, most likely
+		if err != nil { // probably no descriptor is left
 			h.cfg.Log.Error("the direct lane cannot accept a connection", "error", err)
 			if !h.pause(time.Second) {
 				return
@@ -48,7 +48,7 @@ func (h *Hub) pause(d time.Duration) bool {
 	}
 }
 
-// met greets a connection that came in.
+// met greets an incoming connection.
 func (h *Hub) met(raw net.Conn) {
 	raw.SetDeadline(time.Now().Add(greetTime))
 	if err := h.cfg.Options.Apply(raw); err != nil {
@@ -83,7 +83,7 @@ func (h *Hub) met(raw net.Conn) {
 	}
 }
 
-// letIn takes a connection into its path. An error refuses it.
+// letIn adds a connection to its path. An error refuses the connection.
 func (h *Hub) letIn(hi *hello, w *wireConn) error {
 	token, err := hex.DecodeString(hi.Token)
 	if err != nil || hi.To != h.cfg.Agent || !h.admits(hi.Transfer, hi.From, token) {
@@ -99,7 +99,7 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 		return err
 	}
 
-	// From now on the path, or who gives the group up, closes the connection.
+	// From now on the path closes the connection, or the function that gives the group up.
 	welcome := func(w *wireConn) error {
 		w.raw.SetDeadline(time.Time{})
 		return w.writeJSON(frameWelcome, denial{V: wire.Version})
@@ -115,7 +115,7 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 
 	h.unform(hi)
 	p := h.newPath(hi.From, false, all)
-	// The path knows its transfers before the dialler can send any.
+	// The path knows its transfers before the dialler can send any message.
 	if welcome(w) != nil || !p.start() {
 		p.end(errClosed)
 	} else if err := h.is(w, hi.From); err != nil { // revoked before Recheck could know of the path
@@ -124,7 +124,7 @@ func (h *Hub) letIn(hi *hello, w *wireConn) error {
 	return nil
 }
 
-// A forming is a group whose connections are not all there.
+// A forming is a group that still lacks connections.
 type forming struct {
 	hub   *Hub
 	key   string
@@ -164,7 +164,7 @@ func (h *Hub) unform(hi *hello) {
 	}
 }
 
-// join adds a connection and returns all of them with the last.
+// join adds a connection. With the last one, it returns all of them.
 func (f *forming) join(w *wireConn, count int) ([]*wireConn, error) {
 	f.hub.mu.Lock()
 	defer f.hub.mu.Unlock()
@@ -178,7 +178,7 @@ func (f *forming) join(w *wireConn, count int) ([]*wireConn, error) {
 	return f.conns, nil
 }
 
-// end gives a group up. The hub's lock is held.
+// end closes the connections of an incomplete group. The hub's lock is held.
 func (f *forming) end() {
 	f.over = true
 	for _, w := range f.conns {
@@ -187,10 +187,10 @@ func (f *forming) end() {
 	delete(f.hub.forming, f.key)
 }
 
-// Open gives the lane of a transfer to a peer, dialling it if there is no path
-// yet. The lane is used until ctx ends. theirs is what the peer's ACCEPT, or a RESYNC since, said. took is the time
-// that the peer's last answer took: where the line is slow or full, connecting may take four times as long. Its
-// errors are of kind Unreachable and fit to be shown as the reason for another lane.
+// Open returns the lane of a transfer to a peer, and dials the peer if there is no path yet. The lane is valid until
+// ctx ends. theirs is from the peer's ACCEPT, or from a later RESYNC. took is the duration of the peer's last answer:
+// on a slow or full link, connecting may take four times as long. Its errors are of kind Unreachable, with a text that
+// can be shown as the reason for another lane.
 func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct, took time.Duration) (*Lane, error) {
 	token, err := hex.DecodeString(theirs.Token)
 	if err != nil || len(token) != tokenSize {
@@ -219,22 +219,21 @@ func (h *Hub) Open(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 		return p.lane(ctx, id, token), nil
 	}
 
-	// The peer has said that it is met at another place. Where that cannot be reached, and
-	// what there is answers, it has not left the old one.
+	// The peer has announced another address. If that cannot be reached, and the old path still answers, the peer has
+	// not left the old address.
 	if p := h.some(peer); p != nil && ctx.Err() == nil && p.alive(ctx) {
 		return p.lane(ctx, id, token), nil
 	}
 	return nil, err
 }
 
-// lane is a transfer's use of the path, until ctx ends.
+// lane returns a transfer's use of the path, until ctx ends.
 func (p *path) lane(ctx context.Context, id transfer.ID, token []byte) *Lane {
 	p.touch(&p.used)
 	return &Lane{p, id, token, ctx.Done()}
 }
 
-// turn waits until nobody else here looks for a path to the peer: transfers that
-// begin together share one.
+// turn waits until no other goroutine connects to the peer: transfers that begin together share one path.
 func (h *Hub) turn(ctx context.Context, peer transfer.AgentName) (done func(), err error) {
 	q := h.turnOf(peer)
 	select {
@@ -245,8 +244,8 @@ func (h *Hub) turn(ctx context.Context, peer transfer.AgentName) (done func(), e
 	}
 }
 
-// turnOf is where those queue who look for a path to a peer. Where there are too many
-// peers to be real, they are forgotten: two may then look at once.
+// turnOf returns the queue of the goroutines that connect to a peer. If there are implausibly many peers, it forgets
+// them: two goroutines may then connect at once.
 func (h *Hub) turnOf(peer transfer.AgentName) chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -261,8 +260,8 @@ func (h *Hub) turnOf(peer transfer.AgentName) chan struct{} {
 	return q
 }
 
-// Meet is the destination's part when a transfer is opened: where the source
-// cannot dial, this side does, in the background.
+// Meet is called at the destination when a transfer is opened: if the source cannot dial, this side does, in the
+// background.
 func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct) {
 	if len(theirs.Addresses) == 0 || theirs.Mode != h.cfg.Mode || !theirs.Dial && len(h.Addresses()) > 0 || h.linked(peer, theirs) {
 		return
@@ -270,7 +269,7 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 
 	done := h.freeTurn(peer)
 	if done == nil {
-		return // it is being looked for, and more OPENs may come
+		return // another goroutine is connecting, and more OPENs may come
 	}
 
 	h.wg.Go(func() {
@@ -284,14 +283,14 @@ func (h *Hub) Meet(id transfer.ID, peer transfer.AgentName, theirs *wire.Direct)
 	})
 }
 
-// linked reports whether there is a path to where the peer is met.
+// linked reports whether there is a path to the peer's announced address.
 func (h *Hub) linked(peer transfer.AgentName, theirs *wire.Direct) bool {
 	p := h.some(peer)
 	return p != nil && p.leads(theirs, false)
 }
 
-// freeTurn is turn for those who do not wait; nil: another has it, or as many are
-// being dialled as may be at once because somebody asked for it.
+// freeTurn is turn without waiting. It returns nil if another goroutine has the turn, or if the limit of peers that are
+// dialled at their request is reached.
 func (h *Hub) freeTurn(peer transfer.AgentName) (done func()) {
 	select {
 	case h.asked <- struct{}{}:
@@ -340,7 +339,7 @@ func (h *Hub) reach(ctx context.Context, id transfer.ID, peer transfer.AgentName
 	return nil, transfer.Errorf(transfer.KindUnreachable, "%s has not dialled %s for the direct lane", peer, strings.Join(h.Addresses(), ", "))
 }
 
-// known is why a peer was out of reach a short while ago.
+// known returns the reason why a peer could not be reached recently.
 func (h *Hub) known(peer transfer.AgentName, theirs *wire.Direct) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -351,15 +350,15 @@ func (h *Hub) known(peer transfer.AgentName, theirs *wire.Direct) error {
 	return u.err
 }
 
-// place tells one run of a peer from another.
+// place identifies one run of a peer and its addresses.
 func place(d *wire.Direct) string { return d.Pin + " " + strings.Join(d.Addresses, " ") }
 
-// Wants reports whether the peer is to dial, because this side cannot.
+// Wants reports whether the peer must dial, because this side cannot.
 func (h *Hub) Wants(peer transfer.AgentName) bool {
 	return len(h.Addresses()) > 0 && h.expects(peer)
 }
 
-// expects reports whether the peer may be able to dial where this side is not.
+// expects reports whether the peer may be able to dial although this side cannot.
 func (h *Hub) expects(peer transfer.AgentName) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -375,8 +374,8 @@ func (h *Hub) deaf(peer transfer.AgentName) {
 	}
 }
 
-// missed remembers that a peer is out of reach, so that a black hole costs one
-// time-out and not one per file (R30).
+// missed remembers that a peer cannot be reached, so that a network that drops packets costs one time-out, not one for
+// each file (R30).
 func (h *Hub) missed(peer transfer.AgentName, theirs *wire.Direct, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -392,11 +391,11 @@ func (h *Hub) missed(peer transfer.AgentName, theirs *wire.Direct, err error) {
 	u.until, u.err = h.cfg.Clock.Now().Add(u.pause), err
 }
 
-// patience is how long a step may take that takes least on a fast line, where the last answer took a time.
+// patience returns the time limit of a step: least on a fast link, and more if the last answer took a time.
 func patience(least, took time.Duration) time.Duration { return min(least+4*took, greetTime) }
 
-// dial makes a path to a peer: as many connections as are configured. Connecting may take a time for each, and at most
-// greetTime for all of them.
+// dial makes a path to a peer with the configured number of connections. Each connection may take the time each, and
+// all of them at most greetTime.
 func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName, theirs *wire.Direct, each time.Duration) (*path, error) {
 	ctx, cancel := context.WithTimeout(ctx, greetTime)
 	defer cancel()
@@ -438,7 +437,7 @@ func (h *Hub) dial(ctx context.Context, id transfer.ID, peer transfer.AgentName,
 	return p, nil
 }
 
-// connect makes one connection and is welcomed on it.
+// connect makes one connection and waits for its WELCOME.
 func (h *Hub) connect(ctx context.Context, hi hello, theirs *wire.Direct, each time.Duration) (w *wireConn, err error) {
 	for _, address := range theirs.Addresses {
 		if w, err = h.connectTo(ctx, address, hi, theirs.Pin, each); err == nil {

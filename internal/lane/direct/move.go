@@ -9,11 +9,11 @@ import (
 	"ferry/internal/wire"
 )
 
-// Move has the hub follow its host's address: it listens at an address, HOST:PORT,
-// unless it does, and has others told to dial addresses, with port 0 for the one that it
-// listens on; none: where it listens. A hub that only dials keeps to that, with listen
-// empty. What came over an address that is no longer this host's is given up: lost are
-// the peers to which that led. Its errors are of kind Usage or InUse; then all is as before.
+// Move makes the hub follow its host's address. The hub listens at an address, HOST:PORT, unless it does already. It
+// tells others to dial addresses, with port 0 for its listening port; without addresses, it tells the listening
+// address. A hub that only dials gets an empty listen and stays so. Move ends connections over an address that the host
+// does not have any more, and returns their peers in lost. Its errors are of kind Usage or InUse; then nothing has
+// changed.
 func (h *Hub) Move(listen string, addresses []string) (lost []transfer.AgentName, err error) {
 	h.mu.Lock()
 	l, fresh := h.listen, listen != h.at
@@ -47,7 +47,7 @@ func (h *Hub) Move(listen string, addresses []string) (lost []transfer.AgentName
 	return lost, nil
 }
 
-// toldOf is what others are told to dial.
+// toldOf returns the addresses for others to dial.
 func toldOf(l net.Listener, addresses []string) ([]string, error) {
 	if l == nil {
 		return nil, nil
@@ -68,7 +68,7 @@ func toldOf(l net.Listener, addresses []string) ([]string, error) {
 	return told, wire.CheckAddresses(told)
 }
 
-// follow takes a listener in place of the one before, where it is another.
+// follow replaces the listener, if the new one is another.
 func (h *Hub) follow(at string, l net.Listener, told []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *Hub) follow(at string, l net.Listener, told []string) error {
 	return nil
 }
 
-// fallen are the paths that lead over an address that is not this host's any more.
+// fallen returns the paths over an address that the host does not have any more.
 func (h *Hub) fallen() (all []*path) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

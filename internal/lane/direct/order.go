@@ -6,10 +6,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// An order puts the messages of one transfer that came over several connections
-// back into their sequence (R13). It holds no more than the credit lets a
-// sender have on its way; beyond maxHeld it lets go of everything, which the
-// receiver sees as the gap that it is.
+// An order puts the messages of one transfer that came over several connections back into their sequence (R13). It
+// holds at most the bytes that the sender's credit allows. Above maxHeld it passes everything on, and the receiver sees
+// the gap.
 type order struct {
 	mu    sync.Mutex
 	epoch uint32
@@ -18,7 +17,7 @@ type order struct {
 	bytes int
 }
 
-// take passes on a message, and those that it was holding up, in sequence.
+// take passes on a message, and the messages that waited for it, in sequence.
 func (o *order) take(h wire.Header, m []byte, deliver func([]byte)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -27,7 +26,7 @@ func (o *order) take(h wire.Header, m []byte, deliver func([]byte)) {
 	}
 
 	if h.Epoch < o.epoch || h.Seq < o.next {
-		deliver(m) // the receiver knows what to do with it
+		deliver(m) // the receiver handles it
 		return
 	}
 
@@ -52,7 +51,7 @@ func (o *order) drain(deliver func([]byte)) {
 	}
 }
 
-// letGo passes on the least that is held, out of sequence, and goes on there.
+// letGo passes on the held message with the least number, out of sequence, and continues there.
 func (o *order) letGo(deliver func([]byte)) {
 	least := o.next
 	for s := range o.held {

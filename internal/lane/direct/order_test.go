@@ -57,8 +57,7 @@ func TestOrderLetsGoOfWhatIsTooMuch(t *testing.T) {
 	}
 }
 
-// Before the greeting there is memory for a greeting only, whatever a frame says that
-// it has.
+// Before the greeting, a connection takes memory only for a greeting, for any length in the frame.
 func TestAFirstFrameTakesLittle(t *testing.T) {
 	for _, kind := range []byte{frameChunk, frameAttach, framePing, frameWelcome, frameHello} {
 		size := uint32(maxBody)
@@ -75,8 +74,7 @@ func TestAFirstFrameTakesLittle(t *testing.T) {
 	}
 }
 
-// FuzzFrames reads whatever a peer may say: never more memory than a frame may
-// have, never a panic.
+// FuzzFrames reads any bytes of a peer. They take no more memory than a frame may have, and cause no panic.
 func FuzzFrames(f *testing.F) {
 	frame := func(kind byte, body string) []byte {
 		return append(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), kind), body...)

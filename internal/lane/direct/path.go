@@ -13,8 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A path is one connection to a peer, or a group that acts as one. When one of
-// them breaks, the path has ended.
+// A path is one connection to a peer, or a group that acts as one. When one of the connections breaks, the path has
+// ended.
 type path struct {
 	h       *Hub
 	peer    transfer.AgentName
@@ -22,19 +22,19 @@ type path struct {
 	strands []*strand
 	out     chan outgoing
 	done    chan struct{}
-	heard   atomic.Int64 // when anything was heard, and when a transfer last used
-	used    atomic.Int64 // the path; Unix nanoseconds of the hub's clock
+	heard   atomic.Int64 // times of the last received frame and of the last
+	used    atomic.Int64 // use by a transfer; Unix nanoseconds of the hub's clock
 
 	mu       sync.Mutex
 	err      error
-	place    string // what the peer said of where it is met when this side first used the path; "": it has not
+	place    string // the peer's announced run and addresses at the first use by this side; "": not used
 	attached map[transfer.ID]bool
 	order    map[transfer.ID]*order // nil for a single connection
 	pongs    map[uint64]func()
 	pinged   uint64
 }
 
-// An outgoing is a chunk message on its way, and whose it is.
+// An outgoing is a chunk message to be sent, and its lane.
 type outgoing struct {
 	lane *Lane
 	body []byte
@@ -43,7 +43,7 @@ type outgoing struct {
 // A strand is one connection of a path.
 type strand struct {
 	w   *wireConn
-	ctl chan ctl // pings and pongs; what finds no room is dropped
+	ctl chan ctl // pings and pongs; they are dropped if it is full
 }
 
 type ctl struct {
@@ -65,7 +65,7 @@ func (h *Hub) newPath(peer transfer.AgentName, dialled bool, conns []*wireConn) 
 	return p
 }
 
-// start lets the path carry messages; false if the hub is closed.
+// start lets the path carry messages. It reports false if the hub is closed.
 func (p *path) start() bool {
 	if !p.h.add(p) {
 		p.end(errClosed)
@@ -93,7 +93,7 @@ var (
 	errMoved  = errors.New("its address is no longer one of this host")
 )
 
-// end closes the path; the first reason stands.
+// end closes the path and keeps the first reason.
 func (p *path) end(why error) {
 	p.mu.Lock()
 	if p.err != nil {
@@ -146,8 +146,8 @@ func (s *strand) say(kind byte, body []byte) {
 	}
 }
 
-// leads reports whether the path leads to where the peer now says that it is met. A path
-// that this side has not used yet leads there; with use set, the place is noted.
+// leads reports whether the path leads to the peer's announced address. For a path that this side has not used yet, it
+// reports true; with use set, it records the address.
 func (p *path) leads(theirs *wire.Direct, use bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -157,12 +157,12 @@ func (p *path) leads(theirs *wire.Direct, use bool) bool {
 	return p.place == "" || p.place == place(theirs)
 }
 
-// fresh reports whether something was heard a moment ago.
+// fresh reports whether data was received recently.
 func (p *path) fresh() bool { return p.since(&p.heard, p.h.cfg.Clock.Now()) < freshTime }
 
-// alive asks every connection of the path for a sign of life. That the other host takes bytes in and there are more is
-// one, too: on a slow line the question may be behind them. Where it has taken in
-// nothing for as long as an answer may take, there is nothing to wait for.
+// alive checks that every connection of the path answers. If the other host acknowledges bytes while more wait, that
+// counts as an answer, too: on a slow link the ping may be behind them. If the other host acknowledges no bytes for as
+// long as an answer may take, the path is dead.
 func (p *path) alive(ctx context.Context) bool {
 	for _, s := range p.strands {
 		if tcp.Stalled(s.w.raw) > pingTime {
@@ -198,8 +198,7 @@ func (p *path) alive(ctx context.Context) bool {
 	return true
 }
 
-// acked is how many bytes the other host has acknowledged on all connections, and
-// whether there are more on any.
+// acked returns the number of bytes that the other host has acknowledged on all connections, and whether any has more.
 func (p *path) acked() (n uint64, more bool) {
 	for _, s := range p.strands {
 		k, m := tcp.Acked(s.w.raw)
@@ -208,8 +207,8 @@ func (p *path) acked() (n uint64, more bool) {
 	return n, more
 }
 
-// carried is how many bytes the other host has acknowledged on all connections, and
-// whether some wait behind those that are on the line.
+// carried returns the number of bytes that the other host has acknowledged on all connections, and whether some wait
+// behind those that are on the link.
 func (p *path) carried() (n uint64, waiting bool) {
 	for _, s := range p.strands {
 		k, w := tcp.Carried(s.w.raw)
@@ -218,7 +217,7 @@ func (p *path) carried() (n uint64, waiting bool) {
 	return n, waiting
 }
 
-// stands reports whether the addresses at this end are still this host's.
+// stands reports whether the host still has the addresses at this end.
 func (p *path) stands() bool {
 	for _, s := range p.strands {
 		if !tcp.Stands(s.w.raw) {
@@ -228,7 +227,7 @@ func (p *path) stands() bool {
 	return true
 }
 
-// readAll takes what comes over one connection, until it breaks.
+// readAll handles the frames of one connection, until it breaks.
 func (p *path) readAll(s *strand) error {
 	for {
 		s.w.raw.SetReadDeadline(time.Now().Add(idleTime))
@@ -265,7 +264,7 @@ func (p *path) pong(body []byte) {
 	f := p.pongs[n]
 	delete(p.pongs, n)
 	if len(p.pongs) > maxAttached {
-		clear(p.pongs) // of pings that nobody waits for any more
+		clear(p.pongs) // of pings without a waiter
 	}
 	p.mu.Unlock()
 	if f != nil {
@@ -273,7 +272,7 @@ func (p *path) pong(body []byte) {
 	}
 }
 
-// attach lets the messages of a transfer in, if its token is right.
+// attach admits the messages of a transfer, if its token is right.
 func (p *path) attach(id transfer.ID, token []byte) {
 	if !p.h.admits(id, p.peer, token) {
 		p.h.quiet.Dropped(string(p.peer), "no token was presented for this transfer on this path", "transfer", id)
@@ -290,7 +289,7 @@ func (p *path) attach(id transfer.ID, token []byte) {
 			}
 		}
 		if len(p.attached) >= maxAttached {
-			return // it looks like a gap and is opened again
+			return // the receiver sees a gap and opens the transfer again
 		}
 	}
 
@@ -300,7 +299,7 @@ func (p *path) attach(id transfer.ID, token []byte) {
 	}
 }
 
-// chunk takes one chunk message in.
+// chunk handles one received chunk message.
 func (p *path) chunk(body []byte) {
 	hd, err := wire.PeekHeader(body)
 	p.mu.Lock()
@@ -321,7 +320,7 @@ func (p *path) chunk(body []byte) {
 	o.take(hd, body, func(m []byte) { p.h.cfg.Take(p.peer, m) })
 }
 
-// writeAll sends over one connection what comes next, until it breaks.
+// writeAll sends the next frames over one connection, until it breaks.
 func (p *path) writeAll(s *strand) error {
 	attached := map[transfer.ID]*Lane{}
 	for {
@@ -340,9 +339,9 @@ func (p *path) writeAll(s *strand) error {
 	}
 }
 
-// writeChunk sends one message, and before the first of a lane on this connection an
-// ATTACH: that of an earlier lane of the same transfer may have been refused, for its
-// token was one of the peer's last run, or the transfer was not going on just then.
+// writeChunk sends one message. Before the first message of a lane on this connection, it sends an ATTACH. The ATTACH
+// of an earlier lane of the same transfer may have been refused: its token was from the peer's last run, or the
+// transfer was not running then.
 func (p *path) writeChunk(s *strand, o outgoing, attached map[transfer.ID]*Lane) error {
 	if id := o.lane.id; attached[id] != o.lane {
 		if len(attached) >= maxAttached {
@@ -363,12 +362,11 @@ type Lane struct {
 	p     *path
 	id    transfer.ID
 	token []byte
-	over  <-chan struct{} // closed when the epoch is given up
+	over  <-chan struct{} // closed when the epoch ends
 }
 
-// Send takes a message over and sends it; it blocks while the connection is
-// full, and the context of Open has not ended. An error means that messages may have
-// been lost.
+// Send takes over a message and sends it. It blocks while the connection is full and the context of Open has not ended.
+// An error means that messages may have been lost.
 func (l *Lane) Send(message []byte) error {
 	l.p.touch(&l.p.used)
 	select {
@@ -387,12 +385,12 @@ func (l *Lane) Send(message []byte) error {
 	}
 }
 
-// Carried is how many bytes the path has carried, and whether more wait for it; 0 and false
-// where the system does not say.
+// Carried returns the number of bytes that the path has carried, and whether more wait for it; 0 and false if the
+// system does not report it.
 func (l *Lane) Carried() (bytes uint64, waiting bool) { return l.p.carried() }
 
-// Done is closed when the path has broken: what was sent last may be lost.
+// Done is closed when the path has broken: the last messages may be lost.
 func (l *Lane) Done() <-chan struct{} { return l.p.done }
 
-// Err says why it broke.
+// Err returns the reason why the path broke.
 func (l *Lane) Err() error { return l.p.ended() }

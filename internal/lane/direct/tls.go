@@ -19,8 +19,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A certificate belongs to one run of an agent. Nobody vouches for it: its hash
-// travels in OPEN and ACCEPT, and that is what the dialler holds it against.
+// A certificate belongs to one run of an agent. No authority signs it: OPEN and ACCEPT carry its hash, and the dialler
+// compares the certificate with the hash.
 type certificate struct {
 	cert tls.Certificate
 	pin  string
@@ -37,8 +37,7 @@ func newCertificate(agent transfer.AgentName) (*certificate, error) {
 		return nil, err
 	}
 
-	// The dates say nothing: the peer's clock may be anywhere, and the pin is
-	// valid for as long as the token beside it.
+	// The dates are meaningless: the peer's clock may be wrong, and the pin is valid for as long as the token with it.
 	tmpl := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: "ferry agent " + string(agent)},
 		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
@@ -56,12 +55,12 @@ func (c *certificate) server() *tls.Config {
 		SessionTicketsDisabled: true, DynamicRecordSizingDisabled: true}
 }
 
-// errPin is somebody else at the other end.
+// errPin reports that the other end is not the announced agent.
 var errPin = errors.New("its certificate is not the one that the agent announced")
 
-// pinned accepts exactly the certificate with the given hash.
+// pinned returns a configuration that accepts only the certificate with the given hash.
 func pinned(pin string) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // the hash is the proof, no authority is
+	return &tls.Config{MinVersion: tls.VersionTLS13, InsecureSkipVerify: true, // the hash is the proof, not an authority
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {
@@ -75,8 +74,8 @@ func pinned(pin string) *tls.Config {
 		}}
 }
 
-// newRun makes what tells a run of an agent from others: the hash of its certificate, where it
-// has no identity.
+// newRun makes the identification of a run of an agent: the hash of its certificate, or random bytes if it has an
+// identity.
 func newRun(cfg *Config) (cert *certificate, pin string, err error) {
 	if cfg.Identity != nil {
 		b := make([]byte, sha256.Size)
@@ -89,7 +88,7 @@ func newRun(cfg *Config) (cert *certificate, pin string, err error) {
 	return cert, cert.pin, nil
 }
 
-// listensWith is how connections that come in are secured; nil: not at all.
+// listensWith returns the TLS configuration of incoming connections; nil: without TLS.
 func (h *Hub) listensWith() *tls.Config {
 	switch i := h.cfg.Identity; {
 	case h.cfg.Mode != wire.DirectTLS:
@@ -103,7 +102,7 @@ func (h *Hub) listensWith() *tls.Config {
 	}
 }
 
-// dialsWith is how a connection to a peer is secured.
+// dialsWith returns the TLS configuration of a connection to a peer.
 func (h *Hub) dialsWith(peer transfer.AgentName, pin string) *tls.Config {
 	i := h.cfg.Identity
 	if i == nil {
@@ -114,7 +113,7 @@ func (h *Hub) dialsWith(peer transfer.AgentName, pin string) *tls.Config {
 	return cfg
 }
 
-// is reports whether a connection is of an agent, whose identity it has shown.
+// is checks that the identity of a connection is that of an agent.
 func (h *Hub) is(w *wireConn, peer transfer.AgentName) error {
 	i := h.cfg.Identity
 	if i == nil || h.cfg.Mode != wire.DirectTLS {
@@ -134,7 +133,7 @@ func (h *Hub) is(w *wireConn, peer transfer.AgentName) error {
 	return nil
 }
 
-// Recheck ends the paths of peers whose identity is good no more: they were revoked.
+// Recheck ends the paths of peers with an invalid identity, for example a revoked one.
 func (h *Hub) Recheck() {
 	h.mu.Lock()
 	var all []*path

@@ -1,12 +1,9 @@
-// Package lanetest is the contract of a lane: what carries chunk messages from
-// one agent to another. Every lane passes it, a faulty one as far as its faults
-// let it.
+// Package lanetest tests the contract of a lane, which carries chunk messages from one agent to another. Every lane
+// passes it, and a faulty one as far as its faults allow.
 //
-// A lane delivers the messages of one transfer in the order in which they were
-// sent, as they were sent, to the agent that they are for, and says who sent
-// them; or it loses some, which shows as a gap in their sequence. It is done
-// with a message when Send returns, and never touches again what it has
-// delivered.
+// A lane delivers the messages of one transfer in the order of sending, unchanged, to the addressed agent, and names
+// their sender. Or it loses some messages, which shows as a gap in their sequence. It does not use a message after Send
+// returns, and never changes a message after delivery.
 package lanetest
 
 import (
@@ -19,23 +16,21 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Lane is what an agent sends chunk messages with.
+// A Lane sends chunk messages of an agent.
 type Lane interface {
 	Send(to transfer.AgentName, id transfer.ID, message []byte) error
 }
 
-// A Network is where lanes end: what is sent on a lane of one agent arrives
-// where another listens.
+// A Network connects lanes: messages on a lane of one agent arrive at the listener of another.
 type Network struct {
 	Lane   func(from transfer.AgentName) Lane
 	Listen func(to transfer.AgentName, take func(from transfer.AgentName, message []byte))
-	// Break parts everybody until mend is called. While it lasts Send may fail
-	// or lose what it is given, and does not block. Nil: it cannot be done here.
+	// Break separates all agents until mend is called. Meanwhile Send may fail or lose messages, but does not block.
+	// Nil: the network has no such fault.
 	Break func() (mend func())
-	// Lossy says that messages may get lost at any time, though not be doubled
-	// or change their order.
+	// Lossy means that messages may get lost at any time, but are not duplicated or reordered.
 	Lossy bool
-	// Largest is how many bytes a message may have; 0: any number.
+	// Largest is the greatest length of a message in bytes; 0: unlimited.
 	Largest int
 }
 
@@ -45,10 +40,10 @@ const (
 	gamma transfer.AgentName = "GAMMA.X" // a name that is not its own token
 )
 
-// patience is how long anything may take to arrive on a busy host.
+// patience is the time limit for an arrival on a busy host.
 const patience = 20 * time.Second
 
-// Test holds a network against the contract. open makes a new one.
+// Test tests the contract on a network. open makes a new network.
 func Test(t *testing.T, open func(t *testing.T) Network) {
 	for _, c := range []struct {
 		name string
@@ -61,7 +56,7 @@ func Test(t *testing.T, open func(t *testing.T) Network) {
 	}
 }
 
-// An inbox keeps what arrives.
+// An inbox keeps the arrived messages.
 type inbox struct {
 	mu   sync.Mutex
 	got  []letter
@@ -93,7 +88,7 @@ func (b *inbox) all() []letter {
 	return append([]letter(nil), b.got...)
 }
 
-// until waits until enough has arrived.
+// until waits until enough messages have arrived.
 func (b *inbox) until(t *testing.T, what string, enough func([]letter) bool) {
 	t.Helper()
 	late := time.After(patience)
@@ -108,7 +103,7 @@ func (b *inbox) until(t *testing.T, what string, enough func([]letter) bool) {
 
 func id(k byte) transfer.ID { return transfer.ID{k, 6: 0x70, 8: 0x80} }
 
-// message is one with a number, of a size, whose every byte follows from both.
+// message returns a message with a number and a length. Each of its bytes depends on both.
 func message(transfer byte, seq uint64, size int) []byte {
 	m := make([]byte, max(size, 9))
 	m[0] = transfer
@@ -119,8 +114,8 @@ func message(transfer byte, seq uint64, size int) []byte {
 	return m
 }
 
-// check holds what has arrived of one transfer against what was sent: nothing
-// made up, nothing twice, nothing out of its turn. It gives the last number.
+// check compares the arrived messages of one transfer with the sent ones: none invented, none twice, and none out of
+// order. It returns the last number.
 func check(t *testing.T, got []letter, of byte, size func(seq uint64) int, lossy bool) (last uint64) {
 	t.Helper()
 	for _, l := range got {
@@ -141,8 +136,7 @@ func check(t *testing.T, got []letter, of byte, size func(seq uint64) int, lossy
 	return last
 }
 
-// send sends one message; where messages may get lost, one that is not taken is
-// one of them.
+// send sends one message. If messages may get lost, a refused one counts as lost.
 func (n Network) send(t *testing.T, l Lane, to transfer.AgentName, of byte, m []byte) {
 	t.Helper()
 	if err := l.Send(to, id(of), m); err != nil && !n.Lossy {
@@ -150,8 +144,8 @@ func (n Network) send(t *testing.T, l Lane, to transfer.AgentName, of byte, m []
 	}
 }
 
-// flush sends messages with numbers from seq on until one has arrived: on a lane
-// that loses some the last ones may be among them.
+// flush sends messages with numbers from seq on until one has arrived: a lane that loses messages may lose the last
+// ones.
 func (n Network) flush(t *testing.T, b *inbox, l Lane, to transfer.AgentName, of byte, seq uint64, size int) {
 	t.Helper()
 	has := func(got []letter) bool {
@@ -192,8 +186,7 @@ func inOrder(t *testing.T, n Network) {
 	check(t, b.all(), 1, small, n.Lossy)
 }
 
-// asSent uses one buffer for all messages, as a sender does, and looks at what
-// has arrived only when all of it has.
+// asSent uses one buffer for all messages, as a sender does, and examines the arrived messages only at the end.
 func asSent(t *testing.T, n Network) {
 	b, l := listen(n, beta), n.Lane(alpha)
 	size := func(seq uint64) int {
@@ -274,8 +267,8 @@ func manyAtOnce(t *testing.T, n Network) {
 	}
 }
 
-// parted breaks the network in the middle: what is sent meanwhile is refused or
-// lost, nothing blocks, and afterwards messages arrive again, in order.
+// parted breaks the network in the middle. Messages sent meanwhile are refused or lost, and Send does not block.
+// Afterwards messages arrive again, in order.
 func parted(t *testing.T, n Network) {
 	if n.Break == nil {
 		return

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// TestContract holds the lane against its contract, over a queue manager.
+// TestContract tests the contract of lanes over a queue manager.
 func TestContract(t *testing.T) {
 	lanetest.Test(t, func(t *testing.T) lanetest.Network {
 		log := slog.New(slog.DiscardHandler)

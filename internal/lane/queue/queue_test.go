@@ -13,7 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A recorder is in the place of the data connection.
+// A recorder replaces the data connection.
 type recorder struct {
 	subject string
 	data    []byte
@@ -57,7 +57,7 @@ func TestSendSaysWhatWentWrong(t *testing.T) {
 	}
 }
 
-// A counting connection says how far its line has come.
+// A counting connection reports the bytes that it has carried.
 type counting struct{ recorder }
 
 func (*counting) DataCarried() (uint64, bool) { return 7, true }

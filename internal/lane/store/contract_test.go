@@ -16,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// TestContract holds the lane against its contract, over a queue manager's store.
+// TestContract tests the contract of lanes over a queue manager's store.
 func TestContract(t *testing.T) {
 	lanetest.Test(t, func(t *testing.T) lanetest.Network {
 		log := slog.New(slog.DiscardHandler)
@@ -74,13 +74,13 @@ func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) err
 		l = store.New(s.ctx, store.Config{Publish: store.Through(qmgr.StoreOf(s.conn, s.from), ""), Subject: wire.StoreSubject(to, s.from, id, 1), Clock: clock.System})
 		s.lanes[key{to, id}] = l
 	}
-	if err := l.Send(bytes.Clone(message)); err != nil { // it keeps what it is given
+	if err := l.Send(bytes.Clone(message)); err != nil { // the lane keeps the message
 		return err
 	}
 	return nil
 }
 
-// listen takes everything that is stored for an agent, one shelf after another.
+// listen takes all messages that are stored for an agent, one store after another.
 func listen(ctx context.Context, at *qmgr.StoreAt, take func(transfer.AgentName, []byte)) {
 	for ctx.Err() == nil {
 		v, err := at.Incoming(ctx)

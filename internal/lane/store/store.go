@@ -1,10 +1,10 @@
-// Package store is the lane of stored delivery: chunk messages are stored in the queue
-// manager, for a destination that may be away. Each is kept here until the queue manager
-// has said that it has stored it. What it refuses, or says nothing about, is stored again,
-// with all that came behind it: the store has every message of an epoch, and the first copy
-// of each comes after the first copies of those before it, or is followed by another one that
-// does. A reader that takes each message when its turn has come, and passes over all others,
-// has all of them in order.
+// Package store implements the lane of stored delivery: chunk messages are stored in the queue manager, for a
+// destination that may be away. The lane keeps each message until the queue manager confirms that it is stored. A
+// message that is refused, or not confirmed, is stored again, together with all messages after it.
+//
+// So the store has every message of an epoch, perhaps in several copies. The first copy of a message comes after the
+// first copies of the messages before it; otherwise a later copy does. A reader that takes each message in its turn,
+// and ignores all others, gets all messages in order.
 package store
 
 import (
@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// Window is how many messages are kept at most, windowBytes how many bytes, one message apart.
+	// Window is the largest number of unconfirmed messages. windowBytes is the most bytes that they have together,
+	// unless it is a single message.
 	Window      = 64
 	windowBytes = 2 << 20
 
@@ -27,32 +28,33 @@ const (
 	retryMost  = time.Second
 )
 
-// A Receipt is waited for.
+// A Receipt is the pending confirmation of a message.
 type Receipt interface {
 	Wait(ctx context.Context) error
 }
 
-// A Publisher has a message stored, and does not wait for that.
+// A Publisher stores a message, and does not wait for the confirmation.
 type Publisher func(subject string, message []byte) Receipt
 
-// Through stores in an agent's part of the store of a queue manager (qmgr.StoreView.At).
+// Through returns a Publisher for an agent's part of the store of a queue manager (qmgr.StoreView.At).
 func Through(s *qmgr.StoreAt, at string) Publisher {
 	return func(subject string, message []byte) Receipt { return s.Put(at, subject, message) }
 }
 
-// Config is what a Lane works with.
+// Config has the parameters of a Lane.
 type Config struct {
 	Publish Publisher
 	Subject string
 	Memory  *wire.Memory // of messages; may be nil
 	Clock   clock.Clock
-	// Room says, before every so many messages, why none may be stored; nil: nothing does.
+	// Room is called once for every few messages. It returns the reason why no message may be stored now, or nil. A nil
+	// Room allows all.
 	Room func(ctx context.Context) error
-	// Acked hears how many messages are stored; it must not block. May be nil.
+	// Acked is called with the number of stored messages. It must not block, and may be nil.
 	Acked func(n uint64)
 }
 
-// A Lane stores the messages of one epoch. One goroutine at a time may send.
+// A Lane stores the messages of one epoch. Only one goroutine at a time may send.
 type Lane struct {
 	cfg  Config
 	ctx  context.Context
@@ -60,23 +62,23 @@ type Lane struct {
 	done chan struct{} // closed with err set
 
 	mu     sync.Mutex
-	queue  []*letter // that are not known to be stored, oldest first
+	queue  []*letter // not confirmed letters, oldest first
 	bytes  int
-	stored uint64 // letters that are
+	stored uint64 // confirmed letters
 	sent   uint64 // letters that Send has taken
-	held   bool   // something was refused: what Send takes is published behind it, by the loop
+	held   bool   // a message was refused: the loop publishes the later ones behind it
 	waits  *transfer.Error
 	since  time.Time
 	err    error
-	change chan struct{} // closed and replaced when any of it changes
+	change chan struct{} // closed and replaced when any of the fields changes
 }
 
 type letter struct {
 	message []byte
-	receipt Receipt // of the last try; nil: it was not published
+	receipt Receipt // of the last attempt; nil: not published
 }
 
-// New makes a lane that lasts until ctx ends or Close.
+// New makes a lane that lasts until ctx ends or Close is called.
 func New(ctx context.Context, cfg Config) *Lane {
 	l := &Lane{cfg: cfg, done: make(chan struct{}), change: make(chan struct{})}
 	l.ctx, l.end = context.WithCancel(ctx)
@@ -84,10 +86,10 @@ func New(ctx context.Context, cfg Config) *Lane {
 	return l
 }
 
-// roomEvery is after how many messages Room is asked again.
+// roomEvery is the number of messages between two calls of Room.
 const roomEvery = 32
 
-// Send takes a message over, its memory too. It blocks while as many wait to be stored as may.
+// Send takes over a message with its memory. It blocks while the window is full.
 func (l *Lane) Send(message []byte) error {
 	for {
 		l.mu.Lock()
@@ -112,7 +114,7 @@ func (l *Lane) Send(message []byte) error {
 
 	m := &letter{message: message}
 	if l.cfg.Room != nil && l.sent%roomEvery == 0 {
-		l.held = true // the loop asks first
+		l.held = true // the loop calls Room first
 	}
 	if !l.held {
 		m.receipt = l.cfg.Publish(l.cfg.Subject, message)
@@ -125,10 +127,10 @@ func (l *Lane) Send(message []byte) error {
 	return nil
 }
 
-// Done is closed when the lane can store nothing more.
+// Done is closed when the lane cannot store any more messages.
 func (l *Lane) Done() <-chan struct{} { return l.done }
 
-// Flush waits until everything that was sent is stored.
+// Flush waits until all sent messages are stored.
 func (l *Lane) Flush(ctx context.Context) error {
 	for {
 		l.mu.Lock()
@@ -147,23 +149,23 @@ func (l *Lane) Flush(ctx context.Context) error {
 	}
 }
 
-// Waits is why nothing is stored at present, and since when; nil where it is.
+// Waits returns the reason why no message is stored at present, and since when; nil if messages are stored.
 func (l *Lane) Waits() (why *transfer.Error, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waits, l.since
 }
 
-// Close ends the lane where it is.
+// Close ends the lane without waiting.
 func (l *Lane) Close() { l.end() }
 
-// changed wakes those who wait. l.mu is held.
+// changed wakes the waiting goroutines. l.mu is held.
 func (l *Lane) changed() {
 	close(l.change)
 	l.change = make(chan struct{})
 }
 
-// loop waits for the receipt of the oldest letter, again and again.
+// loop waits for the receipt of the oldest letter, repeatedly.
 func (l *Lane) loop() {
 	pause := retryFirst
 	for {
@@ -185,7 +187,7 @@ func (l *Lane) loop() {
 			return
 		}
 
-		// What is behind it may have been stored: once that is known, all of it is stored again.
+		// The messages behind it may have been stored. Once that is known, all of them are stored again.
 		if !l.await(l.refused(err)) || !l.sleep(pause) {
 			return
 		}
@@ -193,7 +195,7 @@ func (l *Lane) loop() {
 	}
 }
 
-// head is the oldest letter; it reports false when the lane ends.
+// head returns the oldest letter. It reports false when the lane ends.
 func (l *Lane) head() (*letter, bool) {
 	for {
 		l.mu.Lock()
@@ -202,7 +204,7 @@ func (l *Lane) head() (*letter, bool) {
 			l.mu.Unlock()
 			return m, true
 		}
-		l.held = false // nothing is behind
+		l.held = false // no letter is behind
 		change := l.change
 		l.mu.Unlock()
 		select {
@@ -213,7 +215,7 @@ func (l *Lane) head() (*letter, bool) {
 	}
 }
 
-// settle has a letter stored that is the oldest, and says how that ended.
+// settle stores the oldest letter, and returns the result.
 func (l *Lane) settle(m *letter) error {
 	l.mu.Lock()
 	receipt := m.receipt
@@ -232,7 +234,7 @@ func (l *Lane) settle(m *letter) error {
 	return receipt.Wait(l.ctx)
 }
 
-// pop takes out the oldest letter, which is stored. What was held back behind it follows.
+// pop removes the oldest letter, which is stored. It publishes the letters that were held back behind it.
 func (l *Lane) pop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -256,8 +258,8 @@ func (l *Lane) pop() {
 	l.changed()
 }
 
-// refused notes why the oldest letter is not stored. It gives the receipts of those behind it, which are
-// to be published again.
+// refused records the reason why the oldest letter is not stored. It returns the receipts of the letters behind it,
+// which must be published again.
 func (l *Lane) refused(err error) (others []Receipt) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,10 +278,10 @@ func (l *Lane) refused(err error) (others []Receipt) {
 	return others
 }
 
-// await waits until it is known of all receipts what became of their messages.
+// await waits until the results of all receipts are known.
 func (l *Lane) await(all []Receipt) bool {
 	for _, r := range all {
-		_ = r.Wait(l.ctx) // whatever it says, the message is published again
+		_ = r.Wait(l.ctx) // the message is published again after any result
 	}
 	return l.ctx.Err() == nil
 }

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A fickle store refuses some of what it is given and loses the receipts of some that it has taken.
+// A fickle store refuses some messages, and loses the receipts of some stored ones.
 type fickle struct {
 	mu   sync.Mutex
 	rnd  *rand.Rand
@@ -48,13 +48,13 @@ func (f *fickle) all() []string {
 	return append([]string(nil), f.has...)
 }
 
-// soon is a clock whose timers are due at once.
+// soon is a clock with timers that are due at once.
 type soon struct{ clock.Clock }
 
 func (soon) NewTimer(time.Duration) clock.Timer { return clock.System.NewTimer(0) }
 
-// Whatever the queue manager refuses or keeps to itself, one who takes each message when its turn has come
-// has all of them.
+// A reader that takes each message in its turn gets all of them, although the queue manager refuses some or does not
+// confirm them.
 func TestEverythingIsStoredInOrder(t *testing.T) {
 	for seed := range uint64(20) {
 		f := &fickle{rnd: rand.New(rand.NewPCG(seed, 1))}

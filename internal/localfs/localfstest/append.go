@@ -13,7 +13,7 @@ import (
 
 var appending = ifExists(transfer.IfExistsAppend)
 
-// anotherTransfer is a landing of another transfer at the same place.
+// anotherTransfer changes the configuration to that of another transfer at the same place.
 func anotherTransfer(n byte, change func(*place.LandConfig)) func(*place.LandConfig) {
 	return func(c *place.LandConfig) {
 		c.Transfer[0] ^= n
@@ -45,7 +45,7 @@ func testAppend(t *testing.T, p *Place) {
 	}
 	must(t, s.Close())
 
-	// What has come is held against its digest when it is read back.
+	// Arrived bytes are compared with their digest when they are read back.
 	w, err := write(l, 9, "log", []byte("what came"))
 	must(t, err)
 	must(t, p.WriteFile(p.at(localfs.TempName(7, 1, testID, 9)), []byte("what rots")))
@@ -66,8 +66,7 @@ func testAppend(t *testing.T, p *Place) {
 	}
 }
 
-// What can have nothing at its end is refused before the first byte, and where it comes later
-// at the end.
+// A file that cannot be appended to is refused before the first byte, or at the end if it appears later.
 func testAppendRefused(t *testing.T, p *Place) {
 	f, j := p.open(t), newLedger()
 	p.tree(t, "x")
@@ -95,7 +94,7 @@ func testAppendRefused(t *testing.T, p *Place) {
 	}
 }
 
-// Transfers that append to one file at once: all of them begin before any of them ends.
+// Several transfers append to one file at once: all of them begin before any of them ends.
 func testAppendAtOnce(t *testing.T, p *Place) {
 	f := p.open(t)
 	const many = 6
@@ -138,8 +137,7 @@ func testAppendAtOnce(t *testing.T, p *Place) {
 	}
 }
 
-// Others do something to the file at the last moment before it is replaced: the item begins again,
-// and nothing of theirs is lost.
+// Other programs change the file just before it is replaced: the item begins again, and none of their data is lost.
 func testAppendChanging(t *testing.T, p *Place) {
 	for name, others := range map[string]func(at string) error{
 		"longer": func(at string) error { return p.WriteFile(p.at(at), []byte("base and more")) },
@@ -176,7 +174,7 @@ func testAppendChanging(t *testing.T, p *Place) {
 		})
 	}
 
-	// A file that comes where there was none.
+	// Another program makes the file after the item found none.
 	j := newLedger()
 	j.before = func() { must(t, p.WriteFile(p.at("fresh"), []byte("theirs"))) }
 	l := p.land(t, p.open(t), j, appending)
@@ -190,7 +188,7 @@ func testAppendChanging(t *testing.T, p *Place) {
 	}
 }
 
-// What lies beside a file says of what kind its records are: others are not put at its end.
+// A sidecar gives the attributes of a file's records: records of another kind are not appended.
 func testAppendRecords(t *testing.T, p *Place) {
 	const fixed, variable = `{"v":1,"recfm":"FB","lrecl":4,"blksize":400,"encoding":"IBM-1047"}` + "\n", `{"v":1,"recfm":"VB","lrecl":255,"blksize":27998}` + "\n"
 	f, j := p.open(t), newLedger()

@@ -30,7 +30,7 @@ func (p *Place) dir(t testing.TB, rel string) *localfs.Dir {
 
 const create = os.O_RDWR | os.O_CREATE | os.O_EXCL
 
-// made makes a file of that content.
+// made makes a file with the given content.
 func (p *Place) made(t testing.TB, d *localfs.Dir, name, content string) localfs.File {
 	t.Helper()
 	f, err := p.Disk.Open(d, name, create, 0o600)
@@ -232,8 +232,7 @@ func testData(t *testing.T, p *Place) {
 	}
 }
 
-// What is synced with its file system needs no sync of its own. A second call
-// speaks of what came since.
+// Data that was synced with its file system needs no sync of its own. A second call reports only later losses.
 func testSyncFS(t *testing.T, p *Place) {
 	d := p.dir(t, ".")
 	w, err := p.Disk.WatchFS(d)
@@ -405,7 +404,7 @@ func testBeneath(t *testing.T, p *Place) {
 	}
 }
 
-// A path is looked up as it is now, whatever is held open.
+// Trace looks up a path as it is now, even if a directory is held open.
 func testTrace(t *testing.T, p *Place) {
 	p.tree(t, "a/b/x")
 	d := p.dir(t, "a/b")

@@ -103,7 +103,7 @@ func testReopen(t *testing.T, p *Place) {
 	}
 
 	must(t, again.Close())
-	// The mode of a commit that did not come to be recorded is taken back.
+	// The mode of a commit that was not recorded is undone.
 	must(t, p.Chmod(p.at("d/"+localfs.TempName(7, 1, testID, 1)), 0o640))
 	again, err = l.Reopen(1, "d/x", localfs.PointAt(1000), 1<<20, 1<<20)
 	must(t, errors.Join(err, again.Close()))

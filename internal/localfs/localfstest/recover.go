@@ -13,11 +13,11 @@ import (
 
 const size = 5000
 
-// errRefused ends a commit where a crash would.
+// errRefused ends a commit where a crash would end it.
 var errRefused = errors.New("the ledger is gone")
 
-// committing makes an item that is COMMITTING: the ledger has it, its temporary
-// is whole and not yet renamed.
+// committing returns the intent of a COMMITTING item: the ledger has it, and its temporary is complete and not yet
+// renamed.
 func (p *Place) committing(t *testing.T, name string, noTime bool, change func(*place.LandConfig)) transfer.Intent {
 	t.Helper()
 	j := newLedger()
@@ -172,7 +172,7 @@ func (c *recovery) run(t *testing.T, p *Place) {
 		boot = c.boot
 	}
 
-	// Twice: a crash may come before the verdict was recorded.
+	// Recover runs twice: a crash may come before its verdict is recorded.
 	for range 2 {
 		l := p.land(t, p.open(t), newLedger(), c.change)
 		v, o, err := l.Recover(in, boot)

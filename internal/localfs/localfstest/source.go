@@ -11,7 +11,7 @@ import (
 
 var aside = localfs.AsideName(7, testID, 1)
 
-// VersionOf is the version that a source would note of a file of this host.
+// VersionOf returns the version of a file of this host as a source would record it.
 func VersionOf(t testing.TB, path string) transfer.Version {
 	t.Helper()
 	f, err := localfs.Open(localfs.Config{Roots: []string{filepath.Dir(path)}})
@@ -53,7 +53,7 @@ func testDelete(t *testing.T, p *Place) {
 		t.Fatal(err)
 	}
 
-	// A newer file takes the name while the old one is on its way out.
+	// A newer file takes the name while the old one is being deleted.
 	err := f.DeleteSource("z", v, aside, func(string) error {
 		return errors.Join(p.WriteFile(p.at("new"), []byte("newer")), p.Move(p.at("new"), "z"))
 	})
@@ -63,8 +63,8 @@ func testDelete(t *testing.T, p *Place) {
 	}
 }
 
-// A crash at every step of a deletion, and a newer file at each. A newer file
-// that has the old one's inode number is said to be a change of it.
+// A deletion crashes at every step, also with a newer file at each step. A newer file with the old one's inode number
+// counts as a changed old file.
 func testFinishDelete(t *testing.T, p *Place) {
 	newer := func(name string) error {
 		return errors.Join(p.WriteFile(p.at("new"), []byte("newer")), p.Move(p.at("new"), name))

@@ -1,7 +1,6 @@
-// Package localfstest has the tests that every localfs.Disk must pass: on its
-// own, and as the ground under landing, recovery and deletion. They run on the
-// host's disk, on the one in memory and on those that break on demand while
-// nothing is asked of them.
+// Package localfstest has the tests that every localfs.Disk must pass: its own calls, and landing, recovery and
+// deletion on top of them. They run on the host's disk, on the disk in memory, and on the disks of internal/faulty
+// while these inject no faults.
 package localfstest
 
 import (
@@ -22,8 +21,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Place is a disk with a directory on it, empty but for the tests. The
-// functions are what other programs do there; their paths are absolute.
+// A Place is a disk with a directory for the tests. The functions act as other programs do; their paths are absolute.
 type Place struct {
 	Disk localfs.Disk
 	Dir  string
@@ -31,18 +29,18 @@ type Place struct {
 	MkdirAll  func(p string) error
 	WriteFile func(p string, content []byte) error // makes, or rewrites in place
 	ReadFile  func(p string) ([]byte, error)
-	Remove    func(p string) error // with all that is in it
+	Remove    func(p string) error // with all its entries
 	Move      func(p, name string) error
 	Hardlink  func(p, name string) error
 	Symlink   func(to, p string) error
 	Chmod     func(p string, mode uint32) error
 	Names     func(dir string) []string // of files, also in directories below
 
-	// Plain: the disk has no rename that replaces nothing.
+	// Plain reports that the disk has no rename that refuses to replace.
 	Plain bool
 }
 
-// Run runs all of it, each test on a place of its own.
+// Run runs all tests, each on a place of its own.
 func Run(t *testing.T, place func(t *testing.T) *Place) {
 	for _, c := range []struct {
 		name string
@@ -85,10 +83,10 @@ func wantErr(t testing.TB, what string, err, want error) {
 	}
 }
 
-// at is a path in the place's directory.
+// at returns a path in the place's directory.
 func (p *Place) at(name string) string { return path.Join(p.Dir, name) }
 
-// tree makes files of a content that their names decide.
+// tree makes files with contents that depend on their names.
 func (p *Place) tree(t testing.TB, names ...string) {
 	t.Helper()
 	for _, n := range names {
@@ -113,7 +111,7 @@ func (p *Place) exists(name string) bool {
 	return false
 }
 
-// own are the names of Ferry's own that there are.
+// own returns the existing names of Ferry's own.
 func (p *Place) own() (names []string) {
 	for _, n := range p.Names(p.Dir) {
 		if base := path.Base(n); len(base) > 7 && base[:7] == ".ferry-" {
@@ -146,7 +144,7 @@ func body(n int, seed byte) []byte {
 	return bytes.Repeat([]byte{seed, seed + 1, seed + 2, 0, '\n'}, n/5+1)[:n]
 }
 
-// fixture is a directory as a place.
+// fixture returns the directory as a fixture for placetest.
 func (p *Place) fixture(t testing.TB) *placetest.Fixture {
 	base := p.at("base")
 	must(t, p.MkdirAll(base))
@@ -167,7 +165,7 @@ func (p *Place) fixture(t testing.TB) *placetest.Fixture {
 	}
 }
 
-// open is an FS on the place's directory.
+// open opens an FS on the place's directory.
 func (p *Place) open(t testing.TB) *localfs.FS {
 	t.Helper()
 	f, err := localfs.Open(localfs.Config{Roots: []string{p.Dir}, StateDirs: []string{p.at("state-of-ferry")}, Incarnation: 7, Disk: p.Disk,
@@ -177,7 +175,7 @@ func (p *Place) open(t testing.TB) *localfs.FS {
 	return f
 }
 
-// land lands in the place's directory.
+// land returns a landing in the place's directory.
 func (p *Place) land(t testing.TB, f *localfs.FS, j place.Journal, change func(*place.LandConfig)) *localfs.Landing {
 	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(p.Dir), Into: true}}}
 	if change != nil {
@@ -188,7 +186,7 @@ func (p *Place) land(t testing.TB, f *localfs.FS, j place.Journal, change func(*
 	return l
 }
 
-// write makes a whole partial.
+// write makes a complete partial.
 func write(l *localfs.Landing, item uint64, name string, content []byte) (place.Pending, error) {
 	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
 	if err != nil {
@@ -202,7 +200,7 @@ func write(l *localfs.Landing, item uint64, name string, content []byte) (place.
 		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
 }
 
-// A ledger records what it is given, unless it is told to refuse.
+// A ledger records its arguments, unless it is told to refuse.
 type ledger struct {
 	mu         sync.Mutex
 	refuse     error  // of Committing, after it is recorded

@@ -14,7 +14,7 @@ func ifExists(word string) func(*place.LandConfig) {
 	return func(c *place.LandConfig) { c.IfExists = word }
 }
 
-// landOne brings a file of a time to a name and gives its outcome.
+// landOne lands a file with a given modification time at a name and returns its outcome.
 func landOne(t *testing.T, l *localfs.Landing, j *ledger, item uint64, name, content string, mtime int64) transfer.Outcome {
 	t.Helper()
 	p, err := write(l, item, name, []byte(content))
@@ -99,7 +99,7 @@ func testAnotherName(t *testing.T, p *Place) {
 		t.Errorf("%+v", o)
 	}
 
-	var group []place.Pending // of one name, as two sources may give
+	var group []place.Pending // of one name, as two sources may have
 	for item := range uint64(2) {
 		w, err := write(l, 30+item, "twice", []byte{byte('0' + item)})
 		must(t, err)
@@ -117,7 +117,7 @@ func testAnotherName(t *testing.T, p *Place) {
 	}
 }
 
-// A name that is taken between its choice and the rename: the item begins again.
+// Another program takes a name between its choice and the rename: the item begins again.
 func testAnotherNameTaken(t *testing.T, p *Place) {
 	f, j := p.open(t), newLedger()
 	p.tree(t, "x")
