@@ -158,7 +158,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		}
 		eventually(t, "it is stored nowhere any more", func() bool { return stored(t, one, StreamCommand)+stored(t, two, StreamCommand) == 0 })
 
-		// Who withdraws a request must not take it for one that nobody has read.
+		// A withdrawal must not take the request for an unread one.
 		if a != nil {
 			gamma := as(t, a, one, "DELTA")
 			at, err := gamma.Standing(testContext(t), Commands("BETA"))
@@ -188,7 +188,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 	})
 }
 
-// A message that nobody takes does not hold up those behind it.
+// A message without a reader does not hold up the messages behind it.
 func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
 	noLeaks(t)
 	one := linked(t, nil, "ONE")

@@ -63,7 +63,7 @@ func (p *passage) speaker(subject string) string {
 	}
 }
 
-// charged is the token of the identity to which the messages of a token are charged.
+// charged is the token of the identity that pays for the messages of a token.
 func (p *places) charged(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -215,7 +215,7 @@ func TestDataPastTheLibraryAfterALoss(t *testing.T) {
 	}
 }
 
-// A message that nobody takes ends the socket: nothing may follow a half.
+// A message without a reader ends the socket: no byte may follow half of a message.
 func TestStuckMessageEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

@@ -1,4 +1,4 @@
-// Package turns has queues in which speakers take turns. The messages of one speaker delay a message of another by one message. In
+// Package turns has queues with turns for speakers. The messages of one speaker delay a message of another by one message. In
 // one queue for all, a speaker without rights had delayed and displaced the messages of all others.
 package turns
 

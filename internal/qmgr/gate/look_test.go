@@ -40,7 +40,7 @@ func (c *counted) Hears(subject string) (bool, string) {
 	return on == "A", on
 }
 
-// A peer with very many subjects, at which identities come and go without end, costs a bounded number of looks. An identity that
+// A peer with very many subjects, with identities that come and go without end, costs a bounded number of looks. An identity that
 // comes is still looked at before the next message.
 func TestLooksAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
