@@ -18,13 +18,16 @@ BUILD       := $(GO) build -ldflags '$(LDFLAGS)'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 
+# Ferry, and the benchmark with its libraries for charts.
+MODULES     := . bench
+
 # Where Ferry must build. make check looks at those whose sources are not the
 # usual host's: linux/arm64 has the same files as linux/amd64.
 PLATFORMS   := linux/amd64 linux/arm64 linux/s390x darwin/arm64 windows/amd64
 OTHERS      := linux/s390x darwin/arm64 windows/amd64
 
 FUZZTIME    ?= 10s
-FUZZIN      ?= cmd internal test
+FUZZIN      ?= internal bench test
 LARGE       ?= full
 CAMPAIGN    ?=
 MUTANT      ?=
@@ -40,7 +43,7 @@ BEFORE      ?= 4a8a1e33724e83a50a67ac9fc306b0420451fabb
 ROUNDS      ?=
 TOTAL       ?=
 DISK        ?=
-BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/digest/*_test.go internal/compress/*_test.go internal/codepage/*_test.go internal/wire/*_test.go internal/monitor/*_test.go))))
+BENCHED     := $(patsubst %/,./%,$(sort $(dir $(wildcard internal/content/digest/*_test.go internal/content/compress/*_test.go internal/content/codepage/*_test.go internal/wire/*_test.go internal/automation/monitor/*_test.go))))
 
 .DEFAULT_GOAL := help
 .PHONY: help build build-bench demo test race race-short cc check fmt vet lint vuln vet-cross house test-clusters test-large test-shapes test-faults test-attacks test-mutants test-bench test-s390x standings fuzz bench bench-short bench-code bench-peers cross install clean
@@ -52,7 +55,7 @@ build: ## build bin/ferry
 	$(BUILD) -o bin/ferry ./cmd/ferry
 
 build-bench: # bin/ferry-bench, which measures bin/ferry
-	$(BUILD) -o bin/ferry-bench ./cmd/ferry-bench
+	cd bench && $(BUILD) -o ../bin/ferry-bench ./cmd/ferry-bench
 
 demo: build ## build, then move some files between two agents on this host
 	bash scripts/demo.sh
@@ -66,7 +69,9 @@ TESTS = $(GO) test -count=1 -vet=off -timeout 15m -p $$(( $$(getconf _NPROCESSOR
 
 test: ## run all tests but those of test-clusters
 	@echo "== left to make test-clusters: $(CLUSTERED)"
-	$(TESTS) -skip '$(CLUSTERED)' ./test/flow ./test/script ./...
+	@(cd bench && $(TESTS) ./...) & bench=$$!; failed=0; \
+	$(TESTS) -skip '$(CLUSTERED)' ./test/flow ./test/script ./... || failed=1; \
+	wait $$bench || failed=1; exit $$failed
 
 # Tests of several queue managers and of standbys take most time: their processes are many, and wait for leaders.
 CLUSTERED := ^(TestQueuesOfACluster|TestAQueueManagerOfThreeGoes|TestAQueueManagerIsTakenOut|TestQueueManagersAreRestartedInTurn|TestNothingIsQueuedWithoutALeader|TestStandbyTakesOver|TestStandbyTakesOverFromOneThatIsCutOff|TestAPausedInstanceWakesAfterTheTakeover|TestLossInACluster|TestAQueueThatAllHaveLost|TestThreeAreOne|TestAllThreeComeBack|TestAMemberOpensItsStoreAnew|TestAMemberIsRemoved|TestOneAnswerInACluster|TestRevokedEverywhere)$$
@@ -79,11 +84,13 @@ test-clusters: ## run the tests of several queue managers and of standbys, which
 DETECT := CGO_ENABLED=1 GORACE=suppressions=$(CURDIR)/.ci/race.suppressions
 
 race: cc ## run all tests under the race detector (needs a C compiler)
-	$(DETECT) $(GO) test -race -count=1 -vet=off -timeout 60m -p 2 ./...
+	@failed=0; for m in $(MODULES); do \
+		(cd $$m && $(DETECT) $(GO) test -race -count=1 -vet=off -timeout 60m -p 2 ./...) || failed=1; \
+	done; exit $$failed
 
 # RACED are the packages in which goroutines meet; the one that takes longest begins first. RACE_SKIPPED are their tests that take longest under the
 # detector and are left to make race: -skip has go test leave them out, and the first line names them.
-RACED        := ./internal/qmgr ./internal/ledger ./internal/localfs ./internal/agent ./internal/lane/... ./internal/sender ./internal/receiver ./internal/coordination
+RACED        := ./internal/qmgr ./internal/ledger ./internal/place/local ./internal/agent ./internal/lane/... ./internal/sender ./internal/receiver ./internal/coordination
 RACE_SKIPPED := ^(TestLossInACluster|TestAQueueThatAllHaveLost|TestAllThreeComeBack|TestAMemberIsRemoved|TestThreeAreOne|TestAMemberOpensItsStoreAnew|TestOneAnswerInACluster|TestRevokedEverywhere|TestPartsThatNobodyClaims|TestDamageIsFound|TestCommitEveryCallFails|TestAskedInAnyOrder|TestMalformedCommandsCostLittle)$$
 
 race-short: cc ## the race detector on the packages in which goroutines meet (needs a C compiler)
@@ -102,18 +109,17 @@ fmt:
 
 vet:
 	@echo "== go vet"
-	@$(GO) vet ./...
-	@$(GO) vet -tags failpoint ./...
+	@for m in $(MODULES); do (cd $$m && $(GO) vet ./... && $(GO) vet -tags failpoint ./...) || exit 1; done
 
 lint:
 	@echo "== staticcheck ($(STATICCHECK))"
-	@$(GO) run $(STATICCHECK) ./...
+	@for m in $(MODULES); do (cd $$m && $(GO) run $(STATICCHECK) ./...) || exit 1; done
 
 # Only one failure is let pass, and not quietly: that the database of known
 # vulnerabilities cannot be reached.
 vuln:
 	@echo "== govulncheck ($(GOVULNCHECK))"
-	@out=$$($(GO) run $(GOVULNCHECK) ./... 2>&1) && { echo "$$out"; exit 0; }; \
+	@out=$$(for m in $(MODULES); do (cd $$m && $(GO) run $(GOVULNCHECK) ./...) || exit 1; done 2>&1) && { echo "$$out"; exit 0; }; \
 	echo "$$out"; \
 	case "$$out" in *"govulncheck: fetching vulnerabilities:"*) \
 		echo "!! NOT CHECKED: the database of known vulnerabilities cannot be reached from here."; \
@@ -123,7 +129,7 @@ vuln:
 vet-cross:
 	@for p in $(OTHERS); do \
 		echo "== go vet for $$p"; \
-		GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./... || exit 1; \
+		for m in $(MODULES); do (cd $$m && GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet ./...) || exit 1; done; \
 	done
 
 house:
@@ -156,12 +162,12 @@ test-faults: ## faults on purpose: CAMPAIGN=NAME COUNT=N SEED=N; COUNT=short is 
 	fi; exit $$failed
 
 # The packages in which others than a host's attackers are tried; make test runs them, too.
-ATTACKED := ./test/attacks ./internal/qmgr/roles ./internal/qmgr/gate ./internal/authority ./internal/enrol ./internal/trust ./internal/access
+ATTACKED := ./test/attacks ./internal/qmgr/roles ./internal/qmgr/gate ./internal/security/authority ./internal/security/enrol ./internal/security/trust ./internal/security/access
 
 test-attacks: ## strangers, other users of the host, races and scanners against a network with identities (root): COUNT=short is the form that .ci/run takes
 	$(if $(filter short,$(COUNT)),,bash scripts/attacks.sh)
 	ATTACKS=$(if $(filter short,$(COUNT)),short,full) $(GO) test ./test/attacks/host -count=1 -timeout 1h -v
-	$(if $(filter short,$(COUNT)),,RACES=100000 $(GO) test ./internal/localfs -run Permits -count=1 -timeout 1h -v && $(GO) test $(ATTACKED) -count=1 \
+	$(if $(filter short,$(COUNT)),,RACES=100000 $(GO) test ./internal/place/local -run Permits -count=1 -timeout 1h -v && $(GO) test $(ATTACKED) -count=1 \
 		&& FLOOD=1000000 $(GO) test ./test/attacks -run TestFloodsOfMembers -count=1 -timeout 1h -v)
 
 test-mutants: ## planted bugs, each of which a campaign must catch: MUTANT=NAME for one
@@ -173,7 +179,7 @@ test-s390x: ## Ferry of System z, whose bytes have the other order, under QEMU b
 standings: ## which campaigns have reached their count on the code as it is
 	@$(GO) run ./test/campaign/standings
 
-fuzz: ## run each fuzz target beneath FUZZIN="cmd internal test" for FUZZTIME=10s
+fuzz: ## run each fuzz target beneath FUZZIN="internal bench test" for FUZZTIME=10s
 	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	grep -rlE --include='*_test.go' '^func Fuzz' $(FUZZIN) | xargs -n1 dirname | sort -u | \
 		GO='$(GO)' xargs -P "$$(getconf _NPROCESSORS_ONLN)" -I{} scripts/fuzz.sh {} $(FUZZTIME) "$$tmp"
@@ -196,7 +202,7 @@ bench-short: build build-bench ## the short form of the scenarios that need noth
 	bin/ferry-bench --short --out build/bench-short --disk build $(ALONE)
 
 test-bench: ## each scenario of ferry-bench that needs nothing but Ferry, at the smallest size, and its report; make test runs three
-	SCENARIOS=all $(GO) test ./internal/bench -run TestScenariosRun -count=1 -timeout 30m -v
+	cd bench && SCENARIOS=all $(GO) test . -run TestScenariosRun -count=1 -timeout 30m -v
 
 bench-peers: ## install the programs that the scenarios peers and link run beside Ferry (root, apt-get)
 	bash scripts/bench-peers.sh

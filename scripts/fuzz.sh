@@ -8,7 +8,7 @@
 set -uo pipefail
 dir=$1 time=$2 tmp=$3
 binary=$tmp/${dir//\//_}.test
-"${GO:-go}" test -c -fuzz=. -o "$binary" "./$dir" || exit 1
+(cd "$dir" && "${GO:-go}" test -c -fuzz=. -o "$binary" .) || exit 1
 failed=0
 for target in $(grep -hoE '^func Fuzz[A-Za-z0-9_]*' "$dir"/*_test.go | sed 's/^func //'); do
 	out=$(cd "$dir" && "$binary" -test.run '^$' -test.fuzz "^$target\$" -test.fuzztime "$time" -test.parallel 1 -test.fuzzcachedir "$tmp/cache/$dir" 2>&1)

@@ -30,7 +30,7 @@ qemu=$(emulator)
 echo "test-s390x: $("$qemu" --version | head -n 1)"
 
 # Bytes in, bytes out: what these write is read on other hosts, or later.
-packages=(codepage compress conversion digest record wire audit ledger)
+packages=(content/codepage content/compress content/conversion content/digest content/record wire audit ledger)
 found=()
 for name in "${packages[@]}"; do
 	if [ -d "internal/$name" ]; then found+=("./internal/$name"); fi

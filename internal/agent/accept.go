@@ -10,17 +10,17 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/conversion"
-	"ferry/internal/failpoint"
+	"ferry/internal/content/conversion"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
-	"ferry/internal/mftxml"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/place/local"
 	"ferry/internal/qmgr"
-	"ferry/internal/quiet"
+	"ferry/internal/security/word"
 	"ferry/internal/sender"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // again is the time until a request comes back that could not be taken. A pacer makes it longer where there are many.
@@ -450,7 +450,7 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 		return err
 	}
 
-	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", localfs.Limits()
+	r.Event, r.State, r.Reason, r.Text, r.Limits = event, rec.State, reason, "", local.Limits()
 	r.Meta, r.Request, r.Author, r.Code = nil, nil, nil, rec.Progress.Code
 	return a.note(t, r)
 }

@@ -4,15 +4,15 @@ import (
 	"runtime"
 	"strings"
 
-	"ferry/internal/access"
 	"ferry/internal/audit"
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/security/access"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // A gatekeeper decides what principals may do at this agent.

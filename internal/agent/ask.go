@@ -13,13 +13,13 @@ import (
 	"ferry/internal/audit"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/qmgr"
+	"ferry/internal/security/word"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // The answers of an agent to questions.
@@ -344,7 +344,7 @@ func (a *answers) list(principal, prefix string) (*wire.Preview, error) {
 	}
 
 	dir, name := path.Split(prefix)
-	names, err := a.fs.Place().For(transfer.Files, a.gate.permit(principal)).(localfs.Local).Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
+	names, err := a.fs.Place().For(transfer.Files, a.gate.permit(principal)).(local.Local).Names(transfer.Path(cmp.Or(dir, ".")), name, listed)
 	p := &wire.Preview{}
 	for _, n := range names {
 		it := wire.PreviewItem{Name: transfer.Path(dir + n.Name), Type: transfer.ItemFile}

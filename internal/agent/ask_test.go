@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ferry/internal/clock"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

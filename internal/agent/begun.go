@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/sender"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -11,8 +11,8 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

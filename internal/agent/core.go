@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
-	"ferry/internal/quiet"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/turns"
 	"ferry/internal/transfer"
-	"ferry/internal/turns"
 	"ferry/internal/wire"
 )
 

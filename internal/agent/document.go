@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
-	"ferry/internal/mftxml"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

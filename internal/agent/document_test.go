@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/automation/duty"
+	"ferry/internal/automation/monitor"
+	"ferry/internal/automation/schedule"
 	"ferry/internal/client"
-	"ferry/internal/clock"
-	"ferry/internal/duty"
-	"ferry/internal/mftxml"
-	"ferry/internal/monitor"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
-	"ferry/internal/schedule"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

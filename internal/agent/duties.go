@@ -2,13 +2,13 @@ package agent
 
 import (
 	"ferry/internal/audit"
-	"ferry/internal/duty"
-	"ferry/internal/failpoint"
+	"ferry/internal/automation/duty"
 	"ferry/internal/ledger"
-	"ferry/internal/mftxml"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // The duties of an agent: what it does beside the transfers that it is asked for.

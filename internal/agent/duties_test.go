@@ -9,13 +9,13 @@ import (
 	"time"
 
 	"ferry/internal/agent"
+	"ferry/internal/automation/duty"
 	"ferry/internal/client"
-	"ferry/internal/clock"
-	"ferry/internal/duty"
 	"ferry/internal/ledger"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // A counter is a duty that counts how often it was told to, and submits what it is given.

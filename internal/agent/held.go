@@ -8,11 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/ledger"
-	"ferry/internal/messages"
 	"ferry/internal/place"
+	placequeue "ferry/internal/place/queue"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
 
@@ -21,7 +21,7 @@ import (
 // queue manager is away or its agent stops, are released later.
 type heldBook struct {
 	ledger *ledger.Ledger
-	from   *messages.Source
+	from   *placequeue.Source
 	clock  clock.Clock
 	at     string // key of the transfer where the last pass ended; only pass uses it
 }
@@ -91,11 +91,11 @@ func (h *heldBook) note(w *place.WalkRequest) error {
 	}
 	known := len(all)
 	for n := range w.Args {
-		a, err := messages.Of(w.Args[n].Source)
+		a, err := placequeue.Of(w.Args[n].Source)
 		if err != nil {
 			continue // the walk says so
 		}
-		if queue := (&messages.Address{Queue: a.Queue}).Path(); !slices.Contains(all, queue) {
+		if queue := (&placequeue.Address{Queue: a.Queue}).Path(); !slices.Contains(all, queue) {
 			all = append(all, queue)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/ledger"
-	"ferry/internal/messages"
 	"ferry/internal/place"
+	placequeue "ferry/internal/place/queue"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-type broker interface{ messages.Reader }
+type broker interface{ placequeue.Reader }
 
 // releases are the queues of a manager that may be away.
 type releases struct {
@@ -48,7 +48,7 @@ func TestHeldIsReleasedLater(t *testing.T) {
 	}
 	defer l.Close()
 	r := &releases{away: transfer.Errorf(transfer.KindNoManager, "it is away")}
-	from := messages.NewSource(func(string) messages.Reader { return r })
+	from := placequeue.NewSource(func(string) placequeue.Reader { return r })
 	book := &heldBook{ledger: l, from: from, clock: clock.System}
 	q := queueSource{from, book, nil, nil}
 	lives, ended := transfer.NewID(time.Now()), transfer.NewID(time.Now())
@@ -156,7 +156,7 @@ func tellHeld(t *testing.T, story func(*heldStory)) {
 		}
 		defer l.Close()
 		m := &keptQueue{until: map[transfer.ID]time.Time{}}
-		story(&heldStory{t, l, m, &heldBook{ledger: l, from: messages.NewSource(func(string) messages.Reader { return m }), clock: clock.System}})
+		story(&heldStory{t, l, m, &heldBook{ledger: l, from: placequeue.NewSource(func(string) placequeue.Reader { return m }), clock: clock.System}})
 	})
 }
 

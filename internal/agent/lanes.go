@@ -12,7 +12,7 @@ import (
 	"ferry/internal/lane/queue"
 	"ferry/internal/qmgr"
 	"ferry/internal/sender"
-	"ferry/internal/tcp"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -11,9 +11,9 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

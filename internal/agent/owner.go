@@ -12,9 +12,9 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"ferry/internal/agent"
-	"ferry/internal/authority"
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
-	"ferry/internal/pipe"
+	"ferry/internal/place/pipe"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/trust"
 	"ferry/internal/transfer"
-	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"path/filepath"
 
-	"ferry/internal/clock"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
-	"ferry/internal/messages"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
+	placequeue "ferry/internal/place/queue"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
 
@@ -18,23 +18,23 @@ import (
 const queuesDir = "queues"
 
 // newPlaces are the local files of an agent, and the application queues of its queue manager.
-func newPlaces(fs *localfs.FS, conn *qmgr.Conn, l *ledger.Ledger, clk clock.Clock, dir string) bothPlaces {
+func newPlaces(fs *local.FS, conn *qmgr.Conn, l *ledger.Ledger, clk clock.Clock, dir string) bothPlaces {
 	from := queuesFrom(conn)
-	to := func(principal string) messages.Writer { return qmgr.QueuesFor(conn, principal) }
-	return bothPlaces{fs.Place(), from, &heldBook{ledger: l, from: from, clock: clk}, messages.NewTarget(to, filepath.Join(dir, queuesDir))}
+	to := func(principal string) placequeue.Writer { return qmgr.QueuesFor(conn, principal) }
+	return bothPlaces{fs.Place(), from, &heldBook{ledger: l, from: from, clock: clk}, placequeue.NewTarget(to, filepath.Join(dir, queuesDir))}
 }
 
 // queuesFrom are the application queues as a source.
-func queuesFrom(conn *qmgr.Conn) *messages.Source {
-	return messages.NewSource(func(principal string) messages.Reader { return qmgr.QueuesFor(conn, principal) })
+func queuesFrom(conn *qmgr.Conn) *placequeue.Source {
+	return placequeue.NewSource(func(principal string) placequeue.Reader { return qmgr.QueuesFor(conn, principal) })
 }
 
 // bothPlaces are local files and queues. A request, and each DEST, says which of them it means.
 type bothPlaces struct {
-	localfs.Local
-	from *messages.Source
+	local.Local
+	from *placequeue.Source
 	held *heldBook
-	to   *messages.Target
+	to   *placequeue.Target
 }
 
 var (
@@ -54,16 +54,16 @@ func (b bothPlaces) As(principal string) place.Source {
 }
 
 func (b bothPlaces) For(of transfer.Place, may place.Permit) place.Source {
-	files := b.Local.For(of, may).(localfs.Local)
+	files := b.Local.For(of, may).(local.Local)
 	if of != transfer.Queues {
 		return files
 	}
-	return queueSource{b.from.For(of, may).(*messages.Source), b.held, files, files}
+	return queueSource{b.from.For(of, may).(*placequeue.Source), b.held, files, files}
 }
 
 // queueSource is the queues for one request. Its triggers look at files.
 type queueSource struct {
-	*messages.Source
+	*placequeue.Source
 	held *heldBook
 	place.Examiner
 	place.FileBudget
@@ -160,7 +160,7 @@ func (l *bothLandings) Commit(ctx context.Context, group []place.Pending) (done 
 func (l *bothLandings) Tidy(dirs []transfer.Path, some bool) error {
 	var files, queues []transfer.Path
 	for _, d := range dirs {
-		if messages.Holds(d) {
+		if placequeue.Holds(d) {
 			queues = append(queues, d)
 		} else {
 			files = append(files, d)

@@ -1,15 +1,15 @@
 package agent
 
 import (
-	"ferry/internal/calls"
-	"ferry/internal/program"
+	"ferry/internal/automation/call"
+	"ferry/internal/automation/program"
 	"ferry/internal/transfer"
 )
 
 // newCalls is who runs the programs of this agent's transfers: those of Config.Programs, for principals
 // who have the authority.
-func (a *Agent) newCalls() (*calls.Keeper, error) {
-	cfg := calls.Config{Agent: a.cfg.Name, Ledger: a.ledger, Note: a.note, AtOnce: a.cfg.MaxDestination, Clock: a.cfg.Clock, Log: a.log,
+func (a *Agent) newCalls() (*call.Keeper, error) {
+	cfg := call.Config{Agent: a.cfg.Name, Ledger: a.ledger, Note: a.note, AtOnce: a.cfg.MaxDestination, Clock: a.cfg.Clock, Log: a.log,
 		May: func(principal string) error { return a.gate.answers(principal, transfer.AuthProgram) }}
 	if a.cfg.Programs != "" {
 		dir, err := program.Open(a.cfg.Programs)
@@ -18,7 +18,7 @@ func (a *Agent) newCalls() (*calls.Keeper, error) {
 		}
 		cfg.Runner = dir
 	}
-	return calls.New(cfg), nil
+	return call.New(cfg), nil
 }
 
 // carved are the directories that transfers cannot touch. Programs are among them: what arrives must

@@ -2,9 +2,9 @@ package agent
 
 import (
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/sender"
+	"ferry/internal/sys/failpoint"
 )
 
 // recover brings the transfers of the ledger back (states table: after a crash).

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/duty"
+	"ferry/internal/automation/duty"
 	"ferry/internal/transfer"
 )
 

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
+	"ferry/internal/sys/failpoint"
 )
 
 // Reading a shelf. The reader asks the queue manager for as many bytes as the line carries in about a second, in two

@@ -4,11 +4,11 @@ import (
 	"os"
 	"sync/atomic"
 
-	"ferry/internal/calls"
+	"ferry/internal/automation/call"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
@@ -20,7 +20,7 @@ import (
 type sides struct {
 	*core
 	own      *owner
-	fs       *localfs.FS // nil where Config.Streams are there
+	fs       *local.FS // nil where Config.Streams are there
 	recv     *receiver.Receiver
 	throttle *sender.Throttle
 	sendCfg  sender.Config
@@ -31,7 +31,7 @@ type sides struct {
 	gate     *gatekeeper
 	witness  *witnessing
 	older    *older
-	calls    *calls.Keeper
+	calls    *call.Keeper
 	lines    flow.Lines
 	disowned atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }
@@ -52,7 +52,7 @@ func (w *sides) beat() *wire.Beat {
 		mode = "bindings"
 	}
 
-	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: w.manager(), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: localfs.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
+	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: w.cfg.Name, Instance: w.instance, Status: wire.AgentReady, Started: w.started, Time: w.cfg.Clock.Now(), Version: w.cfg.Version, Platform: platform(), Host: host, Mode: mode, Manager: w.manager(), Durability: facts.Reduced, Roots: w.cfg.Roots, Limits: local.Limits(), Settings: w.cfg.Settings, Load: wire.Load{MaxSource: w.cfg.MaxSource, MaxDest: w.cfg.MaxDestination, MaxQueued: w.cfg.MaxQueued}}
 	defer b.Fit()
 	if w.sched == nil {
 		return b

@@ -13,7 +13,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/audit"
-	"ferry/internal/duty"
+	"ferry/internal/automation/duty"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"

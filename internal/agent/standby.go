@@ -6,9 +6,9 @@ import (
 	"os"
 	"time"
 
-	"ferry/internal/filelock"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -9,13 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/flow"
-	"ferry/internal/lane/store"
+	"ferry/internal/lane/stored"
 	"ferry/internal/ledger"
 	"ferry/internal/qmgr"
 	"ferry/internal/receiver"
 	"ferry/internal/sender"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -111,7 +111,7 @@ func (s *storing) Store(ctx context.Context, to transfer.AgentName) (sender.Stor
 
 // Shelf makes the lane of an epoch.
 func (s *storing) Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) sender.Shelf {
-	return store.New(ctx, store.Config{Publish: store.Through(s.at, at), Subject: wire.StoreSubject(to, s.cfg.Name, id, epoch),
+	return stored.New(ctx, stored.Config{Publish: stored.Through(s.at, at), Subject: wire.StoreSubject(to, s.cfg.Name, id, epoch),
 		Memory: s.mem, Clock: s.cfg.Clock, Room: func(ctx context.Context) error { return s.hasRoom(ctx, at) }, Acked: acked})
 }
 

@@ -4,9 +4,9 @@ import (
 	"context"
 	"path/filepath"
 
-	"ferry/internal/digest"
-	"ferry/internal/localfs"
+	"ferry/internal/content/digest"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 )
 
@@ -23,7 +23,7 @@ func (a *Agent) places() (s Streams, err error) {
 	if a.cfg.Streams != nil {
 		return *a.cfg.Streams, nil
 	}
-	a.fs, err = localfs.Open(localfs.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.carved(),
+	a.fs, err = local.Open(local.Config{Roots: a.cfg.Roots, RecordRoot: a.cfg.RecordRoot, StateDirs: a.carved(),
 		Incarnation: a.ledger.Incarnation(), Log: a.log, Digest: digest.ByName,
 		Scratch: a.scratch(), Spare: a.cfg.Files.Spare, Fence: a.fence(), Clock: a.cfg.Clock})
 	if err != nil {
@@ -31,10 +31,10 @@ func (a *Agent) places() (s Streams, err error) {
 	}
 	both := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
 	a.held = both.held
-	return Streams{Source: both, Target: both, Limits: localfs.Limits()}, nil
+	return Streams{Source: both, Target: both, Limits: local.Limits()}, nil
 }
 
-// scratch is where names and items are sorted that are too many for memory. localfs.Open clears it.
+// scratch is where names and items are sorted that are too many for memory. local.Open clears it.
 func (a *Agent) scratch() string { return filepath.Join(a.cfg.Dir, "names") }
 
 // forget removes the queues, the state and the holder of an agent that does not come back.

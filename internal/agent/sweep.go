@@ -5,10 +5,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 )
 
@@ -26,7 +26,7 @@ func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Log
 	}
 	defer l.Close()
 
-	files, err := localfs.Open(localfs.Config{Roots: []string{root}, StateDirs: []string{dir}, Incarnation: l.Incarnation(), Log: log, Digest: digest.ByName})
+	files, err := local.Open(local.Config{Roots: []string{root}, StateDirs: []string{dir}, Incarnation: l.Incarnation(), Log: log, Digest: digest.ByName})
 	if err != nil {
 		return err
 	}

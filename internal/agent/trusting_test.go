@@ -12,18 +12,18 @@ import (
 	"time"
 
 	"ferry/internal/agent"
-	"ferry/internal/authority"
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/clock"
-	"ferry/internal/duty"
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
+	"ferry/internal/automation/duty"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/trust"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
-	"ferry/internal/trust"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // A late clock is ahead of the host's.

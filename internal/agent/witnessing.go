@@ -9,11 +9,11 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
+	"ferry/internal/audit/witness"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
 )
 
 // When an agent asks coordination for its log.

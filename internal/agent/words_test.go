@@ -11,19 +11,19 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/authority/authoritytest"
+	"ferry/internal/automation/duty"
 	"ferry/internal/client"
-	"ferry/internal/clock"
-	"ferry/internal/duty"
-	"ferry/internal/identity"
 	"ferry/internal/ledger"
-	"ferry/internal/mftxml"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/trust"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
-	"ferry/internal/trust"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // A courier delivers messages to ALPHA, as often as it likes, and hears the answer to each.

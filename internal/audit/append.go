@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ferry/internal/dirsync"
+	"ferry/internal/sys/dirsync"
 )
 
 // A disk is the log's view of the file system. Tests make its Nth write or sync fail.

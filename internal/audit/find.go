@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -9,7 +9,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"ferry/internal/compress"
+	"ferry/internal/content/compress"
 	"ferry/internal/transfer"
 )
 

@@ -4,9 +4,9 @@ import (
 	"encoding/hex"
 	"time"
 
-	"ferry/internal/identity"
+	"ferry/internal/audit/witness"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
-	"ferry/internal/witness"
 )
 
 // A Heard has the witnesses' statements about a log.

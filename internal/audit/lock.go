@@ -5,7 +5,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"ferry/internal/filelock"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"strings"
 
-	"ferry/internal/mftxml"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
 

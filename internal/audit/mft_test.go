@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/mftxml"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
 

@@ -8,9 +8,9 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"ferry/internal/identity"
+	"ferry/internal/audit/witness"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
-	"ferry/internal/witness"
 )
 
 // Bounds of a proof.

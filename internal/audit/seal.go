@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"ferry/internal/audit/witness"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
-	"ferry/internal/witness"
-	"ferry/internal/word"
 )
 
 // In a sealed log a record of coordination's own follows the records of a batch. It has the batch's seal. So the seal

@@ -3,8 +3,8 @@ package audit
 import (
 	"golang.org/x/mod/sumdb/tlog"
 
-	"ferry/internal/identity"
-	"ferry/internal/witness"
+	"ferry/internal/audit/witness"
+	"ferry/internal/security/identity"
 )
 
 // A seals is the state of the signature checks during a verification.

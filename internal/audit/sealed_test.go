@@ -8,11 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
+	"ferry/internal/audit/witness"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
-	"ferry/internal/witness"
 )
 
 // A signing is a network with an agent A1 that seals its batches.

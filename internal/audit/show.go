@@ -6,8 +6,8 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"ferry/internal/audit/witness"
 	"ferry/internal/transfer"
-	"ferry/internal/witness"
 )
 
 // A Prover answers questions about a log with proofs.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

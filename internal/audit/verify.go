@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 )
 

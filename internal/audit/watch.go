@@ -4,7 +4,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

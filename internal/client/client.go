@@ -12,9 +12,9 @@ import (
 	"os/user"
 	"time"
 
-	"ferry/internal/clock"
-	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

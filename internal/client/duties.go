@@ -3,9 +3,9 @@ package client
 import (
 	"context"
 
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // AtAgent speaks to one agent.

@@ -1,10 +1,10 @@
 package client
 
 import (
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // plain are the questions to an agent that are not signed. They change nothing, read no files, and their answers go to the inbox

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/qmgr"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // Times of a submission.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // Transfers calls fn for up to limit transfers that a filter lets through, newest first,

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"ferry/internal/qmgr"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // Times of a withdrawal.

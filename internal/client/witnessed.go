@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/audit/witness"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
 )
 
 // atOnce is how many agents are asked at once what they have seen.

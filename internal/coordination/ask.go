@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"ferry/internal/audit"
+	"ferry/internal/coordination/status"
 	"ferry/internal/qmgr"
-	"ferry/internal/status"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // pageBytes bounds an answer, so that it fits into a message everywhere.

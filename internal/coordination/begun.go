@@ -5,11 +5,11 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/identity"
-	"ferry/internal/status"
+	"ferry/internal/coordination/status"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // Bounds of the questions to agents that have started again.

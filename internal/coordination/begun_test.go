@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/status"
+	"ferry/internal/coordination/status"
 	"ferry/internal/transfer"
 )
 

@@ -16,16 +16,16 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
-	"ferry/internal/enrol"
-	"ferry/internal/failpoint"
-	"ferry/internal/mftxml"
+	"ferry/internal/coordination/status"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
-	"ferry/internal/quiet"
-	"ferry/internal/status"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // Config is what the service is given.

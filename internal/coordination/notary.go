@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/identity"
+	"ferry/internal/audit/witness"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
 )
 
 // When checkpoints are made.

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
+	"ferry/internal/audit/witness"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
-	"ferry/internal/witness"
 )
 
 // An office is a notary with its log, a clock that is set, and one witness.

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/keyfile"
 	"ferry/internal/qmgr"
+	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/qmgr"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

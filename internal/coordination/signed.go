@@ -4,11 +4,11 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/clock"
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // An asking is a question that was read, as its message has it.

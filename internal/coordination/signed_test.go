@@ -5,9 +5,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ferry/internal/clock"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
-	"ferry/internal/word"
 )
 
 // A signed question is obeyed once for as long as its word is good, and one from before the run is not obeyed.

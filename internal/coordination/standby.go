@@ -12,11 +12,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"ferry/internal/clock"
-	"ferry/internal/failpoint"
-	"ferry/internal/filelock"
 	"ferry/internal/qmgr"
-	"ferry/internal/quiet"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/filelock"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

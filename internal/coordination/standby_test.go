@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"ferry/internal/clock"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"ferry/internal/access"
-	"ferry/internal/keyfile"
+	"ferry/internal/security/access"
+	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
 

@@ -5,10 +5,10 @@ import (
 	"errors"
 
 	"ferry/internal/audit"
+	"ferry/internal/audit/witness"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
 )
 
 // errUnsigned says that there is nothing to show.

@@ -5,7 +5,7 @@ import (
 	"time"
 	"unsafe"
 
-	"ferry/internal/clock"
+	"ferry/internal/sys/clock"
 )
 
 // A Clock is a host's clock with a time of day that jumps on command, while its timers follow monotonic time. An

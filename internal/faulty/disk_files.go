@@ -3,12 +3,12 @@ package faulty
 import (
 	"fmt"
 
-	"ferry/internal/localfs"
+	"ferry/internal/place/local"
 )
 
-func on(c Call, f localfs.File) Op { return Op{Call: c, Path: f.Name(), File: f} }
+func on(c Call, f local.File) Op { return Op{Call: c, Path: f.Name(), File: f} }
 
-func (d *Disk) Stat(f localfs.File) (st localfs.Stat, err error) {
+func (d *Disk) Stat(f local.File) (st local.Stat, err error) {
 	err = d.do(on(CallStat, f), func() error {
 		st, err = d.Disk.Stat(f)
 		return err
@@ -16,7 +16,7 @@ func (d *Disk) Stat(f localfs.File) (st localfs.Stat, err error) {
 	return st, err
 }
 
-func (d *Disk) ReadAt(f localfs.File, b []byte, off int64) (n int, err error) {
+func (d *Disk) ReadAt(f local.File, b []byte, off int64) (n int, err error) {
 	err = d.do(on(CallRead, f), func() error {
 		n, err = d.Disk.ReadAt(f, b, off)
 		return err
@@ -25,7 +25,7 @@ func (d *Disk) ReadAt(f localfs.File, b []byte, off int64) (n int, err error) {
 }
 
 // Write fails as planned. A short one writes half of the bytes.
-func (d *Disk) Write(f localfs.File, b []byte, off int64) (n int, err error) {
+func (d *Disk) Write(f local.File, b []byte, off int64) (n int, err error) {
 	op := on(CallWrite, f)
 	p := d.enter(&op)
 	if d.Before != nil {
@@ -55,31 +55,31 @@ func (d *Disk) Write(f localfs.File, b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func (d *Disk) Truncate(f localfs.File, size int64) error {
+func (d *Disk) Truncate(f local.File, size int64) error {
 	return d.do(on(CallTruncate, f), func() error { return d.Disk.Truncate(f, size) })
 }
 
-func (d *Disk) Allocate(f localfs.File, size int64) error {
+func (d *Disk) Allocate(f local.File, size int64) error {
 	return d.do(on(CallAllocate, f), func() error { return d.Disk.Allocate(f, size) })
 }
 
-func (d *Disk) Punch(f localfs.File, off, end int64) error {
+func (d *Disk) Punch(f local.File, off, end int64) error {
 	return d.do(on(CallPunch, f), func() error { return d.Disk.Punch(f, off, end) })
 }
 
-func (d *Disk) SetMeta(dir *localfs.Dir, name string, f localfs.File, mode uint32, mtime int64) error {
+func (d *Disk) SetMeta(dir *local.Dir, name string, f local.File, mode uint32, mtime int64) error {
 	return d.do(named(CallSetMeta, dir, name), func() error { return d.Disk.SetMeta(dir, name, f, mode, mtime) })
 }
 
-func (d *Disk) StartSync(f localfs.File) error {
+func (d *Disk) StartSync(f local.File) error {
 	return d.sync(on(CallStartSync, f), func() error { return d.Disk.StartSync(f) })
 }
 
-func (d *Disk) SyncData(f localfs.File) error {
+func (d *Disk) SyncData(f local.File) error {
 	return d.sync(on(CallSyncData, f), func() error { return d.Disk.SyncData(f) })
 }
 
-func (d *Disk) Sync(f localfs.File) error {
+func (d *Disk) Sync(f local.File) error {
 	return d.sync(on(CallSync, f), func() error { return d.Disk.Sync(f) })
 }
 
@@ -107,8 +107,8 @@ func (d *Disk) sync(op Op, call func() error) error {
 	return err
 }
 
-// WatchFS implements localfs.Disk.
-func (d *Disk) WatchFS(dir *localfs.Dir) (w localfs.Watch, err error) {
+// WatchFS implements local.Disk.
+func (d *Disk) WatchFS(dir *local.Dir) (w local.Watch, err error) {
 	err = d.do(of(CallWatchFS, dir), func() error {
 		w, err = d.Disk.WatchFS(dir)
 		return err
@@ -120,13 +120,13 @@ func (d *Disk) WatchFS(dir *localfs.Dir) (w localfs.Watch, err error) {
 	return w, err
 }
 
-// CloseWatch implements localfs.Disk.
-func (d *Disk) CloseWatch(w localfs.Watch) error {
+// CloseWatch implements local.Disk.
+func (d *Disk) CloseWatch(w local.Watch) error {
 	return d.do(Op{Call: CallCloseWatch, Path: w.Name()}, func() error { return d.Disk.CloseWatch(w) })
 }
 
-// SyncFS implements localfs.Disk. If it fails, it counts as failed for every file with begun writing and no sync since.
-func (d *Disk) SyncFS(w localfs.Watch) error {
+// SyncFS implements local.Disk. If it fails, it counts as failed for every file with begun writing and no sync since.
+func (d *Disk) SyncFS(w local.Watch) error {
 	err := d.do(Op{Call: CallSyncFS, Path: w.Name()}, func() error { return d.Disk.SyncFS(w) })
 	d.mu.Lock()
 	for id, waits := range d.started {
@@ -144,7 +144,7 @@ func (d *Disk) SyncFS(w localfs.Watch) error {
 }
 
 // fresh notes that a file was just made: its inode number may have belonged to a deleted file.
-func (d *Disk) fresh(f localfs.File) {
+func (d *Disk) fresh(f local.File) {
 	if st, err := d.Disk.Stat(f); err == nil && st.Size == 0 {
 		d.mu.Lock()
 		delete(d.bad, inode{st.Dev, st.Ino})
@@ -154,13 +154,13 @@ func (d *Disk) fresh(f localfs.File) {
 
 // A forgetful disk drops unwritten data as a kernel does.
 type forgetful interface {
-	SyncFailed(f localfs.File)
+	SyncFailed(f local.File)
 	SyncFSFailed()
-	CloseFailed(f localfs.File)
+	CloseFailed(f local.File)
 }
 
 // Close releases the file, even if it returns an error.
-func (d *Disk) Close(f localfs.File) error {
+func (d *Disk) Close(f local.File) error {
 	var inner error
 	err := d.do(on(CallClose, f), func() error {
 		inner = d.Disk.Close(f)

@@ -3,18 +3,18 @@ package faulty
 import (
 	"testing"
 
-	"ferry/internal/localfs"
-	"ferry/internal/localfs/localfstest"
+	"ferry/internal/place/local"
+	"ferry/internal/place/local/localtest"
 )
 
 // onMemory returns a file system in memory, with or without a Disk without faults around it.
-func onMemory(opt MemoryOptions, wrap bool) func(t *testing.T) *localfstest.Place {
-	return func(t *testing.T) *localfstest.Place {
+func onMemory(opt MemoryOptions, wrap bool) func(t *testing.T) *localtest.Place {
+	return func(t *testing.T) *localtest.Place {
 		m := NewMemory(opt)
 		if err := m.MkdirAll("/place"); err != nil {
 			t.Fatal(err)
 		}
-		var disk localfs.Disk = m
+		var disk local.Disk = m
 		if wrap {
 			disk = NewDisk(m)
 		}
@@ -23,7 +23,7 @@ func onMemory(opt MemoryOptions, wrap bool) func(t *testing.T) *localfstest.Plac
 				t.Errorf("%d files or directories are still open", n)
 			}
 		})
-		return &localfstest.Place{
+		return &localtest.Place{
 			Disk: disk, Dir: "/place", Plain: opt.Plain,
 			MkdirAll: m.MkdirAll, WriteFile: m.WriteFile, ReadFile: m.ReadFile, Remove: m.Remove, Move: m.Move, Hardlink: m.Hardlink,
 			Symlink: m.Symlink, Chmod: m.Chmod,
@@ -39,8 +39,8 @@ func TestDiskContract(t *testing.T) {
 	for name, opt := range map[string]MemoryOptions{"memory": {}, "without the no-replace rename": {Plain: true}, "folding case": {Fold: true},
 		"with limits": {Blocks: 10_000, Inodes: 1000}} {
 		t.Run(name, func(t *testing.T) {
-			localfstest.Run(t, onMemory(opt, false))
-			t.Run("behind a faulty disk", func(t *testing.T) { localfstest.Run(t, onMemory(opt, true)) })
+			localtest.Run(t, onMemory(opt, false))
+			t.Run("behind a faulty disk", func(t *testing.T) { localtest.Run(t, onMemory(opt, true)) })
 		})
 	}
 }

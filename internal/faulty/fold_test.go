@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"ferry/internal/faulty"
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 )
 
@@ -23,17 +23,17 @@ type folding struct {
 	m    *faulty.Memory
 	disk *reading
 	j    *keeping
-	l    *localfs.Landing
+	l    *local.Landing
 	item uint64
 }
 
 // A reading is a disk that counts reads of directories.
 type reading struct {
-	localfs.Disk
+	local.Disk
 	reads atomic.Int64
 }
 
-func (d *reading) Names(dir *localfs.Dir, n int) ([]string, error) {
+func (d *reading) Names(dir *local.Dir, n int) ([]string, error) {
 	d.reads.Add(1)
 	return d.Disk.Names(dir, n)
 }
@@ -59,7 +59,7 @@ func newFolding(t *testing.T, fold, overwrite bool) *folding {
 	if err := f.m.MkdirAll("/top"); err != nil {
 		t.Fatal(err)
 	}
-	files, err := localfs.Open(localfs.Config{Roots: []string{"/top"}, Incarnation: 7, Disk: f.disk, Boot: "boot",
+	files, err := local.Open(local.Config{Roots: []string{"/top"}, Incarnation: 7, Disk: f.disk, Boot: "boot",
 		Digest: func(string) (hash.Hash, error) { return sha256.New(), nil }})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ const (
 	CallDeleted    Call = "journal-deleted"
 )
 
-// A Journal has the part of two agents' ledgers about one transfer that concerns their disks. It is a localfs.Journal.
+// A Journal has the part of two agents' ledgers about one transfer that concerns their disks. It is a local.Journal.
 // Its data is durable when a call returns, and is recorded in its place among the changes of a Memory.
 type Journal struct {
 	disk *Disk // counts the journal's calls like its own, and fails them
@@ -109,7 +109,7 @@ func (j *Journal) update(c Call, path transfer.Path, do func(*JournalState)) err
 	})
 }
 
-// Committing implements localfs.Journal.
+// Committing implements local.Journal.
 func (j *Journal) Committing(ins []transfer.Intent) error {
 	return j.update(CallCommitting, ins[0].Outcome.Path, func(s *JournalState) {
 		for n := range ins {
@@ -118,7 +118,7 @@ func (j *Journal) Committing(ins []transfer.Intent) error {
 	})
 }
 
-// Committed implements localfs.Journal. The first outcome of an item counts.
+// Committed implements local.Journal. The first outcome of an item counts.
 func (j *Journal) Committed(outs []transfer.Outcome) error {
 	return j.update(CallCommitted, outs[0].Path, func(s *JournalState) {
 		for n := range outs {
@@ -137,7 +137,7 @@ func (j *Journal) Point(p JournalPoint) error {
 // Forget removes a checkpoint or an intent: the item begins again.
 func (j *Journal) Forget(item uint64) error { return j.forget(CallForget, []uint64{item}) }
 
-// Again implements localfs.Journal.
+// Again implements local.Journal.
 func (j *Journal) Again(items []uint64) error { return j.forget(CallAgain, items) }
 
 func (j *Journal) forget(c Call, items []uint64) error {

@@ -10,25 +10,25 @@ import (
 	"syscall"
 	"testing"
 
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 )
 
 // inMemory returns an empty and durable file system, and its root.
-func inMemory(t *testing.T, opt MemoryOptions) (*Memory, *localfs.Dir) {
+func inMemory(t *testing.T, opt MemoryOptions) (*Memory, *local.Dir) {
 	t.Helper()
 	m := NewMemory(opt)
 	return m, root(t, m)
 }
 
-func root(t *testing.T, disk localfs.Disk) *localfs.Dir {
+func root(t *testing.T, disk local.Disk) *local.Dir {
 	t.Helper()
 	r, err := disk.OpenRoot("/")
 	ok(t, err)
 	h, err := disk.OpenBeneath(r, ".")
 	ok(t, err)
-	return localfs.NewDir(disk, h, "", "/")
+	return local.NewDir(disk, h, "", "/")
 }
 
 func ok(t *testing.T, err error) {
@@ -38,7 +38,7 @@ func ok(t *testing.T, err error) {
 	}
 }
 
-func made(t *testing.T, disk localfs.Disk, d *localfs.Dir, name string, content string) localfs.File {
+func made(t *testing.T, disk local.Disk, d *local.Dir, name string, content string) local.File {
 	t.Helper()
 	f, err := disk.Open(d, name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	ok(t, err)
@@ -315,10 +315,10 @@ func TestOrdered(t *testing.T) {
 func TestSweepSaysWhatItCouldNotRead(t *testing.T) {
 	m := NewMemory(MemoryOptions{})
 	disk := NewDisk(m)
-	f, err := localfs.Open(localfs.Config{Roots: []string{"/"}, Disk: disk, Incarnation: 7})
+	f, err := local.Open(local.Config{Roots: []string{"/"}, Disk: disk, Incarnation: 7})
 	ok(t, err)
 	l := f.Land(place.LandConfig{Transfer: transfer.ID{1}})
-	temp := "/" + localfs.TempName(7, 0, transfer.ID{1}, 1)
+	temp := "/" + local.TempName(7, 0, transfer.ID{1}, 1)
 	ok(t, m.WriteFile(temp, nil))
 	disk.Arm(Plan{Call: CallNames, Nth: 1, Err: syscall.EIO})
 	if err := l.Sweep([]transfer.Path{"/"}); err == nil || !strings.Contains(err.Error(), "/") {

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"sync"
 
-	"ferry/internal/digest"
-	"ferry/internal/failpoint"
+	"ferry/internal/content/digest"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

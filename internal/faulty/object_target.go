@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

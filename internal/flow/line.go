@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 )
 
 // Limits of a Line.

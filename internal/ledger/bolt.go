@@ -15,8 +15,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 	berrors "go.etcd.io/bbolt/errors"
 
-	"ferry/internal/failpoint"
-	"ferry/internal/filelock"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/dirsync"
-	"ferry/internal/failpoint"
-	"ferry/internal/filelock"
+	"ferry/internal/sys/dirsync"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/filelock"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
 

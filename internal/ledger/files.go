@@ -5,7 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ferry/internal/dirsync"
+	"ferry/internal/sys/dirsync"
 )
 
 // Files are the item journals of a ledger, by name.

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

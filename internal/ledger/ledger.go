@@ -14,9 +14,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/clock"
-	"ferry/internal/dirsync"
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/dirsync"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"ferry/internal/space"
+	"ferry/internal/sys/space"
 	"ferry/internal/transfer"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
-	"ferry/internal/word"
 )
 
 const recordVersion = 1
@@ -57,7 +57,7 @@ func (s *Source) Shelf() string {
 func (s *Source) Disowned() bool { return s.Hash == "" && s.State.Final() }
 
 // Programs is how a transfer stands with its triggers and programs; what each program has come to is
-// elsewhere (package calls).
+// elsewhere (package automation/call).
 type Programs struct {
 	Met    bool            `json:"met,omitempty"`    // every trigger was, and they are not looked at again
 	Ready  bool            `json:"ready,omitempty"`  // the program before it has ended well, too

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/failpoint"
-	"ferry/internal/filelock"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
 

@@ -1,5 +1,5 @@
 // Package place has the interfaces of sender and receiver to the places that files move between: local directories
-// (package localfs), and any other kind of place.
+// (package place/local), and any other kind of place.
 //
 // A place is a Source, a Target, or both. Optional abilities are interfaces of their own, which a place or one of its
 // files may have: Rewinder, Seeker, Deleter, Archiver, OverlapChecker, Examiner, FileBudget, Waiter, Forgetter, Actor.

@@ -19,10 +19,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
-	"ferry/internal/identity"
-	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
 

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 )
 
 // BenchmarkChannel moves messages through a channel with identities: chunks on the data connection, small messages there, and

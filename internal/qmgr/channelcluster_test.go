@@ -4,9 +4,9 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 )
 
 // A channel leads to all members of a cluster: messages pass, and commands are handed on, whichever member an agent is at.

@@ -11,11 +11,11 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
-	"ferry/internal/compress"
-	"ferry/internal/identity"
+	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
-	"ferry/internal/tcp"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 )
 

@@ -18,10 +18,10 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/time/rate"
 
-	"ferry/internal/compress"
-	"ferry/internal/identity"
+	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/tap"
-	"ferry/internal/tcp"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 )
 

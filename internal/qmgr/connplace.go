@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
 )
 
 // A placing is the last identity.Place that a Conn has given to its queue manager.

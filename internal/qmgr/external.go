@@ -19,9 +19,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/identity"
-	"ferry/internal/keyfile"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/sys/turns"
 	"ferry/internal/transfer"
-	"ferry/internal/turns"
 	"ferry/internal/wire"
 )
 

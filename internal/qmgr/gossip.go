@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

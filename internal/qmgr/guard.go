@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

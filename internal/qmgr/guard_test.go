@@ -9,10 +9,10 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"ferry/internal/authority"
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

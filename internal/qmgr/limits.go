@@ -12,7 +12,7 @@ import (
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/quota"
 	"ferry/internal/qmgr/roles"
-	"ferry/internal/quiet"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -18,9 +18,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/tap"
-	"ferry/internal/tcp"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 )
 

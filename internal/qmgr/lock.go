@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"ferry/internal/filelock"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"ferry/internal/quiet"
+	"ferry/internal/sys/quiet"
 )
 
 // serverLog hands the embedded server's log to slog. The server's notices are

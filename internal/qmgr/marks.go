@@ -12,8 +12,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"ferry/internal/filelock"
-	"ferry/internal/keyfile"
+	"ferry/internal/security/keyfile"
+	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
 )
 

@@ -21,7 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/keyfile"
+	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
 

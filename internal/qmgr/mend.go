@@ -9,8 +9,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"ferry/internal/failpoint"
-	"ferry/internal/space"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/space"
 )
 
 const (

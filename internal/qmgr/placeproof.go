@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	"ferry/internal/identity"
-	"ferry/internal/keyfile"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
 

@@ -12,10 +12,10 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"golang.org/x/time/rate"
 
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/roles"
-	"ferry/internal/quiet"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 )
 

@@ -9,10 +9,10 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/compress"
-	"ferry/internal/identity"
+	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/gate"
 	"ferry/internal/qmgr/quota"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
 )
 
 // A Probed is what listens at an address.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/failpoint"
-	"ferry/internal/tcp"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/sys/tcp"
 )
 
 // Times of a question.

@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/authority/authoritytest"
+	"ferry/internal/security/authority/authoritytest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

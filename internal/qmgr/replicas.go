@@ -6,7 +6,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 )
 
 // Error codes of JetStream for more replicas than there are members of a cluster.

@@ -18,11 +18,11 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"ferry/internal/filelock"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/gate"
-	"ferry/internal/space"
-	"ferry/internal/tcp"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/filelock"
+	"ferry/internal/sys/space"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 )
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"ferry/internal/space"
+	"ferry/internal/sys/space"
 	"ferry/internal/transfer"
 )
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/tcp"
+	"ferry/internal/sys/tcp"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 )
 
 // Programs runs the programs of transfers at their destination, and has on record how they ended;
-// see calls.Keeper.
+// see call.Keeper.
 type Programs interface {
 	Vet(q *transfer.Request, principal string, atDest bool) error
 	Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error)

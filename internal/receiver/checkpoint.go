@@ -4,9 +4,9 @@ import (
 	"errors"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

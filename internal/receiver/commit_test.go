@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
 	"ferry/internal/faulty"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

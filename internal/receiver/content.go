@@ -6,8 +6,8 @@ import (
 	"io"
 	"slices"
 
-	"ferry/internal/conversion"
-	"ferry/internal/digest"
+	"ferry/internal/content/conversion"
+	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/transfer"

@@ -1,7 +1,7 @@
 package receiver
 
 import (
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"

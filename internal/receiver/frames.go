@@ -6,11 +6,11 @@ import (
 	"io"
 	"sync/atomic"
 
-	"ferry/internal/conversion"
-	"ferry/internal/digest"
-	"ferry/internal/failpoint"
+	"ferry/internal/content/conversion"
+	"ferry/internal/content/digest"
 	"ferry/internal/flow"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/flow"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

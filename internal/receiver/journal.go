@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -3,7 +3,7 @@ package receiver
 import (
 	"sync"
 
-	"ferry/internal/conversion"
+	"ferry/internal/content/conversion"
 	"ferry/internal/wire"
 )
 

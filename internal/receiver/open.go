@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/conversion"
-	"ferry/internal/failpoint"
+	"ferry/internal/content/conversion"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

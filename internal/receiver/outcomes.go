@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -7,9 +7,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"ferry/internal/clock"
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -25,14 +25,14 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
-	"ferry/internal/compress"
-	"ferry/internal/conversion"
-	"ferry/internal/digest"
+	"ferry/internal/content/compress"
+	"ferry/internal/content/conversion"
+	"ferry/internal/content/digest"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
-	"ferry/internal/quiet"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -85,7 +85,7 @@ type Config struct {
 	Places   int        // items that may be begun and undecided, at most and by default transfer.MaxUndecided
 	Pool     *flow.Pool // memory for data in flight
 	MaxChunk int        // largest chunk that the queue manager carries to here
-	Boot     string     // names this boot of the host; see localfs.BootID
+	Boot     string     // names this boot of the host; see local.BootID
 	Changed  func()     // the number of running transfers has changed
 	Lanes    Lanes      // nil: there is the queue lane only
 	Store    Shelves    // nil: nothing comes by stored delivery

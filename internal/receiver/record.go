@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -3,9 +3,9 @@ package receiver
 import (
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

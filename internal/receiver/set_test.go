@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

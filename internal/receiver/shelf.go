@@ -4,9 +4,9 @@ import (
 	"io"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/clock"
+	"ferry/internal/sys/clock"
 	"ferry/internal/wire"
 )
 

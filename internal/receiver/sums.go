@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 
-	"ferry/internal/digest"
-	"ferry/internal/failpoint"
+	"ferry/internal/content/digest"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -1,8 +1,8 @@
 package receiver
 
 import (
-	"ferry/internal/conversion"
-	"ferry/internal/digest"
+	"ferry/internal/content/conversion"
+	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/transfer"

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"ferry/internal/conversion"
-	"ferry/internal/digest"
+	"ferry/internal/content/conversion"
+	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/transfer"

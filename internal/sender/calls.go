@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
 // Programs runs the programs of transfers at their source, and has on record how they ended;
-// see calls.Keeper.
+// see call.Keeper.
 type Programs interface {
 	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error

@@ -1,7 +1,7 @@
 package sender
 
 import (
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/flow"
 )
 

@@ -1,7 +1,7 @@
 package sender
 
 import (
-	"ferry/internal/compress"
+	"ferry/internal/content/compress"
 )
 
 // A squeezer compresses what one epoch sends, where the request asks for it.

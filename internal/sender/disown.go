@@ -3,8 +3,8 @@ package sender
 import (
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
-	"ferry/internal/word"
 )
 
 // A Begun is the record that others have of a transfer that this agent has accepted, and that its

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/ledger"
-	"ferry/internal/pipe"
+	"ferry/internal/place/pipe"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
+	"ferry/internal/security/word"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // slowFiles are item journals on a disk that takes its time to open one.

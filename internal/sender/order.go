@@ -8,8 +8,8 @@ import (
 	"io"
 	"strings"
 
-	"ferry/internal/extsort"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/extsort"
 	"ferry/internal/transfer"
 )
 

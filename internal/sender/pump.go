@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

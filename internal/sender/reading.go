@@ -8,10 +8,10 @@ import (
 	"math"
 	"slices"
 
-	"ferry/internal/digest"
-	"ferry/internal/failpoint"
+	"ferry/internal/content/digest"
 	"ferry/internal/flow"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
 	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
 

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
-	"ferry/internal/pipe"
+	"ferry/internal/place/pipe"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // handClock is a clock that a test sets.

@@ -15,17 +15,17 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/clock"
-	"ferry/internal/compress"
-	"ferry/internal/conversion"
-	"ferry/internal/digest"
+	"ferry/internal/content/compress"
+	"ferry/internal/content/conversion"
+	"ferry/internal/content/digest"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
-	"ferry/internal/quiet"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // Times of the sender.

@@ -3,8 +3,8 @@ package sender
 import (
 	"time"
 
-	"ferry/internal/failpoint"
 	"ferry/internal/flow"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/wire"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"sync"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -4,9 +4,9 @@ import (
 	"context"
 
 	"ferry/internal/audit"
-	"ferry/internal/failpoint"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 

@@ -4,8 +4,8 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/flow"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
 

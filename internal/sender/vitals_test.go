@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/flow"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

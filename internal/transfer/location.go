@@ -13,7 +13,7 @@ type Place string
 const (
 	Files    Place = ""        // directories of the agent's host
 	Datasets Place = "dataset" // files with records beneath the agent's record root; the path is NAME or NAME/MEMBER
-	Queues   Place = "queue"   // application queues of the agent's queue manager; package messages reads the path
+	Queues   Place = "queue"   // application queues of the agent's queue manager; package place/queue reads the path
 	Streams  Place = "stream"  // standard input or output of a command
 )
 

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"ferry/internal/compress"
+	"ferry/internal/content/compress"
 	"ferry/internal/transfer"
 )
 

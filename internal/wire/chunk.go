@@ -7,8 +7,8 @@ import (
 	"math"
 	"strings"
 
-	"ferry/internal/compress"
-	"ferry/internal/digest"
+	"ferry/internal/content/compress"
+	"ferry/internal/content/digest"
 	"ferry/internal/transfer"
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"ferry/internal/compress"
-	"ferry/internal/digest"
+	"ferry/internal/content/compress"
+	"ferry/internal/content/digest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

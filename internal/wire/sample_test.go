@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/compress"
+	"ferry/internal/content/compress"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 	"ferry/internal/wire"
 )
 

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/coordination"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

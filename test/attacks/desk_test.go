@@ -16,17 +16,17 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/authority"
-	"ferry/internal/compress"
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
-	"ferry/internal/keyfile"
+	"ferry/internal/content/compress"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/keyfile"
+	"ferry/internal/security/trust"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
-	"ferry/internal/trust"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // attended returns a network with an answering authority, and the number of its announcements of revocations.

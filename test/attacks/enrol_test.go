@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
-	"ferry/internal/policy"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/policy"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"ferry/internal/agent"
-	"ferry/internal/authority"
-	"ferry/internal/authority/authoritytest"
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/coordination"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
 

@@ -13,11 +13,11 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/authority"
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

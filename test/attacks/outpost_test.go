@@ -5,10 +5,10 @@ import (
 	"sync"
 	"testing"
 
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 )
 

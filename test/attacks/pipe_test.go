@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/authority"
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"ferry/internal/identity"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
 )
 
 // library connects with the client library alone, as a program that does not use Ferry would.

@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/authority/authoritytest"
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/coordination"
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/trust"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
-	"ferry/internal/trust"
 	"ferry/internal/wire"
 )
 

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/identity"
+	"ferry/internal/audit/witness"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
 )
 
 // A forger is an agent of the network with a program that is not Ferry.

@@ -11,16 +11,16 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/audit"
+	"ferry/internal/audit/witness"
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/coordination"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
-	"ferry/internal/word"
 )
 
 // A witnessed is a network with agents that watch coordination's log. Coordination can be stopped, and restarted on a

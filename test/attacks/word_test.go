@@ -9,17 +9,17 @@ import (
 	"time"
 
 	"ferry/internal/agent"
-	"ferry/internal/authority/authoritytest"
 	"ferry/internal/client"
-	"ferry/internal/clock"
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
-	"ferry/internal/mftxml"
+	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // A link is a network with the agent ALPHA, and a queue manager behind a channel that may publish on any subject.

@@ -45,6 +45,9 @@ func Standings(root string) ([]Standing, error) {
 		}
 		s := Standing{Last: rs[len(rs)-1]}
 		code, err := Code(root, s.Last.Packages)
+		if errors.Is(err, fs.ErrNotExist) {
+			code, err = "", nil // a package has moved since: no run was on the code as it is
+		}
 		if err != nil {
 			return nil, err
 		}

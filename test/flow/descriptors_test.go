@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"ferry/internal/descriptor"
+	"ferry/internal/sys/descriptor"
 	"ferry/test/flow/network"
 )
 

@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"ferry/internal/client"
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 	"ferry/test/flow/network"
 )
 

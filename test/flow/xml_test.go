@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ferry/internal/client"
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/test/flow/network"

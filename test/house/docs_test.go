@@ -3,6 +3,7 @@ package house_test
 import (
 	"fmt"
 	"go/ast"
+	"maps"
 	"net/url"
 	"path"
 	"regexp"
@@ -27,6 +28,8 @@ func TestDocumentRulesCanFail(t *testing.T) {
 		"internal/wire/a.go": "package wire\nimport \"os\"\ntype Frame struct{ Size int }\nfunc (f *Frame) Encode() {}\n" +
 			"type Link interface{ Send() }\ntype Ring[T any] struct{}\nfunc (r Ring[T]) Put() {}\nconst Magic = 1\nvar _ = os.Root{}\n",
 		"internal/wire/a_test.go": "package wire\nfunc TestMade() {}\n",
+		"internal/mft/xml/a.go":   "package xml\ntype Document int\n",
+		"internal/agent/a.go":     "package agent\nimport mftxml \"ferry/internal/mft/xml\"\nvar _ mftxml.Document\n",
 	}
 	page := func(name, text string) tree {
 		files := tree{flowPage: "`wire.Magic`\n"}
@@ -38,6 +41,8 @@ func TestDocumentRulesCanFail(t *testing.T) {
 	}
 	try(t, symbols, []trial{
 		{"right", page(flowPage, "1. `wire.Frame`, `wire.Frame.Encode`, `wire.Frame.Size`, `wire.Link.Send(x)`, `wire.Ring.Put`, `wire.Magic`, `os.Root`.\n"), ""},
+		{"as others import it", page(flowPage, "`mftxml.Document`, `xml.Document`\n"), ""},
+		{"not there, as others import it", page(flowPage, "`mftxml.Documents`\n"), "mftxml.Documents does not exist"},
 		{"no symbol", page(flowPage, "See `wire.Frames`.\n"), "docs/flow.md:1: wire.Frames does not exist"},
 		{"no method", page(flowPage, "\nSee `wire.Frame.Decode`.\n"), "docs/flow.md:2: wire.Frame.Decode does not exist"},
 		{"in a test only", page(flowPage, "`wire.TestMade`\n"), "wire.TestMade does not exist"},
@@ -65,6 +70,9 @@ func TestDocumentRulesCanFail(t *testing.T) {
 		{"right", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n"}, ""},
 		{"missing", tree{"go.mod": mod, "docs/dependencies.md": "example.org/a\n"}, "has no line for example.org/a"},
 		{"indirect", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n| `example.org/b` | why |\n"}, "example.org/b is no direct dependency"},
+		{"of the benchmark", tree{"go.mod": mod, "bench/go.mod": "module m/bench\n\nrequire (\n\tferry v0.0.0\n\texample.org/c v1.0.0\n)\n",
+			"docs/dependencies.md": "| `example.org/a` | why |\n"}, "has no line for example.org/c"},
+		{"of both", tree{"go.mod": mod, "bench/go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n"}, ""},
 		{"twice", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n| `example.org/a` | why |\n"}, "has 2 lines for example.org/a"},
 		{"no reason", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` |  |\n"}, "does not say what example.org/a is for"},
 	})
@@ -146,22 +154,29 @@ func symbols(files tree) []string {
 }
 
 // declared is what each package of ours declares (Name, Type.Method,
-// Type.Field), and which others are imported.
+// Type.Field), under its name and under those by which others import it, and
+// which others are imported.
 func declared(files tree) (known map[string]map[string]bool, others map[string]bool) {
 	known, others = map[string]map[string]bool{}, map[string]bool{}
+	type from struct{ dir, name string }
+	all, imported := map[from]map[string]bool{}, map[string]string{}
 	for _, f := range files.goFiles() {
 		for _, spec := range f.ast.Imports {
-			if p, err := strconv.Unquote(spec.Path.Value); err == nil && !strings.HasPrefix(p, "ferry/") {
+			p, err := strconv.Unquote(spec.Path.Value)
+			if dir, ours := strings.CutPrefix(p, "ferry/"); ours && spec.Name != nil {
+				imported[spec.Name.Name] = dir
+			} else if err == nil && !ours {
 				others[strings.TrimSuffix(path.Base(p), ".go")] = true
 			}
 		}
 		if f.test {
 			continue
 		}
-		names := known[f.ast.Name.Name]
+		key := from{f.dir, f.ast.Name.Name}
+		names := all[key]
 		if names == nil {
 			names = map[string]bool{}
-			known[f.ast.Name.Name] = names
+			all[key] = names
 		}
 		for _, d := range f.ast.Decls {
 			switch d := d.(type) {
@@ -175,6 +190,20 @@ func declared(files tree) (known map[string]map[string]bool, others map[string]b
 				for _, spec := range d.Specs {
 					declare(names, spec)
 				}
+			}
+		}
+	}
+	add := func(as string, names map[string]bool) {
+		if known[as] == nil {
+			known[as] = map[string]bool{}
+		}
+		maps.Copy(known[as], names)
+	}
+	for key, names := range all {
+		add(key.name, names)
+		for as, dir := range imported {
+			if dir == key.dir {
+				add(as, names)
 			}
 		}
 	}
@@ -272,9 +301,17 @@ var dependencyLine = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|(.*)$")
 // explain, and of lines about what is none.
 func dependencies(files tree) []string {
 	const page = "docs/dependencies.md"
-	mod, err := modfile.Parse("go.mod", []byte(files["go.mod"]), nil)
-	if err != nil {
-		return []string{err.Error()}
+	direct := map[string]bool{}
+	for _, name := range []string{"go.mod", "bench/go.mod"} {
+		mod, err := modfile.Parse(name, []byte(files[name]), nil)
+		if err != nil {
+			return []string{err.Error()}
+		}
+		for _, r := range mod.Require {
+			if !r.Indirect && r.Mod.Path != "ferry" {
+				direct[r.Mod.Path] = true
+			}
+		}
 	}
 	count := map[string]int{}
 	var bad []string
@@ -284,17 +321,14 @@ func dependencies(files tree) []string {
 			bad = append(bad, fmt.Sprintf("%s does not say what %s is for", page, m[1]))
 		}
 	}
-	for _, r := range mod.Require {
-		if r.Indirect {
-			continue
-		}
-		switch n := count[r.Mod.Path]; {
+	for _, module := range slices.Sorted(maps.Keys(direct)) {
+		switch n := count[module]; {
 		case n == 0:
-			bad = append(bad, fmt.Sprintf("%s has no line for %s", page, r.Mod.Path))
+			bad = append(bad, fmt.Sprintf("%s has no line for %s", page, module))
 		case n > 1:
-			bad = append(bad, fmt.Sprintf("%s has %d lines for %s", page, n, r.Mod.Path))
+			bad = append(bad, fmt.Sprintf("%s has %d lines for %s", page, n, module))
 		}
-		delete(count, r.Mod.Path)
+		delete(count, module)
 	}
 	var extra []string
 	for p := range count {

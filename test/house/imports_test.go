@@ -18,35 +18,36 @@ type row struct {
 
 // rows stand from the top down.
 var rows = []row{
-	{[]string{"cmd/ferry", "cmd/ferry-bench"}, "the only places that wire packages together; nothing can import them"},
-	{[]string{"internal/config"}, "turns files and environment into flags, and knows no other package's settings"},
-	{[]string{"internal/bench", "internal/onebox"}, "run whole agents, so they stand above them"},
-	{[]string{"internal/bench/published", "internal/bench/peers"},
+	{[]string{"cmd/ferry", "bench/cmd/ferry-bench"}, "programs, which nothing can import"},
+	{[]string{"internal/cli"}, "the command line, the only place of the program that wires packages together"},
+	{[]string{"internal/node/config"}, "turns files and environment into flags, and knows no other package's settings"},
+	{[]string{"bench", "internal/node/onebox"}, "run whole agents, so they stand above them"},
+	{[]string{"bench/published", "bench/peers"},
 		"what Ferry is measured beside; neither knows a Ferry that it could favour"},
-	{[]string{"internal/coordination", "internal/agent", "internal/monitor", "internal/schedule", "internal/template", "internal/job", "internal/managedcall"},
+	{[]string{"internal/coordination", "internal/agent", "internal/automation/monitor", "internal/automation/schedule", "internal/automation/template", "internal/automation/job", "internal/automation/managedcall"},
 		"each decides about transfers on its own; they meet in messages, not in calls"},
-	{[]string{"internal/duty"}, "what an agent lends to what submits beside people, so that neither knows the other"},
-	{[]string{"internal/sender", "internal/receiver", "internal/client", "internal/status", "internal/faulty", "internal/calls"},
+	{[]string{"internal/automation/duty"}, "what an agent lends to what submits beside people, so that neither knows the other"},
+	{[]string{"internal/sender", "internal/receiver", "internal/client", "internal/coordination/status", "internal/faulty", "internal/automation/call"},
 		"the two sides of a transfer talk through wire alone, or the network would not be the protocol's only road; what both use of one agent they are handed"},
-	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/lane/store", "internal/audit", "internal/enrol"},
+	{[]string{"internal/lane", "internal/lane/queue", "internal/lane/direct", "internal/lane/stored", "internal/audit", "internal/security/enrol"},
 		"carry and record what others decide; how a chunk travels is nobody else's business"},
-	{[]string{"internal/witness"}, "what the audit log is held to: a record must be checkable without a log, a ledger or a connection"},
-	{[]string{"internal/fte", "internal/mftconfig"}, "what MQ MFT's command lines and configurations ask for, in types of mftxml and policy; what is done about it needs a network, which they do not know"},
-	{[]string{"internal/mftxml"}, "MQ MFT's messages in the requests of Ferry; how a location is typed, the one reader of locations knows"},
-	{[]string{"internal/location"}, "the text that people type becomes typed values here, once; packages below get values alone"},
-	{[]string{"internal/localfs", "internal/pipe", "internal/messages", "internal/ledger", "internal/qmgr", "internal/authority", "internal/identities", "internal/program"},
+	{[]string{"internal/audit/witness"}, "what the audit log is held to: a record must be checkable without a log, a ledger or a connection"},
+	{[]string{"internal/mft/commands", "internal/mft/config"}, "what MQ MFT's command lines and configurations ask for, in types of mftxml and policy; what is done about it needs a network, which they do not know"},
+	{[]string{"internal/mft/xml"}, "MQ MFT's messages in the requests of Ferry; how a location is typed, the one reader of locations knows"},
+	{[]string{"internal/place/location"}, "the text that people type becomes typed values here, once; packages below get values alone"},
+	{[]string{"internal/place/local", "internal/place/pipe", "internal/place/queue", "internal/ledger", "internal/qmgr", "internal/security/authority", "internal/security/identities", "internal/automation/program"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
 	{[]string{"internal/place"}, "what a place for files is: sender and receiver need it, and each place offers it"},
-	{[]string{"internal/conversion"}, "what a file becomes: code pages and records, one after the other"},
-	{[]string{"internal/access", "internal/word"}, "who may do what at an agent, of names, rules and the signed document that has them; the author of a message, by its signature"},
+	{[]string{"internal/content/conversion"}, "what a file becomes: code pages and records, one after the other"},
+	{[]string{"internal/security/access", "internal/security/word"}, "who may do what at an agent, of names, rules and the signed document that has them; the author of a message, by its signature"},
 	{[]string{"internal/wire"}, "the words on the link: pure bytes, no files and no connections"},
-	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/identity", "internal/trust", "internal/policy", "internal/variable", "internal/flow", "internal/turns", "internal/digest", "internal/compress", "internal/codepage", "internal/record", "internal/extsort"},
+	{[]string{"internal/qmgr/tap", "internal/qmgr/gate", "internal/qmgr/quota", "internal/qmgr/roles", "internal/security/identity", "internal/security/trust", "internal/security/policy", "internal/automation/variable", "internal/flow", "internal/sys/turns", "internal/content/digest", "internal/content/compress", "internal/content/codepage", "internal/content/record", "internal/sys/extsort"},
 		"arithmetic and bytes in, bytes out; tested without a network or a disk"},
 	{[]string{"internal/transfer"}, "the vocabulary that all others speak"},
-	{[]string{"internal/clock", "internal/failpoint", "internal/filelock", "internal/tcp", "internal/spelling",
-		"internal/quiet", "internal/descriptor", "internal/keyfile", "internal/space", "internal/textfile"},
+	{[]string{"internal/sys/clock", "internal/sys/failpoint", "internal/sys/filelock", "internal/sys/tcp", "internal/sys/spelling",
+		"internal/sys/quiet", "internal/sys/descriptor", "internal/security/keyfile", "internal/sys/space", "internal/content/textfile"},
 		"anything may need the time, a place to crash, a directory for itself, a connection that does not stall, the word that was meant, a log that others cannot fill, a place for secrets, its share of the open files, space that is left, or a text that a person wrote"},
-	{[]string{"internal/dirsync", "internal/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},
+	{[]string{"internal/sys/dirsync", "internal/sys/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},
 }
 
 // A keeper says who alone may import something, or who may not, beyond what
@@ -64,17 +65,17 @@ var keepers = []keeper{
 		because: "the courier can be replaced only if one package knows its name"},
 	{imports: "go.etcd.io/bbolt", only: []string{"internal/ledger"},
 		because: "what is durable, and when, is decided in one place"},
-	{imports: "ferry/internal/bench", only: []string{"cmd/ferry-bench", "internal/bench"},
+	{imports: "ferry/bench", only: []string{"bench/cmd/ferry-bench", "bench"},
 		because: "who installs Ferry does not install its benchmark"},
-	{imports: "github.com/spf13/", only: []string{"cmd/ferry", "cmd/ferry-bench", "internal/config"},
+	{imports: "github.com/spf13/", only: []string{"internal/cli", "bench/cmd/ferry-bench", "internal/node/config"},
 		because: "packages below the command line do not know that there is one"},
-	{imports: "github.com/goccy/go-yaml", only: []string{"internal/config"},
+	{imports: "github.com/goccy/go-yaml", only: []string{"internal/node/config"},
 		because: "a settings file has one reader"},
-	{imports: "github.com/zeebo/xxh3", only: []string{"internal/digest"},
+	{imports: "github.com/zeebo/xxh3", only: []string{"internal/content/digest"},
 		because: "which digests there are is decided in one place"},
-	{imports: "github.com/klauspost/compress/", only: []string{"internal/compress"},
+	{imports: "github.com/klauspost/compress/", only: []string{"internal/content/compress"},
 		because: "what the other side's bytes can make a decompressor do is limited in one place"},
-	{imports: "ferry/internal/config", only: []string{"cmd/ferry"},
+	{imports: "ferry/internal/node/config", only: []string{"internal/cli"},
 		because: "each package owns its settings type and is handed its values"},
 	{imports: "ferry/internal/qmgr", never: []string{"internal/sender", "internal/receiver"},
 		because: "their only conversation is wire, over an interface that they declare and a Go channel can replace"},
@@ -82,11 +83,11 @@ var keepers = []keeper{
 		because: "the two sides share messages, not memory, in tests as well"},
 	{imports: "ferry/internal/sender", never: []string{"internal/receiver"},
 		because: "the two sides share messages, not memory, in tests as well"},
-	{imports: "ferry/internal/localfs", never: []string{"internal/sender", "internal/receiver"},
+	{imports: "ferry/internal/place/local", never: []string{"internal/sender", "internal/receiver"},
 		because: "local files are one place among others; what all places do is in package place"},
-	{imports: "ferry/internal/record", never: []string{"internal/sender", "internal/receiver", "internal/agent"},
+	{imports: "ferry/internal/content/record", never: []string{"internal/sender", "internal/receiver", "internal/agent"},
 		because: "data sets and sidecars are the local place's business"},
-	{imports: "ferry/internal/clock", never: []string{"internal/transfer"},
+	{imports: "ferry/internal/sys/clock", never: []string{"internal/transfer"},
 		because: "the vocabulary needs only the standard library"},
 }
 
@@ -198,7 +199,7 @@ func refuse(dir string, test bool, imported string) string {
 	if from < 0 || below < 0 {
 		return "" // knownPackages says so once
 	}
-	if breaker(to) && !test && !breaker(dir) && dir != "internal/bench" {
+	if breaker(to) && !test && !breaker(dir) && dir != "bench" {
 		return "it breaks or checks things, and is for tests and bench"
 	}
 	switch {
@@ -251,13 +252,13 @@ func TestImportRulesCanFail(t *testing.T) {
 		return text
 	}
 	try(t, importDirection, []trial{
-		{"down", tree{"internal/agent/a.go": source("ferry/internal/sender", "ferry/internal/clock", "os")}, ""},
+		{"down", tree{"internal/agent/a.go": source("ferry/internal/sender", "ferry/internal/sys/clock", "os")}, ""},
 		{"up", tree{"internal/wire/a.go": source("ferry/internal/ledger")}, "that is upwards; each touches one thing"},
-		{"sideways", tree{"internal/localfs/a.go": source("ferry/internal/ledger")}, "that is sideways; each touches one thing"},
-		{"sideways in a test", tree{"internal/localfs/a_test.go": source("ferry/internal/ledger")}, ""},
-		{"up in a test", tree{"internal/localfs/a_test.go": source("ferry/internal/agent")}, "that is upwards"},
+		{"sideways", tree{"internal/place/local/a.go": source("ferry/internal/ledger")}, "that is sideways; each touches one thing"},
+		{"sideways in a test", tree{"internal/place/local/a_test.go": source("ferry/internal/ledger")}, ""},
+		{"up in a test", tree{"internal/place/local/a_test.go": source("ferry/internal/agent")}, "that is upwards"},
 		{"its own test", tree{"internal/wire/a_test.go": source("ferry/internal/wire")}, ""},
-		{"its own test, kept", tree{"internal/config/a_test.go": source("ferry/internal/config")}, ""},
+		{"its own test, kept", tree{"internal/node/config/a_test.go": source("ferry/internal/node/config")}, ""},
 		{"child and parent", tree{"internal/lane/queue/a.go": source("ferry/internal/lane", "ferry/internal/flow")}, ""},
 		{"parent and child", tree{"internal/lane/a.go": source("ferry/internal/lane/queue")}, "that is sideways"},
 		{"nats", tree{"internal/agent/a.go": source("github.com/nats-io/nats.go")}, "one package knows its name"},
@@ -265,12 +266,12 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"nats in qmgr", tree{"internal/qmgr/a.go": source("github.com/nats-io/nats-server/v2/server")}, ""},
 		{"a name that only begins like it", tree{"internal/agent/a.go": source("go.etcd.io/bbolting")}, ""},
 		{"bbolt", tree{"internal/audit/a.go": source("go.etcd.io/bbolt")}, "decided in one place"},
-		{"config", tree{"internal/bench/a.go": source("ferry/internal/config")}, "owns its settings type"},
+		{"config", tree{"bench/a.go": source("ferry/internal/node/config")}, "owns its settings type"},
 		{"the other side", tree{"internal/sender/a_test.go": source("ferry/internal/receiver")}, "not memory"},
 		{"sender and qmgr", tree{"internal/sender/a.go": source("ferry/internal/qmgr")}, "their only conversation"},
 		{"faulty", tree{"internal/agent/a.go": source("ferry/internal/faulty")}, "for tests and bench"},
 		{"faulty in a test", tree{"internal/agent/a_test.go": source("ferry/internal/faulty")}, ""},
-		{"faulty in bench", tree{"internal/bench/a.go": source("ferry/internal/faulty")}, ""},
+		{"faulty in bench", tree{"bench/a.go": source("ferry/internal/faulty")}, ""},
 		{"a suite", tree{"internal/ledger/ledgertest/a.go": source("ferry/internal/ledger", "testing")}, ""},
 		{"a suite in the product", tree{"internal/agent/a.go": source("ferry/internal/ledger/ledgertest")}, "for tests and bench"},
 		{"ports in a test", tree{"internal/qmgr/a_test.go": source("ferry/test/ports")}, ""},
@@ -278,7 +279,7 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"other helpers in a test", tree{"internal/qmgr/a_test.go": source("ferry/test/judge")}, "does not stand on its tests"},
 		{"tests in the product", tree{"cmd/ferry/a.go": source("ferry/test/flow")}, "does not stand on its tests"},
 		{"a test from outside", tree{"test/faults/a_test.go": source("github.com/nats-io/nats.go", "ferry/internal/agent")}, ""},
-		{"the vocabulary", tree{"internal/transfer/a.go": source("ferry/internal/clock")}, "only the standard library"},
+		{"the vocabulary", tree{"internal/transfer/a.go": source("ferry/internal/sys/clock")}, "only the standard library"},
 	})
 	whole := tree{}
 	for _, r := range rows {

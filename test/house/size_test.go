@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"go/ast"
 	"slices"
-	"strings"
 )
 
 // The most that one type has.
@@ -25,7 +24,7 @@ func sizes(files tree) []string {
 		limits[key] = limit
 	}
 	for _, f := range files.goFiles() {
-		if f.test || !strings.HasPrefix(f.dir, "internal/") && !strings.HasPrefix(f.dir, "cmd/") || f.dir == "internal/faulty" {
+		if f.test || underTest(f.dir) || f.dir == "internal/faulty" {
 			continue
 		}
 		for _, d := range f.ast.Decls {

@@ -104,7 +104,7 @@ func roundaboutWords(files tree) map[string]int {
 	all := map[string]int{}
 	add := func(name, kind, prose string) {
 		if n := len(roundabout.FindAllString(prose, -1)); n > 0 {
-			all[folderOf(name)+"\t"+kind] += n
+			all[proseFolder(name)+"\t"+kind] += n
 		}
 	}
 	quoted := regexp.MustCompile("(?s)```.*?```|`[^`]*`")
@@ -126,7 +126,7 @@ func roundaboutWords(files tree) map[string]int {
 	return all
 }
 
-func folderOf(name string) string {
+func proseFolder(name string) string {
 	parts := strings.Split(name, "/")
 	if len(parts) == 1 {
 		return "."

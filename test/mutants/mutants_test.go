@@ -42,17 +42,17 @@ const (
 	inFlow     = "./internal/flow"
 	inMonitors = "./test/faults/monitored"
 
-	inAuthority = "./internal/authority"
-	inTrust     = "./internal/trust"
+	inAuthority = "./internal/security/authority"
+	inTrust     = "./internal/security/trust"
 	inDirect    = "./internal/lane/direct"
 	inRoles     = "./internal/qmgr/roles"
-	inLocalfs   = "./internal/localfs"
+	inLocal     = "./internal/place/local"
 	inTampered  = "./test/faults/tampering"
 	inManager   = "./internal/qmgr"
-	inSchedule  = "./internal/schedule"
-	inProgram   = "./internal/program"
-	inJob       = "./internal/job"
-	inCall      = "./internal/managedcall"
+	inSchedule  = "./internal/automation/schedule"
+	inProgram   = "./internal/automation/program"
+	inJob       = "./internal/automation/job"
+	inCall      = "./internal/automation/managedcall"
 )
 
 var mutants = []mutant{
@@ -104,8 +104,8 @@ var mutants = []mutant{
 	{"lower-policy-number", "a trust document is taken whatever its number", inTrust, "TestNumbersOnlyGrow"},
 	{"name-unchecked-in-tls", "who shows a certificate of the network may be anybody in it", inDirect, "TestSomebodyElseAtTheOtherEnd"},
 	{"template-too-wide", "an agent may speak as any other on REPLY", inRoles, "TestRightsOverASocket"},
-	{"pattern-on-text", "patterns are held against what a path says, not where it leads", inLocalfs, "TestPermitsRaceLinks"},
-	{"permit-not-at-rename", "what a principal may do is not asked when a file gets its name", inLocalfs, "TestPermitsAtRename"},
+	{"pattern-on-text", "patterns are held against what a path says, not where it leads", inLocal, "TestPermitsRaceLinks"},
+	{"permit-not-at-rename", "what a principal may do is not asked when a file gets its name", inLocal, "TestPermitsAtRename"},
 	{"witness-without-consistency", "a witness takes a checkpoint without holding it against the one that it has", inTampered, "tampering"},
 	{"outbox-without-proof", "audit records are dropped on a receipt", inTampered, "receipts"},
 	{"replicas-stay-one", "the queues of a cluster are kept once", inManager, "TestThreeAreOne"},
@@ -128,12 +128,12 @@ var mutants = []mutant{
 	{"lost-ledger-unasked", "a destination does not end a transfer that its source has lost", inProtocol, "TestSourceLedgerGone"},
 	{"trigger-unbound", "a transfer of a monitor sends another version than the one that triggered", inMonitors, "monitor-versions"},
 	{"reserve-kept", "a queue manager keeps its reserve on a full disk", inDisk, "hub-full"},
-	{"reserved-names", "a path of a request may have a name of Ferry's own in it", inLocalfs, "TestReservedNames"},
+	{"reserved-names", "a path of a request may have a name of Ferry's own in it", inLocal, "TestReservedNames"},
 	{"orphans-on-record", "outcomes of a transfer that the ledger never had are put on record", "./internal/agent", "TestOutcomesOfUnknownTransfers"},
 	{"disowned-for-anybody", "an agent that claims to be a destination has a transfer ended on record", "./internal/agent", "TestATransferThatTheLedgerDoesNotKnow"},
 	{"everything-tells", "warnings and pipes answer a question about a file", "./internal/audit", "TestFindByNameWhoAnswers"},
-	{"looked-at-before-rights", "a DEST and a directory of a monitor are looked at before rights are asked", inLocalfs, "TestRightsBeforeLooks"},
-	{"name-is-pattern", "a literal path with a wildcard in it matches other files", inLocalfs, "TestNamesAreLiteral"},
+	{"looked-at-before-rights", "a DEST and a directory of a monitor are looked at before rights are asked", inLocal, "TestRightsBeforeLooks"},
+	{"name-is-pattern", "a literal path with a wildcard in it matches other files", inLocal, "TestNamesAreLiteral"},
 	{"schedule-in-utc", "days are counted in UTC, not in the schedule's zone", inSchedule, "TestOnceADay"},
 }
 

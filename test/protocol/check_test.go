@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/record"
+	"ferry/internal/content/record"
 	"ferry/internal/transfer"
 )
 

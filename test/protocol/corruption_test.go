@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/faulty"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"

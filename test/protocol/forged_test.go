@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"ferry/internal/faulty"
-	"ferry/internal/localfs/localfstest"
+	"ferry/internal/place/local/localtest"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -38,7 +38,7 @@ func TestOutcomesAreHeldAgainstTheJournal(t *testing.T) {
 				w.until(time.Minute, "no epoch", func() bool { return w.net.Count(wire.KindAck) > 0 })
 				w.change(func(w *world) { w.fates = nil })
 				o := transfer.Outcome{Item: 0, Type: transfer.ItemFile, Path: "/elsewhere", Source: transfer.Path(w.src.files("precious")),
-					Size: 50, Version: localfstest.VersionOf(t, w.src.files("precious"))}
+					Size: 50, Version: localtest.VersionOf(t, w.src.files("precious"))}
 				forge(&o)
 				w.say(dstName, srcName, &wire.Message{Kind: wire.KindOutcomes, Transfer: id, Outcomes: &wire.Outcomes{Batch: 1 << 40, Outcomes: []transfer.Outcome{o}, Last: last}})
 				w.finish(5 * time.Minute)

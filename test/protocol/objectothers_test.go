@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/clock"
+	"ferry/internal/sys/clock"
 )
 
 // pause stops the process until resume: it neither sends nor receives, its timers do not fire, and its calls to the

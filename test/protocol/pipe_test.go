@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/pipe"
+	"ferry/internal/place/pipe"
 	"ferry/internal/transfer"
 )
 

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/calls"
+	"ferry/internal/automation/call"
+	"ferry/internal/automation/program"
 	"ferry/internal/faulty"
 	"ferry/internal/ledger"
-	"ferry/internal/program"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 	"ferry/test/campaign"
@@ -72,8 +72,8 @@ func (t troupe) Run(ctx context.Context, c program.Call) (program.Result, error)
 }
 
 // calls returns the keeper of a process's programs, configured as in the agent.
-func (r *run) calls(log *slog.Logger) *calls.Keeper {
-	cfg := calls.Config{Agent: r.node.name, Ledger: r.ledger, Note: r.note, AtOnce: 4, Clock: r.node.clockOf(), Log: log}
+func (r *run) calls(log *slog.Logger) *call.Keeper {
+	cfg := call.Config{Agent: r.node.name, Ledger: r.ledger, Note: r.note, AtOnce: 4, Clock: r.node.clockOf(), Log: log}
 	if s := r.node.w.set.stage; s != nil {
 		cfg.Runner = troupe{r}
 		cfg.May = func(string) error {
@@ -83,7 +83,7 @@ func (r *run) calls(log *slog.Logger) *calls.Keeper {
 			return nil
 		}
 	}
-	return calls.New(cfg)
+	return call.New(cfg)
 }
 
 // programsAt returns programs at call points, each named after its call point.

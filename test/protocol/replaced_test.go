@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/faulty"
-	"ferry/internal/localfs/localfstest"
+	"ferry/internal/place/local/localtest"
 	"ferry/internal/transfer"
 )
 
@@ -15,7 +15,7 @@ import (
 func (w *world) sendVersion(name string, change func(*transfer.Request)) transfer.ID {
 	w.t.Helper()
 	q := transfer.Request{Items: transfer.ItemsOf(transfer.Path(name), "ok"), Dest: transfer.File("out/")}
-	q.Items[0].Expected = localfstest.VersionOf(w.t, w.src.files(name))
+	q.Items[0].Expected = localtest.VersionOf(w.t, w.src.files(name))
 	if change != nil {
 		change(&q)
 	}

@@ -10,18 +10,18 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/faulty"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/localfs"
-	"ferry/internal/pipe"
 	"ferry/internal/place"
+	localfs "ferry/internal/place/local"
+	"ferry/internal/place/pipe"
 	"ferry/internal/receiver"
+	"ferry/internal/security/word"
 	"ferry/internal/sender"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 )
 
 // maxCrashes is the number of crashes without progress that park a transfer at its source.

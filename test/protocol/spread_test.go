@@ -17,8 +17,8 @@ import (
 )
 
 // product lists the packages of a simulated world. A change of one of them makes earlier results of a campaign void.
-var product = []string{"internal/sender", "internal/receiver", "internal/wire", "internal/ledger", "internal/localfs",
-	"internal/flow", "internal/digest", "internal/compress", "internal/transfer"}
+var product = []string{"internal/sender", "internal/receiver", "internal/wire", "internal/ledger", "internal/place/local",
+	"internal/flow", "internal/content/digest", "internal/content/compress", "internal/transfer"}
 
 // A deed is one case of a campaign, in a bubble of its own.
 type deed func(t *testing.T, seed uint64, r *rand.Rand)

@@ -12,7 +12,7 @@ import (
 func textWork(seed uint64) work { return work{texts: rand.New(rand.NewPCG(seed, 13))} }
 
 // textProduct lists the packages of such a world.
-var textProduct = append([]string{"internal/codepage", "internal/record", "internal/conversion"}, product...)
+var textProduct = append([]string{"internal/content/codepage", "internal/content/record", "internal/content/conversion"}, product...)
 
 // TestCampaignText is the simulation with transfers in text mode and of records.
 func TestCampaignText(t *testing.T) {

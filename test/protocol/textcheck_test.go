@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
+	"ferry/internal/content/record"
 	"ferry/internal/ledger"
-	"ferry/internal/record"
 	"ferry/internal/transfer"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"ferry/internal/record"
+	"ferry/internal/content/record"
 	"ferry/internal/transfer"
 )
 

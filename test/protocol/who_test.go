@@ -19,11 +19,11 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/audit"
 	"ferry/internal/client"
-	"ferry/internal/clock"
 	"ferry/internal/coordination"
 	"ferry/internal/ledger"
-	"ferry/internal/policy"
 	"ferry/internal/qmgr"
+	"ferry/internal/security/policy"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -35,12 +35,17 @@ func TestMain(m *testing.M) {
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
 	// Without what only a debugger needs, a third of the linker's work.
-	build := exec.Command("go", "build", "-o", bin, "-ldflags", "-w -X main.version="+builtVersion,
-		"./cmd/ferry", "./cmd/ferry-bench", "github.com/nats-io/nats-server/v2")
-	build.Dir = filepath.Join("..", "..")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building ferry: %v\n%s", err, out)
+	for module, programs := range map[string][]string{
+		".":     {"./cmd/ferry", "github.com/nats-io/nats-server/v2"},
+		"bench": {"./cmd/ferry-bench"},
+	} {
+		args := []string{"build", "-o", bin, "-ldflags", "-w -X main.version=" + builtVersion}
+		build := exec.Command("go", append(args, programs...)...)
+		build.Dir = filepath.Join("..", "..", module)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("building %q: %v\n%s", programs, err, out)
+		}
 	}
 	testscript.Run(t, testscript.Params{
 		Deadline:            time.Now().Add(13 * time.Minute), // of all scripts: a command that hangs is ended, and its script fails

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/text/encoding/charmap"
 
-	"ferry/internal/record"
+	"ferry/internal/content/record"
 	"ferry/internal/transfer"
 	"ferry/test/flow/network"
 )

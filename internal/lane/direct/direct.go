@@ -49,10 +49,10 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/clock"
-	"ferry/internal/identity"
-	"ferry/internal/quiet"
-	"ferry/internal/tcp"
+	"ferry/internal/security/identity"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

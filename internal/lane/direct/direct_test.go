@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"ferry/internal/lane/direct"
-	"ferry/internal/tcp"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/clock"
 	"ferry/internal/lane/direct"
+	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

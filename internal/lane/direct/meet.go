@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/tcp"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -4,7 +4,7 @@ import (
 	"net"
 	"strings"
 
-	"ferry/internal/tcp"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"testing"
 
-	"ferry/internal/tcp"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/wire"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"ferry/internal/tcp"
+	"ferry/internal/sys/tcp"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -14,7 +14,7 @@ import (
 	"math/big"
 	"time"
 
-	"ferry/internal/identity"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/lane/lanetest"
 	"ferry/internal/lane/queue"
 	"ferry/internal/qmgr"
-	"ferry/internal/quiet"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -4,7 +4,7 @@
 package queue
 
 import (
-	"ferry/internal/quiet"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/lane/queue"
-	"ferry/internal/quiet"
+	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

@@ -24,8 +24,8 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/quiet"
-	"ferry/internal/tcp"
+	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/tcp"
 )
 
 // Refused begins the subjects of refusals. No client may publish there. The gate replaces a message that it keeps back by an

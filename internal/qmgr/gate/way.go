@@ -13,8 +13,8 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/quiet"
-	"ferry/internal/tcp"
+	"ferry/internal/sys/quiet"
+	"ferry/internal/sys/tcp"
 )
 
 // Peers is for the part of a Config that is of channels alone.

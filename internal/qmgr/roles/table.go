@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"ferry/internal/failpoint"
+	"ferry/internal/sys/failpoint"
 )
 
 // A Role is what somebody may be in a network.

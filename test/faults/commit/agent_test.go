@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/faulty"
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 )
 
@@ -32,10 +32,10 @@ type agent struct {
 	j    *faulty.Journal
 	boot string
 
-	src, dst *localfs.FS
-	land     *localfs.Landing
+	src, dst *local.FS
+	land     *local.Landing
 	group    []place.Pending
-	open     *localfs.Partial
+	open     *local.Partial
 	failures int
 
 	named map[string]int // number of times each final name was given
@@ -59,8 +59,8 @@ func (a *agent) openFS() (err error) {
 	if a.dst != nil {
 		return nil
 	}
-	open := func(root string) (*localfs.FS, error) {
-		return localfs.Open(localfs.Config{Roots: []string{root}, StateDirs: []string{"/state"}, Incarnation: incarnation, Disk: a.disk,
+	open := func(root string) (*local.FS, error) {
+		return local.Open(local.Config{Roots: []string{root}, StateDirs: []string{"/state"}, Incarnation: incarnation, Disk: a.disk,
 			Boot: a.boot, Digest: digest.ByName, GroupSync: a.w.one})
 	}
 	if a.src == nil {
@@ -81,7 +81,7 @@ func (a *agent) stop() {
 	if a.land != nil {
 		a.land.Close()
 	}
-	for _, f := range []*localfs.FS{a.src, a.dst} {
+	for _, f := range []*local.FS{a.src, a.dst} {
 		if f != nil {
 			f.Close()
 		}
@@ -291,7 +291,7 @@ func (a *agent) file(item int) (redo bool, err error) {
 type sending struct {
 	*agent
 	item            int
-	src             *localfs.Source
+	src             *local.Source
 	size, allocated int64
 	at, safe        int64
 	run             *digest.Running
@@ -452,7 +452,7 @@ func (a *agent) deletions() error {
 			continue
 		}
 		if !known {
-			d = faulty.JournalDelete{Source: out.Source, Version: out.Version, Aside: localfs.AsideName(incarnation, transferID, item)}
+			d = faulty.JournalDelete{Source: out.Source, Version: out.Version, Aside: local.AsideName(incarnation, transferID, item)}
 			if err := a.j.Deleting(item, d); err != nil {
 				return err
 			}

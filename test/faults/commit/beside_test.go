@@ -8,8 +8,8 @@ import (
 	"path"
 	"strings"
 
-	"ferry/internal/localfs"
-	records "ferry/internal/record"
+	records "ferry/internal/content/record"
+	"ferry/internal/place/local"
 )
 
 // Sidecars of record files, in the product's format.
@@ -21,18 +21,18 @@ const (
 func sideOf(name string) string { return records.SidecarPath(name) }
 
 // besideOf returns the sidecar of an item, or nil if the work has no expectation about it.
-func (w *work) besideOf(item int) *localfs.Beside {
+func (w *work) besideOf(item int) *local.Beside {
 	if w.library != "" {
-		return &localfs.Beside{Data: []byte(w.library), Above: true}
+		return &local.Beside{Data: []byte(w.library), Above: true}
 	}
 	data, ok := w.beside[w.itemName(item)]
 	switch {
 	case !ok:
 		return nil
 	case data == "":
-		return &localfs.Beside{}
+		return &local.Beside{}
 	}
-	return &localfs.Beside{Data: []byte(data)}
+	return &local.Beside{Data: []byte(data)}
 }
 
 // sideAt returns the path of a file's sidecar beneath the destination.

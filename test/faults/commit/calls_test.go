@@ -106,7 +106,7 @@ func TestCampaignNthIO(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "nth-io", Unit: "failing calls", Full: 18000, Short: 1500,
 		What:     "one call on the disk or on the ledger failing, once or for good, in every way it can, at every place in checkpoint, commit and delete-source",
-		Packages: []string{"internal/localfs", "internal/digest", "internal/transfer"},
+		Packages: []string{"internal/place/local", "internal/content/digest", "internal/transfer"},
 	}, func(t *testing.T, c *campaign.C) {
 		var all []failing
 		for _, w := range workloads() {
@@ -292,7 +292,7 @@ func TestCampaignFullMemory(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "full-memory", Unit: "full disks", Full: 400, Short: 100,
 		What:     "a file system in memory that runs out of blocks or inodes at every place in a transfer",
-		Packages: []string{"internal/localfs", "internal/digest", "internal/transfer"},
+		Packages: []string{"internal/place/local", "internal/content/digest", "internal/transfer"},
 	}, func(t *testing.T, c *campaign.C) {
 		all := slices.DeleteFunc(workloads(), func(w *work) bool { return w.newer != "" }) // the other program's newer file needs space, too
 		// Systematic part: each workload with each small number of free blocks and inodes.

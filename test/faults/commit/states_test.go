@@ -88,7 +88,7 @@ func TestCampaignCrashStates(t *testing.T) {
 	campaign.Run(t, campaign.Spec{
 		Name: "crash-states", Unit: "states", Full: 20000, Short: 3000,
 		What:     "a crash of the process or of the host in every state that checkpoint, commit and delete-source can leave on a disk, and a second crash in the recovery",
-		Packages: []string{"internal/localfs", "internal/digest", "internal/transfer"},
+		Packages: []string{"internal/place/local", "internal/content/digest", "internal/transfer"},
 	}, func(t *testing.T, c *campaign.C) {
 		var recs []*recording
 		for _, w := range workloads() {

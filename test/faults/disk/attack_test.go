@@ -20,9 +20,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ferry/internal/digest"
-	"ferry/internal/localfs"
+	"ferry/internal/content/digest"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -32,7 +32,7 @@ import (
 // sources during deletion. No file outside the root may be read or changed.
 func TestCampaignAttacker(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "attacker", What: "components of a path swapped for links out of the root, links planted under every name that Ferry uses",
-		Unit: "opens", Full: 100_000, Short: 10_000, Packages: []string{"internal/localfs"}},
+		Unit: "opens", Full: 100_000, Short: 10_000, Packages: []string{"internal/place/local"}},
 		func(t *testing.T, c *campaign.C) {
 			v := newVictim(t)
 			before := snapshot(t, v.outside)
@@ -55,7 +55,7 @@ const prey = "this lies outside the root"
 
 // A victim is an agent's files with a similar tree outside of them.
 type victim struct {
-	fs      *localfs.FS
+	fs      *local.FS
 	base    string
 	root    string
 	outside string
@@ -93,7 +93,7 @@ func newVictim(t *testing.T) *victim {
 	must(t, filepath.WalkDir(v.outside, func(p string, d os.DirEntry, err error) error {
 		return errors.Join(err, os.Chtimes(p, when, when))
 	}))
-	v.fs, err = localfs.Open(localfs.Config{Roots: []string{v.root}, Incarnation: incarnation, Digest: digest.ByName})
+	v.fs, err = local.Open(local.Config{Roots: []string{v.root}, Incarnation: incarnation, Digest: digest.ByName})
 	must(t, err)
 	t.Cleanup(func() { v.fs.Close() })
 	for k := range names {
@@ -234,7 +234,7 @@ func (v *victim) effective(t *testing.T, count int) {
 
 // A landing serves a few files, so that directories are opened again often.
 type landing struct {
-	*localfs.Landing
+	*local.Landing
 	base transfer.Path
 	id   transfer.ID
 	left int
@@ -278,7 +278,7 @@ func (v *victim) land(t *testing.T, seed uint64, r *rand.Rand) error {
 		err = p.Write(content[:4])
 		if err == nil && r.IntN(4) == 0 {
 			p.Close()
-			if p, err = v.lands.Reopen(item, name, localfs.PointAt(4), int64(len(content)), 1<<20); err != nil {
+			if p, err = v.lands.Reopen(item, name, local.PointAt(4), int64(len(content)), 1<<20); err != nil {
 				return err
 			}
 		}
@@ -335,7 +335,7 @@ func (v *victim) remove(t *testing.T, seed uint64, source transfer.Path) error {
 	version := s.Version()
 	must(t, s.Close())
 	v.target.item.Store(seed * 4)
-	aside := localfs.AsideName(incarnation, v.lands.id, seed*4)
+	aside := local.AsideName(incarnation, v.lands.id, seed*4)
 	err = v.fs.DeleteSource(source, version, aside, nil)
 	return err
 }

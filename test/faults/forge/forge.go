@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"ferry/internal/compress"
+	"ferry/internal/content/compress"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )

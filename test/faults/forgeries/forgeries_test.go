@@ -18,7 +18,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/localfs/localfstest"
+	"ferry/internal/place/local/localtest"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 	"ferry/test/faults/forge"
@@ -129,7 +129,7 @@ func (a *attacked) lay(agent string) {
 		var st syscall.Stat_t
 		must(a.t, syscall.Stat(name, &st))
 		a.forger.Bait[agent] = append(a.forger.Bait[agent], transfer.Outcome{Type: transfer.ItemFile, Path: "/nowhere", Source: transfer.Path(name), Size: st.Size,
-			Version: localfstest.VersionOf(a.t, name)})
+			Version: localtest.VersionOf(a.t, name)})
 	}
 }
 

@@ -50,7 +50,7 @@ var takings = []taking{
 // new one.
 func TestCampaignTaken(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "ledger-taken", What: "the state directory, the ledger or the item journals removed, renamed or replaced under writers; the ledger emptied or removed between runs",
-		Unit: "takings", Full: 1000, Short: 40, Packages: []string{"internal/ledger", "internal/filelock"}},
+		Unit: "takings", Full: 1000, Short: 40, Packages: []string{"internal/ledger", "internal/sys/filelock"}},
 		func(t *testing.T, c *campaign.C) {
 			c.Cases(t, func(t *testing.T, _ uint64, r *rand.Rand) {
 				synctest.Test(t, func(t *testing.T) {

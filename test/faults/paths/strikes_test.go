@@ -17,10 +17,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/faulty"
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -30,7 +30,7 @@ import (
 func TestCampaignPathStrikes(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "path-strikes", Unit: "strikes", Full: 20_000, Short: 400,
 		What:     "a directory or root renamed, linked, covered or removed, or a temporary swapped or cut, just before each call on the disk while a group lands",
-		Packages: []string{"internal/localfs", "internal/transfer"}},
+		Packages: []string{"internal/place/local", "internal/transfer"}},
 		func(t *testing.T, c *campaign.C) {
 			dry := newStruck(t, "", 0)
 			dry.land(t)
@@ -145,8 +145,8 @@ type struck struct {
 	root    string
 	outside string
 	disk    *faulty.Disk
-	fs      *localfs.FS
-	lands   *localfs.Landing
+	fs      *local.FS
+	lands   *local.Landing
 
 	mu      sync.Mutex // several syncs run at once
 	calls   int
@@ -166,7 +166,7 @@ func newStruck(t *testing.T, name string, nth int) *struck {
 	must(t, err)
 	base, err = filepath.EvalSymlinks(base)
 	must(t, err)
-	s := &struck{t: t, nth: nth, base: base, root: base + "/root", outside: base + "/outside", disk: faulty.NewDisk(localfs.RealDisk()),
+	s := &struck{t: t, nth: nth, base: base, root: base + "/root", outside: base + "/outside", disk: faulty.NewDisk(local.RealDisk()),
 		intents: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
 	for k := range strikes {
 		if strikes[k].name == name {
@@ -174,7 +174,7 @@ func newStruck(t *testing.T, name string, nth int) *struck {
 		}
 	}
 	must(t, errors.Join(os.MkdirAll(s.root+"/in/sub", 0o755), os.Mkdir(s.outside, 0o755)))
-	s.fs, err = localfs.Open(localfs.Config{Roots: []string{s.root}, Incarnation: 42, Disk: s.disk, Digest: digest.ByName})
+	s.fs, err = local.Open(local.Config{Roots: []string{s.root}, Incarnation: 42, Disk: s.disk, Digest: digest.ByName})
 	must(t, err)
 	s.lands = s.fs.Land(place.LandConfig{Transfer: transferID, Generation: 1, Durable: nth%4 == 0, Journal: s, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(s.root + "/in"), Into: true}}})
 	s.disk.Before = s.before
@@ -234,7 +234,7 @@ func (s *struck) temporary(do func(p string) error) bool {
 	return s.did(do(found[s.nth%len(found)]))
 }
 
-// Committing implements localfs.Journal.
+// Committing implements local.Journal.
 func (s *struck) Committing(ins []transfer.Intent) error {
 	for _, in := range ins {
 		s.intents[in.Outcome.Item] = in
@@ -242,7 +242,7 @@ func (s *struck) Committing(ins []transfer.Intent) error {
 	return nil
 }
 
-// Committed implements localfs.Journal. It checks successful files at once.
+// Committed implements local.Journal. It checks successful files at once.
 func (s *struck) Committed(outs []transfer.Outcome) error {
 	for _, o := range outs {
 		delete(s.intents, o.Item)
@@ -257,7 +257,7 @@ func (s *struck) Committed(outs []transfer.Outcome) error {
 	return nil
 }
 
-// Again implements localfs.Journal.
+// Again implements local.Journal.
 func (s *struck) Again(again []uint64) error {
 	for _, item := range again {
 		delete(s.intents, item)
@@ -285,7 +285,7 @@ func (s *struck) land(t *testing.T) {
 
 func (s *struck) round() error {
 	for item, in := range s.intents {
-		verdict, out, err := s.lands.Recover(in, localfs.BootID())
+		verdict, out, err := s.lands.Recover(in, local.BootID())
 		switch {
 		case err != nil:
 			return err
@@ -339,7 +339,7 @@ func letGo(group []place.Pending) {
 }
 
 // unwritten handles an item that could not be written: it begins again, waits or fails.
-func (s *struck) unwritten(item uint64, p *localfs.Partial, err error) error {
+func (s *struck) unwritten(item uint64, p *local.Partial, err error) error {
 	if p != nil {
 		p.Discard()
 	}

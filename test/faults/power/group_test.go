@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/digest"
+	"ferry/internal/content/digest"
 	"ferry/internal/faulty"
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 	"ferry/test/faults/image"
@@ -27,7 +27,7 @@ import (
 // call of a commit. All files recorded after the sync must be complete.
 func TestCampaignPowerGroup(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "power-group", What: "groups of small files with one sync of their file system are committed, and the power goes before or after any call",
-		Unit: "power cuts", Full: 200, Root: true, Tools: []string{"mkfs.ext4"}, Packages: []string{"internal/localfs"}},
+		Unit: "power cuts", Full: 200, Root: true, Tools: []string{"mkfs.ext4"}, Packages: []string{"internal/place/local"}},
 		func(t *testing.T, c *campaign.C) { c.Cases(t, cutGroups) })
 }
 
@@ -77,7 +77,7 @@ func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 	options := []string{"", "commit=1", "data=writeback", "data=journal", "nodelalloc"}
 	g := &groupWork{t: t, im: image.New(t, "files", options[r.IntN(len(options))]), seed: seed,
 		intents: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
-	g.disk = faulty.NewDisk(localfs.RealDisk())
+	g.disk = faulty.NewDisk(local.RealDisk())
 	g.im.Sync()
 	m := moments[r.IntN(len(moments))]
 	at, after, met := 1+r.IntN(m.times), r.IntN(2) == 0, false
@@ -115,7 +115,7 @@ func cutGroups(t *testing.T, seed uint64, r *rand.Rand) {
 
 // work commits two groups, in several directories, until the disk is gone.
 func (g *groupWork) work() error {
-	fs, err := localfs.Open(localfs.Config{Roots: []string{g.im.Dir}, Incarnation: 7, Disk: g.disk, Digest: digest.ByName, GroupSync: 2})
+	fs, err := local.Open(local.Config{Roots: []string{g.im.Dir}, Incarnation: 7, Disk: g.disk, Digest: digest.ByName, GroupSync: 2})
 	must(g.t, err)
 	defer fs.Close()
 	g.id = transfer.NewID(time.UnixMilli(1_800_000_000_000))
@@ -136,7 +136,7 @@ func (g *groupWork) work() error {
 	return nil
 }
 
-func (g *groupWork) group(l *localfs.Landing, first uint64) (group []place.Pending, err error) {
+func (g *groupWork) group(l *local.Landing, first uint64) (group []place.Pending, err error) {
 	for item := first; item < first+20; item++ {
 		name := transfer.Path(fmt.Sprintf("d%d/f%d", item%3, item))
 		content := g.content(item)
@@ -166,7 +166,7 @@ func (g *groupWork) content(item uint64) []byte {
 func (g *groupWork) lost() (all []string) {
 	for item, in := range g.intents {
 		final := string(in.Outcome.Path)
-		temp := filepath.Join(filepath.Dir(final), localfs.TempName(7, 1, g.id, item))
+		temp := filepath.Join(filepath.Dir(final), local.TempName(7, 1, g.id, item))
 		content, err := os.ReadFile(final)
 		at := final
 		if _, done := g.outcomes[item]; errors.Is(err, os.ErrNotExist) && !done {

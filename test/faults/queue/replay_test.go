@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/security/word"
 	"ferry/internal/wire"
-	"ferry/internal/word"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"ferry/internal/client"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	msg "ferry/internal/wire"
-	"ferry/internal/word"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"testing"
 
-	"ferry/internal/localfs"
 	"ferry/internal/place"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -32,8 +32,8 @@ func littleMemory(t *testing.T, r *rand.Rand) {
 	defer os.RemoveAll(dir)
 	names(t, r, dir+"/root", 3)
 	sources := [][]transfer.Path{{"."}, {"*"}, {"**"}, {"?*", "."}, {"*a*"}}[r.IntN(5)]
-	all, _ := walkFrom(t, localfs.Config{Roots: []string{dir + "/root"}, NamesMemory: 1 << 30}, sources, nil, 0, -1)
-	little := localfs.Config{Roots: []string{dir + "/root"}, Scratch: dir + "/scratch", NamesMemory: 1}
+	all, _ := walkFrom(t, local.Config{Roots: []string{dir + "/root"}, NamesMemory: 1 << 30}, sources, nil, 0, -1)
+	little := local.Config{Roots: []string{dir + "/root"}, Scratch: dir + "/scratch", NamesMemory: 1}
 	var got []found
 	for {
 		var last *found
@@ -78,9 +78,9 @@ type found struct {
 }
 
 // walkFrom resumes a walk after an item and breaks off after the given number of items, or never if that is negative.
-func walkFrom(t *testing.T, cfg localfs.Config, sources []transfer.Path, last *found, had, most int) (got []found, ended bool) {
+func walkFrom(t *testing.T, cfg local.Config, sources []transfer.Path, last *found, had, most int) (got []found, ended bool) {
 	t.Helper()
-	f, err := localfs.Open(cfg)
+	f, err := local.Open(cfg)
 	must(t, err)
 	defer f.Close()
 	var req place.WalkRequest

@@ -11,15 +11,15 @@ import (
 	"strings"
 	"testing"
 
-	"ferry/internal/digest"
-	"ferry/internal/localfs"
+	"ferry/internal/content/digest"
+	"ferry/internal/place/local"
 	"ferry/internal/transfer"
 	"ferry/test/judge"
 )
 
 // A stepping is the host's disk. It calls step before and after every call of a deletion.
 type stepping struct {
-	localfs.Disk
+	local.Disk
 	step func()
 }
 
@@ -35,35 +35,35 @@ func (s stepping) call(f func() error) error {
 	return f()
 }
 
-func (s stepping) Open(d *localfs.Dir, name string, flag int, perm os.FileMode) (localfs.File, error) {
-	return between(s, func() (localfs.File, error) { return s.Disk.Open(d, name, flag, perm) })
+func (s stepping) Open(d *local.Dir, name string, flag int, perm os.FileMode) (local.File, error) {
+	return between(s, func() (local.File, error) { return s.Disk.Open(d, name, flag, perm) })
 }
 
-func (s stepping) Stat(f localfs.File) (localfs.Stat, error) {
-	return between(s, func() (localfs.Stat, error) { return s.Disk.Stat(f) })
+func (s stepping) Stat(f local.File) (local.Stat, error) {
+	return between(s, func() (local.Stat, error) { return s.Disk.Stat(f) })
 }
 
-func (s stepping) Lstat(d *localfs.Dir, name string) (localfs.Stat, error) {
-	return between(s, func() (localfs.Stat, error) { return s.Disk.Lstat(d, name) })
+func (s stepping) Lstat(d *local.Dir, name string) (local.Stat, error) {
+	return between(s, func() (local.Stat, error) { return s.Disk.Lstat(d, name) })
 }
 
-func (s stepping) Rename(d *localfs.Dir, from, to string, replace bool) error {
+func (s stepping) Rename(d *local.Dir, from, to string, replace bool) error {
 	return s.call(func() error { return s.Disk.Rename(d, from, to, replace) })
 }
 
-func (s stepping) RenameInto(d *localfs.Dir, from string, into *localfs.Dir, to string, replace bool) error {
+func (s stepping) RenameInto(d *local.Dir, from string, into *local.Dir, to string, replace bool) error {
 	return s.call(func() error { return s.Disk.RenameInto(d, from, into, to, replace) })
 }
 
-func (s stepping) Link(d *localfs.Dir, from, to string) error {
+func (s stepping) Link(d *local.Dir, from, to string) error {
 	return s.call(func() error { return s.Disk.Link(d, from, to) })
 }
 
-func (s stepping) Unlink(d *localfs.Dir, name string) error {
+func (s stepping) Unlink(d *local.Dir, name string) error {
 	return s.call(func() error { return s.Disk.Unlink(d, name) })
 }
 
-func (s stepping) SyncDir(d *localfs.Dir) error {
+func (s stepping) SyncDir(d *local.Dir) error {
 	return s.call(func() error { return s.Disk.SyncDir(d) })
 }
 
@@ -111,7 +111,7 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 		alive[now] = true
 		how = append(how, fmt.Sprintf("%s at step %d", way, step))
 	}
-	disk := stepping{localfs.RealDisk(), func() {
+	disk := stepping{local.RealDisk(), func() {
 		if step++; step == at+1 || step == again+1 {
 			come1()
 		}
@@ -119,8 +119,8 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 			panic(killed{})
 		}
 	}}
-	open := func(d localfs.Disk) *localfs.FS {
-		f, err := localfs.Open(localfs.Config{Roots: []string{top}, Disk: d, Incarnation: 7, Digest: func(m string) (hash.Hash, error) { return digest.ByName(m) }})
+	open := func(d local.Disk) *local.FS {
+		f, err := local.Open(local.Config{Roots: []string{top}, Disk: d, Incarnation: 7, Digest: func(m string) (hash.Hash, error) { return digest.ByName(m) }})
 		must(t, err)
 		return f
 	}
@@ -131,7 +131,7 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 	must(t, err)
 	v := src.Version()
 	must(t, src.Close())
-	aside := localfs.AsideName(7, transfer.ID{1}, item)
+	aside := local.AsideName(7, transfer.ID{1}, item)
 	err = deleteOnce(open(disk), transfer.Path(path), v, aside)
 	if err == error(errKilled) {
 		how = append(how, fmt.Sprintf("died at step %d", step))
@@ -145,7 +145,7 @@ func oneStep(t *testing.T, r *rand.Rand, top, path string, item uint64) {
 
 var errKilled = fmt.Errorf("killed")
 
-func deleteOnce(f *localfs.FS, p transfer.Path, v transfer.Version, aside string) (err error) {
+func deleteOnce(f *local.FS, p transfer.Path, v transfer.Version, aside string) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			if _, ok := v.(killed); !ok {

@@ -18,12 +18,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"ferry/internal/audit"
-	"ferry/internal/compress"
-	"ferry/internal/identity"
-	"ferry/internal/keyfile"
+	"ferry/internal/audit/witness"
+	"ferry/internal/content/compress"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
 	"ferry/test/campaign"
 	"ferry/test/flow/network"
 )

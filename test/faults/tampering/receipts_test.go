@@ -14,17 +14,17 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/audit"
-	"ferry/internal/authority"
-	"ferry/internal/authority/authoritytest"
+	"ferry/internal/audit/witness"
 	"ferry/internal/coordination"
-	"ferry/internal/enrol"
-	"ferry/internal/identity"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
-	"ferry/internal/witness"
-	"ferry/internal/word"
 	"ferry/test/campaign"
 )
 
@@ -32,7 +32,7 @@ import (
 func TestCampaignReceipts(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "receipts", Unit: "liars", Full: 40, Short: 4,
 		What:     "coordinations with the network's own identity that receipt audit records which they do not keep, with no proof or a false one, and an honest one after them",
-		Packages: []string{"internal/audit", "internal/witness", "internal/agent", "internal/coordination", "internal/ledger"}},
+		Packages: []string{"internal/audit", "internal/audit/witness", "internal/agent", "internal/coordination", "internal/ledger"}},
 		func(t *testing.T, c *campaign.C) {
 			c.Beside(t, 4, lied)
 		})

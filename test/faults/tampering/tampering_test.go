@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/authority/authoritytest"
-	"ferry/internal/identity"
+	"ferry/internal/audit/witness"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority/authoritytest"
+	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
-	"ferry/internal/witness"
 	"ferry/test/campaign"
 )
 
@@ -42,7 +42,7 @@ var ways = []way{
 func TestCampaignTampering(t *testing.T) {
 	campaign.Run(t, campaign.Spec{Name: "tampering", Unit: "logs", Full: 800, Short: 80,
 		What:     "audit logs that were edited, cut, swapped, forked, put back or written anew with all hashes and signed with coordination's own key, and verified with their witnesses",
-		Packages: []string{"internal/audit", "internal/witness", "internal/identity"}},
+		Packages: []string{"internal/audit", "internal/audit/witness", "internal/security/identity"}},
 		func(t *testing.T, c *campaign.C) {
 			n := newNetwork(t)
 			before := map[uint64]*scene{} // one for all ways

@@ -32,7 +32,7 @@ import (
 	"testing"
 	"time"
 
-	"ferry/internal/policy"
+	"ferry/internal/security/policy"
 	"ferry/test/ports"
 )
 

@@ -17,12 +17,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"ferry/internal/compress"
-	"ferry/internal/identity"
-	"ferry/internal/keyfile"
+	"ferry/internal/content/compress"
 	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/keyfile"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
-	"ferry/internal/word"
 )
 
 // A Wire is a connection of the test's own to the queue manager. It receives all messages and can send under any name.

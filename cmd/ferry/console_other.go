@@ -1,8 +1,0 @@
-//go:build !windows
-
-package main
-
-import "os"
-
-// obeysSequences reports whether a terminal obeys escape sequences.
-func obeysSequences(*os.File) bool { return true }

@@ -1,0 +1,313 @@
+// Package call runs the programs before and after an agent's transfers, and keeps in the
+// ledger which of them have ended and how.
+//
+// A program may run more than once: the ledger has that it is about to run before it does,
+// and how it ended after that, and a crash may fall between. One that has ended on record
+// is not run again. What an agent that stops has killed is run again by its next run.
+package call
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/automation/program"
+	"ferry/internal/automation/variable"
+	"ferry/internal/ledger"
+	"ferry/internal/sys/clock"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+)
+
+// drawer is the name of the part of the ledger that has the calls.
+const drawer = "programs"
+
+// A Runner runs programs; see program.Dir.
+type Runner interface {
+	Find(name string) (file string, err error)
+	Run(ctx context.Context, c program.Call) (program.Result, error)
+}
+
+// Config is what a Keeper works with.
+type Config struct {
+	Agent  transfer.AgentName
+	Ledger *ledger.Ledger
+	Runner Runner                       // nil: no program may be run here
+	May    func(principal string) error // whether a principal may have programs run here; nil: everybody may
+	Note   func(*ledger.Tx, audit.Record) error
+	AtOnce int // programs of incoming transfers that run at the same time
+	Clock  clock.Clock
+	Log    *slog.Logger
+}
+
+// A Keeper runs the programs of one agent's transfers. It is safe for concurrent use.
+type Keeper struct {
+	cfg    Config
+	places chan struct{} // a token for each program of an incoming transfer
+}
+
+// New makes a Keeper.
+func New(cfg Config) *Keeper { return &Keeper{cfg, make(chan struct{}, max(1, cfg.AtOnce))} }
+
+// A state is what the ledger has of a call.
+type state struct {
+	V       int             `json:"v"`
+	Attempt int             `json:"attempt"` // the one that is about to run, or the last one
+	Ended   bool            `json:"ended,omitempty"`
+	Failure *transfer.Error `json:"failure,omitempty"` // of one that has ended
+}
+
+const stateVersion = 1
+
+func key(q *transfer.Request, at transfer.CallPoint) string {
+	return q.ID.String() + "/" + string(q.Source) + "/" + string(at)
+}
+
+func read(t *ledger.Tx, key string) (s state, err error) {
+	b := ledger.DrawerOf(t, drawer).Get(key)
+	if len(b) == 0 {
+		return s, nil
+	}
+	if err := json.Unmarshal(b, &s); err != nil || s.V != stateVersion {
+		return s, transfer.Errorf(transfer.KindInternal, "the ledger's record of the program %s cannot be read: %w", key, err)
+	}
+	return s, nil
+}
+
+func (s state) put(t *ledger.Tx, key string) error {
+	s.V = stateVersion
+	b, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return ledger.DrawerOf(t, drawer).Put(key, b)
+}
+
+// Vet says why a program of a request could not be run here, of those that this side runs: of
+// KindDenied or KindProgram, or of a kind that waits.
+func (k *Keeper) Vet(q *transfer.Request, principal string, atDest bool) error {
+	for _, at := range transfer.CallPoints() {
+		p := q.Programs.At(at)
+		if p == nil || at.AtDest() != atDest {
+			continue
+		}
+		if k.cfg.May != nil {
+			if err := k.cfg.May(principal); err != nil {
+				return err
+			}
+		}
+		if err := Runnable(k.cfg.Runner, k.cfg.Agent, at, p); err != nil {
+			return err
+		}
+		if _, err := variable.Arguments(p, at, nil, q.Meta); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Runnable says why an agent with a Runner could not run a program: of KindProgram, or of a kind that waits.
+func Runnable(r Runner, agent transfer.AgentName, at transfer.CallPoint, p *transfer.Program) error {
+	if r == nil {
+		return transfer.Errorf(transfer.KindProgram, "%s %s cannot be run: agent %s runs no programs", at.Noun(), p.Name, agent).
+			WithHint("start the agent with --programs DIR, the directory whose programs it may run")
+	}
+	_, err := r.Find(p.Name)
+	return err
+}
+
+// Runner is what runs the agent's programs; nil: none may be run.
+func (k *Keeper) Runner() Runner { return k.cfg.Runner }
+
+// Ended says whether a program has ended on record, and how: failure is nil where that was no failure.
+func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
+	var s state
+	err = k.cfg.Ledger.View(func(t *ledger.Tx) error {
+		s, err = read(t, key(c.Request, c.At))
+		return err
+	})
+	return s.Ended, s.Failure, err
+}
+
+// Run runs a program until it ends well or has failed too often, unless it has ended on record.
+// failure is what is on record then. An error says that nothing is: ctx has ended, or the error is
+// of a kind that waits. Where the cause of the end of ctx is of KindCancelled, that is the failure
+// and on record.
+func (k *Keeper) Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error) {
+	ended, failure, err := k.Ended(c)
+	if ended && !failpoint.Planted("program-twice") || err != nil {
+		return failure, err
+	}
+	if err := k.Vet(c.Request, c.Principal, c.At.AtDest()); err != nil {
+		if transfer.KindOf(err).Waits() {
+			return nil, err
+		}
+		return k.refused(c, transfer.AsError(err))
+	}
+	if c.At.AtDest() {
+		select {
+		case k.places <- struct{}{}:
+			defer func() { <-k.places }()
+		case <-ctx.Done():
+			return k.stopped(ctx, c)
+		}
+	}
+
+	for {
+		again, failure, err := k.attempt(ctx, c)
+		if err != nil || !again {
+			return failure, err
+		}
+		if !Pause(ctx, k.cfg.Clock, time.Duration(c.Program().Pause)) {
+			return k.stopped(ctx, c)
+		}
+	}
+}
+
+// refused puts on record that a program was not run.
+func (k *Keeper) refused(c *transfer.Call, why *transfer.Error) (*transfer.Error, error) {
+	return why, k.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		return errors.Join(state{Ended: true, Failure: why}.put(t, key(c.Request, c.At)),
+			k.note(t, c, &transfer.Ran{Code: -1}, why))
+	})
+}
+
+// stopped is the end of ctx while no program runs.
+func (k *Keeper) stopped(ctx context.Context, c *transfer.Call) (*transfer.Error, error) {
+	if why := cancelled(ctx); why != nil {
+		return k.refused(c, why)
+	}
+	return nil, ctx.Err()
+}
+
+// attempt runs a program once. again says that it has failed and is to be run again.
+func (k *Keeper) attempt(ctx context.Context, c *transfer.Call) (again bool, failure *transfer.Error, err error) {
+	p, at := c.Program(), key(c.Request, c.At)
+	var now state
+	err = k.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		if now, err = read(t, at); err != nil {
+			return err
+		}
+		now.Attempt = max(now.Attempt, 1)
+		return now.put(t, at)
+	})
+	if err != nil {
+		return false, nil, err
+	}
+
+	full := *p
+	if full.Args, err = arguments(c, now.Attempt); err != nil {
+		failure, err = k.refused(c, transfer.AsError(err))
+		return false, failure, err
+	}
+	once := &Try{Runner: k.cfg.Runner, Clock: k.cfg.Clock, Log: k.cfg.Log.With("transfer", c.Request.ID), At: c.At, Program: &full, ID: c.Request.ID, Attempt: now.Attempt,
+		Env: environment(c, k.cfg.Agent, now.Attempt)}
+	ran, failure, err := once.Run(ctx)
+	if err != nil {
+		return false, nil, err
+	}
+	again = failure != nil && failure.Kind == transfer.KindProgram && now.Attempt <= p.Retries
+	next := state{Attempt: now.Attempt, Ended: true, Failure: failure}
+	if again {
+		next = state{Attempt: now.Attempt + 1}
+	}
+	err = k.cfg.Ledger.Update(func(t *ledger.Tx) error {
+		return errors.Join(next.put(t, at), k.note(t, c, ran, failure))
+	})
+	if err != nil {
+		return false, nil, err
+	}
+	failpoint.Hit("program.recorded")
+	return again, failure, nil
+}
+
+// note puts on record how a program ended.
+func (k *Keeper) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failure *transfer.Error) error {
+	q, p := c.Request, c.Program()
+	if ran.Name == "" { // it was not run
+		ran.At, ran.Name, ran.Args = c.At, p.Name, p.Args
+	}
+	rec := audit.Record{Event: audit.Ran, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source, Destination: q.Destination,
+		Originator: &q.Originator, Job: q.Job, Principal: c.Principal, Error: failure, Figures: audit.Figures{Program: ran}}
+	if c.At.AtDest() {
+		rec.Role = audit.RoleDestination
+	}
+	return k.cfg.Note(t, rec)
+}
+
+// Forget forgets the programs that one side has run for a transfer which is over there.
+func (k *Keeper) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
+	for _, at := range transfer.CallPoints() {
+		if at.AtDest() == atDest {
+			if err := ledger.DrawerOf(t, drawer).Delete(key(q, at)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Age forgets programs of transfers that never came to their end here, and are older than keep.
+func (k *Keeper) Age(keep time.Duration) error {
+	var old []string
+	err := k.cfg.Ledger.View(func(t *ledger.Tx) error {
+		for key := range ledger.DrawerOf(t, drawer).All("", "") {
+			text, _, _ := strings.Cut(key, "/")
+			id, err := transfer.ParseID(text)
+			if err != nil || k.cfg.Clock.Now().Sub(id.Time()) <= keep {
+				continue
+			}
+			src, err := t.Source(id)
+			in, err2 := t.Incoming(id)
+			if err := cmp.Or(err, err2); err != nil {
+				return err
+			}
+			if (src == nil || src.State.Final()) && (in == nil || in.State.Final()) {
+				old = append(old, key)
+			}
+		}
+		return nil
+	})
+	if err != nil || len(old) == 0 {
+		return err
+	}
+	return k.cfg.Ledger.Update(func(t *ledger.Tx) (err error) {
+		for _, key := range old {
+			err = errors.Join(err, ledger.DrawerOf(t, drawer).Delete(key))
+		}
+		return err
+	})
+}
+
+// environment is what a program is told of its transfer.
+func environment(c *transfer.Call, agent transfer.AgentName, attempt int) []string {
+	q := c.Request
+	env := []string{"FERRY_TRANSFER_ID=" + q.ID.String(), "FERRY_CALL=" + string(c.At), "FERRY_AGENT=" + string(agent),
+		"FERRY_SOURCE_AGENT=" + string(q.Source), "FERRY_DESTINATION_AGENT=" + string(q.Destination),
+		"FERRY_ORIGINATOR=" + q.Originator.String(), "FERRY_JOB=" + q.Job, "FERRY_ATTEMPT=" + strconv.Itoa(attempt)}
+	if c.Into != "" {
+		env = append(env, "FERRY_DESTINATION="+string(c.Into))
+	}
+	if c.At.Post() {
+		env = append(env, "FERRY_STATE="+string(c.State), fmt.Sprintf("FERRY_FILES=%d", c.Counts.Files),
+			fmt.Sprintf("FERRY_FILES_FAILED=%d", c.Counts.FilesFailed), fmt.Sprintf("FERRY_BYTES=%d", c.Counts.Bytes))
+	}
+	return Environment(env, q.Meta)
+}
+
+// arguments are those of the program, with the values of its transfer.
+func arguments(c *transfer.Call, attempt int) ([]string, error) {
+	q := c.Request
+	values := map[string]string{variable.TransferID: q.ID.String(), variable.JobName: q.Job, variable.Originator: strings.ReplaceAll(q.Originator.String(), "\x00", ""),
+		variable.SourceAgent: string(q.Source), variable.DestAgent: string(q.Destination), variable.Attempt: strconv.Itoa(attempt), variable.Destination: c.Into.String(),
+		variable.State: string(c.State), variable.Files: strconv.FormatInt(c.Counts.Files, 10), variable.FilesFailed: strconv.FormatInt(c.Counts.FilesFailed, 10),
+		variable.Bytes: strconv.FormatInt(c.Counts.Bytes, 10)}
+	return variable.Arguments(c.Program(), c.At, values, q.Meta)
+}

@@ -1,0 +1,179 @@
+package managedcall
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"ferry/internal/audit"
+	"ferry/internal/automation/call"
+	"ferry/internal/automation/duty"
+	"ferry/internal/ledger"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A keeper keeps the calls of an agent.
+type keeper struct {
+	duty.Desk
+	changed chan struct{} // a command was given
+}
+
+// New makes the duty.
+func New(d duty.Desk) (duty.Duty, error) { return newKeeper(d), nil }
+
+func newKeeper(d duty.Desk) *keeper { return &keeper{d, make(chan struct{}, 1)} }
+
+// Commands make and cancel calls.
+func (k *keeper) Commands() map[wire.Kind]duty.Command {
+	changed := func() {
+		select {
+		case k.changed <- struct{}{}:
+		default:
+		}
+	}
+	return map[wire.Kind]duty.Command{
+		CommandRun:    {Needs: transfer.AuthProgram, Do: k.put, Done: changed},
+		CommandCancel: {Needs: transfer.AuthNone, Do: k.cancel, Done: changed}, // cancel asks for more
+	}
+}
+
+// Questions are answered about one's own calls, and about those of others to who may operate.
+func (k *keeper) Questions() map[wire.Kind]duty.Question {
+	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
+}
+
+// Read is the command that a document of MQ MFT asks for: to run a program. It makes the duty a duty.Reader.
+func (k *keeper) Read(d *mftxml.Document, id transfer.ID) (wire.Kind, any, error) {
+	if d.Call == nil {
+		return "", nil, nil
+	}
+	p, err := FromDocument(d, id)
+	return CommandRun, p, err
+}
+
+// FromDocument is the call that a document of MQ MFT asks for.
+func FromDocument(d *mftxml.Document, id transfer.ID) (*Put, error) {
+	if err := d.Lacks(); err != nil {
+		return nil, err
+	}
+	program, err := d.Call.Command.Program()
+	if err != nil {
+		return nil, err
+	}
+	p := &Put{ID: id, Agent: d.Call.Agent, Program: *program, Job: d.Call.Job, Meta: d.Call.Meta}
+	return p, p.Check()
+}
+
+func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+	p, err := ParsePut(body)
+	if err != nil {
+		return nil, err
+	}
+	if p.Agent != k.Agent {
+		return nil, transfer.Errorf(transfer.KindUsage, "the call is for agent %s; this is %s", p.Agent, k.Agent)
+	}
+	if err := call.Runnable(k.Programs, k.Agent, transfer.ManagedCall, &p.Program); err != nil {
+		return nil, err
+	}
+
+	d := drawerOf(t)
+	if old, err := d.get(p.ID); old != nil || err != nil {
+		if err == nil {
+			err = transfer.Errorf(transfer.KindConflict, "%s has a call %s already", k.Agent, p.ID)
+		}
+		return nil, err
+	}
+	if err := k.tidy(d, who.Principal); err != nil {
+		return nil, err
+	}
+	c := &Call{V: version, ID: p.ID, Origin: who.Origin, Originator: who.Originator, Made: k.Clock.Now().UTC(), Agent: k.Agent, Program: p.Program,
+		Job: p.Job, Meta: p.Meta, State: transfer.Queued}
+	if err := d.put(c); err != nil {
+		return nil, err
+	}
+	k.Log.Info("call accepted", "call", c.ID, "program", c.Program.Name, "principal", c.Principal)
+	return c, k.note(t, c, audit.Record{Event: audit.Changed, Text: fmt.Sprintf("has the call %s of the program %s", c.ID, c.Program.Name)})
+}
+
+// note puts a record of a call into the outbox.
+func (k *keeper) note(t *ledger.Tx, c *Call, r audit.Record) error {
+	r.Role, r.Transfer, r.Source, r.Job, r.Meta = audit.RoleSource, c.ID, k.Agent, c.Job, c.Meta
+	if r.Principal == "" {
+		r.Principal, r.Originator, r.Author = c.Principal, &c.Originator, c.Author
+	}
+	return k.Note(t, r)
+}
+
+func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+	d := drawerOf(t)
+	c, err := k.named(d, who, body)
+	if err != nil {
+		return nil, err
+	}
+	if c.Principal != who.Principal {
+		if err := k.May(who.Principal, transfer.AuthOperate); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case c.State == transfer.Cancelled, c.Cancelled != "" && !c.State.Final():
+		return c, nil
+	case c.State.Final():
+		return nil, transfer.Errorf(transfer.KindEnding, "call %s is already over: %s", c.ID, c.State)
+	}
+
+	c.Cancelled = who.Principal
+	r := audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the call %s", c.ID), Vouched: audit.Vouched{Author: who.Author}}
+	if c.State == transfer.Queued {
+		c.settle(k.Clock.Now(), c.Ran, transfer.Errorf(transfer.KindCancelled, "the call was cancelled"))
+		r.State, r.Code = c.State, c.Code
+	}
+	if err := d.put(c); err != nil {
+		return nil, err
+	}
+	k.Log.Info("call cancel requested", "call", c.ID, "principal", who.Principal)
+	return c, k.note(t, c, r)
+}
+
+// named is the call that a body names, of those that somebody may know of.
+func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Call, error) {
+	b := &Named{}
+	if err := json.Unmarshal(body, b); err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the ID of a call cannot be read: %w", err)
+	}
+	return duty.Find(&k.Desk, who, "call", b.ID, d.all(transfer.ID{}))
+}
+
+func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
+	p := &Page{}
+	if err := json.Unmarshal(body, p); err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "which calls are asked for cannot be read: %w", err)
+	}
+	l := Listed{Calls: []Call{}}
+	err := k.Ledger.View(func(t *ledger.Tx) error {
+		for c, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
+			if err != nil {
+				return err
+			}
+			if l.More = len(l.Calls) == listPage; l.More {
+				return nil
+			}
+			c.Program.Args = nil
+			if c.Ran != nil {
+				c.Ran.Output = ""
+			}
+			l.Calls = append(l.Calls, *c)
+		}
+		return nil
+	})
+	return l, err
+}
+
+func (k *keeper) show(who duty.Caller, body json.RawMessage) (c any, err error) {
+	err = k.Ledger.View(func(t *ledger.Tx) error {
+		c, err = k.named(drawerOf(t), who, body)
+		return err
+	})
+	return c, err
+}

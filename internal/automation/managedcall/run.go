@@ -1,0 +1,243 @@
+package managedcall
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/automation/call"
+	"ferry/internal/ledger"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+)
+
+// retry is after how long what cannot be done now is tried again.
+const retry = time.Second
+
+// A crew is the programs that run. It belongs to the goroutine of Run.
+type crew struct {
+	*keeper
+	running map[transfer.ID]context.CancelCauseFunc
+	over    chan transfer.ID // of programs that run no more
+	wg      sync.WaitGroup
+}
+
+// Run has the programs run.
+func (k *keeper) Run(ctx context.Context) {
+	w := &crew{keeper: k, running: map[transfer.ID]context.CancelCauseFunc{}, over: make(chan transfer.ID)}
+	for err := k.interrupted(); err != nil; err = k.interrupted() {
+		k.Log.Error("cannot read calls", "error", err)
+		if !call.Pause(ctx, k.Clock, retry) {
+			return
+		}
+	}
+	t := k.Clock.NewTimer(0)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			go func() { w.wg.Wait(); close(w.over) }()
+			for range w.over { // each says that it is over
+			}
+			return
+		case <-k.changed:
+		case id := <-w.over:
+			delete(w.running, id)
+		case <-t.C():
+		}
+		if again := w.look(ctx); again > 0 {
+			t.Reset(again)
+		}
+	}
+}
+
+// interrupted says of each program that ran when an earlier run of the agent ended that nobody knows how
+// it ended.
+func (k *keeper) interrupted() error {
+	var found bool
+	if err := k.Ledger.View(func(t *ledger.Tx) error {
+		all, err := drawerOf(t).unfinished()
+		for _, c := range all {
+			found = found || c.State == transfer.Running
+		}
+		return err
+	}); err != nil || !found { // an agent without calls writes nothing
+		return err
+	}
+	return k.Ledger.Update(func(t *ledger.Tx) error {
+		all, err := drawerOf(t).unfinished()
+		if err != nil {
+			return err
+		}
+		for _, c := range all {
+			if c.State != transfer.Running {
+				continue
+			}
+			if failpoint.Planted("call-started-twice") {
+				c.State, c.Attempt = transfer.Queued, c.Attempt-1
+				if err := drawerOf(t).put(c); err != nil {
+					return err
+				}
+				continue
+			}
+			why := transfer.Errorf(transfer.KindLost, "agent %s has ended while it ran the program %s, and does not know whether that has ended, and how", k.Agent, c.Program.Name).
+				WithHint("see what it has done before it is called again")
+			if err := k.ended(t, c, &transfer.Ran{Code: -1, Attempt: c.Attempt}, why); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// look starts what may be started, and kills what was cancelled. again is when there is more to do; 0: when something changes.
+func (w *crew) look(ctx context.Context) (again time.Duration) {
+	var all []*Call
+	err := w.Ledger.View(func(t *ledger.Tx) (err error) {
+		all, err = drawerOf(t).unfinished()
+		return err
+	})
+	if err != nil {
+		w.Log.Error("cannot read calls", "error", err)
+		return retry
+	}
+	now := w.Clock.Now()
+	for _, c := range all {
+		kill, runs := w.running[c.ID]
+		switch wait := c.Next.Sub(now); {
+		case runs && c.Cancelled != "":
+			kill(transfer.Errorf(transfer.KindCancelled, "the call was cancelled"))
+		case runs:
+		case c.State == transfer.Running: // nobody knows how it ended; the agent's next run says so
+		case !c.Next.IsZero() && wait > 0:
+			if again == 0 || wait < again {
+				again = wait
+			}
+		case len(w.running) < AtOnce:
+			w.start(ctx, c.ID)
+		}
+	}
+	return again
+}
+
+// start has a goroutine run a program.
+func (w *crew) start(ctx context.Context, id transfer.ID) {
+	ctx, kill := context.WithCancelCause(ctx)
+	w.running[id] = kill
+	w.wg.Go(func() {
+		defer kill(nil)
+		w.once(ctx, id)
+		w.over <- id
+	})
+}
+
+// once runs a program once, and writes down how it ended.
+func (k *keeper) once(ctx context.Context, id transfer.ID) {
+	c, err := k.begin(id)
+	if err != nil {
+		if !transfer.KindOf(err).Waits() {
+			k.Log.Error("cannot begin call", "call", id, "error", err)
+		}
+		call.Pause(ctx, k.Clock, retry)
+	}
+	if c == nil || err != nil {
+		return
+	}
+	try := &call.Try{Runner: k.Programs, Clock: k.Clock, Log: k.Log.With("call", id), At: transfer.ManagedCall, Program: &c.Program, ID: id, Attempt: c.Attempt, Env: environment(c)}
+	ran, failure, err := try.Run(ctx)
+	if err != nil && !transfer.KindOf(err).Waits() {
+		return // the agent ends; its next run says what is known
+	}
+
+	for {
+		stored := k.Ledger.Update(func(t *ledger.Tx) error {
+			now, err2 := drawerOf(t).get(id)
+			if now == nil || err2 != nil {
+				return err2
+			}
+			if err != nil { // it was not started
+				now.State, now.Attempt, now.Next, now.Reason = transfer.Queued, now.Attempt-1, k.Clock.Now().Add(retry).UTC(), transfer.AsError(err)
+				return drawerOf(t).put(now)
+			}
+			return k.ended(t, now, ran, failure)
+		})
+		if stored == nil {
+			break
+		}
+		k.Log.Error("cannot write down how a program ended", "call", id, "error", stored)
+		if !call.Pause(ctx, k.Clock, retry) {
+			return
+		}
+	}
+	failpoint.Hit("program.recorded")
+}
+
+// begin writes down that a program is about to run. Where it cannot be run any more, that is its end, and there
+// is no call. An error of a kind that waits is why it cannot be run now, which the call says from then on.
+func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
+	var c *Call
+	if err := k.Ledger.View(func(t *ledger.Tx) error {
+		c, err = drawerOf(t).get(id)
+		return err
+	}); c == nil || err != nil {
+		return nil, err
+	}
+	why := k.Ledger.OutboxFull() // there must be room for what becomes of it
+	if why == nil {
+		why = k.Holds(c.Origin)
+	}
+	if why == nil {
+		why = k.May(c.Principal, transfer.AuthProgram)
+	}
+	if why == nil {
+		why = call.Runnable(k.Programs, k.Agent, transfer.ManagedCall, &c.Program)
+	}
+	waits := transfer.KindOf(why).Waits()
+	if waits && c.Reason != nil && c.Reason.Kind == transfer.KindOf(why) {
+		return nil, why
+	}
+	err = k.Ledger.Update(func(t *ledger.Tx) error {
+		c, err := drawerOf(t).get(id)
+		switch {
+		case c == nil || err != nil || c.State != transfer.Queued:
+			return err
+		case waits:
+			c.Reason = transfer.AsError(why)
+		case why != nil:
+			return k.ended(t, c, &transfer.Ran{Code: -1, Attempt: c.Attempt}, transfer.AsError(why))
+		default:
+			c.State, c.Attempt, c.Next, c.Reason = transfer.Running, c.Attempt+1, time.Time{}, nil
+			begun = c
+		}
+		return drawerOf(t).put(c)
+	})
+	if err == nil && waits {
+		err = why
+	}
+	return begun, err
+}
+
+// ended writes down how a run ended, with its audit record.
+func (k *keeper) ended(t *ledger.Tx, c *Call, ran *transfer.Ran, failure *transfer.Error) error {
+	again := c.settle(k.Clock.Now(), ran, failure)
+	full := *ran
+	full.At, full.Name, full.Args = transfer.ManagedCall, c.Program.Name, c.Program.Args
+	ran.At, ran.Name, ran.Args = full.At, full.Name, nil // which the call has
+	if err := drawerOf(t).put(c); err != nil {
+		return err
+	}
+	r := audit.Record{Event: audit.Ran, Error: failure, Figures: audit.Figures{Program: &full}}
+	if !again {
+		r.State, r.Code = c.State, c.Code
+		k.Log.Info("call has ended", "call", c.ID, "state", c.State, "code", c.Code)
+	}
+	return k.note(t, c, r)
+}
+
+// environment is what a program is told of its call.
+func environment(c *Call) []string {
+	return call.Environment([]string{"FERRY_CALL=" + string(transfer.ManagedCall), "FERRY_CALL_ID=" + c.ID.String(), "FERRY_AGENT=" + string(c.Agent),
+		"FERRY_ORIGINATOR=" + c.Originator.String(), "FERRY_JOB=" + c.Job, "FERRY_ATTEMPT=" + strconv.Itoa(c.Attempt)}, c.Meta)
+}

@@ -1,0 +1,220 @@
+package monitor
+
+import (
+	"encoding/json"
+	"errors"
+
+	"ferry/internal/audit"
+	"ferry/internal/automation/duty"
+	"ferry/internal/ledger"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/place/local"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Kinds of command. The body of CommandCreate is a Create, the body of the others a Named.
+const (
+	CommandCreate wire.Kind = "monitor-create"
+	CommandPause  wire.Kind = "monitor-pause"
+	CommandResume wire.Kind = "monitor-resume"
+	CommandClear  wire.Kind = "monitor-clear" // forgets the history: existing files trigger again
+	CommandRemove wire.Kind = "monitor-remove"
+)
+
+// A Create makes a monitor. With Replace the monitor may exist already, and keeps its history.
+type Create struct {
+	Definition Definition `json:"definition"`
+	Redefine   bool       `json:"redefine,omitempty"`
+}
+
+// A Named is the body of a command on one monitor.
+type Named struct {
+	Name string `json:"name"`
+}
+
+// An Answer gives the monitor of a command, and the result.
+type Answer struct {
+	Monitor string             `json:"monitor"`
+	Agent   transfer.AgentName `json:"agent"`
+	Done    string             `json:"done"` // created, redefined, paused, resumed, cleared, removed
+}
+
+// commands returns the table of commands. Each command checks that the caller may have monitors and owns the monitor.
+// The monitors of others need the authority operate.
+func (m *monitors) commands() map[wire.Kind]duty.Command {
+	return map[wire.Kind]duty.Command{
+		CommandCreate: {Needs: transfer.AuthMonitor, Do: m.create, Done: m.changed},
+		CommandPause:  m.toNamed("paused", func(_ duty.Caller, _ ledger.Drawer, r *record) error { r.Paused = true; return nil }),
+		CommandResume: m.toNamed("resumed", m.resume),
+		CommandClear:  m.toNamed("cleared", clearHistory),
+		CommandRemove: m.toNamed("removed", nil),
+	}
+}
+
+func readBody[T any](body json.RawMessage) (v T, err error) {
+	if err := json.Unmarshal(body, &v); err != nil {
+		return v, transfer.Errorf(transfer.KindMalformed, "what is said of a monitor cannot be read: %w", err)
+	}
+	return v, nil
+}
+
+func (m *monitors) create(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+	c, err := readBody[Create](body)
+	if err != nil {
+		return nil, err
+	}
+	d := &c.Definition
+	if err := d.Check(); err != nil {
+		return nil, err
+	}
+	if d.Agent != m.Agent || d.Request.Source != m.Agent {
+		return nil, transfer.Errorf(transfer.KindUsage, "the monitor is for agent %s; this is %s", d.Agent, m.Agent)
+	}
+	if err := m.mayWatch(who, d); err != nil {
+		return nil, err
+	}
+	drawer := drawerOf(t)
+	old, there, err := load[record](drawer, recordKey(d.Name))
+	switch {
+	case err != nil:
+		return nil, err
+	case there && !c.Redefine:
+		return nil, transfer.Errorf(transfer.KindConflict, "agent %s has a monitor %s already", m.Agent, d.Name).WithHint("--redefine defines it anew, and keeps its history")
+	case there:
+		err = m.mayChange(who, &old)
+	default:
+		err = duty.Room(&m.Desk, "monitor", who.Principal, maxMonitors, duty.Decoded(drawer.All("d/", ""), decodeRecord))
+	}
+	if err != nil {
+		return nil, err
+	}
+	now, done := m.Clock.Now().UTC(), "created"
+	d.Request.Originator = who.Originator
+	r := &record{Definition: *d, Origin: who.Origin, Originator: who.Originator, Created: now, Paused: old.Paused}
+	if there {
+		done, r.Created = "redefined", old.Created
+	}
+	if _, has, err := load[Status](drawer, statusKey(d.Name)); err != nil || !has {
+		if err := errors.Join(err, save(drawer, statusKey(d.Name), &Status{})); err != nil {
+			return nil, err
+		}
+	}
+	return m.keep(t, who, r, done)
+}
+
+// mayWatch returns an error if the caller may read no file of the directory, by its name alone. The error does not
+// reveal whether the directory exists. Each poll checks the directory's real path.
+func (m *monitors) mayWatch(who duty.Caller, d *Definition) error {
+	if d.onQueue() {
+		return nil // its poll checks the right to the queue's name before it reads the queue
+	}
+	place, _ := m.FS.Place().For(transfer.Files, m.Permit(who.Principal)).(local.Local)
+	return place.MayScan(d.Dir.Path)
+}
+
+// keep stores the new state of a monitor, with its audit record.
+func (m *monitors) keep(t *ledger.Tx, who duty.Caller, r *record, done string) (*Answer, error) {
+	var err error
+	if r.Generation, err = nextGeneration(drawerOf(t)); err != nil {
+		return nil, err
+	}
+	r.Changed = m.Clock.Now().UTC()
+	if err := save(drawerOf(t), recordKey(r.Name), r); err != nil {
+		return nil, err
+	}
+	return m.noted(t, who, r.Name, done)
+}
+
+func (m *monitors) noted(t *ledger.Tx, who duty.Caller, name, done string) (*Answer, error) {
+	action := map[string]string{"created": mftxml.MonitorCreate, "redefined": mftxml.MonitorRedefine, "paused": mftxml.MonitorStop, "resumed": mftxml.MonitorStart,
+		"cleared": mftxml.MonitorClear, "removed": mftxml.MonitorDelete}[done]
+	err := m.Note(t, audit.Record{Event: audit.Changed, Source: m.Agent, Principal: who.Principal, Originator: &who.Originator, Text: "has " + done + " the monitor " + name,
+		Figures: audit.Figures{Kept: &audit.Kept{Kind: audit.KeptMonitor, Name: name, Done: action}}, Vouched: audit.Vouched{Author: who.Author}})
+	return &Answer{name, m.Agent, done}, err
+}
+
+// mayChange checks that a caller may change a monitor: the caller's own, or any with the authority operate.
+func (m *monitors) mayChange(who duty.Caller, r *record) error {
+	if who.Principal == r.Principal {
+		return m.May(who.Principal, transfer.AuthMonitor)
+	}
+	return m.May(who.Principal, transfer.AuthOperate)
+}
+
+// toNamed returns a command that changes the named monitor. With a nil change, it removes the monitor.
+func (m *monitors) toNamed(done string, change func(duty.Caller, ledger.Drawer, *record) error) duty.Command {
+	return duty.Command{Needs: transfer.AuthNone, Done: m.changed, Do: func(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+		named, err := readBody[Named](body)
+		if err != nil {
+			return nil, err
+		}
+		d := drawerOf(t)
+		r, err := m.find(d, named.Name, func(r *record) error { return m.mayChange(who, r) })
+		if err != nil {
+			return nil, err
+		}
+		if change == nil {
+			if err := remove(d, r.Name); err != nil {
+				return nil, err
+			}
+			return m.noted(t, who, r.Name, done)
+		}
+		if err := change(who, d, r); err != nil {
+			return nil, err
+		}
+		return m.keep(t, who, r, done)
+	}}
+}
+
+// find returns the monitor of a name, if the caller may see or change it.
+func (m *monitors) find(d ledger.Drawer, name string, may func(*record) error) (*record, error) {
+	name, err := ParseName(name)
+	if err != nil {
+		return nil, err
+	}
+	r, ok, err := load[record](d, recordKey(name))
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, transfer.Errorf(transfer.KindNotFound, "agent %s has no monitor %s", m.Agent, name).WithHint("`ferry monitor ls` lists them")
+	}
+	return &r, may(&r)
+}
+
+// resume makes a monitor poll again. A monitor of a former holder of the caller's name becomes the caller's.
+func (m *monitors) resume(who duty.Caller, _ ledger.Drawer, r *record) error {
+	if r.Paused = false; who.Principal == r.Principal && m.Holds(r.Origin) != nil {
+		r.Origin, r.Originator, r.Request.Originator = who.Origin, who.Originator, who.Originator
+	}
+	return nil
+}
+
+// clearHistory forgets the files that have triggered. Waiting triggers are still submitted.
+func clearHistory(_ duty.Caller, d ledger.Drawer, r *record) error {
+	st, _, err := load[Status](d, statusKey(r.Name))
+	if err != nil {
+		return err
+	}
+	st.Fired = false
+	return errors.Join(save(d, statusKey(r.Name), &st), d.Clear(historyPrefix(r.Name)))
+}
+
+// remove deletes all data of a monitor. Its waiting triggers are not submitted any more.
+func remove(d ledger.Drawer, name string) error {
+	var dropped []transfer.ID
+	for key := range d.All(pendingPrefix(name), "") {
+		one, _, err := load[pending](d, key)
+		if err != nil {
+			return err
+		}
+		dropped = append(dropped, one.Request.ID)
+	}
+	for _, id := range dropped {
+		if err := d.Delete(followedKey(id)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(d.Delete(recordKey(name)), d.Delete(statusKey(name)), d.Clear(historyPrefix(name)), d.Clear(pendingPrefix(name)), d.Clear(logPrefix(name)))
+}

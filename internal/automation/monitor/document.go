@@ -1,0 +1,273 @@
+package monitor
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/place/location"
+	placequeue "ferry/internal/place/queue"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Variables of MQ MFT for the parts of a line of a trigger file.
+const (
+	contentSource = "${contentSource}"
+	contentDest   = "${contentDestination}"
+)
+
+// conditionOf has Ferry's kinds of condition, by MQ MFT's.
+var conditionOf = map[string]string{"fileMatch": ConditionMatch, "fileNoMatch": ConditionNoMatch, "fileSize": ConditionSize, "fileSizeSame": ConditionUnchanged,
+	"queueNotEmpty": ConditionNotEmpty, "completeGroups": ConditionGroup}
+
+// theGroup is the variable for the group that triggers.
+const theGroup = "${GroupId}"
+
+// pollUnit has the length of each unit of a pollInterval.
+var pollUnit = map[string]time.Duration{"seconds": time.Second, "minutes": time.Minute, "hours": time.Hour, "days": 24 * time.Hour}
+
+// Read returns the command that a document of MQ MFT requests: to make a monitor, or to remove one. It implements
+// duty.Reader.
+func (m *monitors) Read(d *mftxml.Document, _ transfer.ID) (wire.Kind, any, error) {
+	switch {
+	case d.Monitor != nil:
+		c, err := FromDocument(d)
+		return CommandCreate, c, err
+	case d.Unmonitor != nil:
+		if a := d.Unmonitor.Agent; a != "" && a != m.Agent {
+			return "", nil, transfer.Errorf(transfer.KindUsage, "the monitor is one of agent %s; this is %s", a, m.Agent)
+		}
+		return CommandRemove, Named{d.Unmonitor.Name}, nil
+	}
+	return "", nil, nil
+}
+
+// FromDocument returns the monitor that a document of MQ MFT requests. It refuses the parts that Ferry's monitors do
+// not have by name.
+func FromDocument(doc *mftxml.Document) (*Create, error) {
+	if err := doc.Lacks(); err != nil {
+		return nil, err
+	}
+	m := doc.Monitor
+	c, _ := m.Condition() // Lacks has checked that
+	d := &Definition{Name: m.Name, Agent: m.Agent, Dir: transfer.File(m.Directory), Match: cmp.Or(c.Pattern, "*"), Exclude: c.Exclude, Regex: c.Regex, Levels: m.Levels,
+		Batch: m.Batch, Defaults: m.Defaults, Condition: Condition{Kind: conditionOf[c.Kind]}}
+	if c.Pattern == "" && c.Regex {
+		d.Match = ".*"
+	}
+	if m.Queue != "" {
+		d.Match = c.Pattern
+	}
+	switch d.Condition.Kind {
+	case ConditionSize:
+		d.Condition.Value = c.Bytes()
+	case ConditionUnchanged:
+		d.Condition.Value = int64(c.Polls)
+	}
+	if m.Levels < 0 {
+		d.Levels = maxLevels
+	}
+	unit := pollUnit[m.PollUnits]
+	if time.Duration(m.Poll) > maxPoll/unit {
+		return nil, transfer.Errorf(transfer.KindUsage, "a poll interval of %d %s is out of range; it goes to %s", m.Poll, m.PollUnits, maxPoll)
+	}
+	d.Poll, d.Exact = transfer.Duration(time.Duration(m.Poll)*unit), true
+
+	take := d.takeContents
+	if m.Queue != "" {
+		take = d.takeQueue
+	}
+	task, err := take(m)
+	if err != nil {
+		return nil, err
+	}
+	q, err := (&mftxml.Document{Transfer: task}).Request(transfer.NewID(time.Unix(0, 0)))
+	if err != nil {
+		return nil, err
+	}
+	q.ID, q.Submitted, q.Job = transfer.ID{}, time.Time{}, cmp.Or(q.Job, m.Job)
+	d.Request = *q
+	return &Create{Definition: *d, Redefine: m.Overwrite}, d.Check()
+}
+
+// takeContents returns the task of a monitor with Ferry's variables: the file that triggers is theFile, and the
+// variables of a line become Ferry's.
+func (d *Definition) takeContents(m *mftxml.Monitor) (*mftxml.Transfer, error) {
+	task := *m.Task
+	task.Set.Items = slices.Clone(task.Set.Items)
+	for n := range task.Set.Items {
+		s := &task.Set.Items[n].Source
+		if strings.EqualFold(string(s.File.Path), string(theFile)) { // a file is not recursive
+			s.File.Path, s.Recursive = theFile, false
+		}
+	}
+	if m.Contents == nil {
+		return &task, nil
+	}
+
+	one := &task.Set.Items[0]
+	if len(task.Set.Items) != 1 || !strings.EqualFold(string(one.Source.File.Path), contentSource) {
+		return nil, transfer.Errorf(transfer.KindUsage, "the lines of a trigger file say what is sent; the task has one item, whose source is %s", contentSource)
+	}
+	d.TriggerFile = &TriggerFile{DestFirst: m.Contents.Order == "destsrc", Regex: m.Contents.Regex}
+	one.Source.File.Path, one.Source.Recursive = theFile, false
+	switch to := string(one.Dest.File.Path); {
+	case strings.EqualFold(to, contentDest):
+		d.TriggerFile.To, one.Dest.File.Path = ToFile, "./"
+	case strings.EqualFold(to, contentDest+"/"):
+		d.TriggerFile.To, one.Dest.File.Path = ToDirectory, "./"
+	case strings.Contains(strings.ToLower(to), strings.ToLower(strings.TrimSuffix(contentDest, "}"))):
+		return nil, transfer.Errorf(transfer.KindNotBuilt, "the destination of the task is %s, and has more than %s", one.Dest.File.Path, contentDest)
+	}
+	return &task, nil
+}
+
+// takeQueue returns the task of a monitor of a queue with Ferry's variables: the messages that trigger are theFile, and
+// the delimiter between them becomes part of the watched queue.
+func (d *Definition) takeQueue(m *mftxml.Monitor) (*mftxml.Transfer, error) {
+	watched, _, _ := strings.Cut(m.Queue, "@")
+	of, err := location.Source(placequeue.Prefix + watched)
+	if err != nil {
+		return nil, err
+	}
+	d.Dir = of
+	if m.Contents != nil {
+		d.TriggerFile = &TriggerFile{} // Check refuses it
+	}
+	task := *m.Task
+	task.Set.Items = slices.Clone(task.Set.Items)
+	for n := range task.Set.Items {
+		s := &task.Set.Items[n].Source
+		if s.Queue == nil {
+			continue
+		}
+		name, _, _ := strings.Cut(s.Queue.Name, "@")
+		if !strings.EqualFold(name, watched) && !strings.EqualFold(name, "${QueueName}") {
+			continue // another queue, as it is at the time of a trigger
+		}
+		from := mftxml.Queue{Name: watched, Attributes: maps.Clone(s.Queue.Attributes)}
+		groups, id := from.Attributes["useGroups"], from.Attributes["groupId"]
+		delete(from.Attributes, "useGroups")
+		delete(from.Attributes, "groupId")
+		all, err := from.From()
+		if err != nil {
+			return nil, err
+		}
+		each := strings.EqualFold(groups, "true") && (id == "" || strings.EqualFold(id, theGroup))
+		if each != (d.Condition.Kind == ConditionGroup) {
+			return nil, transfer.Errorf(transfer.KindNotBuilt, `the task takes the queue %s with useGroups=%q and groupId=%q, and waits for <%s>`, watched, groups, id, m.Conditions[0].Kind).
+				WithHint(`useGroups="true" and groupId="${GROUPID}" go with <completeGroups>, and neither goes with <queueNotEmpty>`)
+		}
+		d.Dir, s.Queue, s.File.Path = all, nil, theFile
+	}
+	return &task, nil
+}
+
+// queueXML writes a watched queue in MQ MFT's form, and also into the task that sends its messages.
+func (d *Definition) queueXML(m *mftxml.Monitor) error {
+	of, err := mftxml.FromQueue(d.Dir)
+	if err != nil {
+		return err
+	}
+	m.Directory, m.Queue = "", of.Name
+	if d.Condition.Kind == ConditionGroup {
+		of.Attributes["useGroups"], of.Attributes["groupId"] = "true", theGroup
+	}
+	for n := range m.Task.Set.Items {
+		if s := &m.Task.Set.Items[n].Source; s.File.Path == theFile {
+			s.Queue, s.File = of, mftxml.File{}
+		}
+	}
+	return nil
+}
+
+// XML returns the document that FromDocument converts to the same definition. An error names the part that MQ MFT does
+// not have.
+func (d *Definition) XML() ([]byte, error) {
+	m := &mftxml.Monitor{Name: d.Name, Agent: d.Agent, Batch: d.Batch, Directory: d.Dir.Path, Levels: d.Levels, Defaults: d.Defaults, Originator: d.Request.Originator}
+	c := mftxml.Condition{Pattern: d.Match, Exclude: d.Exclude, Regex: d.Regex}
+	for theirs, ours := range conditionOf {
+		if ours == d.Condition.Kind {
+			c.Kind = theirs
+		}
+	}
+	switch d.Condition.Kind {
+	case ConditionSize:
+		var size string
+		size, c.Units = mftxml.InUnits(d.Condition.Value)
+		c.Size, _ = strconv.Atoi(size) // a number of digits
+	case ConditionUnchanged:
+		c.Polls = int(d.Condition.Value)
+	}
+	m.Conditions = []mftxml.Condition{c}
+	poll := time.Duration(d.Poll)
+	for _, unit := range []string{"days", "hours", "minutes", "seconds"} {
+		if poll >= pollUnit[unit] && poll%pollUnit[unit] == 0 {
+			m.Poll, m.PollUnits = int(poll/pollUnit[unit]), unit
+			break
+		}
+	}
+
+	q := d.Request
+	if q.Version == 0 {
+		q.Version = transfer.RequestVersion
+	}
+	task, err := mftxml.FromRequest(&q)
+	if err != nil {
+		return nil, err
+	}
+	m.Task = task.Transfer
+	if d.onQueue() {
+		if err := d.queueXML(m); err != nil {
+			return nil, err
+		}
+	}
+	if t := d.TriggerFile; t != nil {
+		m.Contents = &mftxml.TriggerContents{Order: "srcdest", Regex: t.Regex}
+		if t.DestFirst {
+			m.Contents.Order = "destsrc"
+		}
+		it := &m.Task.Set.Items[0]
+		it.Source.File.Path = contentSource
+		switch t.To {
+		case ToFile:
+			it.Dest.Type, it.Dest.File.Path = "file", contentDest
+		case ToDirectory:
+			it.Dest.Type, it.Dest.File.Path = "directory", contentDest+"/"
+		}
+	}
+	text, err := (&mftxml.Document{Monitor: m}).XML()
+	if err != nil {
+		return nil, err
+	}
+	return text, d.same(text)
+}
+
+// same parses the written text, and refuses a monitor that would come back as another one.
+func (d *Definition) same(text []byte) error {
+	doc, err := mftxml.Parse(text)
+	if err != nil {
+		return err
+	}
+	again, err := FromDocument(doc)
+	if err != nil {
+		return err
+	}
+	alike := func(d Definition) (text, request string) {
+		q := d.Request
+		q.ID, q.Submitted, q.Originator, q.Version = transfer.ID{1}, time.Time{}, transfer.Originator{}, transfer.RequestVersion
+		d.Request, d.Exact = transfer.Request{}, true // the XML cannot express an early poll
+		return string(wire.Marshal(d)), q.Hash()
+	}
+	was, asked := alike(*d)
+	is, asks := alike(again.Definition)
+	if was != is || asked != asks {
+		return transfer.Errorf(transfer.KindUsage, "the XML of MQ MFT has no word for all of what monitor %s says", d.Name).WithHint("`ferry monitor export` writes it in JSON")
+	}
+	return nil
+}

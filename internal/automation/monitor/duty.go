@@ -1,0 +1,141 @@
+package monitor
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"ferry/internal/automation/duty"
+	"ferry/internal/ledger"
+	"ferry/internal/wire"
+)
+
+// maxScans is the number of directories that all monitors of an agent read at once.
+const maxScans = 16
+
+// monitors implements the duty.
+type monitors struct {
+	duty.Desk
+	watch func() watcher // nil: directories are only polled
+	scans chan struct{}  // a token for each directory that is being read
+	stir  chan struct{}  // a monitor was made, or a runner has ended
+	mu    sync.Mutex
+	all   map[string]*runner
+	last  time.Time // latest result of stamp
+}
+
+// A watcher notices files that arrive in a directory. The next poll finds the files that it misses.
+type watcher interface {
+	// Watch replaces the directories that are watched for a runner, given by their real paths.
+	Watch(who *runner, dirs []string)
+	// CatchUp passes on all notices that the system has reported so far.
+	CatchUp()
+	// Run wakes runners until ctx ends.
+	Run(ctx context.Context)
+}
+
+// New returns the duty of one agent.
+func New(desk duty.Desk) (duty.Duty, error) { return newMonitors(desk, newWatcher), nil }
+
+func newMonitors(desk duty.Desk, watch func() watcher) *monitors {
+	return &monitors{Desk: desk, watch: watch, scans: make(chan struct{}, maxScans), stir: make(chan struct{}, 1), all: map[string]*runner{}}
+}
+
+// Commands returns the table in commands.go.
+func (m *monitors) Commands() map[wire.Kind]duty.Command { return m.commands() }
+
+// Questions returns the table in questions.go.
+func (m *monitors) Questions() map[wire.Kind]duty.Question { return m.questions() }
+
+// Run polls each monitor in a goroutine of its own.
+func (m *monitors) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	var w watcher
+	if m.watch != nil {
+		if w = m.watch(); w != nil {
+			wg.Go(func() { w.Run(ctx) })
+		}
+	}
+	for {
+		names, err := m.names()
+		if err != nil {
+			m.Log.Error("cannot read the monitors", "error", err)
+		}
+		for _, name := range names {
+			if r := m.enter(name, w); r != nil {
+				wg.Go(func() {
+					r.run(ctx)
+					m.leave(r)
+				})
+			}
+		}
+		select {
+		case <-m.stir:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// enter makes the runner of a monitor without one.
+func (m *monitors) enter(name string, w watcher) *runner {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.all[name] != nil {
+		return nil
+	}
+	r := newRunner(m, name, w)
+	m.all[name] = r
+	return r
+}
+
+// leave ends a runner. Its monitor may have been made again at the same time.
+func (m *monitors) leave(r *runner) {
+	m.mu.Lock()
+	delete(m.all, r.name)
+	m.mu.Unlock()
+	poke(m.stir)
+}
+
+// changed wakes the runners after a change of a monitor.
+func (m *monitors) changed() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, r := range m.all {
+		poke(r.changed)
+	}
+	poke(m.stir)
+}
+
+// stamp returns the time of a trigger in milliseconds. It never returns the same time twice while the agent runs, so
+// that a name made of the time is unique.
+func (m *monitors) stamp(now time.Time) time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now = now.Truncate(time.Millisecond)
+	if !now.After(m.last) {
+		now = m.last.Add(time.Millisecond)
+	}
+	m.last = now
+	return now
+}
+
+// poke wakes the goroutine that waits for a channel with room for one.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// names returns the names of all monitors.
+func (m *monitors) names() (all []string, err error) {
+	err = m.Ledger.View(func(t *ledger.Tx) error {
+		for key := range drawerOf(t).All("d/", "") {
+			all = append(all, key[len("d/"):])
+		}
+		return nil
+	})
+	return all, err
+}

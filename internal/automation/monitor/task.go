@@ -1,0 +1,278 @@
+package monitor
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/automation/variable"
+	"ferry/internal/content/textfile"
+	"ferry/internal/place/local"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+)
+
+// MetaName is the metadata entry with the monitor's name in its requests.
+const MetaName = audit.MonitorMeta
+
+// theFile is the source of a request that sends the files that trigger, or the messages.
+const theFile = transfer.Path("${FilePath}")
+
+// request returns the request of a trigger. An error means that the trigger can never be submitted.
+func (d *Definition) request(s *setting, lines []line) (*transfer.Request, error) {
+	q := d.Request
+	q.ID, q.Submitted, q.Source = s.transfer, s.now.UTC(), d.Agent
+	if q.Version == 0 {
+		q.Version = transfer.RequestVersion
+	}
+	if err := s.whole(&q); err != nil {
+		return nil, err
+	}
+	var err error
+	switch {
+	case lines != nil:
+		err = s.listed(&q, d, lines)
+	case len(s.files) == 0:
+		s.at = 0
+		err = s.items(&q, d)
+	default:
+		err = s.each(&q, d)
+	}
+	if err == nil {
+		err = q.Check()
+	}
+	if err == nil {
+		err = variable.CheckPrograms(&q)
+	}
+	return &q, err
+}
+
+// whole expands the variables in the parts that apply to the whole request.
+func (s *setting) whole(q *transfer.Request) (err error) {
+	if q.Job, err = variable.Expand(q.Job, s.text); err != nil {
+		return err
+	}
+	meta := map[string]string{MetaName: s.monitor}
+	for _, k := range slices.Sorted(maps.Keys(q.Meta)) {
+		if meta[k], err = variable.Expand(q.Meta[k], s.text); err != nil {
+			return err
+		}
+	}
+	q.Meta = meta
+	q.Programs, err = variable.InPrograms(q.Programs, s.text)
+	return err
+}
+
+// each adds the files of the trigger to a request.
+func (s *setting) each(q *transfer.Request, d *Definition) error {
+	var items []transfer.RequestItem
+	for n := range s.files {
+		s.at = n
+		one := *q
+		if err := s.items(&one, d); err != nil {
+			return err
+		}
+		for _, it := range one.Items {
+			it.Dest = one.Dest
+			items = append(items, it)
+		}
+	}
+	q.Items, q.Dest = items, items[0].Dest
+	if slices.ContainsFunc(items, func(it transfer.RequestItem) bool { return it.Dest != q.Dest }) {
+		q.Dest = transfer.Location{}
+		return nil
+	}
+	for n := range q.Items {
+		q.Items[n].Dest = transfer.Location{}
+	}
+	if d.sendsFiles() && !d.onQueue() && q.Dest.Directory() {
+		s.beneath(q, d)
+	}
+	return nil
+}
+
+// items sets the request's own items for the file at s.at.
+func (s *setting) items(q *transfer.Request, d *Definition) (err error) {
+	q.Items = nil
+	if q.Dest, err = variable.InLocation(d.Request.Dest, s.path); err != nil {
+		return err
+	}
+	for _, it := range d.Request.Items {
+		if it.Source == transfer.File(theFile) && s.at < len(s.files) {
+			it.Source, it.Picked = s.files[s.at].source(), s.files[s.at].picked
+			if s.files[s.at].isFile() && !failpoint.Planted("trigger-unbound") {
+				it.Expected = s.files[s.at].Version()
+			}
+		} else if it.Source, err = variable.InLocation(it.Source, s.path); err != nil {
+			return err
+		}
+		q.Items = append(q.Items, it)
+	}
+	return nil
+}
+
+// sendsFiles reports whether a trigger sends exactly the files that triggered it.
+func (d *Definition) sendsFiles() bool {
+	return len(d.Request.Items) == 1 && d.Request.Items[0] == (transfer.RequestItem{Source: transfer.File(theFile)})
+}
+
+// beneath names the files relative to the watched directory: they keep their paths there.
+func (s *setting) beneath(q *transfer.Request, d *Definition) {
+	q.Base = d.Dir.Path
+	for n := range q.Items {
+		q.Items[n].Source = transfer.File(s.files[n].Rel)
+	}
+}
+
+// checkTask refuses a definition with requests that could not be submitted. It tests the definition with an example of
+// a file.
+func (d *Definition) checkTask() error {
+	if !d.Request.ID.IsZero() || d.Request.Base != "" || d.Request.Rest != nil || d.Request.Retry != nil {
+		return transfer.Errorf(transfer.KindUsage, "the request of a monitor has an ID, a base, parts or is a retry, which only a request on its way has")
+	}
+	if slices.ContainsFunc(d.Request.Items, func(it transfer.RequestItem) bool {
+		return !it.Dest.IsZero() || it.Resolved != nil || it.Expected != "" || it.Picked != ""
+	}) {
+		return transfer.Errorf(transfer.KindUsage, "the items of a monitor's request have no destinations of their own, no expected versions and no picked messages")
+	}
+	if len(d.Request.Items) == 0 {
+		return transfer.Errorf(transfer.KindUsage, "the request of a monitor names no source; %s is the file that triggers", theFile)
+	}
+	s := &setting{agent: d.Agent, monitor: d.Name, transfer: transfer.NewID(time.Unix(0, 0)), now: time.Unix(0, 0), defaults: d.Defaults}
+	for range d.Batch {
+		switch name := "name"; {
+		case d.onQueue():
+			s.files = append(s.files, d.someMessages())
+		case d.Condition.Kind != ConditionNoMatch:
+			s.files = append(s.files, file{Found: local.Found{Path: transfer.Path(path.Join(string(d.Dir.Path), name)), Rel: transfer.Path(name)}})
+		}
+	}
+	_, err := d.request(s, nil)
+	if transfer.KindOf(err) == transfer.KindUsage && strings.Contains(err.Error(), "has no token") {
+		return nil // the names of later files decide
+	}
+	return err
+}
+
+// Limits of a trigger file.
+const (
+	maxTriggerFile = 1 << 20 // bytes
+	maxLines       = 10_000
+)
+
+// A line is the content of one line of a trigger file.
+type line struct {
+	number   int
+	from, to transfer.Path // to may be empty
+}
+
+// form is the format of the lines of a trigger file.
+type form struct {
+	re        *regexp.Regexp // nil: a comma
+	destFirst bool
+}
+
+func (t *TriggerFile) form() (*form, error) {
+	if t.To != "" && t.To != ToFile && t.To != ToDirectory {
+		return nil, transfer.Errorf(transfer.KindUsage, "the destinations of a trigger file are %.40q; they are of the request, or each is a %s or a %s", t.To, ToFile, ToDirectory)
+	}
+	f := &form{destFirst: t.DestFirst}
+	if t.Regex == "" {
+		return f, nil
+	}
+	if len(t.Regex) > maxPattern {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the regular expression of a trigger file has %d bytes; the limit is %d", len(t.Regex), maxPattern)
+	}
+	re, err := regexp.Compile(`^(?:` + t.Regex + `)$`)
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the regular expression of a trigger file: %w", err)
+	}
+	if n := re.NumSubexp(); n < 1 || n > 2 {
+		return nil, transfer.Errorf(transfer.KindUsage, "the regular expression of a trigger file has %d groups; it has one for the source, or two with the destination", n)
+	}
+	f.re = re
+	return f, nil
+}
+
+// lines parses a trigger file. It ignores empty lines; a line that cannot be parsed refuses the file, and the error
+// gives its number.
+func (f *form) lines(content []byte) (all []line, err error) {
+	content, err = textfile.Limited(content, maxTriggerFile)
+	if errors.As(err, new(textfile.LimitError)) {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the trigger file: %w", err)
+	}
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the trigger file: %w", err)
+	}
+	number := 0
+	for text := range bytes.Lines(content) {
+		number++
+		text = bytes.TrimRight(text, "\r\n")
+		if len(bytes.TrimSpace(text)) == 0 {
+			continue
+		}
+		if len(all) == maxLines {
+			return nil, transfer.Errorf(transfer.KindTooLarge, "the trigger file has more than %d lines, the limit", maxLines)
+		}
+		l := line{number: number}
+		first, second, err := f.parts(string(text))
+		if err == nil {
+			if l.from, l.to = transfer.Path(first), transfer.Path(second); f.destFirst && second != "" {
+				l.from, l.to = l.to, l.from
+			}
+			err = l.from.Check()
+		}
+		if err != nil {
+			return nil, transfer.Errorf(transfer.KindMalformed, "line %d of the trigger file: %w", number, err)
+		}
+		all = append(all, l)
+	}
+	if len(all) == 0 {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the trigger file names no source")
+	}
+	return all, nil
+}
+
+func (f *form) parts(text string) (first, second string, err error) {
+	if f.re == nil {
+		first, second, _ = strings.Cut(text, ",")
+		return strings.TrimSpace(first), strings.TrimSpace(second), nil
+	}
+	m := f.re.FindStringSubmatch(text)
+	if m == nil {
+		return "", "", transfer.Errorf(transfer.KindMalformed, "%.80q does not match the regular expression", text)
+	}
+	if len(m) == 3 {
+		second = m[2]
+	}
+	return m[1], second, nil
+}
+
+// listed adds the lines of a trigger file to a request: literal paths at the monitor's agent and at the agent of its
+// destination. Roots and rules apply to them as to any other request.
+func (s *setting) listed(q *transfer.Request, d *Definition, lines []line) error {
+	base := *q
+	if err := s.items(&base, d); err != nil {
+		return err
+	}
+	q.Dest, q.Items = base.Dest, nil
+	for _, l := range lines {
+		it := transfer.RequestItem{Source: transfer.File(l.from)}
+		switch {
+		case l.to != "":
+			if it.Dest = transfer.File(l.to); d.TriggerFile.To == ToDirectory {
+				it.Dest = it.Dest.AsDirectory()
+			}
+		case d.TriggerFile.To != "":
+			return transfer.Errorf(transfer.KindMalformed, "line %d of the trigger file names no destination", l.number)
+		}
+		q.Items = append(q.Items, it)
+	}
+	return nil
+}

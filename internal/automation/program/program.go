@@ -1,0 +1,215 @@
+// Package program runs programs of one directory. A program is a file beneath the
+// directory that nobody but the agent's user and root can write to, and neither is any
+// directory on the way to it; links are followed, and what lies outside is not run.
+//
+// What a program is given:
+//
+//   - its arguments, each as it stands: there is no shell and no variable, and a line end
+//     is a character like others
+//   - of the agent's environment PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and what the system
+//     itself needs (see inherited), and what the caller adds; nothing else
+//   - the directory as its working directory, and a standard input that is at its end
+//   - one pipe as standard output and standard error, of which the end is kept; no other
+//     file of the agent's is open in it
+//   - a process group of its own, which is killed when its time is over or the caller's
+//     context ends. What it leaves running when it ends by itself goes on without a pipe.
+//
+// On Linux it dies with the agent; elsewhere one that an agent has left by a crash goes on.
+package program
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+)
+
+// inherited are the variables that a program has of the agent's.
+var inherited = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "TMP", "TEMP", "SYSTEMROOT", "COMSPEC", "PATHEXT"}
+
+// pipeGrace is how long the output of what a program has left running is waited for.
+const pipeGrace = 2 * time.Second
+
+// A Dir is a directory of programs.
+type Dir struct {
+	path string // as it was named
+	real string // links resolved
+}
+
+// Open is for a directory that must be there, and that others cannot write to. Errors are
+// of KindUsage.
+func Open(path string) (*Dir, error) {
+	bad := func(err error) error {
+		return transfer.Errorf(transfer.KindUsage, "the directory of programs %s cannot be used: %w", path, err)
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return nil, bad(err)
+	}
+	real, err := filepath.EvalSymlinks(abs)
+	if err != nil {
+		return nil, bad(err)
+	}
+	info, err := os.Stat(real)
+	switch {
+	case err != nil:
+		return nil, bad(err)
+	case !info.IsDir():
+		return nil, bad(errors.New("it is no directory"))
+	}
+	if err := guarded(info); err != nil {
+		return nil, transfer.Errorf(transfer.KindUsage, "the directory of programs %s %w", path, err).WithHint(guardHint)
+	}
+	return &Dir{path: path, real: real}, nil
+}
+
+const guardHint = "make it belong to the agent's user or root, and `chmod go-w` it: whoever can write it could have the agent run anything"
+
+// Path is the directory, links resolved.
+func (d *Dir) Path() string { return d.real }
+
+// Find looks a program up. Errors are of KindProgram.
+func (d *Dir) Find(name string) (file string, err error) {
+	if !filepath.IsLocal(filepath.FromSlash(name)) {
+		return "", d.bad(name, errors.New("its name leads out of the agent's directory of programs"))
+	}
+	file, err = filepath.EvalSymlinks(filepath.Join(d.real, filepath.FromSlash(name)))
+	if err != nil {
+		return "", d.bad(name, plain(err)).WithHint("name it as it is in the agent's directory of programs")
+	}
+	rel, err := filepath.Rel(d.real, file)
+	if err != nil || !filepath.IsLocal(rel) && !failpoint.Planted("program-link-out") {
+		return "", d.bad(name, errors.New("it is a link out of the agent's directory of programs"))
+	}
+	at := d.real
+	for part := range strings.SplitSeq(rel, string(filepath.Separator)) {
+		at = filepath.Join(at, part)
+		info, err := os.Lstat(at)
+		if err != nil {
+			return "", d.bad(name, plain(err))
+		}
+		if err := guarded(info); err != nil {
+			return "", transfer.Errorf(transfer.KindProgram, "the program %s cannot be run: %s %w", name, at, err).WithHint(guardHint)
+		}
+		if at == file && !info.Mode().IsRegular() {
+			return "", d.bad(name, errors.New("it is no file"))
+		}
+	}
+	return file, nil
+}
+
+func (d *Dir) bad(name string, err error) *transfer.Error {
+	return transfer.Errorf(transfer.KindProgram, "the program %.100s cannot be run: %w", name, err)
+}
+
+// plain is an error without the path that it names: who asks need not know where the directory is.
+func plain(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// A Call is one run of a program.
+type Call struct {
+	Name string
+	Args []string
+	Env  []string // NAME=VALUE, beside what is inherited
+}
+
+// A Result is how a run ended.
+type Result struct {
+	Code   int    // exit code; -1: it did not end by itself
+	Output string // the end of what it has written, in UTF-8
+	Cut    int64  // bytes that came before that
+}
+
+// Run runs a program and waits for it. Where ctx ends before it, it is killed with its group; the
+// error is then the cause of ctx. Other errors say that it was not started, or ended by a signal,
+// and are of KindProgram, or of a kind that waits where the host is short of something.
+func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
+	file, err := d.Find(c.Name)
+	if err != nil {
+		return Result{Code: -1}, err
+	}
+	if err := refuseScript(file, c.Args); err != nil {
+		return Result{Code: -1}, err
+	}
+
+	out := &tail{}
+	cmd := exec.CommandContext(ctx, file, c.Args...)
+	cmd.Dir, cmd.Env = d.real, environment(c.Env)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.WaitDelay = pipeGrace
+	apart(cmd)
+	err = run(cmd)
+	res := Result{Code: -1}
+	res.Output, res.Cut = out.text()
+	if s := cmd.ProcessState; s != nil {
+		res.Code = s.ExitCode()
+	}
+	var exited *exec.ExitError
+	switch {
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // something that it has left has the pipe
+		return res, nil
+	case ctx.Err() != nil:
+		res.Code = -1
+		return res, context.Cause(ctx)
+	case errors.As(err, &exited) && exited.Exited():
+		return res, nil
+	case errors.As(err, &exited):
+		return res, transfer.Errorf(transfer.KindProgram, "the program %s was ended by a signal: %s", c.Name, exited)
+	case transfer.KindOf(err).Waits():
+		return res, err
+	}
+	return res, d.bad(c.Name, plain(err)).WithHint("see whether it is executable, and what its first line names is there")
+}
+
+func environment(more []string) (env []string) {
+	for _, name := range inherited {
+		if v, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+v)
+		}
+	}
+	return append(env, more...)
+}
+
+// A tail keeps the end of what is written to it.
+type tail struct {
+	kept  []byte
+	total int64
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.total += int64(len(p))
+	if over := len(p) - transfer.MaxOutput; over > 0 {
+		t.kept = append(t.kept[:0], p[over:]...)
+		return len(p), nil
+	}
+	if over := len(t.kept) + len(p) - transfer.MaxOutput; over > 0 {
+		t.kept = t.kept[:copy(t.kept, t.kept[over:])]
+	}
+	t.kept = append(t.kept, p...)
+	return len(p), nil
+}
+
+// text is what is kept, and how many bytes came before it. What is no UTF-8 is replaced.
+func (t *tail) text() (s string, cut int64) {
+	kept := t.kept
+	if t.total > int64(len(kept)) { // it may begin within a character
+		for n := 0; n < utf8.UTFMax && len(kept) > 0 && !utf8.RuneStart(kept[0]); n++ {
+			kept = kept[1:]
+		}
+	}
+	return string(bytes.ToValidUTF8(kept, []byte("\uFFFD"))), t.total - int64(len(kept))
+}

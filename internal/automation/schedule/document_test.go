@@ -1,0 +1,130 @@
+package schedule
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// inXML is a transfer of MQ MFT with what is said of its times.
+func inXML(schedule string) string {
+	return `<request version="6.00"><managedTransfer><originator><hostName>desk</hostName><userID>bob</userID></originator>` + schedule +
+		`<sourceAgent agent="ALPHA"/><destinationAgent agent="BETA"/><transferSet><item><source><file>a</file></source><destination><file>b</file></destination></item></transferSet></managedTransfer></request>`
+}
+
+func reads(t testing.TB, k *keeper, doc string, id transfer.ID) (wire.Kind, any, error) {
+	t.Helper()
+	d, err := mftxml.Parse([]byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k.Read(d, id)
+}
+
+// The times of a document are those of its time base, counted from when it was asked for, however late the
+// agent reads it.
+func TestSchedulesInXML(t *testing.T) {
+	t.Setenv("TZ", "Asia/Kolkata") // the agent's
+	for schedule, want := range map[string]string{
+		`<submit timebase="UTC">2026-03-10T21:00</submit>`:                            "at 2026-03-10T21:00:00Z",
+		`<submit timebase="admin" timezone="Europe/London">2026-07-10T21:00</submit>`: "at 2026-07-10T20:00:00Z",
+		`<submit timebase="source">21:00</submit>`:                                    "at 2026-03-02T15:30:00Z",
+		`<submit timebase="source" timezone="Europe/London">21:00</submit>`:           "at 2026-03-02T21:00:00Z",
+		`<submit timezone="Europe/London">2026-03-10T21:00</submit><repeat><frequency interval="hours">2</frequency><expireTime>2026-03-11T00:00</expireTime></repeat>`: "at 2026-03-10T21:00:00Z, every 2h in Europe/London, until 2026-03-11T00:00:00Z",
+		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="months">3</frequency><expireCount>9</expireCount></repeat>`:                       "at 2026-03-10T21:00:00Z, every 3mo in UTC, 9 times",
+		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="minutes">90</frequency></repeat>`:                                                 "at 2026-03-10T21:00:00Z, every 1h30m in UTC",
+		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="weeks">2</frequency></repeat>`:                                                    "at 2026-03-10T21:00:00Z, every 2w in UTC",
+		`<submit timebase="UTC">2026-03-02T12:30</submit><repeat><frequency interval="years">1</frequency></repeat>`:                                                    "at 2026-03-02T12:30:00Z, every 1y in UTC",
+	} {
+		w := newWorld(t, "2026-03-02T14:00:00Z") // the agent was away for two hours
+		asked, _ := time.Parse(time.RFC3339, "2026-03-02T12:00:00Z")
+		id := transfer.NewID(asked)
+		kind, body, err := reads(t, w.k, inXML("<schedule>"+schedule+"</schedule>"), id)
+		if err != nil || kind != CommandPut {
+			t.Errorf("%s: %s, %v", schedule, kind, err)
+			continue
+		}
+		if _, err := w.commandAt("ann", kind, body, asked); err != nil {
+			t.Errorf("%s: %v", schedule, err)
+			continue
+		}
+		s := w.show(NameOf(id))
+		if s.Plan.String() != want || s.Missed != MissedOnce || s.Request.Originator.User != "bob" {
+			t.Errorf("%s is %s, not %s: %+v", schedule, s.Plan, want, s)
+		}
+
+		kind, body, err = reads(t, w.k, "<request><deleteScheduledTransfer><ID>"+s.Name+"</ID></deleteScheduledTransfer></request>", id)
+		if err != nil || kind != CommandRemove {
+			t.Fatalf("%s, %v", kind, err)
+		}
+		if _, err := w.command("ann", kind, body); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestSchedulesInXMLThatAreRefused(t *testing.T) {
+	w := newWorld(t, "2026-03-02T14:00:00Z")
+	for schedule, says := range map[string]string{
+		``:                                  "<schedule> without <submit>",
+		`<submit>2026-03-10T21:00</submit>`: "does not say in which time zone",
+		`<submit timebase="UTC" timezone="Europe/London">2026-03-10T21:00</submit>`:                                    "which are two time zones",
+		`<submit timebase="source" timezone="Mars/Olympus">21:00</submit>`:                                             `time zone "Mars/Olympus" is unknown`,
+		`<submit timebase="UTC">soon</submit>`:                                                                         `the time "soon" in its <schedule>`,
+		`<submit timebase="UTC">+2h</submit>`:                                                                          `the time "+2h" in its <schedule>`,
+		`<submit timebase="UTC">2026-03-10T21:00:00Z</submit>`:                                                         "in its <schedule>",
+		`<submit timebase="UTC">2026-03-01T21:00</submit>`:                                                             "is over",
+		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="years">200</frequency></repeat>`: "interval 200y is out of range",
+		`<submit timebase="UTC">2026-03-10T21:00</submit><repeat><frequency interval="days">1</frequency><expireTime>2026-03-09T21:00</expireTime></repeat>`: "before it begins",
+	} {
+		now := w.Clock.At
+		kind, body, err := reads(t, w.k, inXML("<schedule>"+schedule+"</schedule>"), transfer.NewID(now))
+		if err == nil {
+			_, err = w.commandAt("ann", kind, body, now)
+		}
+		if k := transfer.KindOf(err); k != transfer.KindUsage && k != transfer.KindDocument || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", schedule, err)
+		}
+	}
+	if kind, _, err := reads(t, w.k, inXML(""), transfer.NewID(w.Clock.At)); kind != "" || err != nil {
+		t.Errorf("a transfer without a schedule is taken for one: %s, %v", kind, err)
+	}
+	p := Put{Name: "x", Missed: MissedOnce, Request: sample(), Words: &Words{At: "21:00"}, Plan: Plan{Zone: "UTC"}}
+	if _, err := ParsePut(wire.Marshal(p)); transfer.KindOf(err) != transfer.KindMalformed {
+		t.Errorf("with words and a plan: %v", err)
+	}
+}
+
+func FuzzScheduleInXML(f *testing.F) {
+	for _, s := range []string{`<submit timebase="UTC">21:00</submit>`, `<submit timezone="Europe/London">2026-03-10T21:00</submit><repeat><frequency interval="days">2</frequency><expireCount>3</expireCount></repeat>`} {
+		f.Add(s)
+	}
+	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
+	f.Fuzz(func(t *testing.T, schedule string) {
+		d, err := mftxml.Parse([]byte(inXML("<schedule>" + schedule + "</schedule>")))
+		if err != nil {
+			return
+		}
+		p, err := FromDocument(d, transfer.NewID(now))
+		if err == nil {
+			err = p.due(now)
+		}
+		if err != nil {
+			if transfer.KindOf(err) == transfer.KindInternal {
+				t.Fatal(err)
+			}
+			return
+		}
+		times, err := p.Plan.Times()
+		if err != nil {
+			t.Fatalf("%s makes a plan that is none: %v", schedule, err)
+		}
+		if at, ok := times.At(0); !ok || !at.After(now) {
+			t.Errorf("%s begins at %s", schedule, at)
+		}
+	})
+}

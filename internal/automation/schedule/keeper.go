@@ -1,0 +1,304 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/automation/duty"
+	"ferry/internal/ledger"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Times of the keeper.
+const (
+	look  = 30 * time.Second // it looks at the clock at least so often: it may have been set
+	retry = time.Second      // until what had to wait is tried once more
+	late  = time.Minute      // an occurrence that is found so late is missed
+)
+
+// A keeper keeps the schedules of an agent.
+type keeper struct {
+	duty.Desk
+	changed chan struct{} // a command was given
+	claimed chan struct{} // something waits to be submitted
+	began   time.Time     // what was to be before is missed
+
+	agenda map[string]time.Time // of each schedule that has not ended: when it is due
+}
+
+// New makes the duty.
+func New(d duty.Desk) (duty.Duty, error) { return newKeeper(d), nil }
+
+func newKeeper(d duty.Desk) *keeper {
+	return &keeper{Desk: d, changed: make(chan struct{}, 1), claimed: make(chan struct{}, 1)}
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Commands make and remove schedules.
+func (k *keeper) Commands() map[wire.Kind]duty.Command {
+	changed := func() { poke(k.changed) }
+	return map[wire.Kind]duty.Command{
+		CommandPut:    {Needs: transfer.AuthSchedule, Do: k.put, Done: changed},
+		CommandRemove: {Needs: transfer.AuthNone, Do: k.remove, Done: changed}, // remove asks for more
+	}
+}
+
+// Questions are answered about one's own schedules, and about those of others to who may operate.
+func (k *keeper) Questions() map[wire.Kind]duty.Question {
+	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
+}
+
+func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+	p, err := ParsePut(body)
+	if err != nil {
+		return nil, err
+	}
+	if p.Request.Source != k.Agent {
+		return nil, transfer.Errorf(transfer.KindUsage, "the schedule is for agent %s; this is %s", p.Request.Source, k.Agent)
+	}
+	if err := k.May(who.Principal, transfer.AuthSource); err != nil {
+		return nil, err
+	}
+	if err := p.due(who.Asked); err != nil {
+		return nil, err
+	}
+	now := k.Clock.Now().UTC()
+	if p.Plan.Start.Sub(now) > maxYears*366*24*time.Hour {
+		return nil, transfer.Errorf(transfer.KindUsage, "the schedule begins at %s, more than %d years from now", p.Plan.Start.Format(time.RFC3339), maxYears)
+	}
+
+	d := drawerOf(t)
+	old, err := d.get(p.Name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case old == nil:
+		err = k.room(d, who.Principal)
+	case !old.Ended.IsZero():
+		if err = d.remove(p.Name); err == nil { // it counts no more, and the new one does
+			err = k.room(d, who.Principal)
+		}
+	case old.Principal != who.Principal:
+		err = transfer.Errorf(transfer.KindConflict, "%s has a schedule %s of somebody else", k.Agent, p.Name).WithHint("take another name")
+	case !p.Redefine:
+		err = transfer.Errorf(transfer.KindConflict, "%s has a schedule %s already", k.Agent, p.Name).WithHint("--redefine puts this one in its place")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := d.remove(p.Name); err != nil {
+		return nil, err
+	}
+
+	q := &p.Request
+	q.Job = cmp.Or(q.Job, p.Name)
+	s := &Schedule{V: version, Name: p.Name, ID: transfer.NewID(now), Origin: who.Origin, Originator: who.Originator, Made: now,
+		Plan: p.Plan, Missed: p.Missed, Overlap: p.Overlap, Source: q.Source, Destination: q.Destination, Job: q.Job}
+	if old != nil {
+		s.Last = old.Last
+	}
+	if err := d.Put("r/"+s.Name, wire.Marshal(q)); err != nil {
+		return nil, err
+	}
+	if err := d.put(s); err != nil {
+		return nil, err
+	}
+	k.Log.Info("schedule made", "schedule", s.Name, "principal", s.Principal, "start", s.Plan.Start)
+	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
+}
+
+// String says for people when occurrences are.
+func (p Plan) String() string {
+	text := "at " + p.Start.UTC().Format(time.RFC3339)
+	if !p.Every.IsZero() {
+		text += ", every " + p.Every.String() + " in " + p.Zone
+	}
+	if p.Count > 0 {
+		text += fmt.Sprintf(", %d times", p.Count)
+	}
+	if !p.Until.IsZero() {
+		text += ", until " + p.Until.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+func (k *keeper) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, done, text string) error {
+	return k.Note(t, audit.Record{Event: audit.Changed, Role: audit.RoleSource, Source: k.Agent, Destination: s.Destination,
+		Principal: who.Principal, Originator: &who.Originator, Job: s.Job, Text: text, Figures: kept(s, done), Vouched: audit.Vouched{Author: who.Author}})
+}
+
+// kept is what was done with a schedule, for records.
+func kept(s *Schedule, done string) audit.Figures {
+	return audit.Figures{Kept: &audit.Kept{Kind: audit.KeptSchedule, Name: s.Name, Done: done}}
+}
+
+// room makes room for one more schedule of a principal: the one that has ended first goes.
+func (k *keeper) room(d drawer, principal string) error {
+	var oldest *Schedule
+	n := 0
+	going := func(yield func(*Schedule, error) bool) {
+		for s, err := range d.all("") {
+			n++
+			if err == nil && !s.Ended.IsZero() {
+				if oldest == nil || s.Ended.Before(oldest.Ended) {
+					oldest = s
+				}
+			} else if !yield(s, err) {
+				return
+			}
+		}
+	}
+	if err := duty.Room(&k.Desk, "schedule", principal, MaxSchedules, going); err != nil || n < MaxSchedules {
+		return err
+	}
+	return d.remove(oldest.Name)
+}
+
+func (k *keeper) remove(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, error) {
+	d := drawerOf(t)
+	s, err := k.named(d, body)
+	if err != nil {
+		return nil, err
+	}
+	needs := transfer.AuthSchedule
+	if s.Principal != who.Principal {
+		needs = transfer.AuthOperate
+	}
+	if err := k.May(who.Principal, needs); err != nil {
+		return nil, err
+	}
+	if err := d.remove(s.Name); err != nil {
+		return nil, err
+	}
+	k.Log.Info("schedule removed", "schedule", s.Name, "principal", who.Principal)
+	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleDelete, "has no schedule "+s.Name+" any more")
+}
+
+// named is the schedule that a body names.
+func (k *keeper) named(d drawer, body json.RawMessage) (*Schedule, error) {
+	var b Named
+	if err := json.Unmarshal(body, &b); err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the name of a schedule cannot be read: %w", err)
+	}
+	if err := CheckName(b.Name); err != nil {
+		return nil, err
+	}
+	s, err := d.get(b.Name)
+	if err == nil && s == nil {
+		err = k.none(b.Name)
+	}
+	return s, err
+}
+
+func (k *keeper) none(name string) error {
+	return transfer.Errorf(transfer.KindNotFound, "%s has no schedule %s", k.Agent, name).WithHint("`ferry schedule ls` lists them")
+}
+
+func (k *keeper) list(who duty.Caller, body json.RawMessage) (any, error) {
+	var p Page
+	if err := json.Unmarshal(body, &p); err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the question about schedules cannot be read: %w", err)
+	}
+	l := Listed{Schedules: []Schedule{}}
+	err := k.Ledger.View(func(t *ledger.Tx) error {
+		for s, err := range duty.Visible(&k.Desk, who, drawerOf(t).all(p.After)) {
+			if err != nil {
+				return err
+			}
+			if l.More = len(l.Schedules) == listPage; l.More {
+				return nil
+			}
+			shown := s.shown()
+			shown.Past = s.Past[max(0, len(s.Past)-1):] // those of all are too much for a message
+			l.Schedules = append(l.Schedules, *shown)
+		}
+		return nil
+	})
+	return l, err
+}
+
+func (k *keeper) show(who duty.Caller, body json.RawMessage) (answer any, err error) {
+	err = k.Ledger.View(func(t *ledger.Tx) error {
+		d := drawerOf(t)
+		s, err := k.named(d, body)
+		if err != nil {
+			return err
+		}
+		ok, err := k.Sees(who, s.Principal)
+		if err == nil && !ok {
+			err = k.none(s.Name)
+		}
+		if err != nil {
+			return err
+		}
+		s = s.shown()
+		s.Request, err = d.request(s.Name)
+		answer = s
+		return err
+	})
+	return answer, err
+}
+
+// request is that of a schedule.
+func (d drawer) request(name string) (*transfer.Request, error) {
+	q := &transfer.Request{}
+	if err := json.Unmarshal(d.Get("r/"+name), q); err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has a request of the schedule %s that cannot be read: %w", name, err)
+	}
+	return q, nil
+}
+
+// shown is a copy with what is worked out when a schedule is shown.
+func (s *Schedule) shown() *Schedule {
+	c := *s
+	if times, err := s.Plan.Times(); err == nil {
+		if next, ok := times.At(s.Done); ok {
+			c.Next = next
+		}
+	}
+	return &c
+}
+
+// Run claims occurrences when they are due, and submits what is claimed. The two are apart, so
+// that nothing that waits to be submitted keeps others from being claimed in time.
+func (k *keeper) Run(ctx context.Context) {
+	k.begin()
+	var wg sync.WaitGroup
+	wg.Go(func() { k.every(ctx, k.claimed, func(bool) time.Duration { return k.submit(ctx) }) })
+	k.every(ctx, k.changed, k.claim)
+	wg.Wait()
+}
+
+// begin says that the agent is up from now on.
+func (k *keeper) begin() { k.began, k.agenda = k.Clock.Now(), nil }
+
+// every calls fn, after the time that it asks for and when it is poked, until ctx ends.
+func (k *keeper) every(ctx context.Context, poked <-chan struct{}, fn func(poked bool) (again time.Duration)) {
+	t := k.Clock.NewTimer(0)
+	defer t.Stop()
+	for ctx.Err() == nil {
+		because := false
+		select {
+		case <-ctx.Done():
+			return
+		case <-poked:
+			because = true
+		case <-t.C():
+		}
+		t.Reset(max(0, min(fn(because), look)))
+	}
+}

@@ -1,0 +1,253 @@
+// Package schedule keeps schedules: transfers that an agent submits at appointed times, once
+// or again and again, for whoever has made the schedule. It is a duty of the agent that is the
+// source.
+//
+// Each occurrence has a number, and is submitted once. When its time comes, its number is
+// passed and an ID is written down for its transfer (a Claim), in one transaction of the ledger;
+// only then is it submitted, under that ID, until the agent's ledger has it or refuses it for good. A
+// crash at any point leaves the number to be passed or the claim to be submitted, and the claim
+// is either found to be in the ledger already or not. Clocks decide when an occurrence is
+// claimed, and its number decides that it is claimed once: a clock that is put back repeats
+// nothing.
+package schedule
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"iter"
+	"time"
+
+	"ferry/internal/automation/duty"
+	"ferry/internal/automation/variable"
+	"ferry/internal/ledger"
+	"ferry/internal/security/word"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// What is commanded and asked.
+const (
+	CommandPut    wire.Kind = "schedule-put"    // Put
+	CommandRemove wire.Kind = "schedule-remove" // Named
+	AskList       wire.Kind = "schedule-list"   // Page; Listed
+	AskShow       wire.Kind = "schedule-show"   // Named; Schedule with its request
+)
+
+// Limits.
+const (
+	MaxSchedules = 1000 // of an agent
+	MaxPut       = 120 << 10
+	maxWaiting   = 100 // occurrences of a schedule that are claimed and not submitted
+	maxPast      = 10  // occurrences that a schedule remembers
+	maxReason    = 512 // bytes of why one was refused
+	listPage     = 200
+)
+
+// How occurrences are treated that have passed while the agent was down, and several that have become due while the
+// transfer before was under way.
+const (
+	MissedOnce = "once" // the last of them is submitted, late
+	MissedSkip = "skip" // none is
+)
+
+// A Put makes a schedule.
+type Put struct {
+	Name     string           `json:"name"`
+	Plan     Plan             `json:"plan,omitzero"`
+	Words    *Words           `json:"words,omitempty"` // in place of Plan: the agent makes it of them, in its own zone where they name none
+	Missed   string           `json:"missed"`
+	Overlap  bool             `json:"overlap,omitempty"` // an occurrence does not wait for the end of the transfer before
+	Request  transfer.Request `json:"request"`           // its ID has no meaning
+	Redefine bool             `json:"redefine,omitempty"`
+}
+
+// Named names a schedule.
+type Named struct {
+	Name string `json:"name"`
+}
+
+// A Page asks for the schedules whose names come after one.
+type Page struct {
+	After string `json:"after,omitempty"`
+}
+
+// Listed are some schedules, by their names.
+type Listed struct {
+	Schedules []Schedule `json:"schedules"`
+	More      bool       `json:"more,omitempty"`
+}
+
+// A Schedule is one as the ledger has it, and as it is shown.
+type Schedule struct {
+	V           int                 `json:"v"`
+	Name        string              `json:"name"`
+	ID          transfer.ID         `json:"id"` // tells it from another one of its name
+	word.Origin                     // of the command that has made it
+	Originator  transfer.Originator `json:"originator"`
+	Made        time.Time           `json:"made"`
+	Plan        Plan                `json:"plan"`
+	Missed      string              `json:"missed"`
+	Overlap     bool                `json:"overlap,omitempty"`
+	Source      transfer.AgentName  `json:"source"`
+	Destination transfer.AgentName  `json:"destination"`
+	Job         string              `json:"job,omitempty"`
+	Done        int64               `json:"done"`                   // occurrences that are claimed or missed: the number of the next one
+	Ended       time.Time           `json:"ended,omitzero"`         // there is no next one
+	Past        []Past              `json:"past,omitempty"`         // the last ones, newest last
+	Next        time.Time           `json:"next,omitzero"`          // when it is shown: the time of the next one
+	Waiting     int                 `json:"waiting"`                // claimed, and not submitted yet
+	Last        transfer.ID         `json:"last_transfer,omitzero"` // the transfer that was submitted last
+	Held        time.Time           `json:"held,omitzero"`          // since when an occurrence is due and waits for the end of that transfer
+	Request     *transfer.Request   `json:"request,omitempty"`      // when it alone is shown
+}
+
+// A Past is what became of an occurrence, or of several that were missed.
+type Past struct {
+	N        int64           `json:"n"` // the number of the first
+	At       time.Time       `json:"at"`
+	Missed   int64           `json:"missed,omitempty"` // so many, from number N on
+	Transfer transfer.ID     `json:"transfer,omitzero"`
+	Done     time.Time       `json:"done"` // when it was submitted, refused or found missed
+	Error    *transfer.Error `json:"error,omitempty"`
+}
+
+// A Claim is an occurrence that is to be submitted.
+type Claim struct {
+	V        int         `json:"v"`
+	Name     string      `json:"name"`
+	Schedule transfer.ID `json:"schedule"`
+	N        int64       `json:"n"`
+	At       time.Time   `json:"at"`
+	Transfer transfer.ID `json:"transfer"`
+}
+
+const version = 1
+
+// CheckName refuses what is no name of a schedule.
+func CheckName(name string) error {
+	if !transfer.IsName(name, 64, "_.-") {
+		return transfer.Errorf(transfer.KindUsage, "schedule name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
+	}
+	return nil
+}
+
+// ParsePut reads a Put and checks all of it.
+func ParsePut(data []byte) (*Put, error) {
+	if len(data) > MaxPut {
+		return nil, transfer.Errorf(transfer.KindTooLarge, "the schedule has %d bytes; the limit is %d", len(data), MaxPut).WithHint("use patterns or directories")
+	}
+	p := &Put{}
+	if err := json.Unmarshal(data, p); err != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the schedule cannot be read: %w", err)
+	}
+	if err := CheckName(p.Name); err != nil {
+		return nil, err
+	}
+	if p.Missed != MissedOnce && p.Missed != MissedSkip {
+		return nil, transfer.Errorf(transfer.KindUsage, "--missed %.40q is unknown; it is one of %s, %s", p.Missed, MissedOnce, MissedSkip)
+	}
+	if p.Words == nil {
+		if _, err := p.Plan.Times(); err != nil {
+			return nil, err
+		}
+	} else if p.Plan != (Plan{}) {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the schedule says in two ways when it begins")
+	}
+	if p.Request.Rest != nil || p.Request.Retry != nil {
+		return nil, transfer.Errorf(transfer.KindMalformed, "the request of a schedule is in parts, or a retry")
+	}
+	return p, cmp.Or(p.Request.Check(), variable.CheckPrograms(&p.Request))
+}
+
+// A drawer is the schedules' part of the ledger: under s/NAME what a schedule is and how it
+// stands, under r/NAME its request, and under w/ID, by the transfer's ID, what waits to be submitted,
+// the oldest first.
+type drawer struct{ ledger.Drawer }
+
+func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "schedule")} }
+
+func decode[T any](data []byte, version func(*T) int) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(data, v); err != nil {
+		return nil, transfer.Errorf(transfer.KindInternal, "the ledger has a schedule that cannot be read: %w", err)
+	}
+	if got := version(v); got != 1 {
+		return nil, transfer.Errorf(transfer.KindVersion, "the ledger has a schedule of version %d; this is version 1", got)
+	}
+	return v, nil
+}
+
+func decodeSchedule(data []byte) (*Schedule, error) {
+	return decode(data, func(s *Schedule) int { return s.V })
+}
+
+func decodeClaim(data []byte) (*Claim, error) { return decode(data, func(c *Claim) int { return c.V }) }
+
+// get is the schedule of a name; nil where there is none.
+func (d drawer) get(name string) (*Schedule, error) {
+	data := d.Get("s/" + name)
+	if data == nil {
+		return nil, nil
+	}
+	return decodeSchedule(data)
+}
+
+func (d drawer) put(s *Schedule) error { return d.Put("s/"+s.Name, wire.Marshal(s)) }
+
+// Owner is the principal for whom the schedule submits.
+func (s *Schedule) Owner() string { return s.Principal }
+
+// all are the schedules whose names come after one.
+func (d drawer) all(after string) iter.Seq2[*Schedule, error] {
+	if after != "" {
+		after = "s/" + after
+	}
+	return duty.Decoded(d.All("s/", after), decodeSchedule)
+}
+
+// remove forgets a schedule, with what of it waits.
+func (d drawer) remove(name string) error {
+	for _, key := range []string{"s/" + name, "r/" + name} {
+		if err := d.Delete(key); err != nil {
+			return err
+		}
+	}
+	var keys []string
+	var err error
+	for key, value := range d.All("w/", "") {
+		c, bad := decodeClaim(value)
+		if bad == nil && c.Name == name {
+			keys = append(keys, key)
+		}
+		err = errors.Join(err, bad)
+	}
+	for _, key := range keys {
+		err = errors.Join(err, d.Delete(key))
+	}
+	return err
+}
+
+// claim and unclaim keep and forget what is to be submitted.
+func (d drawer) claim(c *Claim) error   { return d.Put("w/"+c.Transfer.String(), wire.Marshal(c)) }
+func (d drawer) unclaim(c *Claim) error { return d.Delete("w/" + c.Transfer.String()) }
+
+// of is the schedule of a claim; nil where it was removed, or is another one by now.
+func (d drawer) of(c *Claim) (*Schedule, error) {
+	s, err := d.get(c.Name)
+	if s != nil && s.ID != c.Schedule {
+		s = nil
+	}
+	return s, err
+}
+
+// remember adds what became of an occurrence.
+func (s *Schedule) remember(p Past) {
+	if p.Error != nil {
+		p.Error = &transfer.Error{Kind: p.Error.Kind, Text: cut(p.Error.Text), Hint: cut(p.Error.Hint)}
+	}
+	s.Past = append(s.Past, p)
+	s.Past = s.Past[max(0, len(s.Past)-maxPast):]
+}
+
+func cut(s string) string { return s[:min(len(s), maxReason)] }

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/agent"
+)
+
+// An attended agent runs in this process until it is closed.
+type attended struct {
+	*agent.Agent
+	close func() // may be called more than once
+	// refused says that the queue manager takes the agent's identity no more.
+	refused <-chan error
+	ended   func() // what else is to be done when the agent had to stop by itself; may be nil
+}
+
+// attend waits until ctx ends. An agent that has to stop before that, because
+// another one has its name or its identity was revoked, is closed and the reason said; the others go on.
+// Where the process has nothing else to do than to run its agents (only), the last
+// reason is the error.
+func attend(ctx context.Context, cmd *cobra.Command, agents []attended, only bool) error {
+	type loss struct {
+		of  attended
+		err error
+	}
+	losses := make(chan loss)
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, a := range agents {
+		all.Go(func() {
+			var err error
+			select {
+			case err = <-a.Displaced():
+			case err = <-a.refused:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case losses <- loss{a, err}:
+			case <-ctx.Done():
+			}
+		})
+	}
+
+	for left := len(agents); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case l := <-losses:
+			l.of.close()
+			if l.of.ended != nil {
+				l.of.ended()
+			}
+			if left--; left == 0 && only {
+				return l.err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(l.err.Error()))
+		}
+	}
+}

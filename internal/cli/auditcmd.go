@@ -1,0 +1,488 @@
+package cli
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/audit"
+	"ferry/internal/client"
+	"ferry/internal/coordination"
+	"ferry/internal/node/config"
+	"ferry/internal/place/location"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// auditQuery reads the audit log: coordination's over the network, one in a
+// directory, or that of this user's transfers on this host.
+type auditQuery struct {
+	query
+	dir string
+}
+
+func (q *auditQuery) add(c *cobra.Command) {
+	q.query.add(c)
+	c.Flags().StringVar(&q.dir, "dir", "", "read the log in this directory instead of asking a network")
+	config.Never(c, "dir") // an agent's FERRY_DIR is no audit log
+}
+
+// local is the directory of the log to read; empty: ask the network.
+func (q *auditQuery) local() (string, error) {
+	if q.dir != "" || q.network != "" {
+		return q.dir, nil
+	}
+	home, err := stateDir()
+	return filepath.Join(home, "audit"), err
+}
+
+// openLocal opens the log in a directory for reading: the log itself, or what
+// coordination or `ferry up` was given as its --dir. It is nil where nothing
+// was ever sent on this host and no directory was named.
+func (q *auditQuery) openLocal(dir string) (*audit.Log, error) {
+	for _, below := range []string{"", "audit", "coordination/audit"} {
+		if audit.Exists(filepath.Join(dir, below)) {
+			return audit.OpenLogReadOnly(filepath.Join(dir, below))
+		}
+	}
+	if q.dir == "" {
+		return nil, nil
+	}
+	return nil, transfer.Errorf(transfer.KindMissing, "there is no audit log in %s", dir).
+		WithHint("name the directory that `ferry up` or `ferry coordination run` was given")
+}
+
+func newAudit() *cobra.Command {
+	c := &cobra.Command{Use: "audit", Short: "Read and verify the audit log", Args: noArgs,
+		Long: `Reads and verifies the audit log: with --network coordination's, with --dir the
+one in a directory, otherwise that of this user's transfers on this host.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newAuditLs(), newAuditFind(), newAuditShow(), newAuditVerify(), newAuditCheck(), newAuditAccept(), newAuditXML())
+	return c
+}
+
+func newAuditLs() *cobra.Command {
+	q := &auditQuery{}
+	f := &filterFlags{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List audit records, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		filter, err := f.filter(time.Now())
+		if err != nil {
+			return err
+		}
+		rows, n := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}, 0
+		err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, func(raw json.RawMessage) error {
+			n++
+			if q.json {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", forScripts(raw))
+				return nil
+			}
+			r, err := audit.Decode(raw)
+			if err != nil {
+				return err
+			}
+			id := "-"
+			if !r.Transfer.IsZero() {
+				id = r.Transfer.String()
+			}
+			for _, text := range told(&r) {
+				rows = append(rows, []string{stamp(r.Time), string(r.Agent), string(r.Event), id, text})
+			}
+			return nil
+		})
+		if err == nil && !q.json {
+			table(cmd.OutOrStdout(), rows)
+		}
+		if err == nil {
+			sayLimit(cmd, n, f.limit, "record")
+		}
+		return err
+	}}
+	q.add(c)
+	f.add(c)
+	return c
+}
+
+// told is a record in lines of a few words: one for each item, or one.
+func told(r *audit.Record) []string {
+	if len(r.Items) == 0 {
+		return []string{what(r)}
+	}
+	lines := make([]string, len(r.Items))
+	for i := range r.Items {
+		lines[i] = itemWords(r.Event, &r.Items[i])
+	}
+	return lines
+}
+
+// A found is an item that `ferry audit find` has found, as it is written in JSON.
+type found struct {
+	MessageType string             `json:"message_type"`
+	Time        time.Time          `json:"time"`
+	Transfer    transfer.ID        `json:"transfer"`
+	Job         string             `json:"job,omitempty"`
+	Source      transfer.AgentName `json:"source"`
+	Destination transfer.AgentName `json:"destination"`
+	Arrived     bool               `json:"arrived"`
+	Item        *transfer.Outcome  `json:"item"`
+}
+
+func foundOf(it client.Item) found {
+	return found{"item", it.Time, it.Transfer, it.Job, it.Source, it.Destination, it.Outcome.OK(), it.Outcome}
+}
+
+func foundAll(items []client.Item) (all []found) {
+	for _, it := range items {
+		all = append(all, foundOf(it))
+	}
+	return all
+}
+
+func newAuditFind() *cobra.Command {
+	q := &auditQuery{}
+	f := &filterFlags{}
+	c := &cobra.Command{Use: "find PATTERN", SuggestFor: []string{"search", "grep"}, Short: "Find files by name, newest first: did they arrive, when, from whom, with which digest",
+		Long: `Finds the files that were transferred under a name: their last name at either end,
+or the whole path where the pattern has a '/'. * and ? stand for any characters, also
+for '/'. What failed is found, too. The agents of the transfer answer: the destination,
+and the source where the destination is a pipe. Result code 26: there is none.`,
+		Example: "  ferry audit find pay-1234.xml\n  ferry audit find '*.xml' --agent BETA --since 18:00\n  ferry audit find '/srv/in/*'",
+		Args:    oneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
+			filter, err := f.filter(time.Now())
+			if err != nil {
+				return err
+			}
+			filter.Name = transfer.Path(args[0])
+			rows, n := [][]string{{"TIME", "RESULT", "FROM", "TO", "SIZE", "DIGEST", "TRANSFER"}}, 0
+			names := audit.Filter{Name: args[0]}
+			take := func(raw json.RawMessage) error {
+				r, err := audit.Decode(raw)
+				if err != nil {
+					return err
+				}
+				for i := len(r.Items) - 1; i >= 0; i-- {
+					o := &r.Items[i]
+					if n == f.limit || !names.Names(*o) || f.failed && !o.Failed() {
+						continue
+					}
+					n++
+					one := foundOf(client.ItemOf(&r, i))
+					if q.json {
+						printJSON(cmd, one)
+					} else {
+						rows = append(rows, one.line())
+					}
+				}
+				return nil
+			}
+			err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
+			if err == nil && n == 0 { // what the destination has written may not have come
+				filter.Role = audit.RoleSource
+				err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
+			}
+			if err == nil && n == 0 {
+				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
+					WithHint("* and ? stand for any characters; a pattern with a '/' is held against whole paths; what an agent has just done comes a moment later")
+			}
+			if err == nil && !q.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			if err == nil {
+				sayLimit(cmd, n, f.limit, "file")
+			}
+			return err
+		}}
+	q.add(c)
+	f.addRecords(c)
+	c.Flags().BoolVar(&f.failed, "failed", false, "only files that have failed")
+	return c
+}
+
+// sayLimit says that there may be more than was asked for.
+func sayLimit(cmd *cobra.Command, n, limit int, what string) {
+	if n == limit {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: only the newest %s shown; --limit shows more\n", plural(int64(n), what))
+	}
+}
+
+// line is what `ferry audit find` says of the item.
+func (f *found) line() []string {
+	o := f.Item
+	result, digest, to := "arrived", or(o.Digest, "none"), at(f.Destination, o.Path)
+	if !o.OK() {
+		result, digest = ended(o), failure(o)
+	}
+	if o.Type == transfer.ItemBad && o.Path == o.Source {
+		to = at(f.Destination, "-") // it was never decided where it would have come to
+	}
+	return []string{stamp(f.Time), result, at(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
+}
+
+// ended is how an item ended, in a word.
+func ended(o *transfer.Outcome) string {
+	switch {
+	case o.OK():
+		return "arrived"
+	case o.Skipped():
+		return "skipped"
+	}
+	return "failed"
+}
+
+// at is a path at an agent.
+func at(agent transfer.AgentName, p transfer.Path) string {
+	if agent == "" {
+		return p.String()
+	}
+	return string(agent) + ":" + p.String()
+}
+
+// shown is a location of a request as people have typed it, or can type it.
+func shown(l transfer.Location) string {
+	return transfer.Path(location.Format(l)).String()
+}
+
+// shownAt is shown with the agent.
+func shownAt(agent transfer.AgentName, l transfer.Location) string {
+	if agent == "" {
+		return shown(l)
+	}
+	return string(agent) + ":" + shown(l)
+}
+
+// what is a record that is not of items in a few words.
+func what(r *audit.Record) string {
+	switch {
+	case r.Counts != nil:
+		return fmt.Sprintf("%s %s, %d failed, %s", r.State, plural(r.Counts.Files, "file"), r.Counts.FilesFailed, transfer.FormatBytes(r.Counts.Bytes))
+	case r.Program != nil:
+		return ranWords(r)
+	case r.Error != nil:
+		return printable(r.Error.Text)
+	case r.Request != nil:
+		text := fmt.Sprintf("%s to %s", r.Source, shownAt(r.Destination, r.Request.Dest))
+		if all := r.Request.Named(); len(all) > 0 {
+			n := len(all)
+			text += ": " + shown(all[0])
+			if more := n - 1 + r.Request.MoreSources; more > 0 {
+				text += fmt.Sprintf(" and %d more", more)
+			}
+		}
+		return text
+	case r.Event == audit.Removed:
+		return printable("agent " + string(r.Source) + " removed from the registry by " + person(r.Principal))
+	case r.Event == audit.Changed:
+		return printable("agent " + string(r.Source) + " " + r.Text + ", by " + person(r.Principal))
+	case r.Text+r.Reason != "":
+		return printable(r.Text + r.Reason)
+	}
+	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
+}
+
+// person is a principal's token for people.
+func person(token string) string {
+	p, err := transfer.ParsePath(token)
+	if err != nil || token == "" {
+		return cmp.Or(token, "somebody")
+	}
+	return string(p)
+}
+
+func itemWords(event audit.Event, o *transfer.Outcome) string {
+	switch event {
+	case audit.Deleted:
+		return "source " + o.Source.String() + " deleted"
+	case audit.Archived:
+		return "source " + o.Source.String() + " moved to " + o.Path.String()
+	}
+
+	if o.Err != nil {
+		return ended(o) + ": " + printable(o.Err.Text)
+	}
+
+	if o.Type == transfer.ItemDir {
+		return o.Path.String() + "/"
+	}
+
+	text := fmt.Sprintf("%s, %s, %s", o.Path, transfer.FormatBytes(o.Size), or(o.Digest, "no digest"))
+	if w := o.Written; w != nil {
+		if w.Base > 0 {
+			text += "; appended behind " + transfer.FormatBytes(w.Base)
+		}
+		text += fmt.Sprintf("; written as %s, %s", transfer.FormatBytes(w.Size), or(w.Digest, "no digest"))
+		if w.Records > 0 {
+			text += ", " + plural(w.Records, "record")
+		}
+		if w.Long > 0 {
+			text += fmt.Sprintf(", %d too long for one", w.Long)
+		}
+	}
+	return text
+}
+
+// each hands out the records that a question is about, newest first.
+func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMessage) error) error {
+	dir, err := q.local()
+	if err != nil {
+		return err
+	}
+
+	if dir != "" {
+		log, err := q.openLocal(dir)
+		if err != nil || log == nil {
+			return err
+		}
+		defer log.Close()
+		f := coordination.RecordFilter(&ask)
+		f.Limit = ask.Limit
+		return log.Find(f, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
+	}
+
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+
+	return net.Records(ctx, ask, fn)
+}
+
+func newAuditShow() *cobra.Command {
+	q := &auditQuery{}
+	var proof bool
+	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+		if proof {
+			return q.showProofs(cmd, args[0])
+		}
+		var records []json.RawMessage
+		if err := q.each(cmd, wire.Ask{Suffix: args[0], Limit: 1 << 30}, func(raw json.RawMessage) error {
+			records = append(records, append(json.RawMessage(nil), raw...))
+			return nil
+		}); err != nil {
+			return err
+		}
+		if len(records) == 0 {
+			return noTransfer(args[0])
+		}
+		for i := len(records) - 1; i >= 0; i-- {
+			if q.json {
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", forScripts(records[i]))
+				continue
+			}
+			r, err := audit.Decode(records[i])
+			if err != nil {
+				return err
+			}
+			showRecord(cmd, &r)
+		}
+		return nil
+	}}
+	q.add(c)
+	c.Flags().BoolVar(&proof, "proof", false, "each record as a line of JSON with its proof, for ferry audit check")
+	return c
+}
+
+func showRecord(cmd *cobra.Command, r *audit.Record) {
+	out := cmd.OutOrStdout()
+	who := ""
+	switch {
+	case r.Originator != nil && r.Event == audit.Submitted:
+		who = "for " + printable(r.Originator.String()) + ": "
+	case r.Principal != "" && (r.Event == audit.Cancelled || r.Event == audit.Resumed):
+		who = "by " + printable(person(r.Principal)) + ": "
+	}
+
+	if len(r.Items) == 0 {
+		signed := ""
+		if r.Author != nil {
+			signed = fmt.Sprintf(" (signed by %s, key %.16s)", r.Author.By, r.Author.Key)
+		}
+		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r), signed)))
+		return
+	}
+
+	for i := range r.Items {
+		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s", stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(r.Event, &r.Items[i]))))
+	}
+}
+
+func newAuditVerify() *cobra.Command {
+	q := &auditQuery{}
+	c := &cobra.Command{Use: "verify", Short: "Read the whole log again and check that nothing in it was changed", Args: noArgs,
+		Long: `Reads the whole log again and checks that nothing in it was changed or is missing.
+With --network it also checks the agents' signatures, asks every agent that can be
+reached what it has seen of the log, and holds the log against that. With --dir and
+--network it reads the files itself, and asks the agents only.
+
+Result codes: 0 sound, 40 not sound; what was found, and at which record, is
+printed. Gaps that coordination has put on record are counted and are sound.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := q.verify(cmd)
+			if kind := transfer.KindOf(err); kind == transfer.KindInternal || kind == transfer.KindVersion {
+				explain(cmd.ErrOrStderr(), err) // what is no log any more is not sound either
+				return exit(transfer.CodeNothing)
+			}
+			if err != nil {
+				return err
+			}
+			if q.json {
+				printJSON(cmd, report)
+			} else {
+				for _, p := range report.Problems {
+					where := fmt.Sprintf("record %d", p.Index)
+					if p.Index < 0 {
+						where = "log"
+					}
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", where, printable(p.Text))
+				}
+				verdict := "sound"
+				if report.Found > 0 {
+					verdict = plural(report.Found, "problem")
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, root %s\n", verdict, plural(report.Records, "record"), plural(report.Gaps, "gap")+" on record", report.Root)
+				if text := signatures(report); text != "" {
+					fmt.Fprintln(cmd.OutOrStdout(), text)
+				}
+			}
+			if report.Found > 0 {
+				return exit(transfer.CodeNothing)
+			}
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
+	dir, err := q.local()
+	if err != nil {
+		return nil, err
+	}
+
+	if dir != "" {
+		log, err := q.openLocal(dir)
+		if err != nil {
+			return nil, err
+		}
+		if log == nil {
+			return &audit.Report{}, nil
+		}
+		defer log.Close()
+		if config.Typed(cmd, "network") {
+			return q.verifyFiles(cmd, log)
+		}
+		r, err := log.Verify(cmd.Context(), nil)
+		return &r, err
+	}
+
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+
+	return client.Auditor{Client: net}.Verify(ctx)
+}

@@ -1,0 +1,387 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/automation/managedcall"
+	"ferry/internal/client"
+	"ferry/internal/transfer"
+)
+
+// callLine is what --json prints of a call.
+type callLine struct {
+	MessageType string `json:"message_type"` // call, cancel, summary
+	*managedcall.Call
+}
+
+func newCall() *cobra.Command {
+	c := &cobra.Command{Use: "call", Short: "Have an agent run a program; look at calls, follow or cancel them", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newCallRun(), newCallLs(), newCallShow(), newCallWatch(), newCallCancel())
+	return c
+}
+
+// callProgram are the flags that say what a call does.
+type callProgram struct {
+	timeout, pause string
+	retries        int
+	success        string
+	job            string
+	meta           []string
+}
+
+// put makes a call of the flags and the arguments AGENT PROGRAM [ARG...].
+func (f *callProgram) put(args []string) (*managedcall.Put, error) {
+	agent, err := transfer.ParseAgentName(args[0])
+	if err != nil {
+		return nil, err
+	}
+	p := &managedcall.Put{ID: transfer.NewID(time.Now()), Agent: agent, Job: f.job}
+	p.Program = transfer.Program{Name: args[1], Args: args[2:], Retries: f.retries, Success: transfer.Codes(f.success)}
+	timeout, err := transfer.ParseDuration(f.timeout)
+	pause, err2 := transfer.ParseDuration(f.pause)
+	if err := cmp.Or(err, err2); err != nil {
+		return nil, err
+	}
+	p.Program.Timeout, p.Program.Pause = timeout, pause
+	if p.Meta, err = parseMeta(f.meta); err != nil {
+		return nil, err
+	}
+	return p, p.Check()
+}
+
+func newCallRun() *cobra.Command {
+	q, p, f := &query{timeout: 5 * time.Second}, &callProgram{}, &sendFlags{}
+	c := &cobra.Command{
+		Use:   "run [flags] AGENT PROGRAM [ARG...]",
+		Short: "Have an agent run one of its programs, and wait for its end",
+		Long: `Has an agent run a program of its directory of programs (--programs of ferry agent
+run), outside any transfer. Each ARG is one argument, taken as it is: there is no shell.
+Arguments that begin with a dash follow --. It takes the authority program at the agent.
+
+The program is started once. If the agent ends while it runs, nobody knows whether it
+has ended, and the call fails and says so; with --retries it is started again then, as
+it is when it fails. The end of what it writes (4 KiB) is printed and is in the audit
+log. Ctrl-C leaves it running.
+
+Result codes: 0, 40 where it has failed, 41 cancelled, 53 not authorised, 49 for an agent
+that is unknown; with --detach 3 where the queue manager has stored the call and the agent
+has not taken it yet; 75 where it is not certain that the queue manager has stored it.`,
+		Example: `  ferry call run BETA load.sh orders 2026-11-01
+  ferry call run --retries 2 --pause 30s --success-codes 0,4 BETA db/refresh -- -v`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return transfer.Errorf(transfer.KindUsage, "`%s` takes an agent, a program and its arguments; it got %d", cmd.CommandPath(), len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			put, err := p.put(args)
+			if err != nil {
+				return err
+			}
+			return q.call(cmd, put, f.detach, f.quiet)
+		},
+	}
+	fl := c.Flags()
+	addNetwork(fl, &q.network)
+	fl.StringVar(&p.timeout, "timeout", "10m", "how long one run of the program may take; then it is killed")
+	fl.IntVar(&p.retries, "retries", 0, "how often it is started again when it has failed")
+	fl.StringVar(&p.pause, "pause", "0s", "how long to wait before each of these")
+	fl.StringVar(&p.success, "success-codes", "0", "exit codes that are no failure, as 0,4-8")
+	fl.StringVar(&p.job, "job", "", "a name for people, kept on record")
+	fl.StringArrayVar(&p.meta, "meta", nil, "K=V, kept on record; may be repeated")
+	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVar(&q.json, "json", false, "one JSON object a line")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no notices and no summary; what the program writes is printed")
+	return c
+}
+
+// call gives a call to its agent, and waits for its end unless leave is set.
+func (q *query) call(cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at := client.AtAgent{Client: net, Agent: p.Agent}
+	if err := at.Known(ctx); err != nil {
+		return unsent(ctx, err)
+	}
+	w := &callWatch{ctx: ctx, cmd: cmd, at: at, id: p.ID, json: q.json, quiet: quiet}
+	if leave {
+		return w.handing().detach(ctx, func(ctx context.Context) (transfer.State, error) {
+			_, err := at.Command(ctx, managedcall.CommandRun, p)
+			return transfer.Accepted, err
+		})
+	}
+	slow := time.AfterFunc(3*time.Second, func() { w.notice("agent %s has not taken the call yet; waiting for it", p.Agent) })
+	_, err = at.Command(ctx, managedcall.CommandRun, p)
+	slow.Stop()
+	if err == nil {
+		err = w.follow()
+	}
+	return w.ended(err)
+}
+
+// A callWatch follows a call.
+type callWatch struct {
+	ctx         context.Context
+	cmd         *cobra.Command
+	at          client.AtAgent
+	id          transfer.ID
+	json, quiet bool
+	said        string
+}
+
+// notice says something on stderr, once.
+func (w *callWatch) notice(format string, args ...any) {
+	if s := fmt.Sprintf(format, args...); !w.quiet && s != w.said {
+		w.said = s
+		fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s\n", printable(s))
+	}
+}
+
+// ended is the end of the wait: by a signal the call goes on without us.
+func (w *callWatch) ended(err error) error {
+	if signalEnded(w.ctx, err) {
+		return w.handing().interrupted(w.ctx, err, w.stop)
+	}
+	return w.handing().unfinished(err)
+}
+
+// handing is the call on its way to its agent.
+func (w *callWatch) handing() *handing {
+	return &handing{cmd: w.cmd, noun: "call", agent: w.at.Agent, id: w.id, json: w.json, undo: func(ctx context.Context) error {
+		_, err := w.at.Command(ctx, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()})
+		return err
+	}}
+}
+
+// follow waits until the call has ended, and shows how.
+func (w *callWatch) follow() error {
+	pause := jobLookFirst
+	for {
+		c, err := readKept[managedcall.Call](w.ctx, w.at, managedcall.AskShow, managedcall.Named{ID: w.id.String()})
+		switch kind := transfer.KindOf(err); {
+		case w.ctx.Err() != nil:
+			return context.Cause(w.ctx)
+		case kind == transfer.KindTimeout, kind == transfer.KindUnreachable, kind == transfer.KindBusy, kind == transfer.KindNoManager:
+			w.notice("agent %s does not answer; waiting for it", w.at.Agent)
+			pause = jobLookMost
+		case err != nil:
+			return err
+		case c.State.Final():
+			return w.finish(c)
+		case c.State == transfer.Queued && c.Reason != nil:
+			w.notice("it is run again: %s", c.Reason)
+		}
+		select {
+		case <-time.After(pause):
+		case <-w.ctx.Done():
+			return context.Cause(w.ctx)
+		}
+		pause = min(2*pause, jobLookMost)
+	}
+}
+
+// finish shows what the program has written and how it ended, and gives the result code.
+func (w *callWatch) finish(c *managedcall.Call) error {
+	switch {
+	case w.json:
+		printJSON(w.cmd, callLine{"summary", c})
+	default:
+		w.output(c)
+		if c.State != transfer.Successful {
+			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s%s\n", c.State, because(c.Reason))
+		} else {
+			w.notice("%s", endOfCall(c))
+		}
+	}
+	if c.Code != 0 {
+		return exit(c.Code)
+	}
+	return nil
+}
+
+// output prints what the program has written: to a terminal what that can show.
+func (w *callWatch) output(c *managedcall.Call) {
+	if c.Ran == nil || c.Ran.Output == "" {
+		return
+	}
+	if c.Ran.Cut > 0 {
+		w.notice("%d bytes of what it wrote are left out before this", c.Ran.Cut)
+	}
+	out := w.cmd.OutOrStdout()
+	text := c.Ran.Output
+	if s := screenOf(out); s.width > 0 {
+		lines := strings.Split(text, "\n")
+		for n := range lines {
+			lines[n] = s.text(lines[n])
+		}
+		text = strings.Join(lines, "\n")
+	}
+	if !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	fmt.Fprint(out, text)
+}
+
+// endOfCall is how a call ended in a few words.
+func endOfCall(c *managedcall.Call) string {
+	if c.Ran == nil || c.Attempt == 0 {
+		return fmt.Sprintf("%s %s", c.ID, c.State)
+	}
+	text := fmt.Sprintf("%s %s: exit code %d in %.2f s", c.ID, c.State, c.Ran.Code, c.Ran.Seconds)
+	if c.Attempt > 1 {
+		text += fmt.Sprintf(", run %d", c.Attempt)
+	}
+	return text
+}
+
+// stop cancels the call, and waits a while for its end.
+func (w *callWatch) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	w.ctx = ctx
+	if _, err := tellKept[managedcall.Call](ctx, w.at, 5*time.Second, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()}); err != nil && transfer.KindOf(err) != transfer.KindEnding {
+		return err
+	}
+	if err := w.follow(); ctx.Err() == nil {
+		return err
+	}
+	fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: call %s is being cancelled\n", w.id)
+	return exit(transfer.CodeCancelled)
+}
+
+// oneCall wants one call ID, or the end of one.
+func oneCall(cmd *cobra.Command, args []string) error {
+	if err := oneArg("a call ID or its last six or more characters")(cmd, args); err != nil {
+		return err
+	}
+	return transfer.CheckIDSuffix(args[0])
+}
+
+func newCallLs() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your calls, and with the authority operate those of others, oldest first", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return q.list(cmd, []string{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+				for page := (managedcall.Page{}); ; {
+					l, err := readKept[managedcall.Listed](k.ctx, at, managedcall.AskList, page)
+					if err != nil {
+						return err
+					}
+					for n := range l.Calls {
+						c := &l.Calls[n]
+						row(callLine{"call", c}, c.ID.String(), string(c.State), string(c.Agent), printable(c.Program.Name), exitOf(c), stamp(c.Made), printable(c.Job), person(c.Principal))
+						page.After = c.ID
+					}
+					if !l.More {
+						return nil
+					}
+				}
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func exitOf(c *managedcall.Call) string {
+	if c.Ran == nil {
+		return "-"
+	}
+	return fmt.Sprint(c.Ran.Code)
+}
+
+// about opens the connection, finds the call that the argument names, and calls fn with it.
+func (q *keptQuery) aboutCall(fn func(k *kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		k, done, err := q.openKept(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		at, c, err := find[managedcall.Call](k, managedcall.AskShow, "call", args[0], managedcall.Named{ID: args[0]})
+		if err != nil {
+			return err
+		}
+		return fn(k, at, c)
+	}
+}
+
+func newCallShow() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "show ID", Short: "Show a call, with how its program ended and what it has written", Args: oneCall,
+		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
+			if q.json {
+				printJSON(k.cmd, callLine{"call", c})
+				return nil
+			}
+			p := &c.Program
+			rows := [][]string{{"call", c.ID.String()}, {"state", string(c.State)}, {"agent", string(c.Agent)}, {"program", printable(p.Name)}}
+			for _, a := range p.Args {
+				rows = append(rows, []string{"argument", printable(a)})
+			}
+			rows = append(rows, [][]string{{"time-out", p.Time().String()}, {"retries", fmt.Sprint(p.Retries)}, {"success codes", or(string(p.Success), "0")},
+				{"owner", person(c.Principal)}, {"originator", printable(c.Originator.String())}, {"made", stamp(c.Made)}, {"ended", stamp(c.Ended)}, {"runs", fmt.Sprint(c.Attempt)}}...)
+			if c.Cancelled != "" {
+				rows = append(rows, []string{"cancelled by", person(c.Cancelled)})
+			}
+			if c.Reason != nil {
+				rows = append(rows, []string{"reason", printable(c.Reason.Error())})
+			}
+			if c.State.Final() {
+				rows = append(rows, []string{"result code", fmt.Sprint(c.Code)})
+			}
+			if c.Ran != nil {
+				rows = append(rows, []string{"exit code", fmt.Sprint(c.Ran.Code)}, []string{"seconds", fmt.Sprintf("%.2f", c.Ran.Seconds)})
+			}
+			table(k.cmd.OutOrStdout(), append(rows, []string{"job name", printable(or(c.Job, "-"))}))
+			w := &callWatch{cmd: k.cmd}
+			w.output(c)
+			return nil
+		})}
+	q.add(c)
+	return c
+}
+
+func newCallWatch() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a call; the result code is the call's", Args: oneCall,
+		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
+			w := &callWatch{ctx: k.ctx, cmd: k.cmd, at: at, id: c.ID, json: q.json}
+			return w.ended(w.follow())
+		})}
+	q.add(c)
+	return c
+}
+
+func newCallCancel() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a call: its program is killed, or never started", Args: oneCall,
+		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
+			c, err := tellKept[managedcall.Call](k.ctx, at, q.timeout, managedcall.CommandCancel, managedcall.Named{ID: c.ID.String()})
+			if err != nil {
+				return err
+			}
+			state := c.State
+			if !state.Final() {
+				state = transfer.Cancelling
+			}
+			if q.json {
+				printJSON(k.cmd, callLine{"cancel", c})
+			} else {
+				fmt.Fprintf(k.cmd.OutOrStdout(), "%s %s\n", c.ID, state)
+			}
+			return nil
+		})}
+	q.add(c)
+	return c
+}

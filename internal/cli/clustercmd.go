@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/qmgr"
+	"ferry/internal/security/enrol"
+	"ferry/internal/transfer"
+)
+
+// member is of which cluster `ferry up` is a member; nil: of none.
+func (u *upFlags) member() *qmgr.Cluster {
+	if u.cluster == "" {
+		return nil
+	}
+	return &qmgr.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
+}
+
+// checkCluster refuses what cannot be meant of a cluster.
+func (u *upFlags) checkCluster() error {
+	if u.cluster == "" {
+		if len(u.routes) > 0 {
+			return transfer.Errorf(transfer.KindUsage, "--route is for a member of a cluster").WithHint("give --cluster NAME, too, the same at each member")
+		}
+		return nil
+	}
+	if err := u.member().Check(or(u.name, "QM")); err != nil {
+		return err
+	}
+	if host, _, err := net.SplitHostPort(u.clusterListen); u.insecure && err == nil && !loopback(host) {
+		return transfer.Errorf(transfer.KindUsage, "--insecure listens on this host alone, and --cluster-listen %s is reached from others", u.clusterListen).
+			WithHint("leave out --insecure, or listen on 127.0.0.1")
+	}
+	return nil
+}
+
+// managerLives reports whether a queue manager of a name runs: the one that is connected, or another member of
+// its cluster.
+func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
+	ctx, cancel := context.WithTimeout(ctx, ownAgents)
+	defer cancel()
+	all, err := qmgr.Members(ctx, conn)
+	if err != nil {
+		return conn.Healthy(ctx) == nil && conn.Facts().ServerName == name
+	}
+	return slices.ContainsFunc(all, func(m qmgr.Member) bool { return m.Name == name && m.Up })
+}
+
+// catchUp has a member of a cluster that was without the others ask for the trust document of the network's
+// authority, which it may have missed, until ctx ends. Whom to let in the other members tell it.
+func (o *outpost) catchUp() {
+	t := time.NewTicker(catchUpLook)
+	defer t.Stop()
+	for behind := true; ; {
+		if o.server.Passing() != "" {
+			behind = true
+		} else if behind {
+			ctx, cancel := context.WithTimeout(o.ctx, renewWait)
+			doc, err := enrol.Asker{Conn: o.conn}.Trust(ctx)
+			cancel()
+			if err == nil {
+				o.heard(doc)
+				behind = false
+			}
+		}
+		select {
+		case <-t.C:
+		case <-o.ctx.Done():
+			return
+		}
+	}
+}
+
+const catchUpLook = 5 * time.Second
+
+// awaitCluster waits until a queue manager can store something, which in a cluster takes most of its members.
+// What needs no queue, such as a token for the next member, is there before.
+func awaitCluster(ctx context.Context, cmd *cobra.Command, server *qmgr.Server) error {
+	return server.WaitQuorum(ctx, func(why string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queue manager %s listens at %s, %s\n", server.Name(), server.URL(), printable(why))
+	})
+}

@@ -1,0 +1,8 @@
+//go:build !windows
+
+package cli
+
+import "os"
+
+// obeysSequences reports whether a terminal obeys escape sequences.
+func obeysSequences(*os.File) bool { return true }

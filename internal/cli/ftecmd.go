@@ -1,0 +1,480 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/automation/monitor"
+	"ferry/internal/client"
+	"ferry/internal/mft/commands"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// fteAcknowledge is for how long an agent may take to confirm a request, and to answer.
+const fteAcknowledge = 5 * time.Second
+
+// asFTE is the command line of ferry where it is called by a name of MQ MFT's.
+func asFTE(program string, args []string) []string {
+	if c, ok := commands.Find(program); ok {
+		return append([]string{"fte", c.Name}, args...)
+	}
+	return args
+}
+
+// newFTE is how the links of install-fte arrive.
+func newFTE() *cobra.Command {
+	q := &query{timeout: fteAcknowledge}
+	c := &cobra.Command{Use: "fte COMMAND [ARG...]", Short: "A command of IBM MQ MFT, as the links of install-fte call it", Hidden: true, DisableFlagParsing: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return transfer.Errorf(transfer.KindUsage, "`ferry fte` takes a command of MQ MFT, as fteListAgents")
+			}
+			kind, ok := commands.Find(args[0])
+			if !ok {
+				return transfer.Errorf(transfer.KindUsage, "%q is no command of MQ MFT that Ferry has", args[0]).WithHint("`ferry install-fte DIR` makes a link for each that it has")
+			}
+			return runFTE(cmd, q, kind, args[1:])
+		}}
+	addNetwork(c.Flags(), &q.network)
+	return c
+}
+
+// An fteRun is one command of MQ MFT that is being done.
+type fteRun struct {
+	cmd *cobra.Command
+	q   *query
+	*commands.Call
+}
+
+// fteCommands are what the commands do.
+func fteCommands() map[string]func(*fteRun) error {
+	return map[string]func(*fteRun) error{
+		"fteCreateTransfer":   (*fteRun).create,
+		"fteCancelTransfer":   (*fteRun).cancel,
+		"fteListAgents":       (*fteRun).list,
+		"fteShowAgentDetails": (*fteRun).details,
+		"ftePingAgent":        (*fteRun).ping,
+		"fteDisplayVersion":   (*fteRun).version,
+		"fteCreateAgent":      (*fteRun).define,
+		"fteStartAgent":       (*fteRun).start,
+		"fteStopAgent":        (*fteRun).stop,
+
+		"fteCreateMonitor":       (*fteRun).createMonitor,
+		"fteListMonitors":        (*fteRun).listMonitors,
+		"fteDeleteMonitor":       ofMonitor(monitor.CommandRemove),
+		"fteStartMonitor":        ofMonitor(monitor.CommandResume),
+		"fteStopMonitor":         ofMonitor(monitor.CommandPause),
+		"fteClearMonitorHistory": ofMonitor(monitor.CommandClear),
+
+		"fteCreateTemplate":          (*fteRun).createTemplate,
+		"fteListTemplates":           (*fteRun).listTemplates,
+		"fteDeleteTemplates":         (*fteRun).deleteTemplates,
+		"fteListScheduledTransfers":  (*fteRun).listSchedules,
+		"fteDeleteScheduledTransfer": (*fteRun).deleteSchedule,
+	}
+}
+
+func runFTE(cmd *cobra.Command, q *query, kind *commands.Command, args []string) error {
+	call, err := kind.Read(args)
+	if err == nil && call.Has("h") {
+		fmt.Fprint(cmd.OutOrStdout(), kind.Help())
+		return nil
+	}
+	if err == nil {
+		err = call.Lacks()
+	}
+	if err == nil {
+		r := &fteRun{cmd, q, call}
+		for _, n := range call.Notices() {
+			r.warn(commands.Notice, n)
+		}
+		err = fteCommands()[kind.Name](r)
+	}
+
+	var code exit
+	if err == nil || errors.As(err, &code) {
+		return err
+	}
+	fmt.Fprint(cmd.ErrOrStderr(), commands.Failed.With(printable(err.Error())))
+	return exit(kind.Code(err))
+}
+
+func (r *fteRun) say(m commands.Message, args ...any) {
+	fmt.Fprint(r.cmd.OutOrStdout(), m.With(args...))
+}
+
+func (r *fteRun) warn(m commands.Message, args ...any) {
+	fmt.Fprint(r.cmd.ErrOrStderr(), printable(strings.TrimSuffix(m.With(args...), "\n"))+"\n")
+}
+
+func (r *fteRun) create() error {
+	wait, err := r.Wait()
+	if err != nil {
+		return err
+	}
+	d, err := r.asked()
+	if err != nil {
+		return err
+	}
+	if file := r.Get("gt"); file != "" {
+		return r.write(d, file)
+	}
+	if d.Transfer.Schedule != nil {
+		return r.schedule(d)
+	}
+	q, err := d.Request(transfer.NewID(time.Now()))
+	if err != nil {
+		return err
+	}
+	return r.submit(q, wait)
+}
+
+// asked is the document that the options of a transfer ask for.
+func (r *fteRun) asked() (*mftxml.Document, error) {
+	var items []mftxml.Item
+	if file := r.Get("td"); file != "" {
+		d, err := readDocument(r.cmd, file)
+		if err != nil {
+			return nil, err
+		}
+		if items = d.Items; items == nil {
+			return nil, transfer.Errorf(transfer.KindDocument, "%s is no definition file: it has no <transferSpecifications>", file)
+		}
+	}
+	d, err := r.Transfer(items)
+	if err != nil {
+		return nil, err
+	}
+	d.Transfer.Originator = client.Me()
+	return d, nameZone(d.Transfer.Schedule)
+}
+
+// write puts the document into a file in place of sending it.
+func (r *fteRun) write(d *mftxml.Document, file string) error {
+	text, err := d.XML()
+	if err == nil {
+		_, err = mftxml.Parse(text)
+	}
+	if err != nil {
+		return err
+	}
+	return r.writeText(text, file)
+}
+
+// submit hands a request over. With -w it waits for its end, for a number of seconds where wait is not
+// negative.
+func (r *fteRun) submit(q *transfer.Request, wait int) error {
+	net, ctx, done, err := r.q.open(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := net.Check(ctx, q); err != nil {
+		return unsent(ctx, err)
+	}
+
+	limit := time.Duration(wait) * time.Second
+	if !r.Has("w") {
+		limit = fteAcknowledge
+	}
+	within, cancel := ctx, context.CancelFunc(func() {})
+	if limit >= 0 {
+		within, cancel = context.WithTimeout(ctx, limit)
+	}
+	defer cancel()
+
+	p, err := net.SubmitInTime(within, q, func(err error) { r.warn(commands.Notice, err) })
+	late := within.Err() != nil && ctx.Err() == nil
+	if err != nil && client.HandoverOf(err) != client.Stored {
+		return err
+	}
+	r.say(commands.Issued, mftxml.FormatID(q.ID))
+	switch {
+	case late && r.Has("w"):
+		r.warn(commands.TimedOut, mftxml.FormatID(q.ID))
+		return exit(transfer.CodeTimeout)
+	case late:
+		r.say(commands.Waiting, q.Source)
+		return exit(transfer.CodeQueued)
+	case err != nil:
+		sig, _ := signalled(ctx)
+		r.warn(commands.Interrupted, mftxml.FormatID(q.ID))
+		return exit(sig.code())
+	}
+	r.say(commands.Taken, q.Source)
+	if !r.Has("w") {
+		return nil
+	}
+
+	if p == nil || !p.State.Final() {
+		p, err = net.Watch(within, client.Of(q), nil, nil)
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		sig, _ := signalled(ctx)
+		r.warn(commands.Interrupted, mftxml.FormatID(q.ID))
+		return exit(sig.code())
+	case err != nil && within.Err() != nil:
+		r.warn(commands.TimedOut, mftxml.FormatID(q.ID))
+		return exit(transfer.CodeTimeout)
+	case err != nil:
+		return err
+	}
+	return r.ended(p)
+}
+
+// ended says how a transfer has ended; the result is its code.
+func (r *fteRun) ended(p *transfer.Progress) error {
+	if p.State == transfer.Successful {
+		r.say(commands.Ended, mftxml.FormatID(p.ID), p.State, p.Files, p.Bytes)
+		return nil
+	}
+	reason := ""
+	if p.Reason != nil {
+		reason = p.Reason.Error()
+	}
+	if len(p.Failures) > 0 && p.Failures[0].Err != nil {
+		reason = p.Failures[0].Err.Error()
+	}
+	r.warn(commands.EndedBad, mftxml.FormatID(p.ID), p.State, p.Files, p.FilesFailed, reason)
+	if p.State == transfer.Parked {
+		return exit(transfer.CodeParked)
+	}
+	return exit(p.Code)
+}
+
+func (r *fteRun) cancel() error {
+	id, err := mftxml.ParseID(r.Args[0])
+	if err != nil {
+		return transfer.Errorf(transfer.KindNotFound, "%w", err)
+	}
+	net, ctx, done, err := r.q.open(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ctx, end := context.WithTimeout(ctx, cancelTime)
+	defer end()
+
+	source, err := r.source(ctx, net, id)
+	if err != nil {
+		return err
+	}
+	p, err := net.Cancel(ctx, client.Transfer{Source: source, ID: id})
+	switch {
+	case transfer.KindOf(err) == transfer.KindTimeout:
+		r.warn(commands.Failed, err)
+		return exit(codeCancelTimeout)
+	case err != nil:
+		return err
+	}
+	state := p.State
+	if !state.Final() {
+		state = transfer.Cancelling
+	}
+	r.say(commands.Cancelled, mftxml.FormatID(id), state)
+	return nil
+}
+
+// source is the source agent of a transfer. -a may name either of its agents; where coordination cannot
+// tell, it is the source.
+func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID) (transfer.AgentName, error) {
+	named := r.Get("a")
+	if named == "" {
+		of, err := target(ctx, net, id.String(), "")
+		return of.Source, err
+	}
+	a, err := r.Agent(named)
+	if err != nil {
+		return "", err
+	}
+	p, err := net.Transfer(ctx, id.String())
+	switch k := transfer.KindOf(err); {
+	case k == transfer.KindNotFound, k == transfer.KindUnreachable, k == transfer.KindTimeout:
+		return a, nil
+	case err != nil:
+		return "", err
+	case a != p.Source && a != p.Destination:
+		r.warn(commands.Failed, fmt.Sprintf("agent %s has no part in the transfer %s, which is from %s to %s", a, id, p.Source, p.Destination))
+		return "", exit(codeWrongAgent)
+	}
+	return p.Source, nil
+}
+
+// codeWrongAgent is MQ MFT's result code of a command for an agent that has nothing to do with it.
+const codeWrongAgent = 4
+
+// codeCancelTimeout is MQ MFT's result code of a cancel that was not answered in time.
+const codeCancelTimeout = 22
+
+func (r *fteRun) list() error {
+	pattern := "*"
+	if len(r.Args) > 0 {
+		pattern = strings.ToUpper(r.Args[0])
+	}
+	if _, err := path.Match(pattern, ""); err != nil {
+		return transfer.Errorf(transfer.KindUsage, "the pattern %q is malformed", pattern)
+	}
+	net, ctx, done, err := r.q.open(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows := [][]string{{"Agent Name:", "Queue Manager Name:", "Status:"}}
+	if r.Has("v") {
+		rows[0] = append(rows[0], "Status Age:", "Host:")
+	}
+	err = net.Agents(ctx, func(a *wire.AgentStatus) error {
+		if ok, _ := path.Match(pattern, string(a.Agent)); !ok {
+			return nil
+		}
+		row := []string{string(a.Agent), or(a.Manager, "-"), a.Status}
+		if r.Has("v") {
+			row = append(row, age(a.Age), a.Host)
+		}
+		rows = append(rows, row)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	table(r.cmd.OutOrStdout(), rows)
+	return nil
+}
+
+func (r *fteRun) details() error {
+	name, err := r.Agent(r.Args[0])
+	if err != nil {
+		return err
+	}
+	net, ctx, done, err := r.q.open(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	a, err := net.Agent(ctx, name)
+	if err != nil {
+		return err
+	}
+	out := r.cmd.OutOrStdout()
+	for _, s := range []struct {
+		title string
+		rows  [][]string
+	}{
+		{"Agent Information", [][]string{{"Name:", string(a.Agent)}, {"Type:", "Standard"}, {"Operating System:", a.Platform}, {"Host:", a.Host}, {"Product Version:", a.Version}}},
+		{"Agent Availability Information", [][]string{{"Status:", a.Status}, {"Status Details:", or(a.Reason, "-")}, {"Status Age:", age(a.Age)}, {"Start Time:", stamp(a.Started)}}},
+		{"Queue Manager Information", [][]string{{"Name:", or(a.Manager, "-")}, {"Transport:", a.Mode}}},
+		{"Transfers", [][]string{{"Maximum Number of Running Source Transfers:", fmt.Sprint(a.MaxSource)}, {"Maximum Number of Queued Source Transfers:", fmt.Sprint(a.MaxQueued)},
+			{"Running Source Transfers:", fmt.Sprint(a.SourceRun)}, {"Queued Source Transfers:", fmt.Sprint(a.SourceWait)},
+			{"Maximum Number of Running Destination Transfers:", fmt.Sprint(a.MaxDest)}, {"Running Destination Transfers:", fmt.Sprint(a.DestRun)}}},
+	} {
+		fmt.Fprintf(out, "%s:\n", s.title)
+		for n := range s.rows {
+			s.rows[n][0] = "    " + s.rows[n][0]
+		}
+		table(out, s.rows)
+		fmt.Fprintln(out)
+	}
+	return nil
+}
+
+func (r *fteRun) ping() error {
+	name, err := r.Agent(r.Args[0])
+	if err != nil {
+		return err
+	}
+	wait, err := r.Wait()
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		r.q.timeout = time.Duration(wait) * time.Second
+	}
+	net, ctx, done, err := r.q.open(r.cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	r.say(commands.Pinging, name)
+	b, took, err := net.Ping(ctx, name)
+	if k := transfer.KindOf(err); k == transfer.KindUnreachable || k == transfer.KindTimeout {
+		r.warn(commands.Failed, err)
+		return exit(transfer.CodeTimeout)
+	}
+	if err != nil {
+		return err
+	}
+	r.say(commands.Answered, name, took.Seconds(), printable(b.Status))
+	return nil
+}
+
+func (r *fteRun) version() error {
+	fmt.Fprintf(r.cmd.OutOrStdout(), "Name:        Ferry\nVersion:     %s\n", version)
+	return nil
+}
+
+// define says what MQSC scripts would define elsewhere.
+func (r *fteRun) define() error {
+	if r.Get("agentName") == "" {
+		return transfer.Errorf(transfer.KindUsage, "fteCreateAgent: -agentName AGENT is missing")
+	}
+	name, err := r.Agent(r.Get("agentName"))
+	if err != nil {
+		return err
+	}
+	r.say(commands.Defined, name)
+	table(r.cmd.OutOrStdout(), [][]string{
+		{"  COMMAND", wire.AllCommands(name)}, {"  CONTROL", wire.ControlSubject(name, "*")}, {"  REPLY", wire.ReplySubject(name, "*")}, {"  DATA", "ferry.data." + name.Token() + ".>"}, {"  EVENT", "ferry.event." + name.Token()},
+	})
+	return nil
+}
+
+func newInstallFTE() *cobra.Command {
+	return &cobra.Command{Use: "install-fte DIR", Short: "Make links by which ferry is called as IBM MQ MFT's commands are", Args: oneArg("DIR"),
+		Long: `Makes a symbolic link to this program in DIR for each of IBM MQ MFT's commands
+that Ferry has: fteCreateTransfer, fteCancelTransfer, fteListAgents and the others.
+Put DIR into PATH, and name the network in FERRY_NETWORK or a settings file. Links
+that are there are replaced; a file of such a name is not.`,
+		Example: "  ferry install-fte /usr/local/lib/ferry-fte",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			self, err := os.Executable()
+			if err == nil {
+				err = os.MkdirAll(args[0], 0o755)
+			}
+			if err != nil {
+				return transfer.Errorf(transfer.KindUsage, "the links cannot be made: %w", err)
+			}
+			for _, c := range commands.Commands() {
+				if err := link(self, filepath.Join(args[0], c.Name)); err != nil {
+					return err
+				}
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d links in %s\n", len(commands.Commands()), args[0])
+			return nil
+		}}
+}
+
+// link makes a symbolic link, in place of one that is there.
+func link(to, at string) error {
+	if st, err := os.Lstat(at); err == nil && st.Mode()&os.ModeSymlink == 0 {
+		return transfer.Errorf(transfer.KindExists, "%s is there, and no link", at).WithHint("remove it, or choose another directory")
+	} else if err == nil {
+		if err := os.Remove(at); err != nil {
+			return transfer.Errorf(transfer.KindUnwritable, "the link cannot be replaced: %w", err)
+		}
+	}
+	if err := os.Symlink(to, at); err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the link cannot be made: %w", err)
+	}
+	return nil
+}

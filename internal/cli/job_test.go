@@ -1,0 +1,98 @@
+package cli
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/automation/job"
+	"ferry/internal/client"
+	"ferry/internal/transfer"
+)
+
+func child(n int, to string, state transfer.State) job.Child {
+	return job.Child{N: n, Destination: transfer.AgentName(to), Dest: transfer.File("in/"), Transfer: transfer.NewID(time.Now()), State: state}
+}
+
+// A retry has the destinations that were not successful, leaves the sources, and takes the same files.
+func TestRetryOfAJob(t *testing.T) {
+	k := &kept{net: &client.Client{Who: transfer.Originator{User: "ann", Host: "box"}}}
+	made := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := &job.Shown{Job: job.Job{ID: transfer.NewID(made), Ended: made, State: transfer.Partial},
+		Request: &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(made), Submitted: made, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf("*"),
+			Options: transfer.Options{Disposition: transfer.DispositionDelete}},
+		Of: []job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Cancelled), child(3, "PSI", transfer.Failed)}}
+	s.Request.Filter.MinAge = transfer.Duration(time.Hour)
+	s.Of[2].Retry = &transfer.Retry{Of: s.ID, Only: []transfer.Path{"a"}} // it was refused, and was a retry itself
+	p, err := retryOfJob(k, s, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(p.To) != 2 || p.To[0].Agent != "CHI" || p.To[0].Retry != nil || p.To[1].Retry == nil || p.Request.Destination != "CHI" {
+		t.Errorf("it goes to %+v", p.To)
+	}
+	q := &p.Request
+	if q.Removes() || p.RetryOf != s.ID || q.ID == s.Request.ID || !q.Filter.AsOf.Equal(made) || q.Originator != k.net.Who {
+		t.Errorf("its request is %+v", q)
+	}
+
+	for _, c := range []struct {
+		state transfer.State
+		ended time.Time
+	}{{transfer.Successful, made}, {transfer.Running, time.Time{}}} {
+		s.State, s.Ended = c.state, c.ended
+		if _, err := retryOfJob(k, s, ""); transfer.KindOf(err) != transfer.KindUsage {
+			t.Errorf("a job that is %s is retried: %v", c.state, err)
+		}
+	}
+}
+
+// Nothing more is waited for when a job has ended, or when what has not ended of it is parked.
+func TestJobIsOver(t *testing.T) {
+	for _, c := range []struct {
+		of           []job.Child
+		ended        time.Time
+		over, parked bool
+	}{
+		{[]job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Failed)}, time.Now(), true, false},
+		{[]job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Failed)}, time.Time{}, false, false}, // about to be written down
+		{[]job.Child{child(1, "BETA", transfer.Parked), child(2, "CHI", transfer.Failed)}, time.Time{}, true, true},
+		{[]job.Child{child(1, "BETA", transfer.Parked), child(2, "CHI", transfer.Running)}, time.Time{}, false, false},
+		{[]job.Child{child(1, "BETA", transfer.Parked), child(2, "CHI", transfer.Queued)}, time.Time{}, false, false},
+		{[]job.Child{child(1, "BETA", transfer.Parked), {N: 2, State: transfer.Queued}}, time.Time{}, true, true},
+		{[]job.Child{child(1, "BETA", transfer.Successful), {N: 2, State: transfer.Queued}}, time.Time{}, false, false},
+	} {
+		if over, parked := overJob(&job.Shown{Job: job.Job{Ended: c.ended}, Of: c.of}); over != c.over || parked != c.parked {
+			t.Errorf("%+v: %t %t", c, over, parked)
+		}
+	}
+}
+
+// TestSourcesThatAJobLeaves: the end of a job names each transfer that left sources undeleted, as the end of
+// that transfer would, with the result code of the job.
+func TestSourcesThatAJobLeaves(t *testing.T) {
+	of := []job.Child{child(1, "BETA", transfer.Successful), child(2, "CHI", transfer.Successful)}
+	of[1].Counts = transfer.Counts{Files: 2, Warnings: 1, TimesNotKept: 2}
+	for _, quiet := range []bool{false, true} {
+		var stderr strings.Builder
+		cmd := &cobra.Command{}
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(&stderr)
+		w := &jobWatch{cmd: cmd, view: newView(cmd, false, quiet)}
+		if err := w.finish(&job.Shown{Job: job.Job{State: transfer.Successful}, Of: of}, false); err != nil {
+			t.Errorf("the command ends with %v", err)
+		}
+		id := of[1].Transfer.String()
+		want := "ferry: could not delete 1 source; `ferry audit show " + id + "` says why\n" +
+			"ferry: 2 items with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show " + id + "` names them\n"
+		if stderr.String() != want {
+			t.Errorf("the command says %q, want %q", stderr.String(), want)
+		}
+	}
+}

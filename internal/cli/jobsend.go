@@ -1,0 +1,430 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ferry/internal/automation/job"
+	"ferry/internal/client"
+	"ferry/internal/node/onebox"
+	"ferry/internal/place/location"
+	"ferry/internal/transfer"
+)
+
+// Times between two questions about a job.
+const (
+	jobLookFirst = 50 * time.Millisecond
+	jobLookMost  = time.Second
+)
+
+// jobFlags name further destinations, which make a job of a transfer.
+type jobFlags struct{ alsoTo []string }
+
+func (j *jobFlags) add(fl *pflag.FlagSet) {
+	fl.StringArrayVar(&j.alsoTo, "also-to", nil, "a further destination, as DEST; may be repeated. The transfers to all of them are a job, with one result")
+}
+
+// given reports whether a job is meant, and refuses what a job cannot do.
+func (j *jobFlags) given(fl *pflag.FlagSet) (bool, error) {
+	if len(j.alsoTo) == 0 {
+		return false, nil
+	}
+	for name, why := range map[string]string{"at": "a schedule has one destination", "to-xml": "the XML of IBM MQ MFT has one destination agent"} {
+		if fl.Changed(name) {
+			return true, transfer.Errorf(transfer.KindUsage, "--also-to and --%s do not go together: %s", name, why).WithHint("leave one of them out")
+		}
+	}
+	return true, nil
+}
+
+// put makes the job of a request and its further destinations.
+func (j *jobFlags) put(q *transfer.Request, local bool) (*job.Put, error) {
+	p := &job.Put{Request: *q, To: []job.To{{Agent: q.Destination, Dest: q.Dest}}}
+	for _, s := range j.alsoTo {
+		to, l, err := typed(s, location.Dest)
+		if err != nil {
+			return nil, err
+		}
+		if local != (to == "") {
+			return nil, transfer.Errorf(transfer.KindUsage, "--also-to %q: an agent is named for some locations only", s).
+				WithHint("name one for all, or for none to move files on this host")
+		}
+		if local {
+			if l, err = hostLocation(l); err != nil {
+				return nil, err
+			}
+		}
+		p.To = append(p.To, job.To{Agent: to, Dest: l})
+	}
+	if local {
+		p.Request.Source, p.Request.Destination = onebox.Source, onebox.Dest
+		for n := range p.To {
+			p.To[n].Agent = onebox.Dest
+		}
+	}
+	return p, p.Check()
+}
+
+// sendJob sends to several destinations.
+func sendJob(cmd *cobra.Command, f *sendFlags, j *jobFlags, args []string) error {
+	q, local, err := f.request(args, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if isStream(q) {
+		return transfer.Errorf(transfer.KindUsage, "standard input is read once, and is sent to one destination").WithHint("put it into a file first")
+	}
+	p, err := j.put(q, local)
+	if err != nil {
+		return err
+	}
+	if local {
+		return sendJobOneBox(cmd, f, p)
+	}
+	if err := needNetwork(f.network); err != nil {
+		return err
+	}
+	net, ctx, done, err := f.connected(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return f.handJob(ctx, cmd, net, p)
+}
+
+// sendJobOneBox moves files on this host to several places.
+func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
+	if f.detach {
+		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfers run in this process")
+	}
+	log, err := f.log.logger(cmd)
+	if err != nil {
+		return err
+	}
+	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
+		if err := b.Open(ctx, nil, job.New); err != nil {
+			return err
+		}
+		net := b.Client(p.Request.Originator)
+		if f.dryRun {
+			return dryRunJob(ctx, cmd, net, p, f.json)
+		}
+		w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
+		_, err := tellKept[job.Job](ctx, w.at, keepWait, job.CommandPut, p)
+		if err == nil {
+			err = w.follow()
+		}
+		if ctx.Err() != nil && lost(ctx) == nil { // nothing is left running behind
+			err = w.stop()
+		}
+		if kept := b.Keep(); kept != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit records of this job could not be kept now; the next run tries again: %v\n", kept)
+		}
+		return err
+	})
+}
+
+// dryRunJob says for each destination what would be sent.
+func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put, asJSON bool) error {
+	codes := map[int]bool{}
+	for _, q := range p.Requests() {
+		err := dryRun(ctx, cmd, net, q, asJSON)
+		var code exit
+		if err != nil && !errors.As(err, &code) {
+			return err
+		}
+		codes[int(code)] = true
+	}
+	switch {
+	case len(codes) > 1:
+		return exit(transfer.CodePartial)
+	case codes[0]:
+		return nil
+	}
+	for code := range codes {
+		return exit(code)
+	}
+	return nil
+}
+
+// handJob gives a job to its source agent, and waits for its end unless the flags say otherwise.
+func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put) error {
+	checked := map[transfer.AgentName]bool{}
+	for _, q := range p.Requests() {
+		if !checked[q.Destination] {
+			if err := net.Check(ctx, q); err != nil {
+				return unsent(ctx, err)
+			}
+		}
+		checked[q.Destination] = true
+	}
+	if f.dryRun {
+		return unsent(ctx, dryRunJob(ctx, cmd, net, p, f.json))
+	}
+
+	w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
+	if f.detach {
+		return w.handing().detach(ctx, func(ctx context.Context) (transfer.State, error) {
+			_, err := w.at.Command(ctx, job.CommandPut, p)
+			return transfer.Running, err
+		})
+	}
+	err := w.submit(p)
+	if err == nil {
+		err = w.follow()
+	}
+	if signalEnded(ctx, err) {
+		w.view.clear()
+		return w.handing().interrupted(ctx, err, w.stop)
+	}
+	return w.handing().unfinished(err)
+}
+
+// handing is the job on its way to its agent.
+func (w *jobWatch) handing() *handing {
+	return &handing{cmd: w.cmd, noun: "job", agent: w.at.Agent, id: w.id, json: w.json, undo: func(ctx context.Context) error {
+		_, err := w.at.Command(ctx, job.CommandCancel, w.named(0))
+		return err
+	}}
+}
+
+// A jobWatch follows a job.
+type jobWatch struct {
+	cmd   *cobra.Command
+	ctx   context.Context
+	at    client.AtAgent
+	id    transfer.ID
+	json  bool
+	view  *view
+	shown map[int]transfer.State // of the children, by their numbers
+}
+
+func (f *sendFlags) watching(ctx context.Context, cmd *cobra.Command, net *client.Client, agent transfer.AgentName, id transfer.ID) *jobWatch {
+	return &jobWatch{cmd: cmd, ctx: ctx, at: client.AtAgent{Client: net, Agent: agent}, id: id, json: f.json, view: newView(cmd, f.json, f.quiet), shown: map[int]transfer.State{}}
+}
+
+// submit gives the job to its agent, for as long as its recovery time-out says; then it is taken back.
+func (w *jobWatch) submit(p *job.Put) error {
+	ctx, limit := w.ctx, p.Request.RecoveryTimeout()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit, context.DeadlineExceeded)
+		defer cancel()
+	}
+	slow := time.AfterFunc(3*time.Second, func() {
+		if !w.view.quiet {
+			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: agent %s has not taken the job yet; waiting for it\n", w.at.Agent)
+		}
+	})
+	_, err := w.at.Command(ctx, job.CommandPut, p)
+	slow.Stop()
+	if err == nil || ctx.Err() == nil || w.ctx.Err() != nil || client.HandoverOf(err) != client.Stored {
+		return err
+	}
+	// Both commands are in the agent's queue, and it obeys them before it submits anything.
+	end, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), detachWait)
+	defer cancel()
+	_, err = w.at.Command(end, job.CommandCancel, w.named(0))
+	if kind := transfer.KindOf(err); err != nil && kind != transfer.KindTimeout && kind != transfer.KindNotFound {
+		return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s, and it cannot be cancelled now: %w", w.at.Agent, w.id, limit, err).
+			WithHint("`ferry job cancel` cancels it")
+	}
+	return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s; it is cancelled", w.at.Agent, w.id, limit)
+}
+
+func (w *jobWatch) named(after int) job.Named { return job.Named{ID: w.id.String(), After: after} }
+
+// read is the job with all of its children.
+func (w *jobWatch) read() (*job.Shown, error) { return readJob(w.ctx, w.at, w.named(0)) }
+
+// readJob is a job with all of its children.
+func readJob(ctx context.Context, at client.AtAgent, named job.Named) (*job.Shown, error) {
+	all, err := readKept[job.Shown](ctx, at, job.AskShow, named)
+	for err == nil && all.More && len(all.Of) > 0 {
+		named.After = all.Of[len(all.Of)-1].N
+		var next *job.Shown
+		if next, err = readKept[job.Shown](ctx, at, job.AskShow, named); err == nil {
+			next.Request, next.Of = all.Request, append(all.Of, next.Of...)
+			all = next
+		}
+	}
+	return all, err
+}
+
+// follow shows the job until it has ended, or each of its transfers has or is parked.
+func (w *jobWatch) follow() error {
+	pause := jobLookFirst
+	for {
+		s, err := w.read()
+		switch kind := transfer.KindOf(err); {
+		case w.ctx.Err() != nil:
+			return context.Cause(w.ctx)
+		case kind == transfer.KindTimeout, kind == transfer.KindUnreachable, kind == transfer.KindBusy, kind == transfer.KindNoManager:
+			w.view.notice("agent %s does not answer; waiting for it", w.at.Agent)
+			pause = jobLookMost
+		case err != nil:
+			return err
+		default:
+			if w.show(s) {
+				pause = jobLookFirst
+			}
+			if over, parked := overJob(s); over {
+				return w.finish(s, parked)
+			}
+		}
+		select {
+		case <-time.After(pause):
+		case <-w.ctx.Done():
+			return context.Cause(w.ctx)
+		}
+		pause = min(2*pause, jobLookMost)
+	}
+}
+
+// overJob reports whether nothing more is to be waited for; parked, that this is for transfers that are set aside.
+func overJob(s *job.Shown) (over, parked bool) {
+	if !s.Ended.IsZero() {
+		return true, false
+	}
+	for n := range s.Of {
+		switch c := &s.Of[n]; {
+		case c.State == transfer.Parked:
+			parked = true
+		case c.Transfer.IsZero(): // it waits for the others
+		case !c.State.Final():
+			return false, false
+		}
+	}
+	return parked, parked
+}
+
+// jobChild is a transfer of a job on its way.
+type jobChild struct {
+	MessageType string      `json:"message_type"` // child
+	Job         transfer.ID `json:"part_of"`
+	*job.Child
+}
+
+// jobSummary is the last word on a job.
+type jobSummary struct {
+	transfer.Summary
+	Warning  string      `json:"warning,omitempty"`
+	Children []job.Child `json:"children"`
+}
+
+// show shows the children that stand otherwise than they did.
+func (w *jobWatch) show(s *job.Shown) (moved bool) {
+	for n := range s.Of {
+		c := &s.Of[n]
+		if w.shown[c.N] == c.State {
+			continue
+		}
+		moved, w.shown[c.N] = true, c.State
+		switch {
+		case w.json && !w.view.quiet:
+			printJSON(w.cmd, jobChild{"child", s.ID, c})
+		case w.json || c.State == transfer.Successful && w.view.quiet:
+		case c.State.Final() && c.State != transfer.Successful: // an error, which -q does not keep back
+			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s: %s%s\n", childAt(c), c.State, because(c.Reason))
+		case c.State == transfer.Successful:
+			w.view.notice("%s: %s, %s, %s", childAt(c), c.State, plural(c.Files, "file"), transfer.FormatBytes(c.Bytes))
+		case c.Reason != nil:
+			w.view.notice("%s: %s%s", childAt(c), c.State, because(c.Reason))
+		}
+	}
+	return moved
+}
+
+// childAt is where a child goes, as people have named it.
+func childAt(c *job.Child) string {
+	if c.Destination == onebox.Dest {
+		return shown(c.Dest)
+	}
+	return shownAt(c.Destination, c.Dest)
+}
+
+func because(e *transfer.Error) string {
+	if e == nil {
+		return ""
+	}
+	return ": " + printable(e.Error())
+}
+
+// finish writes the last line, and gives the result code.
+func (w *jobWatch) finish(s *job.Shown, parked bool) error {
+	state, code := s.State, s.Code
+	if parked {
+		state, code = transfer.Parked, transfer.CodeParked
+	}
+	stderr := w.cmd.ErrOrStderr()
+	if s.Warning != "" {
+		fmt.Fprintf(stderr, "ferry: %s\n", printable(s.Warning))
+	}
+	for n := range s.Of {
+		warn(stderr, s.Of[n].Transfer, &s.Of[n].Counts)
+	}
+	switch {
+	case w.json:
+		printJSON(w.cmd, summaryOfJob(s, state, code))
+	case !w.view.quiet:
+		out := w.cmd.OutOrStdout()
+		fmt.Fprintln(out, screenOf(out).text(jobLineOf(s, state)))
+	}
+	if code != 0 {
+		return exit(code)
+	}
+	return nil
+}
+
+func summaryOfJob(s *job.Shown, state transfer.State, code int) jobSummary {
+	j := jobSummary{Warning: s.Warning, Children: s.Of, Summary: transfer.Summary{MessageType: "summary", ID: s.ID, State: state, ResultCode: code,
+		Files: s.Tally.Files, FilesFailed: s.Tally.Failed, FilesSkipped: s.Tally.Skipped, Bytes: s.Tally.Bytes, Warnings: s.Tally.Warnings, Seconds: secondsOf(s)}}
+	for n := range s.Of {
+		c := &s.Of[n]
+		j.Directories += c.Dirs
+		if j.Error == nil && c.State != transfer.Successful {
+			j.Error = c.Reason
+		}
+	}
+	return j
+}
+
+func secondsOf(s *job.Shown) float64 {
+	if s.Ended.IsZero() {
+		return 0
+	}
+	return max(0, s.Ended.Sub(s.Made).Seconds())
+}
+
+// jobLineOf is the end of a job in a sentence.
+func jobLineOf(s *job.Shown, state transfer.State) string {
+	line := fmt.Sprintf("%s %s: %d of %s, %s, %s in %.2f s", s.ID, state, s.Tally.Successful, plural(int64(s.Children), "destination"),
+		plural(s.Tally.Files, "file"), transfer.FormatBytes(s.Tally.Bytes), secondsOf(s))
+	if s.Tally.Failed > 0 {
+		line += fmt.Sprintf(", %d failed", s.Tally.Failed)
+	}
+	if s.Tally.Skipped > 0 {
+		line += fmt.Sprintf(", %d skipped", s.Tally.Skipped)
+	}
+	return line
+}
+
+// stop cancels the job, and waits a while for its end.
+func (w *jobWatch) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	w.ctx = ctx
+	if _, err := tellKept[job.Job](ctx, w.at, 5*time.Second, job.CommandCancel, w.named(0)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
+		return err
+	}
+	if err := w.follow(); ctx.Err() == nil {
+		return err
+	}
+	fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: job %s is being cancelled\n", w.id)
+	return exit(transfer.CodeCancelled)
+}

@@ -1,0 +1,455 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ferry/internal/automation/monitor"
+	"ferry/internal/client"
+	placequeue "ferry/internal/place/queue"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func newMonitor() *cobra.Command {
+	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue and send what comes into it", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newMonitorCreate(), newMonitorLs(), newMonitorShow(),
+		newMonitorCommand("pause", "Stop a monitor for a while; it forgets nothing", monitor.CommandPause),
+		newMonitorCommand("resume", "Let a paused monitor go on", monitor.CommandResume),
+		newMonitorHistory(),
+		newMonitorCommand("clear", "Forget what a monitor has sent: what is in its directory is sent again", monitor.CommandClear),
+		newMonitorCommand("rm", "Remove a monitor, with its history; transfers that it has submitted go on", monitor.CommandRemove),
+		newMonitorExport(), newMonitorImport())
+	return c
+}
+
+// monitorFlags are those of ferry monitor create.
+type monitorFlags struct {
+	query
+	send                          sendFlags
+	agent, dir, queue             string
+	match, exclude, condition     string
+	to, triggerFile, triggerRegex string
+	sources                       []string
+	poll, settle                  time.Duration
+	batch, levels                 int
+	regex, redefine, ordered      bool
+}
+
+func newMonitorCreate() *cobra.Command {
+	f := &monitorFlags{}
+	c := &cobra.Command{Use: "create NAME --agent AGENT --dir PATH --match PATTERN --to AGENT:PATH", Short: "Make a monitor: each file that comes into a directory, or message into a queue, is sent, once until it changes",
+		Long: `Makes a monitor at the agent whose files are sent. The agent looks into the directory
+again and again, and at once where its system says that a file was closed after
+writing or was moved in. A file that matches and meets the condition is sent; it is sent
+again when it has changed. The transfers are in the name of whoever makes the monitor.
+
+A file is sent when it has not changed for --settle. A file that was moved to its name,
+where the system tells of that, is complete and does not wait.
+
+With --queue NAME the agent watches an application queue. What has come since the last
+time is sent as one file (--condition notempty), or each complete group is (--condition group);
+with --delete-source the messages are taken out of the queue once they have arrived. A
+transfer that has failed is made anew up to 10 times. Variables such as ${FileName} may stand in --to, --source,
+--job and --meta; docs/operations.md has them all.`,
+		Example: `  ferry monitor create orders --agent ALPHA --dir /srv/out --match '*.csv' --to BETA:in/
+  ferry monitor create slow --agent ALPHA --dir out --match '*.zip' --settle 1m --delete-source --to 'BETA:in/${FileName{toLower}}'
+  ferry monitor create invoices --agent ALPHA --queue INVOICES --condition group --delete-source --to 'BETA:in/${GroupId}.xml'`,
+		Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			d, err := f.definition(args[0], cmd.Flags().Changed("settle"))
+			if err != nil {
+				return err
+			}
+			return f.makeMonitor(cmd, d, f.redefine)
+		}}
+	fl := c.Flags()
+	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
+	fl.StringVar(&f.dir, "dir", "", "the directory that it watches")
+	fl.StringVar(&f.queue, "queue", "", "the application queue that it watches, in place of a directory")
+	fl.StringVar(&f.match, "match", "", "pattern for the names of files: '*' is anything, '?' one byte; a name that begins with '.' is matched by a pattern that does")
+	fl.StringVar(&f.exclude, "exclude", "", "pattern for the names of files that are left out")
+	fl.BoolVar(&f.regex, "regex", false, "--match and --exclude are regular expressions for whole names")
+	fl.StringVar(&f.condition, "condition", "", "when to send: match, a file is there; nomatch, none is, once until one was; size>=N, as size>=10M; unchanged=N, it was the same at N polls after the first, in place of --settle; of a queue: notempty, messages are there; group, a complete group is (default match, or notempty)")
+	fl.DurationVar(&f.settle, "settle", monitor.DefaultSettle, "how long a file must not have changed before it is sent, up to 24h; 0: it need not wait. A file that was moved to its name does not wait where the system tells of that")
+	fl.IntVar(&f.levels, "recursive", 0, "how many levels of directories beneath are watched, too")
+	fl.DurationVar(&f.poll, "poll", monitor.DefaultPoll, "how long to wait between two looks into the directory or queue, 100ms to 24h")
+	fl.IntVar(&f.batch, "batch", 1, "how many files one transfer takes, at most")
+	fl.BoolVar(&f.ordered, "ordered", false, "begin a transfer when the one before has ended, successful or not, in the order of the files' names")
+	fl.StringVar(&f.to, "to", "", "where the files go, as AGENT:PATH")
+	fl.StringArrayVar(&f.sources, "source", nil, "send this in place of the file that has come; may be repeated (default ${FilePath})")
+	fl.StringVar(&f.triggerFile, "trigger-file", "", "the lines of a file that comes say what to send: source,destination (or source alone) or destination,source")
+	fl.StringVar(&f.triggerRegex, "trigger-regex", "", "regular expression for those lines, with one or two groups (default: a comma stands between source and destination)")
+	fl.BoolVar(&f.redefine, "redefine", false, "define a monitor anew that is there; its history stays")
+	f.addSend(fl)
+	f.query.add(c)
+	inGroups(c, []flagGroup{
+		{"What is watched", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "settle", "recursive", "poll"}},
+		{"What is sent", []string{"batch", "ordered", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
+		{"Where it goes", []string{"to", "if-exists", "redefine", "network"}},
+		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
+		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
+		{"Integrity", []string{"checksum", "durability"}},
+		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
+		{"Waiting", []string{"timeout", "recovery-timeout"}},
+		{"Output and record", []string{"json", "job", "meta"}},
+	})
+	return c
+}
+
+// addSend adds the flags of a request, but for --recursive, which says something else of a monitor: how many
+// levels of directories are watched.
+func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
+	request := pflag.NewFlagSet("", pflag.ContinueOnError)
+	f.send.addRequest(request)
+	request.VisitAll(func(one *pflag.Flag) {
+		if one.Name != "recursive" {
+			fl.AddFlag(one)
+		}
+	})
+}
+
+// definition is the monitor of the flags. settle says that --settle is given: otherwise only conditions that can wait get its default.
+func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition, error) {
+	needs := []struct{ flag, value, what string }{{"agent", f.agent, "AGENT"}, {"dir", f.dir, "PATH"}, {"match", f.match, "PATTERN"}, {"to", f.to, "AGENT:PATH"}}
+	if f.queue != "" {
+		needs = slices.Delete(needs, 1, 3)
+	}
+	for _, need := range needs {
+		if need.value == "" {
+			return nil, transfer.Errorf(transfer.KindUsage, "`ferry monitor create` needs --%s %s", need.flag, need.what)
+		}
+	}
+	dir, err := f.watched()
+	if err != nil {
+		return nil, err
+	}
+	agent, err := transfer.ParseAgentName(f.agent)
+	if err != nil {
+		return nil, err
+	}
+	d := &monitor.Definition{Name: name, Agent: agent, Dir: dir, Match: f.match, Exclude: f.exclude, Regex: f.regex,
+		Levels: f.levels, Poll: transfer.Duration(f.poll), Batch: f.batch, Ordered: f.ordered}
+	if d.Condition, err = monitor.ParseCondition(f.condition); err != nil {
+		return nil, err
+	}
+	if settle || d.MaySettle() {
+		d.Settle = transfer.Duration(f.settle)
+	}
+	if d.TriggerFile, err = f.trigger(); err != nil {
+		return nil, err
+	}
+	sources := f.sources
+	switch {
+	case len(sources) > 0 && d.TriggerFile != nil:
+		return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file takes what is sent from the file; it goes with no --source")
+	case len(sources) == 0 && d.Condition.Kind == monitor.ConditionNoMatch:
+		return nil, transfer.Errorf(transfer.KindUsage, "--condition nomatch triggers when no file is there; --source says what is sent")
+	case len(sources) == 0:
+		sources = []string{"${FilePath}"}
+	}
+	var args []string
+	for _, s := range sources {
+		args = append(args, string(agent)+":"+s)
+	}
+	q, _, err := f.send.request(append(args, f.to), nil)
+	if err != nil {
+		return nil, err
+	}
+	q.ID, q.Submitted = transfer.ID{}, time.Time{}
+	d.Request = *q
+	return d, d.Check()
+}
+
+// watched is the directory, or the queue. The queue has the delimiter of messages, and the source of a trigger has none.
+func (f *monitorFlags) watched() (l transfer.Location, err error) {
+	if f.queue == "" {
+		return transfer.File(transfer.Path(f.dir)), nil
+	}
+	switch {
+	case f.dir != "":
+		return l, transfer.Errorf(transfer.KindUsage, "--dir %s and --queue %s: a monitor watches one of them", f.dir, f.queue)
+	case f.send.group != "":
+		return l, transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.group)
+	}
+	queue, err := f.send.ofSource(transfer.Location{Place: transfer.Queues, Path: transfer.Path(placequeue.Prefix + f.queue)})
+	f.send.between, f.send.at = "", ""
+	return queue, err
+}
+
+func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
+	switch {
+	case f.triggerFile == "" && f.triggerRegex == "":
+		return nil, nil
+	case f.triggerFile == "" || f.triggerFile == "source,destination":
+		return &monitor.TriggerFile{Regex: f.triggerRegex}, nil
+	case f.triggerFile == "destination,source":
+		return &monitor.TriggerFile{Regex: f.triggerRegex, DestFirst: true}, nil
+	}
+	return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file %q is unknown; it is one of source,destination and destination,source", f.triggerFile)
+}
+
+// makeMonitor has an agent make a monitor.
+func (q *query) makeMonitor(cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	req := d.Request
+	req.ID = transfer.NewID(time.Now())
+	if err := net.Check(ctx, &req); err != nil { // as of an agent that the network does not know
+		return err
+	}
+	at := client.AtAgent{Client: net, Agent: d.Agent}
+	return q.tellMonitor(ctx, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
+}
+
+// tellMonitor gives an agent a command about a monitor, and says what the agent has done.
+func (q *query) tellMonitor(ctx context.Context, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
+	said, err := tellKept[monitor.Answer](ctx, at, q.timeout, kind, body)
+	if err != nil {
+		return err
+	}
+	if q.json {
+		printJSON(cmd, monitorLine{"monitor", *said})
+		return nil
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
+	return nil
+}
+
+// withMonitor finds the monitor of a name and calls fn with it.
+func (k *keptQuery) withMonitor(cmd *cobra.Command, name string, fn func(*kept, client.AtAgent, *monitor.Shown) error) error {
+	open, done, err := k.openKept(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at, l, err := find[monitor.Listed](open, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name})
+	if err != nil {
+		return err
+	}
+	if len(l.Monitors) != 1 {
+		return transfer.Errorf(transfer.KindMalformed, "agent %s has answered with %d monitors", at.Agent, len(l.Monitors))
+	}
+	return fn(open, at, &l.Monitors[0])
+}
+
+func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: name + " NAME", Short: short, Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error { return q.changeMonitor(cmd, args[0], kind) }}
+	q.add(c)
+	return c
+}
+
+// changeMonitor finds the monitor of a name, and gives its agent a command about it.
+func (k *keptQuery) changeMonitor(cmd *cobra.Command, name string, kind wire.Kind) error {
+	return k.withMonitor(cmd, name, func(open *kept, at client.AtAgent, _ *monitor.Shown) error {
+		return k.tellMonitor(open.ctx, cmd, at, kind, monitor.Named{Name: name})
+	})
+}
+
+func newMonitorLs() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List monitors: your own, and others' with the authority operate or audit", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			head := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
+			return q.list(cmd, head, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+				for after := ""; ; {
+					l, err := readKept[monitor.Listed](k.ctx, at, monitor.AskList, monitor.ListAsked{After: after})
+					if err != nil {
+						return err
+					}
+					for n := range l.Monitors {
+						m := &l.Monitors[n]
+						after = m.Definition.Name
+						row(monitorShown{"monitor", *m}, monitorRow(m)...)
+					}
+					if !l.More || len(l.Monitors) == 0 {
+						return nil
+					}
+				}
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func monitorRow(m *monitor.Shown) []string {
+	d, problem := &m.Definition, ""
+	if m.Problem != nil {
+		problem = m.Problem.Text
+	}
+	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), shownAt(d.Request.Destination, d.Request.Dest),
+		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), stamp(m.Last), problem}
+}
+
+func newMonitorShow() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
+				if q.json {
+					printJSON(cmd, monitorShown{"monitor", *m})
+				} else {
+					showMonitor(cmd, m)
+				}
+				return nil
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
+	d := &m.Definition
+	rows := [][]string{{"monitor", d.Name}, {"state", m.State}}
+	if m.Problem != nil {
+		rows = append(rows, []string{"problem", m.Problem.Error()}, []string{"since", stamp(m.Since)})
+	}
+	rows = append(rows, []string{"agent", string(d.Agent)})
+	add := func(is bool, name, text string) {
+		if is {
+			rows = append(rows, []string{name, text})
+		}
+	}
+	what, things := "directory", "file"
+	if d.Dir.Place == transfer.Queues {
+		what, things = "queue", "message"
+	}
+	add(true, what, strings.TrimPrefix(d.Dir.String(), placequeue.Prefix))
+	add(d.Match != "", "match", d.Match)
+	add(d.Exclude != "", "exclude", d.Exclude)
+	add(d.Levels > 0, "recursive", plural(int64(d.Levels), "level"))
+	rows = append(rows, []string{"condition", d.Condition.String()})
+	add(d.Settle > 0, "settle", d.Settle.String())
+	add(d.Batch > 1, "batch", plural(int64(d.Batch), "file"))
+	add(d.Ordered, "ordered", "a transfer begins when the one before has ended")
+	add(d.TriggerFile != nil, "trigger file", "its lines name what is sent")
+	for _, k := range slices.Sorted(maps.Keys(d.Defaults)) {
+		rows = append(rows, []string{"default", k + "=" + printable(d.Defaults[k])})
+	}
+	var sources []string
+	for _, it := range d.Request.Items {
+		sources = append(sources, shown(it.Source))
+	}
+	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", shownAt(d.Request.Destination, d.Request.Dest)})
+	notified := ""
+	if m.Watched {
+		notified = ", and when the system tells"
+	}
+	rows = append(rows, [][]string{{"poll", "every " + d.Poll.String() + notified}, {"for", m.Originator.String()}, {"made", stamp(m.Created)}}...)
+	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", stamp(m.Polled), m.Took.Round(time.Millisecond), plural(int64(m.Matched), things)))
+	add(m.Settling > 0, "settling", plural(int64(m.Settling), "file"))
+	add(m.Skipped > 0, "not read", plural(int64(m.Skipped), "directory beneath"))
+	rows = append(rows, [][]string{{"history", fmt.Sprintf("%s, %d of them gone", plural(int64(max(m.History, 0)), "file"), m.Gone)},
+		{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)
+	add(!m.Last.IsZero(), "last trigger", stamp(m.Last))
+	table(cmd.OutOrStdout(), rows)
+}
+
+func newMonitorHistory() *cobra.Command {
+	q := &keptQuery{}
+	var limit int
+	c := &cobra.Command{Use: "history NAME", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 {
+				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
+			}
+			return q.withMonitor(cmd, args[0], func(k *kept, at client.AtAgent, _ *monitor.Shown) error {
+				return q.history(k, at, monitor.HistoryAsked{Name: args[0], Limit: limit})
+			})
+		}}
+	q.add(c)
+	c.Flags().IntVar(&limit, "limit", 50, "how many triggers are listed at most, the last ones; the agent keeps 1,000")
+	return c
+}
+
+// history prints the last triggers of a monitor, as many as ask has for its Limit.
+func (q *keptQuery) history(k *kept, at client.AtAgent, ask monitor.HistoryAsked) error {
+	rows := [][]string{{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}}
+	for more := true; more && ask.Limit > 0; {
+		h, err := readKept[monitor.History](k.ctx, at, monitor.AskHistory, ask)
+		if err != nil {
+			return err
+		}
+		for _, l := range h.Triggers {
+			ask.Before = l.N
+			ask.Limit--
+			if q.json {
+				printJSON(k.cmd, triggerLine{"trigger", l})
+			}
+			rows = append(rows, triggerRow(&l))
+		}
+		more = h.More && len(h.Triggers) > 0
+	}
+	if !q.json {
+		table(k.cmd.OutOrStdout(), rows)
+	}
+	return nil
+}
+
+func triggerRow(l *monitor.Logged) []string {
+	reason := ""
+	if l.Error != nil {
+		reason = l.Error.Text
+	}
+	return []string{stamp(l.Time), l.State, l.Transfer.String(), fmt.Sprint(l.Files), l.File.String(), reason}
+}
+
+func newMonitorExport() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "export NAME", Short: "Print the definition of a monitor, as ferry monitor import takes it", Args: oneArg("the name of the monitor"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
+				text, err := json.MarshalIndent(m.Definition, "", "  ")
+				if err == nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
+				}
+				return err
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func newMonitorImport() *cobra.Command {
+	q := &query{}
+	var agent string
+	var redefine bool
+	c := &cobra.Command{Use: "import FILE|-", Short: "Make a monitor of a definition in a file, or on standard input",
+		Long: `Makes a monitor of what ferry monitor export has written. With --agent it is made at
+that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
+		Args: oneArg("the file with the definition, or -"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := readText(cmd, "definition", args[0], monitor.MaxDefinition)
+			if err != nil {
+				return err
+			}
+			d, err := monitor.ParseDefinition(data)
+			if err == nil && agent != "" {
+				if d.Agent, err = transfer.ParseAgentName(agent); err == nil {
+					d.Request.Source = d.Agent
+				}
+			}
+			if err != nil {
+				return err
+			}
+			return q.makeMonitor(cmd, d, redefine)
+		}}
+	q.add(c)
+	c.Flags().StringVar(&agent, "agent", "", "the agent that is to have the monitor (default: the one of the definition)")
+	c.Flags().BoolVar(&redefine, "redefine", false, "define a monitor anew that is there; its history stays")
+	return c
+}

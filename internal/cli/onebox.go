@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/agent"
+	"ferry/internal/client"
+	"ferry/internal/node/onebox"
+	"ferry/internal/security/keyfile"
+	"ferry/internal/transfer"
+)
+
+type logT = *slog.Logger
+
+// sendOneBox moves files on this host, by the same protocol as any other
+// transfer.
+func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams map[transfer.AgentName]*agent.Streams) error {
+	q.Source, q.Destination = onebox.Source, onebox.Dest
+	if f.detach {
+		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfer runs in this process")
+	}
+
+	log, err := f.log.logger(cmd)
+	if err != nil {
+		return err
+	}
+
+	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
+		for _, s := range streams {
+			defer abandon(ctx, s)()
+		}
+		if err := b.Open(ctx, streams); err != nil {
+			return err
+		}
+		err := sendInBox(ctx, cmd, b.Client(q.Originator), q, f)
+		if kept := b.Keep(); kept != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit records of this transfer could not be kept now; the next run tries again: %v\n", kept)
+		}
+		return err
+	})
+}
+
+// inBox runs what needs agents in this process, with a directory for them. The context
+// ends with a signal, or when an agent has lost its directory.
+func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *onebox.Box) error) error {
+	home, err := stateDir()
+	if err == nil {
+		err = keyfile.Own(home)
+	}
+	if err != nil {
+		return err
+	}
+
+	here, err := hostPath(".")
+	if err != nil {
+		return err
+	}
+
+	told, stop := untilSignal(cmd.Context())
+	defer stop()
+	ctx, end := context.WithCancelCause(told)
+	defer end(nil)
+	b, err := onebox.New(onebox.Config{Home: home, Root: rootOfHost(), Records: string(here), Version: version, Log: log,
+		Started: func(a *agent.Agent) { watchKeeper(ctx, end, a) },
+		Share: func(agents []agent.Config, manager bool) error {
+			_, err := shareFiles(agents, manager)
+			return err
+		}})
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+
+	collectLess(slackOfOthers)
+	return run(ctx, b)
+}
+
+func rootOfHost() string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return "/"
+	}
+	return filepath.VolumeName(wd) + string(filepath.Separator)
+}
+
+func sendInBox(ctx context.Context, cmd *cobra.Command, c *client.Client, q *transfer.Request, f *sendFlags) error {
+	if f.dryRun {
+		return dryRun(ctx, cmd, c, q, f.json)
+	}
+	if err := c.CheckSize(q); err != nil {
+		return err
+	}
+	return follow(ctx, c, q, newView(cmd, f.json, f.quiet))
+}
+
+// follow submits a request to agents of this process and follows it to its end. A signal
+// cancels it: nothing is left running behind.
+func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view) error {
+	p, err := c.Submit(ctx, q, nil)
+	if err == nil && (p == nil || !p.State.Final()) {
+		p, err = c.Watch(ctx, client.Of(q), v.show, nil)
+	}
+
+	if signalEnded(ctx, err) {
+		if err := lost(ctx); err != nil {
+			return err
+		}
+		p, err = interruptedInBox(c, q)
+	}
+	if err != nil {
+		return err
+	}
+	return v.finish(p)
+}
+
+func interruptedInBox(c *client.Client, q *transfer.Request) (*transfer.Progress, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := c.Cancel(ctx, client.Of(q)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
+		return nil, err
+	}
+	return c.Watch(ctx, client.Of(q), nil, nil)
+}

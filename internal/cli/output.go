@@ -1,0 +1,283 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"ferry/internal/transfer"
+)
+
+// A view shows a transfer while it runs and when it has ended.
+type view struct {
+	cmd    *cobra.Command
+	json   bool
+	quiet  bool
+	bar    bool // stderr is a terminal
+	drawn  bool
+	last   transfer.State
+	reason string
+	from   time.Time
+	begun  int64 // bytes at from, for the rate
+}
+
+func newView(cmd *cobra.Command, asJSON, quiet bool) *view {
+	v := &view{cmd: cmd, json: asJSON, quiet: quiet, from: time.Now()}
+	if f, ok := cmd.ErrOrStderr().(*os.File); ok {
+		v.bar = term.IsTerminal(int(f.Fd())) && !asJSON && !quiet
+	}
+	return v
+}
+
+// notice tells something on stderr, once in a row.
+func (v *view) notice(format string, args ...any) {
+	text := printable(fmt.Sprintf(format, args...))
+	if v.quiet || text == v.reason {
+		return
+	}
+	v.reason = text
+	v.clear()
+	fmt.Fprintf(v.cmd.ErrOrStderr(), "ferry: %s\n", text)
+}
+
+func (v *view) clear() {
+	if v.drawn {
+		fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K")
+		v.drawn = false
+	}
+}
+
+// show takes a picture of the transfer.
+func (v *view) show(p *transfer.Progress) {
+	if v.json {
+		if !v.quiet {
+			printJSON(v.cmd, progressLine{"progress", p})
+		}
+		return
+	}
+
+	if p.Reason != nil && (p.State == transfer.Waiting || p.State == transfer.Parked) {
+		place := ""
+		if p.Place > 0 && p.Reason.Kind == transfer.KindBusy {
+			place = fmt.Sprintf(" (place %d in its queue)", p.Place)
+		}
+		v.notice("%s: %s%s", p.State, p.Reason, place)
+	} else if v.last == transfer.Waiting && p.State == transfer.Running {
+		v.notice("running again")
+	}
+
+	v.last = p.State
+	if v.bar && !p.State.Final() {
+		v.draw(p)
+	}
+}
+
+// draw writes the bar.
+func (v *view) draw(p *transfer.Progress) {
+	s := screenOf(v.cmd.ErrOrStderr())
+	done := bytesSoFar(p)
+	rate := float64(done-v.begun) / max(time.Since(v.from).Seconds(), 0.001)
+	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+s.bar(p, rate))
+	v.drawn = true
+}
+
+// doing is a state as a person would say it.
+func doing(p *transfer.Progress) string {
+	switch {
+	case p.State == transfer.Settling:
+		return "finishing"
+	case p.State == transfer.Negotiating && p.Epoch > 0:
+		return "recovering"
+	case p.State == transfer.Negotiating:
+		return "starting"
+	}
+	return string(p.State)
+}
+
+// bar is a running transfer on one line: what it does, percent, time left, rate, bytes,
+// files, the current file; on a narrow screen percent, rate and time left stay longest.
+func (s screen) bar(p *transfer.Progress, rate float64) string {
+	done := bytesSoFar(p)
+	var meter, percent, eta, wire, name string
+	files, bytes := fmt.Sprintf("%d files", p.Files), transfer.FormatBytes(done)
+	if p.Walked {
+		files = fmt.Sprintf("%d/%d files", p.Files, p.FilesTotal)
+	}
+
+	if p.Walked && p.BytesTotal > 0 {
+		part := float64(done) / float64(p.BytesTotal)
+		meter, percent = gauge(part, 16), fmt.Sprintf("%3.0f%%", 100*part)
+		bytes += "/" + transfer.FormatBytes(p.BytesTotal)
+		if rate > 0 && done < p.BytesTotal {
+			eta = "ETA " + clockTime(float64(p.BytesTotal-done)/rate)
+		}
+	}
+
+	if p.Compress != "" && p.Compress != transfer.CompressNone {
+		wire = transfer.FormatBytes(p.BytesWire) + " on the wire"
+	}
+
+	if p.Current != "" {
+		name = baseName(p.Current)
+	}
+
+	state := part{doing(p), 5}
+	if p.State != transfer.Running {
+		state.rank = 0
+	}
+	return s.line([]part{state, {meter, 6}, {percent, 0}, {eta, 2}, {transfer.FormatBytes(int64(rate)) + "/s", 1}, {bytes, 3}, {files, 4}, {wire, 7}, {cut(name, 40), 8}})
+}
+
+func gauge(part float64, n int) string {
+	full := min(int(part*float64(n)), n)
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", n-full) + "]"
+}
+
+func clockTime(secs float64) string {
+	s := int(min(secs, 359999) + 0.5)
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%d:%02d", s/60, s%60)
+}
+
+func baseName(p transfer.Path) string {
+	s := string(p)
+	return transfer.Path(s[strings.LastIndexByte(s, '/')+1:]).String()
+}
+
+// cut shortens a line to n characters.
+func cut(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n])
+}
+
+// finish writes the failures and the last line, and gives the result code.
+func (v *view) finish(p *transfer.Progress) error {
+	v.clear()
+	s := p.Summary()
+	if p.State == transfer.Parked {
+		s.ResultCode = transfer.CodeParked
+	}
+
+	stderr := v.cmd.ErrOrStderr()
+	for _, f := range p.Failures {
+		fmt.Fprintf(stderr, "ferry: %s\n", failure(&f))
+	}
+
+	if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
+		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
+	}
+
+	warn(stderr, p.ID, &p.Counts)
+	if !v.quiet {
+		if n := p.FilesSkipped - p.FilesReplaced; n > 0 {
+			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(n, "file"))
+		}
+		if p.FilesReplaced > 0 {
+			fmt.Fprintf(stderr, "ferry: left out %s, each replaced before it was read\n", plural(p.FilesReplaced, "file"))
+		}
+		if p.LinksSkipped > 0 {
+			fmt.Fprintf(stderr, "ferry: skipped %s\n", plural(p.LinksSkipped, "symbolic link"))
+		}
+	}
+
+	if len(p.Failures) == 0 && p.Reason != nil && p.State != transfer.Successful {
+		fmt.Fprintf(stderr, "ferry: %s\n", printable(p.Reason.Error()))
+	}
+
+	if v.json {
+		printJSON(v.cmd, s)
+	} else if !v.quiet {
+		v.summary(p, &s)
+	}
+
+	if s.ResultCode != 0 {
+		return exit(s.ResultCode)
+	}
+	return nil
+}
+
+// warn writes the part of a transfer's end that is neither a failure nor as it was asked for.
+func warn(w io.Writer, id transfer.ID, c *transfer.Counts) {
+	if c.Warnings > 0 {
+		fmt.Fprintf(w, "ferry: could not delete %s; `ferry audit show %s` says why\n", plural(c.Warnings, "source"), id)
+	}
+	if c.TimesNotKept > 0 {
+		fmt.Fprintf(w, "ferry: %s with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show %s` names them\n", plural(c.TimesNotKept, "item"), id)
+	}
+}
+
+// summary writes the last line.
+func (v *view) summary(p *transfer.Progress, s *transfer.Summary) {
+	out := v.cmd.OutOrStdout()
+	on, word := screenOf(out), string(s.State)
+	fmt.Fprintln(out, strings.Replace(on.text(summaryLine(s, p)), word, on.paint(word), 1))
+}
+
+// summaryLine is the end of a transfer in a sentence: with the file's name where there
+// was one, and with the rate where the time is long enough to tell one.
+func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
+	files := plural(s.Files, "file")
+	if s.Files == 1 && p.FilesTotal == 1 && p.Current != "" {
+		files += " (" + baseName(p.Current) + ")"
+	}
+
+	line := fmt.Sprintf("%s %s: %s, %s in %.2f s", s.ID, s.State, files, transfer.FormatBytes(s.Bytes), s.Seconds)
+	if s.Seconds >= 0.1 && s.Bytes > 0 {
+		line += fmt.Sprintf(" (%s/s)", transfer.FormatBytes(int64(float64(s.Bytes)/s.Seconds)))
+	}
+
+	if s.FilesFailed > 0 {
+		line += fmt.Sprintf(", %d failed", s.FilesFailed)
+	}
+
+	if n := s.FilesSkipped - s.FilesReplaced; n > 0 {
+		line += fmt.Sprintf(", %d skipped", n)
+	}
+
+	if s.FilesReplaced > 0 {
+		line += fmt.Sprintf(", %d replaced", s.FilesReplaced)
+	}
+
+	if s.FilesLeftOut > 0 {
+		line += fmt.Sprintf(", %d left out", s.FilesLeftOut)
+	}
+
+	if s.Lane != "" {
+		line += ", " + s.Lane + " lane"
+	}
+
+	if s.Compress != "" && s.Compress != transfer.CompressNone {
+		line += fmt.Sprintf(", %s on the wire (compression %s)", transfer.FormatBytes(s.BytesWire), s.Compress)
+	}
+
+	if s.Resumes > 0 {
+		line += fmt.Sprintf(", resumed %s, %s sent again", plural(s.Resumes, "time"), transfer.FormatBytes(s.BytesResent))
+	}
+	return line
+}
+
+// failure is what is said of an item that failed. What comes over the network
+// may lack a reason.
+func failure(o *transfer.Outcome) string {
+	if o.Err == nil {
+		return o.Path.String()
+	}
+	return printable(o.Err.Error())
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

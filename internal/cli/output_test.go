@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/audit"
+	"ferry/internal/client"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// FuzzShown: what coordination and agents answer is shown without a panic and
+// without anything that a terminal would obey.
+func FuzzShown(f *testing.F) {
+	const id = `"01890a5d-ac96-774b-bcce-b302099a8057"`
+	for _, s := range []string{
+		`{"v":1,"progress":{"id":` + id + `,"state":"successful","source":"ALPHA","destination":"BETA","lane":"queue","job":"a\u001b[2Jb"}}`,
+		`{"v":1,"progress":{"state":"par\u001bked","failures":[{"item":1}]}}`,
+		`{"v":1,"progress":{"state":"partial","failures":[{"item":1,"error":{"kind":3,"text":"a\nb"}}],"files_failed":3,"reason":{"kind":200}}}`,
+		`{"v":1,"agents":[{"agent":"ALPHA","state":"READY","host":"h\u0007","roots":["/a\nb"]}]}`,
+		`{"v":1,"agent":"A1","incarnation":"0000000000000001","n":1,"time":"2026-03-01T12:00:00Z","event":"accepted","request":{"more_sources":1}}`,
+		`{"v":1,"agent":"A1","incarnation":"0000000000000001","n":1,"time":"2026-03-01T12:00:00Z","event":"item","items":[{"item":1,"digest":"x\u001b"},{"item":2}]}`,
+		`{"v":1,"agent":"A1","incarnation":"0000000000000001","n":1,"time":"2026-03-01T12:00:00Z","event":"submitted","originator":"u\u009b@h","text":"t"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var out bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		if r, err := audit.Decode(data); err == nil {
+			showRecord(cmd, &r)
+			table(&out, [][]string{{stamp(r.Time), string(r.Agent), string(r.Event), r.Transfer.String(), what(&r)}})
+		}
+		if a, err := wire.DecodeAnswer(data); err == nil {
+			if a.Progress != nil {
+				showTransfer(cmd, a.Progress, client.Recorded{}, true)
+				v := newView(cmd, false, false)
+				v.show(a.Progress)
+				v.finish(a.Progress)
+				json.Marshal(inJSON(a.Progress))
+			}
+			for _, g := range a.Agents {
+				table(&out, [][]string{{string(g.Agent), g.Status, g.Host, g.Mode, g.Reason, strings.Join(g.Roots, " ")}})
+			}
+		}
+		shown := out.String()
+		if bad := strings.IndexFunc(shown, func(r rune) bool { return r != '\n' && (r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0) }); bad >= 0 {
+			t.Fatalf("%q is shown with a control character: %q", data, shown[max(0, bad-20):min(len(shown), bad+20)])
+		}
+	})
+}
+
+// FuzzMeta: a value is what follows the first '='.
+func FuzzMeta(f *testing.F) {
+	for _, s := range []string{"", "k=v", "k=", "=v", "k=v=w", "k\n=\x1b"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		m, err := parseMeta([]string{s})
+		for k, v := range m {
+			if k == "" || k+"="+v != s {
+				t.Fatalf("%q is %q and %q", s, k, v)
+			}
+		}
+		if (err == nil) != (len(m) == 1) {
+			t.Fatalf("%q: %v and %v", s, m, err)
+		}
+	})
+}
+
+// TestReplacedIsNotSkipped: a file that was replaced before it was read is not told as one that is at the destination.
+func TestReplacedIsNotSkipped(t *testing.T) {
+	for _, c := range []struct {
+		kinds      []transfer.Kind
+		says, line string
+	}{
+		{[]transfer.Kind{transfer.KindSkipped, transfer.KindReplaced, transfer.KindReplaced},
+			"ferry: skipped 1 file already at the destination\nferry: left out 2 files, each replaced before it was read\n", "0 files, 0 B in 0.00 s, 1 skipped, 2 replaced"},
+		{[]transfer.Kind{transfer.KindReplaced}, "ferry: left out 1 file, each replaced before it was read\n", "0 files, 0 B in 0.00 s, 1 replaced"},
+		{[]transfer.Kind{transfer.KindSkipped}, "ferry: skipped 1 file already at the destination\n", "0 files, 0 B in 0.00 s, 1 skipped"},
+	} {
+		p := &transfer.Progress{State: transfer.Successful}
+		for _, kind := range c.kinds {
+			p.Add(&transfer.Outcome{Type: transfer.ItemFile, Err: transfer.Errorf(kind, "x")})
+		}
+		var out, said bytes.Buffer
+		cmd := &cobra.Command{}
+		cmd.SetOut(&out)
+		cmd.SetErr(&said)
+		if err := newView(cmd, false, false).finish(p); err != nil || said.String() != c.says || !strings.HasSuffix(strings.TrimSpace(out.String()), c.line) {
+			t.Errorf("%v: %v, %q, %q", c.kinds, err, said.String(), out.String())
+		}
+		if s := p.Summary(); s.FilesSkipped != int64(len(c.kinds)) || s.FilesReplaced != p.FilesReplaced {
+			t.Errorf("%v: the summary is %+v", c.kinds, s)
+		}
+	}
+}

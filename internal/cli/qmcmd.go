@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/qmgr"
+	"ferry/internal/transfer"
+)
+
+func newQM() *cobra.Command {
+	c := &cobra.Command{Use: "qm", Short: "Look at queue managers, and take one out of its cluster", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newQMLs(), newQMShow(), newQMRm())
+	return c
+}
+
+func newQMLs() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queue managers of the cluster, and those to which channels lead", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := q.members(cmd)
+			if err != nil {
+				return err
+			}
+			rows := [][]string{{"NAME", "CLUSTER", "BY", "STATE", "URL", "VERSION", "LEADS", "CONNECTIONS", "STORE", "BEHIND"}}
+			for _, m := range all {
+				if q.json {
+					printJSON(cmd, m)
+					continue
+				}
+				by := "-"
+				switch {
+				case m.Linked:
+					by = "channel"
+				case m.Cluster != "":
+					by = "route"
+				}
+				rows = append(rows, []string{printable(m.Name), or(printable(m.Cluster), "-"), by, memberState(m), or(printable(m.URL), "-"), or(printable(m.Version), "-"),
+					or(printable(strings.Join(m.Leads(), " ")), "-"), fmt.Sprint(m.Connections), transfer.FormatBytes(int64(m.StoreBytes)), fmt.Sprint(m.Lag)})
+			}
+			if !q.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+func newQMShow() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "show NAME", Short: "Show one queue manager, with its queues", Args: oneArg("the queue manager's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all, err := q.members(cmd)
+			if err != nil {
+				return err
+			}
+			for _, m := range all {
+				if m.Name != args[0] {
+					continue
+				}
+				if q.json {
+					printJSON(cmd, m)
+				} else {
+					showMember(cmd.OutOrStdout(), m)
+				}
+				return nil
+			}
+			return transfer.Errorf(transfer.KindNotFound, "the network has no queue manager %s", printable(args[0])).WithHint("`ferry qm ls` lists them")
+		}}
+	q.add(c)
+	return c
+}
+
+func newQMRm() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take a queue manager that is not running out of its cluster, for good", Args: oneArg("the queue manager's name"),
+		Long: "Take a queue manager that is not running, and is not to come back, out of its cluster. The others keep what is stored; queues have a part less until another one joins under another name. It takes the authority admin.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, a, _, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			if err := a.RemoveMember(ctx, args[0]); err != nil {
+				return err
+			}
+			if q.json {
+				printJSON(cmd, memberLine{"removed", args[0]})
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s is no member of its cluster any more\n", printable(args[0]))
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+// members asks the queue manager that is reached for all of them.
+func (q *query) members(cmd *cobra.Command) ([]qmgr.Member, error) {
+	if err := needURL(q.network); err != nil {
+		return nil, err
+	}
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	log, err := errorLogger(cmd)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := connectUser(ctx, cmd, q.network, "ferry qm", q.timeout, log)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+	defer cancel()
+	return qmgr.Members(ctx, conn)
+}
+
+func memberState(m qmgr.Member) string {
+	switch {
+	case !m.Up:
+		return "AWAY"
+	case m.Degraded != "":
+		return "DEGRADED"
+	}
+	return "UP"
+}
+
+func showMember(w io.Writer, m qmgr.Member) {
+	row := func(what, is string) { fmt.Fprintf(w, "%-12s %s\n", what, or(printable(is), "-")) }
+	row("name", m.Name)
+	row("cluster", m.Cluster)
+	row("state", memberState(m))
+	row("url", m.URL)
+	row("version", m.Version)
+	if !m.Started.IsZero() {
+		row("up since", stamp(m.Started))
+	}
+	if m.Cluster != "" {
+		row("leader", map[bool]string{true: "of the cluster", false: "no"}[m.Leader])
+	}
+	row("connections", fmt.Sprint(m.Connections))
+	row("store", transfer.FormatBytes(int64(m.StoreBytes)))
+	row("behind", fmt.Sprint(m.Lag))
+	for _, r := range m.Queues {
+		role := "follows"
+		switch {
+		case r.Leader && m.Cluster != "":
+			role = "leads"
+		case r.Leader:
+			role = "has it alone"
+		case r.Current:
+			role = "follows, up to date"
+		case r.Lag > 0:
+			role = fmt.Sprintf("follows, %d messages behind", r.Lag)
+		}
+		row("queue", r.Queue+" "+role)
+	}
+	if m.Degraded != "" {
+		row("degraded", m.Degraded)
+	}
+}

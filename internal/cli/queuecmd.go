@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/client"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A queueLine is an application queue, or one that was made or removed.
+type queueLine struct {
+	MessageType string             `json:"message_type"` // queue, created, removed
+	Queue       transfer.QueueName `json:"queue"`
+	Messages    uint64             `json:"messages"`
+	Bytes       uint64             `json:"bytes"` // that the queue has in the store
+	MaxBytes    int64              `json:"max_bytes"`
+	Replicas    int                `json:"replicas"`
+	Mark        string             `json:"mark"` // another queue of the same name has another one
+}
+
+// A queueMessageLine is a message that was put into a queue, or taken out of it.
+type queueMessageLine struct {
+	MessageType string             `json:"message_type"` // put, message
+	Queue       transfer.QueueName `json:"queue"`
+	Number      uint64             `json:"number"`
+	Writer      string             `json:"writer,omitempty"`
+	Group       string             `json:"group,omitempty"`
+	Header      map[string]string  `json:"header,omitempty"`
+	Data        []byte             `json:"data,omitempty"`
+}
+
+func newQueue() *cobra.Command {
+	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: noArgs,
+		Long: `An application queue keeps messages at the queue manager, until somebody takes them out. A
+transfer to AGENT:queue:NAME makes messages of files, and one from there a file of messages. These
+commands make queues and look at what is in them. They take the authority operate.`,
+		Example: `  ferry queue create ORDERS
+  ferry send --split-delimiter 0x0a ALPHA:orders.csv BETA:queue:ORDERS
+  ferry send --delete-source ALPHA:queue:ORDERS BETA:/in/orders.csv`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newQueueCreate(), newQueueLs(), newQueueShow(), newQueueRm(), newQueuePut(), newQueueGet())
+	return c
+}
+
+// askQueue connects, asks and closes.
+func (q *query) askQueue(cmd *cobra.Command, what wire.QueueAsk) (*wire.QueueAnswer, error) {
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return client.AskQueue(ctx, net, what)
+}
+
+// queueArg is the queue that the first argument names.
+func queueArg(args []string) (transfer.QueueName, error) { return transfer.ParseQueueName(args[0]) }
+
+func lineOf(what string, v *wire.QueueView) queueLine {
+	return queueLine{what, v.Queue, v.Messages, v.Bytes, v.MaxBytes, v.Replicas, v.Mark}
+}
+
+func newQueueCreate() *cobra.Command {
+	q, size, replicas := &query{}, "", 0
+	c := &cobra.Command{Use: "create NAME", Short: "Make a queue", Args: oneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
+		name, err := queueArg(args)
+		if err != nil {
+			return err
+		}
+		what := wire.QueueAsk{Do: wire.QueueCreate, Queue: name, Replicas: replicas}
+		if size != "" {
+			n, err := transfer.ParseSize(size)
+			if err != nil || n < 1<<20 {
+				return transfer.Errorf(transfer.KindUsage, "--max-bytes %s is not valid: a size of 1 MiB or more, as 64MiB", size)
+			}
+			what.MaxBytes = int64(n)
+		}
+		if replicas < 0 || replicas > 5 {
+			return transfer.Errorf(transfer.KindUsage, "--replicas %d is not valid: 1 to 5, and not more than the cluster has members", replicas)
+		}
+		ans, err := q.askQueue(cmd, what)
+		if err != nil {
+			return err
+		}
+		for n := range ans.Queues {
+			if q.json {
+				printJSON(cmd, lineOf("created", &ans.Queues[n]))
+			} else {
+				fmt.Fprintf(cmd.OutOrStdout(), "queue %s is made\n", ans.Queues[n].Queue)
+			}
+		}
+		return nil
+	}}
+	q.add(c)
+	c.Flags().StringVar(&size, "max-bytes", "", "how much it may have; what is more waits at its source (default 1GiB)")
+	c.Flags().IntVar(&replicas, "replicas", 1, "how many members of a cluster keep it, 1 to 5")
+	return c
+}
+
+func newQueueLs() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queues", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		ans, err := q.askQueue(cmd, wire.QueueAsk{Do: wire.QueueList})
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"QUEUE", "MESSAGES", "BYTES", "LIMIT", "REPLICAS"}}
+		for n := range ans.Queues {
+			v := &ans.Queues[n]
+			if q.json {
+				printJSON(cmd, lineOf("queue", v))
+			}
+			rows = append(rows, []string{string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas)})
+		}
+		if !q.json {
+			table(cmd.OutOrStdout(), rows)
+		}
+		return nil
+	}}
+	q.add(c)
+	return c
+}
+
+func newQueueShow() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "show NAME", Short: "Show a queue", Args: oneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
+		name, err := queueArg(args)
+		if err != nil {
+			return err
+		}
+		ans, err := q.askQueue(cmd, wire.QueueAsk{Do: wire.QueueShow, Queue: name})
+		if err != nil {
+			return err
+		}
+		for n := range ans.Queues {
+			v := &ans.Queues[n]
+			if q.json {
+				printJSON(cmd, lineOf("queue", v))
+				continue
+			}
+			table(cmd.OutOrStdout(), [][]string{{"queue", string(v.Queue)}, {"messages", fmt.Sprint(v.Messages)}, {"bytes", transfer.FormatBytes(int64(v.Bytes))},
+				{"limit", transfer.FormatBytes(v.MaxBytes)}, {"replicas", fmt.Sprint(v.Replicas)}, {"made", v.Mark}})
+		}
+		return nil
+	}}
+	q.add(c)
+	return c
+}
+
+func newQueueRm() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "rm NAME", Short: "Remove a queue with all messages in it", Args: oneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
+		name, err := queueArg(args)
+		if err != nil {
+			return err
+		}
+		if _, err := q.askQueue(cmd, wire.QueueAsk{Do: wire.QueueRemove, Queue: name}); err != nil {
+			return err
+		}
+		if q.json {
+			printJSON(cmd, queueLine{MessageType: "removed", Queue: name})
+		} else {
+			fmt.Fprintf(cmd.OutOrStdout(), "queue %s is removed\n", name)
+		}
+		return nil
+	}}
+	q.add(c)
+	return c
+}
+
+func newQueuePut() *cobra.Command {
+	q, what := &query{}, wire.QueueAsk{Do: wire.QueuePut}
+	c := &cobra.Command{Use: "put NAME [FILE|-]", Short: "Put one message into a queue, of a file or of standard input", RunE: func(cmd *cobra.Command, args []string) (err error) {
+		if len(args) < 1 || len(args) > 2 {
+			return transfer.Errorf(transfer.KindUsage, "`ferry queue put` takes the name of a queue, and a file or -")
+		}
+		if what.Queue, err = queueArg(args); err != nil {
+			return err
+		}
+		if what.Last && what.Group == "" {
+			return transfer.Errorf(transfer.KindUsage, "--last says that no more comes of a group, and there is none").WithHint("give --group")
+		}
+		if what.Group != "" {
+			if err := transfer.CheckGroup(what.Group); err != nil {
+				return err
+			}
+		}
+		if what.Data, err = readInput(cmd, "message", append(args, "-")[1], wire.MaxQueuePut); err != nil {
+			return err
+		}
+		if len(what.Data) > wire.MaxQueuePut {
+			return transfer.Errorf(transfer.KindTooLarge, "the message is larger than %d bytes", wire.MaxQueuePut).
+				WithHint(fmt.Sprintf("`ferry send FILE AGENT:queue:%s` takes larger ones", what.Queue))
+		}
+		net, ctx, done, err := q.open(cmd)
+		if err != nil {
+			return err
+		}
+		defer done()
+		ans, err := client.AskQueue(ctx, net, what)
+		if err == nil && q.json {
+			printJSON(cmd, queueMessageLine{MessageType: "put", Queue: what.Queue, Number: ans.Number, Group: what.Group})
+		}
+		return unanswered(what.Queue, err)
+	}}
+	q.add(c)
+	c.Flags().StringVar(&what.Group, "group", "", "the group that it is one message of")
+	c.Flags().BoolVar(&what.Last, "last", false, "it is the last one of its group")
+	return c
+}
+
+// unanswered is the error of a message that was to be put into a queue. Without an answer it says that the
+// message may have been stored.
+func unanswered(queue transfer.QueueName, err error) error {
+	switch transfer.KindOf(err) {
+	case transfer.KindTimeout, transfer.KindNoManager:
+		return transfer.Errorf(transfer.KindNoManager, "the message may have been stored in the queue %s: %w", queue, err).
+			WithHint(fmt.Sprintf("look at the queue with `ferry queue show %s` before the message is put again", queue))
+	}
+	return err
+}
+
+func newQueueGet() *cobra.Command {
+	q, group, browse := &query{}, "", false
+	c := &cobra.Command{Use: "get NAME", Short: "Take the oldest message out of a queue, and write it to standard output", Args: oneArg("the name of the queue"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			name, err := queueArg(args)
+			if err != nil {
+				return err
+			}
+			if group != "" {
+				if err := transfer.CheckGroup(group); err != nil {
+					return err
+				}
+			}
+			net, ctx, done, err := q.open(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			what := wire.QueueAsk{Do: wire.QueueClaim, Queue: name, Group: group}
+			if browse {
+				what.Do = wire.QueuePeek
+			}
+			return q.get(ctx, cmd, net, what, browse)
+		}}
+	q.add(c)
+	c.Flags().StringVar(&group, "group", "", "the oldest message of that group")
+	c.Flags().BoolVar(&browse, "browse", false, "leave it in the queue")
+	return c
+}
+
+// get writes the oldest message, and takes it once it is written.
+func (q *query) get(ctx context.Context, cmd *cobra.Command, net *client.Client, what wire.QueueAsk, browse bool) error {
+	ans, err := client.AskQueue(ctx, net, what)
+	if err != nil {
+		return err
+	}
+	m := ans.Message
+	if m == nil {
+		if v := cmp.Or(ans.Queues...); !browse && what.Group == "" && v.Messages > 0 {
+			return transfer.Errorf(transfer.KindNotFound, "all %d messages of the queue %s are being taken by others", v.Messages, what.Queue).
+				WithHint("--browse shows the oldest one")
+		}
+		return transfer.Errorf(transfer.KindNotFound, "there is no message in the queue %s", what.Queue)
+	}
+	if q.json {
+		printJSON(cmd, queueMessageLine{"message", what.Queue, m.Number, m.Writer, m.Group, m.Header, ans.Data})
+	} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
+	}
+	if browse {
+		return nil
+	}
+	what.Do, what.Number, what.Mark, what.Hold = wire.QueueTake, m.Number, cmp.Or(ans.Queues...).Mark, ans.Hold
+	_, err = client.AskQueue(ctx, net, what)
+	return err
+}

@@ -1,0 +1,213 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/qmgr"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+func newReady() *cobra.Command {
+	var network string
+	var timeout time.Duration
+	c := &cobra.Command{Use: "ready [URL]", Short: "Wait until a queue manager and its agents are ready",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return transfer.Errorf(transfer.KindUsage, "`ferry ready` takes at most one URL")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				network = args[0]
+			}
+			if network == "" {
+				return transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give the URL of a queue manager or set FERRY_NETWORK")
+			}
+			return ready(cmd, network, timeout)
+		}}
+	addNetwork(c.Flags(), &network)
+	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait")
+	return c
+}
+
+// ownAgents is how long a queue manager of ours may take to say which agents it
+// has: it listens a moment before it can.
+const ownAgents = 3 * time.Second
+
+const (
+	ownChannels = 5 * time.Second // after which a channel that is not up is reported
+	readyPause  = 50 * time.Millisecond
+)
+
+// ready waits until the queue manager answers and the agents that run in its
+// process are up.
+func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
+	ctx, stop := untilSignal(cmd.Context())
+	defer stop()
+	log, err := errorLogger(cmd)
+	if err != nil {
+		return err
+	}
+
+	begun := time.Now()
+	deadline := begun.Add(timeout)
+	conn, err := connectUser(ctx, cmd, network, "ferry ready", timeout, log)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+
+	if err := quorum(ctx, cmd, conn, deadline); err != nil {
+		return err
+	}
+	begun = time.Now()
+	for {
+		var ans upAnswer
+		data, err := conn.Request(ctx, wire.AskSubject(wire.Up, conn.Self()), nil, time.Second)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if transfer.KindOf(err) == transfer.KindUnreachable && (conn.Facts().Reduced != "" || time.Since(begun) > ownAgents) {
+			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready%s\n", conn.Facts().ServerName, degraded(conn))
+			missingAgents(ctx, cmd, conn, network, nil)
+			return nil // a queue manager without agents of its own
+		}
+		missing := ""
+		if err == nil && json.Unmarshal(data, &ans) == nil && !ans.Starting {
+			for n, up := range ans.Agents {
+				if !up {
+					missing = n
+				}
+			}
+			down := channelsDown(ans.Channels)
+			if missing == "" && len(down) > 0 && time.Since(begun) < ownChannels && time.Now().Before(deadline) {
+				time.Sleep(readyPause)
+				continue
+			}
+			if missing == "" {
+				for _, text := range down {
+					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text))
+				}
+				text := degraded(conn)
+				if ans.Degraded != "" {
+					text += "; " + printable(ans.Degraded)
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"), text)
+				missingAgents(ctx, cmd, conn, network, ans.Agents)
+				return nil
+			}
+		}
+		if ans.Starting && time.Now().After(deadline) {
+			return transfer.Errorf(transfer.KindTimeout, "coordination in the process of the queue manager at %s has not started within %s", network, timeout).
+				WithHint("see the log of `ferry up`")
+		}
+		if missing == "" && time.Now().After(deadline) {
+			return transfer.Errorf(transfer.KindTimeout, "the queue manager at %s has not said within %s which agents run in its process", network, timeout).
+				WithHint("see whether `ferry up` still runs, and its log")
+		}
+		if time.Now().After(deadline) {
+			return transfer.Errorf(transfer.KindTimeout, "agent %s is not ready after %s", missing, timeout)
+		}
+		time.Sleep(readyPause)
+	}
+}
+
+// knownWait is how long coordination and the authority may each take to say which agents they know.
+const (
+	knownWait = time.Second
+	namedMost = 10
+)
+
+// missingAgents says how many agents that coordination or the authority knows are not ready now, beside those
+// that run in the queue manager's process. A user without the right to ask, or without an answer, hears of none.
+func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, network string, own map[string]bool) {
+	known := map[string]bool{} // whether it is ready
+	maps.Copy(known, own)
+	newClient(conn, network, knownWait).Agents(ctx, func(a *wire.AgentStatus) error {
+		name := string(a.Agent)
+		known[name] = known[name] || a.Status != wire.AgentStopped && a.Status != wire.AgentUnreachable
+		return nil
+	})
+	if conn.Identity() != nil {
+		ctx, cancel := context.WithTimeout(ctx, knownWait)
+		defer cancel()
+		all, _ := enrol.Asker{Conn: conn}.Identities(ctx)
+		for _, i := range all {
+			if n := i.Name; n.Role == identity.Agent && identityState(&i) == "good" {
+				ready := known[n.Name] // false where coordination does not know the agent
+				known[n.Name] = ready
+			}
+		}
+	}
+	var missing []string
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if !known[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	names := strings.Join(missing[:min(len(missing), namedMost)], ", ")
+	if len(missing) > namedMost {
+		names += " and others"
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: not ready: %d of %s that the network knows: %s\n", len(missing), plural(int64(len(known)), "agent"), printable(names))
+}
+
+// saysAfter is after how long it is said what is missing of a cluster.
+const saysAfter = 5 * time.Second
+
+// quorum waits until the queue manager can store something, and then for its cluster to be whole, for saysAfter
+// in all; what is missing by then it says.
+func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline time.Time) error {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	says, said := time.Now().Add(saysAfter), ""
+	for {
+		missing, stored := qmgr.ClusterStanding(ctx, conn)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if missing == "" {
+			return nil
+		}
+		if time.Now().After(says) {
+			if stored {
+				return nil // degraded says it
+			}
+			if missing != said {
+				said = missing
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(missing))
+			}
+		}
+		if time.Now().After(deadline) {
+			return transfer.Errorf(transfer.KindTimeout, "queue manager %s is not ready: %s", conn.Facts().ServerName, missing).
+				WithHint("start the others, or see with `ferry qm ls` who is away")
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// degraded is what is added where a queue manager's store has lost something.
+func degraded(conn *qmgr.Conn) string {
+	if why := conn.Facts().Degraded; why != "" {
+		return "; degraded: " + why
+	}
+	return ""
+}

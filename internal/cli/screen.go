@@ -1,0 +1,204 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+)
+
+// A screen is what is known of where output goes.
+type screen struct {
+	width int  // columns; 0: it is no terminal, and nothing is cut
+	color bool // states are coloured
+	ascii bool // it shows nothing but ASCII
+}
+
+func screenOf(w io.Writer) screen {
+	f, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return screen{}
+	}
+	s := screen{width: 80, color: obeysSequences(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", ascii: !unicodeLocale()}
+	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
+		s.width = w
+	}
+	return s
+}
+
+// unicodeLocale reports whether the environment says that text is UTF-8.
+func unicodeLocale() bool {
+	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
+		return true
+	}
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(os.Getenv(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return false
+}
+
+// text is what a screen can show of a line: on one line, and in its characters.
+func (s screen) text(line string) string {
+	line = printable(line)
+	if !s.ascii {
+		return line
+	}
+	return strings.Map(func(r rune) rune {
+		if r > 0x7e {
+			return '?'
+		}
+		return r
+	}, line)
+}
+
+// Colours of states: green is well, yellow waits or is in part, red is not well.
+var colors = map[string]string{
+	"successful": "32", "arrived": "32", "READY": "32", "ACTIVE": "32",
+	"partial": "33", "waiting": "33", "parked": "33", "DEGRADED": "33", "skipped": "33", "STOPPING": "33",
+	"failed": "31", "cancelled": "31", "withdrawn": "31", "UNREACHABLE": "31",
+}
+
+// paint colours a state, if the screen has colours.
+func (s screen) paint(word string) string {
+	if c := colors[word]; s.color && c != "" {
+		return "\x1b[" + c + "m" + word + "\x1b[0m"
+	}
+	return word
+}
+
+// ranks are the columns of tables that a narrow screen does without, the first ones first.
+var ranks = []string{"ALIASES", "MODE", "HOST", "UP SINCE", "TRANSFER", "RECEIVING", "WAITING", "SENDING", "JOB", "BYTES", "FILES", "SUBMITTED",
+	"SIZE", "FAILED", "FROM", "TO", "DIGEST", "AGENT", "TIME"}
+
+// Least widths of a last column that is cut, and of what an ID is cut to at its front.
+const (
+	leastLast = 12
+	shortID   = 12
+)
+
+var wholeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// table writes rows with aligned columns. What others wrote into a cell does not
+// reach the terminal as more than text. Where the screen is too narrow columns are left
+// out by rank, IDs cut to their ends, which will do for an ID, and the last column cut.
+func table(w io.Writer, rows [][]string) { screenOf(w).table(w, rows) }
+
+func (s screen) table(w io.Writer, rows [][]string) {
+	for _, r := range rows {
+		for i, c := range r {
+			r[i] = s.text(c)
+		}
+	}
+
+	if len(rows) == 0 || rows[0][0] != strings.ToUpper(rows[0][0]) {
+		s.width = 0 // no columns with headings, but names and what they are: the terminal wraps them
+	}
+
+	if s.width > 0 {
+		rows = s.fitted(rows)
+	}
+
+	widths := columnWidths(rows)
+	for _, r := range rows {
+		var line strings.Builder
+		for i, c := range r {
+			if room := s.width - 1 - sum(widths, i); i == len(r)-1 && s.width > 0 {
+				c = cut(c, max(room, 0))
+			}
+			line.WriteString(s.paint(c))
+			if i < len(r)-1 {
+				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
+			}
+		}
+		fmt.Fprintln(w, strings.TrimRight(line.String(), " "))
+	}
+}
+
+// columnWidths are the widths of the columns, in characters.
+func columnWidths(rows [][]string) map[int]int {
+	widths := map[int]int{}
+	for _, r := range rows {
+		for i, c := range r {
+			widths[i] = max(widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	return widths
+}
+
+// sum is how far the first n columns reach.
+func sum(widths map[int]int, n int) (all int) {
+	for i := range n {
+		all += widths[i] + 2
+	}
+	return all
+}
+
+// fits reports whether a table does, the last column cut if need be.
+func (s screen) fits(rows [][]string) bool {
+	widths, last := columnWidths(rows), len(rows[0])-1
+	return sum(widths, last)+min(widths[last], leastLast) < s.width
+}
+
+// fitted is a table without the columns that a narrow screen does without.
+func (s screen) fitted(rows [][]string) [][]string {
+	for _, name := range ranks {
+		at := slices.Index(rows[0], name)
+		if s.fits(rows) {
+			return rows
+		}
+		if at < 0 || len(rows[0]) == 1 {
+			continue
+		}
+		for n := range rows {
+			rows[n] = slices.Delete(rows[n], at, at+1)
+		}
+	}
+
+	if !s.fits(rows) {
+		for _, r := range rows {
+			for i, c := range r {
+				if wholeID.MatchString(c) {
+					r[i] = c[len(c)-shortID:]
+				}
+			}
+		}
+	}
+	return rows
+}
+
+// A part is a piece of a line that is left out where there is no room; the least rank
+// stays longest.
+type part struct {
+	text string
+	rank int
+}
+
+// line joins the parts that a screen has room for.
+func (s screen) line(parts []part) string {
+	for {
+		var texts []string
+		worst := -1
+		for n, p := range parts {
+			if p.text == "" {
+				continue
+			}
+			texts = append(texts, p.text)
+			if worst < 0 || p.rank > parts[worst].rank {
+				worst = n
+			}
+		}
+		line := s.text(strings.Join(texts, "  "))
+		if utf8.RuneCountInString(line) < s.width || len(texts) < 2 {
+			return cut(line, max(s.width-1, 1))
+		}
+		parts[worst].text = ""
+	}
+}

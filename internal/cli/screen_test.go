@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+var update = flag.Bool("update", false, "write the screens anew")
+
+// What people see at 40, 80 and 200 columns, in UTF-8 and without, is kept in testdata.
+func TestScreens(t *testing.T) {
+	large := &transfer.Progress{State: transfer.Running, Current: "/srv/out/überweisungen-2026-11-22.dat", Lane: "direct", Found: transfer.Found{FilesTotal: 1, BytesTotal: 2 << 30, Walked: true}, Traffic: transfer.Traffic{BytesSent: 850 << 20, Epoch: 1}}
+	many := &transfer.Progress{State: transfer.Running, Current: "/srv/out/many/f00123.xml", Counts: transfer.Counts{Files: 9_120}, Found: transfer.Found{FilesTotal: 20_000, BytesTotal: 20_000 << 10, Walked: true}, Traffic: transfer.Traffic{BytesSent: 9 << 20, Epoch: 2, BytesWire: 3 << 20}, Promised: transfer.Promised{Compress: transfer.CompressFast}}
+	walking := &transfer.Progress{State: transfer.Running, Counts: transfer.Counts{Files: 12}, Found: transfer.Found{FilesTotal: 4_711, BytesTotal: 1 << 30}, Traffic: transfer.Traffic{BytesSent: 5 << 20}}
+	again := &transfer.Progress{State: transfer.Negotiating, Found: transfer.Found{FilesTotal: 1, BytesTotal: 2 << 30, Walked: true}, Traffic: transfer.Traffic{BytesSent: 850 << 20, Epoch: 3}}
+	ending := &transfer.Progress{State: transfer.Settling, Counts: transfer.Counts{Files: 3, Bytes: 3 << 20}, Found: transfer.Found{FilesTotal: 3, BytesTotal: 3 << 20, Walked: true}, Traffic: transfer.Traffic{BytesSent: 3 << 20}}
+	var shown strings.Builder
+	for _, s := range []screen{{width: 40}, {width: 80}, {width: 200}, {width: 80, ascii: true}, {width: 21}} {
+		fmt.Fprintf(&shown, "%d columns", s.width)
+		if s.ascii {
+			shown.WriteString(", ASCII")
+		}
+		shown.WriteString(":\n")
+		for _, p := range []*transfer.Progress{large, many, walking, again, ending} {
+			line := s.bar(p, 107.3*(1<<20))
+			if n := utf8.RuneCountInString(line); n >= s.width {
+				t.Errorf("%d columns hold %d characters: %s", s.width, n, line)
+			}
+			shown.WriteString("  |" + line + "\n")
+		}
+		var out bytes.Buffer
+		s.table(&out, [][]string{
+			{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"},
+			{"01a20772-ca3d-7cbd-89b9-4cb1ee1b3a47", "partial", "ALPHA", "BETA", "1", "1", "4 B", "2026-11-20 22:00:00", "nightly", "/srv/in/größe.xml exists already; remove it or use --if-exists overwrite"},
+			{"01a20772-f3c1-7aab-9803-6cf40de780e6", "successful", "ALPHA", "BETA", "20000", "0", "19.5 MiB", "2026-11-20 22:00:04", "nightly", ""},
+		})
+		for l := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\n"), "\n") {
+			if n := utf8.RuneCountInString(l); n >= s.width && s.width >= 40 {
+				t.Errorf("%d columns hold %d characters: %s", s.width, n, l)
+			}
+			shown.WriteString("  |" + l + "\n")
+		}
+	}
+	name := filepath.Join("testdata", "screens.txt")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(shown.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil || string(want) != shown.String() {
+		t.Errorf("the screens have changed (go test ./internal/cli -update writes them): %v\n%s", err, shown.String())
+	}
+}
+
+// Colours stand around states alone, and only where they are wanted.
+func TestColours(t *testing.T) {
+	rows := func() [][]string { return [][]string{{"ID", "STATE"}, {"failed", "failed"}, {"x", "successful"}} }
+	var plain, colored bytes.Buffer
+	screen{width: 80}.table(&plain, rows())
+	screen{width: 80, color: true}.table(&colored, rows())
+	if strings.Contains(plain.String(), "\x1b") || !strings.Contains(colored.String(), "\x1b[31mfailed\x1b[0m") || !strings.Contains(colored.String(), "\x1b[32msuccessful\x1b[0m") {
+		t.Errorf("%q\n%q", plain.String(), colored.String())
+	}
+}

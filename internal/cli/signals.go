@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of a command that a signal ended, as shells have them.
+const (
+	codeInterrupted = 130
+	codeTerminated  = 143
+	codeClosed      = 141 // SIGPIPE: its output was closed
+)
+
+// A signalError is the cause of a context that a signal has ended.
+type signalError struct{ sig os.Signal }
+
+func (e signalError) Error() string { return "told to stop (" + e.sig.String() + ")" }
+
+func (e signalError) Unwrap() error { return context.Canceled }
+
+// code is the exit code of a command that the signal ended.
+func (e signalError) code() int {
+	if e.sig == syscall.SIGTERM {
+		return codeTerminated
+	}
+	return codeInterrupted
+}
+
+// untilSignal is a context that ends with a signalError at SIGINT or SIGTERM. After stop
+// the signals do what they do to any process, and so does a second one.
+func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, end := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case sig := <-signals:
+			signal.Stop(signals)
+			end(signalError{sig})
+		case <-ctx.Done():
+		}
+	}()
+
+	return ctx, func() {
+		signal.Stop(signals)
+		end(nil)
+	}
+}
+
+// serve begins a command that runs until SIGINT or SIGTERM tells it to stop: ctx ends with a signalError
+// then. It goes on with a closed standard output or standard error, and it logs SIGHUP.
+func (f *logFlags) serve(cmd *cobra.Command) (ctx context.Context, log logT, stop func(), err error) {
+	takePipes()
+	if log, err = f.logger(cmd); err != nil {
+		return nil, nil, nil, err
+	}
+	ctx, stop = untilSignal(cmd.Context())
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-hangups:
+				log.Info("SIGHUP ignored: logs go to standard error, and identities are renewed without it")
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, log, stop, nil
+}
+
+// takePipes makes each write to a closed standard output or standard error fail, from now on. Without it
+// the first such write ends the process. The signal is taken and not ignored: a program that an agent
+// starts inherits an ignored signal.
+func takePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+// signalled is the signal that ended a context, if one has.
+func signalled(ctx context.Context) (sig signalError, ok bool) {
+	ok = errors.As(context.Cause(ctx), &sig)
+	return sig, ok
+}

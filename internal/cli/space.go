@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"ferry/internal/sys/space"
+	"ferry/internal/transfer"
+)
+
+// fullPause is how long a disk that was full is left alone.
+const fullPause = 3 * time.Second
+
+// whileFull starts something, and starts it again for as long as the disk of its directory is full. The log
+// has that once.
+func whileFull(ctx context.Context, log logT, name, dir string, start func() error) error {
+	for said := false; ; said = true {
+		err := start()
+		if !transfer.Full(err) || ctx.Err() != nil {
+			return err
+		}
+		if !said {
+			log.Warn("waiting for space on the disk", "of", name, "dir", dir, "error", err, "shortage", space.Shortage(dir))
+		}
+		sleepFor(ctx, fullPause)
+	}
+}

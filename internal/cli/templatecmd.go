@@ -1,0 +1,342 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"ferry/internal/automation/schedule"
+	"ferry/internal/automation/template"
+	"ferry/internal/client"
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/transfer"
+)
+
+func newTemplate() *cobra.Command {
+	c := &cobra.Command{Use: "template", Short: "Keep requests with parameters under names, and send from them", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newTemplateCreate(), newTemplateLs(), newTemplateShow(), newTemplateRm(), newTemplateExport(), newTemplateImport(), newTemplateSend())
+	return c
+}
+
+// What --json prints of templates.
+type (
+	// A templateLine is a template that was made, imported, listed or removed.
+	templateLine struct {
+		MessageType string             `json:"message_type"` // template, created, removed
+		Agent       transfer.AgentName `json:"agent"`
+		template.Line
+	}
+	// A templateShown is a template of `ferry template show`.
+	templateShown struct {
+		MessageType string             `json:"message_type"` // template
+		Agent       transfer.AgentName `json:"agent"`
+		*template.Template
+	}
+)
+
+func newTemplateCreate() *cobra.Command {
+	q, f := &query{}, &sendFlags{}
+	var params []string
+	var redefine bool
+	c := &cobra.Command{Use: "create NAME [flags] SOURCE... DEST", Short: "Have the source agent keep a template",
+		Long: `Makes a template of what ferry send would send: flags, sources and a destination
+with parameters in them, written ${NAME}. A parameter is needed by whoever sends from
+the template, unless --param gives it a default. Sources, destinations, --job and
+--meta may have parameters. A shell leaves ${NAME} alone between '…'.`,
+		Example: `  ferry template create daily --param day=today 'ALPHA:out/${day}/*.csv' 'BETA:in/${customer}/'
+  ferry template send daily --set customer=acme`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 3 {
+				return transfer.Errorf(transfer.KindUsage, "`ferry template create` takes NAME SOURCE... DEST; it got %s", plural(int64(len(args)), "argument"))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req, local, err := f.request(args[1:], cmd.InOrStdin())
+			switch {
+			case err != nil:
+				return err
+			case isStream(req):
+				return transfer.Errorf(transfer.KindUsage, "standard input is no source of a template")
+			case local:
+				return transfer.Errorf(transfer.KindUsage, "a template is kept by its source agent, and no agent is named").WithHint("name one on both sides, as ALPHA:pay.csv BETA:in/")
+			}
+			t, err := template.New(args[0], req, params)
+			if err != nil {
+				return err
+			}
+			return q.keepTemplate(cmd, t, redefine)
+		}}
+	q.add(c)
+	f.addRequest(c.Flags())
+	c.Flags().StringArrayVar(&params, "param", nil, "K=DEFAULT, a parameter that need not be given, or K, one that must be; may be repeated")
+	c.Flags().BoolVar(&redefine, "redefine", false, "put it in the place of the template of that name")
+	return c
+}
+
+// keepTemplate has a template's source agent keep it.
+func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine bool) error {
+	l, err := q.putTemplate(cmd, t, redefine)
+	if err == nil {
+		q.saidOfTemplate(cmd, templateLine{"created", t.Request.Source, *l})
+	}
+	return err
+}
+
+// putTemplate is keepTemplate, and says nothing.
+func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
+	text, err := t.Export()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := template.Parse(text); err != nil { // with its size
+		return nil, err
+	}
+	net, ctx, done, err := q.open(cmd)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	req := t.Request
+	req.ID = transfer.NewID(time.Now())
+	if err := net.Check(ctx, &req); err != nil {
+		return nil, err
+	}
+	return tellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, keepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
+}
+
+// saidOfTemplate prints what became of a template.
+func (q *query) saidOfTemplate(cmd *cobra.Command, l templateLine) {
+	if q.json {
+		printJSON(cmd, l)
+		return
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", l.Name, l.MessageType)
+}
+
+func newTemplateLs() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return q.list(cmd, []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+				for page := (template.Page{}); ; {
+					l, err := readKept[template.Listed](k.ctx, at, template.AskList, page)
+					if err != nil {
+						return err
+					}
+					for _, t := range l.Templates {
+						row(templateLine{"template", at.Agent, t}, t.Name, string(at.Agent), string(t.Destination), or(paramsText(&t), "-"), person(t.Principal))
+						page.After = t.Name
+					}
+					if !l.More {
+						return nil
+					}
+				}
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func paramsText(l *template.Line) string {
+	var all []string
+	for _, p := range l.Params {
+		all = append(all, paramText(&p))
+	}
+	if l.More > 0 {
+		all = append(all, fmt.Sprintf("and %d more", l.More))
+	}
+	return strings.Join(all, " ")
+}
+
+func paramText(p *template.Param) string {
+	if p.Default == nil {
+		return p.Name
+	}
+	return p.Name + "=" + printable(*p.Default)
+}
+
+func newTemplateShow() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "show NAME", Short: "Show a template", Args: oneArg("the template's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withTemplate(cmd, args[0], func(_ *kept, at client.AtAgent, t *template.Template) error {
+				if q.json {
+					printJSON(cmd, templateShown{"template", at.Agent, t})
+					return nil
+				}
+				rows := [][]string{{"template", t.Name}, {"agent", string(at.Agent)}, {"owner", person(t.Principal)}, {"made", stamp(t.Made)}}
+				for n := range t.Params {
+					text := paramText(&t.Params[n])
+					if t.Params[n].Default == nil {
+						text += ", which must be given"
+					}
+					rows = append(rows, []string{"parameter", text})
+				}
+				if t.Later != nil {
+					rows = append(rows, []string{"schedule", laterText(t.Later)})
+				}
+				table(cmd.OutOrStdout(), append(rows, requestRows(&t.Request)...))
+				return nil
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+// withTemplate finds the template of a name and calls fn with it.
+func (q *keptQuery) withTemplate(cmd *cobra.Command, name string, fn func(*kept, client.AtAgent, *template.Template) error) error {
+	k, done, err := q.openKept(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	at, t, err := find[template.Template](k, template.AskGet, "template", name, template.Named{Name: name})
+	if err != nil {
+		return err
+	}
+	return fn(k, at, t)
+}
+
+func newTemplateRm() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a template", Args: oneArg("the template's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withTemplate(cmd, args[0], func(k *kept, at client.AtAgent, _ *template.Template) error {
+				l, err := tellKept[template.Line](k.ctx, at, q.timeout, template.CommandRemove, template.Named{Name: args[0]})
+				if err == nil {
+					q.saidOfTemplate(cmd, templateLine{"removed", at.Agent, *l})
+				}
+				return err
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func newTemplateExport() *cobra.Command {
+	q := &keptQuery{}
+	c := &cobra.Command{Use: "export NAME", Short: "Print a template in JSON, as ferry template import takes it", Args: oneArg("the template's name"),
+		Example: "  ferry template export daily > daily.json\n  ferry template import daily.json --network nats://OTHER:4222",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return q.withTemplate(cmd, args[0], func(_ *kept, _ client.AtAgent, t *template.Template) error {
+				text, err := t.Export()
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), string(text))
+				}
+				return err
+			})
+		}}
+	q.add(c)
+	return c
+}
+
+func newTemplateImport() *cobra.Command {
+	q := &query{}
+	var redefine bool
+	c := &cobra.Command{Use: "import FILE|-", Short: "Have the agent that a template names as its source keep it", Args: oneArg("the file with the template, or -"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, err := readText(cmd, "template", args[0], template.MaxSize)
+			if err != nil {
+				return err
+			}
+			t, err := template.Parse(data)
+			if err != nil {
+				return err
+			}
+			return q.keepTemplate(cmd, t, redefine)
+		}}
+	q.add(c)
+	c.Flags().BoolVar(&redefine, "redefine", false, "put it in the place of the template of that name")
+	return c
+}
+
+func newTemplateSend() *cobra.Command {
+	q, f, p := &keptQuery{}, &sendFlags{}, &planFlags{}
+	var set []string
+	var now bool
+	c := &cobra.Command{Use: "send NAME", Short: "Send from a template, and wait as ferry send does; the result code is the transfer's",
+		Long: `Fills in a template and sends what comes of it, as ferry send does: waits for its end,
+and has its result code. Where the template has a schedule, or with --at, its source
+agent keeps a schedule, as of ferry send --at, whose name is printed; --now sends at once.`,
+		Example: "  ferry template send daily --set customer=acme --set day=2026-11-30\n  ferry template send daily --set customer=acme --at 02:30 --every 1d",
+		Args:    oneArg("the template's name"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			values, err := template.ParseSet(set)
+			if err != nil {
+				return err
+			}
+			return q.withTemplate(cmd, args[0], func(k *kept, _ client.AtAgent, t *template.Template) error {
+				req, err := t.Fill(values)
+				if err != nil {
+					return err
+				}
+				began := time.Now()
+				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.net.Who
+				f.json = q.json
+				later, err := p.ofTemplate(cmd.Flags(), t, now)
+				if err != nil {
+					return err
+				}
+				if later {
+					return f.keepSchedule(k.ctx, cmd, k.net, p, req)
+				}
+				return submitAndWatch(k.ctx, cmd, k.net, req, f, newView(cmd, f.json, f.quiet))
+			})
+		}}
+	q.add(c)
+	fl := c.Flags()
+	fl.StringArrayVar(&set, "set", nil, "K=V, the value of a parameter; may be repeated")
+	p.add(fl)
+	fl.BoolVar(&now, "now", false, "send at once, whatever the template says of a schedule")
+	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
+	return c
+}
+
+// ofTemplate reports whether a schedule is meant by who sends from a template: his own, or that of the template.
+func (p *planFlags) ofTemplate(fl *pflag.FlagSet, t *template.Template, now bool) (bool, error) {
+	switch {
+	case now && fl.Changed("at"):
+		return false, transfer.Errorf(transfer.KindUsage, "--now sends at once, and --at later").WithHint("leave one of them out")
+	case t.Later == nil || now || p.words != (schedule.Words{}):
+		return p.given(fl)
+	}
+	p.words = schedule.Words(*t.Later)
+	return true, nil
+}
+
+// laterOf is the schedule of a document for a template; nil: there is none. Its times are in the zone of this host where it says nothing of one.
+func laterOf(s *mftxml.Schedule) (*template.Later, error) {
+	if s == nil {
+		return nil, nil
+	}
+	if err := nameZone(s); err != nil {
+		return nil, err
+	}
+	words, err := schedule.WordsOf(s)
+	if err != nil {
+		return nil, err
+	}
+	later := template.Later(*words)
+	return &later, nil
+}
+
+// laterText says for people when what is sent from a template begins.
+func laterText(l *template.Later) string {
+	text := "at " + l.At
+	for _, w := range [][2]string{{", every ", l.Every}, {", until ", l.Until}, {", in ", l.Zone}} {
+		if w[1] != "" {
+			text += w[0] + w[1]
+		}
+	}
+	if l.Count > 0 {
+		text += fmt.Sprintf(", %d times", l.Count)
+	}
+	return printable(text)
+}

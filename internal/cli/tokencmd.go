@@ -1,0 +1,436 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/authority"
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identities"
+	"ferry/internal/security/identity"
+	"ferry/internal/transfer"
+)
+
+// askAuthority connects as this user to ask the network's authority; the caller closes.
+func (q *query) askAuthority(cmd *cobra.Command) (ctx context.Context, a enrol.Asker, network string, done func(), err error) {
+	if err := needURL(q.network); err != nil {
+		return nil, a, "", nil, err
+	}
+	ctx, stop := untilSignal(cmd.Context())
+	log, err := errorLogger(cmd)
+	if err != nil {
+		stop()
+		return nil, a, "", nil, err
+	}
+	conn, err := connectUser(ctx, cmd, q.network, "ferry authority", q.timeout, log)
+	if err != nil {
+		stop()
+		return nil, a, "", nil, err
+	}
+	if conn.Identity() == nil {
+		conn.Close()
+		stop()
+		return nil, a, "", nil, transfer.Errorf(transfer.KindUsage, "the queue manager at %s has no identities: it was started with --insecure, or is not Ferry's", q.network)
+	}
+	return ctx, enrol.Asker{Conn: conn}, conn.Identity().Name().Network, func() { conn.Close(); stop() }, nil
+}
+
+func needURL(url string) error {
+	if url == "" {
+		return transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
+	}
+	return nil
+}
+
+// subjectFlags are whom a token is for: one of three.
+type subjectFlags struct{ agent, user, qm string }
+
+func (s *subjectFlags) name(network string) (identity.Name, error) {
+	n := identity.Name{Network: network}
+	given := 0
+	for role, name := range map[identity.Role]string{identity.Agent: s.agent, identity.User: s.user, identity.Manager: s.qm} {
+		if name != "" {
+			given++
+			n.Role, n.Name = role, name
+		}
+	}
+	if given != 1 {
+		return n, transfer.Errorf(transfer.KindUsage, "a token is for one of --agent NAME, --user NAME and --qm NAME")
+	}
+	if n.Role == identity.Agent {
+		a, err := transfer.ParseAgentName(n.Name)
+		if err != nil {
+			return n, err
+		}
+		n.Name = string(a)
+	}
+	return n, n.Check()
+}
+
+// userRoles are what --role says.
+var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
+
+func newToken() *cobra.Command {
+	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newTokenCreate(), newTokenLs(), newTokenRm())
+	return c
+}
+
+func newTokenCreate() *cobra.Command {
+	q, s := &query{}, &subjectFlags{}
+	var ttl time.Duration
+	var role, out string
+	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
+		Long: `Makes a token, with which somebody joins the network under one name: with
+` + "`ferry agent run NAME --join FILE`" + ` or ` + "`ferry login --join FILE`" + `. It is one line and a secret:
+the first to use it joins. With --out it is written to a new file that only this user
+can read, and not printed; a file that other users can read is not taken by --join.
+
+The rules give a user its rights by its --role and by its name (docs/security.md). A sender
+reads and writes beneath all roots by the rules of a new network; a member has no right until
+a rule names it. Making a token takes the authority enrol. The authority admin is needed for
+queue managers, for the roles admin, operator and auditor, and for names that another member
+has enrolled.`,
+		Example: "  ferry token create --agent GAMMA --out gamma.token\n  ferry token create --user bob --role sender --ttl 15m\n  ferry token create --user carol --role member --out carol.token",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			as, ok := userRoles[role]
+			if !ok {
+				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender, member", role)
+			}
+			ctx, a, network, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			name, err := s.name(network)
+			if err != nil {
+				return err
+			}
+			switch {
+			case name.Role != identity.User && cmd.Flags().Changed("role"):
+				return transfer.Errorf(transfer.KindUsage, "--role is for users")
+			case name.Role != identity.User:
+				as = roles.Role(name.Role)
+			}
+			create := func() (string, error) { return a.NewToken(ctx, name, as, ttl) }
+			line := tokenLine{MessageType: "token", Name: name.String(), File: out}
+			if out == "" {
+				line.Token, err = create()
+			} else {
+				err = writeToken(out, create)
+			}
+			switch {
+			case err != nil:
+				return err
+			case q.json:
+				printJSON(cmd, line)
+			case out != "":
+				fmt.Fprintf(cmd.OutOrStdout(), "the token for %s is in %s\n", name, out)
+			default:
+				fmt.Fprintln(cmd.OutOrStdout(), line.Token)
+			}
+			return nil
+		}}
+	q.add(c)
+	c.Flags().StringVar(&s.agent, "agent", "", "name of an agent")
+	c.Flags().StringVar(&s.user, "user", "", "name of a user, in small letters")
+	c.Flags().StringVar(&s.qm, "qm", "", "name of a queue manager")
+	c.Flags().StringVar(&role, "role", "sender", "role of the user, for the rules: admin, operator, auditor, sender, member (none by the rules of a new network)")
+	c.Flags().DurationVar(&ttl, "ttl", time.Hour, "how long the token is good")
+	c.Flags().StringVar(&out, "out", "", "new file for the token, which only this user can read (default: standard output)")
+	return c
+}
+
+// writeToken writes the token that create makes to a new file of mode 0600. The file is there before the token is made, and
+// removed where none is.
+func writeToken(path string, create func() (string, error)) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return transfer.Errorf(transfer.KindUsage, "%s exists already, and --out writes a new file", path).WithHint("choose another name, or remove the file first")
+	}
+	if err != nil {
+		return transfer.Errorf(transfer.KindUnwritable, "the token cannot be written: %w", err)
+	}
+	token, err := create()
+	if err != nil {
+		return errors.Join(err, f.Close(), os.Remove(path))
+	}
+	_, err = fmt.Fprintln(f, token)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return errors.Join(transfer.Errorf(transfer.KindUnwritable, "the token cannot be written to %s: %w", path, err).
+			WithHint("make room, and have another one made"), os.Remove(path))
+	}
+	return nil
+}
+
+func newTokenLs() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the tokens that may still be used", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, a, _, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			all, err := a.Tokens(ctx)
+			if err != nil {
+				return err
+			}
+			rows := [][]string{{"TOKEN", "FOR", "ROLE", "UNTIL"}}
+			for _, t := range all {
+				if q.json {
+					printJSON(cmd, t)
+				}
+				rows = append(rows, []string{t.Hash[:12], t.Name, string(t.Role), stamp(t.Until)})
+			}
+			if !q.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+func newTokenRm() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "rm TOKEN", SuggestFor: []string{"remove", "delete"}, Short: "Take a token back, by what `ferry token ls` shows of it or by the name that it is for",
+		Args: oneArg("the token"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, a, _, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			n, err := a.DropToken(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				return transfer.Errorf(transfer.KindNotFound, "there is no token %s that may still be used", args[0])
+			}
+			if q.json {
+				printJSON(cmd, tokenLine{MessageType: "removed", Name: args[0]})
+				return nil
+			}
+			fmt.Fprintln(cmd.OutOrStdout(), plural(int64(n), "token"), "taken back")
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+func newLogin() *cobra.Command {
+	var join string
+	c := &cobra.Command{Use: "login --join FILE", Short: "Join a network as this user, with a token",
+		Long: `Joins a network with a token of ` + "`ferry token create --user`" + `. The identity is kept in the state
+directory of this user (ferry config paths shows it), and is his for every queue
+manager of that network.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := readToken(cmd, join)
+			if err != nil {
+				return err
+			}
+			store, err := myIdentities()
+			if err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			i, err := login(ctx, store, t)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "logged in as %s until %s\n", i.Name(), stamp(i.Until()))
+			return nil
+		}}
+	addJoin(c, &join)
+	return c
+}
+
+// login joins a network as a user.
+func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identity.Identity, error) {
+	dir, err := store.Dir(t.Network)
+	if err != nil {
+		return nil, err
+	}
+	i, err := joinIn(ctx, t, dir.Path(), identity.Name{Role: identity.User})
+	if err != nil {
+		return nil, err
+	}
+	var hosts []string
+	for _, a := range t.Addresses {
+		if host, _, err := net.SplitHostPort(a); err == nil {
+			hosts = append(hosts, host)
+		}
+	}
+	return i, store.Moved(t.Network, hosts...)
+}
+
+func newIdentity() *cobra.Command {
+	c := &cobra.Command{Use: "identity", Short: "Look at identities, renew and revoke them", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	c.AddCommand(newIdentityLs(), newIdentityShow(), newIdentityRenew(), newIdentityRevoke())
+	return c
+}
+
+func newIdentityLs() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the identities that were issued in a network", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, a, _, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			all, err := a.Identities(ctx)
+			if err != nil {
+				return err
+			}
+			rows := [][]string{{"IDENTITY", "ROLE", "ISSUED", "UNTIL", "STATE"}}
+			for _, i := range all {
+				if q.json {
+					printJSON(cmd, i)
+				}
+				rows = append(rows, []string{i.Name.String(), string(i.Role), stamp(i.At), stamp(i.Until), identityState(&i)})
+			}
+			if !q.json {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+func identityState(i *authority.Issued) string {
+	switch {
+	case i.Revoked:
+		return "revoked"
+	case time.Now().After(i.Until):
+		return "ended"
+	}
+	return "good"
+}
+
+func newIdentityShow() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{Use: "show [DIR]", Short: "Show this user's identities, or the one in a directory", Args: func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return transfer.Errorf(transfer.KindUsage, "`ferry identity show` takes at most one directory")
+		}
+		return nil
+	},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var all []*identity.Identity
+			if len(args) == 1 {
+				i, err := loadIdentity(args[0])
+				if err != nil {
+					return err
+				}
+				all = append(all, i)
+			} else {
+				store, err := myIdentities()
+				if err != nil {
+					return err
+				}
+				networks, err := store.Networks()
+				if err != nil {
+					return err
+				}
+				for _, n := range networks {
+					if i, err := store.Load(n); err == nil {
+						all = append(all, i)
+					}
+				}
+			}
+			rows := [][]string{{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}}
+			for _, i := range all {
+				if asJSON {
+					printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
+				}
+				rows = append(rows, []string{i.Name().String(), stamp(i.Until()), stamp(i.Due()), i.Path()})
+			}
+			if !asJSON {
+				table(cmd.OutOrStdout(), rows)
+			}
+			return nil
+		}}
+	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
+	return c
+}
+
+func newIdentityRenew() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "renew", Short: "Renew this user's identity now; all are renewed by themselves from the twentieth day", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, a, _, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			i := a.Conn.Identity()
+			if err := a.Renew(ctx, i); err != nil {
+				return err
+			}
+			if q.json {
+				printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is good until %s\n", i.Name(), stamp(i.Until()))
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+func newIdentityRevoke() *cobra.Command {
+	q := &query{}
+	c := &cobra.Command{Use: "revoke NAME", Short: "Revoke an identity: its connections end, and it is let in nowhere", Args: oneArg("the name: that of an agent, or ferry://NETWORK/ROLE/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, a, network, done, err := q.askAuthority(cmd)
+			if err != nil {
+				return err
+			}
+			defer done()
+			name, err := namedIdentity(network, args[0])
+			if err != nil {
+				return err
+			}
+			if err := a.Revoke(ctx, name); err != nil {
+				return err
+			}
+			if q.json {
+				printJSON(cmd, tokenLine{MessageType: "revoked", Name: name.String()})
+				return nil
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is revoked\n", name)
+			return nil
+		}}
+	q.add(c)
+	return c
+}
+
+// namedIdentity reads the name of an identity: as a URI, an agent's in capitals or a user's in
+// small letters.
+func namedIdentity(network, text string) (identity.Name, error) {
+	if n, err := identity.Parse(text); err == nil {
+		return n, nil
+	}
+	n := identity.Name{Network: network, Role: identity.Agent, Name: text}
+	if n.Check() != nil {
+		n.Role = identity.User
+	}
+	return n, n.Check()
+}

@@ -1,0 +1,69 @@
+package status_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"ferry/internal/coordination/status"
+	"ferry/internal/sys/clock"
+	"ferry/internal/wire"
+)
+
+// Standbys are shown beside the active instance, change nothing of what is known of it, and
+// are forgotten when they are not heard of, stop, or are active themselves.
+func TestStandbys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := status.New(clock.System)
+		shows := func(want string) {
+			t.Helper()
+			var all []string
+			for _, a := range p.Agents() {
+				all = append(all, fmt.Sprint(a.Agent, " ", a.Status, " ", a.Instance))
+				for _, s := range a.Standbys {
+					all = append(all, fmt.Sprint("+", s.Instance, " ", s.Age))
+				}
+			}
+			if got := strings.Join(all, ", "); got != want {
+				t.Errorf("it shows %q, not %q", got, want)
+			}
+		}
+		standby := func(instance, state string) bool {
+			return p.Standby(&wire.Standby{Agent: "ALPHA", Instance: instance, Host: instance, Status: state})
+		}
+		beat := func(instance string) {
+			if _, err := p.Beat(&wire.Beat{Agent: "ALPHA", Instance: instance, Status: wire.AgentReady}); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		if !standby("b", wire.AgentStandby) {
+			t.Error("an agent is new of which a standby alone was heard")
+		}
+		shows("ALPHA UNREACHABLE , +b 0s")
+		beat("a")
+		if standby("b", wire.AgentStandby) {
+			t.Error("it is new twice")
+		}
+		standby("c", wire.AgentStandby)
+		wait(5 * time.Second)
+		beat("a")
+		standby("c", wire.AgentStandby)
+		shows("ALPHA READY a, +b 5s, +c 0s")
+		standby("c", wire.AgentStopped)
+		shows("ALPHA READY a, +b 5s")
+		beat("b")
+		shows("ALPHA READY b")
+		standby("d", wire.AgentStandby)
+		wait(16 * time.Second)
+		shows("ALPHA UNREACHABLE b")
+		for n := range 100 {
+			standby(fmt.Sprint(n), wire.AgentStandby)
+		}
+		if n := len(p.Agents()[0].Standbys); n != 8 {
+			t.Errorf("%d are remembered", n)
+		}
+	})
+}

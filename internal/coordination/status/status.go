@@ -1,0 +1,528 @@
+// Package status folds what agents report into the present picture: which
+// agents live, which transfers move and how far. It is the memory of the
+// coordination service, and nothing that it forgets is lost: the agents'
+// ledgers and the audit log have it.
+package status
+
+import (
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"ferry/internal/audit"
+	"ferry/internal/sys/clock"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// Bounds of a picture. Of transfers, those of the source that has most of them give
+// way first: no agent can push out what others have said.
+const (
+	MaxTransfers = 25_000
+	MaxAgents    = 10_000
+	maxBytes     = 64 << 20 // of what is said of transfers: reasons, failed items
+)
+
+// A Picture is safe for use by many goroutines.
+type Picture struct {
+	clock clock.Clock
+	since time.Time // listening to heartbeats
+
+	mu        sync.Mutex
+	agents    map[transfer.AgentName]*seen
+	transfers map[key]*entry
+	count     uint64 // entries ever made
+	bytes     int    // of all entries
+}
+
+type seen struct {
+	beat wire.Beat
+	at   time.Time // by this clock; zero: known only from the audit log or an earlier run
+
+	since time.Time // when its present run was first heard of, by this clock
+
+	standbys []waiter
+}
+
+// A key names a transfer of a source. What one agent says of an ID changes
+// nothing of what another has said of it.
+type key struct {
+	id     transfer.ID
+	source transfer.AgentName
+}
+
+type entry struct {
+	transfer.Progress
+	meta  map[string]string // of the request, once the audit log has it
+	made  uint64            // the first of those with one ID is the one that is shown
+	said  bool              // by its submitter alone
+	bytes int
+
+	confirmed string // the run of its source that has answered for it
+	listed    int    // how often Unconfirmed has listed it
+}
+
+// New makes an empty picture that begins to listen now.
+func New(c clock.Clock) *Picture {
+	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, transfers: map[key]*entry{}}
+}
+
+// Know notes an agent of which nothing more is known. It reports whether it is
+// new.
+func (p *Picture) Know(name transfer.AgentName) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if name == "" || name == audit.Coordination || p.agents[name] != nil || !p.room() {
+		return false
+	}
+	p.agents[name] = &seen{beat: wire.Beat{Agent: name}}
+	return true
+}
+
+// Beat takes a heartbeat. It reports whether the agent is new. Its error is of
+// KindBusy where there are too many agents already; then it is not taken.
+func (p *Picture) Beat(b *wire.Beat) (fresh bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fresh = p.agents[b.Agent] == nil
+	if fresh && !p.room() {
+		return false, transfer.Errorf(transfer.KindBusy, "coordination knows %d agents, its limit", MaxAgents)
+	}
+	p.take(b)
+	return fresh, nil
+}
+
+// Away is nil for an agent that is known and away. The error is of KindNotFound, or of
+// KindAlive where it is not away.
+func (p *Picture) Away(name transfer.AgentName) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.agents[name]
+	switch {
+	case s == nil:
+		return transfer.Errorf(transfer.KindNotFound, "no agent %s was ever heard of", name).WithHint("`ferry agent ls` lists them")
+	case s.beat.Status != wire.AgentStopped && !s.at.IsZero() && p.clock.Now().Sub(s.at) <= wire.UnreachableAfter:
+		return transfer.Errorf(transfer.KindAlive, "agent %s is not away: it was heard of %s ago", name, p.clock.Now().Sub(s.at).Round(time.Second)).
+			WithHint("stop it first")
+	}
+	return nil
+}
+
+// Remove takes an agent out of the picture.
+func (p *Picture) Remove(name transfer.AgentName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.agents, name)
+}
+
+// room makes room for one more agent: the one that was not heard of for longest
+// gives way, if it is away.
+func (p *Picture) room() bool {
+	if len(p.agents) < MaxAgents {
+		return true
+	}
+
+	var oldest *seen
+	for _, s := range p.agents {
+		if oldest == nil || s.at.Before(oldest.at) {
+			oldest = s
+		}
+	}
+
+	if p.clock.Now().Sub(oldest.at) <= wire.UnreachableAfter {
+		return false
+	}
+
+	delete(p.agents, oldest.beat.Agent)
+	return true
+}
+
+// Names lists the agents ever heard of.
+func (p *Picture) Names() []transfer.AgentName {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	names := make([]transfer.AgentName, 0, len(p.agents))
+	for n := range p.agents {
+		names = append(names, n)
+	}
+	sort.Slice(names, func(i, j int) bool { return names[i] < names[j] })
+	return names
+}
+
+// Known says whether an agent was ever heard of, and how sure that is: nobody
+// can be called unknown before two heartbeats could have come (R4).
+func (p *Picture) Known(name transfer.AgentName) wire.Known {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	wait := 2*wire.BeatEvery - p.clock.Now().Sub(p.since)
+	return wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0)}
+}
+
+// Agents lists the agents by name, with their state worked out from the age of
+// what was last heard.
+func (p *Picture) Agents() []wire.AgentStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.clock.Now()
+	var out []wire.AgentStatus
+	for _, s := range p.agents {
+		a := wire.AgentStatus{Beat: s.beat, Status: s.beat.Status, Standbys: s.waiting(now)}
+		if !s.at.IsZero() {
+			a.Age = max(now.Sub(s.at), 0)
+		}
+		if s.at.IsZero() || a.Age > wire.UnreachableAfter && a.Status != wire.AgentStopped {
+			a.Status = wire.AgentUnreachable
+		}
+		out = append(out, a)
+	}
+
+	sort.Slice(out, func(i, j int) bool { return out[i].Agent < out[j].Agent })
+	return out
+}
+
+// Progress takes live figures of a transfer from its source.
+func (p *Picture) Progress(g *transfer.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.transfers[key{g.ID, g.Source}]
+	if e != nil && over(&e.Progress) && !e.said {
+		return // a late message; the end is the end
+	}
+	if e == nil {
+		e = p.add(g)
+	}
+	e.Progress, e.said = *g, false
+	p.confirm(e)
+	p.weigh(e)
+}
+
+// over reports whether nothing more can be said of a transfer. Its submitter may
+// have said that it is withdrawn; its source agent knows better.
+func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
+
+// Queued notes what a submitter says of a transfer of which no agent has spoken
+// yet: that it was submitted, or, by who said that, withdrawn, or refused by its agent (Failed).
+func (p *Picture) Queued(g *transfer.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.transfers[key{g.ID, g.Source}]
+	if g.ID.IsZero() || e == nil && g.State == transfer.Failed || e != nil && (e.State != transfer.Queued || g.State != transfer.Withdrawn && g.State != transfer.Failed || e.Principal != g.Principal) {
+		return
+	}
+
+	if e == nil {
+		e = p.add(g)
+	}
+
+	e.said = true
+	if e.Progress = *g; e.State != transfer.Withdrawn && e.State != transfer.Failed {
+		e.State = transfer.Queued
+	}
+
+	p.weigh(e)
+}
+
+func (p *Picture) add(g *transfer.Progress) *entry {
+	p.count++
+	e := &entry{Progress: *g, made: p.count}
+	p.transfers[key{g.ID, g.Source}] = e
+	if len(p.transfers) > MaxTransfers+MaxTransfers/10 {
+		p.shrink()
+	}
+	return e
+}
+
+func (p *Picture) drop(e *entry) {
+	p.bytes -= e.bytes
+	delete(p.transfers, key{e.ID, e.Source})
+}
+
+// shrink lets transfers give way, of the source that has most of them: what is
+// over first, then what is queued, the oldest first.
+func (p *Picture) shrink() {
+	of := map[transfer.AgentName][]*entry{} // those that give way last come first
+	for _, e := range p.sorted() {
+		of[e.Source] = append(of[e.Source], e)
+	}
+
+	rank := func(e *entry) int {
+		switch {
+		case e.State.Final():
+			return 2
+		case e.State == transfer.Queued:
+			return 1
+		}
+		return 0
+	}
+	for _, list := range of {
+		sort.SliceStable(list, func(i, j int) bool { return rank(list[i]) < rank(list[j]) })
+	}
+
+	for len(p.transfers) > MaxTransfers {
+		var most transfer.AgentName
+		for source, list := range of {
+			if n := len(of[most]); len(list) > n || len(list) == n && source > most {
+				most = source
+			}
+		}
+		last := len(of[most]) - 1
+		p.drop(of[most][last])
+		of[most] = of[most][:last]
+	}
+}
+
+// weigh takes into account what an entry holds. What is dropped where all of them hold
+// too much is in the audit log.
+func (p *Picture) weigh(e *entry) {
+	if p.transfers[key{e.ID, e.Source}] != e {
+		return // it gave way at once
+	}
+
+	size := basics(e) + weight(e.Reason)
+	for i := range e.Failures {
+		o := &e.Failures[i]
+		size += len(o.Path) + len(o.Source) + len(o.Picked) + len(o.Note) + weight(o.Err) + 256
+	}
+
+	p.bytes += size - e.bytes
+	e.bytes = size
+	if p.bytes > maxBytes {
+		p.lighten()
+	}
+}
+
+// A share is what one source has of a picture: entries that are whole, the newest
+// first, and bare ones, the oldest first.
+type share struct {
+	whole, bare []*entry
+	bytes       int
+}
+
+// lighten frees half of the bound. The source that holds most at each step loses
+// reasons and failed items, the oldest first, and then whole transfers.
+func (p *Picture) lighten() {
+	shares := map[transfer.AgentName]*share{}
+	for _, e := range p.sorted() {
+		if shares[e.Source] == nil {
+			shares[e.Source] = &share{}
+		}
+		s := shares[e.Source]
+		s.whole, s.bytes = append(s.whole, e), s.bytes+e.bytes
+	}
+
+	for p.bytes > maxBytes/2 {
+		var most *share
+		for _, s := range shares {
+			if most == nil || s.bytes > most.bytes {
+				most = s
+			}
+		}
+		before := p.bytes
+		if last := len(most.whole) - 1; last >= 0 {
+			e := most.whole[last]
+			most.whole, most.bare = most.whole[:last], append(most.bare, e)
+			e.Failures, e.Reason = nil, nil
+			p.bytes += basics(e) - e.bytes
+			e.bytes = basics(e)
+		} else {
+			p.drop(most.bare[0])
+			most.bare = most.bare[1:]
+		}
+		most.bytes -= before - p.bytes
+	}
+}
+
+// basics is what an entry holds beside its reason and failed items.
+func basics(e *entry) int {
+	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
+	for k, v := range e.meta {
+		size += len(k) + len(v) + 64
+	}
+	return size
+}
+
+func weight(e *transfer.Error) int {
+	if e == nil {
+		return 0
+	}
+	return len(e.Text) + len(e.Hint)
+}
+
+// Record folds an audit record in: it is how the picture is rebuilt after a
+// restart, and how a transfer is known whose live figures were missed. It
+// reports false for a record in which an agent speaks of a transfer that is
+// another's; that one changes nothing.
+func (p *Picture) Record(r *audit.Record) bool {
+	switch {
+	case r.Transfer.IsZero():
+		return true
+	case r.Role == audit.RoleDestination:
+		return r.Destination == "" || r.Destination == r.Agent
+	case r.Role != audit.RoleSource:
+		return true
+	case r.Source != "" && r.Source != r.Agent:
+		return false
+	case r.Event == audit.Refused: // the transfer may be unknown, and is as it was
+		return true
+	case r.Event == audit.Changed, r.Program != nil && r.Program.At == transfer.ManagedCall: // it is of a call, and of no transfer
+		return true
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.transfers[key{r.Transfer, r.Agent}]
+	if e == nil {
+		e = p.add(&transfer.Progress{ID: r.Transfer, Source: r.Agent, Destination: r.Destination, Job: r.Job})
+		if r.Originator != nil {
+			e.Originator = r.Originator.String()
+		}
+	}
+
+	if r.Meta != nil {
+		e.meta = r.Meta
+	}
+
+	if e.said && e.State == transfer.Failed {
+		e.State, e.Code, e.Reason = transfer.Queued, 0, nil // its agent knows better
+	}
+	e.said = false
+	if e.Principal == "" && (r.Event == audit.Submitted || r.Event == audit.Accepted) {
+		e.Principal = r.Principal
+	}
+	if s := p.agents[r.Agent]; s != nil && s.beat.Incarnation == r.Incarnation && !r.Time.Before(s.beat.Started) {
+		p.confirm(e)
+	}
+	p.fold(&e.Progress, r)
+	p.weigh(e)
+	return true
+}
+
+// fold takes a record of the transfer's source into its picture.
+func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
+	if over(g) {
+		return
+	}
+
+	if g.Destination == "" { // it was cancelled before its request came
+		g.Destination, g.Job = r.Destination, r.Job
+	}
+
+	if r.Request != nil && g.Compress == "" {
+		g.Compress = r.Request.Compress
+	}
+
+	switch r.Event {
+	case audit.Accepted:
+		if g.State == "" || g.State == transfer.Queued {
+			g.State = transfer.Accepted
+		}
+		g.Submitted = r.Transfer.Time()
+	case audit.Started:
+		if g.Started.IsZero() {
+			g.Started = r.Time
+		}
+		if g.State == "" || g.State == transfer.Accepted || g.State == transfer.Queued {
+			g.State = transfer.Running
+		}
+	case audit.Items:
+		p.items(g, r.Items)
+	case audit.Parked:
+		g.State, g.Reason = transfer.Parked, r.Error
+	case audit.Completed, audit.Failed, audit.Cancelled:
+		ended(g, r)
+	}
+}
+
+// items counts outcomes where nobody else does: live figures count them, too.
+func (p *Picture) items(g *transfer.Progress, items []transfer.Outcome) {
+	for i := range items {
+		if len(g.Failures) < transfer.MaxFailures && items[i].Failed() {
+			known := false
+			for k := range g.Failures {
+				known = known || g.Failures[k].Item == items[i].Item
+			}
+			if !known {
+				g.Failures = append(g.Failures, items[i])
+			}
+		}
+	}
+}
+
+// maxSeconds bounds how long a transfer took: a hundred years.
+const maxSeconds = 100 * 365 * 24 * 3600
+
+func ended(g *transfer.Progress, r *audit.Record) {
+	g.State, g.Code, g.Reason, g.Ended = r.State, r.Code, r.Error, r.Time
+	if r.Counts != nil {
+		g.Counts = *r.Counts
+	}
+	g.Resumes, g.BytesResent, g.BytesWire = r.Resumes, r.BytesResent, r.BytesWire
+	if r.Lane != "" {
+		g.Lane = r.Lane
+	}
+	if g.Started.IsZero() {
+		seconds := min(max(r.Seconds, 0), maxSeconds)
+		g.Started = r.Time.Add(-time.Duration(seconds * float64(time.Second)))
+	}
+}
+
+// sorted lists the transfers newest first.
+func (p *Picture) sorted() []*entry {
+	all := make([]*entry, 0, len(p.transfers))
+	for _, e := range p.transfers {
+		all = append(all, e)
+	}
+	sort.Slice(all, func(i, j int) bool {
+		if all[i].ID != all[j].ID {
+			return string(all[i].ID[:]) > string(all[j].ID[:])
+		}
+		return all[i].made < all[j].made
+	})
+	return all
+}
+
+// Transfer finds the one transfer whose ID ends in suffix, among those of a principal (see Of), or all
+// where whose is empty.
+func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
+	if err := transfer.CheckIDSuffix(suffix); err != nil {
+		return nil, err
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var found *entry
+	for k, e := range p.transfers {
+		if !strings.HasSuffix(k.id.String(), strings.ToLower(suffix)) || whose != "" && !Of(&e.Progress, whose) {
+			continue
+		}
+		if found != nil && found.ID != k.id {
+			return nil, transfer.Errorf(transfer.KindUsage, "several transfers have an ID that ends in %q; give more of it", suffix)
+		}
+		if found == nil || e.made < found.made {
+			found = e
+		}
+	}
+
+	if found == nil {
+		return nil, transfer.Errorf(transfer.KindNotFound, "no transfer has an ID that ends in %q", suffix).
+			WithHint("`ferry transfer ls` lists them")
+	}
+
+	c := p.shown(&found.Progress)
+	return &c, nil
+}
+
+// shown is a transfer as it is shown: one that is not over and whose source is
+// not heard of stands as it stood then, and says so.
+func (p *Picture) shown(g *transfer.Progress) transfer.Progress {
+	c := *g
+	s := p.agents[g.Source]
+	if c.State.Final() || c.State == transfer.Parked || c.State == transfer.Queued || s == nil || s.at.IsZero() ||
+		s.beat.Status == wire.AgentStopped || p.clock.Now().Sub(s.at) <= wire.UnreachableAfter {
+		return c
+	}
+	c.Reason = transfer.Errorf(transfer.KindUnreachable, "%s has not been heard of since %s; this is where the transfer stood then",
+		g.Source, s.at.UTC().Format(time.RFC3339)).WithHint("it goes on when the agent is there")
+	return c
+}

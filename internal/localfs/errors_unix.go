@@ -1,7 +1,0 @@
-//go:build !windows
-
-package localfs
-
-import "syscall"
-
-const errQuota = syscall.EDQUOT

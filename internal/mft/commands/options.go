@@ -1,0 +1,298 @@
+package commands
+
+import (
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"ferry/internal/transfer"
+)
+
+// A kind is the kind of an option's value.
+type kind int
+
+const (
+	flag   kind = iota
+	value       // the next argument
+	number      // the next argument, if it is a number
+)
+
+// An Option is an option of a command.
+type Option struct {
+	Name string
+	kind kind
+	idle bool // it has no effect in Ferry; Notices reports it
+	late bool // not built yet
+}
+
+// A Command is a command of MQ MFT.
+type Command struct {
+	Name    string
+	Options []Option
+	least   int    // arguments
+	most    int    // -1: any number
+	args    string // description of the arguments
+}
+
+func flags(names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n})
+	}
+	return all
+}
+
+func values(names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n, kind: value})
+	}
+	return all
+}
+
+// idle returns options with a value and without effect.
+func idle(names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n, kind: value, idle: true})
+	}
+	return all
+}
+
+// late returns options that are not built yet.
+func late(k kind, names ...string) (all []Option) {
+	for _, n := range names {
+		all = append(all, Option{Name: n, kind: k, late: true})
+	}
+	return all
+}
+
+func join(lists ...[]Option) (all []Option) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// common returns the options that every command has.
+func common() []Option {
+	return join(idle("p", "mquserid", "mqpassword"), []Option{{Name: "nolpw", idle: true}}, flags("h", "v"))
+}
+
+// Commands returns all commands.
+func Commands() []Command {
+	waits := []Option{{Name: "w", kind: number}}
+	sends := join(values("sa", "sm", "da", "dm", "td", "ss", "tb", "oi", "of", "oc", "es", "tr", "jn", "md", "cs", "pr", "sce", "dce", "dle", "qmp", "presrc", "predst", "postsrc", "postdst",
+		"df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "sqwt", "sqdb", "sqdt", "sqdp", "rt"),
+		flags("tl", "dtr", "qi", "r", "sq", "sqgi", "skeep"), late(value, "srdb", "srdp"))
+	ofMonitor := join(common(), values("ma", "mn"), idle("mm"))
+	return []Command{
+		{Name: "fteCreateTransfer", most: -1, args: "source", Options: join(common(), waits, values("gt"), sends)},
+		{Name: "fteCancelTransfer", least: 1, most: 1, args: "transfer ID", Options: join(common(), idle("m"), values("a"))},
+		{Name: "fteListAgents", most: 1, args: "pattern", Options: common()},
+		{Name: "fteShowAgentDetails", least: 1, most: 1, args: "agent", Options: join(common(), flags("d"))},
+		{Name: "ftePingAgent", least: 1, most: 1, args: "agent", Options: join(common(), waits, idle("m"))},
+		{Name: "fteDisplayVersion", Options: common()},
+		{Name: "fteCreateAgent", Options: join(common(), values("agentName", "agentQMgr"), idle("agentQMgrHost", "agentQMgrPort", "agentQMgrChannel", "agentDesc"), flags("f", "ac"))},
+		{Name: "fteStartAgent", least: 1, most: 1, args: "agent", Options: join(common(), flags("F"))},
+		{Name: "fteStopAgent", least: 1, most: 1, args: "agent", Options: join(common(), flags("i"), idle("m"))},
+		{Name: "fteCreateMonitor", Options: join(ofMonitor, values("md", "mq", "pi", "pu", "tr", "x", "pt", "rl", "bs", "tcr", "tcc", "mt", "jn", "dv", "ix", "ox"), idle("mmd"), flags("tc", "f", "c"))},
+		{Name: "fteListMonitors", Options: join(ofMonitor, values("ox", "od"))},
+		{Name: "fteDeleteMonitor", Options: ofMonitor},
+		{Name: "fteStartMonitor", Options: join(ofMonitor, waits)},
+		{Name: "fteStopMonitor", Options: join(ofMonitor, waits)},
+		{Name: "fteClearMonitorHistory", Options: join(ofMonitor, waits)},
+		{Name: "fteCreateTemplate", most: -1, args: "source", Options: join(common(), values("tn"), sends)},
+		{Name: "fteListTemplates", most: -1, args: "template", Options: join(common(), values("o"), flags("x", "f"))},
+		{Name: "fteDeleteTemplates", least: 1, most: -1, args: "template", Options: common()},
+		{Name: "fteListScheduledTransfers", most: 1, args: "pattern", Options: common()},
+		{Name: "fteDeleteScheduledTransfer", least: 1, most: 1, args: "schedule", Options: join(common(), values("agentName"), idle("m"))},
+	}
+}
+
+// Find returns the command with the name of a program, in any directory.
+func Find(program string) (*Command, bool) {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	for _, c := range Commands() {
+		if c.Name == name {
+			return &c, true
+		}
+	}
+	return nil, false
+}
+
+// A Call is a parsed command line.
+type Call struct {
+	*Command
+	values map[string]string
+	Args   []string
+}
+
+// Read parses the arguments of a command. Its errors are of KindUsage.
+func (c *Command) Read(args []string) (*Call, error) {
+	call := &Call{Command: c, values: map[string]string{}}
+	for n := 0; n < len(args); n++ {
+		a := args[n]
+		if len(a) < 2 || a[0] != '-' {
+			call.Args = append(call.Args, a)
+			continue
+		}
+		o := c.option(a[1:])
+		switch {
+		case o == nil:
+			return nil, call.usage("the option %s is unknown", a)
+		case call.Has(o.Name):
+			return nil, call.usage("the option %s stands twice", a)
+		}
+		call.values[o.Name] = ""
+		switch o.kind {
+		case value:
+			if n++; n == len(args) {
+				return nil, call.usage("the option %s has no value", a)
+			}
+			call.values[o.Name] = args[n]
+		case number:
+			if n+1 < len(args) && isNumber(args[n+1]) {
+				n++
+				call.values[o.Name] = args[n]
+			}
+		}
+	}
+	if call.Has("h") {
+		return call, nil
+	}
+	if len(call.Args) < c.least {
+		return nil, call.usage("no %s is given", c.args)
+	}
+	if c.most >= 0 && len(call.Args) > c.most {
+		return nil, call.usage("%q is one argument too many", call.Args[c.most])
+	}
+	return call, nil
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.Atoi(s)
+	return err == nil
+}
+
+func (c *Command) option(name string) *Option {
+	for n := range c.Options {
+		if c.Options[n].Name == name {
+			return &c.Options[n]
+		}
+	}
+	return nil
+}
+
+func (c *Call) usage(format string, args ...any) *transfer.Error {
+	return transfer.Errorf(transfer.KindUsage, c.Name+": "+format, args...).WithHint(c.Name + " -h lists its options")
+}
+
+// Has reports whether an option is given.
+func (c *Call) Has(option string) bool {
+	_, ok := c.values[option]
+	return ok
+}
+
+// Get returns the value of an option, or the empty text if it is not given.
+func (c *Call) Get(option string) string { return c.values[option] }
+
+// Notices returns the parts of the command line without effect, as text for users.
+func (c *Call) Notices() (all []string) {
+	for _, o := range c.Options {
+		if o.idle && c.Has(o.Name) {
+			all = append(all, "-"+o.Name+" has no effect: "+why(o.Name))
+		}
+	}
+	for _, o := range []string{"sm", "dm", "agentQMgr"} {
+		if c.Has(o) {
+			all = append(all, "-"+o+" "+c.Get(o)+" has no effect: "+why("m"))
+		}
+	}
+	return all
+}
+
+// why returns the reason why an option has no effect.
+func why(option string) string {
+	switch option {
+	case "p":
+		return "the network is that of FERRY_NETWORK or of the settings file"
+	case "m", "mm":
+		return "agents are found by their names, whatever queue manager they are at"
+	case "mquserid", "mqpassword", "nolpw":
+		return "you are who your identity says"
+	case "mmd":
+		return "Ferry has no exits"
+	}
+	return "an agent says it of itself, in its settings"
+}
+
+// Result codes of MQ MFT that only commands have.
+const (
+	codeFailed         = 1
+	codeMonitorMissing = 104
+	codeMonitorThere   = 105
+)
+
+// Code returns the exit code of a command that failed with err.
+func (c *Command) Code(err error) int {
+	kind := transfer.KindOf(err)
+	switch ofMonitor := strings.Contains(c.Name, "Monitor"); {
+	case ofMonitor && kind == transfer.KindNotFound:
+		return codeMonitorMissing
+	case ofMonitor && kind == transfer.KindConflict:
+		return codeMonitorThere
+	case kind.Code() == transfer.CodeUsage:
+		return codeFailed
+	}
+	return kind.Code()
+}
+
+// Lacks returns an error of KindNotBuilt for an option that is not built yet, or nil.
+func (c *Call) Lacks() error {
+	for _, o := range c.Options {
+		if o.late && c.Has(o.Name) {
+			return transfer.Errorf(transfer.KindNotBuilt, "-%s of %s is not built yet", o.Name, c.Name).WithHint("leave it out")
+		}
+	}
+	return nil
+}
+
+// Wait returns the seconds of -w, or -1 without a number.
+func (c *Call) Wait() (seconds int, err error) {
+	v := c.Get("w")
+	if v == "" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(v)
+	if err != nil || n < -1 || n > 1<<31-1 {
+		return 0, c.usage("-w %s is no number of seconds", v)
+	}
+	return n, nil
+}
+
+// Agent parses the agent name of an argument or an option.
+func (c *Call) Agent(name string) (transfer.AgentName, error) {
+	a, err := transfer.ParseAgentName(name)
+	if err != nil {
+		return "", c.usage("%v", err)
+	}
+	return a, nil
+}
+
+// Help lists the options of a command.
+func (c *Command) Help() string {
+	var b strings.Builder
+	b.WriteString("usage: " + c.Name)
+	for _, o := range c.Options {
+		switch o.kind {
+		case flag:
+			b.WriteString(" [-" + o.Name + "]")
+		case value:
+			b.WriteString(" [-" + o.Name + " VALUE]")
+		case number:
+			b.WriteString(" [-" + o.Name + " [SECONDS]]")
+		}
+	}
+	if c.args != "" {
+		b.WriteString(" " + strings.ToUpper(c.args))
+	}
+	return b.String() + "\n"
+}

@@ -1,0 +1,375 @@
+package commands
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	mftxml "ferry/internal/mft/xml"
+	"ferry/internal/transfer"
+)
+
+// A request makes a document of the options of fteCreateTransfer. It keeps the first error.
+type request struct {
+	*Call
+	err error
+}
+
+// Transfer returns the document that the options of fteCreateTransfer request. items are those of the definition file
+// of -td, or nil. Errors are of KindUsage.
+func (c *Call) Transfer(items []mftxml.Item) (*mftxml.Document, error) {
+	r := &request{Call: c}
+	t := &mftxml.Transfer{Source: r.agent("sa"), Destination: r.agent("da"), Job: c.Get("jn"), Schedule: r.schedule(), Trigger: r.trigger()}
+	t.Set = mftxml.Set{Priority: r.number("pr", 0, 0, 9), Recovery: r.number("rt", -1, -1, 1<<31-1), Meta: r.pairs("md"), Items: items}
+	t.Set.Programs = mftxml.Programs{PreSource: r.program("presrc"), PostSource: r.program("postsrc"), PreDest: r.program("predst"), PostDest: r.program("postdst")}
+	if items == nil {
+		t.Set.Items = r.items()
+	} else {
+		r.nothingBeside()
+	}
+	return &mftxml.Document{Transfer: t}, r.err
+}
+
+func (r *request) bad(format string, args ...any) {
+	if r.err == nil {
+		r.err = r.usage(format, args...)
+	}
+}
+
+// nothingBeside refuses options of items together with a definition file.
+func (r *request) nothingBeside() {
+	for _, o := range []string{"cs", "sce", "dce", "dle", "dtr", "qmp", "qi", "df", "dd", "ds", "dp", "dq", "du", "qs", "dqdb", "dqdt", "dqdp", "dfa", "de", "t", "dqp", "sd", "r", "sq", "sqgi", "sqwt", "sqdb", "sqdt", "sqdp", "skeep"} {
+		if r.Has(o) {
+			r.bad("-%s does not go with -td: the definition file says it", o)
+		}
+	}
+	if len(r.Args) > 0 {
+		r.bad("the source %q does not go with -td: the definition file names the sources", r.Args[0])
+	}
+}
+
+func (r *request) agent(option string) transfer.AgentName {
+	if r.Get(option) == "" {
+		r.bad("-%s AGENT is missing", option)
+		return ""
+	}
+	a, err := r.Agent(r.Get(option))
+	if err != nil && r.err == nil {
+		r.err = err
+	}
+	return a
+}
+
+func (r *request) number(option string, otherwise, low, high int) int {
+	if !r.Has(option) {
+		return otherwise
+	}
+	n, err := strconv.Atoi(r.Get(option))
+	if err != nil || n < low || n > high {
+		r.bad("-%s %s is out of range; it is a number from %d to %d", option, r.Get(option), low, high)
+	}
+	return n
+}
+
+// word returns the value of an option that takes one of a few words, in lower case; the first is its default.
+func (r *request) word(option string, words ...string) string {
+	if !r.Has(option) {
+		return words[0]
+	}
+	w := strings.ToLower(r.Get(option))
+	if !slices.Contains(words, w) {
+		r.bad("-%s %s is unknown; it is one of %s", option, r.Get(option), strings.Join(words, ", "))
+	}
+	return w
+}
+
+// pairs returns the value of an option that takes KEY=VALUE,KEY=VALUE, or nil if it is not given.
+func (r *request) pairs(option string) (all map[string]string) {
+	if !r.Has(option) {
+		return nil
+	}
+	all = map[string]string{}
+	for pair := range strings.SplitSeq(r.Get(option), ",") {
+		k, v, ok := strings.Cut(pair, "=")
+		if _, twice := all[k]; !ok || k == "" || twice {
+			r.bad("-%s %q is malformed; write it as KEY=VALUE,KEY=VALUE", option, r.Get(option))
+		}
+		all[k] = v
+	}
+	return all
+}
+
+// Layouts of a time in -ss and -es.
+const (
+	dateLayout = "2006-01-02T15:04"
+	hourLayout = "15:04"
+)
+
+func (r *request) time(option string) string {
+	v := r.Get(option)
+	if v == "" {
+		return ""
+	}
+	for _, l := range []string{dateLayout, "2006-01-02T15:04:05", hourLayout} {
+		if _, err := time.Parse(l, v); err == nil {
+			return v
+		}
+	}
+	r.bad("-%s %s is no time; write it as yyyy-MM-ddThh:mm or hh:mm", option, v)
+	return v
+}
+
+func (r *request) schedule() *mftxml.Schedule {
+	repeats := slices.ContainsFunc([]string{"oi", "of", "oc", "es"}, r.Has)
+	if !r.Has("ss") && !repeats && !r.Has("tb") {
+		return nil
+	}
+	s := &mftxml.Schedule{Start: r.time("ss"), TimeBase: r.word("tb", "admin", "source", "utc"), Until: r.time("es"), Count: r.number("oc", 0, 1, 1<<31-1)}
+	switch {
+	case !r.Has("ss"):
+		r.bad("-ss, the time of the first transfer, is missing")
+	case repeats && !r.Has("oi"):
+		r.bad("-oi, the interval, is missing")
+	case r.Has("oc") && r.Has("es"):
+		r.bad("-oc and -es do not go together")
+	}
+	if repeats {
+		s.Interval, s.Every = r.word("oi", "minutes", "hours", "days", "weeks", "months", "years"), r.number("of", 1, 1, 1<<31-1)
+	}
+	return s
+}
+
+func (r *request) trigger() *mftxml.Trigger {
+	if !r.Has("tr") {
+		if r.Has("tl") {
+			r.bad("-tl belongs to -tr")
+		}
+		return nil
+	}
+	condition, names, _ := strings.Cut(r.Get("tr"), ",")
+	c := mftxml.TriggerCondition{}
+	for f := range strings.SplitSeq(names, ",") {
+		if f != "" {
+			c.Files = append(c.Files, transfer.Path(f))
+		}
+	}
+	low := strings.ToLower(condition)
+	digits, units, sized := sizeOf(low)
+	switch {
+	case len(c.Files) == 0:
+		r.bad("-tr %q names no file; write it as file=exist,FILE", r.Get("tr"))
+	case low == "file=exist":
+		c.Comparison, c.Value = "=", "exist"
+	case low == "file!=exist":
+		c.Comparison, c.Value = "!=", "exist"
+	case sized:
+		c.Size, c.Comparison, c.Value, c.Units = true, ">=", digits, units
+	default:
+		r.bad("-tr %q is unknown; it is file=exist, file!=exist or filesize>=SIZE, and files behind a comma", condition)
+	}
+	return &mftxml.Trigger{Log: r.Has("tl"), Conditions: []mftxml.TriggerCondition{c}}
+}
+
+// sizeOf parses filesize>=NUNITS, in lower case.
+func sizeOf(condition string) (digits, units string, ok bool) {
+	size, ok := strings.CutPrefix(condition, "filesize>=")
+	digits = strings.TrimRight(size, "kmgb")
+	units = cmp.Or(size[len(digits):], "b")
+	return digits, units, ok && isNumber(digits) && slices.Contains([]string{"b", "kb", "mb", "gb"}, units)
+}
+
+// program parses [TYPE:]COMMAND[(ARGUMENT,…)][,RETRIES[,WAIT[,CODES]]].
+func (r *request) program(option string) *mftxml.Command {
+	if !r.Has(option) {
+		return nil
+	}
+	spec := r.Get(option)
+	c := &mftxml.Command{Type: "executable"}
+	for _, t := range []string{"executable", "antscript", "jcl"} {
+		if rest, ok := strings.CutPrefix(spec, t+":"); ok {
+			c.Type, spec = t, rest
+		}
+	}
+	name, rest, _ := strings.Cut(spec, ",")
+	if open := strings.IndexByte(spec, '('); open >= 0 && open < len(name) {
+		end := strings.LastIndexByte(spec, ')')
+		if end < open {
+			r.bad("-%s %q has no bracket behind the arguments", option, spec)
+			return c
+		}
+		name, rest = spec[:open], strings.TrimPrefix(spec[end+1:], ",")
+		for a := range strings.SplitSeq(spec[open+1:end], ",") {
+			r.argument(c, a)
+		}
+	}
+	c.Name = name
+	tries := strings.SplitN(rest, ",", 3)
+	for n, to := range []*int{&c.RetryCount, &c.RetryWait} {
+		if n < len(tries) && tries[n] != "" {
+			v, err := strconv.Atoi(tries[n])
+			if err != nil || v < 0 {
+				r.bad("-%s %q: %q is no number", option, spec, tries[n])
+			}
+			*to = v
+		}
+	}
+	if len(tries) == 3 {
+		c.SuccessRC = tries[2]
+	}
+	if c.Name == "" {
+		r.bad("-%s names no program", option)
+	}
+	return c
+}
+
+// argument adds an argument; an antscript has properties and targets.
+func (r *request) argument(c *mftxml.Command, a string) {
+	k, v, pair := strings.Cut(a, "=")
+	switch {
+	case a == "":
+	case c.Type != "antscript":
+		c.Args = append(c.Args, a)
+	case pair:
+		if c.Properties == nil {
+			c.Properties = map[string]string{}
+		}
+		c.Properties[k] = v
+	default:
+		c.Targets = append(c.Targets, a)
+	}
+}
+
+func (r *request) items() []mftxml.Item {
+	if len(r.Args) == 0 {
+		r.bad("no source is given")
+	}
+	dest := r.dest()
+	r.onlyWith("sq", "sqgi", "sqwt", "sqdb", "sqdt", "sqdp")
+	r.onlyWith("dq", "qs", "dqdb", "dqdt", "dqdp", "dqp", "qmp", "qi")
+	var items []mftxml.Item
+	for _, source := range r.Args {
+		it := mftxml.Item{Mode: r.word("t", transfer.ModeBinary, transfer.ModeText), Checksum: r.word("cs", "md5", "none", "xxh3", "sha256"), Dest: dest}
+		it.Source = mftxml.Source{Recursive: r.Has("r"), KeepBlank: r.Has("skeep"), Delete: r.word("sd", transfer.DispositionLeave, transfer.DispositionDelete) == transfer.DispositionDelete}
+		if r.Has("sq") {
+			it.Source.Queue = &mftxml.Queue{Name: source, Attributes: r.fromQueue()}
+			it.Source.Delete = it.Source.Delete || !r.Has("sd") // MQ MFT always removes messages from a queue
+		} else {
+			it.Source.File = mftxml.File{Path: transfer.Path(source), Encoding: r.Get("sce")}
+		}
+		items = append(items, it)
+	}
+	return items
+}
+
+// onlyWith refuses options that need another option.
+func (r *request) onlyWith(option string, belong ...string) {
+	for _, o := range belong {
+		if r.Has(o) && !r.Has(option) {
+			r.bad("-%s belongs to -%s", o, option)
+		}
+	}
+}
+
+func (r *request) fromQueue() map[string]string {
+	a := map[string]string{"encoding": r.Get("sce")}
+	if r.Has("sqgi") {
+		a["useGroups"] = "true"
+	}
+	r.delimiter(a, "sqdb", "binary", "sqdt", "text", "sqdp")
+	if r.Has("sqwt") {
+		a["waitTime"] = strconv.Itoa(r.number("sqwt", 0, 0, 1<<31-1))
+	}
+	maps.DeleteFunc(a, func(_, v string) bool { return v == "" })
+	return a
+}
+
+// delimiter reads two options for a delimiter. At most one may be given.
+func (r *request) delimiter(a map[string]string, option1, type1, option2, type2, position string) {
+	for _, d := range []struct{ option, is string }{{option1, type1}, {option2, type2}} {
+		if !r.Has(d.option) {
+			continue
+		}
+		if a["delimiter"] != "" {
+			r.bad("-%s and another delimiter do not go together", d.option)
+		}
+		a["delimiter"], a["delimiterType"] = r.Get(d.option), d.is
+	}
+	if r.Has(position) && a["delimiter"] == "" {
+		r.bad("-%s says where a delimiter is, and there is none", position)
+	}
+	if r.Has(position) {
+		a["delimiterPosition"] = r.word(position, "prefix", "postfix")
+	}
+}
+
+// dest returns the only destination of all sources.
+func (r *request) dest() (d mftxml.Dest) {
+	var given []string
+	for _, o := range []string{"df", "dd", "ds", "dp", "dq", "du"} {
+		if r.Has(o) {
+			given = append(given, "-"+o)
+		}
+	}
+	if len(given) != 1 {
+		r.bad("one destination is needed, with -df, -dd, -ds, -dp or -dq; %d are given %s", len(given), strings.Join(given, " "))
+		return d
+	}
+
+	d = mftxml.Dest{Exist: r.word("de", transfer.IfExistsError, transfer.IfExistsOverwrite, transfer.IfExistsSkip, transfer.IfExistsUpdate, transfer.IfExistsRename, transfer.IfExistsAppend)}
+	option := strings.TrimPrefix(given[0], "-")
+	path := r.Get(option)
+	switch option {
+	case "df":
+		d.Type = "file"
+		if strings.HasSuffix(path, "/") {
+			r.bad("-df %s ends in a slash; a directory is -dd", path)
+		}
+	case "dd":
+		d.Type, path = "directory", strings.TrimSuffix(path, "/")+"/"
+	case "ds", "dp":
+		d.Type, path = "dataset", dataset(path, r.Get("dfa"))
+	case "dq":
+		d.Type, d.Queue = "queue", &mftxml.Queue{Name: path, Attributes: r.toQueue()}
+		return d
+	case "du":
+		r.err = transfer.Errorf(transfer.KindNotBuilt, "-du sends to a file space, which Ferry does not have").WithHint("use -dd")
+	}
+	if r.Has("dfa") && d.Type != "dataset" {
+		r.bad("-dfa belongs to -ds and -dp")
+	}
+	if r.Has("dtr") {
+		d.Long = "truncate"
+	}
+	d.File = mftxml.File{Path: transfer.Path(path), Encoding: r.Get("dce"), EOL: r.word("dle", "", "lf", "crlf", "nl")}
+	return d
+}
+
+// dataset returns a data set as in a location, with attributes.
+func dataset(name, attributes string) string {
+	if !strings.HasPrefix(strings.TrimPrefix(name, "//"), "'") {
+		name = "//'" + strings.TrimPrefix(name, "//") + "'"
+	}
+	if attributes != "" {
+		name += "," + attributes
+	}
+	return name
+}
+
+func (r *request) toQueue() map[string]string {
+	a := map[string]string{"persistent": r.word("dqp", "true", "false", "qdef"), "setMqProps": r.word("qmp", "", "true", "false"), "encoding": r.Get("dce"), "EOL": r.word("dle", "", "lf", "crlf", "nl")}
+	r.delimiter(a, "dqdb", "binary", "dqdt", "pattern", "dqdp")
+	if r.Has("qs") {
+		if a["delimiter"] != "" {
+			r.bad("-qs and a delimiter do not go together")
+		}
+		a["delimiter"], a["delimiterType"] = r.Get("qs"), "size"
+	}
+	if r.Has("qi") {
+		a["includeDelimiterInMessage"] = "true"
+	}
+	maps.DeleteFunc(a, func(_, v string) bool { return v == "" })
+	return a
+}

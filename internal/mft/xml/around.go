@@ -1,0 +1,180 @@
+package xml
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"ferry/internal/transfer"
+)
+
+// The parts around a transfer: the triggers that start it, and the programs before and after it. Both correspond to
+// Ferry's triggers and programs. lacksAround names the parts that Ferry does not have.
+
+// sizeUnits has the number of bytes of each unit of a fileSize.
+var sizeUnits = map[string]int64{"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
+
+// maxCode is the greatest result code that a successRC of ">N" stands for.
+const maxCode = transfer.MaxProgramCode
+
+// lacksAround returns the first part of a document that Ferry's triggers and programs do not have, or "".
+func (t *Transfer) lacksAround() string {
+	if t.Trigger != nil {
+		for _, c := range t.Trigger.Conditions {
+			if c.Size && c.Comparison != ">=" {
+				return `<fileSize comparison="` + c.Comparison + `">`
+			}
+		}
+	}
+	for _, p := range t.Set.Programs.all() {
+		if p.command == nil {
+			continue
+		}
+		if what := p.command.lacks(); what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+// lacks returns the first part of a command that Ferry's programs do not have, or "".
+func (c *Command) lacks() string {
+	switch {
+	case c.Type != "executable":
+		return `<command type="` + c.Type + `">`
+	case len(c.Targets) > 0:
+		return "<target> of a program"
+	case len(c.Properties) > 0:
+		return "<property> of a program"
+	case strings.Contains(c.SuccessRC, "&"):
+		return `a successRC with "&"`
+	}
+	return ""
+}
+
+// Program returns the command as a program of Ferry.
+func (c *Command) Program() (*transfer.Program, error) {
+	codes, err := codesOf(c.SuccessRC)
+	return &transfer.Program{Name: c.Name, Args: c.Args, Retries: c.RetryCount, Pause: transfer.Duration(time.Duration(c.RetryWait) * time.Second), Success: codes}, err
+}
+
+// A placed command is a command with its call point.
+type placed struct {
+	at      transfer.CallPoint
+	command *Command
+}
+
+func (p *Programs) all() []placed {
+	return []placed{{transfer.PreSource, p.PreSource}, {transfer.PostSource, p.PostSource}, {transfer.PreDest, p.PreDest}, {transfer.PostDest, p.PostDest}}
+}
+
+// takeAround reads triggers and programs.
+func (t *Transfer) takeAround(q *transfer.Request) error {
+	if t.Trigger != nil {
+		for _, c := range t.Trigger.Conditions {
+			one := transfer.Trigger{When: transfer.TriggerExist, Files: c.Files}
+			switch {
+			case c.Size:
+				n, err := strconv.ParseInt(c.Value, 10, 32)
+				if err != nil {
+					return malformed("has a <fileSize> whose value is no number of bytes: %.40q", c.Value)
+				}
+				one.When, one.Size = transfer.TriggerSize, n*sizeUnits[c.Units]
+			case c.Comparison == "!=":
+				one.When = transfer.TriggerNoExist
+			}
+			q.Triggers = append(q.Triggers, one)
+		}
+	}
+	for _, p := range t.Set.Programs.all() {
+		if p.command == nil {
+			continue
+		}
+		program, err := p.command.Program()
+		if err != nil {
+			return err
+		}
+		if q.Programs == nil {
+			q.Programs = &transfer.Programs{}
+		}
+		q.Programs.Set(p.at, program)
+	}
+	return nil
+}
+
+// codesOf parses a successRC: numbers, or ranges as <N, >N and !N, with | between them.
+func codesOf(s string) (transfer.Codes, error) {
+	if s == "" || s == "0" {
+		return "", nil // the default of both
+	}
+	var all []string
+	for term := range strings.SplitSeq(s, "|") {
+		term = strings.TrimSpace(term)
+		digits := strings.TrimLeft(term, "<>!")
+		n, err := strconv.ParseInt(digits, 10, 32)
+		op := term[:len(term)-len(digits)]
+		if err != nil || n < 0 || len(op) > 1 || op == "<" && n == 0 || op == ">" && n == maxCode {
+			return "", malformed("has a successRC that is malformed: %.80q", s)
+		}
+		below, above := "0-"+strconv.FormatInt(n-1, 10), strconv.FormatInt(n+1, 10)+"-"+strconv.Itoa(maxCode)
+		switch {
+		case op == "<":
+			all = append(all, below)
+		case op == ">":
+			all = append(all, above)
+		case op == "!" && n == 0:
+			all = append(all, above)
+		case op == "!" && n == maxCode:
+			all = append(all, below)
+		case op == "!":
+			all = append(all, below, above)
+		default:
+			all = append(all, digits)
+		}
+	}
+	return transfer.Codes(strings.Join(all, ",")), nil
+}
+
+// putAround writes the triggers and programs of a request. Parts without a form in XML, such as the time limit of a
+// program, are lost: reading the document gives another request, and so Write refuses it.
+func (t *Transfer) putAround(q *transfer.Request) {
+	for _, one := range q.Triggers {
+		c := TriggerCondition{Comparison: "=", Value: "exist", Files: one.Files}
+		switch one.When {
+		case transfer.TriggerSize:
+			c = TriggerCondition{Size: true, Comparison: ">=", Files: one.Files}
+			c.Value, c.Units = InUnits(one.Size)
+		case transfer.TriggerNoExist:
+			c.Comparison = "!="
+		}
+		if t.Trigger == nil {
+			t.Trigger = &Trigger{Log: true}
+		}
+		t.Trigger.Conditions = append(t.Trigger.Conditions, c)
+	}
+	for _, to := range []struct {
+		at      transfer.CallPoint
+		command **Command
+	}{{transfer.PreSource, &t.Set.Programs.PreSource}, {transfer.PostSource, &t.Set.Programs.PostSource}, {transfer.PreDest, &t.Set.Programs.PreDest}, {transfer.PostDest, &t.Set.Programs.PostDest}} {
+		if q.Programs == nil {
+			break
+		}
+		if p := q.Programs.At(to.at); p != nil {
+			*to.command = &Command{Name: p.Name, Type: "executable", SuccessRC: strings.ReplaceAll(string(p.Success), ",", "|"),
+				RetryCount: p.Retries, RetryWait: seconds(time.Duration(p.Pause)), Args: slices.Clone(p.Args)}
+		}
+	}
+}
+
+// InUnits returns a number of bytes in the form of a fileSize: in the largest unit that divides it.
+func InUnits(n int64) (value, unit string) {
+	unit = "b"
+	for _, larger := range []string{"kb", "mb", "gb"} {
+		if n == 0 || n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, larger
+	}
+	return strconv.FormatInt(n, 10), unit
+}

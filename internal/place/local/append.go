@@ -1,0 +1,446 @@
+package local
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"ferry/internal/content/record"
+	"ferry/internal/place"
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+)
+
+// An appended item arrives in a temporary as any other item does. When the temporary is complete, the commit makes a
+// second temporary from the existing file (the base) and the arrived bytes. The second temporary replaces the base:
+// readers see the old file or the whole new file. So a slow source blocks no reader, and resumption, conversion and
+// holes work as for other items.
+//
+// The commit avoids loss of bytes that other programs write to the base. One commit of this agent has the name to
+// itself from before it copies the base until its end. The commit compares the identity of the base just before the
+// rename and so detects writes by other programs.
+
+// baseTries is the number of times that the commit copies a base that changes meanwhile; then the item fails.
+const baseTries = 3
+
+var errBaseChanged = errors.New("it changed while it was copied")
+
+// appends reports whether items are put at the end of files.
+func appends(l *Landing) bool { return l.cfg.IfExists == transfer.IfExistsAppend }
+
+// An ending is the name of a file with its directory, as the target of an append.
+type ending struct {
+	dir  dirID
+	name string
+}
+
+// endings holds the names that the commits of one agent have to themselves.
+type endings struct {
+	mu sync.Mutex
+	of map[ending]chan struct{} // closed when the name is free again
+}
+
+// take waits until no other commit has any of the names, and takes them. done gives them back.
+func (s *endings) take(ctx context.Context, names []ending) (done func(), err error) {
+	for {
+		busy := s.tryTake(names)
+		if busy == nil {
+			return func() { s.give(names) }, nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// tryTake takes all names or none. If it takes none, it returns a channel that closes when one of the names is free.
+func (s *endings) tryTake(names []ending) (busy chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range names {
+		if busy := s.of[n]; busy != nil {
+			return busy
+		}
+	}
+	if s.of == nil {
+		s.of = map[ending]chan struct{}{}
+	}
+	free := make(chan struct{})
+	for _, n := range names {
+		s.of[n] = free
+	}
+	return nil
+}
+
+func (s *endings) give(names []ending) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(names) > 0 {
+		close(s.of[names[0]])
+	}
+	for _, n := range names {
+		delete(s.of, n)
+	}
+}
+
+// join completes the temporaries of the appended items. If the host lacks a resource, join notes the error and joins
+// nothing.
+func (c *commit) join(ctx context.Context) (done func(), err error) {
+	var all []*work
+	var names []ending
+	for _, w := range c.work {
+		if w.part == nil || w.early || !appends(w.l) {
+			continue
+		}
+		all = append(all, w)
+		if n := (ending{w.dir.id, w.place.base()}); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+
+	if done, err = c.l.fs.endings.take(ctx, names); err != nil {
+		return nil, err
+	}
+	for _, w := range all {
+		if c.joinOne(ctx, w); c.short != nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if c.short != nil || ctx.Err() != nil {
+		for _, w := range all {
+			w.unjoin()
+		}
+	}
+	return done, ctx.Err()
+}
+
+func (c *commit) joinOne(ctx context.Context, w *work) {
+	err := w.join(ctx)
+	for try := 1; errors.Is(err, errBaseChanged) && try < baseTries; try++ {
+		err = w.join(ctx)
+	}
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+
+	if again := (*place.AgainError)(nil); errors.As(err, &again) {
+		w.again = again.Items[0].Err
+		w.part.Close()
+		return
+	}
+	if errors.Is(err, errBaseChanged) {
+		err = baseChanged(w.in.Outcome.Path)
+	}
+	if err = targetError(w.in.Outcome.Path, err); transfer.KindOf(err).Waits() {
+		c.short = err
+		return
+	}
+	w.fail(err)
+	w.early, w.in.Beside = true, nil
+	w.part.Close() // its temporary goes once its outcome is recorded
+}
+
+// baseChanged returns the error of an item that cannot be appended because its base changes.
+func baseChanged(p transfer.Path) *transfer.Error {
+	return wrap(transfer.KindChanging, nil, "see what else writes to it; a program that keeps it open must not",
+		"%s changes while it is appended to", p)
+}
+
+// unjoin discards the joined temporary and keeps the temporary with the arrived bytes.
+func (w *work) unjoin() {
+	if w.data != nil {
+		w.part.Discard()
+		w.part, w.data = w.data, nil
+	}
+}
+
+// join completes the temporary of one item. If no file has the name, the arrived bytes are the whole file.
+func (w *work) join(ctx context.Context) error {
+	l := w.l
+	w.in.Replaces = nil
+	base, err := l.disk.Open(w.dir.Dir, w.place.base(), os.O_RDONLY, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, syscall.ELOOP):
+		return notAppendable(w.place)
+	case errors.Is(err, fs.ErrPermission):
+		return wrap(transfer.KindUnwritable, err, "let the agent's user read it", "%s cannot be appended to: permission denied to read it", w.in.Outcome.Path)
+	case err != nil:
+		return err
+	}
+	defer l.disk.Close(base)
+
+	st, err := l.disk.Stat(base)
+	switch {
+	case err != nil:
+		return err
+	case st.Type == TypeDir:
+		return isDirectory(w.in.Outcome.Path)
+	case st.Type != TypeFile:
+		return notReplaceable(w.place)
+	}
+	if err := fits(l, w.dir.Dir, w.place, w.in.Beside); err != nil {
+		return err
+	}
+
+	whole, sum, err := w.joined(ctx, base, &st)
+	if err != nil {
+		return err
+	}
+
+	made, err := l.disk.Stat(whole.f)
+	var now Stat
+	if err == nil {
+		now, err = w.dir.lstat(w.place.base())
+	}
+	if errors.Is(err, fs.ErrNotExist) || err == nil && now.identity() != st.identity() {
+		err = errBaseChanged
+	}
+	if err != nil {
+		whole.Discard()
+		return err
+	}
+
+	w.data, w.part = w.part, whole
+	id := st.identity()
+	w.in.Replaces, w.in.Mode = &id, st.Mode
+	w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = whole.temp, whole.ino, whole.dev, whole.Offset()
+	w.in.Sum, w.in.Mtime = sum, made.Mtime
+	wrote := transfer.Written{}
+	if w.in.Outcome.Written != nil {
+		wrote = *w.in.Outcome.Written
+	}
+	wrote.Size, wrote.Base, wrote.Digest = w.in.Size, st.Size, sum
+	w.in.Outcome.Written = &wrote
+	failpoint.Hit("commit.after_join")
+	return nil
+}
+
+// joined returns a new temporary with the bytes of the base and the arrived bytes, and its digest.
+func (w *work) joined(ctx context.Context, base File, st *Stat) (whole *Partial, sum string, err error) {
+	l := w.l
+	temp := joinedName(l.shared, w.in.Outcome.Item)
+	if err := l.unlinkTemp(w.dir.Dir, temp); err != nil { // of an earlier attempt
+		return nil, "", err
+	}
+	f, err := l.disk.Open(w.dir.Dir, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, tempMode)
+	if err != nil {
+		return nil, "", err
+	}
+
+	data := w.part
+	came, err := l.disk.Stat(data.f)
+	if err == nil {
+		whole, err = l.newPartial(f, w.dir, w.place, temp, data.item, st.Size+data.Offset(), st.Allocated+came.Allocated)
+	}
+	if err != nil {
+		l.disk.Close(f)
+		return nil, "", errors.Join(err, l.unlinkTemp(w.dir.Dir, temp))
+	}
+
+	l.dirs.hold(whole.dir)
+	made := whole
+	defer func() {
+		if err != nil {
+			made.Discard()
+		}
+	}()
+	if whole.cloneOf(base, st.Size) {
+		base = f
+	}
+	if err := whole.reserve(st.Size + data.Offset()); err != nil {
+		return nil, "", err
+	}
+	sum, err = w.copyBoth(ctx, whole, base, st.Size)
+	return whole, sum, err
+}
+
+// copyBoth fills the joined temporary and returns its digest.
+func (w *work) copyBoth(ctx context.Context, whole *Partial, base File, size int64) (string, error) {
+	l := w.l
+	method, sum, ok := strings.Cut(w.in.Sum, ":")
+	if !ok || l.fs.cfg.Digest == nil {
+		return "", transfer.Errorf(transfer.KindInternal, "internal error: no way to digest %s by %q", w.in.Outcome.Path, w.in.Sum)
+	}
+	all, err := l.fs.cfg.Digest(method)
+	if err != nil {
+		return "", err
+	}
+	if err := whole.copyOf(ctx, base, size, all); err != nil {
+		return "", err
+	}
+
+	came, err := l.fs.cfg.Digest(method)
+	if err != nil {
+		return "", err
+	}
+	if err := whole.copyOf(ctx, w.part.f, w.part.Offset(), both{all, came}); errors.Is(err, errBaseChanged) {
+		return "", again(w.part.item, w.part.changed())
+	} else if err != nil {
+		return "", err
+	}
+	if hex.EncodeToString(came.Sum(nil)) != sum {
+		return "", again(w.part.item, w.part.changed())
+	}
+
+	return method + ":" + hex.EncodeToString(all.Sum(nil)), nil
+}
+
+// both keeps the digest of the joined file and the digest of the arrived bytes.
+type both struct{ all, came hash.Hash }
+
+func (b both) Write(p []byte) (int, error) {
+	b.all.Write(p)
+	return b.came.Write(p)
+}
+
+// A cloner is a disk that can make a file of the blocks of another one, on file systems that
+// share blocks.
+type cloner interface{ Clone(to, from File) error }
+
+// cloneOf makes the file share the blocks of the base. It reports false where the base must be copied.
+func (p *Partial) cloneOf(base File, size int64) bool {
+	d, ok := p.l.disk.(cloner)
+	if !ok || size == 0 || d.Clone(p.f, base) != nil {
+		return false
+	}
+	st, err := p.l.disk.Stat(p.f)
+	if err != nil || st.Size != size {
+		return p.l.disk.Truncate(p.f, 0) != nil // then the copy fails, too
+	}
+	p.advance(size)
+	return true
+}
+
+// copyOf appends the bytes of another file and digests them. If from is the file itself, the bytes are there already
+// and copyOf only digests them. It returns errBaseChanged if the other file is shorter.
+func (p *Partial) copyOf(ctx context.Context, from File, bytes int64, sum io.Writer) error {
+	b := make([]byte, min(bytes, copyPiece))
+	for off := int64(0); off < bytes && ctx.Err() == nil; {
+		piece := b[:min(bytes-off, int64(len(b)))]
+		n, err := p.l.disk.ReadAt(from, piece, off)
+		if n == 0 && (err == nil || err == io.EOF) {
+			return errBaseChanged
+		}
+		if n == 0 {
+			return err
+		}
+		if from != p.f {
+			if err := p.Write(piece[:n]); err != nil {
+				return err
+			}
+		}
+		sum.Write(piece[:n])
+		off += int64(n)
+	}
+	return ctx.Err()
+}
+
+// joinedName returns the name of the joined temporary of an item.
+func joinedName(l *shared, item uint64) string {
+	return l.prefix + strconv.FormatUint(item, 36) + "-j" + tempSuffix
+}
+
+// alone keeps other renames of this agent out from between the look at a base and the
+// rename that replaces it.
+func alone(l *Landing) (done func()) {
+	names := &l.fs.renaming
+	if appends(l) {
+		names.Lock()
+		return names.Unlock
+	}
+	names.RLock()
+	return names.RUnlock
+}
+
+// unlinked takes the new ctime of a file that has lost a name to an item of the group. The group's items that replace
+// other names of the same file need it, because based compares the ctime.
+func unlinked(c *commit, was *identity) {
+	if was == nil {
+		return
+	}
+	before := *was
+	for _, w := range c.work {
+		if is := w.in.Replaces; !appends(w.l) || w.named || w.over() || is == nil || *is != before {
+			continue
+		}
+		if st, err := w.dir.lstat(w.place.base()); err == nil && st.identity().sameFile(before) {
+			now := st.identity()
+			w.in.Replaces = &now
+		}
+	}
+}
+
+// based checks, just before the rename, that the replaced file is the copied one.
+func (w *work) based() {
+	if !appends(w.l) || failpoint.Planted("base-not-compared") {
+		return
+	}
+	st, err := w.dir.lstat(w.place.base())
+	switch is := w.in.Replaces; {
+	case errors.Is(err, fs.ErrNotExist) && is == nil, err == nil && is != nil && st.identity() == *is:
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+		w.again = baseChanged(w.in.Outcome.Path)
+	default:
+		w.wait = targetError(w.in.Outcome.Path, err)
+	}
+}
+
+func notAppendable(p location) *transfer.Error {
+	return wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.path))
+}
+
+// fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
+func fits(l *Landing, d *Dir, p location, b *Beside) error {
+	if !appends(l) {
+		return nil
+	}
+	if _, err := d.lstat(p.base()); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return targetError(transfer.Path(p.path), err)
+	}
+
+	was, err := readSmall(l.disk, d, record.SidecarName(p.base()), record.MaxSidecar)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return targetError(transfer.Path(p.path), err)
+	}
+	var its []byte
+	if b != nil {
+		its = b.Data
+	}
+	if string(was) == string(its) {
+		return nil
+	}
+	return wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
+		"%s has %s, and what is to be appended has %s", transfer.Path(p.path), described(was), described(its))
+}
+
+// described returns the attributes of a sidecar as text for messages.
+func described(sidecar []byte) string {
+	if sidecar == nil {
+		return "no records"
+	}
+	s, err := record.DecodeSidecar(sidecar)
+	if err != nil {
+		return "attributes that cannot be read"
+	}
+	text := s.Attributes.String()
+	if s.Encoding != "" {
+		text += " in code page " + s.Encoding
+	}
+	return text
+}

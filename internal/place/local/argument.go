@@ -1,0 +1,275 @@
+package local
+
+import (
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"ferry/internal/sys/failpoint"
+	"ferry/internal/transfer"
+)
+
+// An argument is one source of a walk, parsed.
+type argument struct {
+	src   transfer.Path // as given; of a pattern, its literal text
+	place location
+	err   error // it lies outside the roots, or its root is away
+
+	group     *group
+	recursive bool
+
+	base string // a literal's name at the destination; empty: only its entries are sent
+
+	pat    pattern  // nil for a literal
+	stem   location // the directory above the first wildcard
+	nested bool     // matches are named from stem on, because of a "**"
+	spread bool     // matches are named by their base, but lie in several directories
+}
+
+// HasOwnName reports whether a source is sent under a name of its own. The sources ".", ".." and "/" have none: the
+// walk sends their entries. A file with "/." appended is sent as the file itself, but HasOwnName cannot tell it from a
+// directory.
+func HasOwnName(p transfer.Path) bool {
+	b := path.Base(string(slashed(p)))
+	if HostRules.Windows && isDrive(b) {
+		return false
+	}
+	return b != "." && b != ".." && b != "/"
+}
+
+// argument parses a source.
+func (f *FS) argument(of transfer.Location) *argument {
+	src := slashed(of.Literal())
+	a := &argument{src: src}
+	if HasOwnName(src) {
+		a.base = path.Base(string(src))
+	}
+
+	if a.place, a.err = f.locate(src); a.err == nil {
+		a.err = a.place.root.mayRead()
+	}
+	if of.Place != transfer.Files { // OnHost has put the files of data sets in their place
+		a.err = transfer.Errorf(transfer.KindUsage, "%s is in %s, and is no file", of, of.Place)
+	}
+
+	if a.err == nil && a.base == "" && !a.place.isRoot() {
+		// "FILE/." is the file: a user may not know whether the source is a file or a directory.
+		if st, err := f.statOf(a.place); err == nil && st.Type == TypeFile {
+			a.base = a.place.base()
+		} else if transfer.Passing(err) {
+			a.err = err
+		}
+	}
+
+	// The path beneath the root has as many components in the pattern as in the literal name.
+	parts := strings.Split(a.place.rel, "/")
+	all := strings.Split(path.Clean(string(slashed(of.Path))), "/")
+	if a.err != nil || !of.Pattern && !failpoint.Planted("name-is-pattern") || len(all) < len(parts) {
+		return a
+	}
+	pat := newPattern(all[len(all)-len(parts):])
+	first := slices.IndexFunc(pat, wild)
+	if first < 0 {
+		return a
+	}
+
+	a.stem = a.place
+	for range parts[first:] {
+		a.stem = a.stem.parent()
+	}
+
+	a.pat = pat[first:]
+	for i, part := range a.pat {
+		a.nested = a.nested || part == anyDirs
+		a.spread = a.spread || i > 0
+	}
+
+	a.spread = a.spread && !a.nested
+	return a
+}
+
+// statOf returns the Stat of the file at a location and does not follow a link.
+func (f *FS) statOf(l location) (Stat, error) {
+	d, err := f.openParent(l)
+	if err != nil {
+		return Stat{}, err
+	}
+	defer d.close()
+	return d.lstat(l.base())
+}
+
+// beneathBase returns the argument for a name beneath a base.
+func (f *FS) beneathBase(base, name transfer.Path) *argument {
+	rel := path.Clean(string(slashed(name)))
+	a := &argument{src: transfer.Path(path.Join(string(slashed(base)), rel)), base: rel}
+	if rel == "." {
+		a.base = ""
+	}
+	if a.place, a.err = f.locate(a.src); a.err == nil && !filepath.IsLocal(rel) {
+		a.err = f.outside(name)
+	}
+	if a.err == nil {
+		a.err = a.place.root.mayRead()
+	}
+	return a
+}
+
+// rest returns the components of path below dir.
+func rest(p, dir string) []string {
+	return strings.Split(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
+}
+
+// resume returns the components after which a walk of this argument continues. It reports done if the argument is
+// finished.
+func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
+	at := string(last.Source)
+	if a.err != nil || at == a.place.path || last.Source == a.src {
+		return nil, true
+	}
+
+	top := a.place.path
+	if a.pat != nil {
+		top = a.stem.path
+	}
+
+	if at == top {
+		return nil, true // the directory itself could not be read
+	}
+
+	if !beneath(at, top) {
+		return nil, false
+	}
+	return rest(at, top), false
+}
+
+// yields reports whether the argument has an item of this name. own is the directory that ends the search, for the
+// argument that the item comes from.
+func (w *walker) yields(a *argument, name, own string) bool {
+	parts := strings.Split(name, "/")
+	switch {
+	case a.err != nil:
+		return false
+	case a.pat == nil:
+		if a.base != "" {
+			if parts[0] != a.base {
+				return false
+			}
+			parts = parts[1:]
+		}
+		return (len(parts) == 0 || a.recursive) && w.sent(a, a.place, parts)
+	case a.nested:
+		return a.accepts(parts) && w.sent(a, a.stem, parts)
+	case !matchName(a.pat[len(a.pat)-1], parts[0]), len(parts) > 1 && !a.recursive:
+		return false
+	case !a.spread:
+		return w.sent(a, a.stem, parts)
+	}
+	return w.anySent(a, parts, own)
+}
+
+// accepts reports whether an argument's pattern matches a path, or matches a directory above it that is sent with
+// everything in it.
+func (a *argument) accepts(parts []string) bool {
+	p, set := a.pat, a.pat.start()
+	for i, part := range parts {
+		set = p.step(set, part)
+		if p.accepts(set) && (a.recursive || i == len(parts)-1) {
+			return true
+		}
+	}
+	return false
+}
+
+// sent reports whether an argument sends a path below a directory: the path exists and has no link on the way.
+func (w *walker) sent(a *argument, top location, parts []string) bool {
+	if len(parts) == 0 {
+		if top.isRoot() {
+			return a.recursive
+		}
+		parts, top = []string{top.base()}, top.parent()
+	}
+	d, err := w.fs.openDir(top)
+	if err != nil {
+		return w.unknown(err)
+	}
+	defer d.close()
+	return w.sentIn(a, d, parts)
+}
+
+// unknown returns false for a path that cannot be examined: the walk treats it as missing. If the error may pass,
+// unknown also stops the walk.
+func (w *walker) unknown(err error) bool {
+	if err != nil && w.stuck == nil && transfer.Passing(err) {
+		w.stuck = err
+	}
+	return false
+}
+
+func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
+	own := d // is the caller's
+	defer func() {
+		if d != own {
+			d.close()
+		}
+	}()
+
+	for _, part := range parts[:len(parts)-1] {
+		c, err := w.fs.childDir(d, part)
+		if err != nil {
+			return w.unknown(err)
+		}
+		if d != own {
+			d.close()
+		}
+		d = c
+	}
+
+	if transfer.KindOf(w.fs.permitted(w.may, transfer.AuthSource, d, parts[len(parts)-1])) == transfer.KindDenied {
+		return false // it is not sent
+	}
+	st, err := d.lstat(parts[len(parts)-1])
+	if err != nil {
+		return w.unknown(err)
+	}
+	return st.Type == TypeFile || st.Type == TypeDir && a.recursive
+}
+
+var errFound = errors.New("found")
+var errStop = errors.New("stop")
+
+// anySent looks for the name in every directory that a spread pattern reaches,
+// up to the item's own.
+func (w *walker) anySent(a *argument, parts []string, own string) bool {
+	top, err := w.fs.openDir(a.stem)
+	if err != nil {
+		return w.unknown(err)
+	}
+	defer top.close()
+
+	dirs := a.pat[:len(a.pat)-1]
+	look := func(e *entry, _ []string) error {
+		if e.st.Type != TypeDir {
+			return nil
+		}
+		if path.Join(e.dir.path, e.name) == own {
+			return errStop
+		}
+		d, err := w.fs.childDir(e.dir, e.name)
+		if err != nil {
+			w.unknown(err)
+			return nil
+		}
+		defer d.close()
+		if w.sentIn(a, d, parts) {
+			return errFound
+		}
+		return nil
+	}
+	err = w.match(top, dirs, dirs.start(), nil, &matching{visit: look})
+	if transfer.KindOf(err).Waits() && w.stuck == nil {
+		w.stuck = err
+	}
+	return err == errFound
+}

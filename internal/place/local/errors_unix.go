@@ -1,0 +1,7 @@
+//go:build !windows
+
+package local
+
+import "syscall"
+
+const errQuota = syscall.EDQUOT

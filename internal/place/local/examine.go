@@ -1,0 +1,48 @@
+package local
+
+import (
+	"ferry/internal/transfer"
+)
+
+// Examine reports whether a file exists at a path that the user may read. size is the length of a regular file in
+// bytes, and -1 for anything else. Examine does not follow a link. Its errors are of the kinds Unreadable, OutsideRoot
+// and Denied, and of those that wait.
+func (l Local) Examine(p transfer.Path) (size int64, there bool, err error) {
+	size, err = l.examine(p)
+	switch transfer.KindOf(err) {
+	case transfer.KindNone:
+		return size, true, nil
+	case transfer.KindMissing:
+		return 0, false, nil
+	}
+	return 0, false, err
+}
+
+func (l Local) examine(p transfer.Path) (size int64, err error) {
+	at, err := l.FS.locate(p)
+	if err == nil {
+		err = at.root.mayRead()
+	}
+	if err != nil {
+		return 0, err
+	}
+	if at.isRoot() {
+		return -1, nil
+	}
+	d, err := l.FS.openParent(at)
+	if err != nil {
+		return 0, sourceError(p, err)
+	}
+	defer d.close()
+	if err := l.FS.permitted(l.may, transfer.AuthSource, d, at.base()); err != nil {
+		return 0, sourceError(p, err)
+	}
+	st, err := d.lstat(at.base())
+	if err != nil {
+		return 0, sourceError(p, err)
+	}
+	if st.Type != TypeFile {
+		return -1, nil
+	}
+	return st.Size, nil
+}

@@ -1,0 +1,222 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"ferry/internal/transfer"
+)
+
+// Some file systems treat names that differ only in case as one name. On them, a landing never uses an existing name in
+// another spelling: not for a file, regardless of --if-exists, and not for a directory below the destination. Otherwise
+// the second of two files of one transfer would silently replace the first.
+//
+// To find out whether a directory folds case, a landing looks up a known name of the directory in the other case. Only
+// if it finds the name, it reads the directory to see the spelling: no system call reports it.
+
+// otherCase returns a name with the case of its letters inverted. A name without letters stays the same.
+func otherCase(name string) string {
+	if utf8.ValidString(name) {
+		return strings.Map(turn, name)
+	}
+	b := []byte(name)
+	for i, c := range b {
+		if c < utf8.RuneSelf {
+			b[i] = byte(turn(rune(c)))
+		}
+	}
+	return string(b)
+}
+
+func turn(r rune) rune {
+	if unicode.IsUpper(r) {
+		return unicode.ToLower(r)
+	}
+	return unicode.ToUpper(r)
+}
+
+// folds reports whether a file in a directory exists under another spelling of its name as well.
+func folds(d *Dir, name string, is *Stat) (bool, error) {
+	other := otherCase(name)
+	if other == name {
+		return false, nil
+	}
+	st, err := d.lstat(other)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && refused(err) {
+		return false, nil
+	}
+	return err == nil && st.Ino == is.Ino && st.Dev == is.Dev, err
+}
+
+// A listing is the result of a search for names in a directory, in their exact spelling.
+type listing struct {
+	want map[string]bool // whether each name was found
+	only string          // the only name searched for; otherwise empty
+	like string          // another spelling of the only name, if one was found
+	seen int             // names read
+}
+
+func wanted(names ...string) *listing {
+	l := &listing{want: map[string]bool{}}
+	for _, n := range names {
+		l.want[n] = false
+	}
+	if len(names) == 1 {
+		l.only = names[0]
+	}
+	return l
+}
+
+// read reads at most most names of a directory; 0 means all. It reports whether it has read the whole directory.
+func (l *listing) read(d *Dir, most int) (bool, error) {
+	// The listing needs its own handle: the position of reading belongs to the handle.
+	own, err := d.child(".", d.path, d.real)
+	if err != nil {
+		return false, err
+	}
+	defer own.close()
+
+	for most == 0 || l.seen < most {
+		names, err := own.names(1024)
+		for _, name := range names {
+			if _, ok := l.want[name]; ok {
+				l.want[name] = true
+			} else if strings.EqualFold(name, l.only) {
+				l.like = name
+			}
+		}
+		l.seen += len(names)
+		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
+			return true, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// folded returns the error of a name that is the same as another name on this file system.
+func (l *listing) folded(p location) *transfer.Error {
+	const hint = "send it to another directory, or under another name"
+	if l.like != "" {
+		return wrap(transfer.KindExists, nil, hint, "%s exists already as %s: the names differ only in case, and this file system takes them for one",
+			transfer.Path(p.path), transfer.Path(l.like))
+	}
+	return wrap(transfer.KindExists, nil, hint, "%s exists already in another spelling, and this file system takes the names for one", transfer.Path(p.path))
+}
+
+// readToExplain is the largest number of names that a landing reads to explain why a name is taken.
+const readToExplain = 1 << 20
+
+// taken returns the error of a name that exists and must not be replaced.
+func (l *Landing) taken(d *Dir, p location) *transfer.Error {
+	name := p.base()
+	st, err := d.lstat(name)
+	most := int(readToExplain - l.explained.Load())
+	if err == nil && most > 0 {
+		if other, err := folds(d, name, &st); err == nil && other {
+			return l.explain(d, p, most)
+		}
+	}
+	if l.skips() {
+		return skipped(p)
+	}
+	return nameTaken(transfer.Path(p.path))
+}
+
+func (l *Landing) explain(d *Dir, p location, most int) *transfer.Error {
+	name := p.base()
+	list := wanted(name)
+	whole, err := list.read(d, most)
+	l.explained.Add(int64(list.seen))
+	switch {
+	case err == nil && whole && !list.want[name]:
+		return list.folded(p)
+	case l.skips():
+		return skipped(p)
+	}
+	return nameTaken(transfer.Path(p.path))
+}
+
+// spelled refuses a directory below the destination if it exists under another spelling of its name.
+func (l *Landing) spelled(p location) error {
+	if base := string(l.cfg.Resolution.Base); p.path == base || !beneath(p.path, base) || p.isRoot() {
+		return nil
+	}
+
+	up, err := through(l, p.parent(), &p)
+	if err != nil {
+		return err
+	}
+	defer l.dirs.release(up)
+
+	st, err := up.lstat(p.base())
+	if err != nil {
+		return err
+	}
+
+	if other, err := folds(up.Dir, p.base(), &st); err != nil || !other {
+		return err
+	}
+
+	list := wanted(p.base())
+	if _, err := list.read(up.Dir, 0); err != nil || list.want[p.base()] {
+		return err
+	}
+	return list.folded(p)
+}
+
+// spelled refuses to replace a file that exists under another spelling of its name. It reads a directory once for a
+// group, and looks up later names, such as those of items of the same group, again.
+func (c *commit) spelled(w *work) error {
+	if !w.l.replaces() {
+		return nil // an existing file stays, in any spelling
+	}
+
+	list, ok := c.lists[w.dir]
+	if !ok {
+		other, err := folds(w.dir.Dir, w.in.Temp, &Stat{Ino: w.in.Ino, Dev: w.in.Dev})
+		if err != nil {
+			return err
+		}
+		if other {
+			list = wanted(c.finals(w.dir)...)
+			if _, err := list.read(w.dir.Dir, 0); err != nil {
+				return err
+			}
+		}
+		if c.lists == nil {
+			c.lists = map[*held]*listing{}
+		}
+		c.lists[w.dir] = list
+	}
+
+	if list == nil || list.want[w.place.base()] {
+		return nil
+	}
+
+	if st, err := w.dir.lstat(w.place.base()); err != nil || st.Ino == w.in.Ino && st.Dev == w.in.Dev {
+		return nil // it is free, or the item has it already
+	}
+
+	now := wanted(w.place.base())
+	if _, err := now.read(w.dir.Dir, 0); err != nil || now.want[w.place.base()] {
+		return err
+	}
+	return now.folded(w.place)
+}
+
+// finals returns the final names of the group's files in a directory.
+func (c *commit) finals(d *held) (names []string) {
+	for _, w := range c.work {
+		if w.dir == d && !w.isDir() {
+			names = append(names, w.place.base())
+		}
+	}
+	return names
+}

@@ -1,0 +1,113 @@
+package local
+
+import (
+	"encoding/binary"
+
+	"ferry/internal/transfer"
+)
+
+// An identity distinguishes one state of one file from any other state or file. It is taken when the file is opened,
+// and compared before its digest is sent and before the file is deleted. Times are nanoseconds since 1970.
+type identity struct {
+	Dev, Ino           uint64
+	Size, Mtime, Ctime int64
+}
+
+// sameFile compares the fields that a rename keeps: device, inode, size and mtime.
+func (a identity) sameFile(b identity) bool {
+	return a.Dev == b.Dev && a.Ino == b.Ino && a.Size == b.Size && a.Mtime == b.Mtime
+}
+
+// identityFormat is the first byte of an identity as it travels:
+//
+//	1 format  8 device  8 mtime  varints: size, inode, ctime less mtime
+//
+// The fields that files of one directory share come first.
+const identityFormat = 1
+
+// version returns the identity as a transfer.Version.
+func (a identity) version() transfer.Version {
+	b := make([]byte, 17, 40)
+	b[0] = identityFormat
+	binary.BigEndian.PutUint64(b[1:], a.Dev)
+	binary.BigEndian.PutUint64(b[9:], uint64(a.Mtime))
+	b = binary.AppendVarint(b, a.Size)
+	b = binary.AppendUvarint(b, a.Ino)
+	return transfer.Version(binary.AppendVarint(b, a.Ctime-a.Mtime))
+}
+
+// parseVersion parses the result of version. Its error is of KindVersion.
+func parseVersion(v transfer.Version) (a identity, err error) {
+	r := fields{b: []byte(v)}
+	if r.byte() != identityFormat || len(r.b) < 16 {
+		return a, transfer.Errorf(transfer.KindVersion, "the version of a local file is in a format that this version of Ferry does not know")
+	}
+	a.Dev, a.Mtime = binary.BigEndian.Uint64(r.b), int64(binary.BigEndian.Uint64(r.b[8:]))
+	r.b = r.b[16:]
+	a.Size, a.Ino = r.int(), r.uint()
+	a.Ctime = a.Mtime + r.int()
+	if !r.done() {
+		return identity{}, transfer.Errorf(transfer.KindVersion, "the version of a local file is damaged")
+	}
+	return a, nil
+}
+
+// fields parses encoded fields one after another. After an error every field is zero.
+type fields struct {
+	b   []byte
+	bad bool
+}
+
+func (r *fields) byte() byte {
+	if b := r.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *fields) bytes(n uint64) []byte {
+	if n > uint64(len(r.b)) {
+		r.b, r.bad = nil, true
+		return nil
+	}
+	b := r.b[:n]
+	r.b = r.b[n:]
+	return b
+}
+
+func (r *fields) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.b, r.bad = nil, true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+func (r *fields) int() int64 {
+	v := r.uint() // as encoding/binary has signed numbers: the sign is the lowest bit
+	return int64(v>>1) ^ -int64(v&1)
+}
+
+func (r *fields) text() string { return string(r.bytes(r.uint())) }
+
+// done reports whether all bytes have been read and no field was missing.
+func (r *fields) done() bool { return !r.bad && len(r.b) == 0 }
+
+// pointFormat is the first byte of a point in a temporary; a varint follows: its length.
+const pointFormat = 1
+
+// PointAt returns the resume point in a temporary after the given number of bytes.
+func PointAt(at int64) []byte { return binary.AppendVarint([]byte{pointFormat}, at) }
+
+// parsePoint parses the result of PointAt. Its error is of KindVersion.
+func parsePoint(p []byte) (at int64, err error) {
+	r := fields{b: p}
+	format := r.byte()
+	at = r.int()
+	if format != pointFormat || !r.done() {
+		return 0, transfer.Errorf(transfer.KindVersion, "a resume point in a local file is in a format that this version of Ferry does not know")
+	}
+	return at, nil
+}

@@ -1,0 +1,78 @@
+//go:build unix
+
+package local
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// public allows paths beneath a directory called public.
+func public(_ transfer.Authority, path string) error {
+	if strings.Contains(path+"/", "/public/") {
+		return nil
+	}
+	return transfer.Errorf(transfer.KindDenied, "%s is not public", path)
+}
+
+// A directory with a forbidden name is refused before any file is examined. A link with a permitted name to a forbidden
+// directory is refused too. The error reveals neither the target of the link nor whether a file exists.
+func TestRightsBeforeLooks(t *testing.T) {
+	fault := newFault(0, nil)
+	f, dir := newFS(t, fault)
+	tree(t, dir, "closed/dir/f", "closed/file", "closed/f", "public/f", "other/")
+	must(t, os.Symlink(dir+"/closed", dir+"/public/link"))
+	calls := 0
+	fault.before = func(string) { calls++ }
+	local := f.Place().For(transfer.Files, public).(Local)
+	ways := map[string]func(transfer.Path) error{
+		"a destination": func(p transfer.Path) error { _, err := local.Resolve(transfer.File(p), false, public); return err },
+		"a destination of before": func(p transfer.Path) error {
+			_, err := local.Resolved(transfer.Resolution{Base: p, Into: true}, public)
+			return err
+		},
+		"a directory": func(p transfer.Path) error {
+			return local.Scan(t.Context(), ScanRequest{Dir: p, Want: func(string) bool { return true }}, func(*Found) error { return errors.New("found") })
+		},
+		"an archive": func(p transfer.Path) error {
+			return local.MayArchive(&place.WalkRequest{Args: place.Args(false, transfer.File("public/f"))}, p)
+		},
+	}
+	for way, do := range ways {
+		said := map[string]string{}
+		for _, name := range []string{"closed/dir", "closed/file", "closed/none", "closed/none/none", "public/link", "public/link/dir", "public/link/f", "public/link/none"} {
+			calls = 0
+			err := do(transfer.Path(name))
+			if transfer.KindOf(err) != transfer.KindDenied {
+				t.Errorf("%s %s: %v", way, name, err)
+				continue
+			}
+			group, _, _ := strings.Cut(name, "/")
+			if text := strings.ReplaceAll(err.Error(), name, "NAME"); said[group] == "" {
+				said[group] = text
+			} else if text != said[group] {
+				t.Errorf("%s %s is refused with %q, not %q", way, name, text, said[group])
+			}
+			if strings.Contains(err.Error(), "closed") && group == "public" {
+				t.Errorf("%s %s is refused with where it leads: %v", way, name, err)
+			}
+			if calls > 0 && group == "closed" && way != "an archive" {
+				t.Errorf("%s %s is refused after %d calls of the disk", way, name, calls)
+			}
+		}
+		if err := do("public/"); transfer.KindOf(err) == transfer.KindDenied {
+			t.Errorf("%s public/: %v", way, err)
+		}
+	}
+	if err := local.MayScan("closed/dir"); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a directory may be watched: %v", err)
+	}
+	if err := local.MayScan("public/none"); err != nil {
+		t.Errorf("a directory may not be watched: %v", err)
+	}
+}

@@ -1,0 +1,157 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// ordinary makes the test's thread open files as a user with ordinary permissions, and makes that user the owner of
+// everything beneath dir.
+func ordinary(t *testing.T, dir string) {
+	t.Helper()
+	const user = 60001
+	must(t, os.Chmod(filepath.Dir(dir), 0o711))
+	if os.Geteuid() != 0 {
+		return
+	}
+	must(t, filepath.WalkDir(dir, func(p string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(p, user, user))
+	}))
+	runtime.LockOSThread()
+	must(t, errors.Join(unix.Setfsgid(user), unix.Setfsuid(user)))
+	t.Cleanup(func() {
+		must(t, errors.Join(unix.Setfsuid(0), unix.Setfsgid(0)))
+		runtime.UnlockOSThread()
+	})
+}
+
+// searchOnly removes the permission to read a directory until the test ends.
+func searchOnly(t *testing.T, dir string, mode os.FileMode) {
+	t.Helper()
+	must(t, os.Chmod(dir, mode))
+	t.Cleanup(func() { os.Chmod(dir, 0o755) })
+}
+
+// TestDirectoriesThatMayOnlyBeSearched: a file is read and lands beneath directories that the agent's user may search
+// and not read. That includes the root, paths through links, and hosts without openat2.
+func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	tree(t, dir, "h/u/a", "h/b", "h/u/d/e/c", "box/x")
+	must(t, os.Symlink("h/u", filepath.Join(dir, "link")))
+	must(t, os.Symlink("../../box", filepath.Join(dir, "h/u/other")))
+	must(t, os.Symlink("/", filepath.Join(dir, "h/u/out")))
+	ordinary(t, dir)
+	for _, d := range []string{dir, filepath.Join(dir, "h")} {
+		searchOnly(t, d, 0o111)
+	}
+	f := openFS(t, nil, dir)
+
+	for _, p := range []string{"h/u/a", "h/b", "link/a", "h/u/other/x", "h/u/d/e/c"} {
+		s, err := f.OpenSource(transfer.Path(p))
+		if err != nil {
+			t.Errorf("source %s: %v", p, err)
+			continue
+		}
+		s.Close()
+		if items, _ := walk(t, f, false, nil, transfer.Path(p)); len(items) != 1 || items[0].it.Err != nil {
+			t.Errorf("walk of %s: %v", p, items)
+		}
+	}
+	if items, _ := walk(t, f, false, nil, "h/*"); len(items) != 1 || transfer.KindOf(items[0].it.Err) != transfer.KindUnreadable {
+		t.Errorf("a pattern in a directory that cannot be read: %v", items)
+	}
+	if _, err := f.OpenSource("h/u/out/etc/passwd"); transfer.KindOf(err) != transfer.KindOutsideRoot {
+		t.Errorf("a link out of the root: %v", err)
+	}
+
+	j := newJournal(nil)
+	l := lander(f, j, func(c *place.LandConfig) { c.Durable = true })
+	var group []place.Pending
+	for i, name := range []string{"h/u/new", "h/u/n/m/new", "link/second"} {
+		p, err := write(l, uint64(i), name, []byte("content"))
+		if err != nil {
+			t.Errorf("destination %s: %v", name, err)
+			continue
+		}
+		group = append(group, p)
+	}
+	_, err = l.Commit(t.Context(), group)
+	must(t, err)
+	for item, o := range j.outcomes {
+		if !o.OK() {
+			t.Errorf("item %d: %v", item, o.Err)
+		}
+	}
+
+	v := versionOf(t, f, "h/u/a")
+	must(t, f.DeleteSource("h/u/a", v, aside, noMark))
+}
+
+// TestDirectoryThatMayBeWrittenAndNotRead: no file lands in such a directory, because its names could not be made
+// durable, and none is lost.
+func TestDirectoryThatMayBeWrittenAndNotRead(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	tree(t, dir, "box/x")
+	ordinary(t, dir)
+	searchOnly(t, filepath.Join(dir, "box"), 0o311)
+	f := openFS(t, nil, dir)
+
+	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Durable = true })
+	for _, name := range []string{"box/new", "box/sub/new"} {
+		if _, err := write(l, 1, name, nil); transfer.KindOf(err) != transfer.KindUnwritable {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wantKind(t, f.DeleteSource("box/x", versionOf(t, f, "box/x"), aside, noMark), transfer.KindUnwritable)
+	if !exists(filepath.Join(dir, "box/x")) || exists(filepath.Join(dir, "box/sub")) {
+		t.Error("the directory has changed")
+	}
+}
+
+// TestOpenBeneathWithoutOpenat2: components are opened one by one as openat2 would open them.
+func TestOpenBeneathWithoutOpenat2(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, err)
+	tree(t, dir, "top/in/deep/x", "outside/y")
+	for name, to := range map[string]string{"good": "in", "rel": "../outside", "abs": filepath.Join(dir, "outside"), "absgood": filepath.Join(dir, "top/in")} {
+		must(t, os.Symlink(to, filepath.Join(dir, "top", name)))
+	}
+	root, err := os.Open(filepath.Join(dir, "top"))
+	must(t, err)
+	defer root.Close()
+	both := map[string]func(*os.File, string, int) (int, error){"openat2": openBeneath, "parts": openParts}
+	for rel, want := range map[string]error{".": nil, "in/deep": nil, "good/deep": nil, "in/../in": nil, "rel": unix.EXDEV, "abs": unix.EXDEV,
+		"absgood/deep": unix.EXDEV, "..": unix.EXDEV, "../top": unix.EXDEV, "none": unix.ENOENT, "in/none": unix.ENOENT, "in/deep/x": unix.ENOTDIR} {
+		for name, open := range both {
+			fd, err := open(root, rel, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+			if !errors.Is(err, want) || want == nil && err != nil {
+				t.Errorf("%s of %s: %v, want %v", name, rel, err, want)
+			}
+			if err == nil {
+				f := os.NewFile(uintptr(fd), rel)
+				if _, err := f.Readdirnames(0); err != nil && err != io.EOF {
+					t.Errorf("%s of %s: %v", name, rel, err)
+				}
+				f.Close()
+			}
+		}
+	}
+
+	ordinary(t, dir)
+	searchOnly(t, filepath.Join(dir, "top/in"), 0o111)
+	fd, err := openParts(root, "in/deep", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)
+	must(t, err)
+	unix.Close(fd)
+}

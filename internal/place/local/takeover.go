@@ -1,0 +1,117 @@
+package local
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"ferry/internal/sys/failpoint"
+)
+
+// copyPiece is the number of bytes of an earlier temporary that are copied at a time.
+const copyPiece = 1 << 20
+
+// before returns the prefix of the temporaries of an earlier generation.
+func before(l *Landing, generation uint64) string {
+	return tempPrefix(l.fs.cfg.Incarnation, generation, l.cfg.Transfer)
+}
+
+// An heir is an item that resumes the work of an instance of an earlier generation.
+type heir struct {
+	l         *Landing
+	d         *held
+	place     location
+	item      uint64
+	at        int64 // safe bytes
+	size      int64
+	allocated int64
+}
+
+// succeed resumes an item that an instance of an earlier generation began. It copies the safe bytes into a temporary of
+// this generation, makes them durable, and removes the earlier temporary. The earlier instance may be suspended rather
+// than dead. It may still write to its own temporary, and rename it: then it changes a removed file without readers, or
+// a missing name. It returns nil, nil if no generation has left enough bytes.
+func (h *heir) succeed() (*Partial, error) {
+	l, d := h.l, h.d
+	for n := len(l.cfg.Older) - 1; n >= 0; n-- {
+		name := tempName(before(l, l.cfg.Older[n]), h.item)
+		if st, err := d.lstat(name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size < h.at {
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		part, err := h.copyOf(name)
+		if err != nil {
+			return nil, err
+		}
+		failpoint.Hit("takeover.copied")
+		if err := l.unlinkTemp(d.Dir, name); err != nil {
+			l.fs.log.Warn("cannot remove the temporary file of another instance; retried at the end of the transfer", "of", part.path(), "error", err)
+		}
+		return part, nil
+	}
+	return nil, nil
+}
+
+// copyOf makes the item's temporary with the first bytes of an earlier one.
+func (h *heir) copyOf(name string) (*Partial, error) {
+	l, d := h.l, h.d
+	from, err := l.disk.Open(d.Dir, name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer l.disk.Close(from)
+	st, err := l.disk.Stat(from)
+	if err != nil {
+		return nil, err
+	}
+	if st.Type != TypeFile || st.Nlink != 1 || !st.mine() || st.Size < h.at {
+		return nil, errors.New("what another instance has left is not a file that this agent made")
+	}
+
+	temp := l.temp(h.item)
+	if err := l.unlinkTemp(d.Dir, temp); err != nil {
+		return nil, err
+	}
+	f, err := l.disk.Open(d.Dir, temp, os.O_RDWR|os.O_CREATE|os.O_EXCL, tempMode)
+	if err != nil {
+		return nil, err
+	}
+	part, err := l.newPartial(f, d, h.place, temp, h.item, h.size, h.allocated)
+	if err == nil {
+		err = part.fill(from, h.at)
+	}
+	if err == nil {
+		err = part.Sync() // the ledger records these bytes as safe
+	}
+	if err != nil {
+		l.disk.Close(f)
+		return nil, errors.Join(err, l.unlinkTemp(d.Dir, temp))
+	}
+	return part, nil
+}
+
+// fill appends the first bytes of another file.
+func (p *Partial) fill(from File, bytes int64) error {
+	b := make([]byte, min(bytes, copyPiece))
+	for off := int64(0); off < bytes; {
+		piece := b[:min(bytes-off, int64(len(b)))]
+		n, err := p.l.disk.ReadAt(from, piece, off)
+		if n == 0 {
+			return errors.Join(err, errors.New("it is shorter than its last safe point"))
+		}
+		if err := p.Write(piece[:n]); err != nil {
+			return err
+		}
+		off += int64(n)
+	}
+	return nil
+}
+
+// dropOlder removes the temporaries of an item from earlier generations.
+func (l *Landing) dropOlder(d *Dir, item uint64) (err error) {
+	for _, g := range l.cfg.Older {
+		err = errors.Join(err, l.unlinkTemp(d, tempName(before(l, g), item)))
+	}
+	return err
+}

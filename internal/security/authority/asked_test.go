@@ -1,0 +1,55 @@
+package authority
+
+import (
+	"testing"
+	"time"
+
+	"ferry/internal/qmgr/roles"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/word"
+	"ferry/internal/transfer"
+)
+
+// A signed question is obeyed once, over restarts, for as long as its signature is valid. Its author must have the
+// present keys of its name.
+func TestASignedQuestionIsObeyedOnce(t *testing.T) {
+	s := newStage(t)
+	ann := s.name(identity.User, "ann")
+	s.enrolled(ann, roles.Admin)
+	key := s.state.names[ann.String()].keys.TLS
+	author := func() *word.Author {
+		return &word.Author{Statement: word.Statement{Kind: word.Authority, By: ann, To: s.name(identity.Authority, ""), ID: transfer.NewID(s.now)}, Key: key}
+	}
+	first, second := author(), author()
+	must(t, Speaks(s.Authority, first))
+	must(t, Ask(s.Authority, first, "policy"))
+	must(t, Ask(s.Authority, second, "policy"))
+	again := func(after string) {
+		t.Helper()
+		if err := Ask(s.Authority, first, "policy"); transfer.KindOf(err) != transfer.KindConflict {
+			t.Errorf("%s a repeat is answered %v", after, err)
+		}
+	}
+	again("at once")
+	s.again()
+	again("after a restart")
+	s.now = s.now.Add(3 * time.Hour)
+	must(t, Ask(s.Authority, author(), "policy"))
+	again("after three hours")
+	s.now = s.now.Add(2 * time.Hour)
+	must(t, Ask(s.Authority, author(), "policy"))
+	if n := len(s.state.asked); n > 2 {
+		t.Errorf("%d questions are remembered", n)
+	}
+
+	s.enrolled(ann, roles.Admin) // with new keys
+	if err := Speaks(s.Authority, first); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("former keys speak: %v", err)
+	}
+	key = s.state.names[ann.String()].keys.TLS
+	must(t, Speaks(s.Authority, author()))
+	must(t, s.Revoke(ann, ""))
+	if err := Speaks(s.Authority, author()); transfer.KindOf(err) != transfer.KindDenied {
+		t.Errorf("a revoked name speaks: %v", err)
+	}
+}
