@@ -47,7 +47,7 @@ type Receipt struct {
 	V           int                `json:"v"`
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	// Have is the number up to which the log has every record from the batch's floor on. It is at most the batch's last
+	// Have is a number. The log has every record from the batch's floor to this number. It is at most the batch's last
 	// record. It is below the floor if there are none.
 	Have  uint64 `json:"have"`
 	Index int64  `json:"index"` // index of the last record of that incarnation in the log; -1: none
