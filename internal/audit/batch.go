@@ -24,8 +24,8 @@ type Batch struct {
 	V           int                `json:"v"`
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	// Floor is the lowest number that the agent still has. It has dropped the records below, after receipts for each.
-	// It is 1 until the first receipt.
+	// Floor bounds the dropped records: the agent has dropped all records below it, after a receipt for each. It is 1
+	// until the first receipt.
 	Floor uint64 `json:"floor"`
 	// Reply is the inbox for the Receipt. The Receipt goes nowhere else.
 	Reply string `json:"reply,omitempty"`
