@@ -207,7 +207,7 @@ func timeRounds(ctx context.Context, rounds int, round func(context.Context) err
 	return times, nil
 }
 
-// An ownRounds has exchanges over connections like those of Ferry's agents: one side asks, the other answers, each with
+// ownRounds has exchanges over connections like those of Ferry's agents: one side asks, the other answers, each with
 // a connection of its own.
 type ownRounds struct {
 	asker, answerer *qmgr.Conn

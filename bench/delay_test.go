@@ -123,7 +123,7 @@ func TestPathIsAPipe(t *testing.T) {
 		}, func(c net.Conn) {
 			got := make([]byte, len(sent))
 			if _, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, sent) {
-				t.Errorf("what arrived is not what was sent: %v", err)
+				t.Errorf("the data received differs from the data sent: %v", err)
 			}
 			c.Write([]byte{1})
 		})

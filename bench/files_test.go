@@ -66,7 +66,7 @@ func TestVerifyFindsWhatIsWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		if set.Verify(dir) == nil {
-			t.Errorf("%s: nobody noticed", name)
+			t.Errorf("%s: the damage was not detected", name)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestCopiesAreCheckedBeforeTheyGo(t *testing.T) {
 			t.Errorf("parts %v: a spoilt copy is taken for good", parts)
 		}
 		if _, err := os.Stat(spoilt); err != nil {
-			t.Errorf("parts %v: the spoilt copy is gone, and nobody can look at it: %v", parts, err)
+			t.Errorf("parts %v: the damaged copy is gone and cannot be examined: %v", parts, err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func runLink(ctx context.Context, e *Env) (*Report, error) {
 	return r, nil
 }
 
-// An ends has the two ends of a link as namespaces, near with the source and the queue manager, far with the
+// ends has the two ends of a link as namespaces, near with the source and the queue manager, far with the
 // destination.
 type ends struct {
 	env       *Env

@@ -65,7 +65,7 @@ func TestFailureOfATransferIsAnError(t *testing.T) {
 	p.procs[len(p.procs)-1].cmd.Process.Kill()
 	<-p.procs[len(p.procs)-1].ended
 	if err := p.Alive(); err == nil {
-		t.Error("an agent was killed and nobody noticed")
+		t.Error("the end of a killed agent was not detected")
 	}
 	if _, err := p.Move(t.Context(), set, Job{}, false); err == nil {
 		t.Error("a dead agent was measured")

@@ -81,7 +81,7 @@ func TestPeerTable(t *testing.T) {
 		t.Errorf("%+v", rows)
 	}
 	if rows[2][1].Text != "no" {
-		t.Errorf("what was not run is shown as %+v", rows[2])
+		t.Errorf("a case that was not run is shown as %+v", rows[2])
 	}
 }
 

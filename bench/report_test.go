@@ -30,7 +30,7 @@ func TestFigureIsMedianLeastAndMost(t *testing.T) {
 	}
 	values := []float64{3, 1, 2}
 	if NewFigure(values...); values[0] != 3 {
-		t.Error("NewFigure has sorted what it was given")
+		t.Error("NewFigure has sorted its argument")
 	}
 }
 

@@ -37,7 +37,7 @@ func TestRoundsAreInterleaved(t *testing.T) {
 		t.Errorf("the rates are %+v", r)
 	}
 	if c := series[1].Cell(series[1].Wall()); series[1].Case != "none" || c.Text != "not available" || c.Figure != nil {
-		t.Errorf("what was not run is shown as %+v", c)
+		t.Errorf("a case that was not run is shown as %+v", c)
 	}
 }
 

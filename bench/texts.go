@@ -244,7 +244,7 @@ func (m *lineMaker) next(codes *tables, left int64) textLine {
 	return *l
 }
 
-// A tables has the encodings of the characters of ISO 8859-1 in the two code pages.
+// tables has the encodings of the characters of ISO 8859-1 in the two code pages.
 type tables struct {
 	utf8   [256][]byte
 	ebcdic [256]byte

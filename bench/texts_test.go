@@ -127,10 +127,10 @@ func TestFormsAreWhatFerryMakes(t *testing.T) {
 				h := digest.XXH3.New()
 				h.Write(want)
 				if all.sums[form][name] != digest.XXH3.Sum(h) {
-					t.Errorf("%s of %s with %d bytes is not what Ferry makes of it", form, name, size)
+					t.Errorf("%s of %s with %d bytes differs from the result of Ferry", form, name, size)
 				}
 				if all.sets[form] != nil && !bytes.Equal(contents(t, all, form, name), want) {
-					t.Errorf("the file of %s is not what Ferry makes of it", form)
+					t.Errorf("the file of %s differs from the result of Ferry", form)
 				}
 			}
 		}

@@ -62,7 +62,7 @@ func TestTextBars(t *testing.T) {
 		t.Errorf("the table has %d rows: %+v", len(rows), rows[1])
 	}
 	if rows[4][1].Text != "it was not run" {
-		t.Errorf("what was not run is shown as %+v", rows[4])
+		t.Errorf("a case that was not run is shown as %+v", rows[4])
 	}
 }
 

@@ -123,7 +123,7 @@ func TestClients(t *testing.T) {
 			t.Errorf("%s does not speak to the server: %s", c.Name, all)
 		}
 		if !strings.Contains(all, "sets/a set") || !strings.Contains(all, "copies/1") {
-			t.Errorf("%s does not copy what it should: %s", c.Name, all)
+			t.Errorf("%s does not copy the expected files: %s", c.Name, all)
 		}
 		if c.Program == "curl" {
 			if n := strings.Count(all, "url = "); n != 2 || !strings.Contains(all, `1/b \"c\"`) {

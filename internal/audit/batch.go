@@ -24,8 +24,8 @@ type Batch struct {
 	V           int                `json:"v"`
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	// Floor is the lowest number that the agent still has. It has dropped the records below, after receipts for each.
-	// It is 1 until the first receipt.
+	// Floor bounds the dropped records: the agent has dropped all records below it, after a receipt for each. It is 1
+	// until the first receipt.
 	Floor uint64 `json:"floor"`
 	// Reply is the inbox for the Receipt. The Receipt goes nowhere else.
 	Reply string `json:"reply,omitempty"`
@@ -47,7 +47,7 @@ type Receipt struct {
 	V           int                `json:"v"`
 	Agent       transfer.AgentName `json:"agent"`
 	Incarnation string             `json:"incarnation"`
-	// Have is the number up to which the log has every record from the batch's floor on. It is at most the batch's last
+	// Have is a number. The log has every record from the batch's floor to this number. It is at most the batch's last
 	// record. It is below the floor if there are none.
 	Have  uint64 `json:"have"`
 	Index int64  `json:"index"` // index of the last record of that incarnation in the log; -1: none

@@ -102,7 +102,7 @@ func OpenLogReadOnly(dir string) (*Log, error) {
 	return l, nil
 }
 
-// logError adds the name of the log to an error that does not name it.
+// logError adds the name of the log to an error that is no *transfer.Error.
 func logError(dir string, err error) error {
 	var e *transfer.Error
 	if errors.As(err, &e) {

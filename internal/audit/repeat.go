@@ -10,7 +10,7 @@ const (
 	toldStreams = 512  // most numberings with known records
 )
 
-// A repeats has the newest records of the recently used numberings, as hashes with a secret seed. An unknown record
+// repeats has the newest records of the recently used numberings, as hashes with a secret seed. An unknown record
 // counts as equal.
 type repeats struct {
 	seed maphash.Seed

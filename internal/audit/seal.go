@@ -198,7 +198,7 @@ type place struct {
 	index int64
 }
 
-// A places has the positions of the newest records of the numberings.
+// places has the positions of the newest records of the numberings.
 type places struct {
 	mu     sync.Mutex
 	of     map[stream][]place

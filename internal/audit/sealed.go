@@ -7,7 +7,7 @@ import (
 	"ferry/internal/security/identity"
 )
 
-// A seals is the state of the signature checks during a verification.
+// seals is the state of the signature checks during a verification.
 type seals struct {
 	roots *identity.Roots
 	bound map[int64]*witness.Party // by the index of the binding's record

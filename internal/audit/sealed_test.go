@@ -231,7 +231,7 @@ func TestRunsOfAnAgent(t *testing.T) {
 		other := c
 		other.Root[0] ^= 1
 		if !p.Has(c) || p.Has(other) || p.Has(witness.Checkpoint{Size: c.Size + 1, Log: c.Log}) || p.Has(witness.Checkpoint{Size: c.Size, Root: c.Root, Log: "0"}) {
-			t.Error("what the log has of checkpoints")
+			t.Error("the log does not recognise its checkpoints")
 		}
 		if _, missing, err := p.Runs("A1", FormatIncarnation(1), 10, 12, c.Size); !missing || err != nil {
 			t.Errorf("%v, %v", missing, err)

@@ -30,8 +30,8 @@ type streamState struct {
 	Open        []span             `json:"open,omitempty"`
 }
 
-// A loss describes a longer log of which only a part is left. It stays in the state until a gap record in the log has
-// the same facts.
+// A loss has the former size and root of a log with a lost end, and the number of records left. It stays in the state
+// until a gap record in the log has the same facts.
 type loss struct {
 	Size int64  `json:"size"`
 	Root string `json:"root"`

@@ -29,7 +29,7 @@ func TestClock(t *testing.T) {
 				t.Fatal(err)
 			}
 			if d := after.Sub(read); d < jump || d > jump+20*time.Second {
-				t.Errorf("a jump of %v is %v against what was written down before it", jump, d)
+				t.Errorf("a jump of %v is %v against a time written down before it", jump, d)
 			}
 			if d := after.Add(time.Hour).Sub(before); d < time.Hour || d > time.Hour+20*time.Second {
 				t.Errorf("an hour later is %v later", d)

@@ -203,7 +203,7 @@ func (c *Courier) Inject(p Parcel) {
 	c.post(p, Handling{})
 }
 
-// post puts a parcel into its pipe, or delays it beyond that. c.mu is held.
+// post puts a parcel into its pipe. With a Delay it delivers the parcel later, out of order. c.mu is held.
 func (c *Courier) post(p Parcel, f Handling) {
 	if f.Delay > 0 {
 		h := &heldUp{Parcel: p}

@@ -161,7 +161,7 @@ func TestTornWrites(t *testing.T) {
 			blocks = blocks && i%4096 == 0
 		}
 		if len(b) != 20_000 || strings.Trim(string(b[:1000])+string(b[16_000:]), "o") != "" {
-			t.Fatalf("%d bytes, or what was durable has changed", len(b))
+			t.Fatalf("%d bytes, or durable data has changed", len(b))
 		}
 		switch {
 		case cuts == 0:

@@ -205,7 +205,7 @@ func hashOf(all []string) string {
 	return string(h.Sum(nil))
 }
 
-// An objectFields parses points and intents.
+// objectFields parses points and intents.
 type objectFields struct {
 	b   []byte
 	bad bool

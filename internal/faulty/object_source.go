@@ -211,8 +211,7 @@ func (o *Objects) MayDelete(*place.WalkRequest) error { return nil }
 // Aside returns a name that is not used: an object is deleted in place, on a condition.
 func (o *Objects) Aside(id transfer.ID, item uint64) string { return fmt.Sprintf("%s/%d", id, item) }
 
-// Delete deletes an object of that version. If it is missing, an earlier call that may have been interrupted has
-// deleted it.
+// Delete deletes an object of that version. With again a missing object counts as deleted by an earlier call.
 func (o *Objects) Delete(p transfer.Path, v transfer.Version, _ string, again bool) error {
 	if len(v) < 2 || v[0] != versionFormat {
 		return transfer.Errorf(transfer.KindVersion, "the version of %s is in a format that is not known", p)

@@ -132,15 +132,15 @@ func TestCrashKeepsWhatIsSynced(t *testing.T) {
 	seen := crashes(m, 2000)
 	if seen[whole] == 0 || seen[string(first)] == 0 || seen[whole[:5120]] == 0 || seen[whole[:8192]] == 0 ||
 		seen[whole[:5120]+string(make([]byte, 14000-5120))] == 0 || len(seen) < 100 {
-		t.Errorf("of what is not synced there are only %d states", len(seen))
+		t.Errorf("there are only %d states of unsynced data", len(seen))
 	}
 	for state := range seen {
 		if state[:5000] != string(first) {
-			t.Fatal("a crash has taken what was synced")
+			t.Fatal("a crash has removed synced data")
 		}
 	}
 	if got := m.Killed().Bytes("a"); string(got) != whole {
-		t.Error("a killed process has taken what it wrote with it")
+		t.Error("the end of a process has removed its written data")
 	}
 	must(t, m.Remove("a"))
 	if seen := crashes(m, 50); seen["none"] == 0 || seen["none"] == 50 {
@@ -161,7 +161,7 @@ func TestFailedSyncIsFinal(t *testing.T) {
 	}
 	must(t, f.Sync())
 	if seen := crashes(m, 200); seen["lost"] == 200 {
-		t.Error("a second sync has made durable what the first left behind")
+		t.Error("a second sync has made durable the data of the failed one")
 	}
 	_, err = f.WriteAt([]byte("lost"), 0)
 	must(t, errors.Join(err, f.Sync()))

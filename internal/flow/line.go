@@ -19,7 +19,7 @@ const (
 	// lineLeast is the least limit of in-flight bytes: two seconds of the slowest link. A Line of unknown speed begins
 	// with it.
 	lineLeast = 16 << 10
-	// lineStale is the longest time without acknowledgements for which a Line keeps its measurements.
+	// lineStale is the longest time without acknowledgements before a Line drops its measurements.
 	lineStale = 10 * time.Second
 	// lineLost is the least age of a message that no longer counts as in flight because later ones were acknowledged.
 	// The age is four round trips if that is longer. The message waits at a destination that writes slowly, or it is
@@ -43,7 +43,7 @@ const (
 	beatMost  = 8 * time.Second
 	beatTurn  = 24 * time.Second
 	// patienceLeast is how long an acknowledgement may take beside its round trips, before the sender asks for it. The
-	// answer may take answerLeast more, in which the system resends data lost on the link. Both together are at most
+	// answer may take answerLeast more: meanwhile the system resends data lost on the link. Both together are at most
 	// patienceMost: within 10 s a transfer must move or give a reason. tripUnknown is the assumed round trip of a link
 	// of unknown speed.
 	patienceLeast = 3 * time.Second
@@ -69,7 +69,7 @@ const (
 //
 // Acknowledgements can be late because other data fills the way back. The wait of a message on the way there is
 // measured separately, as LEDBAT does (RFC 6817): by the increase of the difference of both clocks over its minimum.
-// The rest of a round trip, up to backMost, is added to the time for which bytes may be in flight. If the rest is the
+// The rest of a round trip, up to backMost, is added to the time that bytes may be in flight. If the rest is the
 // larger part, the sample cannot lower the rate. A message that waited for longer than lineWorth shows that the link is
 // full, even with few bytes in flight.
 //
@@ -421,8 +421,8 @@ func (l *Line) beats() time.Duration {
 	return max(time.Duration(float64(l.flights*beatBytes)/(beatShare*max(l.rate, lineSlowest))*float64(time.Second)), beatFirst)
 }
 
-// quiet returns how long a transfer may wait until its next sign of life, after its last one at own, and the last one
-// of any transfer on the line at last. l.mu is held.
+// quiet returns how long a transfer may wait until its next sign of life. own is the time of its last one, and last
+// that of any transfer on the line. l.mu is held.
 func (l *Line) quiet(own, last, now time.Time) time.Duration {
 	beats := l.beats()
 	beat := min(beats, beatMost)

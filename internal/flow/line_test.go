@@ -237,7 +237,7 @@ func TestLineIsNotHeldByOne(t *testing.T) {
 	start := w.now
 	w.run(time.Hour, stuck, f)
 	if took := w.now.Sub(start); took > 14*time.Second {
-		t.Errorf("12 s of bytes beside a transfer whose destination hangs take %s", took)
+		t.Errorf("12 s of bytes beside a transfer with a hanging destination take %s", took)
 	}
 
 	stuck, f = w.join(128e3), w.join(640e3)
@@ -245,10 +245,10 @@ func TestLineIsNotHeldByOne(t *testing.T) {
 	start = w.now
 	w.run(time.Hour, stuck, f)
 	if took := f.done.Sub(start); took > 20*time.Second {
-		t.Errorf("10 s of bytes beside a transfer whose messages are lost take %s", took)
+		t.Errorf("10 s of bytes beside a transfer with lost messages take %s", took)
 	}
 	if !stuck.Overdue(start, w.now) {
-		t.Error("the one whose messages are lost is not taken for silent")
+		t.Error("the transfer with lost messages does not count as silent")
 	}
 }
 
@@ -287,7 +287,7 @@ func TestLineBeat(t *testing.T) {
 	}
 	w.line.rate = 9 // measured while the other side stood still
 	if d := w.line.Beat(); d != beatFirst {
-		t.Errorf("one transfer whose destination stood still says every %s that it lives", d)
+		t.Errorf("a transfer with a destination that stood still sends a sign of life every %s", d)
 	}
 	w.line.rate = 8e3
 	var more []*flight
@@ -357,7 +357,7 @@ func TestLineAsksAboutWhatIsOverdue(t *testing.T) {
 		t.Errorf("once the message is overdue it may be quiet for another %s", d)
 	}
 	if !one.Send(1001, 60, now) {
-		t.Error("what is sent then does not ask for an acknowledgement")
+		t.Error("the next message does not ask for an acknowledgement")
 	}
 	if d := one.Quiet(now, now); d != beat {
 		t.Errorf("after that it may be quiet for %s, not %s", d, beat)

@@ -212,7 +212,7 @@ func TestLineAsksInTime(t *testing.T) {
 		}
 	}
 	if ask := leaves(f, 7, 50, lineStart); !ask {
-		t.Error("a message after which the line is full does not ask for an acknowledgement")
+		t.Error("a message that fills the line does not ask for an acknowledgement")
 	}
 	if f.May(lineStart) {
 		t.Errorf("with %d bytes under way there is room for %d more", l.under, l.pace())

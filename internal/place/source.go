@@ -52,7 +52,7 @@ type File interface {
 	io.Reader
 	Facts() Facts
 	// Form returns the place's knowledge of the content beside its bytes, or nil. dataset reports that the file has
-	// records, even if they are unknown. Unreadable data is an error of KindMalformed.
+	// records, even if known is nil. Unreadable data is an error of KindMalformed.
 	Form() (known *transfer.Form, dataset bool, err error)
 	// Unchanged checks that the file still agrees with Facts. The error is of kind Changing, or one that waits.
 	Unchanged() error

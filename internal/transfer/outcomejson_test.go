@@ -95,7 +95,7 @@ func TestOutcomesAsJSON(t *testing.T) {
 	usual := []Outcome{{Item: 7, Type: ItemFile, Path: "/in/f", Source: "/out/ü", Size: 10, Digest: "xxh3:00", SrcSum: "xxh3:00",
 		Version: "\x01some\xff"}, {Type: ItemDir, Path: "/in/50%"}}
 	if again, _, ok := ParseOutcomes(plainly(t, usual, false)); !ok || !reflect.DeepEqual(again, usual) {
-		t.Errorf("what is usual is left to encoding/json: %v", again)
+		t.Errorf("a common outcome is left to encoding/json: %v", again)
 	}
 }
 

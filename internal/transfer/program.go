@@ -57,7 +57,7 @@ func ParseTrigger(s string) (t Trigger, err error) {
 	return t, t.check()
 }
 
-// Unmet describes the situation in which the trigger is not met.
+// Unmet describes the state of the files that does not meet the trigger.
 func (t *Trigger) Unmet() string {
 	s := t.Files[0].String()
 	if n := len(t.Files) - 1; n > 0 {

@@ -42,7 +42,7 @@ func TestTriggers(t *testing.T) {
 	}
 	two := Trigger{When: TriggerNoExist, Files: []Path{"a", "b"}}
 	if got := two.Unmet(); got != "a, and each of 1 more, exists" {
-		t.Errorf("what is not met is said as %q", got)
+		t.Errorf("the unmet trigger is described as %q", got)
 	}
 	q := programRequest()
 	if q.Triggers = make([]Trigger, MaxTriggers+1); KindOf(q.Check()) != KindUsage {
@@ -117,7 +117,7 @@ func TestProgramsAreChecked(t *testing.T) {
 		t.Errorf("of the destination %+v, of the source %+v", d, s)
 	}
 	if (*Programs)(nil).OfDest() != nil || (&Programs{PreSource: &good[0]}).OfDest() != nil || (*Programs)(nil).At(PreDest) != nil {
-		t.Error("there are programs of nobody")
+		t.Error("a request without programs has some")
 	}
 }
 

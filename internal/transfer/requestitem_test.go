@@ -52,7 +52,7 @@ func TestSplit(t *testing.T) {
 			q.Items[n-1].Disposition, q.Items[n-1].IfExists = DispositionDelete, IfExistsAppend
 			other, _, _ := q.Split()
 			if other.Hash() == head.Hash() || !other.Removes() || head.Removes() || !other.Appends() || head.Appends() {
-				t.Error("the head does not show what is in the last part")
+				t.Error("the head does not describe the last part")
 			}
 		}
 	}

@@ -30,7 +30,7 @@ func TestSum(t *testing.T) {
 	skipped := file("d", 1, "xxh3:4")
 	skipped.Err = Errorf(KindSkipped, "it is there")
 	if got := sum(a, b, c, skipped, &Outcome{Type: ItemDir, Source: "e"}); got != want {
-		t.Error("what has not arrived, or is no file, is summed up")
+		t.Error("an item that has not arrived, or is no file, is added to the sum")
 	}
 	all := []string{want, sum(), sum(a), sum(a, a), sum(a, b), sum(a, b, c, c), sum(a, b, file("c", 1, "xxh3:3")), sum(a, b, file("c", 0, "xxh3:4")), sum(a, b, file("d", 0, "xxh3:3")),
 		sum(file("a", 1, "xxh3:2"), file("b", 2, "xxh3:1"), c)}

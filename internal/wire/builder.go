@@ -41,7 +41,7 @@ func (b *Builder) Used() int { return len(b.buf) - HeaderSize }
 // Len returns the present size of the message in bytes.
 func (b *Builder) Len() int { return len(b.buf) }
 
-// Fits reports whether a frame other than DATA fits. names, the bytes of its names, are at most two paths long.
+// Fits reports whether a frame other than DATA fits. names is the size of its names in bytes, at most that of two paths.
 func (b *Builder) Fits(names int) bool {
 	return b.max-len(b.buf) >= 128+names && b.frames < 1<<16-1
 }

@@ -209,7 +209,7 @@ type Alive struct {
 	Epoch uint32 `json:"epoch"`
 }
 
-// Safe is the newest point from which a restart would continue.
+// Safe is the newest point that a restart would continue from.
 type Safe struct {
 	Item   uint64 `json:"item"`
 	Offset int64  `json:"offset"`

@@ -167,7 +167,7 @@ func TestAskingRefuses(t *testing.T) {
 	q := sampleRequest()
 	q.Priority = 12
 	if s, err := wire.DecodeSubmit(wire.Marshal(wire.Submit{V: 1, Request: q})); err == nil || s == nil || s.Request.ID != q.ID {
-		t.Errorf("a request over a limit must be refused, and still say whose it is: %v", err)
+		t.Errorf("a request over a limit must be refused, and still name its transfer: %v", err)
 	}
 }
 
@@ -243,7 +243,7 @@ func TestAskingRanges(t *testing.T) {
 	} {
 		name, _, _ := strings.Cut(what, ",")
 		if _, err := decoders[name](wire.Marshal(v)); err == nil {
-			t.Errorf("%s: it is taken", what)
+			t.Errorf("%s: it is accepted", what)
 		}
 	}
 }

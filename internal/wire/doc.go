@@ -74,9 +74,9 @@
 // time-out does not count meanwhile. Package transfer defines programs and their limits (Program). A name that leads
 // out of a directory refuses the OPEN.
 //
-// # Authors
+// # Origin
 //
-// The author of a message is the agent in its subject. A message on ferry.event.A, ferry.beat.A, ferry.progress.A.* or
+// The origin of a message is the agent in its subject. A message on ferry.event.A, ferry.beat.A, ferry.progress.A.* or
 // ferry.ask.*.A is accepted as a statement about A and about transfers with the source A, and about nothing else that
 // the message names. An audit record of a destination is accepted for transfers with that destination.
 //

@@ -99,8 +99,8 @@ func Wants(subject, inbox string) bool {
 // maxInbox is the maximum length of an inbox in bytes: two tokens, one of them perhaps a principal.
 const maxInbox = 1200
 
-// InstanceSubject returns the subject where one run of an agent answers that it lives. It is an inbox to which only
-// members with the agent's name may publish.
+// InstanceSubject returns the subject where one run of an agent answers that it lives. Only members with the agent's
+// name may publish to this inbox.
 func InstanceSubject(of transfer.AgentName, instance string) string {
 	return "ferry.inbox." + of.Token() + "." + of.Token() + "." + transfer.Token(instance)
 }

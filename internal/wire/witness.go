@@ -37,7 +37,7 @@ type LogKept struct {
 	Root string `json:"root"` // hex
 }
 
-// AcceptLog is the body of AskAccept: the note of the log from which a witness is to continue.
+// AcceptLog is the body of AskAccept: the log's note that a witness is to continue from.
 type AcceptLog struct {
 	Note    []byte          `json:"note"`
 	Binding json.RawMessage `json:"binding"` // witness.Binding, of the note's signer

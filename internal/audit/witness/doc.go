@@ -23,8 +23,8 @@
 //	ferry audit batch v1
 //	the agent's identity
 //	the incarnation of its ledger, 16 digits of hexadecimal
-//	three numbers with spaces between: the lowest record number that the agent still has, the
-//	number of the first record, and the count of records
+//	three numbers with spaces between: the floor (the agent has dropped its records below it),
+//	the number of the first record, and the count of records
 //	the root of the tree of RFC 6962 over the records, in base64
 //
 // The leaves are those of the audit log. So a seal can be proved for one record with the hashes from its leaf to that

@@ -19,7 +19,7 @@ func sealed(agent identity.Name, b Batch, root tlog.Hash) []byte {
 // A Batch has the signed fields of a batch beside the root of its records.
 type Batch struct {
 	Incarnation string `json:"incarnation"` // of the agent's ledger
-	Floor       uint64 `json:"floor"`       // the lowest number that the agent still had
+	Floor       uint64 `json:"floor"`       // the agent has dropped its records below this number
 	First       uint64 `json:"first"`       // number of the first record
 	Count       int    `json:"count"`
 }

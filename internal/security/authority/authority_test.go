@@ -262,7 +262,7 @@ func TestRenewAndRevoke(t *testing.T) {
 	must(t, err)
 	must(t, i.Renew(g))
 	if must(t, beside.Reread()); !beside.Until().Equal(i.Until()) || beside.JWTs().User != i.JWTs().User {
-		t.Error("what the one has renewed the other does not read")
+		t.Error("one process does not read the other's renewal")
 	}
 	if i.Until().Sub(s.now).Round(time.Hour) != identity.Validity {
 		t.Errorf("renewed until %s", i.Until())
@@ -306,11 +306,11 @@ func TestRenewAndRevoke(t *testing.T) {
 	}
 	s.now = s.now.Add(identity.Validity)
 	if got := revoked(); len(got) != 2 {
-		t.Errorf("what has just ended is told no longer, whatever the clocks of others are: %v", got)
+		t.Errorf("a key that has just ended is no longer listed, although clocks of others may be behind: %v", got)
 	}
 	s.now = s.now.Add(named)
 	if got := revoked(); len(got) != 0 {
-		t.Errorf("what has ended by itself is still told: %v", got)
+		t.Errorf("a key that has expired is still listed: %v", got)
 	}
 	if err := s.Revoke(s.name(identity.Agent, "GAMMA"), ""); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("a name that has nothing: %v", err)
@@ -421,10 +421,10 @@ func TestTrustDocuments(t *testing.T) {
 	keeps.Distrust([]string{d.Revoked[0].TLS})
 	server := keeps.Server(identity.OneOf(s.Network(), identity.Agent))
 	if err := meet(server, revoked.Client(identity.Only(beta))); err == nil {
-		t.Error("who is revoked is let in")
+		t.Error("a revoked identity is admitted")
 	}
 	if err := meet(server, keeps.Client(identity.Only(beta))); err != nil {
-		t.Errorf("somebody else is not: %v", err)
+		t.Errorf("another identity is not admitted: %v", err)
 	}
 	s.now = s.now.Add(identity.Validity + named)
 	take(4, 0)
@@ -566,7 +566,7 @@ func TestWhatIsTakenStaysTaken(t *testing.T) {
 	must(t, s.Revoke(beta, ""))
 	s.now = right.Add(45 * 24 * time.Hour) // its first certificate is valid until the fiftieth day
 	if !slices.ContainsFunc(s.state.revocations(s.now), func(r roles.Revocation) bool { return r.Key == ahead.wish.Nkey }) {
-		t.Error("what was signed while the clock was ahead is good again")
+		t.Error("a certificate signed while the clock was ahead is valid again")
 	}
 }
 

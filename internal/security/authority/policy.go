@@ -47,7 +47,7 @@ func (a *Authority) openPolicy(dir *keyfile.Dir) error {
 	return nil
 }
 
-// compact returns a policy in the spelling in which it is stored, signed and measured.
+// compact returns a policy in its stored spelling, which is signed and measured.
 func compact(data []byte) ([]byte, error) { return json.Marshal(json.RawMessage(data)) }
 
 // Policy returns the rules of the network, in JSON.

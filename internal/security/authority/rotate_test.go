@@ -73,11 +73,11 @@ func TestRotation(t *testing.T) {
 
 	s.told(here)
 	if len(here.Soon()) != 1 || here.Due().After(s.now) {
-		t.Error("who hears of a rotation is not due")
+		t.Error("an identity told of a rotation is not due")
 	}
 	s.renewed(here)
 	if s.told(here); !here.Due().After(s.now) {
-		t.Error("who was renewed is due again")
+		t.Error("a renewed identity is due again")
 	}
 	fresh := s.one("FRESH")
 	all := []*identity.Identity{away, here, fresh}
@@ -118,7 +118,7 @@ func TestRotation(t *testing.T) {
 	agree()
 	s.told(away)
 	if slices.Contains(away.Roots().Hashes(), first) {
-		t.Error("who has heard of the end of the old root trusts it")
+		t.Error("an identity told of the end of the old root trusts it")
 	}
 	for who, r := range map[string]*identity.Roots{"the authority": s.Roots(), "who is away": away.Roots(), "who was renewed": here.Roots(), "who is new": s.one("NEW").Roots()} {
 		if ever := r.Ever().Hashes(); !slices.Contains(ever, first) || slices.Contains(r.Hashes(), first) {

@@ -85,7 +85,7 @@ type Rule struct {
 	Last bool `json:"last,omitempty"`
 }
 
-// A people is a parsed list of principals.
+// people is a parsed list of principals.
 type people struct {
 	list  []string
 	users []*regexp.Regexp

@@ -50,7 +50,7 @@ func TestDecisions(t *testing.T) {
 		}
 	}
 	if d := (&Rules{}).Decide(Question{Who: user("alice", "operator"), Right: transfer.AuthAudit}); d.Allowed {
-		t.Error("without a rule somebody may do something")
+		t.Error("a principal has a right without a rule")
 	}
 }
 
@@ -231,7 +231,7 @@ func FuzzPolicy(f *testing.F) {
 				}
 			}
 			if !found {
-				t.Errorf("%s may %s by rule %q, which does not say so", who, right, d.Rule)
+				t.Errorf("%s may %s by rule %q, which does not give it", who, right, d.Rule)
 			}
 		}
 	})
