@@ -5,7 +5,7 @@
 // A poll reads the directory and the history together, both in one order. It finds the files that match, meet the
 // condition, and are not in the history with their present state. Up to Batch of them are one trigger:
 //
-//	state      location                             next state
+//	state      location                              next state
 //	found      in memory, for one poll               recorded: in one transaction the history has its files, and
 //	                                                 the drawer its request with the ID of the transfer
 //	           (a crash: the next poll finds it)     refused: no request can be made of it; the history has its files

@@ -103,7 +103,7 @@ type Running struct {
 	done   []transfer.Segment
 	at     int64
 	text   string // result of Whole, once it was called
-	textAt int64  // number of bytes in text
+	textAt int64  // number of file bytes that text covers
 }
 
 // NewRunning begins a digest at the start of a file. The Backlog, which may be nil, counts the bytes that it is behind.

@@ -102,7 +102,7 @@ type Syncs interface {
 	// not keep its promises, the error is errors.ErrUnsupported or another error that notOffered accepts.
 	WatchFS(d *Dir) (Watch, error)
 	// SyncFS makes durable all writes to the watched file system before the call: data, sizes, modes, times and names,
-	// of any program. Each write that was lost since the watch began is reported once: the next call reports only later
+	// of any program. Writes that were lost since the watch began are an error once: the next call reports only later
 	// losses. Only one call on a watch may run at a time. The first call, too, may report that the operation is not
 	// offered.
 	SyncFS(w Watch) error
