@@ -49,6 +49,9 @@ var byPrefix = map[string][]string{
 	"audit": {network.QM}, "coordination": {network.QM}, "submit": {""}, "duty": {source}, "monitor": {source}, "schedule": {source}, "job": {source}, "messages": {dest}, "program": {source, dest},
 }
 
+// committing is the point behind the ledger entry of a group that is to get its names.
+const committing = "commit.after_committing"
+
 var (
 	large   = []string{"large"}
 	deep    = []string{"deep"}
@@ -81,9 +84,9 @@ var special = map[string]point{
 	"walk.after_end":            {once: true},
 	"sender.after_reopen":       {way: afterAKill, before: "sender.before_message", shapes: large, once: true},
 	"receiver.after_reopen":     {way: afterAKill, before: "checkpoint.after_ledger", shapes: large, once: true},
-	"recover.decided":           {way: afterAKill, before: "commit.after_committing"},
-	"recover.after_rename":      {way: afterAKill, before: "commit.after_committing"},
-	"recover.after_sync":        {way: afterAKill, before: "commit.after_committing"},
+	"recover.decided":           {way: afterAKill, before: committing},
+	"recover.after_rename":      {way: afterAKill, before: committing},
+	"recover.after_sync":        {way: afterAKill, before: committing},
 	"receiver.after_open":       {once: true},
 	"receiver.after_epoch":      {once: true},
 	"receiver.after_accept":     {once: true},
