@@ -90,7 +90,7 @@ func commandsAreBounded(t *testing.T, p *Place) {
 	}
 	must(t, l.View(func(tx *ledger.Tx) error {
 		last := 0
-		for known("ann", last) == false {
+		for !known("ann", last) {
 			last++
 		}
 		if tx.CommandFloor("ann") != id(last-1) || !tx.CommandFloor("bob").IsZero() || !tx.CommandFloor("").IsZero() || !tx.Floor("ann").IsZero() {
