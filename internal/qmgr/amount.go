@@ -51,8 +51,8 @@ func Room(c *Conn) int { return c.amounts.heard.bytes(maxAnswer) }
 // seconds, by the messages before it.
 func Batch(c *Conn, most int) int { return c.amounts.stored.bytes(most) }
 
-// An amount is how much is asked for, or sent, at once. It follows the rate at which the ones before went over the
-// line. All methods may be called from any goroutine.
+// An amount is the number of bytes to request, or to send, at once. It follows the rate at which earlier amounts were
+// transferred. All methods may be called from any goroutine.
 type amount struct {
 	worth time.Duration // at that rate
 	least int           // 0: amountLeast

@@ -24,7 +24,7 @@ import (
 // inboxCounter numbers the inboxes of questions.
 type inboxCounter struct{ atomic.Uint64 }
 
-// An announcer says to the other queue managers what this one is, and hears what they say.
+// An announcer announces this queue manager to the others, and keeps their announcements.
 type announcer struct {
 	f        *forwarder
 	instance string // of this run of the queue manager
@@ -34,7 +34,7 @@ type announcer struct {
 	here   atomic.Bool      // coordination reads here
 }
 
-// An other is a queue manager of which something was heard.
+// An other is another queue manager that has announced itself.
 type other struct {
 	announcement
 	heard time.Time
@@ -42,7 +42,7 @@ type other struct {
 	twin  time.Time     // when something was heard of another instance of its name
 }
 
-// An announcement is what a queue manager says of itself. Unknown fields are ignored.
+// An announcement is the description that a queue manager publishes of itself. Unknown fields are ignored.
 type announcement struct {
 	V            int       `json:"v"`
 	Name         string    `json:"name"`
@@ -68,7 +68,7 @@ const (
 	maxManagers   = 10_000
 
 	maxAnnouncement = 4 << 10 // bytes
-	maxDegraded     = 1 << 10 // of them that say what is wrong
+	maxDegraded     = 1 << 10 // of announcements that report a degraded state
 	maxClockOff     = time.Hour
 	sayClockOff     = 10 * time.Second // less than this is not worth a word
 )
@@ -88,7 +88,7 @@ func (a *announcer) announce() {
 		select {
 		case <-time.After(next):
 			next = min(2*next, announceEvery)
-		case <-a.f.s.channels.up: // who is there has to hear of this one, and does in a moment
+		case <-a.f.s.channels.up: // a queue manager that is present needs this announcement, and receives it at once
 			next = announceSoon
 		case <-a.f.ctx.Done():
 			return
@@ -152,7 +152,7 @@ func (a *announcer) domainOf(name string) string {
 	return transfer.Token(name)
 }
 
-// announced takes what another queue manager says.
+// announced takes the announcement of another queue manager.
 func (a *announcer) announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var x announcement
@@ -218,7 +218,8 @@ func (a *announcer) domains() (all []string) {
 	return slices.Compact(all)
 }
 
-// forget drops queue managers of which nothing was heard for long, and those that are away where there is no room.
+// forget drops queue managers without a recent announcement. Without room for new ones it drops those that are away,
+// too.
 func (a *announcer) forget(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -255,7 +256,7 @@ func clockOff(o other) string {
 	return fmt.Sprintf("the clock of queue manager %s is %s %s this one's", o.Name, o.ahead.Abs().Round(time.Second), way)
 }
 
-// linked are the queue managers of which something was heard that are not of this one's cluster, by name.
+// linked returns the queue managers that have announced themselves and are in another cluster, by name.
 func (a *announcer) linked() (all []Member) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A batch is what is handed on at once.
+// A batch holds the messages, or the task, that a queue manager forwards at once.
 type batch struct {
 	V        int         `json:"v"`
 	Messages []forwarded `json:"messages"`
@@ -53,7 +53,7 @@ type batchResult struct {
 	Error *transfer.Error `json:"error,omitempty"`
 }
 
-// readBatch reads what another queue manager hands on.
+// readBatch reads a batch from another queue manager.
 func readBatch(data []byte) (b batch, err error) {
 	if err := json.Unmarshal(data, &b); err != nil || b.V != 1 {
 		return b, transfer.Errorf(transfer.KindVersion, "a batch of messages that is handed on cannot be read")
@@ -80,7 +80,8 @@ func (x *forwarded) check() error {
 	return nil
 }
 
-// idOf is the ID by which a stream tells what it has stored already; none where another could not read it.
+// idOf returns the ID by which a stream recognizes messages that it has stored already. It returns "" for an ID that
+// another queue manager could not read.
 func idOf(h nats.Header) string {
 	if id := h.Get(nats.MsgIdHdr); isPrintable(id) {
 		return id

@@ -26,10 +26,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Channel links a queue manager to another one: a leafnode of NATS, dialled by one side. Through
-// it go heartbeats, what agents say to each other, questions and answers, and, over a connection
-// of its own, the data of the queue lane. What is stored stays with the queue manager that took it
-// and is handed on (forwarder): a channel that is down keeps it.
+// A Channel links a queue manager to another one: a leafnode of NATS, dialled by one side. It carries heartbeats,
+// messages between agents, questions and answers. A connection of its own carries the data of the queue lane. Stored
+// messages stay with the queue manager that accepted them until the forwarder has forwarded them: a channel that is
+// down loses none.
 type Channel struct {
 	Name     string `json:"name"` // of the queue manager at the other end
 	URL      string `json:"url"`  // nats://HOST:PORT of its channel listener; several with commas between for a cluster
@@ -47,7 +47,7 @@ const (
 // A ChannelState is how a channel stands.
 type ChannelState struct {
 	Name      string        `json:"channel"`
-	Peer      string        `json:"queue_manager,omitempty"` // who answers there; empty: nobody yet
+	Peer      string        `json:"queue_manager,omitempty"` // queue manager that answers there; empty: none yet
 	Direction string        `json:"direction"`               // out: dialled by this queue manager; in: by the other one
 	URL       string        `json:"url,omitempty"`
 	Address   string        `json:"address,omitempty"` // HOST:PORT at the other end
@@ -71,7 +71,7 @@ const (
 	maxChannels         = 1000
 	channelDial         = 4 * time.Second
 	channelAgain        = 500 * time.Millisecond // after an attempt, and as long again at most
-	channelGreet        = 10 * time.Second       // for TLS, and to say who one is
+	channelGreet        = 10 * time.Second       // for TLS, and to show the identity
 	channelWrite        = time.Minute            // without a byte taken
 	channelFile         = "channels.json"
 	maxChannelNotes     = 256
@@ -119,7 +119,7 @@ func (c *Channel) urls() (all []*url.URL, err error) {
 // Channels are those of a queue manager.
 type Channels struct {
 	s     *Server
-	path  string // of the file that keeps what was defined
+	path  string // of the file that keeps the channels
 	notes notes
 
 	token  string  // of the queue manager
@@ -135,11 +135,11 @@ type Channels struct {
 
 	mu    sync.Mutex
 	all   []Channel         // by name
-	peers map[string]string // by channel, who has shown a certificate
+	peers map[string]string // by channel: the peer that has shown a certificate
 	made  map[string]uint64 // by channel, how often one was shown
 	links uint64            // how often a connection has come up, in either direction
 
-	resting map[string]bool // channels whose connections are being ended, to be made anew
+	resting map[string]bool // channels that are closing their connections, to connect again
 }
 
 // ups is how often a channel has come up, or nearly.
@@ -149,13 +149,13 @@ func (c *Channels) ups() uint64 {
 	return c.links
 }
 
-// channelStore is what the file has.
+// channelStore is the content of the file of channels.
 type channelStore struct {
 	V        int       `json:"v"`
 	Channels []Channel `json:"channels"`
 }
 
-// openChannels reads what was defined before, and adds what is defined now.
+// openChannels reads the channels of earlier runs, and adds those of the present configuration.
 func openChannels(s *Server) (*Channels, error) {
 	c := &Channels{s: s, token: transfer.Token(s.cfg.Name), places: newPlaces(s), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
 		up: make(chan struct{}, 1), resting: map[string]bool{}}
@@ -402,11 +402,10 @@ func (c *Channels) Start(name string) error {
 	return c.change(name, func(ch *Channel) { ch.Stopped = false })
 }
 
-// Remove forgets a channel. What waits for the other side stays here, and goes another way if
-// there is one.
+// Remove forgets a channel. Messages that wait for the other side stay here. They take another route if there is one.
 func (c *Channels) Remove(name string) error { return c.change(name, nil) }
 
-// change changes what is defined, keeps it, and has the server do it. A nil change removes.
+// change changes a channel's definition, stores it, and has the server apply it. A nil change removes the channel.
 func (c *Channels) change(name string, change func(*Channel)) error {
 	c.mu.Lock()
 	before := slices.Clone(c.all)

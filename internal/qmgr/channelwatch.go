@@ -8,11 +8,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A line that carries nothing any more without a word of it to either side is found out by the
-// library after a minute, and a connection that stands still takes as long again to move when the
-// line is back. So the silence of a channel's connection is looked at, on which the other side says
-// something every announceEvery, and one that has been silent for too long is made anew. On a thin
-// line a large message is a long silence: the next one may last longer.
+// The library detects a link that fails silently only after a minute. A connection that has stalled takes as long again
+// to move when the link is back. So the watch looks at the silence of a channel's connection: the other side sends
+// something every announceEvery. A connection that has been silent for too long is replaced. On a slow link a large
+// message causes a long silence: the next silence may last longer.
 const (
 	channelLook    = 500 * time.Millisecond
 	channelSilent  = 4 * announceEvery
@@ -20,7 +19,7 @@ const (
 	channelSound   = time.Minute     // without a silence: then the next one is as short as the first
 )
 
-// A silence is what is known of a channel's connection.
+// A silence is the state of a channel's connection between two looks.
 type silence struct {
 	id      uint64 // of the connection
 	in      int64  // bytes

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// routeLine makes of what the library says of routes what an operator can act on. Ok is false for
-// other lines; text is empty where there is nothing to be said.
+// routeLine turns a line that the library logs about routes into a line that an operator can act on. Ok is false for
+// other lines. Text is empty for a line that needs no report.
 func routeLine(line string) (text string, level slog.Level, ok bool) {
 	for _, r := range routeLines() {
 		m := r.said.FindStringSubmatch(line)

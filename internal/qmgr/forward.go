@@ -218,13 +218,13 @@ func (f *forwarder) run() {
 	}
 }
 
-// leads reports whether this queue manager is the one that hands on what a stream has: in a cluster, the
-// one that leads it.
+// leads reports whether this queue manager forwards the messages of a stream. In a cluster, that is the leader of the
+// stream.
 func (f *forwarder) leads(stream Stream) bool {
 	return f.s.member == nil || f.s.ns.JetStreamIsStreamLeader(f.s.accountName, string(stream))
 }
 
-// lookAtAll finds out for whom something is stored who is elsewhere.
+// lookAtAll finds the stored messages for agents that are connected elsewhere.
 func (f *forwarder) lookAtAll() {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
@@ -264,7 +264,7 @@ func (f *forwarder) forget(now time.Time) {
 	maps.DeleteFunc(f.blocked, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
-// noticed is Server.noticed of what others say: the log has a line of it in a minute.
+// noticed does the work of Server.noticed for findings that other queue managers cause: it logs one line in a minute.
 func (f *forwarder) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
 	if f.s.findings.add(finding, time.Now()) {
@@ -272,7 +272,7 @@ func (f *forwarder) noticed(format string, args ...any) {
 	}
 }
 
-// handOn hands on what is due, and reports whether more may be soon.
+// handOn forwards the messages that are due, and reports whether more may be due soon.
 func (f *forwarder) handOn() (again bool) {
 	f.mu.Lock()
 	type errandOf struct{ token, to string }
@@ -435,7 +435,7 @@ func (f *forwarder) inbox(of string) string {
 	return wire.InboxSubject(wire.Manager, storeToken+of, secretFor(f.secret, of), f.inboxes.Add(1))
 }
 
-// stays reports whether what is stored for an agent is here for certain until it reads it here.
+// stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
 func (f *forwarder) stays(token string) bool {
 	if f == nil || len(f.s.channels.List()) == 0 {
 		return true

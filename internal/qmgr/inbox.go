@@ -17,15 +17,15 @@ import (
 // Self is the token as which the Conn asks and answers.
 func (c *Conn) Self() string { return c.cfg.Self }
 
-// Identity is who the Conn is; nil where the queue manager does not ask.
+// Identity returns the identity of the Conn. It is nil where the queue manager asks for none.
 func (c *Conn) Identity() *identity.Identity { return c.cfg.Identity }
 
-// NewInbox is a subject that nobody else uses, for answers of whoever has a token.
+// NewInbox returns a subject for the answers of the holder of a token. No other party uses that subject.
 func (c *Conn) NewInbox(of string) string {
 	return wire.InboxSubject(c.cfg.Self, of, secretFor(c.secret, of), c.inboxes.Add(1))
 }
 
-// newSecret is what nobody can guess of a Conn's inboxes.
+// newSecret returns the secret part of a Conn's inboxes, which others cannot guess.
 func newSecret() string { return rand.Text() }
 
 // secretFor is the part of a secret that one answerer learns. All queue managers answer under one token, and a channel passes
@@ -55,8 +55,8 @@ func (c *Conn) Answer(to, inbox string, data []byte) error {
 	return c.explain(answerInParts(c.control.conn(), inbox, compress.Messages.Pack(data)), inbox, len(data))
 }
 
-// request sends a question and waits for one answer, or for the queue manager's word that
-// nobody listens.
+// request sends a question and waits for one answer. It returns nats.ErrNoResponders if the queue manager reports that
+// the subject has no listener.
 func request(ctx context.Context, nc *nats.Conn, subject, inbox string, data []byte) ([]byte, error) {
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // line does not end the process; StartServer turns it into its error.
 type serverLog struct {
 	log     *slog.Logger
-	members *quiet.Log // of what clients do wrong
+	members *quiet.Log // of faults of clients
 
 	mu    sync.Mutex
 	first string // the first fatal line
@@ -23,7 +23,7 @@ type serverLog struct {
 	calls string // the first line that tells of a system call that failed
 
 	unstored failures
-	links    *notes // about channels; nil: nobody asks
+	links    *notes // about channels; nil: they are not wanted
 	repeats  repeats
 }
 

@@ -352,9 +352,9 @@ func (m *member) see() *present {
 	return p
 }
 
-// admits refuses routes of queue managers that are no members. Each one that joins is one more of whom most have to be
-// there, so that some which join and go would end what the cluster can do. A name that was never seen is let in
-// only as long as fewer members are known than this one has routes for.
+// admits refuses routes of queue managers that are no members. Each member that joins raises the number that makes a
+// majority. So a few that join and leave again could stop the cluster. A new name is admitted only while fewer members
+// are known than this one has routes for.
 func (m *member) admits(name string) error {
 	m.mu.Lock()
 	known, removed := m.note.Members, m.note.Removed
@@ -368,7 +368,7 @@ func (m *member) admits(name string) error {
 	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.s.cfg.Cluster.Name, strings.Join(known, " "))
 }
 
-// meet remembers those who are seen for the first time.
+// meet remembers members that are seen for the first time.
 func (m *member) meet(names []string) {
 	n, changed := m.forget(m.note)
 	for _, name := range names {
@@ -389,7 +389,7 @@ func (m *member) meet(names []string) {
 	}
 }
 
-// text is what is wrong with a cluster; "" for nothing.
+// text describes the faults of a cluster; "" if there are none.
 func (p *present) text(m *member) string {
 	var all []string
 	switch {
@@ -410,8 +410,8 @@ func (p *present) text(m *member) string {
 	return strings.Join(append(all, p.remarks...), "; ")
 }
 
-// Passing says what is wrong with the queue manager's cluster at present; "" for nothing, and where it is a
-// member of none.
+// Passing describes the present faults of the queue manager's cluster. It returns "" if there are none, and for a queue
+// manager without a cluster.
 func (s *Server) Passing() string {
 	if s.member == nil {
 		return ""
@@ -419,7 +419,7 @@ func (s *Server) Passing() string {
 	return s.member.now.Load().text(s.member)
 }
 
-// noQuorum is why a member of a cluster can neither take nor hand out what is stored.
+// noQuorum returns an error if a member of a cluster can neither accept nor deliver stored messages.
 func noQuorum(s *Server) error {
 	if s.member == nil || s.member.now.Load().quorum {
 		return nil
@@ -443,8 +443,8 @@ func leaderless(s *Server, of Stream) error {
 	return nil
 }
 
-// WaitQuorum returns when most members of the cluster are there and have agreed on who leads it and each
-// queue, and at once where there is no cluster. Meanwhile it gives to say what is missing, whenever that changes.
+// WaitQuorum returns when most members of the cluster are there and have agreed on its leader and on each queue's. It
+// returns at once without a cluster. Meanwhile it passes the missing conditions to say, whenever they change.
 func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
 	t := time.NewTicker(memberLook)
 	defer t.Stop()
@@ -464,8 +464,8 @@ func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
 	return nil
 }
 
-// Patience is the Timeout of connections to the queue manager from within its process: for ever for a
-// member of a cluster, whose queues may have no leader for a while.
+// Patience returns the Timeout of connections to the queue manager from its own process. It is unlimited for a member
+// of a cluster: its queues may have no leader for a while.
 func (s *Server) Patience() time.Duration {
 	if s.member != nil {
 		return -1

@@ -60,10 +60,10 @@ func shortOf(s *Server) string {
 // standingOf is shortOf and Degraded.
 func standingOf(s *Server) string { return strings.Trim(shortOf(s)+"; "+s.Degraded(), "; ") }
 
-// failures are what the server says of messages that it could not store.
+// failures holds the last line of the server about a message that it could not store.
 type failures struct{ last atomic.Pointer[string] }
 
-// notStored begins what the server says when a message could not be stored.
+// notStored begins the server's log line about a message that could not be stored.
 const notStored = "JetStream failed to store a msg on stream"
 
 // unwritten is in the server's words on a stream that takes no write, and no removal, until it is opened anew.
@@ -77,9 +77,9 @@ func (f *failures) heard(line string) {
 	}
 }
 
-// mend opens the store anew after a message could not be stored, as soon as
-// its disk has space: the library keeps the first error of a file for ever, and
-// every later message would be refused, whatever space there is.
+// mend opens the store anew after a message could not be stored, as soon as its disk has space. The library keeps the
+// first error of a file until it opens the file again. It would refuse every later message, whether there is space or
+// not.
 func (s *Server) mend(log *serverLog) {
 	t := time.NewTicker(mendEvery)
 	defer t.Stop()

@@ -388,8 +388,8 @@ func (p *places) hear(token, at string, now time.Time) (came bool) {
 	return came && !p.here(at)
 }
 
-// where is the token of the queue manager in the latest place of an identity; empty if none is known. A pipe is here if its user
-// is here, whose other commands may be elsewhere.
+// where returns the token of the queue manager in the latest place of an identity; empty if none is known. A pipe is
+// here if its user is here. Other commands of that user may be elsewhere.
 func (p *places) where(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

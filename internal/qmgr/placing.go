@@ -97,8 +97,8 @@ func (f *forwarder) came(m *nats.Msg) {
 	f.noticePlace(&x)
 }
 
-// place publishes the places of this queue manager, until stop. It asks new peers, and members of the cluster whose routes are new,
-// for the places that they know: a message may have been lost before.
+// place publishes the places of this queue manager, until stop. It asks new peers for the places that they know, and
+// also cluster members with new routes: a message may have been lost before.
 func (f *forwarder) place() {
 	f.places.read()
 	said, kept := map[string]time.Time{}, time.Now()

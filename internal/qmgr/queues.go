@@ -19,14 +19,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// Application queues are streams of their own, one for each, which somebody has made by name. A
-// reader of NATS that acknowledges a message takes it.
+// An application queue is a stream of its own, which a client has created by name. A reader of NATS that acknowledges a
+// message removes it from the queue.
 
 // Limits of application queues.
 const (
 	// QueueBatch is how many messages are stored at once, or not at all; the receipt comes on top.
 	QueueBatch = 999
-	// DefaultQueueBytes is how much a queue may have where nobody says.
+	// DefaultQueueBytes is the size of a queue that is created without a size.
 	DefaultQueueBytes = 1 << 30
 
 	queuePrefix  = "APP_" // of the names of the streams
@@ -35,15 +35,15 @@ const (
 	queueBytes   = 1 << 20        // of them at most; of a message that has more a piece
 	queueFrame   = 20             // bytes that a piece takes beside its data
 	queueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
-	queueTime    = apiTimeout / 8 // after which an errand answers with what it has; in a busy cluster each message may take milliseconds
+	queueTime    = apiTimeout / 8 // after which an errand answers with a partial result; in a busy cluster each message may take milliseconds
 	queueAhead   = 16             // requests for messages that are on their way at once
 	queueGroups  = 512            // in one answer
 	queueGroup   = 150            // bytes of one in it
 	receiptsOnce = 512
-	receiptKept  = "720h" // as the server takes it: a receipt that nobody has removed
+	receiptKept  = "720h" // in the server's format: receipts that were never removed
 )
 
-// What a queueTask is for.
+// Operations of a queueTask.
 const (
 	queueCreate  = "create"
 	queueList    = "list"
@@ -68,7 +68,7 @@ const (
 	queueSettle  = "settle"
 )
 
-// A queueTask is what somebody has done with an application queue.
+// A queueTask is one operation on an application queue.
 type queueTask struct {
 	Do       string         `json:"do"`
 	Span     wire.QueueSpan `json:"span"`
@@ -132,7 +132,7 @@ func (t *queueTask) ofHolds() bool {
 	return false
 }
 
-// A queueResult is what became of it.
+// A queueResult is the result of a queueTask.
 type queueResult struct {
 	Views   []wire.QueueView   `json:"views,omitempty"`
 	Message *wire.QueueMessage `json:"message,omitempty"` // its data follow the result

@@ -17,7 +17,7 @@ type Queues struct {
 	acts string // the principal of an agent's errands; "": the agent itself, or coordination
 }
 
-// QueuesOf are the application queues for whom the Conn speaks as.
+// QueuesOf returns the application queues for the identity of the Conn.
 func QueuesOf(c *Conn) *Queues { return QueuesFor(c, "") }
 
 // QueuesFor are the application queues as an agent uses them for a principal.
@@ -57,7 +57,7 @@ func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 	return q.c.explain(err, "queue "+string(queue), size)
 }
 
-// Create makes a queue of so many bytes, kept by so many queue managers; 0 for what is usual.
+// Create makes a queue of the given bytes, with the given number of replicas; 0 selects the default.
 func (q *Queues) Create(ctx context.Context, queue transfer.QueueName, bytes int64, replicas int) (wire.QueueView, error) {
 	return one(q.task(ctx, queueTask{Do: queueCreate, Span: wire.QueueSpan{Queue: queue}, MaxBytes: bytes, Replicas: replicas}))
 }

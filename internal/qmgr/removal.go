@@ -18,12 +18,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Taking a member out of its cluster for good. The library does that: the group that decides where queues are has one member
-// less, and each queue that the removed one had a part of is kept by the others, and by one that joins later. Only the account for
-// the servers' own business may ask for it, in which the authority signs somebody in for a minute. What Ferry
-// remembers of the members (memberNote) is told by hellos, so that one that was away hears it, too.
+// These functions remove a member from its cluster for good. The library does the work: the group that places queues
+// has one member less. The others keep each queue of the removed member, and so does a member that joins later. Only
+// the account for the servers' own business may ask for it. The authority signs a user into it for a minute. Hellos
+// carry Ferry's memory of the members (memberNote), so that a member that was away receives it, too.
 
-// A removal is what the authority has a queue manager do.
+// A removal is the authority's request to a queue manager to remove a member.
 type removal struct {
 	Name string     `json:"name"`
 	As   SystemUser `json:"as"`
@@ -162,5 +162,5 @@ func (m *member) forget(n memberNote) (now memberNote, changed bool) {
 	return n, changed
 }
 
-// printed is a name that somebody else has said.
+// printed quotes a name from another party for output, at most 200 characters of it.
 func printed(name string) string { return fmt.Sprintf("%.200q", name) }

@@ -32,14 +32,14 @@ const (
 	serverMaxPending = 64 << 20 // bytes held for one connection before it is cut
 	serverMaxMemory  = 64 << 20 // bytes of memory-only streams; Ferry has none
 	defaultMaxStore  = 8 << 30
-	minMaxStore      = 1 << 30 // what the streams' own limits reserve, and room beside it
+	minMaxStore      = 1 << 30 // the reservations by the streams' limits, and room beside them
 	maxConsumers     = 20000   // of one stream; the library stops at 1,000
 	writeDeadline    = 30 * time.Second
 	minStrangers     = 4
 	minOfOne         = 8
 	maxOfOne         = 2048
 	maxStrangersIn   = 1024
-	fewClients       = 64 // of which none are taken for strangers
+	fewClients       = 64 // a limit of clients up to this one has no share for strangers
 )
 
 // ServerConfig says how the embedded queue manager runs.
@@ -52,8 +52,8 @@ type ServerConfig struct {
 	// 0: DefaultMaxStored, or as many as the other streams leave.
 	MaxStored int64
 	Clients   int          // connections at once; default 65,536
-	Guard     *Guard       // who is let in; nil: whoever reaches it, as whatever they say
-	Cluster   *Cluster     // of which it is a member; nil: of none
+	Guard     *Guard       // admits clients; nil: every client is admitted, under the name that it gives
+	Cluster   *Cluster     // its cluster; nil: none
 	Log       *slog.Logger // default: nothing is logged
 
 	ChannelListen string    // HOST:PORT for the channels of other queue managers; "": none come in
@@ -85,7 +85,7 @@ type Server struct {
 	broken      atomic.Pointer[string] // why messages cannot be stored at present
 	full        atomic.Pointer[string] // why nothing else can be written at present
 	room        room                   // for messages of application queues
-	known       map[string]mark        // what the marks say; remember's until it has ended
+	known       map[string]mark        // the contents of the marks; only remember uses it until it has ended
 	member      *member                // its part in a cluster; nil: it is in none
 	account     atomic.Pointer[admission]
 	admitting   sync.Mutex
@@ -191,12 +191,12 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		MaxConn:                cfg.members(),
 		PingInterval:           20 * time.Second,
 		MaxPingsOut:            3,
-		// A client on a thin line may take long over what is queued for it; it
-		// is cut only when nothing at all has gone out within the deadline.
+		// A client on a slow link may take long over the data queued for it. It is cut only when no byte at all has
+		// gone out within the deadline.
 		WriteDeadline: writeDeadline,
 		WriteTimeout:  server.WriteTimeoutPolicyRetry,
 	}
-	opts.DontListen = cfg.Listen == "" || cfg.Guard != nil // whose gate listens
+	opts.DontListen = cfg.Listen == "" || cfg.Guard != nil // the Guard's gate listens instead
 	if cfg.Listen != "" {
 		host, port, err := splitListen("--listen", cfg.Listen)
 		if err != nil {
@@ -209,8 +209,8 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	return opts, nil
 }
 
-// strangers are how many of the connections may be of those who have not said who they are: each takes
-// a descriptor, and may say nothing for a while.
+// strangers returns the number of connections that may wait for their identity at once: each takes a descriptor, and
+// may send nothing for a while.
 func (cfg *ServerConfig) strangers() int {
 	if cfg.Guard == nil {
 		return 0
@@ -240,8 +240,8 @@ func (cfg *ServerConfig) identity() *identity.Identity {
 	return cfg.Guard.Identity
 }
 
-// splitListen reads HOST:PORT of a flag into the library's form, in which 0 would mean
-// its default port and -1 any free one.
+// splitListen reads HOST:PORT of a flag into the library's form. There a port 0 would mean the default port, and -1 any
+// free one.
 func splitListen(flag, listen string) (string, int, error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -367,8 +367,8 @@ func (s *Server) start(opts *server.Options) error {
 	return err
 }
 
-// healthy is an error where the store was opened and cannot be used. A member's is not judged: it is good
-// when it has what the others have.
+// healthy returns an error if the store was opened and cannot be used. It does not judge a member of a cluster: its
+// store is good when it has caught up with the others.
 func healthy(s *Server, log *serverLog) error {
 	if s.member != nil {
 		return nil
@@ -401,8 +401,7 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	}
 
 	ns.SetLoggerV2(log, false, false, false)
-	// Start returns with the store recovered and the listener open, or after it
-	// has logged what was fatal.
+	// Start returns with the store recovered and the listener open, or after it has logged a fatal error.
 	ns.Start()
 	if fatal := log.fatal(); fatal != "" {
 		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
@@ -447,12 +446,12 @@ func (s *Server) Channels() *Channels { return s.channels }
 // Name is the server's name.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Host is the address at which others reach the queue manager; empty where it
-// listens on every address of the host.
+// Host returns the address at which others reach the queue manager. It is empty if the queue manager listens on every
+// address of the host.
 func (s *Server) Host() string {
 	host, _, err := net.SplitHostPort(s.cfg.Listen)
 	if err != nil {
-		return "127.0.0.1" // nobody else reaches it
+		return "127.0.0.1" // only this process reaches it
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		return ""

@@ -32,7 +32,7 @@ type socket struct {
 	greeting context.CancelFunc // ends the watch over the library's greeting; nil: there is none
 }
 
-// Read counts what comes.
+// Read reads from the connection and counts the bytes.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	s.in.Add(int64(n))

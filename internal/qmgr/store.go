@@ -20,9 +20,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// StreamStore holds ferry.store.>, the chunk messages of stored delivery, until their
-// destination has what they bring, or their source withdraws them. It is made when somebody
-// first needs it. It is not synced: what a power cut takes is found out and sent again.
+// StreamStore holds ferry.store.>, the chunk messages of stored delivery. They stay until their destination has stored
+// their data, or until their source withdraws them. The stream is made at its first use. It is not synced: agents
+// detect messages lost in a power cut and send them again.
 const StreamStore Stream = roles.StreamStore
 
 // Limits of StreamStore.
@@ -43,19 +43,19 @@ const (
 	storeAhead     = 8        // messages of one reading that are fetched at once
 	storeIdle      = time.Hour
 
-	// A look lists subjects, each of which may be of one message, and one agent's are listed when another one
-	// looks: the server needs a second or two for the most that there may be. So the number of messages is
-	// bounded, by the bytes of the store that there are for each of them on the average.
+	// A look lists subjects, and each message may have its own. The looks of one agent list the subjects of other
+	// agents, too: the server needs a second or two for the largest number. So the number of messages is bounded by the
+	// store's bytes for each of them on the average.
 	storeMessage     = 64 << 10
 	storeMessagesMin = 1 << 10
 	storeMessagesMax = 1 << 17
 	storeAckWait     = 10 * time.Second // for a receipt
 )
 
-// storeConfig is the stream of a queue manager that may store so many bytes.
+// storeConfig returns the stream of a queue manager that may store so many bytes.
 //
-// A transfer may have a quarter of it, by the number of its messages: so many of the largest ones
-// are a quarter. The queue manager itself refuses what is more, whoever sends it.
+// A transfer may have a quarter of it, by the number of its messages: so many of the largest ones are a quarter. The
+// queue manager itself refuses further messages from any sender.
 func storeConfig(most int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:                 string(StreamStore),
@@ -86,31 +86,31 @@ type Shelf struct {
 
 func (s *Shelf) subject() string { return wire.StoreSubject(s.To, s.From, s.ID, s.Epoch) }
 
-// A StoreView is what one agent sees of StreamStore.
+// A StoreView is the part of StreamStore that one agent sees.
 type StoreView struct {
 	Mark    string  // names the stream as it was made: two agents with one mark are at one store
 	Shelves []Shelf // of the agent, oldest transfers first; not all, where there are very many
 	Used    int64   // bytes at most that the agent's own messages take, as their source
-	Share   int64   // of which it may have so many
+	Share   int64   // limit of Used
 
 	At string // token of the queue manager that has the store; empty: the agent's own
 	// Ledger is the mark of the ledger that has the destination's name there (of Outgoing); empty: none has it.
 	Ledger string
 }
 
-// What a storeTask is for.
+// Operations of a storeTask.
 const (
-	storeIncoming = "incoming" // a look at what waits for the agent
-	storeOutgoing = "outgoing" // a look at what the agent has sent, before it sends
+	storeIncoming = "incoming" // a look at the messages that wait for the agent
+	storeOutgoing = "outgoing" // a look at the agent's sent messages, before it sends more
 	storeSent     = "sent"     // the same, later: it makes no store
 	storeRead     = "read"     // bytes of a shelf are wanted
 	storeReader   = "reader"   // the reader of a shelf is made, for whole messages
-	storeTrim     = "trim"     // what the agent has taken goes
-	storePurge    = "purge"    // what the agent has sent goes
+	storeTrim     = "trim"     // messages that the agent has taken are removed
+	storePurge    = "purge"    // messages that the agent has sent are removed
 	storeClear    = "clear"    // the messages of a member are removed, and those that wait for it
 )
 
-// A storeTask is what an agent has done with its own part of StreamStore.
+// A storeTask is one operation of an agent on its own part of StreamStore.
 type storeTask struct {
 	Do    string      `json:"do"`
 	Peer  string      `json:"peer,omitempty"` // token of the agent at the other side
@@ -120,10 +120,10 @@ type storeTask struct {
 	Begin int         `json:"begin,omitempty"` // of a reading: bytes of the message From that are not wanted
 	Most  int         `json:"most,omitempty"`  // of a reading: bytes that are wanted
 	Piece int         `json:"piece,omitempty"` // of a reading: bytes that one answer may have
-	At    string      `json:"at,omitempty"`    // token of the queue manager where it is to be done; empty: here, and a look at what is to be sent where the peer is
+	At    string      `json:"at,omitempty"`    // token of the queue manager that does the task; empty: this one, and for an outgoing look the peer's
 }
 
-// A storeResult is what became of it.
+// A storeResult is the result of a storeTask.
 type storeResult struct {
 	Mark    string       `json:"mark,omitempty"`
 	Shelves []storeShelf `json:"shelves,omitempty"`
@@ -157,8 +157,8 @@ type storeShelf struct {
 	Messages uint64      `json:"messages"`
 }
 
-// store does a task for whoever has a token: every subject that it touches has that token in the
-// place of the source (a purge, a look at what was sent) or of the destination (all others).
+// store does a task for the holder of a token. Every subject of the task has that token as its source (a purge, a look
+// at sent messages) or as its destination (all others).
 func (l library) store(ctx context.Context, self string, t storeTask) (res storeResult, err error) {
 	if t.Do == storeClear {
 		return res, l.clear(ctx, self)
@@ -167,7 +167,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 	if t.Do == storeOutgoing {
 		s, err = l.storeStream(ctx)
 	} else if s, err = l.js().Stream(ctx, string(StreamStore)); errors.Is(err, jetstream.ErrStreamNotFound) && t.Do != storeRead && t.Do != storeReader {
-		return res, nil // nobody has stored anything
+		return res, nil // the store was never used
 	}
 	if err != nil {
 		return res, err
@@ -350,7 +350,7 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 		}
 		res.Used += int64(n) * (MaxStoredMessage + storedOverhead)
 		at, err := wire.ReadStore(subject)
-		if err != nil { // nobody reads it
+		if err != nil { // no agent reads a malformed subject
 			if malformed++; malformed <= storeMalformed {
 				if err := purgeStored(ctx, s, subject, 0); err != nil {
 					return err
@@ -378,8 +378,8 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 	return nil
 }
 
-// makeReader makes an agent's reader anew, for one subject. It acknowledges nothing: what was taken is
-// trimmed.
+// makeReader makes an agent's reader anew, for one subject. It acknowledges nothing: the agent trims the messages that
+// it has taken.
 func (l library) makeReader(ctx context.Context, self, subject string, from uint64) error {
 	cfg := jetstream.ConsumerConfig{
 		Durable:            roles.DurableStore + self,
@@ -455,8 +455,8 @@ func purgeStored(ctx context.Context, s jetstream.Stream, subject string, below 
 	return s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below))
 }
 
-// purgeBelow removes the epochs of a transfer below one, each by its name: what was sent meanwhile in that
-// one, or a later one, stays.
+// purgeBelow removes the epochs of a transfer below one, each by its name. Messages that arrive meanwhile in that
+// epoch, or in a later one, stay.
 func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32) (gone uint64, err error) {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(wire.StoreEpochs(of.To, of.From, of.ID)))
 	if err != nil {
@@ -510,7 +510,7 @@ func ClearStored(ctx context.Context, c *Conn, token string) error {
 	return c.explain(err, "the streams", 0)
 }
 
-// A StoreAt is one agent's part of StreamStore. What it has done there is of the agent's own name alone.
+// A StoreAt is one agent's part of StreamStore. Its operations affect only subjects with the agent's own name.
 type StoreAt struct {
 	c        *Conn
 	of       transfer.AgentName
@@ -555,12 +555,12 @@ func (s *StoreAt) look(ctx context.Context, t storeTask) (v StoreView, err error
 	return v, nil
 }
 
-// Incoming is what waits for the agent.
+// Incoming returns the messages that wait for the agent.
 func (s *StoreAt) Incoming(ctx context.Context) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeIncoming})
 }
 
-// Sent is what the agent has sent and nobody has taken, in the store of a queue manager (StoreView.At).
+// Sent returns the agent's messages that were not taken yet, in the store of a queue manager (StoreView.At).
 func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeSent, At: at})
 }
@@ -579,19 +579,20 @@ func (s *StoreAt) OutgoingAt(ctx context.Context, at string) (StoreView, error) 
 	return s.look(ctx, storeTask{Do: storeOutgoing, At: at})
 }
 
-// Purge removes what the agent has sent of a transfer in epochs before one, from the store of a queue manager.
+// Purge removes the agent's messages of a transfer in epochs before one, from the store of a queue manager.
 func (s *StoreAt) Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error {
 	_, err := s.task(ctx, storeTask{Do: storePurge, Peer: to.Token(), ID: id, Epoch: before, At: at})
 	return err
 }
 
-// Trim removes what has come for the agent in an epoch, up to a number in the stream; below 0 all of it.
+// Trim removes the messages for the agent in an epoch with numbers in the stream less than below. A below of 0 removes
+// all of them.
 func (s *StoreAt) Trim(ctx context.Context, of Shelf, below uint64) error {
 	_, err := s.task(ctx, storeTask{Do: storeTrim, Peer: of.From.Token(), ID: of.ID, Epoch: of.Epoch, From: below})
 	return err
 }
 
-// explainStored says of a full store what there is to do about it.
+// explainStored adds the remedy to the error of a full store.
 func explainStored(c *Conn, err error, subject string, size int) error {
 	if err == nil {
 		return nil

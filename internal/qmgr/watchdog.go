@@ -17,7 +17,7 @@ const (
 	besideMost = 30 * time.Second
 )
 
-// times are what tests make short.
+// times are the durations that tests shorten.
 type times struct {
 	probeEvery   time.Duration // between two looks of the watchdog
 	probeTimeout time.Duration
@@ -29,9 +29,8 @@ type times struct {
 var defaultTimes = times{
 	probeEvery:   5 * time.Second,
 	probeTimeout: probeTimeout,
-	// How long a message that was lost on its way, or whose handler died, is
-	// held back before it is delivered again. A handler that runs holds its
-	// message for as long as it runs.
+	// ackWait is the time after which a message is delivered again if it was lost on its way, or if its handler died. A
+	// handler that runs holds its message for as long as it runs.
 	ackWait:       6 * time.Second,
 	pullHeartbeat: 2 * time.Second,
 }
@@ -191,8 +190,7 @@ func (t *trip) times() (last, least time.Duration) {
 	return last, t.least
 }
 
-// delayMost is the most that Delay says. What waits for several Delays must not wait
-// for long once the line is there again.
+// delayMost is the largest result of Delay. A wait of several Delays must not last long after the link is back.
 const delayMost = 1500 * time.Millisecond
 
 // Delay is how long a message to the queue manager and its answer take at present
@@ -203,14 +201,14 @@ func (c *Conn) Delay() time.Duration {
 	return min(last, delayMost)
 }
 
-// Lag is the part of Delay for which messages wait on the line behind others.
+// Lag is the part of Delay in which messages wait behind others for the link.
 func (c *Conn) Lag() time.Duration {
 	last, least := c.control.trip.times()
 	return max(0, last-least)
 }
 
-// Lost is how often a connection to the queue manager was lost so far. What was
-// stored before the last time may be lost with it.
+// Lost returns how often a connection to the queue manager was lost so far. Messages stored before the last loss may be
+// lost with it.
 func (c *Conn) Lost() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
