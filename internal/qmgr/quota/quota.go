@@ -1,11 +1,12 @@
-// Package quota decides whether a member of a network may publish one more message. It bounds the room that one member, and
-// the messages for one destination, take in each stream, and the rate at which one member publishes.
+// Package quota decides whether a member of a network may publish one more message. It bounds the room that one member,
+// and the messages for one destination, take in each stream, and the rate of one member's messages.
 //
-// A share is measured against the room that is left. One member may hold an eighth of that room in a stream of commands:
-// alone a ninth of the stream. Twenty such members leave a tenth of it. Nothing tells honest members from others.
+// A share is measured against the room that is left. One member may hold an eighth of that room in a stream of
+// commands: alone a ninth of the stream. Twenty such members leave a tenth of it. Nothing tells honest members from
+// others.
 //
-// A Stock knows the messages that it has admitted. A look at the stream, which has numbers and no sizes, tells it how many of
-// them are left.
+// A Stock knows the messages that it has admitted. A look at the stream, which has numbers and no sizes, tells it how
+// many of them are left.
 package quota
 
 import (
@@ -200,7 +201,7 @@ type Pace struct {
 	members map[string]*rate.Limiter // its tokens are microseconds of messages at the rate
 }
 
-// NewPace returns a Pace at which each member may publish.
+// NewPace returns a Pace that limits the rate of each member.
 func NewPace(r Rate) *Pace { return &Pace{rate: r, members: map[string]*rate.Limiter{}} }
 
 // Take returns for how long a member must wait before it publishes a message of a size.
