@@ -1,9 +1,9 @@
-// Package client is what people and programs do with a network of agents: submit a
-// transfer and wait for its end, cancel and resume transfers, list them, ask what became
-// of files, repeat what failed, look at agents and change them.
+// Package client is the interface of people and programs to a network of agents. It submits transfers and waits for
+// their end, cancels and resumes them, lists them, asks for the outcome of files, repeats failed items, and inspects
+// and changes agents.
 //
-// A request is handed to the source agent's COMMAND queue, and handed over again until the
-// agent has said that its ledger has it.
+// A request is handed to the source agent's COMMAND queue, and handed over again until the agent has confirmed that its
+// ledger has it.
 package client
 
 import (
@@ -96,7 +96,7 @@ func (c *Client) known(ctx context.Context, a transfer.AgentName) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil || ans.Known == nil || ans.Known.Known:
-			return nil // known, or nobody is there to say otherwise
+			return nil // known, or coordination does not answer
 		}
 		if _, err := c.Conn.Request(ctx, wire.AskAgent(a, c.Conn.Self()), ping, askTimeout); err == nil {
 			return nil
@@ -134,8 +134,8 @@ func (c *Client) ask(ctx context.Context, subject string, a wire.Ask, limit time
 	return wire.DecodeAnswer(data)
 }
 
-// inbox is a subject of this process's own for the answers of an agent, and what arrives
-// there; answers that nobody waits for are dropped.
+// inbox returns a subject of this process's own for the answers of an agent, and the channel of the answers; answers
+// without a waiter are dropped.
 func (c *Client) inbox(of transfer.AgentName) (subject string, answers <-chan []byte, stop func(), err error) {
 	in := make(chan []byte, 4)
 	subject = c.Conn.NewInbox(of.Token())
@@ -171,9 +171,8 @@ func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, er
 // previewTime is how long an agent may take for a preview.
 const previewTime = 10 * time.Second
 
-// Preview asks the source agent what a request would send, and the destination agent
-// what would become of it there. A large request is asked about part by part. The error is
-// why nothing would be sent.
+// Preview asks the source agent for the files that a request would send, and the destination agent for the result
+// there. It asks part by part about a large request. The error is the reason for sending nothing.
 func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
 	head, parts, err := q.Split()
 	if err != nil {
@@ -250,10 +249,10 @@ func otherItems(by transfer.AgentName) error {
 // askAgain is the least time between two questions to the source that a report of the end causes.
 const askAgain = 20 * time.Millisecond
 
-// Watch follows a transfer until it has ended or is parked, through restarts of
-// agents and queue managers, and gives the last picture. That one is the source's
-// answer to a question of ours; what is published is only shown, and only to whoever has
-// submitted the transfer: others hear what they ask. show gets every picture; notice is told when the agent cannot be reached.
+// Watch follows a transfer until it has ended or is parked, through restarts of agents and queue managers, and returns
+// the last picture. The last picture is the source's answer to a question of the client. Published pictures are only
+// shown, and only the submitter of the transfer hears them: other clients hear answers alone. show gets every picture;
+// notice is called when the agent cannot be reached.
 func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
 	reports := make(chan *transfer.Progress, 64)
 	stop, err := c.Conn.Subscribe(wire.ProgressSubject(of.Source, c.Conn.Self()), func(m qmgr.Message) {
@@ -385,8 +384,7 @@ func (c *Client) Run(ctx context.Context, q *transfer.Request, show func(*transf
 	return p, err
 }
 
-// answerIn waits for an answer about what has an ID; nil without an error: none
-// has come in time.
+// answerIn waits for an answer about an ID; nil without an error: none has come in time.
 func (c *Client) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
 	t := c.Clock.NewTimer(d)
 	defer t.Stop()

@@ -113,17 +113,17 @@ func ItemOf(r *audit.Record, n int) Item {
 	return Item{r.Time, r.Transfer, r.Job, r.Source, r.Destination, &r.Items[n]}
 }
 
-// A Recorded transfer is what the audit log has of it beyond its picture.
+// A Recorded holds the audit log's facts about a transfer that its picture does not have.
 type Recorded struct {
 	Request *audit.RequestFacts // nil: the log does not have it yet
-	Author  *word.Author        // of the message with which it was submitted; nil: that was not signed
+	Author  *word.Author        // of the message that submitted it; nil: that was not signed
 	Meta    map[string]string
 	Items   []Item // the oldest first
 	More    bool   // there are older ones
 }
 
-// Recorded asks what a transfer was asked for, and for its last items, limit at most;
-// failed leaves out those that have not failed.
+// Recorded asks for the request of a transfer, and for its last items, limit at most; failed leaves out those that have
+// not failed.
 func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool, limit int) (r Recorded, err error) {
 	err = c.recordsOf(ctx, p.ID, wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
 		if rec.Agent == p.Source {

@@ -14,7 +14,7 @@ import (
 // Times of a withdrawal.
 const (
 	leastPatience = 5 * time.Second        // with an agent, however short the recovery time-out is
-	withdrawFor   = 3 * time.Second        // to store the withdrawal and to hear what came of it
+	withdrawFor   = 3 * time.Second        // to store the withdrawal and to hear its outcome
 	presentEvery  = 250 * time.Millisecond // an agent is asked whether it is there
 )
 
@@ -135,9 +135,9 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 	}
 }
 
-// away is what is said where the agent is away. It obeys the withdrawal before it takes a
-// request: what was not handed to it by now never runs. What was handed to it may have run
-// before it went away.
+// away determines the withdrawal's outcome if the agent is away. The agent obeys the withdrawal before it takes a
+// request: a request that was not delivered to it by now never runs. A delivered request may have run before the agent
+// went away.
 func (s *submission) away(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (s *submission) away(ctx context.Context) withdrawal {
 	return withdrawal{certain: true}
 }
 
-// errTaken is why a withdrawal is in doubt whose agent is away.
+// errTaken is the reason for doubt about a withdrawal from an absent agent.
 var errTaken = errors.New("the agent is away, and may have had the request before")
 
 // errSilent is why a withdrawal is in doubt that an agent which is there has not
@@ -179,7 +179,7 @@ func (s *submission) withdrawn(limit time.Duration) error {
 		WithHint("start the agent and submit again, or give --recovery-timeout -1")
 }
 
-// doubtful says what is known where the withdrawal may not have arrived.
+// doubtful returns the error for a withdrawal that may not have arrived.
 func (s *submission) doubtful(limit time.Duration, why error) error {
 	return transfer.Errorf(transfer.KindRecovery, "agent %s has not confirmed transfer %s within the recovery time-out of %s, and its withdrawal is not confirmed either (%w): "+
 		"the agent refuses it from now on, unless it has taken it before", s.q.Source, s.q.ID, limit, why).
