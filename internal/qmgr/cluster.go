@@ -132,10 +132,9 @@ func (c *Cluster) apply(s *Server, opts *server.Options) error {
 	return nil
 }
 
-// atHome keeps two kinds of requests from the other members: those to the queue manager to which the asker is
-// connected, and those to the services beside it. All members listen on those subjects, and each would do the errand
-// and answer. A queue group is no remedy: the library chooses among the group's subscribers of all members of a
-// cluster.
+// atHome keeps two kinds of requests from the other members: those to the queue manager of the asker's connection, and
+// those to the services beside it. All members listen on those subjects, and each would do the errand and answer. A
+// queue group is no remedy: the library chooses among the group's subscribers of all members of a cluster.
 func atHome() *server.SubjectPermission {
 	if failpoint.Planted("errand-answered-by-all") {
 		return &server.SubjectPermission{Deny: []string{"ferry.nobody"}}

@@ -19,17 +19,16 @@ const (
 	maxPull    = 8 << 20 // bytes that one pull may bring
 	pullExpiry = 30 * time.Second
 
-	// A durable that nobody has pulled from for so long is removed. Nothing is
-	// lost with it: a command stays in its stream until it is acknowledged.
+	// A durable without a pull for that long is removed. Nothing is lost with it: a command stays in its stream until
+	// it is acknowledged.
 	durableIdle = 30 * 24 * time.Hour
 
 	consumeWait    = 250 * time.Millisecond // after a failure, doubling
 	maxConsumeWait = 2 * time.Second
 )
 
-// A Queue is what one reader reads: the messages of a stream whose subject
-// matches Filter, remembered under the name Durable. The filters of two
-// durables of a stream of commands must not overlap.
+// A Queue is read by one reader. It holds the messages of a stream with a subject that matches Filter. The durable
+// named Durable keeps the reader's position. The filters of two durables of a stream of commands must not overlap.
 type Queue struct {
 	Stream  Stream
 	Durable string // no spaces, no . * > / \
@@ -242,8 +241,8 @@ type Standing struct {
 	Now    time.Time     `json:"now"`    // by the queue manager's clock
 }
 
-// Standing asks, once, how far the reader of a queue has come. Its error is of
-// KindNotFound where nobody has read from the queue yet.
+// Standing asks, once, for the position of the reader of a queue. Its error is of KindNotFound if the queue has never
+// been read.
 func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
 	if !c.control.up.Load() {
 		return Standing{}, c.away()
@@ -255,8 +254,8 @@ func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
 	return at, c.explain(err, q.Filter, 0)
 }
 
-// unknownStanding is how a reader stands where messages may have been handed on to another queue manager: what
-// was not handed out here may have been read there.
+// unknownStanding corrects the Standing of a reader where messages may have been forwarded to another queue manager:
+// messages that were not delivered here may have been read there.
 func unknownStanding(at Standing, err error) (Standing, error) {
 	at.Age = 0
 	if transfer.KindOf(err) == transfer.KindNotFound {
@@ -265,8 +264,8 @@ func unknownStanding(at Standing, err error) (Standing, error) {
 	return at, err
 }
 
-// Forget removes what an agent has in the queue manager that will not come back: the
-// durables of its queues and its holder. What is not there is fine.
+// Forget removes the objects of an agent that will not come back: the durables of its queues and its owner entry.
+// Missing objects are no error.
 func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 	if !c.control.up.Load() {
 		return c.away()

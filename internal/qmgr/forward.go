@@ -20,17 +20,16 @@ import (
 	"ferry/internal/wire"
 )
 
-// A forwarder hands on what is stored here for agents, and for coordination, at other queue
-// managers: a message leaves the store when the queue manager there has acknowledged that it has
-// stored it. The places say where an agent is. A message arrives twice where its acknowledgement is lost, as other
-// stored messages do.
+// A forwarder forwards messages that are stored here for agents, and for coordination, at other queue managers: a
+// message leaves the store when the queue manager there has acknowledged that it has stored it. The places tell the
+// queue manager of an agent. A message whose acknowledgement is lost arrives twice, as other stored messages do.
 //
-// There is no reader for each agent that is elsewhere: messages are looked up by their subjects
-// and deleted by their numbers.
+// There is no reader for each agent that is elsewhere: messages are looked up by their subjects and deleted by their
+// numbers.
 type forwarder struct {
 	s     *Server
 	own   *ownConn
-	data  *ownConn // in the account for data; nil where nobody has an identity
+	data  *ownConn // in the account for data; nil in a network without identities
 	self  string   // the token of the queue manager, or of its cluster
 	log   *slog.Logger
 	quiet *quiet.Log
@@ -56,8 +55,8 @@ const blockedAgent = "agent "
 
 // Limits and times of forwarding.
 const (
-	// maxToken bounds a token that another process says and that becomes a part of a subject, in bytes. The library
-	// closes a connection for good whose subject is longer than the server takes.
+	// maxToken bounds a token from another process that becomes a part of a subject, in bytes. The library closes a
+	// connection for good if it uses a longer subject than the server takes.
 	maxToken = 512
 
 	forwardBytes  = 64 << 10 // bytes of messages in one batch, unless one message is larger
@@ -65,7 +64,7 @@ const (
 	forwardWait   = 30 * time.Second
 	forwardAgain  = time.Second           // after a batch was not taken
 	forwardLook   = 5 * time.Second       // between two looks at everything
-	forwardSoon   = 20 * time.Millisecond // what was said is stored a moment later
+	forwardSoon   = 20 * time.Millisecond // an announced message is stored a moment later
 	forwardLooks  = 4                     // that long after each other, twice as long each time
 	forwardAtOnce = 8
 	maxAgents     = 100_000
@@ -174,7 +173,7 @@ func (f *forwarder) elsewhere(token string) (at string, ok bool) {
 	return at, at != "" && at != f.self
 }
 
-// stored hears what is stored here, to hand it on at once.
+// stored hears of messages that are stored here, to forward them at once.
 func (f *forwarder) stored(m *nats.Msg) {
 	parts := strings.SplitN(m.Subject, ".", 4)
 	if _, ok := f.elsewhere(parts[2]); ok {

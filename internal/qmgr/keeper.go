@@ -46,7 +46,7 @@ type keeper interface {
 type durable struct {
 	Stream    mark     `json:"stream"`
 	Delivered uint64   `json:"delivered"`          // how many messages it has handed out
-	Findings  []string `json:"findings,omitempty"` // faults that have ended
+	Findings  []string `json:"findings,omitempty"` // faults that were found and repaired
 }
 
 // An owner is the value of a name, and the revision of its last write; revision 0: never written.

@@ -27,7 +27,7 @@ type serverLog struct {
 	repeats  repeats
 }
 
-// storeLine begins what the server says of its files.
+// storeLine begins the server's log lines about its files.
 const storeLine = "Filestore ["
 
 // complaints are the warnings about the server's files so far.
@@ -62,8 +62,8 @@ func (l *serverLog) put(level slog.Level, format string, v []any) {
 	}
 }
 
-// clientKind is what a line says of a client, without what tells one client from another and without what
-// clients choose; not ok where it speaks of none. The server begins such lines with
+// clientKind returns the kind of a log line about a client. It leaves out the parts that differ between clients and the
+// parts that clients choose. It is not ok for a line about no client. The server begins such lines with
 //
 //	ADDRESS - cid:NUMBER - "VERSION:LANGUAGE:NAME" -
 func clientKind(format string) (kind string, ok bool) {

@@ -33,8 +33,8 @@ const (
 	raiseEvery = 2 * time.Second        // between two looks at how often the queues are kept
 )
 
-// A memberNote is what a member keeps of its cluster in a file: whose part of a cluster the directory has,
-// and who the others are, so that it can name who is away after a restart.
+// A memberNote is a member's memory of its cluster, in a file. It names the cluster and the member of the directory,
+// and the other members. So the member can name absent ones after a restart.
 type memberNote struct {
 	V       int      `json:"v"`
 	Cluster string   `json:"cluster"`
@@ -51,10 +51,10 @@ type member struct {
 	now  atomic.Pointer[present]
 
 	mu     sync.Mutex
-	others map[string]hello // what the others have said last, by their names
-	told   time.Time        // when they were last told whom to let in
+	others map[string]hello // the last hellos of the others, by their names
+	told   time.Time        // time of the last claims for the others
 
-	removed []string // members of which was heard that they were removed, until it is in the note
+	removed []string // members reported as removed, until the note has them
 }
 
 // mates are the names of the other members.
@@ -85,13 +85,13 @@ type present struct {
 	unseen     int      // how many are expected beside them
 	quorum     bool
 	alone      time.Time // since when less than most of the members are connected; zero: they are
-	leaderless []string  // queues of which nobody takes messages at present
+	leaderless []string  // queues without a leader at present
 	remarks    []string
 }
 
 func notePath(s *Server) string { return filepath.Join(s.cfg.Dir, memberFile) }
 
-// readNote reads of which cluster the queue manager in a directory is a member; a zero one is of none.
+// readNote reads the memberNote of a queue manager's directory. It is zero for a queue manager without a cluster.
 func readNote(s *Server) (n memberNote, err error) {
 	data, err := os.ReadFile(notePath(s))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +119,8 @@ func writeNote(s *Server, n memberNote) error {
 	return keyfile.Replace(notePath(s), data)
 }
 
-// alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of what
-// the cluster agreed on: alone it would go on from there, and could not come back.
+// alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
+// common state. Alone it would change that part, and could not come back.
 func alone(s *Server) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {
@@ -130,13 +130,13 @@ func alone(s *Server) error {
 		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.cfg.Dir + " aside")
 }
 
-// join makes the directory that of a member. What a queue manager has stored before it became one is put
-// aside and handed over when there is a cluster to take it (handOver): the library removes from its store
-// what the cluster has not agreed on.
+// join makes the directory that of a member. It puts aside the messages that the queue manager has stored before. They
+// are handed over when there is a cluster to take them (handOver): the library removes from a member's store all
+// messages that the cluster has not agreed on.
 //
-// A member's store is not looked through before it starts, as that of a queue manager alone is (inspect): it
-// can only be opened by the library, which alone would change it. What is missing or damaged
-// there the library gets from the others.
+// A member's store is not inspected before it starts, as that of a queue manager alone is (inspect). Only the library
+// can open it, and would change it when it opens it alone. The library gets missing or damaged messages from the other
+// members.
 func join(s *Server) error {
 	c, n := s.cfg.Cluster, memberNote{}
 	n, err := readNote(s)
@@ -166,8 +166,8 @@ func join(s *Server) error {
 	return err
 }
 
-// putAlone puts aside what was stored before there was a cluster. It is the last step but one of becoming a
-// member, and may be interrupted.
+// putAlone puts aside the store from before there was a cluster. It is the last step but one of becoming a member, and
+// may be interrupted.
 func putAlone(s *Server) error {
 	if err := s.takeOver(); err != nil {
 		return err
@@ -189,9 +189,9 @@ func putAlone(s *Server) error {
 	return err
 }
 
-// handOver stores the commands from before there was a cluster in the cluster's queue. It may be
-// interrupted, and then stores some of them again: agents know a command by its ID. What else was stored is
-// sent again by who has sent it, or claimed again.
+// handOver stores the commands from before there was a cluster in the cluster's queue. It may be interrupted, and then
+// stores some of them again: agents know a command by its ID. Senders send other stored messages again, and owners
+// claim their names again.
 func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	s := m.s
 	dir := filepath.Join(s.cfg.Dir, aloneDir)
@@ -258,8 +258,8 @@ func (m *member) watch() {
 	}
 }
 
-// tend makes the queues that are missing, has them kept as often as there are members, and hands over what was
-// stored before there was a cluster, until the server ends.
+// tend makes the missing queues and keeps their number of replicas at the number of members, until the server ends. It
+// also hands over the messages that were stored before there was a cluster.
 func (m *member) tend(opts *server.Options) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -293,7 +293,7 @@ func (m *member) tend(opts *server.Options) {
 	}
 }
 
-// look sees who is there, and says in the log when that has changed.
+// look determines the present members, and logs a change.
 func (m *member) look() *present {
 	before := m.now.Load()
 	now := m.see()

@@ -35,7 +35,7 @@ const (
 	queueBytes   = 1 << 20        // of them at most; of a message that has more a piece
 	queueFrame   = 20             // bytes that a piece takes beside its data
 	queueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
-	queueTime    = apiTimeout / 8 // after which an errand answers with a partial result; in a busy cluster each message may take milliseconds
+	queueTime    = apiTimeout / 8 // then an errand answers with a partial result; in a busy cluster each message may take ms
 	queueAhead   = 16             // requests for messages that are on their way at once
 	queueGroups  = 512            // in one answer
 	queueGroup   = 150            // bytes of one in it

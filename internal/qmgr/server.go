@@ -39,7 +39,7 @@ const (
 	minOfOne         = 8
 	maxOfOne         = 2048
 	maxStrangersIn   = 1024
-	fewClients       = 64 // a limit of clients up to this one has no share for strangers
+	fewClients       = 64 // with a lower limit of clients, none are reserved for strangers
 )
 
 // ServerConfig says how the embedded queue manager runs.

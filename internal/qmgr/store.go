@@ -120,7 +120,7 @@ type storeTask struct {
 	Begin int         `json:"begin,omitempty"` // of a reading: bytes of the message From that are not wanted
 	Most  int         `json:"most,omitempty"`  // of a reading: bytes that are wanted
 	Piece int         `json:"piece,omitempty"` // of a reading: bytes that one answer may have
-	At    string      `json:"at,omitempty"`    // token of the queue manager that does the task; empty: this one, and for an outgoing look the peer's
+	At    string      `json:"at,omitempty"`    // token of the queue manager that does the task; empty: this one (outgoing: the peer's)
 }
 
 // A storeResult is the result of a storeTask.
