@@ -144,7 +144,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		beta := as(t, a, two, "BETA")
 		beats(t, beta, "BETA")
 		got, _ := consume(t, beta, Commands("BETA"))
-		user := as(t, a, one, "GAMMA") // a user may only send commands in his own name, where there are rights
+		user := as(t, a, one, "GAMMA") // with identities, an agent may send commands only to itself
 		subject := func(n int) (string, *Conn) {
 			if a == nil {
 				return "ferry.command.BETA.me", user

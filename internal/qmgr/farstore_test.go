@@ -119,8 +119,9 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	wantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 }
 
-// A queue manager may ask another one only for the tasks of absent agents on their own sent messages. A message is not
-// stored if it names another source than its subject does, or if its receipt would go to another agent.
+// A queue manager may ask another one only for tasks of agents that are not connected there, on their own sent
+// messages. A message is not stored if it names another source than its subject does, or if its receipt would go to
+// another agent.
 func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)

@@ -62,7 +62,7 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 	}
 }
 
-// A message that is being handled counts as delivered, and not as read.
+// A message that is being handled counts as delivered and as unread.
 func TestStanding(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), freePort(t))

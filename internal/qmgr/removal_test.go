@@ -51,7 +51,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 	}
 	enqueueSoon(t, conn, "ferry.command.A.me", "with two")
 
-	c.start(2) // a user without news of it may do so
+	c.start(2) // an operator without news of the removal may start it
 	for _, n := range []int{0, 1} {
 		if err := c.up[n].member.admits("QM3"); err == nil || !strings.Contains(err.Error(), "was removed") {
 			t.Errorf("the removed one is let in: %v", err)

@@ -131,7 +131,7 @@ func (l *line) say(text string) (refusal string) {
 	}
 }
 
-// who has the token of each role that tries.
+// The map who has the token of each role that tries.
 var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.Pipe: "PIPE-0123456789000000000001", roles.User: "alice", roles.Member: "mary", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
 	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "qmgr", roles.Channel: "qmgr"}
 
