@@ -75,7 +75,7 @@ func NewKeys() (*Keys, error) {
 	return k, err
 }
 
-// seeds is how Keys are kept.
+// seeds is the stored form of Keys.
 type seeds map[string]string
 
 func (s seeds) put(name string, kp nkeys.KeyPair) error {
@@ -187,8 +187,8 @@ func (k *Keys) Claims(name string, number uint64, revoked []Revocation) (c Claim
 	return Claims{Operator: sign(o), System: sign(sys), Account: sign(a), Data: sign(d)}, err
 }
 
-// maxSubs is how many subscriptions a connection may have: some that last, and one for each
-// question that waits for its answer.
+// maxSubs is the number of subscriptions that a connection may have: some that last, and one for each question that
+// waits for its answer.
 const maxSubs = 1000
 
 // maxLinkSubs is the same of a channel: some ten for each agent behind it.
@@ -275,7 +275,7 @@ func NewUserKey() (seed, public string, err error) {
 	return string(secret), public, err
 }
 
-// PublicKey is the public key of a seed that NewUserKey has made.
+// PublicKey returns the public key of a seed that NewUserKey has made.
 func PublicKey(seed string) (string, error) {
 	kp, err := nkeys.FromSeed([]byte(seed))
 	if err != nil {

@@ -38,7 +38,7 @@ const (
 // All are the roles that have a signing key, in the order of the table.
 var All = []Role{Agent, Pipe, User, Member, Admin, Operator, Auditor, Coordination, Authority, Manager, Channel}
 
-// Self stands in a Grant for the token of whoever has the role.
+// Self stands in a Grant for the token of the role's holder.
 const Self = "{{name()}}"
 
 // A Grant lists the subjects that a role may publish and subscribe, with the wildcards of NATS. All others are refused.
@@ -69,7 +69,7 @@ const (
 // DurableCoordination reads audit batches.
 const DurableCoordination = "coordination"
 
-// noDomain is how a queue manager without a domain calls it; no stream has that name.
+// noDomain stands in subjects for the domain of a queue manager without one; no stream has that name.
 const noDomain = "_"
 
 // ours returns the rights of every identity with one token: to ask any other, to answer an asker, and to hear the
@@ -135,7 +135,7 @@ func Grants() map[Role]Grant {
 	}
 }
 
-// DataGrants is the table of the account for data.
+// DataGrants returns the table of the account for data.
 func DataGrants() map[Role]Grant {
 	return map[Role]Grant{
 		Agent:   {Publish: []string{"ferry.data.*." + Self + ".*"}, Subscribe: []string{"ferry.data." + Self + ".>"}},
@@ -161,7 +161,7 @@ var (
 	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "ferry.hold.>", "$KV.>", "_INBOX.>"}, Local...)
 )
 
-// For is a grant with the token of whoever has the role in its place.
+// For returns a grant with the holder's token in the place of Self.
 func (g Grant) For(token string) Grant {
 	fill := func(subjects []string) []string {
 		out := make([]string, len(subjects))
