@@ -139,7 +139,7 @@ func (f *filter) connect(options []byte) error {
 		return errOrder
 	}
 
-	c := connect{Echo: true, Verbose: true, Pedantic: true} // as servers have it where nothing is said
+	c := connect{Echo: true, Verbose: true, Pedantic: true} // the servers' defaults
 	if err := json.Unmarshal(options, &c); err != nil {
 		return fmt.Errorf("CONNECT: %w", err)
 	}

@@ -42,28 +42,28 @@ const (
 	RefusedTicket  = Refused + "ticket" // also for a subscription: the ticket of the client is for another peer or transfer
 )
 
-// An Instead is published in the place of a message that is kept back. The server handles it as it would the message: after all
-// that the client said before, such as where it hears answers.
+// An Instead is published in the place of a message that is kept back. The server handles it as it would the message:
+// after all earlier commands of the client, such as a subscription to its answers.
 type Instead struct {
 	Subject string // a subject of refusals, or one that the client may use
 	Reply   string
 	Body    []byte
 }
 
-// GreetTime is the time in which a client must prove its identity, over the worst link.
+// GreetTime is the limit for a client to prove its identity, over the worst link.
 const GreetTime = 10 * time.Second
 
 const (
 	strangers   = 1024                   // connections without a proved identity, where Config has no limit
 	writeTime   = time.Minute            // to write the data of one read to a client, at most maxBuffer bytes
-	inBuffer    = 2 * maxLine            // bytes that a client has said and the filter has not read
+	inBuffer    = 2 * maxLine            // bytes of the client that the filter has not read
 	outBuffer   = 16 << 10               // and that it has passed on and the server has not read
 	minBuffer   = 1 << 10                // bytes on their way from the server to a client,
 	maxBuffer   = 64 << 10               // and at most
 	acceptPause = 100 * time.Millisecond // where no connection can be accepted
 )
 
-// Config says how a Gate lets clients in.
+// Config is the configuration of a Gate.
 type Config struct {
 	TLS *tls.Config
 	// Dial reaches the server, which speaks first: its protocol begins with INFO.
@@ -104,7 +104,7 @@ type Caller struct {
 	Passage            Passage // of a queue manager at the other end of a channel
 }
 
-// A Gate lets clients in until it is closed.
+// A Gate admits clients until it is closed.
 type Gate struct {
 	cfg   Config
 	l     net.Listener
@@ -126,7 +126,7 @@ func Open(l net.Listener, cfg Config) *Gate {
 	return g
 }
 
-// Addr is where clients connect.
+// Addr returns the address for clients.
 func (g *Gate) Addr() net.Addr { return g.l.Addr() }
 
 // Close ends all connections and returns when they have ended.
@@ -155,7 +155,7 @@ func (g *Gate) accept() {
 	}
 }
 
-// serve is a client's connection from its first byte to its last.
+// serve serves a client's connection from its first byte to its last.
 func (g *Gate) serve(raw net.Conn) {
 	defer raw.Close()
 	defer context.AfterFunc(g.ctx, func() { raw.Close() })()
@@ -304,7 +304,7 @@ func greeting(server net.Conn) ([]byte, error) {
 	if !ok {
 		return bytes.Clone(line), nil // such as -ERR, before it hangs up
 	}
-	more, _ := in.Peek(in.Buffered()) // which it says without being asked
+	more, _ := in.Peek(in.Buffered()) // sent by the server unasked
 	var info map[string]json.RawMessage
 	if err := json.Unmarshal(text, &info); err != nil {
 		return nil, fmt.Errorf("INFO of the server: %w", err)
