@@ -50,10 +50,10 @@ func New(conn net.Conn, find func(subject []byte) *Target) *Conn {
 	return c
 }
 
-// Read is the library's.
+// Read reads the library's bytes of the connection.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// Write is the library's.
+// Write writes bytes of the library.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
