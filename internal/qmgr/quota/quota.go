@@ -48,7 +48,7 @@ type Message struct {
 	Size        int    // of its body, in bytes
 }
 
-// amount is how much is held.
+// amount is the size of the held messages.
 type amount struct{ bytes, messages uint64 }
 
 // A Stock is the book of one stream. Its methods may be called at the same time.
@@ -63,8 +63,8 @@ type Stock struct {
 	to, via  map[string]*amount
 }
 
-// A source is a subject, and the queue manager that hands on its messages. The messages of a subject from two sources are told
-// apart by their number alone, so each source stays charged until few enough are left.
+// A source is a subject, and the queue manager that forwards its messages. The messages of a subject from two sources
+// are told apart by their number alone, so each source stays charged until few enough are left.
 type source struct{ subject, via string }
 
 // waiting are the messages of one source, oldest first.
@@ -214,10 +214,10 @@ func (p *Pace) Allow(member string, size int, now time.Time) bool {
 	return p.of(member, now).AllowN(now, p.cost(size))
 }
 
-// burst is the most that a member may save up, in microseconds.
+// burst returns the most that a member may save up, in microseconds.
 func (p *Pace) burst() int { return int(p.rate.Burst.Microseconds()) }
 
-// cost is the charge for a message of a size, in microseconds.
+// cost returns the charge for a message of a size, in microseconds.
 func (p *Pace) cost(size int) int {
 	return min(int(max(1/p.rate.Messages, float64(size)/p.rate.Bytes)*1e6), p.burst())
 }
