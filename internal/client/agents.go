@@ -38,7 +38,7 @@ func (c *Client) Agent(ctx context.Context, name transfer.AgentName) (*wire.Agen
 	return &ans.Agents[0], nil
 }
 
-// Ping asks an agent itself for its present state, and says how long the answer took.
+// Ping asks an agent itself for its present state, and returns the state and the time of the round trip.
 func (c *Client) Ping(ctx context.Context, name transfer.AgentName) (*wire.Beat, time.Duration, error) {
 	began := c.Clock.Now()
 	b, err := c.beat(ctx, name, wire.Ask{Kind: wire.AskPing})

@@ -12,7 +12,7 @@ type Transfer struct {
 	Hash   string // of its request (transfer.Request.Hash); empty: not known here
 }
 
-// Of is the transfer of a request.
+// Of returns the transfer of a request.
 func Of(q *transfer.Request) Transfer {
 	if head, _, err := q.Split(); err == nil {
 		q = head

@@ -22,10 +22,11 @@ import (
 // Times of questions.
 const (
 	askTimeout  = 2 * time.Second
-	pictureTime = 6 * time.Second // until the picture of a transfer is here, over a slow line
+	pictureTime = 6 * time.Second // time for the picture of a transfer over a slow link
 	askedMost   = time.Minute     // between two questions about a transfer
-	// askShare is how many times as long as an answer takes the pause before the next question is. On 64 kbit/s a question
-	// and its answer take 600 bytes of the source's line with their headers. 25 followers that waited 32 times took 38 KB in 80 s.
+	// askShare is the pause before the next question, as a multiple of the time of an answer. On 64 kbit/s a question
+	// and its answer take 600 bytes of the source's link with their headers. 25 followers that waited 32 times took 38
+	// KB in 80 s.
 	askShare = 64
 )
 
@@ -41,7 +42,7 @@ type Client struct {
 	took time.Duration // until the last request was receipted, since it was stored or asked for last
 }
 
-// Me is the originator: the user of this process and this host.
+// Me returns the originator: the user of this process and this host.
 func Me() transfer.Originator {
 	o := transfer.Originator{User: "unknown", Host: "unknown"}
 	if u, err := user.Current(); err == nil && u.Username != "" {
@@ -90,7 +91,7 @@ func (c *Client) CheckSize(q *transfer.Request) error {
 func (c *Client) known(ctx context.Context, a transfer.AgentName) error {
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	for {
-		// Coordination first: the agent may be at the end of a slow line.
+		// Coordination first: the agent may be at the end of a slow link.
 		ans, err := c.ask(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
 		switch {
 		case ctx.Err() != nil:
@@ -168,7 +169,7 @@ func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, er
 	return ans.Progress, nil
 }
 
-// previewTime is how long an agent may take for a preview.
+// previewTime is an agent's time for a preview.
 const previewTime = 10 * time.Second
 
 // Preview asks the source agent for the files that a request would send, and the destination agent for the result
@@ -272,8 +273,7 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 
 	var caused time.Time // when the last question is, or was, asked because of a report
 	pause := time.Duration(0)
-	// Ask once at the start: it may be over already. Where the line is slow the receipt
-	// has only just come over it.
+	// Ask once at the start: it may be over already. On a slow link the receipt has only just arrived.
 	t := c.Clock.NewTimer(slow(c.took))
 	defer t.Stop()
 	for {
@@ -290,14 +290,13 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 		case <-t.C():
 			asked := c.Clock.Now()
 			p, err = c.Status(ctx, of)
-			// Where the answer takes long it is the line that is full, and questions
-			// take their part of it.
+			// A slow answer means that the link is full, and questions take their part of it.
 			took := c.Clock.Now().Sub(asked)
 			most := max(repeatMost, min(2*askShare*took, askedMost))
 			switch {
-			case transfer.KindOf(err) == transfer.KindTimeout: // the line is full, or the agent hangs
+			case transfer.KindOf(err) == transfer.KindTimeout: // the link is full, or the agent hangs
 				most = askedMost / 4
-			case err != nil: // the question was not on the line
+			case err != nil: // the question was not on the link
 				took, most = 0, repeatMost
 			}
 			pause = min(max(2*pause, repeatFirst, askShare*took), most)
@@ -323,7 +322,7 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 	}
 }
 
-// slow is how long the source is left alone after a receipt that took so long to come.
+// slow returns the pause before the first question to the source, after a receipt that took so long to come.
 func slow(receipt time.Duration) time.Duration {
 	if receipt < repeatFirst/2 {
 		return 0
@@ -348,7 +347,7 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 	return ans.Progress, nil
 }
 
-// endsSoon is how long Cancel waits for the end that most cancelled transfers have at once.
+// endsSoon is the time for which Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
 
 // Cancel cancels a transfer, and gives its end where that comes soon, else where it stands.

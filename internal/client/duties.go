@@ -47,7 +47,7 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 	}
 }
 
-// unfinished is the error of a command that has come so far.
+// unfinished returns the error of a command at a stage of its handover.
 func (c AtAgent) unfinished(ctx context.Context, at Handover, last error) error {
 	return &HandoverError{At: at, Name: "the command", Agent: c.Agent, Err: why(ctx, last), Hint: "look whether agent " + string(c.Agent) + " has done it before you give it again"}
 }

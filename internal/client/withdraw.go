@@ -18,13 +18,11 @@ const (
 	presentEvery  = 250 * time.Millisecond // an agent is asked whether it is there
 )
 
-// SubmitInTime is Submit for as long as the request's recovery time-out allows. A
-// request that was not receipted by then is withdrawn: no agent accepts it later,
-// because the request itself says until when it is good, and because an agent obeys
-// the withdrawal before it takes a request. The error is of KindRecovery and says
-// the certain facts; a HandoverError where no queue manager is known to have had the request.
-// Where it turns out that the agent has the transfer, its picture is the answer, or
-// nil where that must be asked for.
+// SubmitInTime does the work of Submit within the request's recovery time-out. A request that was not receipted by then
+// is withdrawn: no agent accepts it later. The request itself states the end of its validity, and an agent obeys the
+// withdrawal before it takes a request. The error is of KindRecovery and states the certain facts; it is a
+// HandoverError if no queue manager is known to have had the request. If the agent turns out to have the transfer,
+// SubmitInTime returns its picture, or nil if the caller must ask for that.
 func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
 	if q.RecoveryTimeout() < 0 {
 		return c.Submit(ctx, q, notice)
@@ -83,8 +81,7 @@ func (s *submission) retract(ctx context.Context, err error) (*transfer.Progress
 	return nil, err
 }
 
-// A withdrawal is the result of one. Where the withdrawal is not certain and nothing says
-// why, the agent has the transfer.
+// A withdrawal is the result of withdrawing a request. If it is not certain and has no why, the agent has the transfer.
 type withdrawal struct {
 	certain bool  // the request never runs
 	why     error // it may run, or have run
@@ -161,7 +158,7 @@ var errSilent = errors.New("the agent is there and has not answered")
 func heard(ans *wire.Answer, err error) (*transfer.Progress, withdrawal) {
 	switch {
 	case transfer.KindOf(err) == transfer.KindEnding:
-		return nil, withdrawal{} // it has run, and no answer has said so
+		return nil, withdrawal{} // it has run, and no answer has reported it
 	case err != nil:
 		return nil, withdrawal{why: err}
 	case ans.Progress == nil, ans.Progress.State == transfer.Withdrawn, ans.Progress.State == transfer.Cancelled && ans.Progress.Items == 0:

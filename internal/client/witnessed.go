@@ -13,7 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// atOnce is how many agents are asked at once for their witness statements.
+// atOnce is the number of agents that are asked at once for their witness statements.
 const atOnce = 16
 
 // An Auditor is a client that asks about the audit log and verifies every answer.
@@ -126,7 +126,7 @@ func (c Auditor) witness(ctx context.Context, name transfer.AgentName) (*witness
 	return s, err
 }
 
-// AcceptLog has an agent go on as a witness from the log that coordination shows now.
+// AcceptLog has an agent continue as a witness from the log that coordination shows now.
 func (c Auditor) AcceptLog(ctx context.Context, name transfer.AgentName, shown *witness.Shown) error {
 	_, err := c.askAgent(ctx, name, wire.Ask{Kind: wire.AskAccept, Body: wire.Marshal(wire.AcceptLog{Note: shown.Note, Binding: shown.Binding.Encode()})})
 	return err
