@@ -121,12 +121,12 @@ func (a *announcer) lookForCoordination() {
 	a.here.Store(info.NumWaiting > 0 || info.NumAckPending > 0)
 }
 
-// coordinationAt is the token of the queue manager where coordination is; empty where none is known.
+// coordinationAt returns the token of the queue manager of coordination; empty if none is known.
 func (a *announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
-	if a.f.places.guard != nil { // it says so itself
+	if a.f.places.guard != nil { // coordination publishes its place itself
 		return a.f.whereIs(wire.Coordination)
 	}
 	a.mu.Lock()
@@ -139,7 +139,7 @@ func (a *announcer) coordinationAt() string {
 	return ""
 }
 
-// domainOf is the token of a queue manager, or of its cluster, by its name.
+// domainOf returns the token of a queue manager, or of its cluster, by its name.
 func (a *announcer) domainOf(name string) string {
 	if a.f.places.guard != nil {
 		return a.f.places.domainOf(transfer.Token(name))
@@ -197,7 +197,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	}
 }
 
-// checkedDomain is the token of a queue manager or of its cluster, as its signed statements have it where there are any.
+// checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
 func (a *announcer) checkedDomain(x *announcement) string {
 	if a.f.places.guard == nil {
 		return x.Domain
@@ -205,7 +205,7 @@ func (a *announcer) checkedDomain(x *announcement) string {
 	return a.f.places.domainOf(transfer.Token(x.Name))
 }
 
-// domains are the tokens of the queue managers, or clusters, that can be reached, but for this one's.
+// domains returns the tokens of the other queue managers, or clusters, that can be reached.
 func (a *announcer) domains() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -230,7 +230,7 @@ func (a *announcer) forget(now time.Time) {
 	maps.DeleteFunc(a.others, func(_ string, o other) bool { return now.Sub(o.heard) > most })
 }
 
-// shortened is a text with so many bytes at most.
+// shortened cuts a text to so many bytes at most.
 func shortened(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -238,8 +238,8 @@ func shortened(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "")
 }
 
-// InstanceOf is which run of a queue manager has said something on a subject of wire.AllManagers. It
-// changes where the queue manager was away for others, too.
+// InstanceOf returns an identifier of the run of a queue manager that has published on a subject of wire.AllManagers.
+// It also changes after the queue manager was unreachable for others.
 func InstanceOf(announced []byte) string {
 	var x announcement
 	if json.Unmarshal(announced, &x) != nil {

@@ -181,7 +181,7 @@ func packed(c *tcp.Whole) net.Conn {
 	return compress.Conn(c)
 }
 
-// way is the address of the gate.Way of a channel; "" if the library dials itself.
+// way returns the address of the gate.Way of a channel; "" if the library dials itself.
 func (c *Channels) way(channel string) string {
 	if w := c.ways[channel]; w != nil {
 		return w.Addr()

@@ -53,8 +53,8 @@ func (c *Channels) watch() {
 	}
 }
 
-// seen counts connections that have come up, in either direction, since it was called last: whoever is there has
-// to hear of this queue manager.
+// seen counts connections that have come up since its last call, in either direction. After a new one, this queue
+// manager announces itself.
 func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
 	fresh := false
 	now := map[uint64]bool{}
@@ -72,7 +72,7 @@ func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
 	}
 }
 
-// silent are the channels that have been silent for too long.
+// silent returns the channels that have been silent for too long.
 func (c *Channels) silent(leafs []*server.LeafInfo, known map[string]*silence, now time.Time) (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,14 +29,14 @@ type Cluster struct {
 
 // Limits of routes.
 const (
-	// routePing is how often a member asks another one whether it is there. Two questions without an
+	// routePing is the interval of a member's questions for signs of life of another one. Two questions without an
 	// answer end the route: a member behind a broken path is noticed within three times this.
 	routePing = 2 * time.Second
-	// routeDeadline is how long a route may take nothing at all. A line that is slow and alive has
-	// the time (WriteTimeout).
+	// routeDeadline is the longest time without progress on a route. A slow link that makes progress has the time
+	// (WriteTimeout).
 	routeDeadline = 10 * time.Second
-	// routePool is how many connections two members share out their accounts on. One account is on
-	// one of them, so that its messages stay in order; the system account has one of its own.
+	// routePool is the number of connections over which two members spread their accounts. One account is on one of
+	// them, so that its messages stay in order; the system account has one of its own.
 	routePool = 3
 
 	routeTLSTimeout = 10 * time.Second

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// settled is the time for which a replicated queue must appear to have gone back before that counts as a loss. A new
+// settled is the time for which a replicated queue must appear to have gone back before it counts as damaged. A new
 // leader may for a moment not have read all agreed entries. A real loss stays visible.
 const settled = 10 * time.Second
 

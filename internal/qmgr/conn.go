@@ -37,7 +37,7 @@ type ConnConfig struct {
 	Name   string      // shown to the queue manager's operator; default "ferry"
 	Self   string      // the token as which it asks and answers; default: that of Name
 	TCP    tcp.Options // of the connections over TCP
-	TLS    *tls.Config // they shake hands before the queue manager says anything (handshake_first); nil: as URL says
+	TLS    *tls.Config // the handshake comes before the queue manager's first byte (handshake_first); nil: as URL says
 	// Identity is the identity that connects, where the queue manager has a Guard. It takes the place of TLS, and of
 	// Self where it is not a queue manager's.
 	Identity *identity.Identity
@@ -181,7 +181,7 @@ func (c *Conn) LocalHost() string {
 	return "127.0.0.1"
 }
 
-// jwts are the JWTs that the queue manager is shown.
+// jwts returns the JWTs that are shown to the queue manager.
 func (cfg *ConnConfig) jwts() identity.JWTs {
 	if cfg.Ticket != nil {
 		return cfg.Ticket()
@@ -198,7 +198,7 @@ func (c *Conn) background(f func()) {
 	}
 }
 
-// links are the connections that a Conn has.
+// links returns the connections of a Conn.
 func links(c *Conn) []*link {
 	if c.data == c.control {
 		return []*link{c.control}
@@ -383,8 +383,8 @@ func (p packer) pack(message []byte) []byte {
 	return compress.Messages.Pack(message)
 }
 
-// Publish sends a message on the control connection. It fails at once when that
-// is down, and otherwise says nothing about whether the message arrives.
+// Publish sends a message on the control connection. It fails at once when that is down. A nil error does not mean that
+// the message arrives.
 func (c *Conn) Publish(subject string, data []byte) error {
 	return c.control.publish(subject, c.packer.pack(data))
 }
@@ -394,13 +394,13 @@ func PublishPlain(c *Conn, subject string, data []byte) error {
 	return c.control.publish(subject, data)
 }
 
-// packRate is the number of bytes of messages, answers apart, that a Conn compresses in a second; a message counts as a second's worth
-// at most. Compressing is for slow lines, and takes 40 µs for an acknowledgement. A line that carries more messages
-// than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
+// packRate is the number of bytes of messages, answers apart, that a Conn compresses in a second; a message counts as a
+// second's worth at most. Compressing is for slow links, and takes 40 µs for an acknowledgement. A link that carries
+// more messages than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
 const packRate = 32 << 10
 
-// unpacked is a message as its sender handed it over. One that cannot be restored
-// is given as it came, for its reader to refuse.
+// unpacked returns a message in its sender's form. It returns a message that cannot be restored unchanged, for its
+// reader to refuse.
 func unpacked(data []byte) []byte {
 	if plain, err := compress.Messages.Unpack(data); err == nil {
 		return plain
@@ -408,21 +408,20 @@ func unpacked(data []byte) []byte {
 	return data
 }
 
-// PublishData sends a message on the data connection. It fails at once when
-// that is down. While the line is full it blocks, for as long as the line
-// carries anything: 8 s without a byte and it fails. When it returns it is done
-// with the data.
+// PublishData sends a message on the data connection. It fails at once when that is down. While the link is full it
+// blocks, for as long as the link carries anything: 8 s without a byte and it fails. When it returns it does not use
+// the data any more.
 func (c *Conn) PublishData(subject string, data []byte) error {
 	return c.data.publishPast(subject, data)
 }
 
-// DataCarried is how many bytes of the data connection the queue manager's host has acknowledged, and whether
-// more wait behind those that are on the line; 0 and false where the system does not say.
+// DataCarried returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
+// wait behind those that are on the link; 0 and false if the system does not report it.
 func DataCarried(c *Conn) (acked uint64, waiting bool) {
 	return tcp.Carried(c.data.socket.Load().Conn)
 }
 
-// DataCame is how many bytes have come on the data connection.
+// DataCame returns how many bytes have come on the data connection.
 func DataCame(c *Conn) int64 { return c.data.socket.Load().in.Load() }
 
 // Subscribe has h called for every message on the subject (wildcards as in NATS) that arrives on the control
@@ -479,8 +478,7 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 	return answer, err
 }
 
-// Healthy makes a round trip on both connections, 3 s at most if ctx says
-// nothing shorter.
+// Healthy makes a round trip on both connections. It waits at most 3 s, or until the deadline of ctx.
 func (c *Conn) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -36,17 +36,17 @@ type Queue struct {
 	Idle    time.Duration // after which without a reader the durable goes; default 30 days
 }
 
-// Commands is the queue of an agent's requests.
+// Commands returns the queue of an agent's requests.
 func Commands(of transfer.AgentName) Queue {
 	return Queue{Stream: StreamCommand, Durable: commandsPrefix + of.Token(), Filter: wire.AllCommands(of)}
 }
 
-// Controls is the queue of cancels and administration of an agent.
+// Controls returns the queue of cancels and administration of an agent.
 func Controls(of transfer.AgentName) Queue {
 	return Queue{Stream: StreamControl, Durable: controlsPrefix + of.Token(), Filter: wire.AllControls(of)}
 }
 
-// Events is the queue of everything that agents put on record.
+// Events returns the queue of all audit batches of agents.
 func Events() Queue {
 	return Queue{Stream: StreamEvent, Durable: wire.Coordination, Filter: wire.AllEvents}
 }
@@ -79,10 +79,9 @@ type Delivery struct {
 	Term     func() error                    // never again
 }
 
-// Consume hands the messages of a queue to h, in order and one at a time, until
-// ctx ends; then it returns nil. It goes on through lost connections, a stream
-// or consumer that was deleted, and a store that was emptied or put back to an
-// earlier state. Its only errors are a malformed queue and a closed Conn.
+// Consume passes the messages of a queue to h, in order and one at a time, until ctx ends; then it returns nil. It
+// continues through lost connections, a stream or consumer that was deleted, and a store that was emptied or put back
+// to an earlier state. Its only errors are a malformed queue and a closed Conn.
 func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 	if err := q.check(); err != nil {
 		return err
@@ -97,7 +96,7 @@ func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 			return nil
 		case c.ctx.Err() != nil:
 			return errClosed
-		case err == nil: // connected anew: check everything again
+		case err == nil: // connected again: check everything again
 			wait = consumeWait
 			continue
 		}
@@ -167,11 +166,12 @@ func (r *queueReader) read(ctx context.Context) error {
 	}
 }
 
-// next waits for one message. No more are asked for: a message that is fetched and not handled would be held back for a while when the
-// connection is lost.
+// next waits for one message. No more are asked for: a message that is fetched and not handled would be held back for a
+// while when the connection is lost.
 //
-// A large message, or others before it, may take longer on the line than a sign of life of the queue manager may. Then next
-// waits for an answer behind all that is on its way, and asks for the message again only where it has not come with that.
+// A large message, or others before it, may take longer on the link than the queue manager's sign of life may. Then
+// next waits for an answer behind all that is on its way, and asks for the message again only if it has not come by
+// then.
 func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	l, beat := r.c.control, r.c.cfg.times.pullHeartbeat
 	for {
@@ -233,7 +233,7 @@ func (r *queueReader) deliver(m *nats.Msg) {
 	r.h(d)
 }
 
-// A Standing is how far the reader of a queue has come.
+// A Standing is the position of the reader of a queue.
 type Standing struct {
 	Unread uint64        `json:"unread"` // messages that have not been acknowledged, with those that are being handled
 	Handed uint64        `json:"handed"` // number of the newest message that was handed out; 0: none was

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// degradedFor is how long a queue manager is called degraded after
-	// something was noticed. By then it is in the log and on no screen.
+	// degradedFor is the time for which a queue manager is called degraded after a fault was noticed. By then it is in
+	// the log and on no screen.
 	degradedFor = time.Hour
 
 	maxFindings = 4 // shown at once; the newest
@@ -55,7 +55,7 @@ func (f *findings) text(now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// A mark is how far a stream has come.
+// A mark is the position of a stream.
 type mark struct {
 	Created time.Time `json:"created"`
 	Last    uint64    `json:"last"` // sequence of the newest message that it ever had

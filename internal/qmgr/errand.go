@@ -20,7 +20,7 @@ import (
 type errand struct {
 	V  int `json:"v"`
 	Op op  `json:"op"`
-	// Durable names the queue: it says which stream and which subjects.
+	// Durable names the queue, and with it the stream and the subjects.
 	Durable string        `json:"durable,omitempty"`
 	Idle    time.Duration `json:"idle,omitempty"` // Queue.Idle, in nanoseconds
 	Owner   *owner        `json:"owner,omitempty"`
@@ -98,8 +98,8 @@ func queueNamed(durable string) (q Queue, ok bool) {
 	return q, false
 }
 
-// allowed says whether whoever has a token may have an errand done; the tokens of agents are
-// in capitals, all others in small letters.
+// allowed reports whether the holder of a token may have an errand done; the tokens of agents are in capitals, all
+// others in small letters.
 func (e *errand) allowed(asker string) bool {
 	_, err := wire.AgentOf(asker)
 	agent := err == nil && asker == strings.ToUpper(asker)
@@ -129,7 +129,7 @@ func (e *errand) allowed(asker string) bool {
 	return false
 }
 
-// ofPipe says whether a pipe may have an errand done: for the readers of its own requests and cancels.
+// ofPipe reports whether a pipe may have an errand done: for the readers of its own requests and cancels.
 func (e *errand) ofPipe(asker string) bool {
 	switch e.Op {
 	case opEnsure, opForget, opPlace:
@@ -194,8 +194,7 @@ func (r *registrar) close() {
 	r.tasks.Wait()
 }
 
-// take has an errand done, in its turn and for whoever has the token asker, and its result
-// given to answer.
+// take has an errand done for the holder of the token asker, in its turn, and passes its result to answer.
 func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

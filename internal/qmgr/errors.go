@@ -90,7 +90,7 @@ func explain(err error, where, subject string, size int, limit int64) error {
 	return transfer.Errorf(transfer.KindNoManager, "%s: %w", where, err)
 }
 
-// silent is the error of a message that was not answered in time. It names the addressee of a question.
+// silent returns the error of a message that was not answered in time. It names the addressee of a question.
 func silent(subject string) error {
 	class, to := wire.ClassOf(subject)
 	if class != wire.ClassAsk {

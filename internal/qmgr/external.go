@@ -189,8 +189,8 @@ func (e External) Write(dir *keyfile.Dir) error {
 	return dir.Write(fileConfig, b.Bytes())
 }
 
-// keepOperator keeps the operator's JWT, unless there is one that says the same: a server does not take
-// another one while it runs, nor anything else with it.
+// keepOperator writes the operator's JWT, unless the directory has one with the same contents. A running server does
+// not take another one, nor any change with it.
 func keepOperator(dir *keyfile.Dir, claims *jwt.OperatorClaims, text string) error {
 	was, err := dir.Read(fileOperator)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -80,7 +80,7 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 	f.s.about.registrar.take(t.Asker, body, answer)
 }
 
-// whereIs is the token of the queue manager where an agent is, as it has said last; empty where that is not known.
+// whereIs returns the token of the queue manager in the latest place of an agent; empty if it is not known.
 func (f *forwarder) whereIs(agent string) string {
 	at := f.places.where(agent)
 	if at != "" && f.places.guard == nil {
@@ -92,7 +92,7 @@ func (f *forwarder) whereIs(agent string) string {
 	return at
 }
 
-// storedAt is the token of the queue manager where a task is to be done; empty: here.
+// storedAt returns the token of the queue manager that does a task; empty: this one.
 func (f *forwarder) storedAt(t storeTask) string {
 	at := t.At
 	if at == "" && t.Do == storeOutgoing && t.Peer != "" {
@@ -320,7 +320,7 @@ func (r *receipts) take(at, inbox string, data []byte) {
 	w.came <- nil
 }
 
-// next is a receipt that is wanted of a queue manager.
+// next returns a new receipt to wait for from a queue manager.
 func (r *receipts) next(at string) *farReceipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -368,7 +368,8 @@ func (w *farReceipt) wait(ctx context.Context) error {
 	}
 }
 
-// newest is when the newest receipt of the queue manager came, or when the message was sent where that was later.
+// newest returns the time of the newest receipt of the queue manager, or the time when the message was sent if that was
+// later.
 func (r *receipts) newest(w *farReceipt) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()

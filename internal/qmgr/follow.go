@@ -22,8 +22,8 @@ const (
 // codeLeaderless is the error code of servers that cannot do an operation for want of a leader.
 const codeLeaderless = 10008
 
-// follow knows how the cluster stands that the Conn is connected to, and moves on from a member that has
-// lost most of the others: it could neither take a command nor hand one out.
+// follow keeps track of the state of the cluster that the Conn is connected to. It leaves a member that has lost most
+// of the others: such a member can neither accept nor deliver a command.
 func follow(c *Conn) {
 	pause, left, mute := leaveAfter, time.Time{}, 0
 	for !sleep(c.ctx, followEvery, nil) {
@@ -39,7 +39,7 @@ func follow(c *Conn) {
 			if c.cfg.Identity != nil || addresses(c) < 2 {
 				continue // it may be busy, or has no service that answers
 			}
-			// A server that is not Ferry's says it in not answering for its queues.
+			// A server that is not Ferry's shows it: it does not answer for its queues.
 			if mute++; answersForQueues(c, s.js) {
 				mute = 0
 			}
@@ -80,10 +80,10 @@ func answersForQueues(c *Conn, js jetstream.JetStream) bool {
 	return err == nil || errors.As(err, &api) && api.ErrorCode != codeLeaderless
 }
 
-// addresses are how many queue managers the Conn may connect to.
+// addresses returns the number of queue managers that the Conn may connect to.
 func addresses(c *Conn) int { return strings.Count(c.cfg.URL, ",") + 1 }
 
-// here is the queue manager that the control connection leads to: its name and address.
+// here returns the name and address of the queue manager at the other end of the control connection.
 func here(c *Conn) string {
 	if s := c.control.now.Load(); s != nil && c.cfg.Server == nil {
 		if name := s.nc.ConnectedServerName(); name != "" {

@@ -72,7 +72,7 @@ const (
 	agentAway     = time.Minute
 )
 
-// startForwarder begins to hand on, and to take.
+// startForwarder starts to forward messages, and to take them from others.
 func startForwarder(s *Server) (*forwarder, error) {
 	f := &forwarder{s: s, places: s.channels.places, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
 		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
@@ -139,7 +139,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// beat takes where an agent says that it is, in a network without identities.
+// beat takes an agent's place from its heartbeat, in a network without identities.
 func (f *forwarder) beat(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var report struct {
@@ -159,7 +159,7 @@ func (f *forwarder) beat(m *nats.Msg) {
 	}
 }
 
-// moved has the messages of an agent handed on soon.
+// moved has the messages of an agent forwarded soon.
 func (f *forwarder) moved(token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -167,7 +167,8 @@ func (f *forwarder) moved(token string) {
 	f.poke()
 }
 
-// elsewhere is the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is here, or not known.
+// elsewhere returns the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is
+// this one, or not known.
 func (f *forwarder) elsewhere(token string) (at string, ok bool) {
 	at = f.whereIs(token)
 	return at, at != "" && at != f.self
@@ -315,8 +316,8 @@ func (f *forwarder) handOn() (again bool) {
 	return again
 }
 
-// drain hands on the messages that are stored for an agent: commands before requests, as a command may withdraw one. err says why
-// messages are left.
+// drain forwards the messages that are stored for an agent: commands before requests, as a command may withdraw one.
+// err is the reason why messages are left.
 func (f *forwarder) drain(token, to string) (err error) {
 	held := map[string]bool{} // authors without room or without a place there
 	for _, q := range []Queue{{Stream: StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: StreamCommand, Filter: "ferry.command." + token + ".>"}} {
@@ -362,8 +363,8 @@ func (f *forwarder) drain(token, to string) (err error) {
 	return err
 }
 
-// never reports whether a message can never be handed on. It is dropped then, so that it does not hold up
-// those behind it.
+// never reports whether a message can never be forwarded. It is dropped then, so that it does not hold up those behind
+// it.
 func (f *forwarder) never(err error, subject string) bool {
 	if k := transfer.KindOf(err); k != transfer.KindMalformed && k != transfer.KindTooLarge {
 		return false
@@ -429,7 +430,7 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	return n, r.Held, nil
 }
 
-// inbox is a subject for the answer of one queue manager, or of a member of one cluster, by its token.
+// inbox returns a subject for the answer of one queue manager, or of a member of one cluster, by its token.
 func (f *forwarder) inbox(of string) string {
 	return wire.InboxSubject(wire.Manager, storeToken+of, secretFor(f.secret, of), f.inboxes.Add(1))
 }
@@ -442,12 +443,12 @@ func (f *forwarder) stays(token string) bool {
 	return f.places.stays(token)
 }
 
-// waiting is how many messages wait for another queue manager.
+// waiting returns the number of messages that wait for another queue manager.
 func (f *forwarder) waiting(to string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waits[to]
 }
 
-// pause reports whether the forwarder goes on after it.
+// pause waits for d, and reports whether the forwarder is still open.
 func (f *forwarder) pause(d time.Duration) bool { return !sleep(f.ctx, d, nil) }

@@ -50,7 +50,7 @@ func (f *forwarder) handEvents(to string) error {
 			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: durableIdle})
 	}
 	if missing(err) {
-		f.pause(forwardAgain) // no agent has said anything yet
+		f.pause(forwardAgain) // no agent has sent a batch yet
 		return nil
 	}
 	if err != nil {

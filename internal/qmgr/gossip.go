@@ -92,7 +92,7 @@ func (m *member) heard(msg *nats.Msg) {
 		return
 	}
 	m.mu.Lock()
-	if slices.Contains(m.note.Members, h.Name) { // or it says so again
+	if slices.Contains(m.note.Members, h.Name) { // or the member is added with a later hello
 		m.others[h.Name] = h
 	}
 	m.mu.Unlock()

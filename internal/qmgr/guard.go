@@ -139,7 +139,7 @@ func caller(name identity.Name, token string, to *admission) (gate.Caller, error
 	return c, nil
 }
 
-// pipe is the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
+// pipe returns the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
 func pipe(c gate.Caller, user identity.Name, token string, data bool) (gate.Caller, error) {
 	t, err := roles.ReadTicket(token)
 	if err != nil {
@@ -185,7 +185,7 @@ func claimsOf(s *Server) roles.Claims {
 	return c
 }
 
-// admit is Admit at this queue manager alone.
+// admit does the work of Admit at this queue manager alone.
 func (s *Server) admit(c roles.Claims) error {
 	r, err := readClaims(c)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Server) admit(c roles.Claims) error {
 		if number(r.account) > number(before.account) {
 			s.account.Store(now)
 		}
-		// An update makes JetStream of the account anew, for a moment without answers.
+		// An update restarts JetStream for the account, for a moment without answers.
 		if s.unkept {
 			return keepClaims(s, c)
 		}
@@ -231,7 +231,7 @@ func keepClaims(s *Server, c roles.Claims) error {
 	return nil
 }
 
-// takeEffect has the server let in as claims say. s.admitting is held.
+// takeEffect applies claims to the server. s.admitting is held.
 func takeEffect(s *Server, now *admission) error {
 	s.account.Store(now)
 	for _, a := range []struct {
@@ -250,7 +250,7 @@ func takeEffect(s *Server, now *admission) error {
 	return nil
 }
 
-// number says which of two claims is the newer one (roles.Keys.Claims).
+// number returns the number of claims (roles.Keys.Claims): the larger one is newer.
 func number(account *jwt.AccountClaims) uint64 {
 	n, err := strconv.ParseUint(account.Description, 10, 64)
 	if err != nil {
@@ -259,18 +259,18 @@ func number(account *jwt.AccountClaims) uint64 {
 	return n
 }
 
-// sameAdmission reports whether two claims of an account let in the same.
+// sameAdmission reports whether two claims of an account admit the same identities.
 func sameAdmission(a, b *jwt.AccountClaims) bool {
 	return a.Subject == b.Subject && maps.Equal(a.Revocations, b.Revocations) && maps.EqualFunc(a.SigningKeys, b.SigningKeys, func(x, y jwt.Scope) bool { return reflect.DeepEqual(x, y) })
 }
 
-// credentials returns the option by which an identity proves itself to a queue manager, in the account for data or in
-// the other one. A nil identity proves nothing: it serves queue managers without a guard.
+// credentials returns the option that proves an identity to a queue manager, in the account for data or in the other
+// one. A nil identity proves nothing: it serves queue managers without a guard.
 func credentials(i *identity.Identity, data bool) nats.Option {
 	return signedIn(i, i.JWTs, data)
 }
 
-// signedIn is credentials with JWTs that an identity shows.
+// signedIn is credentials with the given JWTs of an identity.
 func signedIn(i *identity.Identity, jwts func() identity.JWTs, data bool) nats.Option {
 	if i == nil {
 		return func(*nats.Options) error { return nil }

@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// Self is the token as which the Conn asks and answers.
+// Self returns the token of the Conn's questions and answers.
 func (c *Conn) Self() string { return c.cfg.Self }
 
 // Identity returns the identity of the Conn. It is nil where the queue manager asks for none.
@@ -28,8 +28,9 @@ func (c *Conn) NewInbox(of string) string {
 // newSecret returns the secret part of a Conn's inboxes, which others cannot guess.
 func newSecret() string { return rand.Text() }
 
-// secretFor is the part of a secret that one answerer learns. All queue managers answer under one token, and a channel passes
-// the answers of each. So another queue manager cannot know the inbox of a question that does not pass it.
+// secretFor returns the part of a secret that one answerer learns. All queue managers answer under one token, and a
+// channel passes the answers of each. So another queue manager cannot know the inbox of a question that does not pass
+// it.
 func secretFor(secret, answerer string) string {
 	sum := sha256.Sum256([]byte(secret + " " + answerer))
 	return base32.StdEncoding.EncodeToString(sum[:])[:wire.InboxSecret]
@@ -41,10 +42,10 @@ func libraryInbox(self, secret string) string {
 	return "ferry.inbox." + self + "." + wire.Manager + "." + secret
 }
 
-// Answer sends an answer to the inbox that a question of whoever has the token to has named.
-// Its error is of KindUsage, and nothing was sent, where that is not an inbox of that token's
-// for answers of this Conn; otherwise it is Publish's. A long answer goes out in parts. Answers are compressed at any
-// rate: an asker has one of them at a time, and on a slow line the pages of a list would be the most of all bytes.
+// Answer sends an answer to the inbox that a question from the holder of the token to has named. Its error is of
+// KindUsage, and nothing was sent, if that is not an inbox of that token for answers of this Conn; otherwise it is
+// Publish's. A long answer goes out in parts. Answers are compressed at any rate: an asker has one of them at a time,
+// and on a slow link the pages of a list would be the most of all bytes.
 func (c *Conn) Answer(to, inbox string, data []byte) error {
 	if asker, answerer, ok := wire.ReadInbox(inbox); !ok || asker != to || answerer != c.cfg.Self {
 		return transfer.Errorf(transfer.KindUsage, "an answer of %s to %.80q is wanted on %.80q, which is no inbox for that", c.cfg.Self, to, inbox)

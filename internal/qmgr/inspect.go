@@ -164,7 +164,7 @@ func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
 	}
 }
 
-// streamDir is where the library keeps a stream in a server's directory.
+// streamDir returns the library's directory of a stream.
 func (s *Server) streamDir(dir, name string) string {
 	return filepath.Join(dir, server.JetStreamStoreDir, s.accountName, "streams", name)
 }
@@ -271,9 +271,8 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 	return x, nil
 }
 
-// findReaders notes the readers of a stream that the library does not understand: it
-// does not use the stream for the sake of one, or has left one out and refuses to make
-// it anew.
+// findReaders records the readers of a stream that the library cannot read: it does not use the stream because of one,
+// or has left one out and refuses to make it again.
 func (x *examination) findReaders(dir, stream string) {
 	st, err := x.js.Stream(context.Background(), stream)
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == codeStreamOffline || api.ErrorCode == codeStreamStopped) {
@@ -294,7 +293,7 @@ func (x *examination) findReaders(dir, stream string) {
 // A badReader is a reader, or all of a stream, that cannot be used.
 type badReader struct{ dir, name string }
 
-// dropReaders removes readers, which then begin anew. Nothing is lost with them.
+// dropReaders removes readers, which then begin at the start. Nothing is lost with them.
 func (s *Server) dropReaders(bad []badReader) error {
 	for _, r := range bad {
 		s.noticed("%s cannot be read; what it stands for is read from the start", r.name)
@@ -313,7 +312,7 @@ func (x *examination) close() {
 	x.ns.WaitForShutdown()
 }
 
-// unreadable counts the messages that a stream says it has and does not give.
+// unreadable counts the messages of a stream that its state includes and that cannot be read.
 func (x *examination) unreadable(ctx context.Context, name string) (int, error) {
 	st, err := x.js.Stream(ctx, name)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // A keeper makes, changes and inspects the objects that a queue manager stores. A library does so itself. An asker,
 // with an identity other than a queue manager's, asks the queue manager.
 type keeper interface {
-	// ensure makes the streams that are missing and says how all of them stand.
+	// ensure makes the missing streams and returns the marks of all.
 	ensure(ctx context.Context) (map[string]mark, error)
 	// durable makes the reader of a queue, or finds it.
 	durable(ctx context.Context, q Queue) (durable, error)
@@ -33,16 +33,16 @@ type keeper interface {
 	// strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
 	// it.
 	strangers(ctx context.Context) ([]string, error)
-	// purge removes the commands for some of the strangers and says how many there were.
+	// purge removes the commands for some of the strangers and returns their number.
 	purge(ctx context.Context, tokens []string) (gone uint64, err error)
-	// store does something with the part of StreamStore that is of whoever has the token self.
+	// store does a task on the part of StreamStore that belongs to the holder of the token self.
 	store(ctx context.Context, self string, t storeTask) (storeResult, error)
 	// queue does something with an application queue, for the holder of the token self. some, if it is not nil, may be
 	// called with the part of the result that is there.
 	queue(ctx context.Context, self string, t queueTask, some func(*queueResult)) (queueResult, error)
 }
 
-// A durable is how a reader stands that has just been made or found.
+// A durable is the state of a reader that has just been made or found.
 type durable struct {
 	Stream    mark     `json:"stream"`
 	Delivered uint64   `json:"delivered"`          // how many messages it has handed out
@@ -62,7 +62,7 @@ type library struct {
 	maxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
 }
 
-// anew runs op, and once more where a stream had to be made for it.
+// anew runs op, and again after a missing stream was made for it.
 func (l library) anew(ctx context.Context, op func() error) error {
 	err := op()
 	if !missing(err) {
@@ -174,7 +174,7 @@ func noRoom(err error) bool {
 	return errors.As(err, &api) && (strings.Contains(api.Description, syscall.ENOSPC.Error()) || strings.Contains(api.Description, syscall.EDQUOT.Error()))
 }
 
-// replace makes a durable anew that another client has changed, and removes the other consumers with its filter. No
+// replace makes a durable again that another client has changed, and removes the other consumers with its filter. No
 // command is lost: a command stays in its stream until it is acknowledged.
 func (l library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	s, err := l.js().Stream(ctx, string(q.Stream))

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// leaderlessFor is how long a queue may have no leader while every member is there. Electing one takes seconds.
+// leaderlessFor is the longest time without a leader for a queue while every member is there. Electing one takes
+// seconds.
 const leaderlessFor = time.Minute
 
 // orphans are the queues that have no leader although every member of the cluster is there. One goroutine uses it.
@@ -44,8 +45,8 @@ func (o *orphans) over(p *present, now time.Time) (gone []string) {
 	return gone
 }
 
-// removeOrphans removes the queues that cannot come to have a leader any more, so that they are made anew. The member
-// that leads the cluster does so; the others look on.
+// removeOrphans removes the queues that can have no leader any more, so that they are made again. Only the leader of
+// the cluster does so.
 func (m *member) removeOrphans(ctx context.Context, o *orphans) {
 	p := m.now.Load()
 	for _, name := range o.over(p, time.Now()) {

@@ -227,7 +227,7 @@ func (l *link) markDown(err error) {
 	}
 }
 
-// comesUp is closed when the link comes up the next time.
+// comesUp returns a channel that is closed when the link comes up the next time.
 func (l *link) comesUp() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +243,7 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 	if l.c.cfg.Identity != nil && isRefusal(err) { // the queue manager has proved its identity with TLS
 		l.refusing.Lock()
 		if !l.no.IsZero() {
-			level = slog.LevelDebug // it was said, and comes with every attempt
+			level = slog.LevelDebug // it was logged already, and comes with every attempt
 		}
 		l.refusing.Unlock()
 		l.failed(err)
@@ -304,7 +304,7 @@ func (l *link) publish(subject string, data []byte) error {
 	return nil
 }
 
-// publishPast is publish without the library where that is possible.
+// publishPast is publish without the library, if that is possible.
 func (l *link) publishPast(subject string, data []byte) error {
 	if !l.up.Load() {
 		return l.c.away()
@@ -438,7 +438,7 @@ type dialer struct {
 	err  error           // of the last attempt
 }
 
-// Dial is for connections over TCP.
+// Dial makes connections over TCP.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	ctx := d.ctx
@@ -453,7 +453,7 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return d.made(conn, err, false)
 }
 
-// InProcessConn is for connections to a server in this process.
+// InProcessConn makes connections to a server in this process.
 func (d *dialer) InProcessConn() (net.Conn, error) {
 	conn, err := d.link.c.cfg.Server.ns.InProcessConn()
 	return d.made(conn, err, true)
@@ -539,8 +539,7 @@ func strayed(c *Conn, err error) {
 	}
 }
 
-// SkipTLSHandshake says that TLS is made here, beneath the tap, where it is made by a
-// Config and not by a URL.
+// SkipTLSHandshake reports whether TLS is made here, beneath the tap: from a Config and not by a URL.
 func (d *dialer) SkipTLSHandshake() bool { return d.link.c.cfg.TLS != nil }
 
 // cut ends the attempt that is under way.
@@ -552,7 +551,7 @@ func (d *dialer) cut() {
 	}
 }
 
-// outlive lets the dialer go on when the context of the first attempt ends.
+// outlive lets the dialer continue when the context of the first attempt ends.
 func (d *dialer) outlive() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -562,8 +561,7 @@ func (d *dialer) outlive() {
 // errSilent is the error of a connection to a peer that sends nothing.
 var errSilent = errors.New("it accepts connections and says nothing")
 
-// explain says why connecting failed. The library itself would say only that no
-// server is available.
+// explain returns the reason why connecting failed. The library itself reports only that no server is available.
 func (d *dialer) explain(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

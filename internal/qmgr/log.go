@@ -20,7 +20,7 @@ type serverLog struct {
 	mu    sync.Mutex
 	first string // the first fatal line
 	files []string
-	calls string // the first line that tells of a system call that failed
+	calls string // the first line about a failed system call
 
 	unstored failures
 	links    *notes // about channels; nil: they are not wanted
@@ -30,7 +30,7 @@ type serverLog struct {
 // storeLine begins the server's log lines about its files.
 const storeLine = "Filestore ["
 
-// complaints are the warnings about the server's files so far.
+// complaints returns the warnings about the server's files so far.
 func (l *serverLog) complaints() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,7 @@ func clientKind(format string) (kind string, ok bool) {
 	return strings.TrimSpace(rest[:min(len(rest), maxKind)]), true
 }
 
-// maxKind is how long a kind may be, in bytes.
+// maxKind is the largest length of a kind, in bytes.
 const maxKind = 40
 
 func (l *serverLog) Noticef(format string, v ...any) { l.put(slog.LevelDebug, format, v) }

@@ -71,11 +71,11 @@ func (s *Server) taken() bool {
 	return false
 }
 
-// Gone is closed within marksEvery when the queue manager's directory was taken
-// away: it must be shut down. Lost says why then.
+// Gone returns a channel that is closed within marksEvery after the queue manager's directory was taken away: it must
+// be shut down. Lost returns the reason then.
 func (s *Server) Gone() <-chan struct{} { return s.gone }
 
-// Lost is nil until Gone is closed.
+// Lost returns nil until Gone is closed.
 func (s *Server) Lost() error {
 	select {
 	case <-s.gone:

@@ -57,14 +57,14 @@ type member struct {
 	removed []string // members reported as removed, until the note has them
 }
 
-// mates are the names of the other members.
+// mates returns the names of the other members.
 func (m *member) mates() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.cfg.Name })
 }
 
-// routes are the other members that are connected, by their names, each with the number of its newest connection.
+// routes returns the connected members by their names, each with the number of its newest connection.
 func (m *member) routes() map[string]uint64 {
 	all := map[string]uint64{}
 	if r, err := m.s.ns.Routez(nil); err == nil {
@@ -77,7 +77,7 @@ func (m *member) routes() map[string]uint64 {
 	return all
 }
 
-// A present is how a cluster stands, as one of its members sees it.
+// A present is the state of a cluster, as one of its members sees it.
 type present struct {
 	leader     string   // of the cluster; "" for none
 	here       []string // the others that are connected, by their names
@@ -427,7 +427,8 @@ func noQuorum(s *Server) error {
 	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", s.cfg.Name, s.Passing())
 }
 
-// leaderless is why nothing of a stream, or of any, can be taken or handed out at present; nil: it can.
+// leaderless returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
+// nil if they can.
 func leaderless(s *Server, of Stream) error {
 	if s.member == nil {
 		return nil

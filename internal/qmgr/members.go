@@ -44,7 +44,7 @@ type Replica struct {
 	Msgs    uint64 `json:"messages,omitempty"`
 }
 
-// Leads returns the queues for which a member accepts messages.
+// Leads returns the names of the queues that a member leads: it accepts their messages.
 func (m Member) Leads() (all []string) {
 	for _, r := range m.Queues {
 		if r.Leader {
@@ -62,7 +62,7 @@ type figure struct {
 	Lags map[string]map[string]lag `json:"lags,omitempty"`
 }
 
-// A lag is how one member follows a queue.
+// A lag is the distance of one member's replica behind the leader of a queue.
 type lag struct {
 	Lag     uint64 `json:"lag"`
 	Current bool   `json:"current"`
@@ -136,7 +136,8 @@ func merged(all []figure) (out []Member) {
 	return out
 }
 
-// urlOf is where others reach a queue manager: one that listens on every address of its host gives the host's name.
+// urlOf returns the URL at which others reach a queue manager. One that listens on every address of its host gives the
+// host's name.
 func urlOf(s *Server) string {
 	at, err := url.Parse(s.URL())
 	if err != nil || s.Host() != "" || s.member == nil {
@@ -224,8 +225,8 @@ func (l library) members(ctx context.Context) ([]Member, error) {
 	return out, nil
 }
 
-// Members are the queue managers of the cluster that a connection leads to, or the one alone, as the one that
-// is connected sees them.
+// Members returns the queue managers of the cluster that the Conn is connected to, or a single queue manager, as the
+// connected one sees them.
 func Members(ctx context.Context, c *Conn) ([]Member, error) {
 	res, err := asker{c}.ask(ctx, errand{Op: opMembers})
 	l, does := c.keeper.(library)

@@ -66,7 +66,7 @@ func (n *notes) put(address, text string) {
 	n.at[address] = note{text, time.Now()}
 }
 
-// of is the newest note about a channel; empty where there is none.
+// of returns the newest note about a channel; empty if there is none.
 //
 // way is the address of the gate.Way of the channel; "" if the library dials itself.
 func (n *notes) of(c *Channel, way string) string {

@@ -15,8 +15,8 @@ import (
 
 const responderName = "ferry queue manager"
 
-// ownTimeout is how long a queue manager waits for itself to answer when it connects. Silence within one process says
-// only that the host is busy.
+// ownTimeout is the time for which a queue manager that connects to itself waits for its answer. Silence within one
+// process means only that the host is busy.
 const ownTimeout = time.Minute
 
 // connectOwn connects a queue manager to the library's server within its process.
@@ -95,7 +95,7 @@ func (o *ownConn) dial() error {
 	return nil
 }
 
-// lost makes the connection anew that the library has given up.
+// lost replaces a connection that the library has given up.
 func (o *ownConn) lost(nc *nats.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +123,7 @@ func (o *ownConn) stop() {
 	o.conn().Close()
 }
 
-// noAnswer is why a queue manager does not start that does not reach itself.
+// noAnswer returns the error of a queue manager that cannot start because it does not reach itself.
 func noAnswer(s *Server, err error) error {
 	return transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 }

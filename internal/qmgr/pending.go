@@ -22,8 +22,8 @@ const (
 	pendingShare  = 4                      // as long as a look takes, so many times, the next one waits
 	pendingEach   = 100 * time.Microsecond // but no longer than that for each connection, and pendingIdle
 	notReading    = 2 * time.Second        // without a byte taken
-	// pendingKept is the time for which the library may hold the bytes that waited for a cut connection: until the
-	// present write gives up, and one more.
+	// pendingKept is the time for which the library may hold the bytes of a cut connection: until the present write
+	// gives up, and one more.
 	pendingKept = 2 * writeDeadline
 	pendingSays = 10 * time.Second // between two lines about it
 )

@@ -54,8 +54,8 @@ func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed,
 	}
 }
 
-// Addresses are HOST:PORT of the queue managers that a URL names: those that are reached with
-// an identity, hence of the scheme nats without a user.
+// Addresses returns HOST:PORT of the queue managers in a URL: those that are reached with an identity, hence of the
+// scheme nats without a user.
 func Addresses(urls string) (all []string) {
 	for part := range strings.SplitSeq(urls, ",") {
 		part = strings.TrimSpace(part)
@@ -71,8 +71,8 @@ func Addresses(urls string) (all []string) {
 	return all
 }
 
-// firstWord is the time in which a listener that sends first must begin. After it, Probe starts TLS, and a listener
-// without TLS answers in plain text.
+// firstWord is the time for a listener that sends first to begin. After it, Probe starts TLS, and a listener without
+// TLS answers in plain text.
 const firstWord = 50 * time.Millisecond
 
 // errProbed ends a handshake that has shown all that it was for.

@@ -24,7 +24,7 @@ import (
 
 // Limits of application queues.
 const (
-	// QueueBatch is how many messages are stored at once, or not at all; the receipt comes on top.
+	// QueueBatch is the number of messages that are stored at once, or not at all; the receipt is not counted.
 	QueueBatch = 999
 	// DefaultQueueBytes is the size of a queue that is created without a size.
 	DefaultQueueBytes = 1 << 30
@@ -95,8 +95,8 @@ type queueTask struct {
 	behind []byte // data that follow the task
 }
 
-// allowed says whether whoever has a token may have it done: agents read, and look after their own
-// receipts; all else is asked by coordination, which knows the rules.
+// allowed reports whether the holder of a token may have it done. Agents read, and manage their own receipts.
+// Coordination, which knows the rules, asks for all other tasks.
 func (t *queueTask) allowed(asker string, agent bool) bool {
 	switch t.Do {
 	case queueShow, queueRead, queueCount, queueFind, queueTake:
@@ -107,8 +107,9 @@ func (t *queueTask) allowed(asker string, agent bool) bool {
 	return asker == wire.Coordination
 }
 
-// needs is the authority for the queue that the principal of the task needs; AuthNone for the agent's own receipts and
-// holds, and for the figures of a queue. A publish behind messages of the same item was allowed at the first one.
+// needs returns the authority for the queue that the principal of the task needs. It is AuthNone for the agent's own
+// receipts and holds, and for the figures of a queue. A publish behind messages of the same item was allowed at the
+// first one.
 func (t *queueTask) needs() transfer.Authority {
 	switch t.Do {
 	case queueRead, queueCount, queueFind, queueHold:
@@ -151,7 +152,7 @@ type queueResult struct {
 
 func queueStream(q transfer.QueueName) string { return queuePrefix + q.Token() }
 
-// queueConfig is the stream of an application queue.
+// queueConfig returns the stream of an application queue.
 func queueConfig(t *queueTask) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:         queueStream(t.Span.Queue),
@@ -298,7 +299,7 @@ func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult
 	return queueResult{Views: []wire.QueueView{v}}, err
 }
 
-// queueNames are the names of all queues, in order.
+// queueNames returns the names of all queues, in order.
 func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err error) {
 	marks, err := l.queueMarks(ctx)
 	for n := range marks {
@@ -307,8 +308,8 @@ func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err 
 	return all, err
 }
 
-// queueMarks are all queues, by their names, with how far each has come: Last is the number of the newest message
-// that there ever was, and Messages are counted with the receipts.
+// queueMarks returns all queues, by their names, with their positions: Last is the number of the newest message that
+// there ever was, and Messages are counted with the receipts.
 func (l library) queueMarks(ctx context.Context) (all []wire.QueueView, err error) {
 	streams := l.js().ListStreams(ctx, jetstream.WithStreamListSubject("ferry.queue.>"))
 	for info := range streams.Info() {
@@ -344,7 +345,7 @@ func (l library) queueList(ctx context.Context) (res queueResult, err error) {
 	return res, nil
 }
 
-// queueView is how a queue stands. Receipts are no messages of it.
+// queueView returns the state of a queue. Receipts do not count as messages.
 func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err error) {
 	info, err := s.Info(ctx)
 	if err != nil {
@@ -588,7 +589,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 	return nil
 }
 
-// queueReceiptOf is how much of an item of the writer is in a queue.
+// queueReceiptOf returns how much of an item of the writer is in a queue.
 func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *queueTask) (*wire.QueueReceipt, error) {
 	if len(t.Items) != 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "a receipt is of one item")

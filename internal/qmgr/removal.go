@@ -122,7 +122,8 @@ func (m *member) askRemoval(ctx context.Context, r removal) error {
 	return nil
 }
 
-// peerID is how the library's groups call a server: it knows the name of one only since it has heard it.
+// peerID returns the name of a server in the library's groups. The library itself knows it only of servers that have
+// been connected.
 func peerID(name string) string {
 	const digits, size = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 8
 	sum := sha256.Sum256([]byte(name))

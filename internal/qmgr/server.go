@@ -42,14 +42,14 @@ const (
 	fewClients       = 64 // with a lower limit of clients, none are reserved for strangers
 )
 
-// ServerConfig says how the embedded queue manager runs.
+// ServerConfig is the configuration of the embedded queue manager.
 type ServerConfig struct {
 	Name     string // the same at every start; default "QM"
 	Dir      string // its own directory, which no two servers share; created
 	Listen   string // HOST:PORT, port 0 for a free one; "" for in-process connections only
 	MaxStore int64  // bytes of its store; default 8 GiB, at least 1 GiB
-	// MaxStored is how many bytes of stored delivery it may hold, which are a part of MaxStore;
-	// 0: DefaultMaxStored, or as many as the other streams leave.
+	// MaxStored is the limit of bytes of stored delivery, which are a part of MaxStore; 0: DefaultMaxStored, or as many
+	// as the other streams leave.
 	MaxStored int64
 	Clients   int          // connections at once; default 65,536
 	Guard     *Guard       // admits clients; nil: every client is admitted, under the name that it gives
@@ -65,7 +65,7 @@ type ServerConfig struct {
 // An entrance is where clients come in, if there is a Guard.
 type entrance struct {
 	listener net.Listener
-	gate     *gate.Gate // lets them in
+	gate     *gate.Gate // admits them
 	limits   *limits    // bounds the messages that they publish
 }
 
@@ -98,7 +98,7 @@ type Server struct {
 	lost        error
 }
 
-// readyTimeout is how long a server that has started may take to say so.
+// readyTimeout is the time in which a started server must report that it is ready.
 const readyTimeout = 10 * time.Second
 
 // StartServer runs a queue manager until Shutdown. When it returns, clients can
@@ -218,13 +218,13 @@ func (cfg *ServerConfig) strangers() int {
 	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minStrangers), maxStrangersIn)
 }
 
-// mostOfOne is how many connections one name may have at once: an agent needs three, a user one for each
+// mostOfOne returns the number of connections that one name may have at once: an agent needs three, a user one for each
 // command that runs.
 func (cfg *ServerConfig) mostOfOne() int {
 	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/4, minOfOne), maxOfOne)
 }
 
-// members are how many of the connections are left for others.
+// members returns the number of connections that are left for admitted clients.
 func (cfg *ServerConfig) members() int {
 	if cfg.Clients < fewClients {
 		return cfg.Clients
@@ -232,7 +232,7 @@ func (cfg *ServerConfig) members() int {
 	return cfg.Clients - cfg.strangers()
 }
 
-// identity is the queue manager's own; nil where it has none.
+// identity returns the queue manager's own identity; nil if it has none.
 func (cfg *ServerConfig) identity() *identity.Identity {
 	if cfg.Guard == nil {
 		return nil
@@ -352,7 +352,7 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 	if err == nil && s.listener != nil {
-		s.limits = newLimits(s) // before channels hand on
+		s.limits = newLimits(s) // before channels forward messages
 	}
 	if err == nil && s.cfg.Listen != "" {
 		if s.forwarder, err = startForwarder(s); err == nil {
@@ -380,7 +380,7 @@ func healthy(s *Server, log *serverLog) error {
 
 	if errno := failedCall(h.Error + log.failed()); h.Error != "" && errno != 0 {
 		if strings.Contains(h.Error, writeError) {
-			log.unstored.last.Store(&h.Error) // mend opens the store anew
+			log.unstored.last.Store(&h.Error) // mend opens the store again
 			return nil
 		}
 		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %s: %w", s.cfg.Name, s.cfg.Dir, h.Error, errno)
@@ -420,9 +420,8 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	return ns, nil
 }
 
-// URL is where clients reach the server: nats://HOST:PORT, or "" if it takes
-// in-process connections only. A server that listens on every address gives
-// the loopback one.
+// URL returns the address of the server for clients: nats://HOST:PORT, or "" if it takes in-process connections only.
+// For a server that listens on every address it is the loopback one.
 func (s *Server) URL() string {
 	at := s.ns.Addr()
 	if s.listener != nil {
@@ -440,14 +439,14 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Channels are those to other queue managers.
+// Channels returns the channels to other queue managers.
 func (s *Server) Channels() *Channels { return s.channels }
 
-// Name is the server's name.
+// Name returns the server's name.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Host returns the address at which others reach the queue manager. It is empty if the queue manager listens on every
-// address of the host.
+// Host returns the server's address for other hosts. It is empty if the queue manager listens on every address of the
+// host.
 func (s *Server) Host() string {
 	host, _, err := net.SplitHostPort(s.cfg.Listen)
 	if err != nil {

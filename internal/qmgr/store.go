@@ -27,7 +27,7 @@ const StreamStore Stream = roles.StreamStore
 
 // Limits of StreamStore.
 const (
-	// DefaultMaxStored is how many bytes it may have where the queue manager is not told.
+	// DefaultMaxStored is the size of the store in bytes without a setting.
 	DefaultMaxStored = 3584 << 20
 	// MinMaxStored is the least that it can be told.
 	MinMaxStored = 64 << 20
@@ -76,7 +76,7 @@ func storeConfig(most int64) jetstream.StreamConfig {
 	}
 }
 
-// A Shelf is the messages of one epoch of a transfer in StreamStore.
+// A Shelf holds the messages of one epoch of a transfer in StreamStore.
 type Shelf struct {
 	From, To transfer.AgentName
 	ID       transfer.ID
@@ -103,8 +103,8 @@ const (
 	storeIncoming = "incoming" // a look at the messages that wait for the agent
 	storeOutgoing = "outgoing" // a look at the agent's sent messages, before it sends more
 	storeSent     = "sent"     // the same, later: it makes no store
-	storeRead     = "read"     // bytes of a shelf are wanted
-	storeReader   = "reader"   // the reader of a shelf is made, for whole messages
+	storeRead     = "read"     // read bytes of a shelf
+	storeReader   = "reader"   // make the reader of a shelf, for whole messages
 	storeTrim     = "trim"     // messages that the agent has taken are removed
 	storePurge    = "purge"    // messages that the agent has sent are removed
 	storeClear    = "clear"    // the messages of a member are removed, and those that wait for it
@@ -141,7 +141,7 @@ type storeResult struct {
 	read func(ctx context.Context, answer func(storeResult, []byte)) error // gives the answers of a reading
 }
 
-// A storePart is bytes of a message of a shelf.
+// A storePart describes bytes of a message of a shelf.
 type storePart struct {
 	Number uint64 `json:"n"` // of the message in the stream
 	Size   int    `json:"s"` // of the message
@@ -149,7 +149,7 @@ type storePart struct {
 	Len    int    `json:"l"`
 }
 
-// A storeShelf is a Shelf on its way.
+// A storeShelf is the encoded form of a Shelf.
 type storeShelf struct {
 	Peer     string      `json:"peer"`
 	ID       transfer.ID `json:"id"`
@@ -196,7 +196,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		if err = res.look(ctx, s, wire.AllStoredBy(name), 2); err == nil {
 			res.Share = info.Config.MaxBytes / 2
 		}
-		if t.Do == storeOutgoing { // the source wants the sum only
+		if t.Do == storeOutgoing { // the source needs the sum only
 			res.Shelves = nil
 		}
 		if err == nil && t.Do == storeOutgoing && peer != "" {
@@ -229,13 +229,13 @@ func (l library) ledgerOf(ctx context.Context, name transfer.AgentName) (string,
 		Mark string `json:"mark"`
 	}
 	if len(o.Value) > 0 && json.Unmarshal(o.Value, &holder) != nil {
-		return "", nil // the agent writes it anew
+		return "", nil // the agent writes it again
 	}
 	return holder.Mark, nil
 }
 
-// storeStream is the stream, made where it is missing. Where a smaller or an older server does not take
-// it as it should be, it is smaller, or synced.
+// storeStream returns the stream, and makes it if it is missing. If a smaller or an older server refuses the
+// configuration, the stream is smaller, or synced.
 func (l library) storeStream(ctx context.Context) (jetstream.Stream, error) {
 	s, err := l.js().Stream(ctx, string(StreamStore))
 	if !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -284,7 +284,7 @@ func (l library) createReplicated(ctx context.Context, cfg jetstream.StreamConfi
 	return l.js().CreateStream(ctx, cfg)
 }
 
-// fitStore gives the stream the size that a queue manager is told. Where there is none, create makes it.
+// fitStore gives the stream its configured size. If there is none, create makes it.
 func (l library) fitStore(ctx context.Context, create func(context.Context, jetstream.StreamConfig) (jetstream.Stream, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -305,14 +305,14 @@ func (l library) fitStore(ctx context.Context, create func(context.Context, jets
 	return err
 }
 
-// Times of a member of a cluster that is told the size of the store.
+// Times of a member of a cluster that fits its store to the configured size.
 const (
 	fitEvery = time.Second
-	fitSaid  = 30 // attempts after which it is said that none has been a success
+	fitSaid  = 30 // attempts after which the failure is logged
 )
 
-// fitStoreSoon is fitStore for a member of a cluster, tried until it is done or ctx ends. The stream is
-// made when all members are there: one that is made before has one replica, and keeps it.
+// fitStoreSoon does fitStore for a member of a cluster, until it succeeds or ctx ends. The stream is made when all
+// members are there: one that is made before has one replica, and keeps it.
 func (l library) fitStoreSoon(ctx context.Context, log *slog.Logger) {
 	for tries := 1; ; tries++ {
 		err := l.fitStore(ctx, l.createReplicated)
@@ -378,8 +378,8 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 	return nil
 }
 
-// makeReader makes an agent's reader anew, for one subject. It acknowledges nothing: the agent trims the messages that
-// it has taken.
+// makeReader replaces an agent's reader by one for one subject. It acknowledges nothing: the agent trims the messages
+// that it has taken.
 func (l library) makeReader(ctx context.Context, self, subject string, from uint64) error {
 	cfg := jetstream.ConsumerConfig{
 		Durable:            roles.DurableStore + self,
@@ -388,7 +388,7 @@ func (l library) makeReader(ctx context.Context, self, subject string, from uint
 		AckPolicy:          jetstream.AckNonePolicy,
 		MaxRequestMaxBytes: maxPull,
 		InactiveThreshold:  storeIdle,
-		MemoryStorage:      true, // where it stands its reader says each time
+		MemoryStorage:      true, // its reader states its position each time
 	}
 	if from > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
@@ -475,7 +475,7 @@ func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32
 	return gone, nil
 }
 
-// withData is an answer with bytes of messages behind it: in JSON they would be a third longer.
+// withData returns an answer with bytes of messages behind it: in JSON they would be a third longer.
 func (res storeResult) withData(data []byte) []byte {
 	head := resultOf(errandResult{Store: &res}, nil)
 	return append(append(append(make([]byte, 0, len(head)+1+len(data)), head...), '\n'), data...)
@@ -497,9 +497,10 @@ func (a asker) store(ctx context.Context, self string, t storeTask) (res storeRe
 	return res, err
 }
 
-// ClearStored removes the messages of a member that the network does not have any more, by its token: requests, commands and stored
-// delivery, and for an agent also those that wait for it. Audit records and messages of application queues stay.
-// Only coordination and the authority may ask for that. If the agent comes back, its peers send the lost messages anew.
+// ClearStored removes the messages of a member that the network does not have any more, by its token: requests,
+// commands and stored delivery, and for an agent also those that wait for it. Audit records and messages of application
+// queues stay. Only coordination and the authority may ask for that. If the agent comes back, its peers send the lost
+// messages again.
 func ClearStored(ctx context.Context, c *Conn, token string) error {
 	var err error
 	if a, asks := c.keeper.(asker); asks {
@@ -518,7 +519,7 @@ type StoreAt struct {
 	reader   storeCursor
 }
 
-// StoreOf is an agent's part of StreamStore.
+// StoreOf returns an agent's part of StreamStore.
 func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
 	return &StoreAt{c: c, of: of, receipts: &receipts{secret: newSecret(), listens: map[string]bool{}, waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
 }
@@ -565,8 +566,8 @@ func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeSent, At: at})
 }
 
-// Outgoing is a look before anything is sent to an agent, at the queue manager where that is, or was when something was
-// last heard of it: how much there is, without the shelves. The store is made where there is none.
+// Outgoing looks at the store before messages are sent to an agent, at the agent's present or last known queue manager.
+// It returns the sums, without the shelves. The store is made if there is none.
 func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
 	if err := s.Ready(ctx); err != nil { // Put needs it
 		return StoreView{}, err
@@ -574,7 +575,7 @@ func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreVie
 	return s.look(ctx, storeTask{Do: storeOutgoing, Peer: to.Token()})
 }
 
-// OutgoingAt is Outgoing at a queue manager.
+// OutgoingAt is Outgoing at a given queue manager.
 func (s *StoreAt) OutgoingAt(ctx context.Context, at string) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeOutgoing, At: at})
 }

@@ -100,7 +100,7 @@ var streams = []jetstream.StreamConfig{
 	},
 }
 
-// commandConfig is the configuration of a stream of commands for agents.
+// commandConfig returns the configuration of a stream of commands for agents.
 func commandConfig(name Stream, holds, subjects string, maxBytes, maxMsgs int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:         string(name),
@@ -146,7 +146,7 @@ func (c *Conn) Ensure(ctx context.Context) error {
 	return c.explain(err, "the streams", 0)
 }
 
-// markOf is how far a stream has come.
+// markOf returns the mark of a stream.
 func markOf(s jetstream.Stream) mark {
 	info := s.CachedInfo()
 	return mark{info.Created, info.State.LastSeq, info.Config.Replicas}
@@ -168,8 +168,7 @@ type Storing struct {
 	Doubt bool   // a try that was not acknowledged may have stored it, under another number
 }
 
-// EnqueueFresh is Enqueue for a message that depends on when it is stored: it is made
-// anew for each try.
+// EnqueueFresh is Enqueue for a message that depends on the time of storing: it is made again for each try.
 func (c *Conn) EnqueueFresh(ctx context.Context, subject string, message func() []byte) (Storing, error) {
 	return c.enqueue(ctx, subject, "", func() []byte { return c.packer.pack(message()) })
 }
@@ -202,8 +201,8 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 	}
 }
 
-// notTaken is the error of a message that was not stored in time. A queue
-// manager that cannot store does not answer; it says why when it is asked.
+// notTaken returns the error of a message that was not stored in time. A queue manager that cannot store does not
+// answer; it gives the reason when it is asked.
 func notTaken(c *Conn, subject string, err error) error {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()
