@@ -26,7 +26,7 @@ func (c *Client) Agents(ctx context.Context, fn func(*wire.AgentStatus) error) e
 	return nil
 }
 
-// Agent is what coordination knows of an agent. KindNotFound: it was never heard of.
+// Agent returns coordination's status of an agent. KindNotFound: coordination does not know the agent.
 func (c *Client) Agent(ctx context.Context, name transfer.AgentName) (*wire.AgentStatus, error) {
 	ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskAgents, Agent: name})
 	if err != nil {
@@ -38,20 +38,19 @@ func (c *Client) Agent(ctx context.Context, name transfer.AgentName) (*wire.Agen
 	return &ans.Agents[0], nil
 }
 
-// Ping asks an agent itself for its present state, and says how long the answer took.
+// Ping asks an agent itself for its present state, and returns the state and the time of the round trip.
 func (c *Client) Ping(ctx context.Context, name transfer.AgentName) (*wire.Beat, time.Duration, error) {
 	began := c.Clock.Now()
 	b, err := c.beat(ctx, name, wire.Ask{Kind: wire.AskPing})
 	return b, c.Clock.Now().Sub(began), err
 }
 
-// SetRates changes how fast an agent sends until it is started again; it gives what holds
-// from now on.
+// SetRates changes the sending rates of an agent until it is started again. It returns the state with the new rates.
 func (c *Client) SetRates(ctx context.Context, name transfer.AgentName, rates map[transfer.AgentName]string) (*wire.Beat, error) {
 	return c.beat(ctx, name, wire.Ask{Kind: wire.AskSet, Body: wire.Marshal(wire.SetRates{Rates: rates})})
 }
 
-// beat asks an agent what is answered with its state.
+// beat asks an agent a question that it answers with its state.
 func (c *Client) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask) (*wire.Beat, error) {
 	ans, err := c.askAgent(ctx, name, ask)
 	if err == nil && ans.Beat == nil {
@@ -63,7 +62,7 @@ func (c *Client) beat(ctx context.Context, name transfer.AgentName, ask wire.Ask
 	return ans.Beat, nil
 }
 
-// Names lists what begins as a path does at an agent: files and directories.
+// Names lists the files and directories of an agent with paths that begin with a prefix.
 func (c *Client) Names(ctx context.Context, name transfer.AgentName, prefix transfer.Path) ([]wire.PreviewItem, error) {
 	ans, err := c.askAgent(ctx, name, wire.Ask{Kind: wire.AskList, Path: prefix})
 	if err != nil || ans.Preview == nil {
@@ -96,7 +95,7 @@ func (c *Client) askAgent(ctx context.Context, name transfer.AgentName, ask wire
 	return c.answered(ctx, wire.AskAgent(name, c.Conn.Self()), "agent "+string(name), ask, c.timeout())
 }
 
-// answered asks, and says in words who has not answered.
+// answered asks, and names the party that has not answered in its error.
 func (c *Client) answered(ctx context.Context, subject, whom string, ask wire.Ask, wait time.Duration) (*wire.Answer, error) {
 	ans, err := c.ask(ctx, subject, ask, wait)
 	switch kind := transfer.KindOf(err); {

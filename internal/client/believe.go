@@ -5,14 +5,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Transfer is what an answer must be about to be believed.
+// A Transfer identifies the transfer that an answer must be about.
 type Transfer struct {
 	Source transfer.AgentName
 	ID     transfer.ID
 	Hash   string // of its request (transfer.Request.Hash); empty: not known here
 }
 
-// Of is the transfer of a request.
+// Of returns the transfer of a request.
 func Of(q *transfer.Request) Transfer {
 	if head, _, err := q.Split(); err == nil {
 		q = head
@@ -30,8 +30,8 @@ func (t Transfer) is(p *transfer.Progress) bool {
 	return t.Hash == "" || p.Request == t.Hash || lost
 }
 
-// answer reads an answer about what has an ID: a transfer or a command. ok is
-// false for anything else, which is as if nothing had come.
+// answer reads an answer about an ID: of a transfer or a command. ok is false for any other data, which counts as no
+// answer.
 func answer(data []byte, about transfer.ID) (ans *wire.Answer, ok bool, err error) {
 	ans, err = wire.DecodeAnswer(data)
 	if ans == nil || ans.ID != about || err != nil && ans.Error == nil {

@@ -13,9 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// The outcome of a transfer is what its source answers to a question: not what is
-// published on its subject, not what is said of another transfer, of another
-// request, or by another agent.
+// The outcome of a transfer is its source's answer to a question. Reports that are published on its subject do not
+// count, nor do answers about another transfer, about another request, or by another agent.
 func TestOnlyTheSourcesAnswerIsTheOutcome(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

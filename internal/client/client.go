@@ -1,9 +1,9 @@
-// Package client is what people and programs do with a network of agents: submit a
-// transfer and wait for its end, cancel and resume transfers, list them, ask what became
-// of files, repeat what failed, look at agents and change them.
+// Package client is the interface of people and programs to a network of agents. It submits transfers and waits for
+// their end, cancels and resumes them, lists them, asks for the outcome of files, repeats failed items, and inspects
+// and changes agents.
 //
-// A request is handed to the source agent's COMMAND queue, and handed over again until the
-// agent has said that its ledger has it.
+// A request is handed to the source agent's COMMAND queue, and handed over again until the agent has confirmed that its
+// ledger has it.
 package client
 
 import (
@@ -22,10 +22,11 @@ import (
 // Times of questions.
 const (
 	askTimeout  = 2 * time.Second
-	pictureTime = 6 * time.Second // until the picture of a transfer is here, over a slow line
+	pictureTime = 6 * time.Second // time for the picture of a transfer over a slow link
 	askedMost   = time.Minute     // between two questions about a transfer
-	// askShare is how many times as long as an answer takes the pause before the next question is. On 64 kbit/s a question
-	// and its answer take 600 bytes of the source's line with their headers. 25 followers that waited 32 times took 38 KB in 80 s.
+	// askShare is the pause before the next question, as a multiple of the time of an answer. On 64 kbit/s a question
+	// and its answer take 600 bytes of the source's link with their headers. 25 followers that waited 32 times took 38
+	// KB in 80 s.
 	askShare = 64
 )
 
@@ -41,7 +42,7 @@ type Client struct {
 	took time.Duration // until the last request was receipted, since it was stored or asked for last
 }
 
-// Me is the originator: the user of this process and this host.
+// Me returns the originator: the user of this process and this host.
 func Me() transfer.Originator {
 	o := transfer.Originator{User: "unknown", Host: "unknown"}
 	if u, err := user.Current(); err == nil && u.Username != "" {
@@ -90,13 +91,13 @@ func (c *Client) CheckSize(q *transfer.Request) error {
 func (c *Client) known(ctx context.Context, a transfer.AgentName) error {
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
 	for {
-		// Coordination first: the agent may be at the end of a slow line.
+		// Coordination first: the agent may be at the end of a slow link.
 		ans, err := c.ask(ctx, wire.AskSubject(wire.Coordination, c.Conn.Self()), wire.Ask{Kind: wire.AskKnown, Agent: a}, askTimeout)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil || ans.Known == nil || ans.Known.Known:
-			return nil // known, or nobody is there to say otherwise
+			return nil // known, or coordination does not answer
 		}
 		if _, err := c.Conn.Request(ctx, wire.AskAgent(a, c.Conn.Self()), ping, askTimeout); err == nil {
 			return nil
@@ -134,8 +135,8 @@ func (c *Client) ask(ctx context.Context, subject string, a wire.Ask, limit time
 	return wire.DecodeAnswer(data)
 }
 
-// inbox is a subject of this process's own for the answers of an agent, and what arrives
-// there; answers that nobody waits for are dropped.
+// inbox returns a subject of this process's own for the answers of an agent, and the channel of the answers; answers
+// without a waiter are dropped.
 func (c *Client) inbox(of transfer.AgentName) (subject string, answers <-chan []byte, stop func(), err error) {
 	in := make(chan []byte, 4)
 	subject = c.Conn.NewInbox(of.Token())
@@ -168,12 +169,11 @@ func (c *Client) Status(ctx context.Context, t Transfer) (*transfer.Progress, er
 	return ans.Progress, nil
 }
 
-// previewTime is how long an agent may take for a preview.
+// previewTime is an agent's time for a preview.
 const previewTime = 10 * time.Second
 
-// Preview asks the source agent what a request would send, and the destination agent
-// what would become of it there. A large request is asked about part by part. The error is
-// why nothing would be sent.
+// Preview asks the source agent for the files that a request would send, and the destination agent for the result
+// there. It asks part by part about a large request. The error is the reason for sending nothing.
 func (c *Client) Preview(ctx context.Context, q *transfer.Request) (*wire.Preview, error) {
 	head, parts, err := q.Split()
 	if err != nil {
@@ -250,10 +250,10 @@ func otherItems(by transfer.AgentName) error {
 // askAgain is the least time between two questions to the source that a report of the end causes.
 const askAgain = 20 * time.Millisecond
 
-// Watch follows a transfer until it has ended or is parked, through restarts of
-// agents and queue managers, and gives the last picture. That one is the source's
-// answer to a question of ours; what is published is only shown, and only to whoever has
-// submitted the transfer: others hear what they ask. show gets every picture; notice is told when the agent cannot be reached.
+// Watch follows a transfer until it has ended or is parked, through restarts of agents and queue managers, and returns
+// the last picture. The last picture is the source's answer to a question of the client. Published pictures are only
+// shown, and only the submitter of the transfer hears them: other clients hear answers alone. show gets every picture;
+// notice is called when the agent cannot be reached.
 func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Progress), notice func(error)) (*transfer.Progress, error) {
 	reports := make(chan *transfer.Progress, 64)
 	stop, err := c.Conn.Subscribe(wire.ProgressSubject(of.Source, c.Conn.Self()), func(m qmgr.Message) {
@@ -273,8 +273,7 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 
 	var caused time.Time // when the last question is, or was, asked because of a report
 	pause := time.Duration(0)
-	// Ask once at the start: it may be over already. Where the line is slow the receipt
-	// has only just come over it.
+	// Ask once at the start: it may be over already. On a slow link the receipt has only just arrived.
 	t := c.Clock.NewTimer(slow(c.took))
 	defer t.Stop()
 	for {
@@ -291,14 +290,13 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 		case <-t.C():
 			asked := c.Clock.Now()
 			p, err = c.Status(ctx, of)
-			// Where the answer takes long it is the line that is full, and questions
-			// take their part of it.
+			// A slow answer means that the link is full, and questions take their part of it.
 			took := c.Clock.Now().Sub(asked)
 			most := max(repeatMost, min(2*askShare*took, askedMost))
 			switch {
-			case transfer.KindOf(err) == transfer.KindTimeout: // the line is full, or the agent hangs
+			case transfer.KindOf(err) == transfer.KindTimeout: // the link is full, or the agent hangs
 				most = askedMost / 4
-			case err != nil: // the question was not on the line
+			case err != nil: // the question was not on the link
 				took, most = 0, repeatMost
 			}
 			pause = min(max(2*pause, repeatFirst, askShare*took), most)
@@ -324,7 +322,7 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 	}
 }
 
-// slow is how long the source is left alone after a receipt that took so long to come.
+// slow returns the pause before the first question to the source, after a receipt that took so long to come.
 func slow(receipt time.Duration) time.Duration {
 	if receipt < repeatFirst/2 {
 		return 0
@@ -349,7 +347,7 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 	return ans.Progress, nil
 }
 
-// endsSoon is how long Cancel waits for the end that most cancelled transfers have at once.
+// endsSoon is the time for which Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
 
 // Cancel cancels a transfer, and gives its end where that comes soon, else where it stands.
@@ -385,8 +383,7 @@ func (c *Client) Run(ctx context.Context, q *transfer.Request, show func(*transf
 	return p, err
 }
 
-// answerIn waits for an answer about what has an ID; nil without an error: none
-// has come in time.
+// answerIn waits for an answer about an ID; nil without an error: none has come in time.
 func (c *Client) answerIn(ctx context.Context, answers <-chan []byte, about transfer.ID, d time.Duration) (*wire.Answer, error) {
 	t := c.Clock.NewTimer(d)
 	defer t.Stop()

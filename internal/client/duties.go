@@ -47,12 +47,12 @@ func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.A
 	}
 }
 
-// unfinished is the error of a command that has come so far.
+// unfinished returns the error of a command at a stage of its handover.
 func (c AtAgent) unfinished(ctx context.Context, at Handover, last error) error {
 	return &HandoverError{At: at, Name: "the command", Agent: c.Agent, Err: why(ctx, last), Hint: "look whether agent " + string(c.Agent) + " has done it before you give it again"}
 }
 
-// Question asks the agent what one of its duties answers.
+// Question asks the agent a question that one of its duties answers.
 func (c AtAgent) Question(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
 	return c.askAgent(ctx, c.Agent, wire.Ask{Kind: kind, Body: wire.Marshal(body)})
 }

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Handover says how far a request or a command has come on its way to its agent.
+// A Handover is the progress of a request or a command on its way to its agent.
 //
 //	NotSent, Refused → any other
 //	Unacknowledged   → Stored, Receipted, Refused (by the agent)
@@ -23,14 +23,13 @@ const (
 	Unacknowledged Handover = "unacknowledged"
 	// Stored: the queue manager has acknowledged the store.
 	Stored Handover = "stored"
-	// Receipted: the agent has said that its ledger has it.
+	// Receipted: the agent has confirmed that its ledger has it.
 	Receipted Handover = "receipted"
-	// Refused: the queue manager has said that it does not store it, or the agent that it
-	// does not take it. It never runs.
+	// Refused: the queue manager has refused to store it, or the agent to take it. It never runs.
 	Refused Handover = "refused"
 )
 
-// after is the handover after one more try to store the message. A stored message stays stored.
+// after returns the handover after one more try to store the message. A stored message stays stored.
 func (h Handover) after(s qmgr.Storing, err error) Handover {
 	switch kind := transfer.KindOf(err); {
 	case h == Stored || h == Receipted:
@@ -55,7 +54,7 @@ type HandoverError struct {
 	Hint  string // the next step where it may have been stored
 }
 
-// kind is KindNoManager where no queue manager is known to have the message.
+// kind returns KindNoManager if no queue manager is known to have the message.
 func (e *HandoverError) kind() transfer.Kind {
 	if e.At == Stored {
 		return transfer.KindTimeout
@@ -87,7 +86,7 @@ func (e *HandoverError) explained() *transfer.Error {
 	return transfer.Errorf(e.kind(), "%s was not sent: %v", e.Name, e.Err).WithHint(again(e.Err, "submit it again when the queue manager is there"))
 }
 
-// again is the next step after an error of the queue manager. A queue manager without room is there.
+// again returns the next step after an error of the queue manager. A queue manager without room is there.
 func again(err error, hint string) string {
 	if e := (*transfer.Error)(nil); transfer.KindOf(err) == transfer.KindNoSpace {
 		if errors.As(err, &e) && e.Hint != "" {
@@ -98,8 +97,7 @@ func again(err error, hint string) string {
 	return hint
 }
 
-// HandoverOf is how far the handover has come that an error is of: Receipted where the error is
-// of another thing.
+// HandoverOf returns the handover that an error reports; Receipted if the error is of another kind.
 func HandoverOf(err error) Handover {
 	var e *HandoverError
 	if errors.As(err, &e) {
@@ -108,7 +106,7 @@ func HandoverOf(err error) Handover {
 	return Receipted
 }
 
-// why is the reason of a handover that ends with ctx: why the last try failed, where it is known.
+// why returns the reason of a handover that ends with ctx: the error of the last try, if it is known.
 func why(ctx context.Context, last error) error {
 	if last == nil || errors.Is(last, context.Canceled) {
 		return context.Cause(ctx)

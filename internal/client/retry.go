@@ -12,10 +12,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// Retry makes the request that repeats a transfer that is over, or what failed of it, from
-// what the audit log has. The transfer is named by its ID or the end of one. KindUsage: there
-// is nothing to repeat, or some of it would arrive twice; KindTooLarge: the log does not name all of it. ifExists takes
-// the place of the request's, unless it is empty.
+// Retry makes the request that repeats an ended transfer, or its failed items, from the audit log. The transfer is
+// named by its ID or the end of one. KindUsage: there is nothing to repeat, or some of it would arrive twice;
+// KindTooLarge: the log does not name all of it. ifExists takes the place of the request's, unless it is empty.
 func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists string) (*transfer.Request, error) {
 	p, err := c.Transfer(ctx, suffix)
 	if err != nil {
@@ -51,7 +50,7 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 			WithHint("do all of it once more with --if-exists skip, which leaves alone what has arrived")
 	}
 
-	// The records of what an agent has just done are on their way to the log.
+	// The agent's latest records may still be on their way to the log.
 	for end := c.Clock.Now().Add(c.timeout()); ; {
 		req.Retry.Only, err = c.failures(ctx, p)
 		if transfer.KindOf(err) != transfer.KindNotFound || c.Clock.Now().After(end) {
@@ -63,8 +62,8 @@ func (c *Client) Retry(ctx context.Context, suffix string, failed bool, ifExists
 	}
 }
 
-// doubles refuses to do all of a transfer once more of which some has arrived where it would be there twice, unless
-// whoever asks has said what becomes of files that exist.
+// doubles refuses to repeat a whole transfer if files that have arrived would then be there twice. It does not refuse
+// if the user has said how to treat existing files.
 func doubles(p *transfer.Progress, req *transfer.Request, said bool) error {
 	queue := req.Dest.Place == transfer.Queues || slices.ContainsFunc(req.Items, func(it transfer.RequestItem) bool { return it.Dest.Place == transfer.Queues })
 	if p.State == transfer.Successful || p.Files == 0 || !queue && (said || !req.Appends()) {
@@ -80,7 +79,7 @@ func doubles(p *transfer.Progress, req *transfer.Request, said bool) error {
 // recordsAgain is how often the audit log is asked for records that it does not have yet.
 const recordsAgain = 200 * time.Millisecond
 
-// asked is the request of a transfer made anew, from what the audit log has of it.
+// asked makes the request of a transfer anew, from the audit log.
 func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Request, *audit.RequestFacts, error) {
 	var first *audit.Record
 	var started audit.RequestFacts
@@ -118,8 +117,8 @@ func (c *Client) asked(ctx context.Context, p *transfer.Progress) (*transfer.Req
 		Scope: transfer.Scope{Terms: terms, Tally: a.Tally, Base: a.Base, Retry: &transfer.Retry{Of: p.ID, Only: a.Only, Resolved: started.Resolved}}}, a, nil
 }
 
-// itemsAgain are the items of a request that is repeated. A DEST stays what it turned out to be
-// the first time. No version of a file is expected: a repeated request sends the file as it is now.
+// itemsAgain returns the items of a repeated request. A DEST keeps its first resolution. No version of a file is
+// expected: a repeated request sends the file as it is now.
 func itemsAgain(a *audit.RequestFacts, resolved []transfer.Resolved) []transfer.RequestItem {
 	if len(a.Items) == 0 {
 		return transfer.ItemsAt(a.Sources...)

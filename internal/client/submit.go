@@ -76,7 +76,7 @@ type storage struct {
 	again time.Duration // until it is stored again
 }
 
-// copies are what is known of the requests of one submission that were stored.
+// copies describes the stored messages of the requests of one submission.
 type copies struct {
 	first uint64 // the lowest number of one that was acknowledged; 0: none was
 	doubt bool   // there may be others, of any number
@@ -206,19 +206,18 @@ func (s *submission) unfinished(ctx context.Context, last error) error {
 		Hint: "`ferry transfer show " + s.q.ID.String() + "` says whether it was, and `ferry transfer cancel` ends it"}
 }
 
-// enqueue tries for as long as an answer to what was enqueued before may take.
-// The message says for how long it is good, which is less at each try.
+// enqueue tries for as long as an answer to the message enqueued before may take. The message states how long it is
+// valid, which is less at each try.
 func (c *Client) enqueue(ctx context.Context, limit time.Duration, subject string, message func() []byte) (qmgr.Storing, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return c.Conn.EnqueueFresh(ctx, subject, message)
 }
 
-// errPartsLost is an agent's answer to a request of which parts have not come.
+// errPartsLost is an agent's answer to a request with missing parts.
 var errPartsLost = transfer.Errorf(transfer.KindBusy, "parts of the request have not come, and are sent again")
 
-// notYet is what people are told while a request is not taken: the agent's own
-// words, where it had any.
+// notYet returns the notice for a request that is not accepted yet: the agent's own error, if it sent one.
 func notYet(a transfer.AgentName, err error) error {
 	if k := transfer.KindOf(err); k == transfer.KindBusy || k == transfer.KindNoSpace {
 		return transfer.Errorf(k, "agent %s does not take the request yet: %w", a, err)
@@ -232,7 +231,7 @@ func waits(err error) bool {
 	return k == transfer.KindBusy || k == transfer.KindNoSpace || k == transfer.KindTimeout || k == transfer.KindUnreachable || k == transfer.KindNotFound || k == transfer.KindNoManager
 }
 
-// away is what people are told while an agent cannot be asked.
+// away returns the notice for an agent that does not answer.
 func away(a transfer.AgentName) error {
 	return transfer.Errorf(transfer.KindUnreachable, "agent %s does not answer; waiting for it", a)
 }

@@ -62,7 +62,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 		_, err := s.Submit(ctx, q, func(err error) {
 			select {
 			case notices <- err:
-			default: // nobody waits for it any more
+			default: // no reader waits for it any more
 			}
 		})
 		done <- err
@@ -100,7 +100,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 	})
 }
 
-// network starts a queue manager and returns what connects to it.
+// network starts a queue manager and returns a function that connects to it.
 func network(ctx context.Context, t *testing.T) (connect func(name string) *qmgr.Conn) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)

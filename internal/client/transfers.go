@@ -13,8 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// Transfers calls fn for up to limit transfers that a filter lets through, newest first,
-// until it fails. left is how many more there are.
+// Transfers calls fn for up to limit transfers that pass a filter, newest first, until fn fails. left is the number of
+// further transfers.
 func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, fn func(*transfer.Progress) error) (left int, err error) {
 	ask := wire.Ask{Kind: wire.AskTransfers, Filter: filter}
 	for listed := 0; ; {
@@ -52,14 +52,14 @@ func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progres
 	return p, nil
 }
 
-// recordsTimeout is how long coordination may read its log for one page.
+// recordsTimeout is coordination's time to read its log for one page.
 const recordsTimeout = 30 * time.Second
 
 // errEnough ends Records without an error.
 var errEnough = errors.New("enough")
 
-// Records calls fn for audit records as coordination has them, newest first, until it
-// fails. ask says which: by Suffix, Event, Agent and Filter, Limit at most where it is above 0.
+// Records calls fn for audit records of coordination, newest first, until fn fails. ask selects them by Suffix, Event,
+// Agent and Filter; Limit, if it is above 0, bounds their number.
 func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.RawMessage) error) error {
 	ask.Kind = wire.AskAudit
 	for limited := ask.Limit > 0; ; {
@@ -81,8 +81,7 @@ func (c *Client) Records(ctx context.Context, ask wire.Ask, fn func(raw json.Raw
 	}
 }
 
-// recordsOf hands out the audit records of a transfer, newest first, for as long as fn
-// wants more.
+// recordsOf passes the audit records of a transfer to fn, newest first, until fn reports that it needs no more.
 func (c *Client) recordsOf(ctx context.Context, id transfer.ID, ask wire.Ask, fn func(*audit.Record) (more bool)) error {
 	ask.Suffix = id.String()
 	err := c.Records(ctx, ask, func(raw json.RawMessage) error {
@@ -108,22 +107,22 @@ type Item struct {
 	Outcome     *transfer.Outcome
 }
 
-// ItemOf is the nth item of a record.
+// ItemOf returns the nth item of a record.
 func ItemOf(r *audit.Record, n int) Item {
 	return Item{r.Time, r.Transfer, r.Job, r.Source, r.Destination, &r.Items[n]}
 }
 
-// A Recorded transfer is what the audit log has of it beyond its picture.
+// A Recorded holds the audit log's facts about a transfer that its picture does not have.
 type Recorded struct {
 	Request *audit.RequestFacts // nil: the log does not have it yet
-	Author  *word.Author        // of the message with which it was submitted; nil: that was not signed
+	Author  *word.Author        // of the message that submitted it; nil: that was not signed
 	Meta    map[string]string
 	Items   []Item // the oldest first
 	More    bool   // there are older ones
 }
 
-// Recorded asks what a transfer was asked for, and for its last items, limit at most;
-// failed leaves out those that have not failed.
+// Recorded asks for the request of a transfer, and for its last items, limit at most; failed leaves out those that have
+// not failed.
 func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool, limit int) (r Recorded, err error) {
 	err = c.recordsOf(ctx, p.ID, wire.Ask{Event: string(audit.Submitted)}, func(rec *audit.Record) bool {
 		if rec.Agent == p.Source {

@@ -14,17 +14,15 @@ import (
 // Times of a withdrawal.
 const (
 	leastPatience = 5 * time.Second        // with an agent, however short the recovery time-out is
-	withdrawFor   = 3 * time.Second        // to store the withdrawal and to hear what came of it
+	withdrawFor   = 3 * time.Second        // to store the withdrawal and to hear its outcome
 	presentEvery  = 250 * time.Millisecond // an agent is asked whether it is there
 )
 
-// SubmitInTime is Submit for as long as the request's recovery time-out allows. A
-// request that was not receipted by then is withdrawn: no agent accepts it later,
-// because the request itself says until when it is good, and because an agent obeys
-// the withdrawal before it takes a request. The error is of KindRecovery and says
-// the certain facts; a HandoverError where no queue manager is known to have had the request.
-// Where it turns out that the agent has the transfer, its picture is the answer, or
-// nil where that must be asked for.
+// SubmitInTime does the work of Submit within the request's recovery time-out. A request that was not receipted by then
+// is withdrawn: no agent accepts it later. The request itself states the end of its validity, and an agent obeys the
+// withdrawal before it takes a request. The error is of KindRecovery and states the certain facts; it is a
+// HandoverError if no queue manager is known to have had the request. If the agent turns out to have the transfer,
+// SubmitInTime returns its picture, or nil if the caller must ask for that.
 func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
 	if q.RecoveryTimeout() < 0 {
 		return c.Submit(ctx, q, notice)
@@ -83,8 +81,7 @@ func (s *submission) retract(ctx context.Context, err error) (*transfer.Progress
 	return nil, err
 }
 
-// A withdrawal is the result of one. Where the withdrawal is not certain and nothing says
-// why, the agent has the transfer.
+// A withdrawal is the result of withdrawing a request. If it is not certain and has no why, the agent has the transfer.
 type withdrawal struct {
 	certain bool  // the request never runs
 	why     error // it may run, or have run
@@ -135,9 +132,9 @@ func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdraw
 	}
 }
 
-// away is what is said where the agent is away. It obeys the withdrawal before it takes a
-// request: what was not handed to it by now never runs. What was handed to it may have run
-// before it went away.
+// away determines the withdrawal's outcome if the agent is away. The agent obeys the withdrawal before it takes a
+// request: a request that was not delivered to it by now never runs. A delivered request may have run before the agent
+// went away.
 func (s *submission) away(ctx context.Context) withdrawal {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -150,7 +147,7 @@ func (s *submission) away(ctx context.Context) withdrawal {
 	return withdrawal{certain: true}
 }
 
-// errTaken is why a withdrawal is in doubt whose agent is away.
+// errTaken is the reason for doubt about a withdrawal from an absent agent.
 var errTaken = errors.New("the agent is away, and may have had the request before")
 
 // errSilent is why a withdrawal is in doubt that an agent which is there has not
@@ -161,7 +158,7 @@ var errSilent = errors.New("the agent is there and has not answered")
 func heard(ans *wire.Answer, err error) (*transfer.Progress, withdrawal) {
 	switch {
 	case transfer.KindOf(err) == transfer.KindEnding:
-		return nil, withdrawal{} // it has run, and no answer has said so
+		return nil, withdrawal{} // it has run, and no answer has reported it
 	case err != nil:
 		return nil, withdrawal{why: err}
 	case ans.Progress == nil, ans.Progress.State == transfer.Withdrawn, ans.Progress.State == transfer.Cancelled && ans.Progress.Items == 0:
@@ -179,7 +176,7 @@ func (s *submission) withdrawn(limit time.Duration) error {
 		WithHint("start the agent and submit again, or give --recovery-timeout -1")
 }
 
-// doubtful says what is known where the withdrawal may not have arrived.
+// doubtful returns the error for a withdrawal that may not have arrived.
 func (s *submission) doubtful(limit time.Duration, why error) error {
 	return transfer.Errorf(transfer.KindRecovery, "agent %s has not confirmed transfer %s within the recovery time-out of %s, and its withdrawal is not confirmed either (%w): "+
 		"the agent refuses it from now on, unless it has taken it before", s.q.Source, s.q.ID, limit, why).

@@ -13,8 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// "It is withdrawn" is said of a request that was never handed to its agent. Of one that was,
-// and whose agent has gone without a word, it is not: it may have run.
+// The client reports a withdrawal only for a request that was never delivered to its agent. It does not for a delivered
+// request if the agent has gone without an answer: the request may have run.
 func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 	for _, c := range []struct {
 		name      string

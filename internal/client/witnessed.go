@@ -13,16 +13,15 @@ import (
 	"ferry/internal/wire"
 )
 
-// atOnce is how many agents are asked at once what they have seen.
+// atOnce is the number of agents that are asked at once for their witness statements.
 const atOnce = 16
 
-// An Auditor is a client who asks about the audit log, and believes nobody.
+// An Auditor is a client that asks about the audit log and verifies every answer.
 type Auditor struct{ *Client }
 
-// Verify has coordination read its whole log again, and holds that against what the agents
-// that can be reached have seen of it. Coordination is not believed in that: it must prove to
-// this client that its log goes on from each witness's. Of a network without identities the log
-// is read only.
+// Verify has coordination read its whole log again, and compares the log with the witness statements of the reachable
+// agents. It does not rely on coordination: coordination must prove to this client that its log continues each
+// witness's. In a network without identities the log is only read.
 func (c Auditor) Verify(ctx context.Context) (*audit.Report, error) {
 	if c.Conn.Identity() == nil {
 		return c.verify(ctx, nil)
@@ -45,7 +44,7 @@ func (c Auditor) Verify(ctx context.Context) (*audit.Report, error) {
 // verify has coordination read its log against checkpoints.
 func (c Auditor) verify(ctx context.Context, kept []audit.Checkpoint) (*audit.Report, error) {
 	var body wire.VerifyAgainst
-	for _, k := range kept[:min(len(kept), wire.MaxLogKept)] { // each was held against what is shown already
+	for _, k := range kept[:min(len(kept), wire.MaxLogKept)] { // each was compared with the shown log already
 		body.Checkpoints = append(body.Checkpoints, wire.LogKept{Size: k.Size, Root: k.Root})
 	}
 	ask := wire.Ask{Kind: wire.AskVerify, Body: wire.Marshal(body)}
@@ -60,8 +59,7 @@ func (c Auditor) verify(ctx context.Context, kept []audit.Checkpoint) (*audit.Re
 	return r, nil
 }
 
-// Log is what coordination shows of its log to who has seen a size of the log of an
-// incarnation.
+// Log returns coordination's proof about its log for a client that has seen a size of the log of an incarnation.
 func (c Auditor) Log(ctx context.Context, size int64, log string) (*witness.Shown, error) {
 	ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskLog, Body: wire.Marshal(wire.LogSeen{Size: size, Log: log})})
 	if err != nil {
@@ -115,7 +113,7 @@ func (c Auditor) Witnesses(ctx context.Context) (*audit.Heard, error) {
 	return h, ctx.Err()
 }
 
-// witness is what an agent has seen.
+// witness returns the statement of an agent about the log that it has seen.
 func (c Auditor) witness(ctx context.Context, name transfer.AgentName) (*witness.Statement, error) {
 	ans, err := c.askAgent(ctx, name, wire.Ask{Kind: wire.AskWitness})
 	if err != nil {
@@ -128,7 +126,7 @@ func (c Auditor) witness(ctx context.Context, name transfer.AgentName) (*witness
 	return s, err
 }
 
-// AcceptLog has an agent go on as a witness from the log that coordination shows now.
+// AcceptLog has an agent continue as a witness from the log that coordination shows now.
 func (c Auditor) AcceptLog(ctx context.Context, name transfer.AgentName, shown *witness.Shown) error {
 	_, err := c.askAgent(ctx, name, wire.Ask{Kind: wire.AskAccept, Body: wire.Marshal(wire.AcceptLog{Note: shown.Note, Binding: shown.Binding.Encode()})})
 	return err

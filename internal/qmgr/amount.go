@@ -8,13 +8,13 @@ import (
 
 // Limits of an amount.
 const (
-	// takenWorth is the time that an answer is worth at the measured rate. The next one is on the line with it. Other
-	// messages wait behind both. The data that leave stand still until their acknowledgements arrive. The
-	// shortest round trip of the line comes on top.
+	// takenWorth is the time that the link needs for one answer at the measured rate. The next answer is on the link
+	// with it. Other messages wait behind both. Data that leave stand still until their acknowledgements arrive. The
+	// shortest round trip of the link is added.
 	takenWorth = 150 * time.Millisecond
 	// takenLeast is the least answer: a question and the head of its answer have 1 KiB.
 	takenLeast = 6 << 10
-	// givenWorth is the time that a batch of messages is worth. One batch is on the line.
+	// givenWorth is the time that the link needs for a batch of messages. One batch is on the link.
 	givenWorth = 1500 * time.Millisecond
 	// heardWorth is the time that a page of a list is worth, or a message that is stored.
 	heardWorth = 2 * time.Second
@@ -28,7 +28,7 @@ const (
 // slowest is the slowest line that is meant to work, in bytes of messages a second: a quarter of it is for headers and other messages.
 const slowest = 64e3 / 8 * 3 / 4
 
-// Slowest is how long so many bytes take on the slowest line.
+// Slowest returns the time that so many bytes take on the slowest link.
 func Slowest(bytes int) time.Duration {
 	return time.Duration(float64(bytes) / slowest * float64(time.Second))
 }
@@ -43,16 +43,16 @@ func newAmounts() amounts {
 	return amounts{amount{worth: takenWorth, least: takenLeast}, amount{worth: givenWorth}, amount{worth: heardWorth}, amount{worth: heardWorth}}
 }
 
-// Room is how many bytes the answer to a Request should have at most: as many as the line carries in about two seconds,
-// by the answers before it.
+// Room returns the largest size in bytes for the answer to a Request: as many bytes as the link carries in about two
+// seconds, by the measurements of earlier answers.
 func Room(c *Conn) int { return c.amounts.heard.bytes(maxAnswer) }
 
-// Batch is how many bytes a message that is to be stored should have at most: as many as the line carries in about two
-// seconds, by the messages before it.
+// Batch returns the largest size in bytes for a message to be stored: as many bytes as the link carries in about two
+// seconds, by the measurements of earlier messages.
 func Batch(c *Conn, most int) int { return c.amounts.stored.bytes(most) }
 
-// An amount is how much is asked for, or sent, at once. It follows the rate at which the ones before went over the
-// line. All methods may be called from any goroutine.
+// An amount is the number of bytes to request, or to send, at once. It follows the transfer rate of earlier amounts.
+// All methods may be called from any goroutine.
 type amount struct {
 	worth time.Duration // at that rate
 	least int           // 0: amountLeast
@@ -60,11 +60,11 @@ type amount struct {
 	mu    sync.Mutex
 	now   int           // 0: no rate is known
 	asked int           // the last result of bytes
-	last  time.Time     // when the last ones were over the line
+	last  time.Time     // end of the last transfer over the link
 	trip  time.Duration // comes on top of worth
 }
 
-// bytes are the present amount, most at most.
+// bytes returns the present amount, at most most.
 func (a *amount) bytes(most int) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,8 +74,8 @@ func (a *amount) bytes(most int) int {
 	return a.asked
 }
 
-// took says that so many bytes went over the line since a time, or since the ones before them were over it, which is
-// now. Few bytes say little of a rate: they can raise it alone.
+// took records that the link has now carried so many bytes since began, or since the bytes before them arrived. Few
+// bytes do not measure a rate: they can only raise it.
 func (a *amount) took(bytes int, began time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,8 +93,9 @@ func (a *amount) took(bytes int, began time.Time) {
 	}
 }
 
-// answered is took for an answer that was asked for at a time and has come in parts: the first one, and those behind it. The time
-// before the first one is not the line's. trip is the shortest round trip: the next question takes so long.
+// answered is took for an answer in parts: the first one, and those behind it. The question was asked at asked. The
+// time before the first part does not count for the link. trip is the shortest round trip: the next question takes so
+// long.
 func (a *amount) answered(bytes, first int, asked, came time.Time, trip time.Duration) {
 	a.mu.Lock()
 	a.trip = trip

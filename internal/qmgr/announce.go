@@ -24,7 +24,7 @@ import (
 // inboxCounter numbers the inboxes of questions.
 type inboxCounter struct{ atomic.Uint64 }
 
-// An announcer says to the other queue managers what this one is, and hears what they say.
+// An announcer announces this queue manager to the others, and keeps their announcements.
 type announcer struct {
 	f        *forwarder
 	instance string // of this run of the queue manager
@@ -34,7 +34,7 @@ type announcer struct {
 	here   atomic.Bool      // coordination reads here
 }
 
-// An other is a queue manager of which something was heard.
+// An other is another queue manager that has announced itself.
 type other struct {
 	announcement
 	heard time.Time
@@ -42,7 +42,7 @@ type other struct {
 	twin  time.Time     // when something was heard of another instance of its name
 }
 
-// An announcement is what a queue manager says of itself. Unknown fields are ignored.
+// An announcement is the description that a queue manager publishes of itself. Unknown fields are ignored.
 type announcement struct {
 	V            int       `json:"v"`
 	Name         string    `json:"name"`
@@ -68,7 +68,7 @@ const (
 	maxManagers   = 10_000
 
 	maxAnnouncement = 4 << 10 // bytes
-	maxDegraded     = 1 << 10 // of them that say what is wrong
+	maxDegraded     = 1 << 10 // of announcements that report a degraded state
 	maxClockOff     = time.Hour
 	sayClockOff     = 10 * time.Second // less than this is not worth a word
 )
@@ -88,7 +88,7 @@ func (a *announcer) announce() {
 		select {
 		case <-time.After(next):
 			next = min(2*next, announceEvery)
-		case <-a.f.s.channels.up: // who is there has to hear of this one, and does in a moment
+		case <-a.f.s.channels.up: // a queue manager that is present needs this announcement, and receives it at once
 			next = announceSoon
 		case <-a.f.ctx.Done():
 			return
@@ -121,12 +121,12 @@ func (a *announcer) lookForCoordination() {
 	a.here.Store(info.NumWaiting > 0 || info.NumAckPending > 0)
 }
 
-// coordinationAt is the token of the queue manager where coordination is; empty where none is known.
+// coordinationAt returns the token of the queue manager of coordination; empty if none is known.
 func (a *announcer) coordinationAt() string {
 	if a.here.Load() {
 		return a.f.self
 	}
-	if a.f.places.guard != nil { // it says so itself
+	if a.f.places.guard != nil { // coordination publishes its place itself
 		return a.f.whereIs(wire.Coordination)
 	}
 	a.mu.Lock()
@@ -139,7 +139,7 @@ func (a *announcer) coordinationAt() string {
 	return ""
 }
 
-// domainOf is the token of a queue manager, or of its cluster, by its name.
+// domainOf returns the token of a queue manager, or of its cluster, by its name.
 func (a *announcer) domainOf(name string) string {
 	if a.f.places.guard != nil {
 		return a.f.places.domainOf(transfer.Token(name))
@@ -152,7 +152,7 @@ func (a *announcer) domainOf(name string) string {
 	return transfer.Token(name)
 }
 
-// announced takes what another queue manager says.
+// announced takes the announcement of another queue manager.
 func (a *announcer) announced(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var x announcement
@@ -197,7 +197,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	}
 }
 
-// checkedDomain is the token of a queue manager or of its cluster, as its signed statements have it where there are any.
+// checkedDomain returns the token of a queue manager or of its cluster. Signed statements take precedence.
 func (a *announcer) checkedDomain(x *announcement) string {
 	if a.f.places.guard == nil {
 		return x.Domain
@@ -205,7 +205,7 @@ func (a *announcer) checkedDomain(x *announcement) string {
 	return a.f.places.domainOf(transfer.Token(x.Name))
 }
 
-// domains are the tokens of the queue managers, or clusters, that can be reached, but for this one's.
+// domains returns the tokens of the other queue managers, or clusters, that can be reached.
 func (a *announcer) domains() (all []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -218,7 +218,8 @@ func (a *announcer) domains() (all []string) {
 	return slices.Compact(all)
 }
 
-// forget drops queue managers of which nothing was heard for long, and those that are away where there is no room.
+// forget drops queue managers without a recent announcement. Without room for new ones it drops those that are away,
+// too.
 func (a *announcer) forget(now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -229,7 +230,7 @@ func (a *announcer) forget(now time.Time) {
 	maps.DeleteFunc(a.others, func(_ string, o other) bool { return now.Sub(o.heard) > most })
 }
 
-// shortened is a text with so many bytes at most.
+// shortened cuts a text to so many bytes at most.
 func shortened(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -237,8 +238,8 @@ func shortened(s string, most int) string {
 	return strings.ToValidUTF8(s[:most], "")
 }
 
-// InstanceOf is which run of a queue manager has said something on a subject of wire.AllManagers. It
-// changes where the queue manager was away for others, too.
+// InstanceOf returns an identifier of the run of a queue manager that has published on a subject of wire.AllManagers.
+// It also changes after the queue manager was unreachable for others.
 func InstanceOf(announced []byte) string {
 	var x announcement
 	if json.Unmarshal(announced, &x) != nil {
@@ -255,7 +256,7 @@ func clockOff(o other) string {
 	return fmt.Sprintf("the clock of queue manager %s is %s %s this one's", o.Name, o.ahead.Abs().Round(time.Second), way)
 }
 
-// linked are the queue managers of which something was heard that are not of this one's cluster, by name.
+// linked returns the queue managers that have announced themselves and are in another cluster, by name.
 func (a *announcer) linked() (all []Member) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

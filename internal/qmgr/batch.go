@@ -14,7 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A batch is what is handed on at once.
+// A batch holds the messages, or the task, that a queue manager forwards at once.
 type batch struct {
 	V        int         `json:"v"`
 	Messages []forwarded `json:"messages"`
@@ -42,8 +42,8 @@ type forwarded struct {
 	Data    []byte `json:"data"`
 }
 
-// A batchResult says how many messages of a batch were stored. The others are those of Held, and all behind the last one of both.
-// Error says why.
+// A batchResult is the number of messages of a batch that were stored. The others are those of Held, and all behind the
+// last one of both. Error is the reason.
 type batchResult struct {
 	V      int `json:"v"`
 	Stored int `json:"stored"`
@@ -53,7 +53,7 @@ type batchResult struct {
 	Error *transfer.Error `json:"error,omitempty"`
 }
 
-// readBatch reads what another queue manager hands on.
+// readBatch reads a batch from another queue manager.
 func readBatch(data []byte) (b batch, err error) {
 	if err := json.Unmarshal(data, &b); err != nil || b.V != 1 {
 		return b, transfer.Errorf(transfer.KindVersion, "a batch of messages that is handed on cannot be read")
@@ -67,7 +67,7 @@ func readBatch(data []byte) (b batch, err error) {
 	return b, nil
 }
 
-// check is nil for a message that may be handed on.
+// check returns nil for a message that may be forwarded.
 func (x *forwarded) check() error {
 	t := strings.Split(x.Subject, ".")
 	tokens := map[string]int{"command": 4, "control": 4, "event": 3}
@@ -80,7 +80,8 @@ func (x *forwarded) check() error {
 	return nil
 }
 
-// idOf is the ID by which a stream tells what it has stored already; none where another could not read it.
+// idOf returns the ID of a message that keeps a stream from storing it twice. It returns "" for an ID that another
+// queue manager could not read.
 func idOf(h nats.Header) string {
 	if id := h.Get(nats.MsgIdHdr); isPrintable(id) {
 		return id
@@ -96,8 +97,8 @@ func isPrintable(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
 }
 
-// store stores the messages of a batch in their order, and returns how many. The requests and commands of an author without room
-// or without a place are held, and err says why.
+// store stores the messages of a batch in their order, and returns their number. The requests and commands of an author
+// without room or without a place are held; err is the reason.
 func (f *forwarder) store(b batch, from string) (stored int, held []int, err error) {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
@@ -131,7 +132,7 @@ func isHeld(err error) bool {
 	return false
 }
 
-// storeOne stores a message that another queue manager hands on.
+// storeOne stores a message that another queue manager forwards.
 func (f *forwarder) storeOne(ctx context.Context, x *forwarded, proofs []json.RawMessage, from string) error {
 	if err := x.check(); err != nil {
 		return err

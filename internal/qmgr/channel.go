@@ -26,10 +26,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Channel links a queue manager to another one: a leafnode of NATS, dialled by one side. Through
-// it go heartbeats, what agents say to each other, questions and answers, and, over a connection
-// of its own, the data of the queue lane. What is stored stays with the queue manager that took it
-// and is handed on (forwarder): a channel that is down keeps it.
+// A Channel links a queue manager to another one: a leafnode of NATS, dialled by one side. It carries heartbeats,
+// messages between agents, questions and answers. A connection of its own carries the data of the queue lane. Stored
+// messages stay with the queue manager that accepted them until the forwarder has forwarded them: a channel that is
+// down loses none.
 type Channel struct {
 	Name     string `json:"name"` // of the queue manager at the other end
 	URL      string `json:"url"`  // nats://HOST:PORT of its channel listener; several with commas between for a cluster
@@ -40,14 +40,14 @@ type Channel struct {
 // The states of a channel.
 const (
 	ChannelRunning    = "running"
-	ChannelConnecting = "connecting" // the reason says why it is not up yet
+	ChannelConnecting = "connecting" // it is not up yet; Reason explains it
 	ChannelStopped    = "stopped"
 )
 
-// A ChannelState is how a channel stands.
+// A ChannelState is the state of a channel.
 type ChannelState struct {
 	Name      string        `json:"channel"`
-	Peer      string        `json:"queue_manager,omitempty"` // who answers there; empty: nobody yet
+	Peer      string        `json:"queue_manager,omitempty"` // queue manager that answers there; empty: none yet
 	Direction string        `json:"direction"`               // out: dialled by this queue manager; in: by the other one
 	URL       string        `json:"url,omitempty"`
 	Address   string        `json:"address,omitempty"` // HOST:PORT at the other end
@@ -57,8 +57,8 @@ type ChannelState struct {
 	In        int64         `json:"bytes_in"` // since it is up
 	Out       int64         `json:"bytes_out"`
 	Waiting   int           `json:"waiting"` // messages that are kept here for the other side
-	// Made is how many connections of a channel that is dialled here have come as far as the other side's
-	// certificate, since this queue manager was started; one that is up has two.
+	// Made is the number of connections, dialled here since this queue manager was started, that have received the
+	// certificate of the other side. A channel that is up has two.
 	Made uint64 `json:"connections,omitempty"`
 	// Refused counts messages of the other side that did not pass since the channel is up: their authors are not behind the
 	// channel. Unheard counts subjects that the other side asks for and does not hear: their readers are not behind the channel.
@@ -71,7 +71,7 @@ const (
 	maxChannels         = 1000
 	channelDial         = 4 * time.Second
 	channelAgain        = 500 * time.Millisecond // after an attempt, and as long again at most
-	channelGreet        = 10 * time.Second       // for TLS, and to say who one is
+	channelGreet        = 10 * time.Second       // for TLS, and to show the identity
 	channelWrite        = time.Minute            // without a byte taken
 	channelFile         = "channels.json"
 	maxChannelNotes     = 256
@@ -101,7 +101,7 @@ func (c *Channel) check() error {
 	return err
 }
 
-// urls are where the other end may be.
+// urls returns the possible addresses of the other end.
 func (c *Channel) urls() (all []*url.URL, err error) {
 	for part := range strings.SplitSeq(c.URL, ",") {
 		if part = strings.TrimSpace(part); !strings.Contains(part, "://") {
@@ -119,7 +119,7 @@ func (c *Channel) urls() (all []*url.URL, err error) {
 // Channels are those of a queue manager.
 type Channels struct {
 	s     *Server
-	path  string // of the file that keeps what was defined
+	path  string // of the file that keeps the channels
 	notes notes
 
 	token  string  // of the queue manager
@@ -135,27 +135,27 @@ type Channels struct {
 
 	mu    sync.Mutex
 	all   []Channel         // by name
-	peers map[string]string // by channel, who has shown a certificate
+	peers map[string]string // by channel: the peer that has shown a certificate
 	made  map[string]uint64 // by channel, how often one was shown
 	links uint64            // how often a connection has come up, in either direction
 
-	resting map[string]bool // channels whose connections are being ended, to be made anew
+	resting map[string]bool // channels that are closing their connections, to connect again
 }
 
-// ups is how often a channel has come up, or nearly.
+// ups returns how often a channel has come up, or nearly.
 func (c *Channels) ups() uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.links
 }
 
-// channelStore is what the file has.
+// channelStore is the content of the file of channels.
 type channelStore struct {
 	V        int       `json:"v"`
 	Channels []Channel `json:"channels"`
 }
 
-// openChannels reads what was defined before, and adds what is defined now.
+// openChannels reads the channels of earlier runs, and adds those of the present configuration.
 func openChannels(s *Server) (*Channels, error) {
 	c := &Channels{s: s, token: transfer.Token(s.cfg.Name), places: newPlaces(s), path: filepath.Join(s.cfg.Dir, channelFile), peers: map[string]string{}, made: map[string]uint64{}, ways: map[string]*gate.Way{},
 		up: make(chan struct{}, 1), resting: map[string]bool{}}
@@ -215,8 +215,8 @@ func (c *Channels) keep() error {
 	return nil
 }
 
-// domain is how the queue manager is called among queue managers that channels join, one token: the
-// members of a cluster have one queue.
+// domain returns the queue manager's name among queue managers that channels join, one token: the members of a cluster
+// have one queue.
 func (cfg *ServerConfig) domain() string {
 	if cfg.Cluster != nil {
 		return transfer.Token(cfg.Cluster.Name)
@@ -231,8 +231,8 @@ func (c *Channels) leafnodes(opts *server.Options) error {
 	l.ReconnectInterval = channelAgain
 	l.DialTimeout, l.WriteDeadline = channelDial, channelWrite
 	l.AuthTimeout, l.TLSTimeout = channelGreet.Seconds(), channelGreet.Seconds()
-	// Chunks are compressed by the agents, where that makes them smaller; the library's way of
-	// adapting its own to the round trip needs more the slower the line is.
+	// Agents compress chunks if that makes them smaller. The library's own compression adapts to the round trip, and
+	// needs more bytes on slower links.
 	l.Compression = server.CompressionOpts{Mode: server.CompressionOff}
 	if c.s.cfg.ChannelListen != "" {
 		host, port, err := splitListen("--channel-listen", c.s.cfg.ChannelListen)
@@ -252,7 +252,7 @@ func (c *Channels) leafnodes(opts *server.Options) error {
 	return err
 }
 
-// remotes are the connections of the channels that this queue manager dials.
+// remotes returns the connections of the channels that this queue manager dials.
 func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -285,8 +285,8 @@ func (c *Channels) remotes() (all []*server.RemoteLeafOpts, err error) {
 	return all, nil
 }
 
-// Addr is where other queue managers reach this one for channels, HOST:PORT; empty where
-// it does not listen for any.
+// Addr returns the address, HOST:PORT, at which other queue managers reach this one for channels. It is empty if this
+// one does not listen for any.
 func (c *Channels) Addr() string {
 	if c.s.cfg.ChannelListen == "" {
 		return ""
@@ -301,8 +301,7 @@ func (c *Channels) Addr() string {
 	return net.JoinHostPort(cmp.Or(host, "0.0.0.0"), port)
 }
 
-// List is how the channels stand: those of this queue manager by name, then those of others
-// to it.
+// List returns the states of the channels: those of this queue manager by name, then those that others dial.
 func (c *Channels) List() []ChannelState {
 	z, err := c.s.ns.Leafz(nil)
 	if err != nil {
@@ -336,7 +335,7 @@ func (c *Channels) List() []ChannelState {
 	return all
 }
 
-// outgoing are the channels that this queue manager dials.
+// outgoing returns the states of the channels that this queue manager dials.
 func (c *Channels) outgoing(leafs []*server.LeafInfo) []ChannelState {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -397,16 +396,15 @@ func (c *Channels) Stop(name string) error {
 	return c.change(name, func(ch *Channel) { ch.Stopped = true })
 }
 
-// Start is the reverse of Stop.
+// Start starts a channel that Stop has stopped.
 func (c *Channels) Start(name string) error {
 	return c.change(name, func(ch *Channel) { ch.Stopped = false })
 }
 
-// Remove forgets a channel. What waits for the other side stays here, and goes another way if
-// there is one.
+// Remove forgets a channel. Messages that wait for the other side stay here. They take another route if there is one.
 func (c *Channels) Remove(name string) error { return c.change(name, nil) }
 
-// change changes what is defined, keeps it, and has the server do it. A nil change removes.
+// change changes a channel's definition, stores it, and has the server apply it. A nil change removes the channel.
 func (c *Channels) change(name string, change func(*Channel)) error {
 	c.mu.Lock()
 	before := slices.Clone(c.all)
@@ -434,7 +432,7 @@ func (c *Channels) change(name string, change func(*Channel)) error {
 	return err
 }
 
-// none is why a channel of a name cannot be changed here.
+// none returns the reason for which a channel of a name cannot be changed here.
 func (c *Channels) none(name string) error {
 	for _, st := range c.List() {
 		if st.Direction == directionIn && strings.EqualFold(st.Name, name) {

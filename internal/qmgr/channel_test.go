@@ -22,7 +22,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// linked runs a queue manager that may link to others; a nil authority lets in anybody.
+// linked runs a queue manager that may link to others; with a nil authority it admits every client.
 func linked(t *testing.T, a *authority.Authority, name string, to ...Channel) *Server {
 	t.Helper()
 	return linkedIn(t, a, name, t.TempDir(), to...)
@@ -98,8 +98,8 @@ func stored(t *testing.T, s *Server, stream Stream) uint64 {
 	return st.CachedInfo().State.Msgs
 }
 
-// What agents say and move passes through a channel, once and in both directions; through a third
-// queue manager, too.
+// Messages and data of agents pass through a channel, once and in both directions. They pass through a third queue
+// manager, too.
 func TestAChannelCarries(t *testing.T) {
 	both(t, func(t *testing.T, a *authority.Authority) {
 		noLeaks(t)
@@ -144,7 +144,7 @@ func TestAChannelThatIsDownKeepsCommands(t *testing.T) {
 		beta := as(t, a, two, "BETA")
 		beats(t, beta, "BETA")
 		got, _ := consume(t, beta, Commands("BETA"))
-		user := as(t, a, one, "GAMMA") // who commands himself alone, where there are rights
+		user := as(t, a, one, "GAMMA") // with identities, an agent may send commands only to itself
 		subject := func(n int) (string, *Conn) {
 			if a == nil {
 				return "ferry.command.BETA.me", user
@@ -209,7 +209,7 @@ func TestAMessageThatIsNotHandedOnIsDropped(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return stored(t, one, StreamCommand) == 0 })
 }
 
-// Audit batches reach coordination at another queue manager; what was there before it was known, too.
+// Audit batches reach coordination at another queue manager, also those from before that was known.
 func TestAuditBatchesReachCoordination(t *testing.T) {
 	noLeaks(t)
 	one := linked(t, nil, "ONE")
@@ -228,7 +228,7 @@ func TestAuditBatchesReachCoordination(t *testing.T) {
 	}
 }
 
-// What is wrong with how queue managers are linked is said.
+// Faults in the links of queue managers are reported.
 func TestTopologiesThatAreWrong(t *testing.T) {
 	both(t, func(t *testing.T, a *authority.Authority) {
 		noLeaks(t)
@@ -291,7 +291,7 @@ func TestTopologiesThatAreWrong(t *testing.T) {
 	})
 }
 
-// What was defined is there after a restart, stopped where it was, and without what was removed.
+// Channels are there after a restart. Stopped ones are still stopped, and removed ones do not come back.
 func TestChannelsAreRemembered(t *testing.T) {
 	noLeaks(t)
 	one, dir := linked(t, nil, "ONE"), t.TempDir()
@@ -320,7 +320,7 @@ type leaf struct {
 	in   *bufio.Reader
 }
 
-// leafOf connects as an identity, with a JWT, and gives what the queue manager says to that.
+// leafOf connects with an identity and a JWT, and returns the queue manager's answer.
 func leafOf(t *testing.T, s *Server, i *identity.Identity, jwt string) (*leaf, error) {
 	t.Helper()
 	return leafNamed(t, s, i, jwt, i.Name().Name)
@@ -361,8 +361,8 @@ func leafNamed(t *testing.T, s *Server, i *identity.Identity, jwt, name string) 
 	}
 }
 
-// Only queue managers link, with what they were issued for that, and what they say there is what passes
-// between queue managers.
+// Only queue managers link, with the JWT that was issued for links. On a link they may use only the subjects between
+// queue managers.
 func TestRightsAtAChannel(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -396,7 +396,7 @@ func TestRightsAtAChannel(t *testing.T) {
 	})
 	must(t, err)
 	must(t, hear.Healthy(testContext(t)))
-	var said strings.Builder // at once: a leafnode that says what it may not is cut off
+	var said strings.Builder // at once: a leafnode that uses a forbidden subject is cut off
 	last := placedAt(t, authoritytest.Identity(t, a, identity.Agent, "LAST", roles.Agent), "TWO", time.Now())
 	fmt.Fprintf(&said, "LMSG ferry.place.LAST %d\r\n%s\r\n", len(last), last)
 	for _, subject := range []string{"ferry.command.ALPHA.bob", "ferry.control.ALPHA.bob", "ferry.event.ALPHA", "ferry.owner.ALPHA", "ferry.hold.Q.m.1", "ferry.store.A.B.c.1", "ferry.ask.qmgr.coordination", "ferry.ask.up.bob",
@@ -443,7 +443,7 @@ func TestLinksOfOnePeerAreBounded(t *testing.T) {
 	})
 }
 
-// Who links under another name than that of his certificate is cut off, so that what is shown of a channel is who is there.
+// A link under another name than that of its certificate is cut off. So a channel shows the true name of its peer.
 func TestALinkHasTheNameOfItsCertificate(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -506,7 +506,7 @@ func TestAChannelShowsWhatWasRenewed(t *testing.T) {
 	})
 }
 
-// What is handed on by somebody who may not mean it well is refused, and nothing of it is stored.
+// Malicious batches are refused, and none of their messages is stored.
 func TestBatchesThatAreRefused(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")
@@ -564,8 +564,8 @@ func TestIDsOfWhatIsHandedOn(t *testing.T) {
 	}
 }
 
-// A queue manager that takes a batch, stores nothing of it and gives no reason is not asked again at once, and
-// what was not stored stays.
+// A queue manager that takes a batch, stores nothing of it and gives no reason is not asked again at once. The messages
+// stay.
 func TestNothingOfABatchIsStored(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")
@@ -580,8 +580,8 @@ func TestNothingOfABatchIsStored(t *testing.T) {
 	}
 }
 
-// A name that would make a subject too long for the server is not heard, whoever says it: the server ends
-// the connection of who uses such a subject.
+// A name that would make a subject too long for the server is ignored: the server ends the connection of a client that
+// uses such a subject.
 func TestLongNamesAreNotHeard(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")
@@ -596,8 +596,8 @@ func TestLongNamesAreNotHeard(t *testing.T) {
 	}
 }
 
-// What others say takes a bounded room: an announcement has 4 KiB at most, who is not heard any more makes room where there
-// is none, and nothing is kept of queue managers that took nothing once.
+// Announcements take a bounded room. One has 4 KiB at most. Silent queue managers make room if there is none left.
+// Nothing is kept of queue managers that took nothing once.
 func TestWhatOthersSayIsBounded(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")

@@ -61,8 +61,8 @@ func (c *Channels) listens() (err error) {
 	return nil
 }
 
-// maxLinks is the number of connections that one queue manager may dial here at once. A channel has two. The others of a peer
-// whose line has failed end after some minutes.
+// maxLinks is the number of connections that one queue manager may dial here at once. A channel has two. After a
+// failure of the peer's link, its old connections end only after some minutes.
 const maxLinks = 16
 
 // open lets other queue managers in.
@@ -181,7 +181,7 @@ func packed(c *tcp.Whole) net.Conn {
 	return compress.Conn(c)
 }
 
-// way is the address of the gate.Way of a channel; "" if the library dials itself.
+// way returns the address of the gate.Way of a channel; "" if the library dials itself.
 func (c *Channels) way(channel string) string {
 	if w := c.ways[channel]; w != nil {
 		return w.Addr()

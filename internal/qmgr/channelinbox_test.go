@@ -23,7 +23,7 @@ func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")
 	secret := func(inbox string) string { return strings.Split(inbox+"....", ".")[4] }
-	known := map[string]string{} // by the secret, the question in which it was
+	known := map[string]string{} // by the secret: the question that contained it
 	learn := func(what, inbox string) {
 		t.Helper()
 		if _, _, ok := wire.ReadInbox(inbox); !ok {

@@ -12,8 +12,8 @@ import (
 // clients (limits): a peer that speaks for an agent here does not delay the agent.
 type peerPaces struct{ asks, words, pairs *quota.Pace }
 
-// newPeerPaces returns paces of twice the rates of a member. The gate of an honest peer has delayed the messages of each member to
-// those rates. But messages that have waited for the line come at once.
+// newPeerPaces returns paces of twice the rates of a member. The gate of an honest peer has delayed the messages of
+// each member to those rates. But messages that have waited for the link come at once.
 func newPeerPaces() *peerPaces {
 	twice := func(r quota.Rate) *quota.Pace {
 		return quota.NewPace(quota.Rate{Messages: 2 * r.Messages, Bytes: 2 * r.Bytes, Burst: r.Burst})
@@ -47,8 +47,8 @@ func (p *passage) Admits(subject string, size int) bool {
 	return ok
 }
 
-// speaker is the name of the speaker that a message is charged to: for a pipe its user, and for the queue managers behind the peer
-// the kind of the message as well.
+// speaker returns the name that a message is charged to: for a pipe its user, and for the queue managers behind the
+// peer the kind of the message as well.
 func (p *passage) speaker(subject string) string {
 	t := strings.Split(subject, ".")
 	switch kind := t[1]; {
@@ -63,7 +63,7 @@ func (p *passage) speaker(subject string) string {
 	}
 }
 
-// charged is the token of the identity that pays for the messages of a token.
+// charged returns the token of the identity that pays for the messages of a token.
 func (p *places) charged(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

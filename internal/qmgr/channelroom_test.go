@@ -15,10 +15,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// large is the body of a message for which a charged member has no room.
+// large is the size of a message's body that is too large for a charged member.
 const large = 64 << 10
 
-// charge charges a member, of which a message for BETA is stored, for all but 32 KiB of its share.
+// charge charges a member for a stored message to BETA: all but 32 KiB of its share.
 func charge(t *testing.T, s *Server, member, via string) {
 	t.Helper()
 	st := s.limits.stocks[wire.ClassCommand]

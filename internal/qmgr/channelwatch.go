@@ -8,11 +8,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A line that carries nothing any more without a word of it to either side is found out by the
-// library after a minute, and a connection that stands still takes as long again to move when the
-// line is back. So the silence of a channel's connection is looked at, on which the other side says
-// something every announceEvery, and one that has been silent for too long is made anew. On a thin
-// line a large message is a long silence: the next one may last longer.
+// The library detects a link that fails silently only after a minute. A connection that has stalled takes as long again
+// to move when the link is back. So the watch looks at the silence of a channel's connection: the other side sends
+// something every announceEvery. A connection that has been silent for too long is replaced. On a slow link a large
+// message causes a long silence: the next silence may last longer.
 const (
 	channelLook    = 500 * time.Millisecond
 	channelSilent  = 4 * announceEvery
@@ -20,7 +19,7 @@ const (
 	channelSound   = time.Minute     // without a silence: then the next one is as short as the first
 )
 
-// A silence is what is known of a channel's connection.
+// A silence is the state of a channel's connection between two looks.
 type silence struct {
 	id      uint64 // of the connection
 	in      int64  // bytes
@@ -54,8 +53,8 @@ func (c *Channels) watch() {
 	}
 }
 
-// seen counts connections that have come up, in either direction, since it was called last: whoever is there has
-// to hear of this queue manager.
+// seen counts connections that have come up since its last call, in either direction. After a new one, this queue
+// manager announces itself.
 func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
 	fresh := false
 	now := map[uint64]bool{}
@@ -73,7 +72,7 @@ func (c *Channels) seen(connected map[uint64]bool, leafs []*server.LeafInfo) {
 	}
 }
 
-// silent are the channels that have been silent for too long.
+// silent returns the channels that have been silent for too long.
 func (c *Channels) silent(leafs []*server.LeafInfo, known map[string]*silence, now time.Time) (all []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

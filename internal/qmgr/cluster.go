@@ -15,10 +15,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Cluster says of which cluster an embedded queue manager is a member. Its members are connected by
-// routes, each with each other, and keep every queue three times once there are three of them. One that
-// has ever been a member of a cluster is never started as anything else: what lies in its directory is
-// its part of what all of them have.
+// A Cluster names the cluster that an embedded queue manager is a member of. Its members are connected by routes, each
+// with each other. They keep three replicas of every queue once there are three of them. A queue manager that has ever
+// been a member of a cluster is never started as anything else: its directory holds its part of the cluster's common
+// store.
 type Cluster struct {
 	Name   string
 	Listen string   // HOST:PORT for routes, with a port
@@ -29,21 +29,21 @@ type Cluster struct {
 
 // Limits of routes.
 const (
-	// routePing is how often a member asks another one whether it is there. Two questions without an
+	// routePing is the interval of a member's questions for signs of life of another one. Two questions without an
 	// answer end the route: a member behind a broken path is noticed within three times this.
 	routePing = 2 * time.Second
-	// routeDeadline is how long a route may take nothing at all. A line that is slow and alive has
-	// the time (WriteTimeout).
+	// routeDeadline is the longest time without progress on a route. A slow link that makes progress has the time
+	// (WriteTimeout).
 	routeDeadline = 10 * time.Second
-	// routePool is how many connections two members share out their accounts on. One account is on
-	// one of them, so that its messages stay in order; the system account has one of its own.
+	// routePool is the number of connections over which two members spread their accounts. One account is on one of
+	// them, so that its messages stay in order; the system account has one of its own.
 	routePool = 3
 
 	routeTLSTimeout = 10 * time.Second
 	replicas        = 3 // of each queue, where there are as many members
 )
 
-// Check refuses what no cluster can have; qm is the name of the queue manager.
+// Check reports an error for a configuration that no cluster can have; qm is the name of the queue manager.
 func (c *Cluster) Check(qm string) error {
 	if c.Name == "" || strings.ContainsAny(c.Name, " \t\r\n.*>\"") {
 		return transfer.Errorf(transfer.KindUsage, "the cluster name %q is not valid: it is empty or has one of . * > \" and spaces", c.Name)
@@ -109,11 +109,11 @@ func (c *Cluster) apply(s *Server, opts *server.Options) error {
 
 	opts.Cluster = server.ClusterOpts{
 		Name: c.Name, Host: host, Port: port,
-		// Clients know the addresses of the members, or do not. What a member said of another one would
-		// be an address of the library's, which no gate stands before.
+		// Clients are configured with the addresses of the members, or do not need them. A member would advertise the
+		// library's address of another member, and no gate guards that address.
 		NoAdvertise:  true,
 		PoolSize:     routePool,
-		Compression:  server.CompressionOpts{Mode: server.CompressionOff}, // what is worth it is compressed end to end
+		Compression:  server.CompressionOpts{Mode: server.CompressionOff}, // data worth compressing is compressed end to end
 		PingInterval: routePing, MaxPingsOut: 2,
 		WriteDeadline: routeDeadline, WriteTimeout: server.WriteTimeoutPolicyRetry,
 		Permissions: &server.RoutePermissions{Import: atHome(), Export: atHome()},
@@ -132,9 +132,9 @@ func (c *Cluster) apply(s *Server, opts *server.Options) error {
 	return nil
 }
 
-// atHome keeps from the other members what is asked of the queue manager to which the asker is connected,
-// and of what runs beside it. All members listen on those subjects, and each would do the errand and answer.
-// A queue group would not do: of a group the library chooses among all members of a cluster.
+// atHome keeps two kinds of requests from the other members: those to the queue manager of the asker's connection, and
+// those to the services beside it. All members listen on those subjects, and each would do the errand and answer. A
+// queue group is no remedy: the library chooses among the group's subscribers of all members of a cluster.
 func atHome() *server.SubjectPermission {
 	if failpoint.Planted("errand-answered-by-all") {
 		return &server.SubjectPermission{Deny: []string{"ferry.nobody"}}
@@ -142,15 +142,16 @@ func atHome() *server.SubjectPermission {
 	return &server.SubjectPermission{Deny: []string{wire.AllAsks(wire.Manager), wire.AllAsks(wire.Up)}}
 }
 
-// openRoutes has the library listen for routes and dial them, where it has no listener for clients
-// because a gate stands before it (Guard).
+// openRoutes has the library listen for routes and dial them, where it has no listener for clients because a gate
+// stands before it (Guard).
 //
-// The library waits with its routes until its listener for clients is there, and with DontListen that
-// is for ever. A listener on loopback instead would be a second way in: whoever is on this host and has
-// a JWT would be past the gate, and with it past the check of replies. So there is none. StartRouting is
-// what the library's own goroutine is stuck in; called a second time, with what that one waits for, it
-// does the work, and counts as the end of that one when the server waits for its goroutines. That one
-// stays stuck until the process ends.
+// The library starts its routes only when its listener for clients is ready. With DontListen that never happens. A
+// listener on loopback instead would be a second entrance: a process on this host with a JWT would bypass the gate, and
+// with it the check of replies. So there is none.
+//
+// The library's own goroutine blocks in StartRouting. A second call with a closed channel does the work. It also counts
+// as the end of the first call when the server waits for its goroutines. The first call stays blocked until the process
+// ends.
 func openRoutes(ns *server.Server, opts *server.Options) {
 	if opts.Cluster.Port == 0 || !opts.DontListen {
 		return

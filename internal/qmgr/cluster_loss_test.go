@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A change of who leads is no loss, and is not taken for one; a queue that was deleted is.
+// A change of the leader is no loss, and is not taken for one; a deleted queue is a loss.
 func TestLossInACluster(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, nil)

@@ -24,7 +24,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// electing is how long a cluster may take to agree on who leads, on a busy host.
+// electing is the time that a cluster may take to agree on a leader, on a busy host.
 const electing = 3 * time.Minute
 
 // A trio is a cluster of three in this process.
@@ -41,7 +41,7 @@ type trio struct {
 	up     [3]*Server
 
 	maxStored  [3]int64
-	leaderless time.Duration // for which a queue may have no leader; 0: the default
+	leaderless time.Duration // time for a queue without a leader; 0: the default
 }
 
 func newTrio(t *testing.T, a *authority.Authority) *trio {
@@ -147,8 +147,8 @@ func copied(replicas int, info *jetstream.ClusterInfo) bool {
 	return true
 }
 
-// Three queue managers are one: what is stored at one is read at another, three times kept, also when one is
-// gone; the two that are left say who is away, and the third catches up.
+// Three queue managers are one: a message stored at one is read at another. It has three replicas, also when one queue
+// manager is gone. The other two name the absent one, and the third catches up.
 func TestThreeAreOne(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, authoritytest.New(t))
@@ -204,8 +204,8 @@ func enqueueSoon(t *testing.T, c *Conn, subject, data string) {
 	must(t, c.Enqueue(ctx, subject, "", []byte(data)))
 }
 
-// All are stopped and come back in another order: alone the first listens and says what it waits for, and
-// nothing is lost.
+// All are stopped and come back in another order. Alone, the first listens and names the members that it waits for.
+// Nothing is lost.
 func TestAllThreeComeBack(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, nil)
@@ -244,7 +244,7 @@ func TestAllThreeComeBack(t *testing.T) {
 	}
 }
 
-// A queue manager that becomes a member hands over what was stored in it, and cannot be started alone again.
+// A queue manager that becomes a member hands over its stored messages, and cannot be started alone again.
 func TestOneBecomesThree(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, nil)
@@ -313,8 +313,8 @@ func TestOneAnswerInACluster(t *testing.T) {
 	}
 }
 
-// At the port for routes nobody is heard who is no queue manager of the network: with the certificate of an agent,
-// of a user, of a queue manager of another network, or with none.
+// The port for routes admits only queue managers of the network. It refuses the certificate of an agent, of a user, of
+// a queue manager of another network, and a connection without one.
 func TestWhoMayBeARoute(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, authoritytest.New(t))
@@ -357,7 +357,7 @@ func TestWhoMayBeARoute(t *testing.T) {
 	}
 }
 
-// Whom the authority has revoked is let in by no member, also not by one that was away meanwhile.
+// No member admits an identity that the authority has revoked, not even a member that was away meanwhile.
 func TestRevokedEverywhere(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, authoritytest.New(t))
@@ -391,7 +391,7 @@ func TestRevokedEverywhere(t *testing.T) {
 	}
 }
 
-// What the library says of routes that cannot be is a sentence that says what to do.
+// A log line of the library about an impossible route becomes a sentence that names the remedy.
 func TestWhatIsSaidOfRoutes(t *testing.T) {
 	for line, want := range map[string]string{
 		`127.0.0.1:1 - rid:5 - Remote server has a duplicate name: "QM2"`:                                        "another queue manager of the cluster has the name QM2",

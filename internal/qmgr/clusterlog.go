@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// routeLine makes of what the library says of routes what an operator can act on. Ok is false for
-// other lines; text is empty where there is nothing to be said.
+// routeLine turns a line that the library logs about routes into a line that an operator can act on. Ok is false for
+// other lines. Text is empty for a line that needs no report.
 func routeLine(line string) (text string, level slog.Level, ok bool) {
 	for _, r := range routeLines() {
 		m := r.said.FindStringSubmatch(line)
@@ -32,7 +32,7 @@ func routeLine(line string) (text string, level slog.Level, ok bool) {
 type routeMeaning struct {
 	said  *regexp.Regexp
 	level slog.Level
-	means string // with the groups of said; "": nothing
+	means string // with the groups of said; "": not reported
 }
 
 var routeLines = sync.OnceValue(func() []routeMeaning {
@@ -64,7 +64,7 @@ type repeats struct {
 
 const repeatAfter = time.Minute
 
-// new reports whether a line was not said within the last minute.
+// new reports whether a line was not logged within the last minute.
 func (r *repeats) new(line string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

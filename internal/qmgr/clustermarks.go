@@ -10,13 +10,12 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// settled is for how long a queue that is kept several times must be seen to have gone back before that is
-// believed. One that leads anew may for a moment not have looked at all that was agreed on; what is
-// lost stays lost.
+// settled is the time for which a replicated queue must appear to have gone back before it counts as damaged. A new
+// leader may for a moment not have read all agreed entries. A real loss stays visible.
 const settled = 10 * time.Second
 
-// remember is Server.remember and compare of a member: what is remembered is what the cluster has, as its
-// leaders say, and not what lies in this member's store, which may be behind.
+// remember does for a member the work of Server.remember and compare. It remembers the state of the cluster, as its
+// leaders report it. The state of this member's store may be behind that.
 func (m *member) remember() {
 	s := m.s
 	accepted, since := s.loadMarks().Streams, map[string]time.Time{}

@@ -30,16 +30,16 @@ const (
 	connectPause          = 200 * time.Millisecond // between two attempts at first
 )
 
-// ConnConfig says which queue manager to connect to, and as whom.
+// ConnConfig names the queue manager to connect to, and the identity of the connection.
 type ConnConfig struct {
 	URL    string      // nats://HOST:PORT, or several with commas between for a cluster
 	Server *Server     // instead of URL: the queue manager of this process (bindings mode)
 	Name   string      // shown to the queue manager's operator; default "ferry"
 	Self   string      // the token as which it asks and answers; default: that of Name
 	TCP    tcp.Options // of the connections over TCP
-	TLS    *tls.Config // they shake hands before the queue manager says anything (handshake_first); nil: as URL says
-	// Identity is who connects, where the queue manager has a Guard: it takes the place of
-	// TLS, and of Self where it is not a queue manager's.
+	TLS    *tls.Config // the handshake comes before the queue manager's first byte (handshake_first); nil: as URL says
+	// Identity is the identity that connects, where the queue manager has a Guard. It takes the place of TLS, and of
+	// Self where it is not a queue manager's.
 	Identity *identity.Identity
 	// Ticket gives the JWTs that Identity shows in place of its own; nil: it shows its own. They are signed for the
 	// token Self: Identity is a user, and Self a pipe of that user.
@@ -47,11 +47,11 @@ type ConnConfig struct {
 	Timeout time.Duration // how long Connect tries; default 5 s, and a minute to Server; negative for ever
 	Log     *slog.Logger  // default: nothing is logged
 
-	// Asks is of who carries no data, as is an Identity that has no part in it: messages of both
-	// kinds go over one connection.
+	// Asks is for a client without data, such as an Identity that has no part in data: messages of both kinds go over
+	// one connection.
 	Asks bool
-	// Early is of who connects to a member of a cluster before that can store anything: Connect does not wait
-	// for the queues there.
+	// Early is for a client that connects to a member of a cluster before the member can store messages: Connect does
+	// not wait for the queues there.
 	Early bool
 
 	// OnConnect is called after the first connect, and after a loss once both
@@ -60,9 +60,9 @@ type ConnConfig struct {
 	// time, from a goroutine of their own.
 	OnConnect    func()
 	OnDisconnect func(error)
-	// OnRefused is called when the queue manager, having proved who it is, has refused Identity for refusedFor
-	// at every attempt to connect again: it was revoked, or has ended. The attempts go on. It may
-	// be called more than once, from any goroutine.
+	// OnRefused is called when a queue manager that has proved its identity has refused Identity for refusedFor at
+	// every attempt to connect again: it was revoked, or has expired. The attempts continue. OnRefused may be called
+	// more than once, from any goroutine.
 	OnRefused func(error)
 
 	times      times       // tests make them short
@@ -95,7 +95,7 @@ type Conn struct {
 	witness  *witness
 	findings findings
 	unstored atomic.Pointer[string]         // why the last message was not stored
-	passing  atomic.Pointer[string]         // what is wrong with the cluster at present
+	passing  atomic.Pointer[string]         // the present faults of the cluster
 	stray    atomic.Pointer[transfer.Error] // the queue manager at the address is of another network; nil: it is not
 	doubting atomic.Bool
 
@@ -167,9 +167,8 @@ func Connect(ctx context.Context, cfg ConnConfig) (*Conn, error) {
 	return c, nil
 }
 
-// LocalHost is the address of this host by which the queue manager is reached,
-// or at which it is reached where it runs in this process; empty for every
-// address of the host.
+// LocalHost returns the address of this host on the connection to the queue manager. For a queue manager in this
+// process it returns the address of that queue manager; empty for every address of the host.
 func (c *Conn) LocalHost() string {
 	if c.cfg.Server != nil {
 		return c.cfg.Server.Host()
@@ -182,7 +181,7 @@ func (c *Conn) LocalHost() string {
 	return "127.0.0.1"
 }
 
-// jwts are the JWTs that the queue manager is shown.
+// jwts returns the JWTs that are shown to the queue manager.
 func (cfg *ConnConfig) jwts() identity.JWTs {
 	if cfg.Ticket != nil {
 		return cfg.Ticket()
@@ -199,7 +198,7 @@ func (c *Conn) background(f func()) {
 	}
 }
 
-// links are the connections that a Conn has.
+// links returns the connections of a Conn.
 func links(c *Conn) []*link {
 	if c.data == c.control {
 		return []*link{c.control}
@@ -259,8 +258,8 @@ func (c *Conn) first(ctx context.Context) error {
 		if transfer.KindOf(err) == transfer.KindDenied {
 			return err // the next attempt would show the same identity
 		}
-		// What an attempt says that was cut short by the deadline is that it was
-		// cut short. The one before knows better.
+		// The deadline cuts an attempt short, and its error says only that. The error of the attempt before it is more
+		// useful.
 		if last == nil || ctx.Err() == nil {
 			last = err
 		}
@@ -271,7 +270,7 @@ func (c *Conn) first(ctx context.Context) error {
 	}
 }
 
-// attempt connects what is not connected and checks the streams.
+// attempt makes the missing connections and checks the streams.
 func (c *Conn) attempt(ctx context.Context) error {
 	var both sync.WaitGroup
 	var failed [2]error
@@ -314,7 +313,7 @@ func shuffled(urls string) string {
 	return strings.Join(all, ",")
 }
 
-// noManager is what Connect to a queue manager says when its time is over.
+// noManager returns the error of Connect when its time is over.
 func noManager(ctx context.Context, where string, last error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return context.Cause(ctx)
@@ -352,8 +351,7 @@ func (c *Conn) Close() {
 	}
 }
 
-// Facts is what is known of the queue manager, as of the last connect; whether
-// it is degraded, as of now.
+// Facts returns the facts about the queue manager, as of the last connect. Degraded is as of now.
 func (c *Conn) Facts() Facts {
 	c.mu.Lock()
 	f := c.facts
@@ -385,24 +383,24 @@ func (p packer) pack(message []byte) []byte {
 	return compress.Messages.Pack(message)
 }
 
-// Publish sends a message on the control connection. It fails at once when that
-// is down, and otherwise says nothing about whether the message arrives.
+// Publish sends a message on the control connection. It fails at once when that is down. A nil error does not mean that
+// the message arrives.
 func (c *Conn) Publish(subject string, data []byte) error {
 	return c.control.publish(subject, c.packer.pack(data))
 }
 
-// PublishPlain is Publish for those who are not Ferry: the message is as it is, never compressed.
+// PublishPlain is Publish for receivers other than Ferry: the message is never compressed.
 func PublishPlain(c *Conn, subject string, data []byte) error {
 	return c.control.publish(subject, data)
 }
 
-// packRate is the number of bytes of messages, answers apart, that a Conn compresses in a second; a message counts as a second's worth
-// at most. Compressing is for slow lines, and takes 40 µs for an acknowledgement. A line that carries more messages
-// than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
+// packRate is the number of bytes of messages, answers apart, that a Conn compresses in a second; a message counts as a
+// second's worth at most. Compressing is for slow links, and takes 40 µs for an acknowledgement. A link that carries
+// more messages than this beside its data is not slow: the slowest one carries 8 KB of all in a second.
 const packRate = 32 << 10
 
-// unpacked is a message as its sender handed it over. One that cannot be restored
-// is given as it came, for its reader to refuse.
+// unpacked returns a message in its sender's form. It returns a message that cannot be restored unchanged, for its
+// reader to refuse.
 func unpacked(data []byte) []byte {
 	if plain, err := compress.Messages.Unpack(data); err == nil {
 		return plain
@@ -410,27 +408,25 @@ func unpacked(data []byte) []byte {
 	return data
 }
 
-// PublishData sends a message on the data connection. It fails at once when
-// that is down. While the line is full it blocks, for as long as the line
-// carries anything: 8 s without a byte and it fails. When it returns it is done
-// with the data.
+// PublishData sends a message on the data connection. It fails at once when that is down. While the link is full it
+// blocks, for as long as the link carries anything: 8 s without a byte and it fails. When it returns it does not use
+// the data any more.
 func (c *Conn) PublishData(subject string, data []byte) error {
 	return c.data.publishPast(subject, data)
 }
 
-// DataCarried is how many bytes of the data connection the queue manager's host has acknowledged, and whether
-// more wait behind those that are on the line; 0 and false where the system does not say.
+// DataCarried returns how many bytes of the data connection the queue manager's host has acknowledged, and whether more
+// wait behind those that are on the link; 0 and false if the system does not report it.
 func DataCarried(c *Conn) (acked uint64, waiting bool) {
 	return tcp.Carried(c.data.socket.Load().Conn)
 }
 
-// DataCame is how many bytes have come on the data connection.
+// DataCame returns how many bytes have come on the data connection.
 func DataCame(c *Conn) int64 { return c.data.socket.Load().in.Load() }
 
-// Subscribe has h called for every message on the subject (wildcards as in
-// NATS) that arrives on the control connection: in order, one at a time. It
-// lasts until stop, whatever happens to the connection. A call of h may be
-// under way when stop returns.
+// Subscribe has h called for every message on the subject (wildcards as in NATS) that arrives on the control
+// connection: in order, one at a time. It lasts until stop, also when the connection is lost and comes back. A call of
+// h may be under way when stop returns.
 func (c *Conn) Subscribe(subject string, h func(Message)) (stop func(), err error) {
 	return c.control.subscribe(subject, func(m Message) {
 		m.Data = unpacked(m.Data)
@@ -461,18 +457,18 @@ func (c *Conn) SubscribeData(subject string, lend func(int) []byte, h func(Messa
 	return func() { unsubscribe(); untap() }, nil
 }
 
-// Session counts how often the control connection has come up, from 1 on, and
-// gives what is closed when it comes up the next time.
+// Session returns how often the control connection has come up, from 1 on, and a channel that is closed when it comes
+// up the next time.
 func (c *Conn) Session() (number int64, over <-chan struct{}) {
 	c.control.mu.Lock()
 	defer c.control.mu.Unlock()
 	return c.control.ups, c.control.again
 }
 
-// Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits
-// for one answer. The timeout, if it is more than 0, is the time that the answerer has for each part of the
-// answer; the time that the line needs comes on top (question). The kind of its error is KindUnreachable when nobody listens,
-// KindTimeout when nobody answers, KindNoManager when the connection is down.
+// Request sends a question on a subject of wire.AskSubject or wire.InstanceSubject and waits for one answer. The
+// timeout, if it is more than 0, is the answerer's time for each part of the answer. The time that the link needs is
+// added to it (question). The kind of its error is KindUnreachable if the subject has no listener, KindTimeout if no
+// answer comes, and KindNoManager if the connection is down.
 func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout time.Duration) ([]byte, error) {
 	began := time.Now()
 	answer, err := c.control.ask(ctx, subject, data, timeout, nil)
@@ -482,8 +478,7 @@ func (c *Conn) Request(ctx context.Context, subject string, data []byte, timeout
 	return answer, err
 }
 
-// Healthy makes a round trip on both connections, 3 s at most if ctx says
-// nothing shorter.
+// Healthy makes a round trip on both connections. It waits at most 3 s, or until the deadline of ctx.
 func (c *Conn) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()

@@ -213,13 +213,13 @@ func TestExternalServerShowsItsLimits(t *testing.T) {
 		t.Errorf("reduced durability is %q", f.Reduced)
 	}
 	large := make([]byte, 600<<10)
-	rand.Read(large) // what can be compressed would fit
+	rand.Read(large) // compressible data would fit
 	wantKind(t, c.Enqueue(t.Context(), "ferry.command.A.x", "", large), transfer.KindTooLarge, "524288")
 }
 
 func TestExternalServerOfTheSystemAccountIsRead(t *testing.T) {
 	for _, always := range []bool{true, false} {
-		// A user whose account imports the server's own answers sees them.
+		// A user of an account that imports the server's own answers sees them.
 		opts := &server.Options{}
 		conf := fmt.Sprintf(`
 			jetstream { store_dir: %q, sync_interval: %s }
@@ -296,7 +296,7 @@ type proxy struct {
 	mu     sync.Mutex
 	conns  []net.Conn
 	broken bool
-	held   bool // what the server says is kept
+	held   bool // the server's output is kept
 	kept   map[net.Conn][]byte
 }
 
@@ -369,16 +369,15 @@ func (p *proxy) stalled(f func()) {
 	f()
 }
 
-// hold keeps what the server says from now on.
+// hold keeps the server's output from now on.
 func (p *proxy) hold() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held = true
 }
 
-// release passes on what was kept, if it has what it takes: ready is given that of
-// each connection, and gives what is to be written instead, or nil. It reports
-// whether one was ready.
+// release passes on the kept output if it is complete: ready gets the output of each connection, and returns the bytes
+// to write instead, or nil. release reports whether one was ready.
 func (p *proxy) release(ready func([]byte) []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -476,7 +475,7 @@ func BenchmarkData(b *testing.B) {
 	}
 }
 
-// Who carries no data does everything over one connection, and has it back after a loss.
+// A client without data does everything over one connection, and has it back after a loss.
 func TestOneConnectionForWhoAsks(t *testing.T) {
 	noLeaks(t)
 	dir, listen := t.TempDir(), freePort(t)
@@ -501,12 +500,12 @@ func TestOneConnectionForWhoAsks(t *testing.T) {
 	}
 }
 
-// What is published for those who are not Ferry is as it is; what is for Ferry may be compressed.
+// A message for receivers other than Ferry is not changed; one for Ferry may be compressed.
 func TestPlainMessages(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
 	c := connect(t, ConnConfig{Server: s})
 	got := make(chan Message, 2)
-	stop, err := c.control.subscribe("x", func(m Message) { got <- m }) // as anybody hears it
+	stop, err := c.control.subscribe("x", func(m Message) { got <- m }) // as any NATS client hears it
 	if err != nil {
 		t.Fatal(err)
 	}

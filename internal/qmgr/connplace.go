@@ -103,7 +103,7 @@ func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	p.made = max(now.UnixMilli(), p.made+1)
 	x := identity.Place{At: at, Left: p.left, Made: p.made}
 	p.mu.Unlock()
-	if i.Name().Role == identity.User { // whose other commands may still be at the queue manager that this one has left
+	if i.Name().Role == identity.User { // other commands of the user may still be at the queue manager that this one has left
 		x.JWT, x.Left = i.JWTs().User, ""
 	}
 	signed, err := i.SignPlace(x)

@@ -19,17 +19,16 @@ const (
 	maxPull    = 8 << 20 // bytes that one pull may bring
 	pullExpiry = 30 * time.Second
 
-	// A durable that nobody has pulled from for so long is removed. Nothing is
-	// lost with it: a command stays in its stream until it is acknowledged.
+	// A durable without a pull for that long is removed. Nothing is lost with it: a command stays in its stream until
+	// it is acknowledged.
 	durableIdle = 30 * 24 * time.Hour
 
 	consumeWait    = 250 * time.Millisecond // after a failure, doubling
 	maxConsumeWait = 2 * time.Second
 )
 
-// A Queue is what one reader reads: the messages of a stream whose subject
-// matches Filter, remembered under the name Durable. The filters of two
-// durables of a stream of commands must not overlap.
+// A Queue is read by one reader. It holds the messages of a stream with a subject that matches Filter. The durable
+// named Durable keeps the reader's position. The filters of two durables of a stream of commands must not overlap.
 type Queue struct {
 	Stream  Stream
 	Durable string // no spaces, no . * > / \
@@ -37,17 +36,17 @@ type Queue struct {
 	Idle    time.Duration // after which without a reader the durable goes; default 30 days
 }
 
-// Commands is the queue of an agent's requests.
+// Commands returns the queue of an agent's requests.
 func Commands(of transfer.AgentName) Queue {
 	return Queue{Stream: StreamCommand, Durable: commandsPrefix + of.Token(), Filter: wire.AllCommands(of)}
 }
 
-// Controls is the queue of cancels and administration of an agent.
+// Controls returns the queue of cancels and administration of an agent.
 func Controls(of transfer.AgentName) Queue {
 	return Queue{Stream: StreamControl, Durable: controlsPrefix + of.Token(), Filter: wire.AllControls(of)}
 }
 
-// Events is the queue of everything that agents put on record.
+// Events returns the queue of all audit batches of agents.
 func Events() Queue {
 	return Queue{Stream: StreamEvent, Durable: wire.Coordination, Filter: wire.AllEvents}
 }
@@ -80,10 +79,9 @@ type Delivery struct {
 	Term     func() error                    // never again
 }
 
-// Consume hands the messages of a queue to h, in order and one at a time, until
-// ctx ends; then it returns nil. It goes on through lost connections, a stream
-// or consumer that was deleted, and a store that was emptied or put back to an
-// earlier state. Its only errors are a malformed queue and a closed Conn.
+// Consume passes the messages of a queue to h, in order and one at a time, until ctx ends; then it returns nil. It
+// continues through lost connections, a stream or consumer that was deleted, and a store that was emptied or put back
+// to an earlier state. Its only errors are a malformed queue and a closed Conn.
 func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 	if err := q.check(); err != nil {
 		return err
@@ -98,7 +96,7 @@ func (c *Conn) Consume(ctx context.Context, q Queue, h func(Delivery)) error {
 			return nil
 		case c.ctx.Err() != nil:
 			return errClosed
-		case err == nil: // connected anew: check everything again
+		case err == nil: // connected again: check everything again
 			wait = consumeWait
 			continue
 		}
@@ -168,11 +166,12 @@ func (r *queueReader) read(ctx context.Context) error {
 	}
 }
 
-// next waits for one message. No more are asked for: a message that is fetched and not handled would be held back for a while when the
-// connection is lost.
+// next waits for one message. No more are asked for: a message that is fetched and not handled would be held back for a
+// while when the connection is lost.
 //
-// A large message, or others before it, may take longer on the line than a sign of life of the queue manager may. Then next
-// waits for an answer behind all that is on its way, and asks for the message again only where it has not come with that.
+// A large message, or others before it, may take longer on the link than the queue manager's sign of life may. Then
+// next waits for an answer behind all that is on its way, and asks for the message again only if it has not come by
+// then.
 func (r *queueReader) next(ctx context.Context, sub *nats.Subscription) (*nats.Msg, error) {
 	l, beat := r.c.control, r.c.cfg.times.pullHeartbeat
 	for {
@@ -234,7 +233,7 @@ func (r *queueReader) deliver(m *nats.Msg) {
 	r.h(d)
 }
 
-// A Standing is how far the reader of a queue has come.
+// A Standing is the position of the reader of a queue.
 type Standing struct {
 	Unread uint64        `json:"unread"` // messages that have not been acknowledged, with those that are being handled
 	Handed uint64        `json:"handed"` // number of the newest message that was handed out; 0: none was
@@ -242,8 +241,8 @@ type Standing struct {
 	Now    time.Time     `json:"now"`    // by the queue manager's clock
 }
 
-// Standing asks, once, how far the reader of a queue has come. Its error is of
-// KindNotFound where nobody has read from the queue yet.
+// Standing asks, once, for the position of the reader of a queue. Its error is of KindNotFound if the queue has never
+// been read.
 func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
 	if !c.control.up.Load() {
 		return Standing{}, c.away()
@@ -255,8 +254,8 @@ func (c *Conn) Standing(ctx context.Context, q Queue) (Standing, error) {
 	return at, c.explain(err, q.Filter, 0)
 }
 
-// unknownStanding is how a reader stands where messages may have been handed on to another queue manager: what
-// was not handed out here may have been read there.
+// unknownStanding corrects the Standing of a reader where messages may have been forwarded to another queue manager:
+// messages that were not delivered here may have been read there.
 func unknownStanding(at Standing, err error) (Standing, error) {
 	at.Age = 0
 	if transfer.KindOf(err) == transfer.KindNotFound {
@@ -265,8 +264,8 @@ func unknownStanding(at Standing, err error) (Standing, error) {
 	return at, err
 }
 
-// Forget removes what an agent has in the queue manager that will not come back: the
-// durables of its queues and its holder. What is not there is fine.
+// Forget removes the objects of an agent that will not come back: the durables of its queues and its owner entry.
+// Missing objects are no error.
 func (c *Conn) Forget(ctx context.Context, name string, queues ...Queue) error {
 	if !c.control.up.Load() {
 		return c.away()

@@ -128,8 +128,7 @@ func TestSlowHandlerKeepsItsMessage(t *testing.T) {
 	}
 }
 
-// A message that comes on the heels of signs of life, before anybody has looked at
-// those, is not lost.
+// A message that comes directly after heartbeats, before the reader has looked at those, is not lost.
 func TestMessageBehindHeartbeats(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), "127.0.0.1:0")
@@ -337,7 +336,7 @@ func TestConsumerAheadIsReplaced(t *testing.T) {
 		nc.Subscribe(subject, func(m *nats.Msg) {
 			select {
 			case calls <- strings.Split(m.Subject, ".")[3]:
-			default: // nobody counts any more; one who waited here would outlive the test
+			default: // the test counts no more; a handler that waited here would outlive the test
 			}
 			if made != nil {
 				m.Respond(fmt.Appendf(nil, format, *made))

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// degradedFor is how long a queue manager is called degraded after
-	// something was noticed. By then it is in the log and on no screen.
+	// degradedFor is the time for which a queue manager is called degraded after a fault was noticed. By then it is in
+	// the log and on no screen.
 	degradedFor = time.Hour
 
 	maxFindings = 4 // shown at once; the newest
 )
 
-// findings are what was noticed of a store that has not kept what it had taken.
+// findings are the losses that were noticed of a store.
 type findings struct {
 	mu  sync.Mutex
 	all []finding
@@ -42,7 +42,7 @@ func (f *findings) add(text string, now time.Time) bool {
 	return true
 }
 
-// text is what is to be shown now; "" for nothing.
+// text returns the findings to show now; "" if there are none.
 func (f *findings) text(now time.Time) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -55,7 +55,7 @@ func (f *findings) text(now time.Time) string {
 	return strings.Join(all, "; ")
 }
 
-// A mark is how far a stream has come.
+// A mark is the position of a stream.
 type mark struct {
 	Created time.Time `json:"created"`
 	Last    uint64    `json:"last"` // sequence of the newest message that it ever had
@@ -64,8 +64,8 @@ type mark struct {
 
 func (m mark) equal(o mark) bool { return m.Last == o.Last && m.Created.Equal(o.Created) }
 
-// lost says what is wrong with a stream that was at was and is at now; "" for
-// nothing.
+// lost describes the loss of a stream with the earlier mark was and the present mark now. It returns "" if there is
+// none.
 func (was mark) lost(stream string, now mark) string {
 	switch {
 	case was.Last == 0: // it had nothing
@@ -78,21 +78,20 @@ func (was mark) lost(stream string, now mark) string {
 }
 
 const (
-	// What a queue manager that was killed may do on its own account: an
-	// acknowledgement or two that were on their way are lost, and so is a
-	// delivery or two. More of it means that a reader's position was changed.
+	// Effects of killing a queue manager: one or two acknowledgements on their way are lost, and one or two deliveries.
+	// Larger figures mean that a reader's position was changed.
 	mayComeAgain = 2
 	mayBeSkipped = 16
 
-	// Of a queue that is kept several times the one that leads may be killed with what it has not
-	// passed on yet: acknowledgements that were taken, of all that was handled within some seconds.
+	// The leader of a replicated queue may be killed before it has passed on acknowledgements that it had taken: those
+	// of all messages that were handled within some seconds.
 	mayComeAgainCopied = 64
 
 	rememberAcked = 512
 )
 
-// A witness is what a Conn itself knows of the streams: it has stored messages
-// and read others, and no later state of the store can undo that.
+// A witness holds a Conn's own knowledge of the streams. The Conn has stored messages and read others, and no later
+// state of the store can undo that.
 type witness struct {
 	mu      sync.Mutex
 	streams map[string]mark
@@ -100,12 +99,12 @@ type witness struct {
 	readers map[string]*reader   // by stream and durable
 }
 
-// A reader is what is known of a durable consumer that this Conn reads.
+// A reader is the state of a durable consumer that this Conn reads.
 type reader struct {
 	seq   uint64 // consumer sequence of the newest delivery
 	acked map[uint64]bool
 	order []uint64 // of acked, oldest first
-	again int      // deliveries of what was acknowledged, since the last attach
+	again int      // deliveries of acknowledged messages, since the last attach
 }
 
 func newWitness() *witness {
@@ -121,16 +120,15 @@ func (w *witness) saw(stream string, seq uint64) {
 	w.streams[stream] = m
 }
 
-// before is what is known of a stream. It is asked before the stream is, so
-// that what is stored meanwhile is not taken for lost.
+// before returns the known mark of a stream. Call it before asking for the stream's state: otherwise messages stored
+// meanwhile would look lost.
 func (w *witness) before(stream string) mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.streams[stream]
 }
 
-// look holds a stream as it is against what was known before, and remembers
-// it. It gives what is wrong.
+// look compares the present state of a stream with its earlier mark, remembers the state, and returns the fault.
 func (w *witness) look(stream string, before, now mark) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +145,7 @@ func (w *witness) look(stream string, before, now mark) string {
 	delete(w.doubts, stream)
 	if wrong != "" {
 		m.Last = 0
-		for name := range w.readers { // what they have read and acknowledged is gone, too
+		for name := range w.readers { // their reads and acknowledgements are gone, too
 			if strings.HasPrefix(name, stream+" ") {
 				delete(w.readers, name)
 			}
@@ -169,8 +167,7 @@ func (w *witness) reader(stream, durable string) *reader {
 	return r
 }
 
-// attach notes where a durable consumer stands when reading begins, and says
-// what is wrong with that.
+// attach records the position of a durable consumer when reading begins. It returns a text if that position is wrong.
 func (w *witness) attach(stream, durable string, delivered uint64) (wrong string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +180,7 @@ func (w *witness) attach(stream, durable string, delivered uint64) (wrong string
 	return wrong
 }
 
-// delivered notes a delivery, and says what is wrong with it.
+// delivered records a delivery. It returns a text if the delivery is wrong.
 func (w *witness) delivered(stream, durable string, seq, consumerSeq uint64) (wrong string) {
 	w.saw(stream, seq)
 	w.mu.Lock()
@@ -191,7 +188,7 @@ func (w *witness) delivered(stream, durable string, seq, consumerSeq uint64) (wr
 	r := w.reader(stream, durable)
 	r.seq = max(r.seq, consumerSeq)
 	if !r.acked[seq] || !slices.Contains(commandStreams, Stream(stream)) {
-		return "" // only a work queue removes what was acknowledged
+		return "" // only a work queue removes acknowledged messages
 	}
 	most := mayComeAgain
 	if w.streams[stream].Copies > 1 {

@@ -14,13 +14,13 @@ import (
 	"ferry/internal/wire"
 )
 
-// An errand is what somebody with an identity has the queue manager do for him, who may not
-// do it himself. It is asked on wire.AskSubject(wire.Manager, …); a question without a body
-// is another one (about). Unknown fields are ignored.
+// An errand is an operation that the queue manager does for an identity without the right to do it itself. The request
+// is sent on wire.AskSubject(wire.Manager, …). A request there without a body is a question for about. Unknown fields
+// are ignored.
 type errand struct {
 	V  int `json:"v"`
 	Op op  `json:"op"`
-	// Durable names the queue: it says which stream and which subjects.
+	// Durable names the queue, and with it the stream and the subjects.
 	Durable string        `json:"durable,omitempty"`
 	Idle    time.Duration `json:"idle,omitempty"` // Queue.Idle, in nanoseconds
 	Owner   *owner        `json:"owner,omitempty"`
@@ -34,7 +34,7 @@ type errand struct {
 	Place json.RawMessage `json:"place,omitempty"`
 }
 
-// An op is what an errand is for: a method of keeper.
+// An op names the operation of an errand: a method of keeper.
 type op string
 
 const (
@@ -56,7 +56,7 @@ const (
 	opPlace     op = "place"   // not of keeper: forwarder.come
 )
 
-// An errandResult is what became of an errand.
+// An errandResult is the result of an errand.
 type errandResult struct {
 	V        int             `json:"v"`
 	Error    *transfer.Error `json:"error,omitempty"`
@@ -75,7 +75,7 @@ type errandResult struct {
 // Limits of errands.
 const (
 	maxErrand     = 128 << 10 // bytes: an owner in base64, or names of strangers
-	maxAdmit      = 1 << 20   // bytes of an errand of the authority: what is revoked
+	maxAdmit      = 1 << 20   // bytes of an errand of the authority: the list of revocations
 	maxStrangers  = 500       // named at once; the others the next time
 	errandsAtOnce = 16        // that are under way; the others wait
 	errandsOfOne  = 8         // of one asker, under way and waiting; more are refused
@@ -98,8 +98,8 @@ func queueNamed(durable string) (q Queue, ok bool) {
 	return q, false
 }
 
-// allowed says whether whoever has a token may have an errand done; the tokens of agents are
-// in capitals, all others in small letters.
+// allowed reports whether the holder of a token may have an errand done; the tokens of agents are in capitals, all
+// others in small letters.
 func (e *errand) allowed(asker string) bool {
 	_, err := wire.AgentOf(asker)
 	agent := err == nil && asker == strings.ToUpper(asker)
@@ -129,7 +129,7 @@ func (e *errand) allowed(asker string) bool {
 	return false
 }
 
-// ofPipe says whether a pipe may have an errand done: for the readers of its own requests and cancels.
+// ofPipe reports whether a pipe may have an errand done: for the readers of its own requests and cancels.
 func (e *errand) ofPipe(asker string) bool {
 	switch e.Op {
 	case opEnsure, opForget, opPlace:
@@ -149,16 +149,16 @@ type registrar struct {
 	slots  chan struct{}
 	tasks  sync.WaitGroup
 	pipes  pipeBook
-	// admit takes what the authority has signed; nil: it is told otherwise.
+	// admit takes new claims of the authority; nil: they arrive in another way.
 	admit    func(roles.Claims) error
 	may      Rules      // checks the rules; nil: they are not known here
-	forwards *forwarder // knows what is at other queue managers; nil: nothing is
-	// leads is an error where nobody takes messages of a stream at present, "" being all of them; nil: that
-	// shows by itself.
+	forwards *forwarder // knows the messages at other queue managers; nil: there are none
+	// leads returns an error if a stream has no leader at present; "" stands for all streams. nil: an operation on the
+	// stream shows that.
 	leads func(Stream) error
 	// room takes space of the disk for messages, until done is called; nil: the disk is not known.
 	room func(bytes, messages int) (done func(), err error)
-	// members are the queue managers of the cluster; nil: what the streams say of them.
+	// members returns the queue managers of the cluster; nil: the streams name them.
 	members func(context.Context) ([]Member, error)
 	// notice takes a finding of coordination about the store; nil: it is not shown here.
 	notice func(finding string)
@@ -170,12 +170,12 @@ type registrar struct {
 	all     int
 	bytes   int     // of them
 	looking *looked // the look at the streams that is under way; nil: none is
-	next    *looked // the one after it, for those who came meanwhile
+	next    *looked // the look after it, for requests that came meanwhile
 }
 
-// A looked is a look at all streams, for everybody who has asked before it began.
+// A looked is a look at all streams, for all requests that came before it began.
 type looked struct {
-	done  chan struct{} // closed with what follows set
+	done  chan struct{} // closed after marks and err are set
 	marks map[string]mark
 	err   error
 }
@@ -186,7 +186,7 @@ func newRegistrar(where string, k keeper) *registrar {
 	return r
 }
 
-// close gives up what is under way and returns when nothing is.
+// close cancels running errands and returns when they have ended.
 func (r *registrar) close() {
 	r.mu.Lock()
 	r.end()
@@ -194,8 +194,7 @@ func (r *registrar) close() {
 	r.tasks.Wait()
 }
 
-// take has an errand done, in its turn and for whoever has the token asker, and its result
-// given to answer.
+// take has an errand done for the holder of the token asker, in its turn, and passes its result to answer.
 func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -219,7 +218,7 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 		}
 		defer func() { <-r.slots }()
 		if time.Since(came) > apiTimeout {
-			return // who asked has given it up, and asks again
+			return // the asker has given up, and asks again
 		}
 
 		ctx, cancel := context.WithTimeout(r.ctx, apiTimeout)
@@ -234,7 +233,8 @@ func (r *registrar) take(asker string, body []byte, answer func([]byte)) {
 	})
 }
 
-// hands has the registrar know what leaves the store otherwise than by its reader, and what is stored elsewhere.
+// hands tells the registrar about f, which removes messages from the store before their reader reads them, and which
+// knows the messages at other queue managers.
 func (r *registrar) hands(f *forwarder) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -273,8 +273,8 @@ func resultOf(res errandResult, err error) []byte {
 	return data
 }
 
-// ensure has the streams made and looked at. When hundreds of agents come back at once they all
-// ask for that, and one look does for all who have asked before it began.
+// ensure has the streams made and inspected. Hundreds of agents that come back at once all ask for that. One look
+// serves all requests that came before it began.
 func (r *registrar) ensure(ctx context.Context) (map[string]mark, error) {
 	r.mu.Lock()
 	l := r.next
@@ -470,8 +470,8 @@ func (r *registrar) permits(asker string, t *queueTask) error {
 	return err
 }
 
-// An asker is a keeper that has the queue manager do everything. What it asks for of a name
-// is of the name as which its Conn asks.
+// An asker is a keeper that has the queue manager do everything. It may ask only for the name that its Conn uses as
+// Self.
 type asker struct{ c *Conn }
 
 func (a asker) ask(ctx context.Context, e errand) (res errandResult, err error) {
@@ -575,7 +575,7 @@ func (a asker) setOwner(ctx context.Context, name string, o owner) (revision uin
 	return revision, err
 }
 
-// askOwn asks for what is done of the asker's own name alone.
+// askOwn asks for an operation that is allowed only for the asker's own name.
 func (a asker) askOwn(ctx context.Context, name string, e errand) (res errandResult, err error) {
 	if name != a.c.cfg.Self {
 		return res, transfer.Errorf(transfer.KindDenied, "%s may not have the queue manager do %q for %s", a.c.cfg.Self, e.Op, name)
@@ -583,8 +583,8 @@ func (a asker) askOwn(ctx context.Context, name string, e errand) (res errandRes
 	return a.ask(ctx, e)
 }
 
-// Admit has a queue manager in another process take what the authority, which the Conn is, has signed
-// anew. It is Server.Admit.
+// Admit has a queue manager in another process take new claims of the authority. The Conn is the authority's. It does
+// the same as Server.Admit.
 func Admit(ctx context.Context, c *Conn, claims roles.Claims) error {
 	_, err := asker{c}.ask(ctx, errand{Op: opAdmit, Claims: &claims})
 	return err

@@ -22,8 +22,8 @@ func (k *slowKeeper) ensure(context.Context) (map[string]mark, error) {
 	return map[string]mark{"S": {Last: n}}, nil
 }
 
-// Those who ask while the streams are looked at share the next look: the one that is under way
-// may have seen less than they know.
+// Askers that come while the streams are inspected share the next look: the present one may have seen less than they
+// know.
 func TestManyAskForTheStreamsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := &slowKeeper{began: make(chan uint64, 8), goOn: make(chan struct{})}

@@ -22,7 +22,7 @@ const (
 	codeWrongSequence   = 10071 // the newest message is another one than was expected
 	codeWrongSequenceOf = 10164 // the same, where a cluster has not agreed yet on one before
 
-	codeConsumerCreate    = 10012 // among others: what is asked for cannot be changed
+	codeConsumerCreate    = 10012 // among others: a requested change is impossible
 	codeConsumerExists    = 10148
 	codeConsumerNotUnique = 10100 // another one of a work queue has the filter
 	codeConsumerOffline   = 10195
@@ -30,10 +30,10 @@ const (
 	codeStreamStopped     = 10194 // the same, with the reason
 )
 
-// errNoJetStream is what Ensure finds on a plain NATS server.
+// errNoJetStream is the error of Ensure for a NATS server without JetStream.
 var errNoJetStream = errors.New("the queue manager has no JetStream")
 
-// away is the error of whatever needs a connection that is not there.
+// away returns the error of an operation without a connection.
 func (c *Conn) away() error {
 	if c.ctx.Err() != nil {
 		return errClosed
@@ -90,7 +90,7 @@ func explain(err error, where, subject string, size int, limit int64) error {
 	return transfer.Errorf(transfer.KindNoManager, "%s: %w", where, err)
 }
 
-// silent is the error of a message that was not answered in time. It names the addressee of a question.
+// silent returns the error of a message that was not answered in time. It names the addressee of a question.
 func silent(subject string) error {
 	class, to := wire.ClassOf(subject)
 	if class != wire.ClassAsk {
@@ -120,8 +120,7 @@ func isFull(api *jetstream.APIError) bool {
 	return false
 }
 
-// missing reports whether an error means that a stream or consumer has vanished, or that
-// nobody answers for it.
+// missing reports whether an error means that a stream or consumer has vanished, or that no server answers for it.
 func missing(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrConsumerNotFound) ||
 		errors.Is(err, jetstream.ErrConsumerDoesNotExist) ||

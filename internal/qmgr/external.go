@@ -28,14 +28,14 @@ import (
 
 // External is a server of NATS that is not Ferry's, as the queue manager of a network.
 type External struct {
-	Name     string // of the queue manager whose identity it has
+	Name     string // of the queue manager; its identity is the server's
 	Listen   string // HOST:PORT
 	MaxStore int64  // bytes of its store; 0: 8 GiB
 	Identity string // directory of its identity, beneath that of the configuration
 	Claims   roles.Claims
-	Cluster  *Cluster // of which it is a member; nil: of none
-	// Pins are the hashes of the keys of the other members' certificates (identity.KeyHash), and its own. A server
-	// of NATS checks at routes whether a certificate is of the network, and not whose it is.
+	Cluster  *Cluster // its cluster; nil: none
+	// Pins are the hashes of the keys of the other members' certificates (identity.KeyHash), and its own. At routes, a
+	// server of NATS checks only that a certificate is of the network. It does not check the name in it.
 	Pins []string
 }
 
@@ -116,7 +116,7 @@ cluster: {
 {{- end}}
 `))
 
-// Check refuses what a server cannot have.
+// Check reports an error for a configuration that no server can have.
 func (e External) Check() error {
 	_, port, err := net.SplitHostPort(e.Listen)
 	if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 {
@@ -147,8 +147,8 @@ func (e External) routes() (map[string]any, error) {
 	return map[string]any{"Name": e.Cluster.Name, "Listen": e.Cluster.Listen, "Routes": all, "Pool": routePool}, nil
 }
 
-// Write writes the configuration of an external server to a directory. Written again, it keeps what the
-// server has of the network where that is newer.
+// Write writes the configuration of an external server to a directory. A second Write keeps the server's claims of the
+// network if they are newer.
 func (e External) Write(dir *keyfile.Dir) error {
 	r, err := readClaims(e.Claims)
 	if err != nil {
@@ -189,8 +189,8 @@ func (e External) Write(dir *keyfile.Dir) error {
 	return dir.Write(fileConfig, b.Bytes())
 }
 
-// keepOperator keeps the operator's JWT, unless there is one that says the same: a server does not take
-// another one while it runs, nor anything else with it.
+// keepOperator writes the operator's JWT, unless the directory has one with the same contents. A running server does
+// not take another one, nor any change with it.
 func keepOperator(dir *keyfile.Dir, claims *jwt.OperatorClaims, text string) error {
 	was, err := dir.Read(fileOperator)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -215,11 +215,12 @@ func keepNewest(resolver *keyfile.Dir, claims *jwt.AccountClaims, text string) e
 	return resolver.Write(file, []byte(text))
 }
 
-// A SystemUser may tell an external server whom to let in. What signs it in is short-lived.
+// A SystemUser may send new claims to an external server. Its credentials are short-lived.
 type SystemUser struct{ JWT, Seed string }
 
-// AdmitExternal has an external server take what the authority has signed anew: the connections of those who
-// are revoked are closed by that. In a cluster it tells the others, those that are away when they are back. i is who opens the server's door. It gives what the server says of itself.
+// AdmitExternal has an external server take new claims of the authority. The server then closes the connections of
+// revoked identities. In a cluster it passes the claims on to the other members, and to absent ones when they are back.
+// The identity i passes the server's TLS. AdmitExternal returns the facts that the server states of itself.
 func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as SystemUser, claims roles.Claims) (Facts, error) {
 	var f Facts
 	at := Addresses(url)
@@ -263,20 +264,20 @@ func AdmitExternal(ctx context.Context, url string, i *identity.Identity, as Sys
 	return f, nil
 }
 
-// SameClaims reports whether two claims let in the same: an update that says nothing new makes JetStream of
-// the account anew, for a moment in which nobody answers.
+// SameClaims reports whether two claims admit the same identities. An update without a change would restart JetStream
+// for the account. For a moment the account would not answer.
 func SameClaims(a, b roles.Claims) bool {
 	x, err := readClaims(a)
 	y, err2 := readClaims(b)
 	return err == nil && err2 == nil && sameAdmission(x.account, y.account) && sameAdmission(x.data, y.data)
 }
 
-// errandGroup shares the errands of an external server among those who do them.
+// errandGroup is the queue group that shares the errands of an external server among its workers.
 const errandGroup = "ferry"
 
-// DoErrands does for a server that is not Ferry's what an embedded queue manager does: it makes streams and
-// durables, keeps owners, and says what it is, until stop. The Conn is one of a queue manager's identity;
-// facts are those of the server. may checks the rules; nil: they are not known.
+// DoErrands does for a server that is not Ferry's the work of an embedded queue manager. It makes streams and durables,
+// keeps owners, and answers questions about the server, until stop. The Conn has a queue manager's identity; facts are
+// those of the server. may checks the rules; nil: they are not known.
 func DoErrands(c *Conn, facts func() Facts, may Rules) (stop func(), err error) {
 	r := newRegistrar("the queue manager at "+c.where, library{js: c.control.js, ackWait: c.cfg.times.ackWait})
 	r.may = may

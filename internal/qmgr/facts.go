@@ -14,21 +14,20 @@ import (
 	"ferry/internal/wire"
 )
 
-// Facts are what a connection knows of its queue manager.
+// Facts are a connection's knowledge of its queue manager.
 type Facts struct {
 	ServerName string
 	URL        string // as connected, without secrets; "" in process
 	MaxPayload int64  // bytes of one message
 	MaxPending int64  // bytes that the queue manager holds for a connection before it cuts it; 64 MiB if it does not say
 	Reduced    string // why an acknowledged message may be lost in a power cut; "" if each is synced first
-	Degraded   string // what its store has lost or forgotten, for an hour after it was noticed; "" for nothing
+	Degraded   string // losses of its store, for an hour after they were noticed; "" for none
 	InProcess  bool
 	Linked     bool   // it has channels to others
-	Cluster    string // of which it is a member; "" for none, or if it does not say
+	Cluster    string // its cluster; "" for none, or if it does not say
 }
 
-// about is what an embedded queue manager answers when it is asked what it is. Unknown
-// fields are ignored.
+// about is the answer of an embedded queue manager to a question about itself. Unknown fields are ignored.
 type about struct {
 	V          int    `json:"v"`
 	Name       string `json:"name"`
@@ -40,7 +39,7 @@ type about struct {
 	Linked     bool   `json:"linked,omitempty"`
 	// Of a member of a cluster:
 	Cluster  string        `json:"cluster,omitempty"`
-	Passing  string        `json:"passing,omitempty"`   // what is wrong with the cluster at present
+	Passing  string        `json:"passing,omitempty"`   // the present faults of the cluster
 	Short    string        `json:"short,omitempty"`     // the shortage of its disk at present
 	NoQuorum bool          `json:"no_quorum,omitempty"` // nothing can be stored at present
 	Alone    time.Duration `json:"alone,omitempty"`     // for how long it has been without most of the others, in nanoseconds; 0: it is not
@@ -100,7 +99,7 @@ func answerAbout(s *Server) (*responder, error) {
 	}
 	switch {
 	case err != nil || s.cfg.MaxStored == 0:
-	case s.cfg.Cluster != nil: // the streams of which can be changed once the others are there
+	case s.cfg.Cluster != nil: // its streams can be changed once the other members are there
 		r.registrar.tasks.Go(func() { library.fitStoreSoon(r.registrar.ctx, s.cfg.Log) })
 	default:
 		err = library.fitStore(r.registrar.ctx, library.createStore)
@@ -112,7 +111,7 @@ func answerAbout(s *Server) (*responder, error) {
 	return r, nil
 }
 
-// answer answers what somebody asks the queue manager: what it is, where nothing else is said.
+// answer answers a question to the queue manager. A question without a body asks for about.
 func (r *responder) answer(s *Server, m *nats.Msg) {
 	if answer, ok := bytes.CutPrefix(m.Data, []byte(refusedWord)); ok { // of the gate, or of a client that then hears itself
 		if strings.HasPrefix(m.Reply, wire.InboxesOf(wire.LastToken(m.Subject))) {
@@ -141,8 +140,8 @@ func (r *responder) stop() {
 	}
 }
 
-// learn asks the queue manager what it is, for Facts. It takes as long as an external one
-// needs to stay silent, 1.3 s at most.
+// learn asks the queue manager about itself, for Facts. An external one may stay silent: learn then takes 1.3 s at
+// most.
 func (c *Conn) learn(ctx context.Context) {
 	nc := c.control.conn()
 	f := Facts{ServerName: nc.ConnectedServerName(), MaxPayload: nc.MaxPayload(), MaxPending: serverMaxPending}
@@ -183,7 +182,7 @@ func (c *Conn) learn(ctx context.Context) {
 	}
 
 	if c.cfg.Identity != nil {
-		return // who has no right to ask anybody else
+		return // an identity has no right to ask a NATS server
 	}
 
 	// Only connections with rights to the system account are answered here.
@@ -202,7 +201,7 @@ func (c *Conn) learn(ctx context.Context) {
 	}
 }
 
-// askManager asks an embedded queue manager what it is.
+// askManager asks an embedded queue manager about itself.
 func askManager(ctx context.Context, c *Conn, nc *nats.Conn, into *about) bool {
 	return ask(ctx, nc, wire.AskSubject(wire.Manager, c.cfg.Self), c.NewInbox(wire.Manager), time.Second, into)
 }

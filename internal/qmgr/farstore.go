@@ -20,26 +20,26 @@ import (
 	"ferry/internal/wire"
 )
 
-// Stored delivery between queue managers. What is stored for an agent lies in the store of the queue manager at which the
-// agent is, wherever its source is. What the source asks of that store goes through its own queue manager, as what is
-// handed on does (storeTask.At). The messages go with the data, over the channel's other link, to the queue manager that has the
-// store (shelve), which has its own server store them; that server's receipt comes back as an answer does. So
-// nothing of stored delivery is handed on by a third party, or lies in two stores.
+// Stored delivery between queue managers. Messages for an agent lie in the store of the queue manager to which the
+// agent is connected, wherever their source is. Requests of the source to that store go through its own queue manager,
+// as forwarded messages do (storeTask.At). The chunk messages go with the data, over the channel's other link, to the
+// queue manager that has the store (shelve). It has its own server store them. The server's receipt comes back as an
+// answer does. So no third party forwards messages of stored delivery, and they never lie in two stores.
 
-// A farTask is what an agent of another queue manager has done with its part of StreamStore here.
+// A farTask is a task of an agent at another queue manager on its part of StreamStore here.
 type farTask struct {
 	Asker string    `json:"asker"` // the agent's token
 	Task  storeTask `json:"task"`
 }
 
-// farTasks are those that an agent has done at another queue manager: all of them are of what it has sent. Nobody but coordination and the
-// authority has storeClear done there.
+// farTasks are the tasks that an agent may have done at another queue manager: all of them concern its sent messages.
+// Only coordination and the authority may have storeClear done there.
 var farTasks = []string{storeOutgoing, storeSent, storePurge}
 
 // clearers may ask for storeClear.
 var clearers = []string{wire.Coordination, wire.Authority}
 
-// check is nil for a task that may be done for somebody elsewhere.
+// check returns nil for a task that another queue manager may ask for.
 func (t *farTask) check() error {
 	if name, err := wire.AgentOf(t.Asker); (err != nil || name.Token() != t.Asker) && t.Task.Do != storeClear {
 		return transfer.Errorf(transfer.KindMalformed, "another queue manager asks for %.80q, which is no agent", t.Asker)
@@ -80,7 +80,7 @@ func (f *forwarder) doFar(b *batch, from string, answer func([]byte)) {
 	f.s.about.registrar.take(t.Asker, body, answer)
 }
 
-// whereIs is the token of the queue manager where an agent is, as it has said last; empty where that is not known.
+// whereIs returns the token of the queue manager in the latest place of an agent; empty if it is not known.
 func (f *forwarder) whereIs(agent string) string {
 	at := f.places.where(agent)
 	if at != "" && f.places.guard == nil {
@@ -92,7 +92,7 @@ func (f *forwarder) whereIs(agent string) string {
 	return at
 }
 
-// storedAt is the token of the queue manager where a task is to be done; empty: here.
+// storedAt returns the token of the queue manager that does a task; empty: this one.
 func (f *forwarder) storedAt(t storeTask) string {
 	at := t.At
 	if at == "" && t.Do == storeOutgoing && t.Peer != "" {
@@ -104,7 +104,7 @@ func (f *forwarder) storedAt(t storeTask) string {
 	return at
 }
 
-// store does a task with what is stored, where that lies.
+// store does a task at the queue manager that has the store.
 func (r *registrar) store(ctx context.Context, asker string, t storeTask) (storeResult, error) {
 	f, at := r.forwarder(), ""
 	if f != nil {
@@ -154,7 +154,7 @@ func (f *forwarder) askStore(ctx context.Context, at, asker string, t storeTask)
 	f.mu.Lock()
 	blocked := time.Now().Before(f.blocked[at])
 	f.mu.Unlock()
-	if blocked { // whoever asks meanwhile is not in the way of those who ask for something that is here
+	if blocked { // requests to a blocked queue manager fail at once, and do not delay requests to this one
 		return storeResult{}, noChannel(at)
 	}
 	b := batch{V: 1, Store: &farTask{asker, t}}
@@ -196,8 +196,8 @@ func noChannel(to string) error {
 		WithHint("it goes on when `ferry channel ls` says that the channel runs again")
 }
 
-// shelve has the server store what an agent at another queue manager has sent for one that is here. The server's receipt
-// goes to the inbox that the message names; without one its source sends it again.
+// shelve has the server store the messages of an agent at another queue manager for an agent that is here. The server's
+// receipt goes to the inbox that the message names. Without a receipt the source sends the message again.
 func (f *forwarder) shelve(m *nats.Msg) {
 	from, ok := wire.ReadShelf(m.Subject)
 	subject, inbox, data, err := readFar(m.Data)
@@ -227,8 +227,7 @@ func (f *forwarder) shelve(m *nats.Msg) {
 	f.own.conn().PublishMsg(&nats.Msg{Subject: subject, Reply: inbox, Data: data})
 }
 
-// A message that is to be stored elsewhere has a line before what is stored: a version, the subject, and the
-// inbox where the receipt is wanted.
+// A message to be stored elsewhere begins with a line: a version, the subject, and the inbox for the receipt.
 const farVersion = "1"
 
 // maxFarLine bounds that line, in bytes.
@@ -274,7 +273,7 @@ type farReceipt struct {
 	since time.Time
 }
 
-// What of receipts nobody waits for any more goes when there are so many, once it is as old as that.
+// Once there are so many receipts, those that are older than oldReceipt and have no waiter are dropped.
 const (
 	manyReceipts = 4096
 	oldReceipt   = 5 * time.Minute
@@ -321,7 +320,7 @@ func (r *receipts) take(at, inbox string, data []byte) {
 	w.came <- nil
 }
 
-// next is a receipt that is wanted of a queue manager.
+// next returns a new receipt to wait for from a queue manager.
 func (r *receipts) next(at string) *farReceipt {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -335,7 +334,7 @@ func (r *receipts) next(at string) *farReceipt {
 	return w
 }
 
-// forget says that nobody waits for a receipt any more.
+// forget drops a receipt without a waiter.
 func (w *farReceipt) forget() {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
@@ -369,7 +368,8 @@ func (w *farReceipt) wait(ctx context.Context) error {
 	}
 }
 
-// newest is when the newest receipt of the queue manager came, or when the message was sent where that was later.
+// newest returns the time of the newest receipt of the queue manager, or the time when the message was sent if that was
+// later.
 func (r *receipts) newest(w *farReceipt) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -391,9 +391,10 @@ type Receipt struct {
 	err  error
 }
 
-// Put has a message of stored delivery stored at the agent's own queue manager, or at another one whose token StoreView.At has said,
-// and does not wait for that. The data must not change until its receipt is there. Messages of one subject are stored in the
-// order of the calls, where all are. Outgoing makes the connection; a lost one comes back by itself.
+// Put sends a message of stored delivery to the store of the agent's own queue manager, or of another one
+// (StoreView.At). It does not wait until the message is stored. The data must not change until its receipt is there.
+// Messages of one subject are stored in the order of the calls, if all are stored. Outgoing makes the connection; a
+// lost one comes back by itself.
 func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	c := s.c
 	r := &Receipt{c: c, of: subject, size: len(data), sent: time.Now()}
@@ -420,11 +421,12 @@ func (s *StoreAt) Put(at, subject string, data []byte) *Receipt {
 	return r
 }
 
-// Wait waits for the receipt. Its error is of KindNoSpace where the store is full, of KindTooLarge where it
-// never takes the message; with any other one nobody knows whether the message was stored.
+// Wait waits for the receipt. Its error is of KindNoSpace if the store is full, and of KindTooLarge if the store never
+// takes the message. After any other error the message may or may not have been stored.
 //
-// The receipt is overdue when the queue manager has had the message for storeAckWait. On a slow line the queue manager gets it late:
-// a round trip that began after the message had been sent shows that the queue manager has it. Where the connection is lost, the library ends the wait.
+// The receipt is overdue when the queue manager has had the message for storeAckWait. On a slow link the queue manager
+// gets the message late: a round trip that began after the message had been sent shows that it has arrived. If the
+// connection is lost, the library ends the wait.
 func (r *Receipt) Wait(ctx context.Context) error {
 	if r.err != nil {
 		return r.c.explain(r.err, r.of, r.size)

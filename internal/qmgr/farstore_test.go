@@ -17,8 +17,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// What an agent stores for one at another queue manager lies there, and nowhere else. It is read there, and its source
-// looks at it, withdraws it, and is told that there is no room, as if it were at home. While the channel is down it hears that.
+// Messages that an agent stores for one at another queue manager lie there, and nowhere else. They are read there.
+// Their source looks at them, withdraws them, and learns that there is no room, as in a store at home. While the
+// channel is down it gets an error.
 func TestStoredAtAnotherQueueManager(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -73,7 +74,7 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 		t.Errorf("%d messages are left", n)
 	}
 
-	// Who is no agent any more leaves nothing anywhere.
+	// A removed agent leaves nothing in any store.
 	must(t, alpha.Put(v.At, sh.subject(), []byte("x")).Wait(ctx))
 	coordination := connect(t, ConnConfig{URL: hub.URL(), Identity: authoritytest.Identity(t, a, identity.Coordination, "", roles.Coordination)})
 	eventually(t, "nothing is left of an agent that was removed", func() bool { // once TWO has been heard
@@ -98,7 +99,7 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	eventually(t, "the channel is up again", func() bool { _, err := alpha.Outgoing(ctx, "BETA"); return err == nil })
 }
 
-// A store that is full says so to who stores from elsewhere, too.
+// A source at another queue manager gets the error of a full store, too.
 func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	a := authoritytest.New(t)
 	one := linked(t, a, "ONE")
@@ -118,8 +119,9 @@ func TestAFullStoreAtAnotherQueueManager(t *testing.T) {
 	wantKind(t, err, transfer.KindNoSpace, "a quarter of its store")
 }
 
-// A queue manager has nothing done at another one but what an agent that is not there may have done with what it has sent. What is
-// to be stored in another's name than that on its subject, or acknowledged to another one, is not stored.
+// A queue manager may ask another one only for tasks of agents that are not connected there, on their own sent
+// messages. A message is not stored if it names another source than its subject does, or if its receipt would go to
+// another agent.
 func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)

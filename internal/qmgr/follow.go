@@ -19,11 +19,11 @@ const (
 	doubtEvery = settled / 4
 )
 
-// codeLeaderless is what servers say that cannot do anything at present for want of a leader.
+// codeLeaderless is the error code of servers that cannot do an operation for want of a leader.
 const codeLeaderless = 10008
 
-// follow knows how the cluster stands that the Conn is connected to, and moves on from a member that has
-// lost most of the others: it could neither take a command nor hand one out.
+// follow keeps track of the state of the cluster that the Conn is connected to. It leaves a member that has lost most
+// of the others: such a member can neither accept nor deliver a command.
 func follow(c *Conn) {
 	pause, left, mute := leaveAfter, time.Time{}, 0
 	for !sleep(c.ctx, followEvery, nil) {
@@ -37,9 +37,9 @@ func follow(c *Conn) {
 			a = server.aboutMe()
 		} else if !askManager(c.ctx, c, s.nc, &a) {
 			if c.cfg.Identity != nil || addresses(c) < 2 {
-				continue // which may be busy, or has nobody who answers
+				continue // it may be busy, or has no service that answers
 			}
-			// A server that is not Ferry's says it in not answering for its queues.
+			// A server that is not Ferry's shows it: it does not answer for its queues.
 			if mute++; answersForQueues(c, s.js) {
 				mute = 0
 			}
@@ -50,7 +50,7 @@ func follow(c *Conn) {
 		before := c.passing.Swap(a.present())
 		if was := before != nil && *before != ""; was && *a.present() == "" && !c.cfg.Early {
 			ctx, cancel := context.WithTimeout(c.ctx, apiTimeout)
-			c.Ensure(ctx) // or who stores the next message does
+			c.Ensure(ctx) // or the client that stores the next message does
 			cancel()
 		}
 		alone = max(alone, a.Alone)
@@ -71,7 +71,7 @@ func follow(c *Conn) {
 	}
 }
 
-// answersForQueues reports whether anybody leads where commands are.
+// answersForQueues reports whether the streams of commands have a leader.
 func answersForQueues(c *Conn, js jetstream.JetStream) bool {
 	ctx, cancel := context.WithTimeout(c.ctx, probeTimeout)
 	defer cancel()
@@ -80,10 +80,10 @@ func answersForQueues(c *Conn, js jetstream.JetStream) bool {
 	return err == nil || errors.As(err, &api) && api.ErrorCode != codeLeaderless
 }
 
-// addresses are how many queue managers the Conn may connect to.
+// addresses returns the number of queue managers that the Conn may connect to.
 func addresses(c *Conn) int { return strings.Count(c.cfg.URL, ",") + 1 }
 
-// here is the queue manager that the control connection leads to: its name and address.
+// here returns the name and address of the queue manager at the other end of the control connection.
 func here(c *Conn) string {
 	if s := c.control.now.Load(); s != nil && c.cfg.Server == nil {
 		if name := s.nc.ConnectedServerName(); name != "" {
@@ -114,8 +114,8 @@ func (w *witness) doubtful() bool {
 	return len(w.doubts) > 0
 }
 
-// ClusterStanding asks how the cluster stands that the Conn is connected to: what is missing of it, "" for
-// nothing or where there is no cluster, and whether what is sent is stored all the same.
+// ClusterStanding asks for the state of the cluster that the Conn is connected to. Missing lists its faults; "" for
+// none, or without a cluster. Stores reports whether messages are stored all the same.
 func ClusterStanding(ctx context.Context, c *Conn) (missing string, stores bool) {
 	if server := c.cfg.Server; server != nil {
 		return server.Passing(), noQuorum(server) == nil

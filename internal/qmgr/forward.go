@@ -20,17 +20,16 @@ import (
 	"ferry/internal/wire"
 )
 
-// A forwarder hands on what is stored here for agents, and for coordination, at other queue
-// managers: a message leaves the store when the queue manager there has acknowledged that it has
-// stored it. The places say where an agent is. A message arrives twice where its acknowledgement is lost, as other
-// stored messages do.
+// A forwarder forwards messages that are stored here for agents, and for coordination, at other queue managers: a
+// message leaves the store when the queue manager there has acknowledged that it has stored it. The places tell the
+// queue manager of an agent. A message whose acknowledgement is lost arrives twice, as other stored messages do.
 //
-// There is no reader for each agent that is elsewhere: messages are looked up by their subjects
-// and deleted by their numbers.
+// There is no reader for each agent that is elsewhere: messages are looked up by their subjects and deleted by their
+// numbers.
 type forwarder struct {
 	s     *Server
 	own   *ownConn
-	data  *ownConn // in the account for data; nil where nobody has an identity
+	data  *ownConn // in the account for data; nil in a network without identities
 	self  string   // the token of the queue manager, or of its cluster
 	log   *slog.Logger
 	quiet *quiet.Log
@@ -56,8 +55,8 @@ const blockedAgent = "agent "
 
 // Limits and times of forwarding.
 const (
-	// maxToken bounds a token that another process says and that becomes a part of a subject, in bytes. The library
-	// closes a connection for good whose subject is longer than the server takes.
+	// maxToken bounds a token from another process that becomes a part of a subject, in bytes. The library closes a
+	// connection for good if it uses a longer subject than the server takes.
 	maxToken = 512
 
 	forwardBytes  = 64 << 10 // bytes of messages in one batch, unless one message is larger
@@ -65,7 +64,7 @@ const (
 	forwardWait   = 30 * time.Second
 	forwardAgain  = time.Second           // after a batch was not taken
 	forwardLook   = 5 * time.Second       // between two looks at everything
-	forwardSoon   = 20 * time.Millisecond // what was said is stored a moment later
+	forwardSoon   = 20 * time.Millisecond // an announced message is stored a moment later
 	forwardLooks  = 4                     // that long after each other, twice as long each time
 	forwardAtOnce = 8
 	maxAgents     = 100_000
@@ -73,7 +72,7 @@ const (
 	agentAway     = time.Minute
 )
 
-// startForwarder begins to hand on, and to take.
+// startForwarder starts to forward messages, and to take them from others.
 func startForwarder(s *Server) (*forwarder, error) {
 	f := &forwarder{s: s, places: s.channels.places, own: s.about.ownConn, self: s.cfg.domain(), log: s.cfg.Log, quiet: quiet.New(s.cfg.Log, nil), secret: newSecret(), wake: make(chan struct{}, 1),
 		due: map[string]int{}, waits: map[string]int{}, blocked: map[string]time.Time{}}
@@ -140,7 +139,7 @@ func poke(c chan struct{}) {
 	}
 }
 
-// beat takes where an agent says that it is, in a network without identities.
+// beat takes an agent's place from its heartbeat, in a network without identities.
 func (f *forwarder) beat(m *nats.Msg) {
 	token := wire.LastToken(m.Subject)
 	var report struct {
@@ -160,7 +159,7 @@ func (f *forwarder) beat(m *nats.Msg) {
 	}
 }
 
-// moved has the messages of an agent handed on soon.
+// moved has the messages of an agent forwarded soon.
 func (f *forwarder) moved(token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,13 +167,14 @@ func (f *forwarder) moved(token string) {
 	f.poke()
 }
 
-// elsewhere is the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is here, or not known.
+// elsewhere returns the token of the queue manager, or of the cluster, that an identity is at. It is not ok if that is
+// this one, or not known.
 func (f *forwarder) elsewhere(token string) (at string, ok bool) {
 	at = f.whereIs(token)
 	return at, at != "" && at != f.self
 }
 
-// stored hears what is stored here, to hand it on at once.
+// stored hears of messages that are stored here, to forward them at once.
 func (f *forwarder) stored(m *nats.Msg) {
 	parts := strings.SplitN(m.Subject, ".", 4)
 	if _, ok := f.elsewhere(parts[2]); ok {
@@ -218,13 +218,13 @@ func (f *forwarder) run() {
 	}
 }
 
-// leads reports whether this queue manager is the one that hands on what a stream has: in a cluster, the
-// one that leads it.
+// leads reports whether this queue manager forwards the messages of a stream. In a cluster, that is the leader of the
+// stream.
 func (f *forwarder) leads(stream Stream) bool {
 	return f.s.member == nil || f.s.ns.JetStreamIsStreamLeader(f.s.accountName, string(stream))
 }
 
-// lookAtAll finds out for whom something is stored who is elsewhere.
+// lookAtAll finds the stored messages for agents that are connected elsewhere.
 func (f *forwarder) lookAtAll() {
 	ctx, cancel := context.WithTimeout(f.ctx, apiTimeout)
 	defer cancel()
@@ -264,7 +264,7 @@ func (f *forwarder) forget(now time.Time) {
 	maps.DeleteFunc(f.blocked, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
-// noticed is Server.noticed of what others say: the log has a line of it in a minute.
+// noticed does the work of Server.noticed for findings that other queue managers cause: it logs one line in a minute.
 func (f *forwarder) noticed(format string, args ...any) {
 	finding := fmt.Sprintf(format, args...)
 	if f.s.findings.add(finding, time.Now()) {
@@ -272,7 +272,7 @@ func (f *forwarder) noticed(format string, args ...any) {
 	}
 }
 
-// handOn hands on what is due, and reports whether more may be soon.
+// handOn forwards the messages that are due, and reports whether more may be due soon.
 func (f *forwarder) handOn() (again bool) {
 	f.mu.Lock()
 	type errandOf struct{ token, to string }
@@ -316,8 +316,8 @@ func (f *forwarder) handOn() (again bool) {
 	return again
 }
 
-// drain hands on the messages that are stored for an agent: commands before requests, as a command may withdraw one. err says why
-// messages are left.
+// drain forwards the messages that are stored for an agent: commands before requests, as a command may withdraw one.
+// err is the reason why messages are left.
 func (f *forwarder) drain(token, to string) (err error) {
 	held := map[string]bool{} // authors without room or without a place there
 	for _, q := range []Queue{{Stream: StreamControl, Filter: "ferry.control." + token + ".>"}, {Stream: StreamCommand, Filter: "ferry.command." + token + ".>"}} {
@@ -363,8 +363,8 @@ func (f *forwarder) drain(token, to string) (err error) {
 	return err
 }
 
-// never reports whether a message can never be handed on. It is dropped then, so that it does not hold up
-// those behind it.
+// never reports whether a message can never be forwarded. It is dropped then, so that it does not hold up those behind
+// it.
 func (f *forwarder) never(err error, subject string) bool {
 	if k := transfer.KindOf(err); k != transfer.KindMalformed && k != transfer.KindTooLarge {
 		return false
@@ -430,12 +430,12 @@ func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	return n, r.Held, nil
 }
 
-// inbox is a subject for the answer of one queue manager, or of a member of one cluster, by its token.
+// inbox returns a subject for the answer of one queue manager, or of a member of one cluster, by its token.
 func (f *forwarder) inbox(of string) string {
 	return wire.InboxSubject(wire.Manager, storeToken+of, secretFor(f.secret, of), f.inboxes.Add(1))
 }
 
-// stays reports whether what is stored for an agent is here for certain until it reads it here.
+// stays reports whether messages stored for an agent are certain to remain here until the agent reads them here.
 func (f *forwarder) stays(token string) bool {
 	if f == nil || len(f.s.channels.List()) == 0 {
 		return true
@@ -443,12 +443,12 @@ func (f *forwarder) stays(token string) bool {
 	return f.places.stays(token)
 }
 
-// waiting is how many messages wait for another queue manager.
+// waiting returns the number of messages that wait for another queue manager.
 func (f *forwarder) waiting(to string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waits[to]
 }
 
-// pause reports whether the forwarder goes on after it.
+// pause waits for d, and reports whether the forwarder is still open.
 func (f *forwarder) pause(d time.Duration) bool { return !sleep(f.ctx, d, nil) }

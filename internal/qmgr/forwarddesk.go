@@ -12,8 +12,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A forwardDesk takes the questions of other queue managers: batches of messages, tasks with stored data, and lists of places. The
-// queue managers take turns. In one queue for all, the questions of one queue manager had held up the requests that others handed on.
+// A forwardDesk takes the questions of other queue managers: batches of messages, tasks with stored data, and lists of
+// places. The queue managers take turns. In one queue for all, the questions of one queue manager had held up the
+// requests that others forwarded.
 type forwardDesk struct {
 	*forwarder
 	turns *turns.Queue[*nats.Msg]
@@ -46,7 +47,7 @@ func (d *forwardDesk) run() {
 	}
 }
 
-// take answers a question. It stores the messages that another queue manager hands on.
+// take answers a question. It stores the messages that another queue manager forwards.
 func (d *forwardDesk) take(m *nats.Msg) {
 	r := batchResult{V: 1}
 	from := wire.LastToken(m.Subject)

@@ -11,12 +11,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// eventsReader is the durable with which audit batches are handed on. It is there only while
-// coordination is elsewhere.
+// eventsReader is the durable that forwards audit batches. It exists only while coordination is connected to another
+// queue manager.
 const eventsReader = "forward"
 
-// events hands audit batches on to the queue manager where coordination is, until stop. Agents keep
-// their records until coordination has them; what is lost here comes again.
+// events forwards audit batches to the queue manager of coordination, until stop. Agents keep their records until
+// coordination has them. Agents send lost batches again.
 func (f *forwarder) events() {
 	for {
 		to := f.coordinationAt()
@@ -38,11 +38,11 @@ func (f *forwarder) events() {
 	}
 }
 
-// handEvents hands on what is there, and waits a moment for more.
+// handEvents forwards the batches that are stored, and waits a moment for more.
 func (f *forwarder) handEvents(to string) error {
 	policy := jetstream.DeliverAllPolicy
 	if _, err := f.own.js().Consumer(f.ctx, string(StreamEvent), roles.DurableCoordination); err == nil {
-		policy = jetstream.DeliverNewPolicy // it was here, and has read what was before
+		policy = jetstream.DeliverNewPolicy // coordination was here, and has read all earlier batches
 	}
 	cons, err := f.own.js().Consumer(f.ctx, string(StreamEvent), eventsReader)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
@@ -50,13 +50,13 @@ func (f *forwarder) handEvents(to string) error {
 			AckPolicy: jetstream.AckExplicitPolicy, AckWait: 2 * (forwardWait + Slowest(forwardBytes)), MaxDeliver: -1, MaxAckPending: 2 * forwardMost, InactiveThreshold: durableIdle})
 	}
 	if missing(err) {
-		f.pause(forwardAgain) // no agent has said anything yet
+		f.pause(forwardAgain) // no agent has sent a batch yet
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	// The first is waited for, and what is there beside it goes with it.
+	// It waits for the first batch only. The other stored batches go with it.
 	first, err := cons.Fetch(1, jetstream.FetchMaxWait(2*time.Second))
 	if err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What the members of a cluster tell each other. Only a queue manager may publish and hear it
-// (roles.Grants), and what comes of another cluster is passed over.
+// Subjects of the messages between the members of a cluster. Only a queue manager may publish and receive them
+// (roles.Grants). Messages of another cluster are ignored.
 const (
 	helloSubject  = "ferry.member.hello"
 	claimsSubject = "ferry.member.claims"
@@ -26,8 +26,8 @@ const (
 	claimsPause = 500 * time.Millisecond
 )
 
-// A hello is what a member says of itself every few seconds, and when another one comes. Unknown fields are
-// ignored.
+// A hello describes a member. The member publishes it every few seconds, and when another member comes. Unknown fields
+// are ignored.
 type hello struct {
 	V          int      `json:"v"`
 	Cluster    string   `json:"cluster"`
@@ -35,11 +35,12 @@ type hello struct {
 	URL        string   `json:"url"`
 	Version    string   `json:"version"` // of the NATS library
 	MaxPayload int64    `json:"max_payload"`
-	Number     uint64   `json:"number"`            // of whom it lets in (roles.Keys.Claims)
+	Number     uint64   `json:"number"`            // of its claims (roles.Keys.Claims)
 	Removed    []string `json:"removed,omitempty"` // members that were taken out of the cluster
 }
 
-// A claimsNote has whom to let in. The authority has signed it: who passes it on has no part in it.
+// A claimsNote holds the claims of the network. The authority has signed them; a member that passes them on cannot
+// change them.
 type claimsNote struct {
 	V       int          `json:"v"`
 	Cluster string       `json:"cluster"`
@@ -68,7 +69,7 @@ func (m *member) publish(subject string, v any) {
 	}
 }
 
-// hello says what this member is.
+// hello publishes the hello of this member.
 func (m *member) hello() {
 	h := hello{V: 1, Cluster: m.s.cfg.Cluster.Name, Name: m.s.cfg.Name, URL: urlOf(m.s), Version: server.VERSION, MaxPayload: serverMaxPayload}
 	m.mu.Lock()
@@ -80,8 +81,8 @@ func (m *member) hello() {
 	m.publish(helloSubject, h)
 }
 
-// heard takes what another member says of itself. One that knows an older word of whom to let in than this
-// one was away when the authority spoke, and is told.
+// heard takes the hello of another member. A member with older claims than this one was away when the authority
+// published the newer ones. It receives them then.
 func (m *member) heard(msg *nats.Msg) {
 	var h hello
 	if len(msg.Data) > maxAnnouncement {
@@ -91,7 +92,7 @@ func (m *member) heard(msg *nats.Msg) {
 		return
 	}
 	m.mu.Lock()
-	if slices.Contains(m.note.Members, h.Name) { // or it says so again
+	if slices.Contains(m.note.Members, h.Name) { // or the member is added with a later hello
 		m.others[h.Name] = h
 	}
 	m.mu.Unlock()
@@ -101,8 +102,8 @@ func (m *member) heard(msg *nats.Msg) {
 	}
 }
 
-// tell passes on whom to let in. Several members may find at once that one has been away; what is said twice
-// does no harm.
+// tell publishes the claims to the other members. Several members may find at once that one has been away. A claim that
+// comes twice does no harm.
 func (m *member) tell() {
 	m.mu.Lock()
 	again := time.Since(m.told) < claimsPause
@@ -115,13 +116,13 @@ func (m *member) tell() {
 	}
 }
 
-// admitted takes whom to let in.
+// admitted takes the claims from another member.
 func (m *member) admitted(msg *nats.Msg) {
 	var n claimsNote
 	if err := json.Unmarshal(msg.Data, &n); err != nil || n.V != 1 || n.Cluster != m.s.cfg.Cluster.Name || m.s.cfg.Guard == nil {
 		return
 	}
-	// What is older, its own word coming back among it, is refused as that.
+	// Older claims, and this member's own ones coming back, are refused as a conflict.
 	if err := m.s.admit(n.Claims); err != nil && transfer.KindOf(err) != transfer.KindConflict {
 		m.s.cfg.Log.Warn("what another member of the cluster says of whom to let in is not taken", slog.Any("error", err))
 	}

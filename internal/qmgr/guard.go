@@ -20,10 +20,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Guard lets in whom a network's authority has given an identity, and nobody else: over
-// TCP, TLS 1.3 with a certificate of the network comes before the first byte of NATS; then
-// the JWT of an nkey says what its bearer may do (package roles), and is of the same name. What
-// a client may name as reply is checked on the way (package gate).
+// A Guard admits only holders of an identity from the network's authority. Over TCP, TLS 1.3 with a certificate of the
+// network comes before the first byte of NATS. Then the JWT of an nkey states the rights of its bearer (package roles);
+// it has the same name as the certificate. Package gate checks the reply subjects that a client names.
 type Guard struct {
 	Identity *identity.Identity // of the queue manager itself
 	Claims   roles.Claims
@@ -41,7 +40,7 @@ type Guard struct {
 // Rules checks the rules for a principal, by its token, at an agent: nil, or an error of KindDenied.
 type Rules func(principal string, right transfer.Authority, agent transfer.AgentName, path string) error
 
-// claims are what was signed, read.
+// claims are the parsed contents of the signed claims.
 type claims struct {
 	operator              *jwt.OperatorClaims
 	account, data, system *jwt.AccountClaims
@@ -78,13 +77,13 @@ func (g *Guard) apply(s *Server, opts *server.Options) error {
 	return nil
 }
 
-// An admission is whom a queue manager lets in: the claims of its two accounts, and as they were signed.
+// An admission holds the claims of a queue manager's two accounts, parsed and as they were signed.
 type admission struct {
 	account, data             *jwt.AccountClaims
 	signedAccount, signedData string
 }
 
-// open lets clients in who connect to a listener.
+// open opens the gate of a listener for clients.
 func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 	own := g.Identity.Name()
 	others := identity.OneOf(own.Network, identity.Agent, identity.User, identity.Coordination, identity.Authority)
@@ -140,7 +139,7 @@ func caller(name identity.Name, token string, to *admission) (gate.Caller, error
 	return c, nil
 }
 
-// pipe is the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
+// pipe returns the client c with the ticket of a user. The gate narrows its rights to the peer and the transfer.
 func pipe(c gate.Caller, user identity.Name, token string, data bool) (gate.Caller, error) {
 	t, err := roles.ReadTicket(token)
 	if err != nil {
@@ -159,15 +158,15 @@ func pipe(c gate.Caller, user identity.Name, token string, data bool) (gate.Call
 	return c, nil
 }
 
-// identityRole is what the bearer of a role is called in certificates.
+// identityRole maps each role to the role in its bearer's certificates.
 var identityRole = map[roles.Role]identity.Role{
 	roles.Agent: identity.Agent, roles.User: identity.User, roles.Member: identity.User, roles.Admin: identity.User, roles.Operator: identity.User, roles.Auditor: identity.User,
 	roles.Coordination: identity.Coordination, roles.Authority: identity.Authority, roles.Manager: identity.Manager, roles.Channel: identity.Manager,
 }
 
-// Admit takes what the authority has signed anew: the connections of those who are revoked
-// are closed before it returns, and they are not let in again.
-// The other members of a cluster are told, and those that are away when they are back.
+// Admit takes new claims that the authority has signed. Before it returns, it closes the connections of revoked
+// identities. They are not admitted again. The other members of a cluster receive the claims at once, and absent
+// members when they are back.
 func (s *Server) Admit(c roles.Claims) error {
 	if s.cfg.Guard == nil {
 		return transfer.Errorf(transfer.KindInternal, "queue manager %s has no guard", s.cfg.Name)
@@ -179,14 +178,14 @@ func (s *Server) Admit(c roles.Claims) error {
 	return err
 }
 
-// claimsOf are whom a queue manager lets in.
+// claimsOf returns the claims that a queue manager applies.
 func claimsOf(s *Server) roles.Claims {
 	c, a := s.cfg.Guard.Claims, s.account.Load()
 	c.Account, c.Data = a.signedAccount, a.signedData
 	return c
 }
 
-// admit is Admit at this queue manager alone.
+// admit does the work of Admit at this queue manager alone.
 func (s *Server) admit(c roles.Claims) error {
 	r, err := readClaims(c)
 	if err != nil {
@@ -209,7 +208,7 @@ func (s *Server) admit(c roles.Claims) error {
 		if number(r.account) > number(before.account) {
 			s.account.Store(now)
 		}
-		// An update makes JetStream of the account anew, for a moment without answers.
+		// An update restarts JetStream for the account, for a moment without answers.
 		if s.unkept {
 			return keepClaims(s, c)
 		}
@@ -232,7 +231,7 @@ func keepClaims(s *Server, c roles.Claims) error {
 	return nil
 }
 
-// takeEffect has the server let in as claims say. s.admitting is held.
+// takeEffect applies claims to the server. s.admitting is held.
 func takeEffect(s *Server, now *admission) error {
 	s.account.Store(now)
 	for _, a := range []struct {
@@ -251,7 +250,7 @@ func takeEffect(s *Server, now *admission) error {
 	return nil
 }
 
-// number says which of two claims is the newer one (roles.Keys.Claims).
+// number returns the number of claims (roles.Keys.Claims): the larger one is newer.
 func number(account *jwt.AccountClaims) uint64 {
 	n, err := strconv.ParseUint(account.Description, 10, 64)
 	if err != nil {
@@ -260,18 +259,18 @@ func number(account *jwt.AccountClaims) uint64 {
 	return n
 }
 
-// sameAdmission reports whether two claims of an account let in the same.
+// sameAdmission reports whether two claims of an account admit the same identities.
 func sameAdmission(a, b *jwt.AccountClaims) bool {
 	return a.Subject == b.Subject && maps.Equal(a.Revocations, b.Revocations) && maps.EqualFunc(a.SigningKeys, b.SigningKeys, func(x, y jwt.Scope) bool { return reflect.DeepEqual(x, y) })
 }
 
-// credentials are how an identity proves who it is to a queue manager, in the account for data or in the
-// other one. A nil one proves nothing, where nobody asks.
+// credentials returns the option that proves an identity to a queue manager, in the account for data or in the other
+// one. A nil identity proves nothing: it serves queue managers without a guard.
 func credentials(i *identity.Identity, data bool) nats.Option {
 	return signedIn(i, i.JWTs, data)
 }
 
-// signedIn is credentials with JWTs that an identity shows.
+// signedIn is credentials with the given JWTs of an identity.
 func signedIn(i *identity.Identity, jwts func() identity.JWTs, data bool) nats.Option {
 	if i == nil {
 		return func(*nats.Options) error { return nil }
@@ -287,12 +286,12 @@ func signedIn(i *identity.Identity, jwts func() identity.JWTs, data bool) nats.O
 		func(nonce []byte) ([]byte, error) { return roles.SignNonce(i.Seed(), nonce) })
 }
 
-// isRefusal reports whether a server has said that it does not let somebody in.
+// isRefusal reports whether a server has refused an identity.
 func isRefusal(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked)
 }
 
-// refused says why a queue manager and the identity of who connects did not come together.
+// refused explains the failure of a connection between a queue manager and an identity.
 func refused(c *Conn, err error) error {
 	if c.cfg.Identity == nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// guarded runs a queue manager in a directory, which lets in whom an authority knows.
+// guarded runs a queue manager in a directory, which admits the identities of an authority.
 func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
 	t.Helper()
 	claims, err := a.Claims()
@@ -29,7 +29,7 @@ func guarded(t *testing.T, a *authority.Authority, dir string) *Server {
 	return s
 }
 
-// trusted connects as one who may read every queue.
+// trusted connects with an identity that may read every queue.
 func trusted(t *testing.T, s *Server) *Conn {
 	t.Helper()
 	return connect(t, ConnConfig{URL: s.URL(), Identity: s.cfg.Guard.Identity})
@@ -37,8 +37,8 @@ func trusted(t *testing.T, s *Server) *Conn {
 
 var allCommands = []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
 
-// A queue manager that gets a guard hands out what was stored when it had none, and has not
-// lost it after a restart.
+// A queue manager that gets a guard delivers the messages that it stored without one, and has not lost them after a
+// restart.
 func TestAGuardTakesOverTheQueues(t *testing.T) {
 	noLeaks(t)
 	a, dir := authoritytest.New(t), filled(t, false)
@@ -61,8 +61,7 @@ func TestAGuardTakesOverTheQueues(t *testing.T) {
 	}
 }
 
-// What is wrong with the store of a queue manager with a guard is noticed, and what can be
-// read of the commands is kept.
+// Damage in the store of a queue manager with a guard is reported, and the readable commands are kept.
 func TestADamagedStoreBehindAGuard(t *testing.T) {
 	noLeaks(t)
 	a, dir := authoritytest.New(t), filled(t, false)
@@ -122,7 +121,7 @@ func TestTheQueueManagerComesBackToItself(t *testing.T) {
 	}
 }
 
-// What was signed again and says the same changes nothing.
+// Claims that are signed again without a change have no effect.
 func TestTheSameClaimsChangeNothing(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -145,8 +144,8 @@ func TestTheSameClaimsChangeNothing(t *testing.T) {
 	}
 }
 
-// Nothing is stored on a subject that is longer or deeper than those of stored delivery: all of them are listed for
-// those to whom they are addressed.
+// No message is stored on a subject that is longer or deeper than those of stored delivery: all of them are listed for
+// their destinations.
 func TestWhatIsStoredHasShortSubjects(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)

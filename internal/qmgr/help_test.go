@@ -137,8 +137,7 @@ func noLeaks(t testing.TB) {
 	})
 }
 
-// consume runs Consume until the test ends or stop is called, and hands out
-// what it delivers, acknowledged.
+// consume runs Consume until the test ends or stop is called. It acknowledges the messages and sends them to got.
 func consume(t testing.TB, c *Conn, q Queue) (got <-chan string, stop func()) {
 	ch := make(chan string, 1000)
 	stop = consumeWith(t, c, q, func(d Delivery) {

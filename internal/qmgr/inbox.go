@@ -14,22 +14,23 @@ import (
 	"ferry/internal/wire"
 )
 
-// Self is the token as which the Conn asks and answers.
+// Self returns the token of the Conn's questions and answers.
 func (c *Conn) Self() string { return c.cfg.Self }
 
-// Identity is who the Conn is; nil where the queue manager does not ask.
+// Identity returns the identity of the Conn. It is nil where the queue manager asks for none.
 func (c *Conn) Identity() *identity.Identity { return c.cfg.Identity }
 
-// NewInbox is a subject that nobody else uses, for answers of whoever has a token.
+// NewInbox returns a subject for the answers of the holder of a token. No other party uses that subject.
 func (c *Conn) NewInbox(of string) string {
 	return wire.InboxSubject(c.cfg.Self, of, secretFor(c.secret, of), c.inboxes.Add(1))
 }
 
-// newSecret is what nobody can guess of a Conn's inboxes.
+// newSecret returns the secret part of a Conn's inboxes, which others cannot guess.
 func newSecret() string { return rand.Text() }
 
-// secretFor is the part of a secret that one answerer learns. All queue managers answer under one token, and a channel passes
-// the answers of each. So another queue manager cannot know the inbox of a question that does not pass it.
+// secretFor returns the part of a secret that one answerer learns. All queue managers answer under one token, and a
+// channel passes the answers of each. So another queue manager cannot know the inbox of a question that does not pass
+// it.
 func secretFor(secret, answerer string) string {
 	sum := sha256.Sum256([]byte(secret + " " + answerer))
 	return base32.StdEncoding.EncodeToString(sum[:])[:wire.InboxSecret]
@@ -41,10 +42,10 @@ func libraryInbox(self, secret string) string {
 	return "ferry.inbox." + self + "." + wire.Manager + "." + secret
 }
 
-// Answer sends an answer to the inbox that a question of whoever has the token to has named.
-// Its error is of KindUsage, and nothing was sent, where that is not an inbox of that token's
-// for answers of this Conn; otherwise it is Publish's. A long answer goes out in parts. Answers are compressed at any
-// rate: an asker has one of them at a time, and on a slow line the pages of a list would be the most of all bytes.
+// Answer sends an answer to the inbox that a question from the holder of the token to has named. Its error is of
+// KindUsage, and nothing was sent, if that is not an inbox of that token for answers of this Conn; otherwise it is
+// Publish's. A long answer goes out in parts. Answers are compressed at any rate: an asker has one of them at a time,
+// and on a slow link the pages of a list would be the most of all bytes.
 func (c *Conn) Answer(to, inbox string, data []byte) error {
 	if asker, answerer, ok := wire.ReadInbox(inbox); !ok || asker != to || answerer != c.cfg.Self {
 		return transfer.Errorf(transfer.KindUsage, "an answer of %s to %.80q is wanted on %.80q, which is no inbox for that", c.cfg.Self, to, inbox)
@@ -55,8 +56,8 @@ func (c *Conn) Answer(to, inbox string, data []byte) error {
 	return c.explain(answerInParts(c.control.conn(), inbox, compress.Messages.Pack(data)), inbox, len(data))
 }
 
-// request sends a question and waits for one answer, or for the queue manager's word that
-// nobody listens.
+// request sends a question and waits for one answer. It returns nats.ErrNoResponders if the queue manager reports that
+// the subject has no listener.
 func request(ctx context.Context, nc *nats.Conn, subject, inbox string, data []byte) ([]byte, error) {
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {

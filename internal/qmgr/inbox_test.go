@@ -10,8 +10,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What NewInbox and Request make is an inbox, and an answer goes nowhere else: neither to a
-// subject that is none, nor to somebody who has not asked, nor as somebody else's.
+// NewInbox and Request make inboxes, and an answer goes nowhere else: neither to a subject that is none, nor to a
+// client that has not asked, nor in another answerer's name.
 func TestAnswersGoToInboxes(t *testing.T) {
 	s := start(t, t.TempDir(), "")
 	c := connect(t, ConnConfig{Server: s, Self: "ALPHA"})
@@ -62,8 +62,8 @@ func TestQueueManagerAnswersInboxesOnly(t *testing.T) {
 	if err := stranger.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	// The responder takes one question after the other: what it says to the next
-	// one comes after what it could have said to this one.
+	// The responder takes one question after the other: its answer to the next question comes after a possible answer
+	// to this one.
 	if _, err := c.Request(testContext(t), wire.AskSubject(wire.Manager, c.Self()), nil, patience); err != nil {
 		t.Fatal(err)
 	}

@@ -20,19 +20,18 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What lies in a queue manager's directory beside the library's own store and
-// the marks.
+// Directories of a queue manager beside the library's own store and the marks.
 const (
 	damagedDir = "damaged" // streams that could not be used
 	maxDamaged = 20        // of one name
-	rescueDir  = "rescue"  // a store in which one is being made
+	rescueDir  = "rescue"  // a store that is being built to replace a damaged one
 
 	inspectTimeout = 5 * time.Minute
 	fetchMost      = 48 // messages at once: less than the library holds back for a reader
 )
 
-// Degraded says what the store has lost or forgotten, for an hour after it was
-// noticed, and that it cannot be written, as long as that lasts; "" for nothing.
+// Degraded returns a text of the losses of the store, for an hour after they were noticed. It adds a failure to write
+// to the store, as long as that lasts. It returns "" for a sound store.
 func (s *Server) Degraded() string {
 	found := s.findings.text(time.Now())
 	if why := s.broken.Load(); why != nil {
@@ -48,11 +47,10 @@ func (s *Server) noticed(format string, args ...any) {
 	}
 }
 
-// inspect looks at the store before anybody may use it, in a server of its own
-// that nobody can reach. A store that is not what it was is noticed. A stream
-// that cannot be read, or not in full, is put aside, and a new one is begun with
-// what can be read of the commands: the library would lose more of it with every
-// restart, also of what is stored later.
+// inspect examines the store before clients may use it, in a server of its own that only this process can reach. It
+// reports a store that differs from its marks. It puts aside a stream that cannot be read in full. It begins a new
+// stream with the readable commands: the library would lose more of the stream with every restart, also of later
+// messages.
 func (s *Server) inspect(opts *server.Options) error {
 	was := s.loadMarks()
 	if err := os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir)); err != nil {
@@ -106,16 +104,16 @@ func (s *Server) inspect(opts *server.Options) error {
 	return os.RemoveAll(filepath.Join(s.cfg.Dir, rescueDir))
 }
 
-// diagnose says what is wrong with a store, and gives the streams that cannot
-// be read, or not in full. What can be read of the commands is rescued then.
+// diagnose reports the damage of a store, and returns the streams that cannot be read in full. It then rescues the
+// readable commands.
 func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (damaged map[string]bool, err error) {
 	now, err := s.marksOf(x.ns)
 	if err != nil {
 		return nil, err
 	}
 
-	// Of what is stored and not synced a power cut may take some. Its source finds that out, and it may be
-	// too much to be read here.
+	// A power cut may take messages of StreamStore that were not synced. Their source finds that out. The stream may
+	// also be too large to be read here.
 	delete(now, string(StreamStore))
 	delete(was.Streams, string(StreamStore))
 	s.compare(was.Streams, now, x.unread)
@@ -152,7 +150,7 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 	return damaged, nil
 }
 
-// compare holds what the streams are against what they were.
+// compare compares the marks of the streams with their earlier marks, and reports losses.
 func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		before, after := was[name], now[name]
@@ -166,13 +164,13 @@ func (s *Server) compare(was, now map[string]mark, unread map[string]bool) {
 	}
 }
 
-// streamDir is where the library keeps a stream in a server's directory.
+// streamDir returns the library's directory of a stream.
 func (s *Server) streamDir(dir, name string) string {
 	return filepath.Join(dir, server.JetStreamStoreDir, s.accountName, "streams", name)
 }
 
-// takeOver gives the queues of a queue manager that had no guard to the one that has: what
-// was stored waits on in them.
+// takeOver gives the queues of a queue manager without a guard to the account of one with a guard: stored messages
+// remain in them.
 func (s *Server) takeOver() error {
 	if s.cfg.Guard == nil {
 		return nil
@@ -188,7 +186,7 @@ func (s *Server) takeOver() error {
 	return err
 }
 
-// swap puts a damaged stream aside and what was rescued of it in its place.
+// swap puts a damaged stream aside and puts its rescued messages in its place.
 func (s *Server) swap(name string) error {
 	now := s.streamDir(s.cfg.Dir, name)
 	aside, err := asideOf(filepath.Join(s.cfg.Dir, damagedDir), name)
@@ -228,7 +226,7 @@ func asideOf(dir, name string) (string, error) {
 		WithHint("move the copies elsewhere and start again")
 }
 
-// An examination is a server that nobody but this process can reach.
+// An examination is a server that only this process can reach.
 type examination struct {
 	ns *server.Server
 	nc *nats.Conn
@@ -273,9 +271,8 @@ func (s *Server) examine(opts *server.Options, dir string) (*examination, error)
 	return x, nil
 }
 
-// findReaders notes the readers of a stream that the library does not understand: it
-// does not use the stream for the sake of one, or has left one out and refuses to make
-// it anew.
+// findReaders records the readers of a stream that the library cannot read: it does not use the stream because of one,
+// or has left one out and refuses to make it again.
 func (x *examination) findReaders(dir, stream string) {
 	st, err := x.js.Stream(context.Background(), stream)
 	if api := (*jetstream.APIError)(nil); errors.As(err, &api) && (api.ErrorCode == codeStreamOffline || api.ErrorCode == codeStreamStopped) {
@@ -296,7 +293,7 @@ func (x *examination) findReaders(dir, stream string) {
 // A badReader is a reader, or all of a stream, that cannot be used.
 type badReader struct{ dir, name string }
 
-// dropReaders removes readers, which then begin anew. Nothing is lost with them.
+// dropReaders removes readers, which then begin at the start. Nothing is lost with them.
 func (s *Server) dropReaders(bad []badReader) error {
 	for _, r := range bad {
 		s.noticed("%s cannot be read; what it stands for is read from the start", r.name)
@@ -315,7 +312,7 @@ func (x *examination) close() {
 	x.ns.WaitForShutdown()
 }
 
-// unreadable counts the messages that a stream says it has and does not give.
+// unreadable counts the messages of a stream that its state includes and that cannot be read.
 func (x *examination) unreadable(ctx context.Context, name string) (int, error) {
 	st, err := x.js.Stream(ctx, name)
 	if err != nil {

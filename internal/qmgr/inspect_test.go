@@ -95,8 +95,8 @@ func TestSoundStoreIsNotDegraded(t *testing.T) {
 	}
 }
 
-// What is wrong with a store is noticed at the next start and said to whoever
-// connects, and what can be read of the commands is still there.
+// Damage of a store is noticed at the next start and reported to every client that connects. The readable commands are
+// still there.
 func TestDamagedStoreIsNoticed(t *testing.T) {
 	all := []string{"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}
 	for name, c := range map[string]struct {
@@ -150,7 +150,7 @@ func TestDamagedStoreIsNoticed(t *testing.T) {
 			if left := commandsLeft(t, conn); c.left != nil && !slices.Equal(left, c.left) {
 				t.Errorf("the commands that are left are %v; want %v", left, c.left)
 			}
-			// What is stored now is there after one more restart.
+			// Messages stored now are there after one more restart.
 			conn.Close()
 			s.Shutdown()
 			again := start(t, dir, freePort(t))
@@ -190,8 +190,8 @@ func TestEstrangedReaders(t *testing.T) {
 	}
 }
 
-// Who has stored or read something knows that a store has lost it, whatever the
-// queue manager itself remembers.
+// A client that has stored or read messages detects that a store has lost them, independently of the queue manager's
+// own marks.
 func TestClientsNoticeWhatIsLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(t *testing.T, dir, old string)

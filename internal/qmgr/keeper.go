@@ -17,14 +17,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A keeper makes, changes and looks at what the queue manager keeps. A library does so itself;
-// whoever has an identity other than that of a queue manager asks the queue manager to (asker).
+// A keeper makes, changes and inspects the objects that a queue manager stores. A library does so itself. An asker,
+// with an identity other than a queue manager's, asks the queue manager.
 type keeper interface {
-	// ensure makes the streams that are missing and says how all of them stand.
+	// ensure makes the missing streams and returns the marks of all.
 	ensure(ctx context.Context) (map[string]mark, error)
 	// durable makes the reader of a queue, or finds it.
 	durable(ctx context.Context, q Queue) (durable, error)
-	// standing is of KindNotFound where nobody has read from the queue yet.
+	// standing is of KindNotFound for a queue that has never been read.
 	standing(ctx context.Context, q Queue) (Standing, error)
 	forget(ctx context.Context, name string, queues []Queue) error
 	owner(ctx context.Context, name string) (owner, error)
@@ -33,36 +33,36 @@ type keeper interface {
 	// strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
 	// it.
 	strangers(ctx context.Context) ([]string, error)
-	// purge removes the commands for some of the strangers and says how many there were.
+	// purge removes the commands for some of the strangers and returns their number.
 	purge(ctx context.Context, tokens []string) (gone uint64, err error)
-	// store does something with the part of StreamStore that is of whoever has the token self.
+	// store does a task on the part of StreamStore that belongs to the holder of the token self.
 	store(ctx context.Context, self string, t storeTask) (storeResult, error)
 	// queue does something with an application queue, for the holder of the token self. some, if it is not nil, may be
 	// called with the part of the result that is there.
 	queue(ctx context.Context, self string, t queueTask, some func(*queueResult)) (queueResult, error)
 }
 
-// A durable is how a reader stands that has just been made or found.
+// A durable is the state of a reader that has just been made or found.
 type durable struct {
 	Stream    mark     `json:"stream"`
 	Delivered uint64   `json:"delivered"`          // how many messages it has handed out
-	Findings  []string `json:"findings,omitempty"` // what was wrong with it, and is not any more
+	Findings  []string `json:"findings,omitempty"` // faults that were found and repaired
 }
 
-// An owner is the value of a name, and the revision at which it was written; 0 for none.
+// An owner is the value of a name, and the revision of its last write; revision 0: never written.
 type owner struct {
 	Value    []byte `json:"value,omitempty"`
 	Revision uint64 `json:"revision,omitempty"`
 }
 
-// A library is a keeper that may do everything itself. What has vanished it makes anew.
+// A library is a keeper that may do everything itself. It makes vanished objects anew.
 type library struct {
 	js        func() jetstream.JetStream
 	ackWait   time.Duration
-	maxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or what there is room for
+	maxStored int64 // bytes of StreamStore; 0: DefaultMaxStored, or as much as there is room for
 }
 
-// anew runs op, and once more where a stream had to be made for it.
+// anew runs op, and again after a missing stream was made for it.
 func (l library) anew(ctx context.Context, op func() error) error {
 	err := op()
 	if !missing(err) {
@@ -86,7 +86,7 @@ func (l library) ensure(ctx context.Context) (map[string]mark, error) {
 		switch {
 		case err == nil:
 			all[cfg.Name] = markOf(s)
-		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // somebody else was faster
+		case errors.Is(err, jetstream.ErrStreamNameAlreadyInUse): // another client was faster
 		case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrJetStreamNotEnabled),
 			errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 			return nil, transfer.Errorf(transfer.KindNoManager, "%w", errNoJetStream)
@@ -131,8 +131,7 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 		return d, err
 	}
 
-	// The stream is looked at after the consumer: what is stored in between
-	// moves it forward, never back.
+	// The stream is inspected after the consumer: messages stored in between move it forward, never back.
 	s, err := l.js().Stream(ctx, string(q.Stream))
 	if err != nil {
 		return d, err
@@ -175,9 +174,8 @@ func noRoom(err error) bool {
 	return errors.As(err, &api) && (strings.Contains(api.Description, syscall.ENOSPC.Error()) || strings.Contains(api.Description, syscall.EDQUOT.Error()))
 }
 
-// replace makes a durable anew that somebody or something has changed, and
-// removes what else has its filter. Nothing is lost with either: a command stays
-// in its stream until it is acknowledged.
+// replace makes a durable again that another client has changed, and removes the other consumers with its filter. No
+// command is lost: a command stays in its stream until it is acknowledged.
 func (l library) replace(ctx context.Context, q Queue, cfg jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	s, err := l.js().Stream(ctx, string(q.Stream))
 	if err != nil {

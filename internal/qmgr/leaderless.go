@@ -8,21 +8,22 @@ import (
 	"time"
 )
 
-// leaderlessFor is how long a queue may have no leader while every member is there. Electing one takes seconds.
+// leaderlessFor is the longest time without a leader for a queue while every member is there. Electing one takes
+// seconds.
 const leaderlessFor = time.Minute
 
-// orphans are the queues that have no leader though every member of the cluster is there. It is one goroutine's.
+// orphans are the queues that have no leader although every member of the cluster is there. One goroutine uses it.
 //
 // When all members lose their power at once, each may lose messages that all had acknowledged: the library syncs its
-// log of a replicated queue and, of the queue itself, less. Then each member waits for the messages from one that
-// leads, and none can lead, for ever. What was stored cannot be had any more; the queue is made anew, as one is that
-// was lost. Who has stored something in it stores it again, as he must anyway.
+// log of a replicated queue and, of the queue itself, less. Then each member waits for the messages from a leader, and
+// no member can lead. That never ends by itself. The stored messages cannot be recovered, and the queue is made anew,
+// as a lost queue is. Agents store their messages again, as they must after every loss.
 type orphans struct {
 	limit time.Duration
 	since map[string]time.Time
 }
 
-// over lists the queues whose time is over.
+// over lists the queues that have been without a leader for the limit.
 func (o *orphans) over(p *present, now time.Time) (gone []string) {
 	if !p.quorum || len(p.away) > 0 || p.unseen > 0 {
 		clear(o.since)
@@ -44,8 +45,8 @@ func (o *orphans) over(p *present, now time.Time) (gone []string) {
 	return gone
 }
 
-// removeOrphans removes the queues that cannot come to have a leader any more, so that they are made anew. The member
-// that leads the cluster does so; the others look on.
+// removeOrphans removes the queues that can have no leader any more, so that they are made again. Only the leader of
+// the cluster does so.
 func (m *member) removeOrphans(ctx context.Context, o *orphans) {
 	p := m.now.Load()
 	for _, name := range o.over(p, time.Now()) {

@@ -122,7 +122,7 @@ func (l *limits) look(st *stock) {
 	st.Look(room, info.State.Subjects)
 }
 
-// roomOf is the room of an empty stream. A limit below 0 is none.
+// roomOf returns the room of an empty stream. A limit below 0 is none.
 func roomOf(cfg jetstream.StreamConfig) quota.Room {
 	limit := func(n int64) uint64 { return uint64(max(n, 0)) }
 	return quota.Room{MaxBytes: limit(cfg.MaxBytes), MaxMessages: limit(cfg.MaxMsgs), MaxPerSubject: limit(cfg.MaxMsgsPerSubject)}
@@ -193,8 +193,8 @@ func isAnswer(subject string) bool {
 	return ok
 }
 
-// knows reports whether an agent may be one of the network. One with a place is, also where an authority that was restored from
-// a backup has forgotten it. Pipes are not enrolled.
+// knows reports whether an agent may be one of the network. One with a place is, even if an authority that was restored
+// from a backup has lost its enrolment. Pipes are not enrolled.
 func (l *limits) knows(token string) bool {
 	enrolled := l.s.cfg.Guard.Enrolled
 	return enrolled == nil || transfer.AgentName(token).Stream() || enrolled(token) || l.s.channels.places.hasAgent(token)
@@ -207,9 +207,9 @@ func mayPublish(from gate.Caller, subject string) bool {
 
 var grants = roles.Grants()
 
-// refusal is published instead of a message that is not stored. The client gets the answer that the stream would give: the
-// queue manager sends back a question that begins with refusedWord (responder.answer). The server refuses a message without a reply,
-// under the subject refused.
+// refusal returns the message to publish instead of one that is not stored. The client gets the answer that the stream
+// would give: the queue manager sends back a question that begins with refusedWord (responder.answer). The server
+// refuses a message without a reply, under the subject refused.
 func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.APIError) *gate.Instead {
 	if m.Reply == "" {
 		return &gate.Instead{Subject: refused}
@@ -219,17 +219,17 @@ func refusal(from gate.Caller, m gate.Message, refused string, why *jetstream.AP
 
 const refusedWord = "refused\n"
 
-// notEnrolled is the error for a message to an agent that is not one of the network.
+// notEnrolled returns the error for a message to an agent that is not one of the network.
 func notEnrolled(to string) *jetstream.APIError {
 	return &jetstream.APIError{Code: 404, ErrorCode: codeNotEnrolled, Description: fmt.Sprintf("no agent %.80s is enrolled in this network", to)}
 }
 
-// noShare is the error of a stream for a message that is not admitted.
+// noShare returns the error of a stream for a message that is not admitted.
 func noShare(err error) *jetstream.APIError {
 	return &jetstream.APIError{Code: 503, ErrorCode: codeStoreMaxBytes, Description: err.Error()}
 }
 
-// streamError is the answer of a stream that does not store a message.
+// streamError returns the answer of a stream that does not store a message.
 func streamError(why *jetstream.APIError) []byte {
 	return wire.Marshal(struct {
 		Error *jetstream.APIError `json:"error"`

@@ -30,20 +30,19 @@ const (
 	refusedFor    = 3 * time.Second
 )
 
-// smallFrames makes the queue manager, where it is reached through a web socket,
-// send frames of 4 KiB, as it does to what calls itself a browser. Otherwise all
-// that waits for a connection is one frame, and the library closes the connection
-// on one that is larger than eight of the largest messages.
+// smallFrames has a queue manager behind a web socket send frames of 4 KiB, as it does to a browser. Otherwise it sends
+// all data that waits for a connection in one frame. The library closes the connection on a frame larger than eight of
+// the largest messages.
 var smallFrames = http.Header{"User-Agent": {"Mozilla/5.0 (compatible; Ferry)"}}
 
-// A Message is what a subscriber is handed. Its data belongs to the handler.
+// A Message is passed to a subscriber. Its data belongs to the handler.
 type Message struct {
 	Subject string
 	Reply   string // where an answer is expected; "" if none is
 	Data    []byte
 }
 
-// What a link is for.
+// Roles of links.
 const (
 	roleControl = "control"
 	roleData    = "data"
@@ -93,12 +92,12 @@ type subscription struct {
 	h       func(Message)
 	sub     *nats.Subscription // of the present session; guarded by link.mu
 
-	group string // one of whose subscriptions gets each message; "": all get it
+	group string // each message goes to one subscription of the group; "": to all
 
 	waiting, bytes int // messages that may wait for h; -1: any number
 }
 
-// What may wait for the handler of a subscription on the control connection.
+// Limits of the messages that wait for the handler of a subscription on the control connection.
 const (
 	maxWaiting      = 1 << 16
 	maxWaitingBytes = 64 << 20
@@ -124,13 +123,13 @@ func (l *link) dial(ctx context.Context) error {
 		nats.DontRandomize(), // ConnConfig.URL has been shuffled
 		nats.ReconnectWait(reconnectWait),
 		nats.ReconnectJitter(reconnectWait/2, reconnectWait/2),
-		// A publish while the link is down fails at once: what the library would
-		// keep for later may be lost without a word.
+		// A publish while the link is down fails at once: the library might silently lose messages that it kept for
+		// later.
 		nats.ReconnectBufSize(-1),
 		nats.IgnoreAuthErrorAbort(),
 		nats.ReconnectOnFlusherError(),
-		// The watchdog judges whether the link lives. The library's own pings
-		// would cut a thin line on which the answer is behind megabytes of data.
+		// The watchdog judges whether the link lives. The library's own pings would cut a slow link, where the answer
+		// waits behind megabytes of data.
 		nats.PingInterval(-1),
 		nats.FlusherTimeout(0), // the socket has its own
 		nats.ConnectHandler(func(*nats.Conn) { l.markUp(); close(up) }),
@@ -147,7 +146,7 @@ func (l *link) dial(ctx context.Context) error {
 	}
 
 	if l.c.cfg.Identity != nil {
-		// What a server says of others are addresses of its own, before which no gate may stand.
+		// A server advertises addresses of the library's listeners. There may be no gate before them.
 		opts = append(opts, nats.IgnoreDiscoveredServers())
 	}
 	if l.c.cfg.Server != nil {
@@ -190,10 +189,10 @@ func (l *link) markUp() {
 	}
 }
 
-// failed takes the end of an attempt to connect: why the queue manager has refused the identity,
-// or nil where nobody was reached who could.
+// failed takes the end of an attempt to connect: the refusal of the identity by the queue manager, or nil if no queue
+// manager was reached.
 //
-// The library calls it with its own lock held, which those wait for who hold l.mu.
+// The library calls it with its own lock held. Holders of l.mu wait for that lock.
 func (l *link) failed(refusal error) {
 	l.refusing.Lock()
 	defer l.refusing.Unlock()
@@ -207,8 +206,8 @@ func (l *link) failed(refusal error) {
 	}
 }
 
-// A proved is a connection to a queue manager that refused is told of when it ends it with an alert,
-// having proved who it is: before that the alert may be anybody's in between.
+// A proved is a connection to a queue manager that has proved its identity. It reports to refused when the queue
+// manager ends it with an alert. An alert before the proof may come from any party on the way.
 type proved struct {
 	*tcp.Whole
 	refused func(error)
@@ -228,7 +227,7 @@ func (l *link) markDown(err error) {
 	}
 }
 
-// comesUp is closed when the link comes up the next time.
+// comesUp returns a channel that is closed when the link comes up the next time.
 func (l *link) comesUp() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,10 +240,10 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 		attrs = append(attrs, slog.String("subject", sub.Subject))
 	}
 	level := slog.LevelWarn
-	if l.c.cfg.Identity != nil && isRefusal(err) { // TLS has proved before who says so
+	if l.c.cfg.Identity != nil && isRefusal(err) { // the queue manager has proved its identity with TLS
 		l.refusing.Lock()
 		if !l.no.IsZero() {
-			level = slog.LevelDebug // it was said, and comes with every attempt
+			level = slog.LevelDebug // it was logged already, and comes with every attempt
 		}
 		l.refusing.Unlock()
 		l.failed(err)
@@ -305,7 +304,7 @@ func (l *link) publish(subject string, data []byte) error {
 	return nil
 }
 
-// publishPast is publish without the library where that is possible.
+// publishPast is publish without the library, if that is possible.
 func (l *link) publishPast(subject string, data []byte) error {
 	if !l.up.Load() {
 		return l.c.away()
@@ -346,7 +345,7 @@ func (l *link) tap(to *tapping) (untap func()) {
 	}
 }
 
-// taker is who has tapped a subject.
+// taker returns the target that has tapped a subject.
 func (l *link) taker(subject []byte) *tap.Target {
 	if p := l.taps.Load(); p != nil {
 		for _, t := range *p {
@@ -402,9 +401,8 @@ func (s *subscription) bind(nc *nats.Conn) error {
 		return err
 	}
 	s.sub = sub
-	// What may be outstanding of data is bounded by the credit that agents grant,
-	// and the library is to drop nothing of it. Of all else there can be as much as
-	// anybody likes to say; what finds no place is lost, as any message may be.
+	// The credit that agents grant bounds outstanding data, so the library is to drop none of it. Nothing bounds the
+	// other messages. The library drops those without room; any message may be lost.
 	return sub.SetPendingLimits(s.waiting, s.bytes)
 }
 
@@ -440,7 +438,7 @@ type dialer struct {
 	err  error           // of the last attempt
 }
 
-// Dial is for connections over TCP.
+// Dial makes connections over TCP.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	d.mu.Lock()
 	ctx := d.ctx
@@ -455,14 +453,13 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return d.made(conn, err, false)
 }
 
-// InProcessConn is for connections to a server in this process.
+// InProcessConn makes connections to a server in this process.
 func (d *dialer) InProcessConn() (net.Conn, error) {
 	conn, err := d.link.c.cfg.Server.ns.InProcessConn()
 	return d.made(conn, err, true)
 }
 
-// made makes what the library has of a connection; local says that it does not leave this
-// process.
+// made returns the connection that the library uses. Local connections do not leave this process.
 func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	d.mu.Lock()
 	d.err = err
@@ -542,8 +539,7 @@ func strayed(c *Conn, err error) {
 	}
 }
 
-// SkipTLSHandshake says that TLS is made here, beneath the tap, where it is made by a
-// Config and not by a URL.
+// SkipTLSHandshake reports whether TLS is made here, beneath the tap: from a Config and not by a URL.
 func (d *dialer) SkipTLSHandshake() bool { return d.link.c.cfg.TLS != nil }
 
 // cut ends the attempt that is under way.
@@ -555,18 +551,17 @@ func (d *dialer) cut() {
 	}
 }
 
-// outlive lets the dialer go on when the context of the first attempt ends.
+// outlive lets the dialer continue when the context of the first attempt ends.
 func (d *dialer) outlive() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ctx = d.link.c.ctx
 }
 
-// errSilent is an attempt that found somebody who does not speak.
+// errSilent is the error of a connection to a peer that sends nothing.
 var errSilent = errors.New("it accepts connections and says nothing")
 
-// explain says why connecting failed. The library itself would say only that no
-// server is available.
+// explain returns the reason why connecting failed. The library itself reports only that no server is available.
 func (d *dialer) explain(err error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,22 +15,22 @@ import (
 // line does not end the process; StartServer turns it into its error.
 type serverLog struct {
 	log     *slog.Logger
-	members *quiet.Log // of what clients do wrong
+	members *quiet.Log // of faults of clients
 
 	mu    sync.Mutex
 	first string // the first fatal line
 	files []string
-	calls string // the first line that tells of a system call that failed
+	calls string // the first line about a failed system call
 
 	unstored failures
-	links    *notes // about channels; nil: nobody asks
+	links    *notes // about channels; nil: they are not wanted
 	repeats  repeats
 }
 
-// storeLine begins what the server says of its files.
+// storeLine begins the server's log lines about its files.
 const storeLine = "Filestore ["
 
-// complaints are the warnings about the server's files so far.
+// complaints returns the warnings about the server's files so far.
 func (l *serverLog) complaints() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *serverLog) put(level slog.Level, format string, v []any) {
 	}
 }
 
-// clientKind is what a line says of a client, without what tells one client from another and without what
-// clients choose; not ok where it speaks of none. The server begins such lines with
+// clientKind returns the kind of a log line about a client. It leaves out the parts that differ between clients and the
+// parts that clients choose. It is not ok for a line about no client. The server begins such lines with
 //
 //	ADDRESS - cid:NUMBER - "VERSION:LANGUAGE:NAME" -
 func clientKind(format string) (kind string, ok bool) {
@@ -84,7 +84,7 @@ func clientKind(format string) (kind string, ok bool) {
 	return strings.TrimSpace(rest[:min(len(rest), maxKind)]), true
 }
 
-// maxKind is how long a kind may be, in bytes.
+// maxKind is the largest length of a kind, in bytes.
 const maxKind = 40
 
 func (l *serverLog) Noticef(format string, v ...any) { l.put(slog.LevelDebug, format, v) }

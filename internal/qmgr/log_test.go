@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What clients make the server say is written once a minute for each kind, whatever they call
-// themselves; what it says of itself always is.
+// The server's log lines about clients are written once a minute for each kind, under whichever names the clients come.
+// Its lines about itself are always written.
 func TestWhatClientsCauseIsLimited(t *testing.T) {
 	var out bytes.Buffer
 	l := newServerLog(slog.New(slog.NewTextHandler(&out, nil)))

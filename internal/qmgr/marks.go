@@ -22,7 +22,7 @@ const (
 	marksEvery = 5 * time.Second
 )
 
-// marks are what the queue manager remembers of its store in a file beside it.
+// marks is the queue manager's memory of its store, in a file beside it.
 type marks struct {
 	V       int             `json:"v"`
 	Ended   bool            `json:"ended"` // in order: the store must be as it was left
@@ -71,11 +71,11 @@ func (s *Server) taken() bool {
 	return false
 }
 
-// Gone is closed within marksEvery when the queue manager's directory was taken
-// away: it must be shut down. Lost says why then.
+// Gone returns a channel that is closed within marksEvery after the queue manager's directory was taken away: it must
+// be shut down. Lost returns the reason then.
 func (s *Server) Gone() <-chan struct{} { return s.gone }
 
-// Lost is nil until Gone is closed.
+// Lost returns nil until Gone is closed.
 func (s *Server) Lost() error {
 	select {
 	case <-s.gone:
@@ -95,7 +95,8 @@ func (s *Server) saveMarks(m marks) error {
 	return keyfile.Replace(s.marksPath(), data)
 }
 
-// storeOf asks a server how its streams stand. The library reads what a change of whom to let in writes.
+// storeOf asks a server for the state of its streams. The library reads data that a change of the claims writes: so
+// storeOf holds the lock of such changes.
 func storeOf(s *Server, ns *server.Server) (*server.JSInfo, error) {
 	s.admitting.Lock()
 	defer s.admitting.Unlock()
@@ -126,7 +127,7 @@ func (s *Server) remember() {
 	defer t.Stop()
 	for over, said := false, ""; ; {
 		if s.taken() {
-			return // what is written from now on nobody will find
+			return // later writes would not be found
 		}
 		now, err := s.marksOf(s.ns)
 		if err == nil && (s.known == nil || !maps.EqualFunc(s.known, now, mark.equal)) {

@@ -33,8 +33,8 @@ const (
 	raiseEvery = 2 * time.Second        // between two looks at how often the queues are kept
 )
 
-// A memberNote is what a member keeps of its cluster in a file: whose part of a cluster the directory has,
-// and who the others are, so that it can name who is away after a restart.
+// A memberNote is a member's memory of its cluster, in a file. It names the cluster and the member of the directory,
+// and the other members. So the member can name absent ones after a restart.
 type memberNote struct {
 	V       int      `json:"v"`
 	Cluster string   `json:"cluster"`
@@ -51,20 +51,20 @@ type member struct {
 	now  atomic.Pointer[present]
 
 	mu     sync.Mutex
-	others map[string]hello // what the others have said last, by their names
-	told   time.Time        // when they were last told whom to let in
+	others map[string]hello // the last hellos of the others, by their names
+	told   time.Time        // time of the last claims for the others
 
-	removed []string // members of which was heard that they were removed, until it is in the note
+	removed []string // members reported as removed, until the note has them
 }
 
-// mates are the names of the other members.
+// mates returns the names of the other members.
 func (m *member) mates() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(m.note.Members), func(name string) bool { return name == m.s.cfg.Name })
 }
 
-// routes are the other members that are connected, by their names, each with the number of its newest connection.
+// routes returns the connected members by their names, each with the number of its newest connection.
 func (m *member) routes() map[string]uint64 {
 	all := map[string]uint64{}
 	if r, err := m.s.ns.Routez(nil); err == nil {
@@ -77,7 +77,7 @@ func (m *member) routes() map[string]uint64 {
 	return all
 }
 
-// A present is how a cluster stands, as one of its members sees it.
+// A present is the state of a cluster, as one of its members sees it.
 type present struct {
 	leader     string   // of the cluster; "" for none
 	here       []string // the others that are connected, by their names
@@ -85,13 +85,13 @@ type present struct {
 	unseen     int      // how many are expected beside them
 	quorum     bool
 	alone      time.Time // since when less than most of the members are connected; zero: they are
-	leaderless []string  // queues of which nobody takes messages at present
+	leaderless []string  // queues without a leader at present
 	remarks    []string
 }
 
 func notePath(s *Server) string { return filepath.Join(s.cfg.Dir, memberFile) }
 
-// readNote reads of which cluster the queue manager in a directory is a member; a zero one is of none.
+// readNote reads the memberNote of a queue manager's directory. It is zero for a queue manager without a cluster.
 func readNote(s *Server) (n memberNote, err error) {
 	data, err := os.ReadFile(notePath(s))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +119,8 @@ func writeNote(s *Server, n memberNote) error {
 	return keyfile.Replace(notePath(s), data)
 }
 
-// alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of what
-// the cluster agreed on: alone it would go on from there, and could not come back.
+// alone refuses to start a member of a cluster as a queue manager of its own. Its store has a part of the cluster's
+// common state. Alone it would change that part, and could not come back.
 func alone(s *Server) error {
 	n, err := readNote(s)
 	if err != nil || n.Cluster == "" {
@@ -130,13 +130,13 @@ func alone(s *Server) error {
 		WithHint("give --cluster " + n.Cluster + " and a --route to each other member; to begin anew move " + s.cfg.Dir + " aside")
 }
 
-// join makes the directory that of a member. What a queue manager has stored before it became one is put
-// aside and handed over when there is a cluster to take it (handOver): the library removes from its store
-// what the cluster has not agreed on.
+// join makes the directory that of a member. It puts aside the messages that the queue manager has stored before. They
+// are handed over when there is a cluster to take them (handOver): the library removes from a member's store all
+// messages that the cluster has not agreed on.
 //
-// A member's store is not looked through before it starts, as that of a queue manager alone is (inspect): it
-// can only be opened by the library, which alone would change it. What is missing or damaged
-// there the library gets from the others.
+// A member's store is not inspected before it starts, as that of a queue manager alone is (inspect). Only the library
+// can open it, and would change it when it opens it alone. The library gets missing or damaged messages from the other
+// members.
 func join(s *Server) error {
 	c, n := s.cfg.Cluster, memberNote{}
 	n, err := readNote(s)
@@ -166,8 +166,8 @@ func join(s *Server) error {
 	return err
 }
 
-// putAlone puts aside what was stored before there was a cluster. It is the last step but one of becoming a
-// member, and may be interrupted.
+// putAlone puts aside the store from before there was a cluster. It is the last step but one of becoming a member, and
+// may be interrupted.
 func putAlone(s *Server) error {
 	if err := s.takeOver(); err != nil {
 		return err
@@ -189,9 +189,9 @@ func putAlone(s *Server) error {
 	return err
 }
 
-// handOver stores the commands from before there was a cluster in the cluster's queue. It may be
-// interrupted, and then stores some of them again: agents know a command by its ID. What else was stored is
-// sent again by who has sent it, or claimed again.
+// handOver stores the commands from before there was a cluster in the cluster's queue. It may be interrupted, and then
+// stores some of them again: agents know a command by its ID. Senders send other stored messages again, and owners
+// claim their names again.
 func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	s := m.s
 	dir := filepath.Join(s.cfg.Dir, aloneDir)
@@ -258,8 +258,8 @@ func (m *member) watch() {
 	}
 }
 
-// tend makes the queues that are missing, has them kept as often as there are members, and hands over what was
-// stored before there was a cluster, until the server ends.
+// tend makes the missing queues and keeps their number of replicas at the number of members, until the server ends. It
+// also hands over the messages that were stored before there was a cluster.
 func (m *member) tend(opts *server.Options) {
 	ctx, end := context.WithCancel(context.Background())
 	defer end()
@@ -293,7 +293,7 @@ func (m *member) tend(opts *server.Options) {
 	}
 }
 
-// look sees who is there, and says in the log when that has changed.
+// look determines the present members, and logs a change.
 func (m *member) look() *present {
 	before := m.now.Load()
 	now := m.see()
@@ -352,9 +352,9 @@ func (m *member) see() *present {
 	return p
 }
 
-// admits refuses routes of queue managers that are no members. Each one that joins is one more of whom most have to be
-// there, so that some which join and go would end what the cluster can do. A name that was never seen is let in
-// only as long as fewer members are known than this one has routes for.
+// admits refuses routes of queue managers that are no members. Each member that joins raises the number that makes a
+// majority. So a few that join and leave again could stop the cluster. A new name is admitted only while fewer members
+// are known than this one has routes for.
 func (m *member) admits(name string) error {
 	m.mu.Lock()
 	known, removed := m.note.Members, m.note.Removed
@@ -368,7 +368,7 @@ func (m *member) admits(name string) error {
 	return fmt.Errorf("queue manager %s is no member of cluster %s, which are %s", name, m.s.cfg.Cluster.Name, strings.Join(known, " "))
 }
 
-// meet remembers those who are seen for the first time.
+// meet remembers members that are seen for the first time.
 func (m *member) meet(names []string) {
 	n, changed := m.forget(m.note)
 	for _, name := range names {
@@ -389,7 +389,7 @@ func (m *member) meet(names []string) {
 	}
 }
 
-// text is what is wrong with a cluster; "" for nothing.
+// text describes the faults of a cluster; "" if there are none.
 func (p *present) text(m *member) string {
 	var all []string
 	switch {
@@ -410,8 +410,8 @@ func (p *present) text(m *member) string {
 	return strings.Join(append(all, p.remarks...), "; ")
 }
 
-// Passing says what is wrong with the queue manager's cluster at present; "" for nothing, and where it is a
-// member of none.
+// Passing describes the present faults of the queue manager's cluster. It returns "" if there are none, and for a queue
+// manager without a cluster.
 func (s *Server) Passing() string {
 	if s.member == nil {
 		return ""
@@ -419,7 +419,7 @@ func (s *Server) Passing() string {
 	return s.member.now.Load().text(s.member)
 }
 
-// noQuorum is why a member of a cluster can neither take nor hand out what is stored.
+// noQuorum returns an error if a member of a cluster can neither accept nor deliver stored messages.
 func noQuorum(s *Server) error {
 	if s.member == nil || s.member.now.Load().quorum {
 		return nil
@@ -427,7 +427,8 @@ func noQuorum(s *Server) error {
 	return transfer.Errorf(transfer.KindNoManager, "queue manager %s: %s", s.cfg.Name, s.Passing())
 }
 
-// leaderless is why nothing of a stream, or of any, can be taken or handed out at present; nil: it can.
+// leaderless returns the reason why messages of a stream, or of any, can neither be accepted nor delivered at present;
+// nil if they can.
 func leaderless(s *Server, of Stream) error {
 	if s.member == nil {
 		return nil
@@ -443,8 +444,8 @@ func leaderless(s *Server, of Stream) error {
 	return nil
 }
 
-// WaitQuorum returns when most members of the cluster are there and have agreed on who leads it and each
-// queue, and at once where there is no cluster. Meanwhile it gives to say what is missing, whenever that changes.
+// WaitQuorum returns when most members of the cluster are there and have agreed on its leader and on each queue's. It
+// returns at once without a cluster. Meanwhile it passes the missing conditions to say, whenever they change.
 func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
 	t := time.NewTicker(memberLook)
 	defer t.Stop()
@@ -464,8 +465,8 @@ func (s *Server) WaitQuorum(ctx context.Context, say func(string)) error {
 	return nil
 }
 
-// Patience is the Timeout of connections to the queue manager from within its process: for ever for a
-// member of a cluster, whose queues may have no leader for a while.
+// Patience returns the Timeout of connections to the queue manager from its own process. It is unlimited for a member
+// of a cluster: its queues may have no leader for a while.
 func (s *Server) Patience() time.Duration {
 	if s.member != nil {
 		return -1

@@ -24,7 +24,7 @@ type Member struct {
 	URL         string    `json:"url,omitempty"`
 	Version     string    `json:"version,omitempty"` // of the NATS library
 	Up          bool      `json:"up"`
-	Linked      bool      `json:"linked,omitempty"` // channels lead there; only what it announces is known
+	Linked      bool      `json:"linked,omitempty"` // channels lead there; only its announcement is known
 	Started     time.Time `json:"started,omitzero"`
 	Leader      bool      `json:"leader,omitempty"` // of the cluster: it decides where queues are
 	Connections int       `json:"connections"`
@@ -34,7 +34,7 @@ type Member struct {
 	Degraded    string    `json:"degraded,omitempty"`
 }
 
-// A Replica is what one queue manager has of a queue.
+// A Replica is one queue manager's copy of a queue.
 type Replica struct {
 	Queue   string `json:"queue"`
 	Leader  bool   `json:"leader"`
@@ -44,7 +44,7 @@ type Replica struct {
 	Msgs    uint64 `json:"messages,omitempty"`
 }
 
-// Leads are the queues for which a member takes messages.
+// Leads returns the names of the queues that a member leads: it accepts their messages.
 func (m Member) Leads() (all []string) {
 	for _, r := range m.Queues {
 		if r.Leader {
@@ -54,22 +54,21 @@ func (m Member) Leads() (all []string) {
 	return all
 }
 
-const figuresWait = time.Second // for what the other members say of themselves
+const figuresWait = time.Second // for the other members' answers
 
-// A figure is what a member says of itself when it is asked, and of the queues that it leads: how far the
-// others are behind.
+// A figure is a member's answer about itself, and about the queues that it leads: the lag of each other replica.
 type figure struct {
 	Member
 	Lags map[string]map[string]lag `json:"lags,omitempty"`
 }
 
-// A lag is how one member follows a queue.
+// A lag is the distance of one member's replica behind the leader of a queue.
 type lag struct {
 	Lag     uint64 `json:"lag"`
 	Current bool   `json:"current"`
 }
 
-// Members are the queue managers of the cluster, or this one alone, and then those to which channels lead.
+// Members returns the queue managers of the cluster, or this one alone, and then those at the other end of channels.
 func (s *Server) Members(ctx context.Context) ([]Member, error) {
 	var linked []Member
 	if s.forwarder != nil {
@@ -96,7 +95,7 @@ func (s *Server) Members(ctx context.Context) ([]Member, error) {
 	for missing := len(here); missing > 0; {
 		msg, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
-			break // who does not answer is shown as away
+			break // a member without an answer is shown as away
 		}
 		var f figure
 		if json.Unmarshal(msg.Data, &f) == nil && f.Name != own.Name && f.Cluster == own.Cluster {
@@ -116,7 +115,7 @@ func (s *Server) Members(ctx context.Context) ([]Member, error) {
 	return append(merged(all), linked...), nil
 }
 
-// merged puts together what members say of themselves, and leaders of those that follow.
+// merged combines the figures of members. The leaders' figures supply the lag of the other replicas.
 func merged(all []figure) (out []Member) {
 	for _, f := range all {
 		m := f.Member
@@ -137,7 +136,8 @@ func merged(all []figure) (out []Member) {
 	return out
 }
 
-// urlOf is where others reach a queue manager: one that listens on every address of its host gives the host's name.
+// urlOf returns the URL at which others reach a queue manager. One that listens on every address of its host gives the
+// host's name.
 func urlOf(s *Server) string {
 	at, err := url.Parse(s.URL())
 	if err != nil || s.Host() != "" || s.member == nil {
@@ -149,7 +149,7 @@ func urlOf(s *Server) string {
 	return at.String()
 }
 
-// figuresOf are what a queue manager says of itself.
+// figuresOf returns the figures of this queue manager.
 func figuresOf(s *Server) figure {
 	f := figure{Member: Member{Name: s.cfg.Name, URL: urlOf(s), Version: server.VERSION, Up: true, Degraded: standingOf(s)}, Lags: map[string]map[string]lag{}}
 	if v, err := s.ns.Varz(nil); err == nil {
@@ -187,7 +187,7 @@ func figuresOf(s *Server) figure {
 	return f
 }
 
-// members are what the streams say of who has them: all that is known of servers that are not Ferry's.
+// members returns the members that the streams report as their replicas. Servers that are not Ferry's report no more.
 func (l library) members(ctx context.Context) ([]Member, error) {
 	all := map[string]*Member{}
 	of := func(name, cluster string) *Member {
@@ -225,8 +225,8 @@ func (l library) members(ctx context.Context) ([]Member, error) {
 	return out, nil
 }
 
-// Members are the queue managers of the cluster that a connection leads to, or the one alone, as the one that
-// is connected sees them.
+// Members returns the queue managers of the cluster that the Conn is connected to, or a single queue manager, as the
+// connected one sees them.
 func Members(ctx context.Context, c *Conn) ([]Member, error) {
 	res, err := asker{c}.ask(ctx, errand{Op: opMembers})
 	l, does := c.keeper.(library)

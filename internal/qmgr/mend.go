@@ -15,8 +15,8 @@ import (
 
 const (
 	mendEvery = time.Second
-	// A disk must have these, and the bytes of the batches that are under way, before the store is opened anew. The
-	// reserve has more: after a failed write a stream takes no removal before that.
+	// A disk must have these, and the bytes of the batches in progress, before the store is opened again. The reserve
+	// has more: after a failed write a stream takes no removal before that.
 	mendBytes  = 4 << 20
 	mendInodes = 32
 
@@ -29,8 +29,8 @@ const (
 	partBytes  = 128 << 10
 )
 
-// makeRoom gives the reserve up where the disk is full, or has less than is needed now, and takes it again where there
-// is space for it and for more. Degraded says while the disk is full that it is.
+// makeRoom removes the reserve if the disk is full, or has less than is needed now. It makes the reserve again when
+// there is space for it and for more. Degraded reports a full disk.
 func makeRoom(s *Server, bytes, inodes uint64) {
 	dir := filepath.Join(s.cfg.Dir, reserveDir)
 	switch {
@@ -57,16 +57,17 @@ func shortOf(s *Server) string {
 	return ""
 }
 
-// standingOf is shortOf and Degraded.
+// standingOf joins shortOf and Degraded.
 func standingOf(s *Server) string { return strings.Trim(shortOf(s)+"; "+s.Degraded(), "; ") }
 
-// failures are what the server says of messages that it could not store.
+// failures holds the last line of the server about a message that it could not store.
 type failures struct{ last atomic.Pointer[string] }
 
-// notStored begins what the server says when a message could not be stored.
+// notStored begins the server's log line about a message that could not be stored.
 const notStored = "JetStream failed to store a msg on stream"
 
-// unwritten is in the server's words on a stream that takes no write, and no removal, until it is opened anew.
+// unwritten is a part of the server's log line about a stream that takes no write, and no removal, until it is opened
+// again.
 const unwritten = "] Critical write error: "
 
 func (f *failures) heard(line string) {
@@ -77,9 +78,9 @@ func (f *failures) heard(line string) {
 	}
 }
 
-// mend opens the store anew after a message could not be stored, as soon as
-// its disk has space: the library keeps the first error of a file for ever, and
-// every later message would be refused, whatever space there is.
+// mend opens the store anew after a message could not be stored, as soon as its disk has space. The library keeps the
+// first error of a file until it opens the file again. It would refuse every later message, whether there is space or
+// not.
 func (s *Server) mend(log *serverLog) {
 	t := time.NewTicker(mendEvery)
 	defer t.Stop()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// notes are what the library has said of connections to other queue managers, for those who ask
-// why a channel is not up. The zero value has none.
+// notes holds the library's log lines about connections to other queue managers. They explain why a channel is not up.
+// The zero value has none.
 type notes struct {
 	mu sync.Mutex
 	at map[string]note // by HOST:PORT at the other end
@@ -42,7 +42,7 @@ func (n *notes) heard(line string) {
 	n.put(address, explainLeaf(text))
 }
 
-// explainLeaf is what a line of the library means.
+// explainLeaf explains a log line of the library.
 func explainLeaf(text string) string {
 	switch {
 	case strings.Contains(text, "Loop detected"):
@@ -66,7 +66,7 @@ func (n *notes) put(address, text string) {
 	n.at[address] = note{text, time.Now()}
 }
 
-// of is the newest note about a channel; empty where there is none.
+// of returns the newest note about a channel; empty if there is none.
 //
 // way is the address of the gate.Way of the channel; "" if the library dials itself.
 func (n *notes) of(c *Channel, way string) string {
@@ -83,7 +83,7 @@ func (n *notes) of(c *Channel, way string) string {
 			continue
 		}
 		for _, u := range urls {
-			named := net.ParseIP(u.Hostname()) == nil // whose address is not known here
+			named := net.ParseIP(u.Hostname()) == nil // its address is not known here
 			if (address == way || u.Port() == port && (u.Hostname() == host || named)) && x.when.After(newest.when) {
 				newest = x
 			}

@@ -15,8 +15,8 @@ import (
 
 const responderName = "ferry queue manager"
 
-// ownTimeout is how long a queue manager waits for itself to answer when it connects. Silence within one process says
-// only that the host is busy.
+// ownTimeout is the time for which a queue manager that connects to itself waits for its answer. Silence within one
+// process means only that the host is busy.
 const ownTimeout = time.Minute
 
 // connectOwn connects a queue manager to the library's server within its process.
@@ -24,9 +24,9 @@ func connectOwn(to nats.InProcessConnProvider, opts ...nats.Option) (*nats.Conn,
 	return nats.Connect("", append(opts, nats.InProcessServer(to), nats.Timeout(ownTimeout))...)
 }
 
-// An ownConn is a queue manager's connection to itself, with which it answers and does all that it does of its
-// own. It comes back: the server ends each connection when the JWT ends with which it was made, and
-// the library gives one up for good on errors that it does not know. Then it is made anew, with its subscriptions.
+// An ownConn is a queue manager's connection to itself. The queue manager uses it for its answers and for all its own
+// work. The server ends each connection when the JWT of that connection expires. The library closes a connection for
+// good on errors that it does not know. In both cases the ownConn connects and subscribes again.
 type ownConn struct {
 	s     *Server
 	data  bool // in the account for data
@@ -54,7 +54,7 @@ func newOwnConn(s *Server, data bool) (*ownConn, error) {
 	return o, nil
 }
 
-// conn is the library's connection at present; who keeps it may keep one that is closed.
+// conn returns the library's present connection. It may be closed later; do not keep it.
 func (o *ownConn) conn() *nats.Conn        { return o.now.Load().nc }
 func (o *ownConn) js() jetstream.JetStream { return o.now.Load().js }
 
@@ -95,7 +95,7 @@ func (o *ownConn) dial() error {
 	return nil
 }
 
-// lost makes the connection anew that the library has given up.
+// lost replaces a connection that the library has given up.
 func (o *ownConn) lost(nc *nats.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,7 +123,7 @@ func (o *ownConn) stop() {
 	o.conn().Close()
 }
 
-// noAnswer is why a queue manager does not start that does not reach itself.
+// noAnswer returns the error of a queue manager that cannot start because it does not reach itself.
 func noAnswer(s *Server, err error) error {
 	return transfer.Errorf(transfer.KindNoManager, "queue manager %s does not answer: %w", s.cfg.Name, err)
 }

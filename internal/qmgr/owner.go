@@ -6,8 +6,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Owner is what SetOwner wrote last for a name, and its revision; revision 0
-// where nothing was written or all has been lost. It asks once.
+// Owner returns the value that SetOwner wrote last for a name, and its revision. The revision is 0 if the name was
+// never written or its stream has been lost. Owner asks once.
 func (c *Conn) Owner(ctx context.Context, name string) (data []byte, revision uint64, err error) {
 	if !c.control.up.Load() {
 		return nil, 0, c.away()

@@ -11,8 +11,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Of those who have seen the same owner one becomes the next, also where there
-// was none and where the bucket has been lost.
+// Of several clients that have seen the same owner, one becomes the next owner. That holds where there was none, and
+// where the bucket has been lost.
 func TestOwnerIsReplacedByOne(t *testing.T) {
 	noLeaks(t)
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestOwnerIsReplacedByOne(t *testing.T) {
 	}
 }
 
-// What is being handled is not read yet, and is handed out.
+// A message that is being handled counts as delivered and as unread.
 func TestStanding(t *testing.T) {
 	noLeaks(t)
 	s := start(t, t.TempDir(), freePort(t))

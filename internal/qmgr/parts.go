@@ -17,8 +17,8 @@ import (
 // line is, and other messages pass between them.
 const (
 	headerPart = "Ferry-Part" // ID OFFSET TOTAL
-	// partSize is the size of a part: a second of the slowest line. An answer has partsMost of them at most, each of
-	// which takes less than apiTimeout on such a line.
+	// partSize is the size of a part: a second of the slowest link. An answer has at most partsMost of them, and each
+	// takes less than apiTimeout on such a link.
 	partSize  = 8 << 10
 	partsMost = 128
 	// maxAnswer is the most that an answer may have.
@@ -122,8 +122,8 @@ func (l *link) gather(ctx context.Context, sub *nats.Subscription, g *gathering,
 	}
 }
 
-// inboxes are subscriptions without a question, for the next question of the bulk connection: a new one
-// for each would take a tenth of a slow line.
+// inboxes are subscriptions without a question, for the next question of the bulk connection: a new one for each would
+// take a tenth of a slow link.
 type inboxes struct {
 	mu  sync.Mutex
 	all []*nats.Subscription
@@ -135,7 +135,7 @@ func (i *inboxes) put(sub *nats.Subscription) {
 	i.all = append(i.all, sub)
 }
 
-// inbox is where a question is answered.
+// inbox returns a subscription for the answers to a question.
 func (l *link) inbox(subject string) (*nats.Subscription, error) {
 	l.inboxes.mu.Lock()
 	defer l.inboxes.mu.Unlock()

@@ -50,8 +50,9 @@ func newPassage(at *places, peer string) *passage {
 	return &passage{at, token, fresh, paces}
 }
 
-// storeToken begins the token as which a queue manager answers through channels. A peer sees the inboxes of all clients, as a server
-// tells its leafnodes the subjects that its clients hear. So the token says which queue manager may answer.
+// storeToken begins the token of a queue manager's answers through channels. A peer sees the inboxes of all clients, as
+// a server sends its leafnodes the subjects that its clients hear. So the token names the queue manager that may
+// answer.
 const storeToken = "store-"
 
 // watchers see the live figures of all transfers.

@@ -56,7 +56,7 @@ func tlsServer(t testing.TB) (*server.Server, *tls.Config) {
 	return s, &tls.Config{RootCAs: trust, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS13}
 }
 
-// certificate is one for 127.0.0.1, and what trusts it.
+// certificate returns a certificate for 127.0.0.1, and a pool that trusts it.
 func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -108,7 +108,7 @@ func BenchmarkDataOverTLS(b *testing.B) {
 	}
 }
 
-// What waits for a connection that is slow for a while does not break it.
+// Data that waits for a temporarily slow connection does not break it.
 func TestMuchAtOnceThroughAWebSocket(t *testing.T) {
 	noLeaks(t)
 	web := webServer(t)

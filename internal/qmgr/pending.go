@@ -10,26 +10,25 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Of each connection the library bounds what waits to be read (serverMaxPending).
-// Nothing bounds the sum, and whoever connects may ask for everything and read
-// nothing. So it is looked at, and where it is too much the connections that have
-// taken nothing for the longest time are cut. An agent's comes back by itself.
+// The library bounds the bytes that wait for each connection (serverMaxPending). It does not bound their sum, and a
+// client may request everything and read nothing. So the queue manager looks at the sum. Where it is too large, it cuts
+// the connections that have read nothing for the longest time. An agent connects again by itself.
 const (
 	pendingBudget = 256 << 20              // bytes that wait, over all connections
-	pendingAfter  = 3 * pendingBudget / 4  // what is left of them after a cut
-	pendingFree   = 1 << 20                // bytes with which a connection alone is no burden
+	pendingAfter  = 3 * pendingBudget / 4  // bytes that remain after a cut
+	pendingFree   = 1 << 20                // a connection with fewer bytes is never cut
 	pendingIdle   = 100 * time.Millisecond // between two looks
 	pendingBusy   = 25 * time.Millisecond  // when a quarter of the budget waits
 	pendingShare  = 4                      // as long as a look takes, so many times, the next one waits
 	pendingEach   = 100 * time.Microsecond // but no longer than that for each connection, and pendingIdle
 	notReading    = 2 * time.Second        // without a byte taken
-	// pendingKept is how long the library may hold what waited for a connection that
-	// was cut: until a write that is under way gives up, and one more.
+	// pendingKept is the time for which the library may hold the bytes of a cut connection: until the present write
+	// gives up, and one more.
 	pendingKept = 2 * writeDeadline
 	pendingSays = 10 * time.Second // between two lines about it
 )
 
-// A waiting is what waits for one connection.
+// A waiting holds the bytes that wait for one connection.
 type waiting struct {
 	id      uint64
 	where   string // its address
@@ -37,7 +36,7 @@ type waiting struct {
 	taken   int64 // bytes that have gone out; it only grows while the other side reads
 }
 
-// A taker is what is remembered of a connection between two looks.
+// A taker is the state of a connection between two looks.
 type taker struct {
 	taken int64
 	since time.Time // it took something for the last time
@@ -49,14 +48,14 @@ type crowd struct {
 	kept   []kept
 }
 
-// A kept is what the library may still hold of what waited for those that were cut.
+// A kept holds the bytes that the library may still hold for connections that were cut.
 type kept struct {
 	until time.Time
 	bytes int64
 }
 
-// judge says which connections are to be cut, and what waits for all of them: those
-// that read no more, and if that is not enough those for which most waits.
+// judge returns the connections to cut, and the bytes that wait for all connections. It chooses connections that have
+// stopped reading. If they are not enough, it adds those with the most waiting bytes.
 func (c *crowd) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
 	takers := make(map[uint64]taker, len(all))
 	for _, w := range all {
@@ -145,7 +144,7 @@ func first(all []waiting) (w waiting) {
 	return w
 }
 
-// waiting is what waits for each of the connections.
+// waiting returns the bytes that wait for each connection.
 func (s *Server) waiting() []waiting {
 	z, err := s.ns.Connz(&server.ConnzOptions{Limit: mostListed})
 	if err != nil {

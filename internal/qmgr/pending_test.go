@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Who reads nothing is cut before who reads slowly, as soon as the sum is too much, and
-// what may still be held of those that were cut counts.
+// A connection that reads nothing is cut before one that reads slowly, as soon as the sum is too large. Bytes that may
+// still be held for cut connections count.
 func TestJudgePending(t *testing.T) {
 	const mib = 1 << 20
 	now := time.Unix(1000, 0)
@@ -38,7 +38,7 @@ func TestJudgePending(t *testing.T) {
 	if len(cut) != 20 || cut[100] {
 		t.Errorf("%v are cut, and not the 20 that read nothing", cut)
 	}
-	// What they held may not be free yet: others that come and do not read are cut with less.
+	// Their memory may not be free yet: newcomers that do not read are cut with fewer bytes.
 	others := func(pending int64) []waiting {
 		return []waiting{{id: 200, pending: pending}, {id: 201, pending: mib / 2}, agent(now.Unix() * mib)}
 	}
@@ -51,8 +51,8 @@ func TestJudgePending(t *testing.T) {
 	if cut := look(2*pendingKept, others(4*mib)...); len(cut) > 0 {
 		t.Errorf("%v are cut while little waits and nothing is held any more", cut)
 	}
-	// All read, and yet it is too much: those for which most waits go, and no more of
-	// them than must.
+	// All read, and yet the sum is too large: the connections with the most waiting bytes are cut, and no more of them
+	// than necessary.
 	var readers []waiting
 	for id := range uint64(12) {
 		readers = append(readers, waiting{id: 300 + id, pending: int64(20+id) * mib, taken: int64(id)})

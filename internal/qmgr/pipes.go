@@ -8,11 +8,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// PipeIdle is how long the readers of a pipe stay where nothing reads.
+// PipeIdle is the time after which the unused readers of a pipe are removed.
 const PipeIdle = 10 * time.Minute
 
-// pipesOfUser is how many pipes of one user may have readers that they have not removed, PipeIdle after they were
-// made: a stream has room for a limited number of readers.
+// pipesOfUser is the number of pipes of one user that may have readers that they have not removed, PipeIdle after they
+// were made: a stream has room for a limited number of readers.
 const pipesOfUser = 128
 
 // A pipeBook counts the pipes of each user. The zero value is empty.

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// proofOf is the newest place of an identity at this queue manager; nil if there is none.
+// proofOf returns the newest place of an identity at this queue manager; nil if there is none.
 func (p *places) proofOf(token string) json.RawMessage {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -23,15 +23,15 @@ import (
 const (
 	placeEvery = 2 * time.Minute  // between two places that a client gives its queue manager
 	placeLife  = 10 * time.Minute // a place counts for so long after it has come
-	// mateLife is the same of a member of a cluster that names another member. The other member hands on messages for so long
-	// while this one is away.
+	// mateLife is the same of a member of a cluster that names another member. For that time the other member forwards
+	// messages while this one is away.
 	mateLife = 24 * time.Hour
 	// placeProof is the greatest age of the place that proves that the author of a stored message was at the queue manager.
 	// Commands are kept for 14 days.
 	placeProof = 15 * 24 * time.Hour
 
-	// placeSoon is how long after a place no other one of the identity at the same queue manager is taken: commands in a loop
-	// cost one place.
+	// placeSoon is the time after a place in which no other one of the identity at the same queue manager is taken:
+	// commands in a loop cost one place.
 	placeSoon = 30 * time.Second
 
 	maxPlace       = 8 << 10 // bytes of a place
@@ -91,7 +91,7 @@ type whereabouts struct {
 	newest string            // the token of the queue manager in the latest place
 	made   int64             // of the latest place
 	seen   time.Time         // when it came
-	gone   bool              // the identity was elsewhere once: messages for it may have been handed on
+	gone   bool              // the identity was elsewhere once: its messages may have been forwarded
 	role   roles.Role
 }
 
@@ -116,7 +116,7 @@ func (x *placed) ends(now time.Time) (did, gone bool) {
 // joined is a queue manager with its places at others.
 type joined struct {
 	at      map[string]placed
-	cluster string // as it says itself
+	cluster string // as it announces itself
 	number  uint64 // the order of arrival
 }
 
@@ -162,7 +162,8 @@ func (p *places) take(said []byte) (x identity.Place, fresh bool, err error) {
 	return x, p.put(x.Who.Token(), &x, role, key, said, now), nil
 }
 
-// spells is nil unless two queue managers have names with one token, such as qm and QM. Then it is nil for the first one.
+// spells returns an error if two queue managers have names with one token, such as qm and QM. It returns nil for the
+// first one.
 func (p *places) spells(name string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,7 +305,8 @@ func (p *places) put(token string, x *identity.Place, role roles.Role, key strin
 // find finds the whereabouts of a token; those of its user for a pipe. p.mu is held.
 func (p *places) find(token string) *whereabouts { return p.all[p.signer(token)] }
 
-// signer is the token of the identity that signs the places of a token: the user of a pipe, or the token itself. p.mu is held.
+// signer returns the token of the identity that signs the places of a token: the user of a pipe, or the token itself.
+// p.mu is held.
 func (p *places) signer(token string) string {
 	if user := transfer.AgentName(token).StreamUser(); user != "" {
 		return p.streams[user]
@@ -322,7 +324,7 @@ func (p *places) limitsOf(peer string) (*rate.Limiter, *peerPaces) {
 	return p.fresh[peer], p.paces[peer]
 }
 
-// untilOf is the end of a place that has come now.
+// untilOf returns the end of a place that has come now.
 func untilOf(x *identity.Place, now time.Time) time.Time {
 	life := placeLife
 	if x.Member {
@@ -388,8 +390,8 @@ func (p *places) hear(token, at string, now time.Time) (came bool) {
 	return came && !p.here(at)
 }
 
-// where is the token of the queue manager in the latest place of an identity; empty if none is known. A pipe is here if its user
-// is here, whose other commands may be elsewhere.
+// where returns the token of the queue manager in the latest place of an identity; empty if none is known. A pipe is
+// here if its user is here. Other commands of that user may be elsewhere.
 func (p *places) where(token string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -423,7 +425,7 @@ func (p *places) stays(token string) bool {
 	return w != nil && p.here(w.newest) && !w.gone
 }
 
-// domainOf is the token of a queue manager's store: its own token, or that of its cluster.
+// domainOf returns the token of a queue manager's store: its own token, or that of its cluster.
 func (p *places) domainOf(manager string) string {
 	if p.here(manager) {
 		return p.domain

@@ -80,7 +80,7 @@ func (f *forwarder) placed(said []byte) error {
 	return f.own.conn().Publish(wire.PlaceSubject(x.Who.Token()), compress.Messages.Pack(said))
 }
 
-// noticePlace has the messages handed on that are stored for an identity that has moved.
+// noticePlace has the stored messages of an identity that has moved forwarded.
 func (f *forwarder) noticePlace(x *identity.Place) {
 	if _, away := f.elsewhere(x.Who.Token()); away && x.Who.Role != identity.Manager {
 		f.moved(x.Who.Token())
@@ -97,8 +97,8 @@ func (f *forwarder) came(m *nats.Msg) {
 	f.noticePlace(&x)
 }
 
-// place publishes the places of this queue manager, until stop. It asks new peers, and members of the cluster whose routes are new,
-// for the places that they know: a message may have been lost before.
+// place publishes the places of this queue manager, until stop. It asks new peers for the places that they know, and
+// also cluster members with new routes: a message may have been lost before.
 func (f *forwarder) place() {
 	f.places.read()
 	said, kept := map[string]time.Time{}, time.Now()
@@ -251,7 +251,7 @@ func (f *forwarder) askPart(peer string, data []byte, into *somePlaces) error {
 	}
 }
 
-// peers are the names of the queue managers at the other ends of channels.
+// peers returns the names of the queue managers at the other ends of channels.
 func (p *places) peers() map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -264,7 +264,7 @@ func (p *places) peers() map[string]bool {
 	return all
 }
 
-// unasked are the tokens of peers that have a new connection and were not asked for places since.
+// unasked returns the tokens of peers that have a new connection and were not asked for places since.
 func (p *places) unasked() map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -288,7 +288,7 @@ func (p *places) asked(peer string, from time.Time) {
 	}
 }
 
-// connections are those of channels.
+// connections returns the connections of channels.
 func (p *places) connections() map[*gate.Link]gate.Connection {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,17 +13,17 @@ import (
 	"ferry/internal/security/identity"
 )
 
-// A Probed is what listens at an address.
+// A Probed describes the listener at an address.
 type Probed struct {
-	// Network is that of the name which the certificate there shows. Nothing of it was
-	// verified: it says whose identity to show, and the connection that shows it verifies.
+	// Network is the network in the name of the listener's certificate. The certificate is not verified: Network only
+	// selects the identity to show. The connection that shows it verifies the certificate.
 	Network string
 	Plain   bool // it speaks first, without TLS
 }
 
-// ProbeURL is Probe of the queue managers that a URL of ConnConfig names, until one of them
-// answers: its address, HOST:PORT, too. It tries as long as Connect does, with errors of the same kinds. A
-// URL of another scheme than nats has no address: what listens there is not Ferry's.
+// ProbeURL probes the queue managers in a URL of ConnConfig, until one answers. It also returns the address of that
+// queue manager, HOST:PORT. It tries as long as Connect does, with errors of the same kinds. A URL of another scheme
+// than nats has no address: its listener is not Ferry's.
 func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed, at string, err error) {
 	cfg := ConnConfig{URL: url}
 	where, err := cfg.place()
@@ -54,8 +54,8 @@ func ProbeURL(ctx context.Context, url string, timeout time.Duration) (p Probed,
 	}
 }
 
-// Addresses are HOST:PORT of the queue managers that a URL names: those that are reached with
-// an identity, hence of the scheme nats without a user.
+// Addresses returns HOST:PORT of the queue managers in a URL: those that are reached with an identity, hence of the
+// scheme nats without a user.
 func Addresses(urls string) (all []string) {
 	for part := range strings.SplitSeq(urls, ",") {
 		part = strings.TrimSpace(part)
@@ -71,15 +71,15 @@ func Addresses(urls string) (all []string) {
 	return all
 }
 
-// firstWord is how long one who speaks first may take to; another is asked for TLS, and
-// says then that he speaks plainly.
+// firstWord is the time for a listener that sends first to begin. After it, Probe starts TLS, and a listener without
+// TLS answers in plain text.
 const firstWord = 50 * time.Millisecond
 
 // errProbed ends a handshake that has shown all that it was for.
 var errProbed = errors.New("the certificate has been seen")
 
-// Probe says what listens at an address, HOST:PORT. Neither a certificate nor a word of NATS
-// is shown to it.
+// Probe describes the listener at an address, HOST:PORT. It shows the listener neither a certificate nor a command of
+// NATS.
 func Probe(ctx context.Context, address string) (p Probed, err error) {
 	d := net.Dialer{Timeout: dialTimeout}
 	made, err := d.DialContext(ctx, "tcp", address)
@@ -91,7 +91,7 @@ func Probe(ctx context.Context, address string) (p Probed, err error) {
 	ctx, cancel := conn.moving(ctx, dialTimeout)
 	defer cancel()
 
-	// Who speaks first, speaks plainly, and would log a handshake as an error.
+	// A listener that sends first has no TLS, and would log a handshake as an error.
 	conn.SetReadDeadline(time.Now().Add(firstWord))
 	var first [1]byte
 	if n, err := conn.Read(first[:]); n == 1 {

@@ -16,24 +16,24 @@ const (
 	// prompt is the part of the time-out after which the first sign of life follows a question. A later one that takes
 	// longer than this part was delayed.
 	prompt = 4
-	// prompter is the part of the time-out within which the first sign of life returns where the question is no
-	// longer on the line.
+	// prompter is the part of the time-out within which the first sign of life returns if the question is no longer on
+	// the link.
 	prompter = 40
 	// lookEvery is between two looks whether something moves.
 	lookEvery = 500 * time.Millisecond
 )
 
-// A question is the context of a question to or by way of the queue manager. Its time-out is the time of
-// the answerer. The time that the line needs to carry the question and the answer comes on top, however slow
-// the line is: as long as bytes move on it, in either direction, the question is not given up.
+// A question is the context of a question to or by way of the queue manager. Its time-out is the time of the answerer.
+// The time that the link needs to carry the question and the answer is added, however slow the link is: as long as
+// bytes move on it, in either direction, the question is not given up.
 //
-// A question that takes a quarter of its time-out is followed by a sign of life. The queue manager answers it
-// behind the question. Where the sign of life is late, the question was on the line until then, and its time
-// begins when the sign of life returns.
+// A question that takes a quarter of its time-out is followed by a sign of life. The queue manager answers it behind
+// the question. If the sign of life is late, the question was on the link until then, and its time begins when the sign
+// of life returns.
 //
-// Where the time is over, another sign of life follows. The queue manager answers it behind all messages that it has
-// for this connection. So an answer that is on its way arrives before it. Where this sign of life has been
-// delayed, the question may have been, too, and its time begins again, once.
+// When the time is over, another sign of life follows. The queue manager answers it behind all messages that it has for
+// this connection. So an answer that is on its way arrives before it. If this sign of life has been delayed, the
+// question may have been, too, and its time begins again, once.
 type question struct {
 	context.Context // the caller's
 	link            *link
@@ -56,7 +56,7 @@ func (l *link) patient(ctx context.Context, timeout time.Duration) (context.Cont
 	}
 }
 
-// Deadline says that there is one, since the library would take a time-out of its own where there is none.
+// Deadline always returns a deadline, since the library would use a time-out of its own without one.
 func (p *question) Deadline() (time.Time, bool) {
 	if at, ok := p.Context.Deadline(); ok {
 		return at, true
@@ -81,7 +81,7 @@ func (p *question) end(why error) {
 	}
 }
 
-// follow ends the question when its time is over, unless it or its answer may still be on the line.
+// follow ends the question when its time is over, unless it or its answer may still be on the link.
 func (p *question) follow() {
 	end := time.Now().Add(p.timeout - p.timeout/prompt)
 	byTime := failpoint.Planted("question-by-time")
@@ -108,7 +108,7 @@ func (l *link) passes(ctx context.Context) bool {
 	return l.roundTrip(ctx) == nil
 }
 
-// moving is a context that ends when nothing has moved on the connection for a time.
+// moving returns a context that ends when nothing has moved on the connection for a time.
 func (s *socket) moving(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
 	go func() {

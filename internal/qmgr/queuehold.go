@@ -24,10 +24,11 @@ import (
 // message of StreamHold, and so outlives the reader and takes no room of the queue. The maker
 // of a hold looks at the others after that, and of two that meet the older one holds.
 const (
-	// holdOne is how long one message is held beside the time that it needs on a line of holdRate bytes a second.
+	// holdOne is the time for which one message is held, beside the time that it needs on a link of holdRate bytes a
+	// second.
 	holdOne  = time.Minute
 	holdRate = 4 << 10
-	// HoldSpan is how long the messages of a transfer are held without a renewal.
+	// HoldSpan is the time for which the messages of a transfer are held without a renewal.
 	HoldSpan = 48 * time.Hour
 )
 
@@ -86,7 +87,7 @@ func matches(filter, subject string) bool {
 	return slices.EqualFunc(f, t, func(f, t string) bool { return f == "*" || f == t })
 }
 
-// meets is an error where messages of a span are held already, by a hold that is older than one with a number.
+// meets returns an error if messages of a span are held already, by a hold that is older than one with a number.
 func (h *holds) meets(of *wire.QueueSpan, number uint64) error {
 	for _, s := range h.spans {
 		apart := s.Group != "" && of.Group != "" && (s.Group != of.Group || s.Writer != "" && of.Writer != "" && s.Writer != of.Writer)

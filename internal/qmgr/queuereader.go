@@ -12,15 +12,16 @@ import (
 )
 
 const (
-	// readTries is how often a read of a queue is tried from the same place on before it is given up.
+	// readTries is how often a read of a queue is tried from the same position on before it is given up.
 	readTries = 3
-	// readAhead is how many answers may wait behind the one that is being read: the line goes on when the reader pauses.
+	// readAhead is how many answers may wait behind the one that is being read: the link is used when the reader
+	// pauses.
 	readAhead = 3
 )
 
 // A queueReading reads the messages of a span, one after the other, in pieces. The next answer is asked for while the
-// present one arrives, and each of them has as many bytes as the line carries in about a second. Where an
-// answer is interrupted, the pieces that have arrived are kept, and the next question begins behind them.
+// present one arrives, and each of them has as many bytes as the link carries in about a second. If an answer is
+// interrupted, the pieces that have arrived are kept, and the next question begins behind them.
 //
 // One goroutine uses it.
 type queueReading struct {
@@ -82,7 +83,7 @@ func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 	}
 }
 
-// Wait is nil where Next does not block for longer than it takes to ask again after an error.
+// Wait returns nil if Next does not block for longer than it takes to ask again after an error.
 func (r *queueReading) Wait() <-chan struct{} {
 	for {
 		r.begin()
@@ -180,7 +181,7 @@ func (f *queueFlight) goOn() {
 	}
 }
 
-// follow is the next answer; nil: there is none.
+// follow returns the next answer; nil if there is none.
 func (f *queueFlight) follow() *queueFlight {
 	f.read.Store(f.index + 1)
 	var next *queueFlight
@@ -215,7 +216,7 @@ func (f *queueFlight) take(ctx context.Context) (p wire.QueuePiece, there bool, 
 	}
 }
 
-// wait is nil where take does not block.
+// wait returns nil if take does not block.
 func (f *queueFlight) wait() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -232,7 +233,7 @@ func (f *queueFlight) ended() bool {
 	return f.over && f.err == nil && f.n == len(f.res.Pieces)
 }
 
-// piece is the part of the next piece that is here. f.mu is held.
+// piece returns the part of the next piece that is here. f.mu is held.
 func (f *queueFlight) piece() (p wire.QueuePiece, there bool) {
 	if f.n == len(f.res.Pieces) {
 		return p, false

@@ -19,14 +19,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// Application queues are streams of their own, one for each, which somebody has made by name. A
-// reader of NATS that acknowledges a message takes it.
+// An application queue is a stream of its own, which a client has created by name. A reader of NATS that acknowledges a
+// message removes it from the queue.
 
 // Limits of application queues.
 const (
-	// QueueBatch is how many messages are stored at once, or not at all; the receipt comes on top.
+	// QueueBatch is the number of messages that are stored at once, or not at all; the receipt is not counted.
 	QueueBatch = 999
-	// DefaultQueueBytes is how much a queue may have where nobody says.
+	// DefaultQueueBytes is the size of a queue that is created without a size.
 	DefaultQueueBytes = 1 << 30
 
 	queuePrefix  = "APP_" // of the names of the streams
@@ -35,15 +35,15 @@ const (
 	queueBytes   = 1 << 20        // of them at most; of a message that has more a piece
 	queueFrame   = 20             // bytes that a piece takes beside its data
 	queueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
-	queueTime    = apiTimeout / 8 // after which an errand answers with what it has; in a busy cluster each message may take milliseconds
+	queueTime    = apiTimeout / 8 // then an errand answers with a partial result; in a busy cluster each message may take ms
 	queueAhead   = 16             // requests for messages that are on their way at once
 	queueGroups  = 512            // in one answer
 	queueGroup   = 150            // bytes of one in it
 	receiptsOnce = 512
-	receiptKept  = "720h" // as the server takes it: a receipt that nobody has removed
+	receiptKept  = "720h" // in the server's format: receipts that were never removed
 )
 
-// What a queueTask is for.
+// Operations of a queueTask.
 const (
 	queueCreate  = "create"
 	queueList    = "list"
@@ -68,7 +68,7 @@ const (
 	queueSettle  = "settle"
 )
 
-// A queueTask is what somebody has done with an application queue.
+// A queueTask is one operation on an application queue.
 type queueTask struct {
 	Do       string         `json:"do"`
 	Span     wire.QueueSpan `json:"span"`
@@ -95,8 +95,8 @@ type queueTask struct {
 	behind []byte // data that follow the task
 }
 
-// allowed says whether whoever has a token may have it done: agents read, and look after their own
-// receipts; all else is asked by coordination, which knows the rules.
+// allowed reports whether the holder of a token may have it done. Agents read, and manage their own receipts.
+// Coordination, which knows the rules, asks for all other tasks.
 func (t *queueTask) allowed(asker string, agent bool) bool {
 	switch t.Do {
 	case queueShow, queueRead, queueCount, queueFind, queueTake:
@@ -107,8 +107,9 @@ func (t *queueTask) allowed(asker string, agent bool) bool {
 	return asker == wire.Coordination
 }
 
-// needs is the authority for the queue that the principal of the task needs; AuthNone for the agent's own receipts and
-// holds, and for the figures of a queue. A publish behind messages of the same item was allowed at the first one.
+// needs returns the authority for the queue that the principal of the task needs. It is AuthNone for the agent's own
+// receipts and holds, and for the figures of a queue. A publish behind messages of the same item was allowed at the
+// first one.
 func (t *queueTask) needs() transfer.Authority {
 	switch t.Do {
 	case queueRead, queueCount, queueFind, queueHold:
@@ -132,7 +133,7 @@ func (t *queueTask) ofHolds() bool {
 	return false
 }
 
-// A queueResult is what became of it.
+// A queueResult is the result of a queueTask.
 type queueResult struct {
 	Views   []wire.QueueView   `json:"views,omitempty"`
 	Message *wire.QueueMessage `json:"message,omitempty"` // its data follow the result
@@ -151,7 +152,7 @@ type queueResult struct {
 
 func queueStream(q transfer.QueueName) string { return queuePrefix + q.Token() }
 
-// queueConfig is the stream of an application queue.
+// queueConfig returns the stream of an application queue.
 func queueConfig(t *queueTask) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:         queueStream(t.Span.Queue),
@@ -298,7 +299,7 @@ func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult
 	return queueResult{Views: []wire.QueueView{v}}, err
 }
 
-// queueNames are the names of all queues, in order.
+// queueNames returns the names of all queues, in order.
 func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err error) {
 	marks, err := l.queueMarks(ctx)
 	for n := range marks {
@@ -307,8 +308,8 @@ func (l library) queueNames(ctx context.Context) (all []transfer.QueueName, err 
 	return all, err
 }
 
-// queueMarks are all queues, by their names, with how far each has come: Last is the number of the newest message
-// that there ever was, and Messages are counted with the receipts.
+// queueMarks returns all queues, by their names, with their positions: Last is the number of the newest message that
+// there ever was, and Messages are counted with the receipts.
 func (l library) queueMarks(ctx context.Context) (all []wire.QueueView, err error) {
 	streams := l.js().ListStreams(ctx, jetstream.WithStreamListSubject("ferry.queue.>"))
 	for info := range streams.Info() {
@@ -344,7 +345,7 @@ func (l library) queueList(ctx context.Context) (res queueResult, err error) {
 	return res, nil
 }
 
-// queueView is how a queue stands. Receipts are no messages of it.
+// queueView returns the state of a queue. Receipts do not count as messages.
 func queueView(ctx context.Context, s jetstream.Stream) (v wire.QueueView, err error) {
 	info, err := s.Info(ctx)
 	if err != nil {
@@ -588,7 +589,7 @@ func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queue
 	return nil
 }
 
-// queueReceiptOf is how much of an item of the writer is in a queue.
+// queueReceiptOf returns how much of an item of the writer is in a queue.
 func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *queueTask) (*wire.QueueReceipt, error) {
 	if len(t.Items) != 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "a receipt is of one item")

@@ -31,7 +31,7 @@ func queued(t *testing.T) (*Queues, wire.QueueView) {
 
 var anItem = wire.QueueItem{Queue: "ORDERS", Transfer: transfer.ID{1, 6: 0x70, 8: 0x80}, Item: 7}
 
-// publish stores messages of an item, of which so many are there and so many are to be.
+// publish stores messages of an item until n of its messages are there; before counts the earlier ones.
 func publish(t *testing.T, q *Queues, before wire.QueueReceipt, n int, last bool) error {
 	at, of := before.Messages, n
 	if !last {
@@ -141,7 +141,7 @@ func TestQueuePublishOnce(t *testing.T) {
 	}
 }
 
-// Of messages of which the last cannot be had nothing is stored.
+// If the last of several messages cannot be read, none of them is stored.
 func TestQueuePublishNothing(t *testing.T) {
 	q, _ := queued(t)
 	gone := errors.New("the disk is gone")
@@ -160,7 +160,7 @@ func TestQueuePublishNothing(t *testing.T) {
 	}
 }
 
-// A queue manager that starts again has what it has taken, with the receipts.
+// A queue manager that starts again has its stored messages, with the receipts.
 func TestQueueOutlivesItsManager(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, dir, "")
@@ -327,7 +327,7 @@ func (s *slowStream) Purge(_ context.Context, opts ...jetstream.StreamPurgeOpt) 
 	return nil
 }
 
-// However slow a queue manager is, what it is asked to do with a queue is answered in time, and ends.
+// Even a slow queue manager answers each task on a queue in time, and ends it.
 func TestSlowQueues(t *testing.T) {
 	const messages = 100
 	items := make([]uint64, messages)
@@ -439,7 +439,7 @@ func TestQueuesThatAreNotThere(t *testing.T) {
 	wantKind(t, err, transfer.KindConflict)
 }
 
-// Whoever has an identity has the queue manager do what he may, and no more.
+// Each identity may have the queue manager do its own tasks on queues, and no others.
 func TestQueueErrands(t *testing.T) {
 	for _, c := range []struct {
 		asker string

@@ -13,14 +13,14 @@ import (
 // Queues are the application queues as an agent uses them, or coordination.
 type Queues struct {
 	c    *Conn
-	self string // the token of whoever uses them
+	self string // the token of their user
 	acts string // the principal of an agent's errands; "": the agent itself, or coordination
 }
 
-// QueuesOf are the application queues for whom the Conn speaks as.
+// QueuesOf returns the application queues for the identity of the Conn.
 func QueuesOf(c *Conn) *Queues { return QueuesFor(c, "") }
 
-// QueuesFor are the application queues as an agent uses them for a principal.
+// QueuesFor returns the application queues as an agent uses them for a principal.
 func QueuesFor(c *Conn, principal string) *Queues { return &Queues{c, c.cfg.Self, principal} }
 
 func (q *Queues) task(ctx context.Context, t queueTask) (queueResult, error) {
@@ -57,12 +57,12 @@ func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 	return q.c.explain(err, "queue "+string(queue), size)
 }
 
-// Create makes a queue of so many bytes, kept by so many queue managers; 0 for what is usual.
+// Create makes a queue of the given bytes, with the given number of replicas; 0 selects the default.
 func (q *Queues) Create(ctx context.Context, queue transfer.QueueName, bytes int64, replicas int) (wire.QueueView, error) {
 	return one(q.task(ctx, queueTask{Do: queueCreate, Span: wire.QueueSpan{Queue: queue}, MaxBytes: bytes, Replicas: replicas}))
 }
 
-// one is the view in a result that has one.
+// one returns the view in a result that has one.
 func one(res queueResult, err error) (v wire.QueueView, _ error) {
 	if len(res.Views) > 0 {
 		v = res.Views[0]
@@ -70,20 +70,20 @@ func one(res queueResult, err error) (v wire.QueueView, _ error) {
 	return v, err
 }
 
-// List are all queues, by their names.
+// List returns all queues, by their names.
 func (q *Queues) List(ctx context.Context) ([]wire.QueueView, error) {
 	res, err := q.task(ctx, queueTask{Do: queueList})
 	return res.Views, err
 }
 
-// Marks are all queues, by their names, with Mark, Last and Messages as far as each has come: Last is the number of the
-// newest message that there ever was, and Messages are counted with the receipts.
+// Marks returns all queues, by their names, with their Mark, Last and Messages. Last is the number of the newest
+// message that there ever was, and Messages are counted with the receipts.
 func (q *Queues) Marks(ctx context.Context) ([]wire.QueueView, error) {
 	res, err := q.task(ctx, queueTask{Do: queueMarks})
 	return res.Views, err
 }
 
-// Show is how a queue stands; KindMissing where there is none.
+// Show returns the state of a queue; KindMissing if there is none.
 func (q *Queues) Show(ctx context.Context, queue transfer.QueueName) (wire.QueueView, error) {
 	return one(q.task(ctx, queueTask{Do: queueShow, Span: wire.QueueSpan{Queue: queue}}))
 }
@@ -100,7 +100,7 @@ func (q *Queues) Put(ctx context.Context, to wire.QueueSpan, last bool, data []b
 	return res.Number, err
 }
 
-// Oldest is the first message of a span, with its data; nil where there is none.
+// Oldest returns the first message of a span, with its data; nil if there is none.
 func (q *Queues) Oldest(ctx context.Context, of wire.QueueSpan) (*wire.QueueMessage, error) {
 	res, err := q.task(ctx, queueTask{Do: queueOldest, Span: of})
 	if err == nil && res.Message != nil {
@@ -123,7 +123,7 @@ func (q *Queues) Count(ctx context.Context, of wire.QueueSpan) (messages, bytes 
 	}
 }
 
-// Groups are the groups of a span, in the order of their last messages.
+// Groups returns the groups of a span, in the order of their last messages.
 func (q *Queues) Groups(ctx context.Context, of wire.QueueSpan) (all []wire.QueueGroup, err error) {
 	for after := ""; ; {
 		began := time.Now()
@@ -150,8 +150,8 @@ func (q *Queues) Take(ctx context.Context, of wire.QueueSpan) error {
 	}
 }
 
-// Receipt is how much of an item is in its queue, which must be the one of a mark. The queue manager that
-// decides is asked, and no replica.
+// Receipt returns how much of an item is in its queue, which must be the one of a mark. It asks the leader, and no
+// replica.
 func (q *Queues) Receipt(ctx context.Context, of wire.QueueItem, mark string) (wire.QueueReceipt, error) {
 	res, err := q.task(ctx, queueTask{Do: queueReceipt, Span: wire.QueueSpan{Queue: of.Queue, Mark: mark}, ID: of.Transfer, Items: []uint64{of.Item}})
 	if err != nil || res.Receipt == nil {
@@ -175,11 +175,10 @@ func (q *Queues) Settle(ctx context.Context, queue transfer.QueueName, id transf
 	}
 }
 
-// Publish stores the next messages of an item of so many, and with them the receipt that they are there, or nothing
-// of it. have is the receipt that there is: where there is another one by now nothing is stored. It stores
-// as many messages as the line carries in about a second, one at least, and gives the new receipt. After an error
-// Receipt says which it was. header is that of all of them. next gives the next message, if it has no more
-// bytes than that.
+// Publish stores the next messages of an item of so many, together with the new receipt, or stores nothing. have is the
+// present receipt: if there is another one by now, nothing is stored. Publish stores as many messages as the link
+// carries in about a second, one at least, and returns the new receipt. After an error, Receipt tells the outcome. All
+// messages have the header. next returns the next message, if it has no more bytes than most.
 func (q *Queues) Publish(ctx context.Context, to wire.QueueItem, header map[string]string, have wire.QueueReceipt, of int, next func(most int) (data []byte, fits bool, err error)) (wire.QueueReceipt, error) {
 	t := queueTask{Do: queuePublish, Span: wire.QueueSpan{Queue: to.Queue}, ID: to.Transfer, Items: []uint64{to.Item}, Header: header, Before: have.Messages, Number: have.Number}
 	room, most := q.c.amounts.given.bytes(queueStored), wire.MaxQueueMessage

@@ -46,8 +46,8 @@ func full(t *testing.T, c *Conn, subject string) (err error) {
 	return err
 }
 
-// What waits for one agent does not take the room of the others, and who finds no
-// room is told whose queue is full.
+// Messages that wait for one agent do not take the room of the others. A sender without room learns the name of the
+// full queue.
 func TestOneAgentsQueueIsFull(t *testing.T) {
 	c := smallQueue(t, start(t, t.TempDir(), ""), 5, 100)
 	for range 5 {
@@ -66,8 +66,7 @@ func TestOneAgentsQueueIsFull(t *testing.T) {
 	}
 }
 
-// Commands for agents that nobody knows give way when there is little room left,
-// and only then, and only they.
+// Commands for unknown agents give way when there is little room left. They do so only then, and no other commands do.
 func TestStrangersGiveWay(t *testing.T) {
 	c := smallQueue(t, start(t, t.TempDir(), ""), 100, 40)
 	ctx := testContext(t)

@@ -18,12 +18,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Taking a member out of its cluster for good. The library does that: the group that decides where queues are has one member
-// less, and each queue that the removed one had a part of is kept by the others, and by one that joins later. Only the account for
-// the servers' own business may ask for it, in which the authority signs somebody in for a minute. What Ferry
-// remembers of the members (memberNote) is told by hellos, so that one that was away hears it, too.
+// These functions remove a member from its cluster for good. The library does the work: the group that places queues
+// has one member less. The others keep each queue of the removed member, and so does a member that joins later. Only
+// the account for the servers' own business may ask for it. The authority signs a user into it for a minute. Hellos
+// carry Ferry's memory of the members (memberNote), so that a member that was away receives it, too.
 
-// A removal is what the authority has a queue manager do.
+// A removal is the authority's request to a queue manager to remove a member.
 type removal struct {
 	Name string     `json:"name"`
 	As   SystemUser `json:"as"`
@@ -122,7 +122,8 @@ func (m *member) askRemoval(ctx context.Context, r removal) error {
 	return nil
 }
 
-// peerID is how the library's groups call a server: it knows the name of one only since it has heard it.
+// peerID returns the name of a server in the library's groups. The library itself knows it only of servers that have
+// been connected.
 func peerID(name string) string {
 	const digits, size = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 8
 	sum := sha256.Sum256([]byte(name))
@@ -162,5 +163,5 @@ func (m *member) forget(n memberNote) (now memberNote, changed bool) {
 	return n, changed
 }
 
-// printed is a name that somebody else has said.
+// printed quotes a name from another party for output, at most 200 characters of it.
 func printed(name string) string { return fmt.Sprintf("%.200q", name) }

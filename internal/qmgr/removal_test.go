@@ -51,7 +51,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 	}
 	enqueueSoon(t, conn, "ferry.command.A.me", "with two")
 
-	c.start(2) // as somebody may who has not heard of it
+	c.start(2) // an operator without news of the removal may start it
 	for _, n := range []int{0, 1} {
 		if err := c.up[n].member.admits("QM3"); err == nil || !strings.Contains(err.Error(), "was removed") {
 			t.Errorf("the removed one is let in: %v", err)
@@ -82,7 +82,7 @@ func TestAMemberIsRemoved(t *testing.T) {
 	enqueueSoon(t, other, "ferry.command.A.me", "without another")
 }
 
-// Nobody but the authority has a member removed.
+// Only the authority has a member removed.
 func TestWhoRemovesMembers(t *testing.T) {
 	e := errand{Op: opRemove}
 	for _, who := range []string{"ALPHA", "bob", wire.Coordination, wire.Manager} {
@@ -92,7 +92,7 @@ func TestWhoRemovesMembers(t *testing.T) {
 	}
 }
 
-// Servers call each other by what peerID makes of their names.
+// peerID returns the name that servers use for each other.
 func TestPeerID(t *testing.T) {
 	s := start(t, t.TempDir(), "")
 	if got, want := peerID(s.Name()), s.ns.Node(); got != want {

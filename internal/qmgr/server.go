@@ -32,28 +32,28 @@ const (
 	serverMaxPending = 64 << 20 // bytes held for one connection before it is cut
 	serverMaxMemory  = 64 << 20 // bytes of memory-only streams; Ferry has none
 	defaultMaxStore  = 8 << 30
-	minMaxStore      = 1 << 30 // what the streams' own limits reserve, and room beside it
+	minMaxStore      = 1 << 30 // the reservations by the streams' limits, and room beside them
 	maxConsumers     = 20000   // of one stream; the library stops at 1,000
 	writeDeadline    = 30 * time.Second
 	minStrangers     = 4
 	minOfOne         = 8
 	maxOfOne         = 2048
 	maxStrangersIn   = 1024
-	fewClients       = 64 // of which none are taken for strangers
+	fewClients       = 64 // with a lower limit of clients, none are reserved for strangers
 )
 
-// ServerConfig says how the embedded queue manager runs.
+// ServerConfig is the configuration of the embedded queue manager.
 type ServerConfig struct {
 	Name     string // the same at every start; default "QM"
 	Dir      string // its own directory, which no two servers share; created
 	Listen   string // HOST:PORT, port 0 for a free one; "" for in-process connections only
 	MaxStore int64  // bytes of its store; default 8 GiB, at least 1 GiB
-	// MaxStored is how many bytes of stored delivery it may hold, which are a part of MaxStore;
-	// 0: DefaultMaxStored, or as many as the other streams leave.
+	// MaxStored is the limit of bytes of stored delivery, which are a part of MaxStore; 0: DefaultMaxStored, or as many
+	// as the other streams leave.
 	MaxStored int64
 	Clients   int          // connections at once; default 65,536
-	Guard     *Guard       // who is let in; nil: whoever reaches it, as whatever they say
-	Cluster   *Cluster     // of which it is a member; nil: of none
+	Guard     *Guard       // admits clients; nil: every client is admitted, under the name that it gives
+	Cluster   *Cluster     // its cluster; nil: none
 	Log       *slog.Logger // default: nothing is logged
 
 	ChannelListen string    // HOST:PORT for the channels of other queue managers; "": none come in
@@ -65,7 +65,7 @@ type ServerConfig struct {
 // An entrance is where clients come in, if there is a Guard.
 type entrance struct {
 	listener net.Listener
-	gate     *gate.Gate // lets them in
+	gate     *gate.Gate // admits them
 	limits   *limits    // bounds the messages that they publish
 }
 
@@ -85,7 +85,7 @@ type Server struct {
 	broken      atomic.Pointer[string] // why messages cannot be stored at present
 	full        atomic.Pointer[string] // why nothing else can be written at present
 	room        room                   // for messages of application queues
-	known       map[string]mark        // what the marks say; remember's until it has ended
+	known       map[string]mark        // the contents of the marks; only remember uses it until it has ended
 	member      *member                // its part in a cluster; nil: it is in none
 	account     atomic.Pointer[admission]
 	admitting   sync.Mutex
@@ -98,7 +98,7 @@ type Server struct {
 	lost        error
 }
 
-// readyTimeout is how long a server that has started may take to say so.
+// readyTimeout is the time in which a started server must report that it is ready.
 const readyTimeout = 10 * time.Second
 
 // StartServer runs a queue manager until Shutdown. When it returns, clients can
@@ -191,12 +191,12 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 		MaxConn:                cfg.members(),
 		PingInterval:           20 * time.Second,
 		MaxPingsOut:            3,
-		// A client on a thin line may take long over what is queued for it; it
-		// is cut only when nothing at all has gone out within the deadline.
+		// A client on a slow link may take long over the data queued for it. It is cut only when no byte at all has
+		// gone out within the deadline.
 		WriteDeadline: writeDeadline,
 		WriteTimeout:  server.WriteTimeoutPolicyRetry,
 	}
-	opts.DontListen = cfg.Listen == "" || cfg.Guard != nil // whose gate listens
+	opts.DontListen = cfg.Listen == "" || cfg.Guard != nil // the Guard's gate listens instead
 	if cfg.Listen != "" {
 		host, port, err := splitListen("--listen", cfg.Listen)
 		if err != nil {
@@ -209,8 +209,8 @@ func (cfg ServerConfig) options() (*server.Options, error) {
 	return opts, nil
 }
 
-// strangers are how many of the connections may be of those who have not said who they are: each takes
-// a descriptor, and may say nothing for a while.
+// strangers returns the number of connections that may wait for their identity at once: each takes a descriptor, and
+// may send nothing for a while.
 func (cfg *ServerConfig) strangers() int {
 	if cfg.Guard == nil {
 		return 0
@@ -218,13 +218,13 @@ func (cfg *ServerConfig) strangers() int {
 	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/8, minStrangers), maxStrangersIn)
 }
 
-// mostOfOne is how many connections one name may have at once: an agent needs three, a user one for each
+// mostOfOne returns the number of connections that one name may have at once: an agent needs three, a user one for each
 // command that runs.
 func (cfg *ServerConfig) mostOfOne() int {
 	return min(max(cmp.Or(cfg.Clients, server.DEFAULT_MAX_CONNECTIONS)/4, minOfOne), maxOfOne)
 }
 
-// members are how many of the connections are left for others.
+// members returns the number of connections that are left for admitted clients.
 func (cfg *ServerConfig) members() int {
 	if cfg.Clients < fewClients {
 		return cfg.Clients
@@ -232,7 +232,7 @@ func (cfg *ServerConfig) members() int {
 	return cfg.Clients - cfg.strangers()
 }
 
-// identity is the queue manager's own; nil where it has none.
+// identity returns the queue manager's own identity; nil if it has none.
 func (cfg *ServerConfig) identity() *identity.Identity {
 	if cfg.Guard == nil {
 		return nil
@@ -240,8 +240,8 @@ func (cfg *ServerConfig) identity() *identity.Identity {
 	return cfg.Guard.Identity
 }
 
-// splitListen reads HOST:PORT of a flag into the library's form, in which 0 would mean
-// its default port and -1 any free one.
+// splitListen reads HOST:PORT of a flag into the library's form. There a port 0 would mean the default port, and -1 any
+// free one.
 func splitListen(flag, listen string) (string, int, error) {
 	host, text, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -352,7 +352,7 @@ func (s *Server) start(opts *server.Options) error {
 		}
 	}
 	if err == nil && s.listener != nil {
-		s.limits = newLimits(s) // before channels hand on
+		s.limits = newLimits(s) // before channels forward messages
 	}
 	if err == nil && s.cfg.Listen != "" {
 		if s.forwarder, err = startForwarder(s); err == nil {
@@ -367,8 +367,8 @@ func (s *Server) start(opts *server.Options) error {
 	return err
 }
 
-// healthy is an error where the store was opened and cannot be used. A member's is not judged: it is good
-// when it has what the others have.
+// healthy returns an error if the store was opened and cannot be used. It does not judge a member of a cluster: its
+// store is good when it has caught up with the others.
 func healthy(s *Server, log *serverLog) error {
 	if s.member != nil {
 		return nil
@@ -380,7 +380,7 @@ func healthy(s *Server, log *serverLog) error {
 
 	if errno := failedCall(h.Error + log.failed()); h.Error != "" && errno != 0 {
 		if strings.Contains(h.Error, writeError) {
-			log.unstored.last.Store(&h.Error) // mend opens the store anew
+			log.unstored.last.Store(&h.Error) // mend opens the store again
 			return nil
 		}
 		return transfer.Errorf(transfer.KindNoManager, "the store of queue manager %s in %s cannot be opened: %s: %w", s.cfg.Name, s.cfg.Dir, h.Error, errno)
@@ -401,8 +401,7 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	}
 
 	ns.SetLoggerV2(log, false, false, false)
-	// Start returns with the store recovered and the listener open, or after it
-	// has logged what was fatal.
+	// Start returns with the store recovered and the listener open, or after it has logged a fatal error.
 	ns.Start()
 	if fatal := log.fatal(); fatal != "" {
 		err = transfer.Errorf(transfer.KindNoManager, "queue manager %s cannot start in %s: %s", s.cfg.Name, s.cfg.Dir, fatal)
@@ -421,9 +420,8 @@ func (s *Server) run(opts *server.Options, log *serverLog) (*server.Server, erro
 	return ns, nil
 }
 
-// URL is where clients reach the server: nats://HOST:PORT, or "" if it takes
-// in-process connections only. A server that listens on every address gives
-// the loopback one.
+// URL returns the address of the server for clients: nats://HOST:PORT, or "" if it takes in-process connections only.
+// For a server that listens on every address it is the loopback one.
 func (s *Server) URL() string {
 	at := s.ns.Addr()
 	if s.listener != nil {
@@ -441,18 +439,18 @@ func (s *Server) URL() string {
 	return u.String()
 }
 
-// Channels are those to other queue managers.
+// Channels returns the channels to other queue managers.
 func (s *Server) Channels() *Channels { return s.channels }
 
-// Name is the server's name.
+// Name returns the server's name.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Host is the address at which others reach the queue manager; empty where it
-// listens on every address of the host.
+// Host returns the server's address for other hosts. It is empty if the queue manager listens on every address of the
+// host.
 func (s *Server) Host() string {
 	host, _, err := net.SplitHostPort(s.cfg.Listen)
 	if err != nil {
-		return "127.0.0.1" // nobody else reaches it
+		return "127.0.0.1" // only this process reaches it
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		return ""

@@ -107,7 +107,7 @@ func TestStartServerWithEndedContext(t *testing.T) {
 	}
 }
 
-// BenchmarkStartAndConnect is what one box pays before anything moves.
+// BenchmarkStartAndConnect measures the start of a box before any data moves.
 func BenchmarkStartAndConnect(b *testing.B) {
 	var starting, connecting, closing time.Duration
 	for b.Loop() {

@@ -47,7 +47,7 @@ func failedCall(text string) syscall.Errno {
 	return 0
 }
 
-// failedCall keeps the first line that tells of a system call that failed, and every one of a batch that is half stored.
+// failedCall keeps the first line about a failed system call, and every one about a batch that is half stored.
 func (l *serverLog) failedCall(line string) {
 	if half := strings.Contains(line, halfBatch); half || failedCall(line) != 0 {
 		l.mu.Lock()

@@ -19,10 +19,9 @@ const (
 
 // A socket is a connection to the queue manager that knows whether it is alive.
 //
-// A write fails once nothing at all has gone out for 8 s, and then the socket
-// is closed: half a message may be out. However slow, a write that makes
-// progress goes on. The system wakes a writer only when a good part of its buffer is free,
-// so bytes that the other host has acknowledged are progress, too.
+// A write fails once nothing at all has gone out for 8 s, and then the socket is closed: half a message may be out. A
+// write that makes progress continues, however slow it is. The system wakes a writer only when a good part of its
+// buffer is free, so bytes that the other host has acknowledged are progress, too.
 type socket struct {
 	net.Conn
 	opt  tcp.Options
@@ -32,7 +31,7 @@ type socket struct {
 	greeting context.CancelFunc // ends the watch over the library's greeting; nil: there is none
 }
 
-// Read counts what comes.
+// Read reads from the connection and counts the bytes.
 func (s *socket) Read(p []byte) (int, error) {
 	n, err := s.Conn.Read(p)
 	s.in.Add(int64(n))
@@ -46,7 +45,7 @@ func (s *socket) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// WriteBuffers is Write for several pieces, which it forgets.
+// WriteBuffers writes several pieces as Write does, and drops its references to them.
 func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 	defer s.Conn.SetWriteDeadline(time.Time{})
 	acked, _ := tcp.Acked(s.Conn)
@@ -79,8 +78,8 @@ func (s *socket) WriteBuffers(parts net.Buffers) (done int64, err error) {
 // would end a slow write in the middle of a message.
 func (s *socket) SetWriteDeadline(time.Time) error { return nil }
 
-// SetDeadline is how the library bounds its greeting, however long the line needs for it. Here the time
-// bounds how long nothing may move. The zero time ends that. One goroutine calls it.
+// SetDeadline bounds the time without movement, where the library would bound its greeting as a whole: a slow link may
+// need long for it. The zero time ends that. One goroutine calls it.
 func (s *socket) SetDeadline(t time.Time) error {
 	if s.greeting != nil {
 		s.greeting()

@@ -57,7 +57,7 @@ func TestQuickWriteIsNoPulse(t *testing.T) {
 	})
 }
 
-// A write that nobody takes ends, and the socket with it.
+// A write without a reader ends, and the socket with it.
 func TestStuckWriteEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

@@ -20,14 +20,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// StreamStore holds ferry.store.>, the chunk messages of stored delivery, until their
-// destination has what they bring, or their source withdraws them. It is made when somebody
-// first needs it. It is not synced: what a power cut takes is found out and sent again.
+// StreamStore holds ferry.store.>, the chunk messages of stored delivery. They stay until their destination has stored
+// their data, or until their source withdraws them. The stream is made at its first use. It is not synced: agents
+// detect messages lost in a power cut and send them again.
 const StreamStore Stream = roles.StreamStore
 
 // Limits of StreamStore.
 const (
-	// DefaultMaxStored is how many bytes it may have where the queue manager is not told.
+	// DefaultMaxStored is the size of the store in bytes without a setting.
 	DefaultMaxStored = 3584 << 20
 	// MinMaxStored is the least that it can be told.
 	MinMaxStored = 64 << 20
@@ -43,19 +43,19 @@ const (
 	storeAhead     = 8        // messages of one reading that are fetched at once
 	storeIdle      = time.Hour
 
-	// A look lists subjects, each of which may be of one message, and one agent's are listed when another one
-	// looks: the server needs a second or two for the most that there may be. So the number of messages is
-	// bounded, by the bytes of the store that there are for each of them on the average.
+	// A look lists subjects, and each message may have its own. The looks of one agent list the subjects of other
+	// agents, too: the server needs a second or two for the largest number. So the number of messages is bounded by the
+	// store's bytes for each of them on the average.
 	storeMessage     = 64 << 10
 	storeMessagesMin = 1 << 10
 	storeMessagesMax = 1 << 17
 	storeAckWait     = 10 * time.Second // for a receipt
 )
 
-// storeConfig is the stream of a queue manager that may store so many bytes.
+// storeConfig returns the stream of a queue manager that may store so many bytes.
 //
-// A transfer may have a quarter of it, by the number of its messages: so many of the largest ones
-// are a quarter. The queue manager itself refuses what is more, whoever sends it.
+// A transfer may have a quarter of it, by the number of its messages: so many of the largest ones are a quarter. The
+// queue manager itself refuses further messages from any sender.
 func storeConfig(most int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:                 string(StreamStore),
@@ -76,7 +76,7 @@ func storeConfig(most int64) jetstream.StreamConfig {
 	}
 }
 
-// A Shelf is the messages of one epoch of a transfer in StreamStore.
+// A Shelf holds the messages of one epoch of a transfer in StreamStore.
 type Shelf struct {
 	From, To transfer.AgentName
 	ID       transfer.ID
@@ -86,31 +86,31 @@ type Shelf struct {
 
 func (s *Shelf) subject() string { return wire.StoreSubject(s.To, s.From, s.ID, s.Epoch) }
 
-// A StoreView is what one agent sees of StreamStore.
+// A StoreView is the part of StreamStore that one agent sees.
 type StoreView struct {
 	Mark    string  // names the stream as it was made: two agents with one mark are at one store
 	Shelves []Shelf // of the agent, oldest transfers first; not all, where there are very many
 	Used    int64   // bytes at most that the agent's own messages take, as their source
-	Share   int64   // of which it may have so many
+	Share   int64   // limit of Used
 
 	At string // token of the queue manager that has the store; empty: the agent's own
 	// Ledger is the mark of the ledger that has the destination's name there (of Outgoing); empty: none has it.
 	Ledger string
 }
 
-// What a storeTask is for.
+// Operations of a storeTask.
 const (
-	storeIncoming = "incoming" // a look at what waits for the agent
-	storeOutgoing = "outgoing" // a look at what the agent has sent, before it sends
+	storeIncoming = "incoming" // a look at the messages that wait for the agent
+	storeOutgoing = "outgoing" // a look at the agent's sent messages, before it sends more
 	storeSent     = "sent"     // the same, later: it makes no store
-	storeRead     = "read"     // bytes of a shelf are wanted
-	storeReader   = "reader"   // the reader of a shelf is made, for whole messages
-	storeTrim     = "trim"     // what the agent has taken goes
-	storePurge    = "purge"    // what the agent has sent goes
+	storeRead     = "read"     // read bytes of a shelf
+	storeReader   = "reader"   // make the reader of a shelf, for whole messages
+	storeTrim     = "trim"     // messages that the agent has taken are removed
+	storePurge    = "purge"    // messages that the agent has sent are removed
 	storeClear    = "clear"    // the messages of a member are removed, and those that wait for it
 )
 
-// A storeTask is what an agent has done with its own part of StreamStore.
+// A storeTask is one operation of an agent on its own part of StreamStore.
 type storeTask struct {
 	Do    string      `json:"do"`
 	Peer  string      `json:"peer,omitempty"` // token of the agent at the other side
@@ -120,10 +120,10 @@ type storeTask struct {
 	Begin int         `json:"begin,omitempty"` // of a reading: bytes of the message From that are not wanted
 	Most  int         `json:"most,omitempty"`  // of a reading: bytes that are wanted
 	Piece int         `json:"piece,omitempty"` // of a reading: bytes that one answer may have
-	At    string      `json:"at,omitempty"`    // token of the queue manager where it is to be done; empty: here, and a look at what is to be sent where the peer is
+	At    string      `json:"at,omitempty"`    // token of the queue manager that does the task; empty: this one (outgoing: the peer's)
 }
 
-// A storeResult is what became of it.
+// A storeResult is the result of a storeTask.
 type storeResult struct {
 	Mark    string       `json:"mark,omitempty"`
 	Shelves []storeShelf `json:"shelves,omitempty"`
@@ -141,7 +141,7 @@ type storeResult struct {
 	read func(ctx context.Context, answer func(storeResult, []byte)) error // gives the answers of a reading
 }
 
-// A storePart is bytes of a message of a shelf.
+// A storePart describes bytes of a message of a shelf.
 type storePart struct {
 	Number uint64 `json:"n"` // of the message in the stream
 	Size   int    `json:"s"` // of the message
@@ -149,7 +149,7 @@ type storePart struct {
 	Len    int    `json:"l"`
 }
 
-// A storeShelf is a Shelf on its way.
+// A storeShelf is the encoded form of a Shelf.
 type storeShelf struct {
 	Peer     string      `json:"peer"`
 	ID       transfer.ID `json:"id"`
@@ -157,8 +157,8 @@ type storeShelf struct {
 	Messages uint64      `json:"messages"`
 }
 
-// store does a task for whoever has a token: every subject that it touches has that token in the
-// place of the source (a purge, a look at what was sent) or of the destination (all others).
+// store does a task for the holder of a token. Every subject of the task has that token as its source (a purge, a look
+// at sent messages) or as its destination (all others).
 func (l library) store(ctx context.Context, self string, t storeTask) (res storeResult, err error) {
 	if t.Do == storeClear {
 		return res, l.clear(ctx, self)
@@ -167,7 +167,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 	if t.Do == storeOutgoing {
 		s, err = l.storeStream(ctx)
 	} else if s, err = l.js().Stream(ctx, string(StreamStore)); errors.Is(err, jetstream.ErrStreamNotFound) && t.Do != storeRead && t.Do != storeReader {
-		return res, nil // nobody has stored anything
+		return res, nil // the store was never used
 	}
 	if err != nil {
 		return res, err
@@ -196,7 +196,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 		if err = res.look(ctx, s, wire.AllStoredBy(name), 2); err == nil {
 			res.Share = info.Config.MaxBytes / 2
 		}
-		if t.Do == storeOutgoing { // the source wants the sum only
+		if t.Do == storeOutgoing { // the source needs the sum only
 			res.Shelves = nil
 		}
 		if err == nil && t.Do == storeOutgoing && peer != "" {
@@ -229,13 +229,13 @@ func (l library) ledgerOf(ctx context.Context, name transfer.AgentName) (string,
 		Mark string `json:"mark"`
 	}
 	if len(o.Value) > 0 && json.Unmarshal(o.Value, &holder) != nil {
-		return "", nil // the agent writes it anew
+		return "", nil // the agent writes it again
 	}
 	return holder.Mark, nil
 }
 
-// storeStream is the stream, made where it is missing. Where a smaller or an older server does not take
-// it as it should be, it is smaller, or synced.
+// storeStream returns the stream, and makes it if it is missing. If a smaller or an older server refuses the
+// configuration, the stream is smaller, or synced.
 func (l library) storeStream(ctx context.Context) (jetstream.Stream, error) {
 	s, err := l.js().Stream(ctx, string(StreamStore))
 	if !errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -284,7 +284,7 @@ func (l library) createReplicated(ctx context.Context, cfg jetstream.StreamConfi
 	return l.js().CreateStream(ctx, cfg)
 }
 
-// fitStore gives the stream the size that a queue manager is told. Where there is none, create makes it.
+// fitStore gives the stream its configured size. If there is none, create makes it.
 func (l library) fitStore(ctx context.Context, create func(context.Context, jetstream.StreamConfig) (jetstream.Stream, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
@@ -305,14 +305,14 @@ func (l library) fitStore(ctx context.Context, create func(context.Context, jets
 	return err
 }
 
-// Times of a member of a cluster that is told the size of the store.
+// Times of a member of a cluster that fits its store to the configured size.
 const (
 	fitEvery = time.Second
-	fitSaid  = 30 // attempts after which it is said that none has been a success
+	fitSaid  = 30 // attempts after which the failure is logged
 )
 
-// fitStoreSoon is fitStore for a member of a cluster, tried until it is done or ctx ends. The stream is
-// made when all members are there: one that is made before has one replica, and keeps it.
+// fitStoreSoon does fitStore for a member of a cluster, until it succeeds or ctx ends. The stream is made when all
+// members are there: one that is made before has one replica, and keeps it.
 func (l library) fitStoreSoon(ctx context.Context, log *slog.Logger) {
 	for tries := 1; ; tries++ {
 		err := l.fitStore(ctx, l.createReplicated)
@@ -350,7 +350,7 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 		}
 		res.Used += int64(n) * (MaxStoredMessage + storedOverhead)
 		at, err := wire.ReadStore(subject)
-		if err != nil { // nobody reads it
+		if err != nil { // no agent reads a malformed subject
 			if malformed++; malformed <= storeMalformed {
 				if err := purgeStored(ctx, s, subject, 0); err != nil {
 					return err
@@ -378,8 +378,8 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 	return nil
 }
 
-// makeReader makes an agent's reader anew, for one subject. It acknowledges nothing: what was taken is
-// trimmed.
+// makeReader replaces an agent's reader by one for one subject. It acknowledges nothing: the agent trims the messages
+// that it has taken.
 func (l library) makeReader(ctx context.Context, self, subject string, from uint64) error {
 	cfg := jetstream.ConsumerConfig{
 		Durable:            roles.DurableStore + self,
@@ -388,7 +388,7 @@ func (l library) makeReader(ctx context.Context, self, subject string, from uint
 		AckPolicy:          jetstream.AckNonePolicy,
 		MaxRequestMaxBytes: maxPull,
 		InactiveThreshold:  storeIdle,
-		MemoryStorage:      true, // where it stands its reader says each time
+		MemoryStorage:      true, // its reader states its position each time
 	}
 	if from > 0 {
 		cfg.DeliverPolicy, cfg.OptStartSeq = jetstream.DeliverByStartSequencePolicy, from
@@ -455,8 +455,8 @@ func purgeStored(ctx context.Context, s jetstream.Stream, subject string, below 
 	return s.Purge(ctx, jetstream.WithPurgeSubject(subject), jetstream.WithPurgeSequence(below))
 }
 
-// purgeBelow removes the epochs of a transfer below one, each by its name: what was sent meanwhile in that
-// one, or a later one, stays.
+// purgeBelow removes the epochs of a transfer below one, each by its name. Messages that arrive meanwhile in that
+// epoch, or in a later one, stay.
 func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32) (gone uint64, err error) {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(wire.StoreEpochs(of.To, of.From, of.ID)))
 	if err != nil {
@@ -475,7 +475,7 @@ func purgeBelow(ctx context.Context, s jetstream.Stream, of *Shelf, epoch uint32
 	return gone, nil
 }
 
-// withData is an answer with bytes of messages behind it: in JSON they would be a third longer.
+// withData returns an answer with bytes of messages behind it: in JSON they would be a third longer.
 func (res storeResult) withData(data []byte) []byte {
 	head := resultOf(errandResult{Store: &res}, nil)
 	return append(append(append(make([]byte, 0, len(head)+1+len(data)), head...), '\n'), data...)
@@ -497,9 +497,10 @@ func (a asker) store(ctx context.Context, self string, t storeTask) (res storeRe
 	return res, err
 }
 
-// ClearStored removes the messages of a member that the network does not have any more, by its token: requests, commands and stored
-// delivery, and for an agent also those that wait for it. Audit records and messages of application queues stay.
-// Only coordination and the authority may ask for that. If the agent comes back, its peers send the lost messages anew.
+// ClearStored removes the messages of a member that the network does not have any more, by its token: requests,
+// commands and stored delivery, and for an agent also those that wait for it. Audit records and messages of application
+// queues stay. Only coordination and the authority may ask for that. If the agent comes back, its peers send the lost
+// messages again.
 func ClearStored(ctx context.Context, c *Conn, token string) error {
 	var err error
 	if a, asks := c.keeper.(asker); asks {
@@ -510,7 +511,7 @@ func ClearStored(ctx context.Context, c *Conn, token string) error {
 	return c.explain(err, "the streams", 0)
 }
 
-// A StoreAt is one agent's part of StreamStore. What it has done there is of the agent's own name alone.
+// A StoreAt is one agent's part of StreamStore. Its operations affect only subjects with the agent's own name.
 type StoreAt struct {
 	c        *Conn
 	of       transfer.AgentName
@@ -518,7 +519,7 @@ type StoreAt struct {
 	reader   storeCursor
 }
 
-// StoreOf is an agent's part of StreamStore.
+// StoreOf returns an agent's part of StreamStore.
 func StoreOf(c *Conn, of transfer.AgentName) *StoreAt {
 	return &StoreAt{c: c, of: of, receipts: &receipts{secret: newSecret(), listens: map[string]bool{}, waiting: map[uint64]*farReceipt{}, came: map[string]time.Time{}}}
 }
@@ -555,18 +556,18 @@ func (s *StoreAt) look(ctx context.Context, t storeTask) (v StoreView, err error
 	return v, nil
 }
 
-// Incoming is what waits for the agent.
+// Incoming returns the messages that wait for the agent.
 func (s *StoreAt) Incoming(ctx context.Context) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeIncoming})
 }
 
-// Sent is what the agent has sent and nobody has taken, in the store of a queue manager (StoreView.At).
+// Sent returns the agent's messages that were not taken yet, in the store of a queue manager (StoreView.At).
 func (s *StoreAt) Sent(ctx context.Context, at string) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeSent, At: at})
 }
 
-// Outgoing is a look before anything is sent to an agent, at the queue manager where that is, or was when something was
-// last heard of it: how much there is, without the shelves. The store is made where there is none.
+// Outgoing looks at the store before messages are sent to an agent, at the agent's present or last known queue manager.
+// It returns the sums, without the shelves. The store is made if there is none.
 func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreView, error) {
 	if err := s.Ready(ctx); err != nil { // Put needs it
 		return StoreView{}, err
@@ -574,24 +575,25 @@ func (s *StoreAt) Outgoing(ctx context.Context, to transfer.AgentName) (StoreVie
 	return s.look(ctx, storeTask{Do: storeOutgoing, Peer: to.Token()})
 }
 
-// OutgoingAt is Outgoing at a queue manager.
+// OutgoingAt is Outgoing at a given queue manager.
 func (s *StoreAt) OutgoingAt(ctx context.Context, at string) (StoreView, error) {
 	return s.look(ctx, storeTask{Do: storeOutgoing, At: at})
 }
 
-// Purge removes what the agent has sent of a transfer in epochs before one, from the store of a queue manager.
+// Purge removes the agent's messages of a transfer in epochs before one, from the store of a queue manager.
 func (s *StoreAt) Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error {
 	_, err := s.task(ctx, storeTask{Do: storePurge, Peer: to.Token(), ID: id, Epoch: before, At: at})
 	return err
 }
 
-// Trim removes what has come for the agent in an epoch, up to a number in the stream; below 0 all of it.
+// Trim removes the messages for the agent in an epoch with numbers in the stream less than below. A below of 0 removes
+// all of them.
 func (s *StoreAt) Trim(ctx context.Context, of Shelf, below uint64) error {
 	_, err := s.task(ctx, storeTask{Do: storeTrim, Peer: of.From.Token(), ID: of.ID, Epoch: of.Epoch, From: below})
 	return err
 }
 
-// explainStored says of a full store what there is to do about it.
+// explainStored adds the remedy to the error of a full store.
 func explainStored(c *Conn, err error, subject string, size int) error {
 	if err == nil {
 		return nil

@@ -102,7 +102,7 @@ func TestStoreKeepsUntilTrimmed(t *testing.T) {
 	}
 }
 
-// A purge names epochs: what was sent in a later one stays (scenario 17).
+// A purge names epochs: messages of a later epoch stay (scenario 17).
 func TestStorePurgeNamesEpochs(t *testing.T) {
 	_, c := storing(t, MinMaxStored)
 	ctx := testContext(t)
@@ -155,7 +155,7 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 }
 
-// What the store has outlives the queue manager, and its size follows the setting.
+// The contents of the store outlive the queue manager, and its size follows the setting.
 func TestStoreOutlivesItsManager(t *testing.T) {
 	dir := t.TempDir()
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
@@ -209,7 +209,7 @@ func TestStoreListIsFair(t *testing.T) {
 	t.Error("ALPHA's is not there")
 }
 
-// An errand about what is stored is of the asker's own part alone.
+// An errand on the store affects only the asker's own part.
 func TestStoreErrandsAreOnesOwn(t *testing.T) {
 	s, c := storing(t, MinMaxStored)
 	sh := Shelf{From: "ALPHA", To: "BETA", ID: transfer.ID{1, 6: 0x70, 8: 0x80}, Epoch: 1}
@@ -240,8 +240,8 @@ func TestStoreErrandsAreOnesOwn(t *testing.T) {
 	}
 }
 
-// What an agent has stored, and what waits for it, goes when it is no agent any more; coordination and the authority say so, and
-// nobody else does.
+// Messages from and for an agent are removed when it is no agent any more. Only coordination and the authority may
+// order that.
 func TestStoreIsClearedOfAnAgent(t *testing.T) {
 	s, c := storing(t, MinMaxStored)
 	shelf := func(from, to transfer.AgentName) *Shelf {

@@ -18,7 +18,7 @@ func (s *StoreAt) Ready(ctx context.Context) error {
 	return err
 }
 
-// Beside is how many bytes have come on the data connection, which shares the line with the one for stored data.
+// Beside returns how many bytes have come on the data connection, which shares the link with the one for stored data.
 func (s *StoreAt) Beside() int64 {
 	if sock := s.c.data.socket.Load(); sock != nil {
 		return sock.in.Load()
@@ -47,10 +47,10 @@ type conversation struct {
 const (
 	quietMost   = 10 * time.Second
 	quietLook   = 250 * time.Millisecond
-	slowestLine = 64e3 / 8 // bytes a second, of a line that is meant to work
+	slowestLine = 64e3 / 8 // bytes a second, of the slowest link that must work
 )
 
-// converse asks, and gives each answer to take until that says that it is the last one. The data of an answer belongs to take.
+// converse asks, and passes each answer to take until take reports the last one. The data of an answer belongs to take.
 // converse gives up when the connection is lost, or when nothing has come for quietMost. An error of take ends it.
 func (l *link) converse(ctx context.Context, q conversation, take func(answer *nats.Msg) (last bool, err error)) error {
 	if !l.up.Load() {
@@ -112,7 +112,7 @@ type answerWait struct {
 	slow            time.Duration // that one answer may take on the slowest line
 }
 
-// newAnswerWait is that with answers of so many bytes.
+// newAnswerWait returns an answerWait for answers of so many bytes.
 func newAnswerWait(bytes int64, p pulse, now time.Time) answerWait {
 	return answerWait{p, now, now, time.Duration(float64(bytes) / slowestLine * float64(time.Second))}
 }

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Stored message is one of a Shelf.
+// A Stored is a message of a Shelf.
 type Stored struct {
 	Number uint64 // in the stream
 	Data   []byte
@@ -37,7 +37,7 @@ type Reading struct {
 	Most, Piece int
 }
 
-// A Part is bytes of a message of a Shelf.
+// A Part holds bytes of a message of a Shelf.
 type Part struct {
 	Number uint64 // of the message in the stream
 	Size   int    // of the message
@@ -45,8 +45,9 @@ type Part struct {
 	Data   []byte
 }
 
-// Read reads a shelf and gives each part to take, in order. spent says that nothing is stored behind the last part. An error means that
-// some parts did not come. The parts that take has got stand, and the caller reads on behind them.
+// Read reads a shelf and passes each part to take, in order. spent reports that nothing is stored behind the last part.
+// An error means that some parts did not come. The parts that take has got are valid, and the caller reads on behind
+// them.
 func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent bool, err error) {
 	l, err := s.c.bulk.ready(ctx)
 	if err != nil {
@@ -82,8 +83,8 @@ func (s *StoreAt) Read(ctx context.Context, r Reading, take func(Part)) (spent b
 	return spent, s.c.explain(err, "ferry.store", 0)
 }
 
-// wholeFrom is how many bytes must be wanted for the reader to give whole messages: one is a quarter of a second on such a line at most.
-// The server gives them itself then, without a copy.
+// wholeFrom is the least number of requested bytes with which the reader gives whole messages: one is a quarter of a
+// second on such a link at most. The server gives them itself then, without a copy.
 const wholeFrom = 4 * MaxStoredMessage
 
 // Limits of a pull.
@@ -92,7 +93,7 @@ const (
 	pullWait = 300 * time.Millisecond // for messages that are on their way from the source
 )
 
-// pull is Read for whole messages.
+// pull reads whole messages, as Read does.
 func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part)) (spent bool, err error) {
 	cur := &s.reader
 	session, shelf := l.session(), r.Shelf
@@ -155,7 +156,7 @@ type Assembly struct {
 	size int
 }
 
-// Behind is where the next reading begins; began is false where nothing was read.
+// Behind returns the position of the next reading; began is false if nothing was read.
 func (a *Assembly) Behind() (number uint64, begin int, began bool) {
 	if a.part == nil {
 		return a.of + 1, 0, a.of > 0
@@ -163,7 +164,7 @@ func (a *Assembly) Behind() (number uint64, begin int, began bool) {
 	return a.of, len(a.part), true
 }
 
-// Rest is how many bytes the message lacks that is not complete.
+// Rest returns the number of missing bytes of the incomplete message.
 func (a *Assembly) Rest() int {
 	if a.part == nil {
 		return 0
@@ -171,7 +172,7 @@ func (a *Assembly) Rest() int {
 	return a.size - len(a.part)
 }
 
-// Holds is how much memory the message takes that is not complete.
+// Holds returns the memory of the incomplete message, in bytes.
 func (a *Assembly) Holds() int { return cap(a.part) }
 
 // Add takes a part in, and gives the message that is complete with it.

@@ -24,8 +24,8 @@ const (
 	StreamControl Stream = roles.StreamControl
 	// StreamEvent holds ferry.event.>, the newest 256 MiB of it.
 	StreamEvent Stream = roles.StreamEvent
-	// StreamOwner holds ferry.owner.>, the newest message of each: who has a name. Whoever
-	// decides by one asks the leader, as a replica may be behind: there is no AllowDirect.
+	// StreamOwner holds ferry.owner.>, the newest message of each subject: the owner of a name. A decision by an owner
+	// needs the answer of the leader, as a replica may be behind: there is no AllowDirect.
 	StreamOwner Stream = roles.StreamOwner
 	// StreamHold holds ferry.hold.>: the holds of messages of application queues.
 	StreamHold Stream = roles.StreamHold
@@ -48,9 +48,8 @@ const (
 	publishPause = 250 * time.Millisecond
 )
 
-// streams are what Ensure makes. An operator may have made them before with
-// other limits; then they stay as they are. In a cluster they have three replicas, once it
-// has as many members (library.raise).
+// streams are the streams that Ensure makes. Streams that an operator has made before with other limits stay as they
+// are. In a cluster they have three replicas, once it has as many members (library.raise).
 var streams = []jetstream.StreamConfig{
 	commandConfig(StreamCommand, "requests", "ferry.command.>", commandMaxBytes, commandMaxMsgs),
 	commandConfig(StreamControl, "cancels and administration", "ferry.control.>", controlMaxBytes, controlMaxMsgs),
@@ -101,7 +100,7 @@ var streams = []jetstream.StreamConfig{
 	},
 }
 
-// commandConfig is the configuration of a stream of commands for agents.
+// commandConfig returns the configuration of a stream of commands for agents.
 func commandConfig(name Stream, holds, subjects string, maxBytes, maxMsgs int64) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:         string(name),
@@ -147,32 +146,29 @@ func (c *Conn) Ensure(ctx context.Context) error {
 	return c.explain(err, "the streams", 0)
 }
 
-// markOf is how far a stream has come.
+// markOf returns the mark of a stream.
 func markOf(s jetstream.Stream) mark {
 	info := s.CachedInfo()
 	return mark{info.Created, info.State.LastSeq, info.Config.Replicas}
 }
 
-// Enqueue stores a message durably on a subject of one of the streams and
-// returns when the queue manager has it. It tries until ctx ends, through lost
-// connections and lost streams; then its error is of KindNoManager, or of
-// KindNoSpace if the stream is full. Two messages with one msgID within two
-// minutes are stored once; without one ("") a message whose acknowledgement got
-// lost may be stored twice.
+// Enqueue stores a message durably on a subject of one of the streams and returns when the queue manager has it. It
+// tries until ctx ends, through lost connections and lost streams; then its error is of KindNoManager, or of
+// KindNoSpace if the stream is full. Two messages with one msgID within two minutes are stored once. A message without
+// one ("") may be stored twice if its acknowledgement gets lost.
 func (c *Conn) Enqueue(ctx context.Context, subject, msgID string, data []byte) error {
 	packed := c.packer.pack(data)
 	_, err := c.enqueue(ctx, subject, msgID, func() []byte { return packed })
 	return err
 }
 
-// A Storing is what is known of a message that was to be stored.
+// A Storing is the outcome of an attempt to store a message.
 type Storing struct {
 	Seq   uint64 // its number in the stream; 0: it was not acknowledged
 	Doubt bool   // a try that was not acknowledged may have stored it, under another number
 }
 
-// EnqueueFresh is Enqueue for a message that depends on when it is stored: it is made
-// anew for each try.
+// EnqueueFresh is Enqueue for a message that depends on the time of storing: it is made again for each try.
 func (c *Conn) EnqueueFresh(ctx context.Context, subject string, message func() []byte) (Storing, error) {
 	return c.enqueue(ctx, subject, "", func() []byte { return c.packer.pack(message()) })
 }
@@ -205,8 +201,8 @@ func (c *Conn) enqueue(ctx context.Context, subject, msgID string, packed func()
 	}
 }
 
-// notTaken is the error of a message that was not stored in time. A queue
-// manager that cannot store does not answer; it says why when it is asked.
+// notTaken returns the error of a message that was not stored in time. A queue manager that cannot store does not
+// answer; it gives the reason when it is asked.
 func notTaken(c *Conn, subject string, err error) error {
 	ctx, cancel := context.WithTimeout(c.ctx, time.Second)
 	defer cancel()

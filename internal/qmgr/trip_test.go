@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// How long a message takes is that of the last question or of the one that has no
-// answer yet, 1.5 s at most; what was measured on another connection says nothing.
+// Delay is the time of the last question, or of the one that has no answer yet, 1.5 s at most. Measurements on another
+// connection do not count.
 func TestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Conn{control: &link{}}

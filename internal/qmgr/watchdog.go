@@ -13,35 +13,32 @@ import (
 const (
 	probeTimeout = 3 * time.Second
 	quickly      = 5 // looks in the time between two probes
-	// besideMost is how long a connection need not answer while another one to the same host carries bytes.
+	// besideMost is the time for which a connection need not answer while another one to the same host carries bytes.
 	besideMost = 30 * time.Second
 )
 
-// times are what tests make short.
+// times are the durations that tests shorten.
 type times struct {
 	probeEvery   time.Duration // between two looks of the watchdog
 	probeTimeout time.Duration
 	ackWait      time.Duration // see defaultTimes
-	// pullHeartbeat is between two signs of life of the queue manager for a pull, on a line without delay.
+	// pullHeartbeat is the interval of the queue manager's signs of life for a pull, on a link without delay.
 	pullHeartbeat time.Duration
 }
 
 var defaultTimes = times{
 	probeEvery:   5 * time.Second,
 	probeTimeout: probeTimeout,
-	// How long a message that was lost on its way, or whose handler died, is
-	// held back before it is delivered again. A handler that runs holds its
-	// message for as long as it runs.
+	// ackWait is the time after which a message is delivered again if it was lost on its way, or if its handler died. A
+	// handler that runs holds its message for as long as it runs.
 	ackWait:       6 * time.Second,
 	pullHeartbeat: 2 * time.Second,
 }
 
-// watch cuts a link that no longer carries anything. TCP alone would go on
-// sending into a broken path at ever longer intervals, and be minutes late when
-// the path is whole again; a link that was cut tries every 2 s.
+// watch cuts a link that no longer carries anything. TCP alone would continue to send into a broken path at ever longer
+// intervals, and be minutes late when the path is whole again; a link that was cut tries every 2 s.
 //
-// How long the round trip takes is measured on the way: five times as often while the
-// link is used.
+// watch also measures the round trip: five times as often while the link is used.
 func (c *Conn) watch(l *link) {
 	before := l.socket.Load().pulse()
 	var cut *socket // the last one that was; another takes its place when there is a connection again
@@ -124,15 +121,14 @@ func (l *link) alive(sock *socket, timeout time.Duration) bool {
 		return true
 	}
 
-	// On a slow line the question itself may be behind others: the other host takes
-	// them in, and there are more.
+	// On a slow link the question itself may be behind others: the other host takes them in, and there are more.
 	if now, more := tcp.Acked(sock.Conn); more && now > acked {
 		return true
 	}
 	return !l.up.Load() || l.socket.Load() != sock || sock.pulse() != before
 }
 
-// A trip is how long round trips to the queue manager take. The zero value is ready.
+// A trip measures round trips to the queue manager. The zero value is ready.
 type trip struct {
 	mu          sync.Mutex
 	last, least time.Duration
@@ -147,7 +143,7 @@ func (t *trip) begin() (now time.Time) {
 	return t.began
 }
 
-// end ends a round trip. One that got no answer says only that it takes longer.
+// end ends a round trip. A trip without an answer shows only that the time is longer.
 func (t *trip) end(began time.Time, answered bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -161,8 +157,8 @@ func (t *trip) end(began time.Time, answered bool) {
 	}
 }
 
-// had is for how long the other side has had, at least, a message that was sent at a moment: a round trip that began later
-// was answered. It is 0 where that is not known.
+// had returns the least time for which the other side has had a message that was sent at a moment: a round trip that
+// began later was answered. It is 0 if that is not known.
 func (t *trip) had(sent, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,8 +175,7 @@ func (t *trip) forget() {
 	t.last, t.began = t.least, time.Time{}
 }
 
-// times are the last round trip, or the one that is under way where that takes
-// longer already, and the shortest.
+// times returns the shortest round trip, and the last one, or the one in progress if that takes longer already.
 func (t *trip) times() (last, least time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,33 +186,31 @@ func (t *trip) times() (last, least time.Duration) {
 	return last, t.least
 }
 
-// delayMost is the most that Delay says. What waits for several Delays must not wait
-// for long once the line is there again.
+// delayMost is the largest result of Delay. A wait of several Delays must not last long after the link is back.
 const delayMost = 1500 * time.Millisecond
 
-// Delay is how long a message to the queue manager and its answer take at present
-// on the control connection, 1.5 s at most. It is measured every five seconds, and
-// every second while messages come and go.
+// Delay returns the present time of a message to the queue manager and its answer on the control connection, 1.5 s at
+// most. It is measured every five seconds, and every second while messages come and go.
 func (c *Conn) Delay() time.Duration {
 	last, _ := c.control.trip.times()
 	return min(last, delayMost)
 }
 
-// Lag is the part of Delay for which messages wait on the line behind others.
+// Lag returns the part of Delay that is spent waiting for the link behind other messages.
 func (c *Conn) Lag() time.Duration {
 	last, least := c.control.trip.times()
 	return max(0, last-least)
 }
 
-// Lost is how often a connection to the queue manager was lost so far. What was
-// stored before the last time may be lost with it.
+// Lost returns how often a connection to the queue manager was lost so far. Messages stored before the last loss may be
+// lost with it.
 func (c *Conn) Lost() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.links.downs
 }
 
-// changed tells the notifier that the control or the data link came up or was lost.
+// changed notifies that the control or the data link came up or was lost.
 func (c *Conn) changed(up bool, why error) {
 	c.mu.Lock()
 	if up {

@@ -17,8 +17,8 @@ import (
 // maxLine is the longest line that a server of NATS takes, in bytes: its max_control_line.
 const maxLine = 4096
 
-// connect is what a client may say of itself: the fields that clients with a JWT send. What is
-// left out, such as passwords and tokens, has no part in a network with identities.
+// connect holds the fields of CONNECT that clients with a JWT send. Other fields, such as passwords and tokens, have no
+// part in a network with identities.
 type connect struct {
 	Echo         bool   `json:"echo"`
 	Verbose      bool   `json:"verbose"`
@@ -33,9 +33,9 @@ type connect struct {
 	NoResponders bool   `json:"no_responders"`
 }
 
-// A filter passes on what a client says to a server. It writes every line anew, from what it
-// has understood of it, so that the server cannot understand the same bytes otherwise.
-// The protocol is that of docs.nats.io, "Client Protocol":
+// A filter passes the commands of a client on to a server. It writes every line anew, from its own parse of the line,
+// so that the server cannot understand the same bytes otherwise. The protocol is that of docs.nats.io, "Client
+// Protocol":
 //
 //	CONNECT {…}
 //	PUB SUBJECT [REPLY] SIZE              and SIZE bytes in a line of their own
@@ -60,7 +60,7 @@ var (
 	errOrder   = errors.New("CONNECT comes first, and once")
 )
 
-// run passes on everything until one side is gone or says what the protocol does not have.
+// run passes on all commands until one side has gone or sends a command outside the protocol.
 func (f *filter) run() error {
 	for {
 		if err := f.next(); err != nil {
@@ -133,13 +133,13 @@ func readLine(in *bufio.Reader) (op string, rest []byte, size int, err error) {
 	return strings.ToUpper(string(line)), rest, size, nil
 }
 
-// connect passes on who the client says that it is, once it is admitted.
+// connect passes on the client's CONNECT once the client is admitted.
 func (f *filter) connect(options []byte) error {
 	if f.admitted {
 		return errOrder
 	}
 
-	c := connect{Echo: true, Verbose: true, Pedantic: true} // as servers have it where nothing is said
+	c := connect{Echo: true, Verbose: true, Pedantic: true} // the servers' defaults
 	if err := json.Unmarshal(options, &c); err != nil {
 		return fmt.Errorf("CONNECT: %w", err)
 	}

@@ -14,7 +14,7 @@ import (
 
 const hello = `CONNECT {"jwt":"j","sig":"s","name":"n","lang":"go","version":"1","protocol":1,"headers":true,"no_responders":true}` + "\r\n"
 
-// passed is what a filter passes on of what an agent ALPHA says.
+// passed returns the output of a filter for the commands of an agent ALPHA.
 func passed(said string) (string, error) {
 	var out bytes.Buffer
 	f := &filter{in: bufio.NewReaderSize(strings.NewReader(said), inBuffer), out: bufio.NewWriter(&out),
@@ -110,8 +110,7 @@ func TestFilter(t *testing.T) {
 // canonical are the lines of a filter's output. They are read here by other means.
 var canonical = regexp.MustCompile(`^(CONNECT (\{.*\})|PUB ([^ ]+)( ([^ ]+))? ([0-9]+)|HPUB ([^ ]+)( ([^ ]+))? [0-9]+ ([0-9]+)|SUB [^ ]+( [^ ]+)? [^ ]+|UNSUB [^ ]+( [^ ]+)?|PING|PONG)$`)
 
-// Whatever a client says, what is passed on is of the protocol, and names no reply that is not
-// the client's own.
+// For any input of a client, the output is of the protocol, and names no reply that is not the client's own.
 func FuzzFilter(f *testing.F) {
 	for _, s := range []string{
 		hello + "PING\r\n", hello + "PUB a ferry.inbox.ALPHA.x 2\r\nhi\r\nSUB a 1\r\n", hello + "HPUB a b 2 4\r\nhihi\r\n",

@@ -1,11 +1,11 @@
-// Package gate stands before a queue manager with identities. It lets in, over TLS alone, whom
-// the network knows, bounds what strangers cost, and holds clients to a rule that servers of
-// NATS do not have: a message may name a reply only where its sender hears answers.
+// Package gate stands before a queue manager with identities. It admits, over TLS alone, the identities of the network.
+// It bounds the cost of strangers, and holds clients to a rule that servers of NATS do not have: a message may name a
+// reply only where its sender hears answers.
 //
-// A server checks on which subjects a client publishes, and not which reply a message names.
-// What the server answers of itself (an acknowledgement of a message that was stored, a message
-// of a queue, a refusal) goes to that reply without rights, so a client could have the server
-// publish for it on every subject, those of the server's own interface among them.
+// A server checks the subjects on its clients' messages, and not the replies that the messages name. The server's own
+// answers (an acknowledgement of a stored message, a message of a queue, a refusal) go to that reply without a check of
+// rights. So a client could have the server publish for it on every subject, those of the server's own interface among
+// them.
 package gate
 
 import (
@@ -42,31 +42,31 @@ const (
 	RefusedTicket  = Refused + "ticket" // also for a subscription: the ticket of the client is for another peer or transfer
 )
 
-// An Instead is published in the place of a message that is kept back. The server handles it as it would the message: after all
-// that the client said before, such as where it hears answers.
+// An Instead is published in the place of a message that is kept back. The server handles it as it would the message:
+// after all earlier commands of the client, such as a subscription to its answers.
 type Instead struct {
 	Subject string // a subject of refusals, or one that the client may use
 	Reply   string
 	Body    []byte
 }
 
-// GreetTime is how long somebody may take to say who he is, over the worst line.
+// GreetTime is the limit for a client to prove its identity, over the worst link.
 const GreetTime = 10 * time.Second
 
 const (
-	strangers   = 1024                   // connections that have not said who they are, where Config says nothing
-	writeTime   = time.Minute            // for what is handed to a client at once, maxBuffer bytes
-	inBuffer    = 2 * maxLine            // bytes that a client has said and the filter has not read
+	strangers   = 1024                   // connections without a proved identity, where Config has no limit
+	writeTime   = time.Minute            // to write the data of one read to a client, at most maxBuffer bytes
+	inBuffer    = 2 * maxLine            // bytes of the client that the filter has not read
 	outBuffer   = 16 << 10               // and that it has passed on and the server has not read
 	minBuffer   = 1 << 10                // bytes on their way from the server to a client,
 	maxBuffer   = 64 << 10               // and at most
 	acceptPause = 100 * time.Millisecond // where no connection can be accepted
 )
 
-// Config says how a Gate lets clients in.
+// Config is the configuration of a Gate.
 type Config struct {
 	TLS *tls.Config
-	// Dial reaches the server, whose own protocol begins with its INFO.
+	// Dial reaches the server, which speaks first: its protocol begins with INFO.
 	Dial func() (net.Conn, error)
 	// Admit compares the certificate of a connection with the JWT that the client shows, and returns the
 	// client. The server checks the JWT itself, later.
@@ -74,10 +74,10 @@ type Config struct {
 	// Publish decides on a message of an admitted client before its body is passed on. The message is passed on after
 	// wait, or kept back if instead is not nil. nil: the server decides alone.
 	Publish func(from Caller, m Message) (wait time.Duration, instead *Instead)
-	// Name is whose connection it is; each has Most at once, and "" any number.
+	// Name returns the name of a connection's client. Each name has Most connections at once, and "" any number.
 	Name func(tls.ConnectionState) string
 	Most int
-	// Strangers are how many connections may be there that have not said who they are; 0: 1,024.
+	// Strangers is the limit of connections without a proved identity; 0: 1,024.
 	Strangers int
 	Log       *slog.Logger
 	// Peers is of a gate for the channels of other queue managers, and not for clients.
@@ -104,7 +104,7 @@ type Caller struct {
 	Passage            Passage // of a queue manager at the other end of a channel
 }
 
-// A Gate lets clients in until it is closed.
+// A Gate admits clients until it is closed.
 type Gate struct {
 	cfg   Config
 	l     net.Listener
@@ -118,7 +118,7 @@ type Gate struct {
 	by map[string]int // connections, by Name
 }
 
-// Open lets clients in who connect to a listener, which the Gate closes in the end.
+// Open admits clients that connect to a listener. The Gate closes the listener in the end.
 func Open(l net.Listener, cfg Config) *Gate {
 	g := &Gate{cfg: cfg, l: l, door: tcp.NewDoor(cmp.Or(cfg.Strangers, strangers)), quiet: quiet.New(cfg.Log, nil), by: map[string]int{}}
 	g.ctx, g.end = context.WithCancel(context.Background())
@@ -126,7 +126,7 @@ func Open(l net.Listener, cfg Config) *Gate {
 	return g
 }
 
-// Addr is where clients connect.
+// Addr returns the address for clients.
 func (g *Gate) Addr() net.Addr { return g.l.Addr() }
 
 // Close ends all connections and returns when they have ended.
@@ -155,7 +155,7 @@ func (g *Gate) accept() {
 	}
 }
 
-// serve is a client's connection from its first byte to its last.
+// serve serves a client's connection from its first byte to its last.
 func (g *Gate) serve(raw net.Conn) {
 	defer raw.Close()
 	defer context.AfterFunc(g.ctx, func() { raw.Close() })()
@@ -164,7 +164,7 @@ func (g *Gate) serve(raw net.Conn) {
 	client := tcp.NewWhole(raw, func(c net.Conn) *tls.Conn { return tls.Server(c, g.cfg.TLS) })
 	if err := client.HandshakeContext(g.ctx); err != nil {
 		if op := (*net.OpError)(nil); errors.Is(err, io.EOF) || errors.As(err, &op) && op.Op == "remote error" {
-			g.cfg.Log.Debug("a client of the queue manager has ended the handshake", "client", raw.RemoteAddr(), "error", err) // as one that asks whose network this is
+			g.cfg.Log.Debug("a client of the queue manager has ended the handshake", "client", raw.RemoteAddr(), "error", err) // such as a probe for the network
 			return
 		}
 		g.refuse(raw, err)
@@ -238,7 +238,7 @@ func (g *Gate) pause(d time.Duration) {
 	}
 }
 
-// enter counts a connection of somebody's, until leave.
+// enter counts a connection of a client, until leave.
 func (g *Gate) enter(s tls.ConnectionState) (leave func(), err error) {
 	if g.cfg.Name == nil {
 		return func() {}, nil
@@ -268,10 +268,9 @@ func (g *Gate) refuse(c net.Conn, why error) {
 	}
 }
 
-// answer passes on what the server says.
+// answer passes on the server's output.
 func answer(client net.Conn, server net.Conn, most int) error {
-	// The buffer is as large as what comes: most clients hear little, and there may be
-	// thousands.
+	// The buffer grows with the traffic: most clients hear little, and there may be thousands.
 	buf := make([]byte, minBuffer)
 	for {
 		n, err := server.Read(buf)
@@ -293,8 +292,8 @@ func answer(client net.Conn, server net.Conn, most int) error {
 	}
 }
 
-// greeting is what the server says first: its INFO, in which it then says that it asks for TLS.
-// Client libraries that shake hands first look for it.
+// greeting returns the server's first line, its INFO, with the field that demands TLS added. Client libraries that
+// shake hands first look for that field.
 func greeting(server net.Conn) ([]byte, error) {
 	in := bufio.NewReaderSize(server, maxBuffer)
 	line, err := in.ReadSlice('\n')
@@ -305,7 +304,7 @@ func greeting(server net.Conn) ([]byte, error) {
 	if !ok {
 		return bytes.Clone(line), nil // such as -ERR, before it hangs up
 	}
-	more, _ := in.Peek(in.Buffered()) // which it says without being asked
+	more, _ := in.Peek(in.Buffered()) // sent by the server unasked
 	var info map[string]json.RawMessage
 	if err := json.Unmarshal(text, &info); err != nil {
 		return nil, fmt.Errorf("INFO of the server: %w", err)

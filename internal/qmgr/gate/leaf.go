@@ -44,7 +44,7 @@ const (
 	maxLinkHeader = 4 << 10  // bytes of the headers of a message
 	maxLinkBody   = 64 << 10 // bytes of a message that Passage.Read takes
 	maxRefused    = 100_000  // subjects that the peer may not hear at present
-	maxWants      = 1 << 19  // subjects that the peer wants to hear; the server takes no more of a connection
+	maxWants      = 1 << 19  // subjects that the peer may subscribe; the server takes no more of a connection
 	maxWantBytes  = 64 << 20 // bytes of these subjects
 
 	// A Link asks its Passage again about lookRate subjects a second, and about lookAhead at once. A peer with very many subjects, at
@@ -92,7 +92,7 @@ type Link struct {
 	kept    atomic.Int64  // subjects that the peer may not hear at present
 }
 
-// A want is a subject that the peer wants to hear.
+// A want is a subject that the peer has subscribed.
 type want struct {
 	line   string // behind LS+
 	key    string // behind LS-
@@ -100,7 +100,8 @@ type want struct {
 	passed bool
 }
 
-// Refused are the numbers of messages that the link has not passed on, and of subjects that the peer may not hear at present.
+// Refused returns the number of messages that the link has not passed on, and the number of subjects that the peer may
+// not hear at present.
 func (l *Link) Refused() (messages uint64, subjects int64) { return l.refused.Load(), l.kept.Load() }
 
 // Changed has the link ask its Passage again about subjects that depend on a token; "" stands for all subjects.
@@ -173,7 +174,7 @@ func (l *Link) look(all bool) (left bool) {
 			l.judgeAll(l.on[t], l.paceOf(t))
 		}
 	}
-	l.out.Flush() // or the next line says that the connection has ended
+	l.out.Flush() // or the next line reports the end of the connection
 	return left
 }
 
@@ -293,7 +294,7 @@ func (l *Link) flush() error {
 	return l.out.Flush()
 }
 
-// wanted takes a subject that the peer wants to hear.
+// wanted takes a subscription of the peer.
 func (l *Link) wanted(words []string) error {
 	w := &want{line: strings.Join(words, " "), key: strings.Join(words[:min(len(words), 2)], " ")}
 	if len(words) == 3 {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// rules are a Passage for subjects whose last token is in may.
+// rules are a Passage for the subjects with a last token in may.
 type rules struct{ may map[string]bool }
 
 func (r *rules) Hears(subject string) (bool, string) {

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// manyWants is a link whose peer wants n subjects on Anyone and one on A, and the number of times that its Passage was asked.
+// manyWants returns a link with a peer that wants n subjects on Anyone and one on A, and the number of calls of its
+// Passage.
 func manyWants(t *testing.T, n int) (*Link, *counted) {
 	t.Helper()
 	c := &counted{}

@@ -65,7 +65,7 @@ type Way struct {
 	tasks  sync.WaitGroup
 }
 
-// WayConfig says how a Way leads to peers.
+// WayConfig is the configuration of a Way.
 type WayConfig struct {
 	Channel string // its name
 	// Dial connects to an address, shakes hands, and returns the name of the queue manager there.
@@ -88,10 +88,10 @@ func OpenWay(cfg WayConfig) (*Way, error) {
 	return w, nil
 }
 
-// Proxy is the address of the proxy, with the name and the password that it asks for.
+// Proxy returns the address of the proxy, with the name and the password that it asks for.
 func (w *Way) Proxy() (at, user, password string) { return "http://" + w.Addr(), wayUser, w.secret }
 
-// Addr is where it listens.
+// Addr returns the address of the listener.
 func (w *Way) Addr() string { return w.l.Addr().String() }
 
 const wayUser = "queue-manager"
@@ -124,7 +124,7 @@ func (w *Way) accept() {
 	}
 }
 
-// serve is a connection that the server makes through the proxy.
+// serve serves a connection that the server makes through the proxy.
 func (w *Way) serve(server net.Conn) {
 	defer server.Close()
 	defer context.AfterFunc(w.ctx, func() { server.Close() })()
@@ -169,7 +169,7 @@ func (w *Way) serve(server net.Conn) {
 	}
 }
 
-// Shallow bounds the bytes that lie in a connection on loopback, where they would wait behind those of a slow line.
+// Shallow bounds the bytes that lie in a connection on loopback, where they would wait behind those of a slow link.
 func Shallow(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		t.SetReadBuffer(shallow) // or more bytes wait

@@ -1,11 +1,12 @@
-// Package quota decides whether a member of a network may publish one more message. It bounds the room that one member, and
-// the messages for one destination, take in each stream, and the rate at which one member publishes.
+// Package quota decides whether a member of a network may publish one more message. It bounds the room that one member,
+// and the messages for one destination, take in each stream, and the rate of one member's messages.
 //
-// A share is measured against the room that is left. One member may hold an eighth of that room in a stream of commands:
-// alone a ninth of the stream. Twenty such members leave a tenth of it. Nothing tells honest members from others.
+// A share is measured against the room that is left. One member may hold an eighth of that room in a stream of
+// commands: alone a ninth of the stream. Twenty such members leave a tenth of it. Nothing tells honest members from
+// others.
 //
-// A Stock knows the messages that it has admitted. A look at the stream, which has numbers and no sizes, tells it how many of
-// them are left.
+// A Stock knows the messages that it has admitted. A look at the stream, which has numbers and no sizes, tells it how
+// many of them are left.
 package quota
 
 import (
@@ -47,7 +48,7 @@ type Message struct {
 	Size        int    // of its body, in bytes
 }
 
-// amount is how much is held.
+// amount is the size of the held messages.
 type amount struct{ bytes, messages uint64 }
 
 // A Stock is the book of one stream. Its methods may be called at the same time.
@@ -62,8 +63,8 @@ type Stock struct {
 	to, via  map[string]*amount
 }
 
-// A source is a subject, and the queue manager that hands on its messages. The messages of a subject from two sources are told
-// apart by their number alone, so each source stays charged until few enough are left.
+// A source is a subject, and the queue manager that forwards its messages. The messages of a subject from two sources
+// are told apart by their number alone, so each source stays charged until few enough are left.
 type source struct{ subject, via string }
 
 // waiting are the messages of one source, oldest first.
@@ -200,7 +201,7 @@ type Pace struct {
 	members map[string]*rate.Limiter // its tokens are microseconds of messages at the rate
 }
 
-// NewPace returns a Pace at which each member may publish.
+// NewPace returns a Pace that limits the rate of each member.
 func NewPace(r Rate) *Pace { return &Pace{rate: r, members: map[string]*rate.Limiter{}} }
 
 // Take returns for how long a member must wait before it publishes a message of a size.
@@ -213,10 +214,10 @@ func (p *Pace) Allow(member string, size int, now time.Time) bool {
 	return p.of(member, now).AllowN(now, p.cost(size))
 }
 
-// burst is the most that a member may save up, in microseconds.
+// burst returns the most that a member may save up, in microseconds.
 func (p *Pace) burst() int { return int(p.rate.Burst.Microseconds()) }
 
-// cost is the charge for a message of a size, in microseconds.
+// cost returns the charge for a message of a size, in microseconds.
 func (p *Pace) cost(size int) int {
 	return min(int(max(1/p.rate.Messages, float64(size)/p.rate.Bytes)*1e6), p.burst())
 }

@@ -11,16 +11,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Keys are what a network is signed with: an operator, an account for what agents say, one for
-// the data that they move, one for the queue manager's own business, and a signing key for each
-// role. They are the authority's secret.
+// Keys are the keys that sign for a network: an operator, an account for messages of agents, one for the data that they
+// move, one for the queue manager's own business, and a signing key for each role. They are the authority's secret.
 //
-// Links between servers are one for each account. Data has its own, so that it does not hold up
-// what agents say.
+// Links between servers are one for each account. Data has its own, so that it does not hold up the messages of agents.
 type Keys struct {
 	Operator, Account, Data, System nkeys.KeyPair
 	Roles                           Signers // that sign
-	Also                            Signers // that have signed what is good, or will; nil: there are none
+	Also                            Signers // of earlier or later signatures that are valid, too; nil: there are none
 }
 
 // Signers are a signing key for each role.
@@ -49,7 +47,7 @@ func (s Signers) Seeds() (map[string]string, error) {
 	return out, nil
 }
 
-// ReadSigners is the reverse of Seeds. Its errors do not repeat what it was given.
+// ReadSigners is the reverse of Seeds. Its errors do not repeat its input.
 func ReadSigners(from map[string]string) (Signers, error) {
 	s := Signers{}
 	var err error
@@ -77,7 +75,7 @@ func NewKeys() (*Keys, error) {
 	return k, err
 }
 
-// seeds is how Keys are kept.
+// seeds is the stored form of Keys.
 type seeds map[string]string
 
 func (s seeds) put(name string, kp nkeys.KeyPair) error {
@@ -111,7 +109,7 @@ func (k *Keys) Seeds() (map[string]string, error) {
 	return out, nil
 }
 
-// ReadKeys is the reverse of Seeds. Its errors do not repeat what it was given.
+// ReadKeys is the reverse of Seeds. Its errors do not repeat its input.
 func ReadKeys(from map[string]string) (*Keys, error) {
 	k := &Keys{}
 	var err error
@@ -127,23 +125,22 @@ func ReadKeys(from map[string]string) (*Keys, error) {
 	return k, err
 }
 
-// A Revocation takes from a public key what was signed for it until a moment.
+// A Revocation makes signatures for a public key invalid if they are from before a moment.
 type Revocation struct {
 	Key   string    // a user's public nkey
-	Until time.Time // what was signed later is good
+	Until time.Time // later signatures are valid
 }
 
-// Claims are what a queue manager needs to know of a network, signed: nothing of it is
-// secret.
+// Claims are the signed facts about a network that a queue manager needs. They contain no secret.
 type Claims struct {
 	Operator string `json:"operator"` // JWT
-	Account  string `json:"account"`  // JWT; made anew when somebody is revoked
+	Account  string `json:"account"`  // JWT; made anew at each revocation
 	Data     string `json:"data"`     // JWT of the account for data; likewise
 	System   string `json:"system"`   // JWT of the account for the queue manager's own business
 }
 
-// Claims signs what queue managers are told. name is the network's; number grows whenever what they
-// are told changes.
+// Claims signs the claims for queue managers. The name is the network's. The number grows with every change of the
+// claims.
 func (k *Keys) Claims(name string, number uint64, revoked []Revocation) (c Claims, err error) {
 	public := func(kp nkeys.KeyPair) string {
 		var p string
@@ -190,15 +187,15 @@ func (k *Keys) Claims(name string, number uint64, revoked []Revocation) (c Claim
 	return Claims{Operator: sign(o), System: sign(sys), Account: sign(a), Data: sign(d)}, err
 }
 
-// maxSubs is how many subscriptions a connection may have: some that last, and one for each
-// question that waits for its answer.
+// maxSubs is the number of subscriptions that a connection may have: some that last, and one for each question that
+// waits for its answer.
 const maxSubs = 1000
 
 // maxLinkSubs is the same of a channel: some ten for each agent behind it.
 const maxLinkSubs = 1 << 19
 
-// template is a grant as NATS has it. Nobody may answer to a subject that a message
-// happens to name.
+// template returns a grant in the form of NATS. It lets no client answer on a subject only because a message names that
+// subject as its reply.
 func template(r Role, g Grant) jwt.UserPermissionLimits {
 	t := jwt.UserPermissionLimits{Limits: jwt.Limits{
 		NatsLimits: jwt.NatsLimits{Subs: maxSubs, Data: jwt.NoLimit, Payload: jwt.NoLimit}}}
@@ -209,7 +206,7 @@ func template(r Role, g Grant) jwt.UserPermissionLimits {
 	t.Permissions.Sub.Allow.Add(g.Subscribe...)
 	t.Permissions.Pub.Deny.Add(g.Deny...)
 	t.Permissions.Sub.Deny.Add(g.Deny...)
-	// Only queue managers link, and what they show there is good for nothing else.
+	// Only queue managers link, and a link's credentials serve no other purpose.
 	t.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeStandard, jwt.ConnectionTypeInProcess, jwt.ConnectionTypeWebsocket}
 	if r == Channel {
 		t.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
@@ -219,12 +216,12 @@ func template(r Role, g Grant) jwt.UserPermissionLimits {
 	return t
 }
 
-// tokenBytes are the bytes of a token: it is part of subjects and of the names of durables,
-// and a wildcard or a template in it would widen what its bearer may do.
+// tokenBytes are the bytes of a token: it is part of subjects and of the names of durables, and a wildcard or a
+// template in it would widen the rights of its bearer.
 const tokenBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-%"
 
-// Sign signs somebody in: token is how his name stands in subjects, key the public nkey with
-// which he proves that he is it, until when that is good.
+// Sign signs a JWT for an identity. The token names the identity in subjects. The bearer proves itself with the nkey
+// that belongs to the public key. The JWT is valid until a moment.
 func (k *Keys) Sign(role Role, token, key string, until time.Time) (string, error) {
 	return k.sign(k.Account, role, token, key, until)
 }
@@ -257,15 +254,15 @@ func (k *Keys) sign(in nkeys.KeyPair, role Role, token, key string, until time.T
 	return u.Encode(signer)
 }
 
-// SignSystem signs somebody in to the account for the queue manager's own business, in which he may
-// do everything. key is his public nkey.
+// SignSystem signs a JWT for the account of the queue manager's own business, where its bearer may do everything. The
+// key is the bearer's public nkey.
 func (k *Keys) SignSystem(key string, until time.Time) (string, error) {
 	u := jwt.NewUserClaims(key)
 	u.Name, u.Expires = "authority", until.Unix()
 	return u.Encode(k.System)
 }
 
-// NewUserKey makes the nkey of somebody: the seed is his secret, the public key is signed.
+// NewUserKey makes the nkey of an identity: the seed is its secret, and the public key goes into its JWT.
 func NewUserKey() (seed, public string, err error) {
 	kp, err := nkeys.CreateUser()
 	if err != nil {
@@ -278,7 +275,7 @@ func NewUserKey() (seed, public string, err error) {
 	return string(secret), public, err
 }
 
-// PublicKey is the public key of a seed that NewUserKey has made.
+// PublicKey returns the public key of a seed that NewUserKey has made.
 func PublicKey(seed string) (string, error) {
 	kp, err := nkeys.FromSeed([]byte(seed))
 	if err != nil {
@@ -287,7 +284,7 @@ func PublicKey(seed string) (string, error) {
 	return kp.PublicKey()
 }
 
-// SignNonce signs what a server has sent to see whose key it is.
+// SignNonce signs a server's nonce, to prove the possession of a key.
 func SignNonce(seed string, nonce []byte) ([]byte, error) {
 	kp, err := nkeys.FromSeed([]byte(seed))
 	if err != nil {

@@ -44,7 +44,7 @@ func TestKeysAreKept(t *testing.T) {
 	}
 }
 
-// Everybody but a queue manager at its own port has a limit of subscriptions.
+// Every role but a queue manager at its own port has a limit of subscriptions.
 func TestSubscriptionsAreLimited(t *testing.T) {
 	k, err := roles.NewKeys()
 	must(t, err)
@@ -62,7 +62,7 @@ func TestSubscriptionsAreLimited(t *testing.T) {
 	}
 }
 
-// Nobody is signed in under a name that is more than one token, or with a key that is none.
+// Sign refuses a name that is more than one token, and a key that is none.
 func TestWhoIsNotSignedIn(t *testing.T) {
 	k, err := roles.NewKeys()
 	must(t, err)
@@ -88,9 +88,9 @@ func TestWhoIsNotSignedIn(t *testing.T) {
 	}
 }
 
-// Whoever is revoked is cut off at once and not let in again; with what is signed after that
-// he is. Nobody else is cut off. A network's keys open no other network, nor do those that
-// have run out.
+// A revoked identity is cut off at once and not admitted again, until it shows a JWT that was signed after the
+// revocation. No other identity is cut off. A network's keys are not valid in another network, and expired JWTs in
+// none.
 func TestWhoIsNotLetIn(t *testing.T) {
 	n := start(t)
 	kp, err := nkeys.CreateUser()

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/qmgr/roles"
 )
 
-// client connects as somebody with the client library.
+// client connects in a role with the client library.
 func (n *network) client(t *testing.T, role roles.Role, token string) *nats.Conn {
 	t.Helper()
 	kp, err := nkeys.CreateUser()
@@ -29,8 +29,8 @@ func (n *network) client(t *testing.T, role roles.Role, token string) *nats.Conn
 	return nc
 }
 
-// An agent reads its own queue and takes nothing out of another's, whatever it says to which
-// subject: the words of an acknowledgement can ask for messages, too.
+// An agent reads its own queue and takes nothing out of another's, by no content on any subject: the content of an
+// acknowledgement can ask for messages, too.
 func TestAnAgentReadsItsOwnQueueOnly(t *testing.T) {
 	n := start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -1,11 +1,10 @@
-// Package roles says what each role of a network may publish and subscribe at a queue
-// manager, and puts that in the terms of NATS: an operator that signs one account, whose
-// signing keys are the roles, each with a template of subjects that holds for whoever it
-// signs in. The queue manager verifies all of it offline; a new agent needs no change there.
+// Package roles defines the subjects that each role of a network may publish and subscribe at a queue manager, and
+// expresses them in the terms of NATS. An operator signs one account. Its signing keys are the roles, each with a
+// template of subjects for all its users. The queue manager verifies all of it offline; a new agent needs no change
+// there.
 //
-// One table has the rights (Grants). The templates are made of it, the test that tries every
-// subject as every role reads it, and so does what is written out for queue managers that
-// are not Ferry's.
+// One table has the rights (Grants). The templates are made of it. The test that tries every subject as every role
+// reads it, and so does the configuration of queue managers that are not Ferry's.
 package roles
 
 import (
@@ -15,12 +14,11 @@ import (
 	"ferry/internal/sys/failpoint"
 )
 
-// A Role is what somebody may be in a network.
+// A Role is the role of an identity in a network.
 type Role string
 
-// The roles. Admin, Operator and Auditor are users who see the live figures of all transfers, and what is
-// published of them in XML. The agent or service that a user asks decides by the rules. Those give a Member rights by
-// its name alone.
+// The roles. Admin, Operator and Auditor are users who see the live figures of all transfers, and their published form
+// in XML. The agent or service that a user asks decides by the rules. The rules give a Member rights by its name alone.
 const (
 	Agent        Role = "agent"
 	Pipe         Role = "pipe" // the standard input or output of a user's command, for one transfer (Ticket)
@@ -32,19 +30,18 @@ const (
 	Coordination Role = "coordination"
 	Authority    Role = "authority"
 	Manager      Role = "qm" // a queue manager: the only one that makes, changes and purges queues
-	// Channel is what a queue manager is where it links to another: it passes on what those
-	// beside it say.
+	// Channel is the role of a queue manager that links to another one: it passes on the messages of the clients beside
+	// it.
 	Channel Role = "channel"
 )
 
 // All are the roles that have a signing key, in the order of the table.
 var All = []Role{Agent, Pipe, User, Member, Admin, Operator, Auditor, Coordination, Authority, Manager, Channel}
 
-// Self stands in a Grant for the token of whoever has the role.
+// Self stands in a Grant for the token of the role's holder.
 const Self = "{{name()}}"
 
-// A Grant is what a role may publish and subscribe: subjects with the wildcards of NATS.
-// What is not listed is refused.
+// A Grant lists the subjects that a role may publish and subscribe, with the wildcards of NATS. All others are refused.
 type Grant struct {
 	Publish   []string
 	Subscribe []string
@@ -72,12 +69,11 @@ const (
 // DurableCoordination reads audit batches.
 const DurableCoordination = "coordination"
 
-// noDomain is how a queue manager without a domain calls it; no stream has that name.
+// noDomain stands in subjects for the domain of a queue manager without one; no stream has that name.
 const noDomain = "_"
 
-// ours is what everybody may do who speaks as one token: ask anybody, answer whoever asked,
-// and hear the answers. An inbox names first who asks and then who answers, so nobody can
-// answer in another's name.
+// ours returns the rights of every identity with one token: to ask any other, to answer an asker, and to hear the
+// answers. An inbox names first the asker and then the answerer, so no identity can answer in another's name.
 func ours(self string) Grant {
 	return Grant{
 		Publish:   []string{"ferry.ask.*." + self, "ferry.inbox.*." + self + ".>"},
@@ -85,11 +81,11 @@ func ours(self string) Grant {
 	}
 }
 
-// reads is what reading a durable needs: to ask for messages, to ask how it stands, and to
-// acknowledge, in both forms that servers have of the subject: STREAM.DURABLE… and, with a
-// domain and the hash of an account before them, DOMAIN.HASH.STREAM.DURABLE…. The domain must
-// not be a wildcard. In $JS.ACK.*.*.S.D.> it could be a stream and the hash another's durable:
-// the server would take S.D for numbers of a delivery, and its word +NXT hands out messages.
+// reads returns the subjects that the reader of a durable needs: to ask for messages, to ask for its state, and to
+// acknowledge. Acknowledgements have both forms that servers have of the subject: STREAM.DURABLE… and, with a domain
+// and the hash of an account before them, DOMAIN.HASH.STREAM.DURABLE…. The domain must not be a wildcard. In
+// $JS.ACK.*.*.S.D.> it could be a stream and the hash another's durable: the server would take S.D for numbers of a
+// delivery, and the content +NXT requests messages.
 func reads(stream, durable string) []string {
 	at := stream + "." + durable
 	return []string{
@@ -100,7 +96,7 @@ func reads(stream, durable string) []string {
 	}
 }
 
-// Grants is the table: what each role may do. Whoever speaks is always in the subject.
+// Grants returns the table of the rights of each role. Each subject contains the token of its sender.
 func Grants() map[Role]Grant {
 	agent := ours(Self)
 	agent.Publish = slices.Concat(agent.Publish, []string{
@@ -119,7 +115,7 @@ func Grants() map[Role]Grant {
 		"ferry.reply."+Self+".*", "ferry.ask."+Self+".*", "ferry.beat.*", "ferry.rules")
 
 	user := ours(Self)
-	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // nobody asks a user
+	user.Publish = []string{"ferry.ask.*." + Self, "ferry.command.*." + Self, "ferry.control.*." + Self} // a user is never asked, so it never answers
 	user.Subscribe = append(user.Subscribe, "ferry.progress.*."+Self, "ferry.trust")
 	watcher := Grant{Publish: user.Publish, Subscribe: []string{"ferry.inbox." + Self + ".>", "ferry.progress.>", "ferry.log.xml.*.*", "ferry.status.xml.*.*", "ferry.trust"}}
 
@@ -139,7 +135,7 @@ func Grants() map[Role]Grant {
 	}
 }
 
-// DataGrants is the table of the account for data.
+// DataGrants returns the table of the account for data.
 func DataGrants() map[Role]Grant {
 	return map[Role]Grant{
 		Agent:   {Publish: []string{"ferry.data.*." + Self + ".*"}, Subscribe: []string{"ferry.data." + Self + ".>"}},
@@ -149,23 +145,23 @@ func DataGrants() map[Role]Grant {
 	}
 }
 
-// What goes through a channel, in both directions. All else stays where it was said: what is
-// stored is stored once, by the queue manager that took it, and is handed on from there; and a
-// queue manager answers those beside it.
+// Linked and LinkedData are the subjects that pass a channel, in both directions. All others stay with their queue
+// manager. The queue manager that accepted a stored message stores it once, and forwards it. A queue manager answers
+// only the clients beside it.
 var (
 	Linked = []string{
 		"ferry.reply.*.*", "ferry.beat.*", "ferry.progress.*.*", "ferry.inbox.*.>", "ferry.trust", "ferry.rules", "ferry.claims",
 		"ferry.ask.*.*", "ferry.manager.*", "ferry.forward.*.*", "ferry.place.*",
 	}
 	LinkedData = []string{"ferry.data.>"}
-	// Local is what of Linked does not go through a channel.
+	// Local lists the subjects within Linked that do not pass a channel.
 	Local = []string{"ferry.ask.qmgr.*", "ferry.ask.up.*", "$JS.>"}
-	// Kept is what must not go through a channel between queue managers without identities, which
-	// have no table.
+	// Kept lists the subjects that must not pass a channel between queue managers without identities, which have no
+	// table.
 	Kept = append([]string{"ferry.command.>", "ferry.control.>", "ferry.event.>", "ferry.owner.>", "ferry.store.>", "ferry.queue.>", "ferry.queued.>", "ferry.hold.>", "$KV.>", "_INBOX.>"}, Local...)
 )
 
-// For is a grant with the token of whoever has the role in its place.
+// For returns a grant with the holder's token in the place of Self.
 func (g Grant) For(token string) Grant {
 	fill := func(subjects []string) []string {
 		out := make([]string, len(subjects))

@@ -68,7 +68,7 @@ type line struct {
 	in   *bufio.Reader
 }
 
-// join connects as somebody. The answer is what the queue manager says to that.
+// join connects in a role. The second result is the queue manager's answer.
 func (n *network) join(t testing.TB, role roles.Role, token string) (*line, string) {
 	t.Helper()
 	return n.joinWith(t, n.keys.Sign, role, token)
@@ -131,13 +131,12 @@ func (l *line) say(text string) (refusal string) {
 	}
 }
 
-// who are those who try: by role, with the token.
+// The map who has the token of each role that tries.
 var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.Pipe: "PIPE-0123456789000000000001", roles.User: "alice", roles.Member: "mary", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
 	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "qmgr", roles.Channel: "qmgr"}
 
-// subjects are all that anybody tries: every subject of the table in everybody's name, with
-// and without wildcards, the whole of JetStream's administration for each stream and
-// durable, and what has nothing to do with Ferry.
+// subjects returns all subjects to try: every subject of the table with every token, with and without wildcards, the
+// whole of JetStream's administration for each stream and durable, and subjects that have nothing to do with Ferry.
 func subjects() []string {
 	var all []string
 	names := append(slices.Sorted(func(yield func(string) bool) {
@@ -183,14 +182,13 @@ func subjects() []string {
 	return slices.DeleteFunc(slices.Compact(all), func(s string) bool { return strings.Contains(s, "{{") })
 }
 
-// TestRightsOverASocket tries every subject as every role: what the table lists passes,
-// nothing else does.
+// TestRightsOverASocket tries every subject as every role: the subjects of the table pass, and no others do.
 func TestRightsOverASocket(t *testing.T) {
 	n := start(t)
 	tried, passed := 0, map[string][]string{}
 	try := func(as string, l *line, grant roles.Grant) {
 		for k, s := range subjects() {
-			if strings.ContainsAny(s, "*>") == false { // nobody publishes to a wildcard
+			if strings.ContainsAny(s, "*>") == false { // publishing to a wildcard is not tried
 				tried++
 				refused := l.say(fmt.Sprintf("PUB %s 0\r\n", s))
 				if may := roles.Covers(grant.Publish, s); may != (refused == "") || refused != "" && !strings.Contains(refused, "Permissions Violation") {
@@ -241,7 +239,7 @@ func TestRightsOverASocket(t *testing.T) {
 	golden(t, passed)
 }
 
-// golden holds what passed against what somebody has read.
+// golden compares the subjects that passed with the reviewed list.
 func golden(t *testing.T, passed map[string][]string) {
 	t.Helper()
 	var b strings.Builder

@@ -9,9 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Ticket says which transfer a pipe is an end of. It is a JWT of the role Pipe for the nkey of a user. The template of
-// the role has wildcards for the other end and the transfer; the gate of a queue manager narrows it with Grant and
-// Data.
+// A Ticket names the transfer of a pipe. It is a JWT of the role Pipe for the nkey of a user. The template of the role
+// has wildcards for the other end and the transfer; the gate of a queue manager narrows it with Grant and Data.
 type Ticket struct {
 	Name     transfer.AgentName // of the pipe
 	Peer     transfer.AgentName // the agent at the other end
@@ -60,16 +59,16 @@ type end struct{ user, peer, transfer string }
 // anyEnd is the end in the template.
 var anyEnd = end{"*", "*", "*"}
 
-// end is the end of the ticket of a user's pipe.
+// end returns the end of the ticket of a user's pipe.
 func (t Ticket) end(user string) end { return end{user, t.Peer.Token(), t.Transfer.String()} }
 
-// Grant is the rights of the pipe of a ticket. user is the token of its user.
+// Grant returns the rights of the pipe of a ticket. user is the token of its user.
 func (t Ticket) Grant(user string) Grant { return pipeGrant(t.Name.Token(), t.end(user)) }
 
-// Data is Grant for the account of data.
+// Data returns the rights of the pipe in the account for data.
 func (t Ticket) Data(user string) Grant { return pipeData(t.Name.Token(), t.end(user)) }
 
-// pipeGrant is the subjects of a pipe. Its requests and cancels come from its user, its conversation is with the
+// pipeGrant returns the subjects of a pipe. Its requests and cancels come from its user, its conversation is with the
 // peer, and it answers those two and coordination.
 func pipeGrant(self string, e end) (g Grant) {
 	each := func(before string, tokens []string, after string) (all []string) {

@@ -7,38 +7,34 @@ import (
 )
 
 const (
-	// bufferSize holds what is read ahead of the library, and any control line
-	// but INFO. What is in it of a message is copied once more, so it is small.
+	// bufferSize is the size of the buffer for reading ahead. A control line other than INFO fits into it. Message data
+	// in the buffer is copied once more, so it is small.
 	bufferSize = 8 << 10
 	// largest is the largest message that is taken past the library.
 	largest = 4 << 20
 )
 
-// A reader reads what the queue manager sends, before the library does. Messages
-// of some subscriptions it takes for itself and reads straight into the memory
-// in which they stay; everything else goes on to the library as it came.
+// A reader reads the queue manager's output before the library does. It takes messages of some subscriptions for
+// itself, and reads them straight into their final memory. The library gets all other bytes unchanged.
 //
-// The library would read a message of a megabyte in pieces of 32 KiB, collect
-// them in memory that is new for each message, and hand it to another
-// goroutine.
+// The library would read a message of a megabyte in pieces of 32 KiB, collect them in memory that is new for each
+// message, and hand it to another goroutine.
 //
-// What it knows is NATS's client protocol as of
-// https://docs.nats.io/reference/reference-protocols/nats-protocol: lines that
-// begin with an operation and end with CR LF; MSG SUBJECT SID [REPLY] SIZE and
-// HMSG SUBJECT SID [REPLY] HEADERS SIZE are followed by SIZE bytes and CR LF.
-// Behind what it does not know, as where TLS or a web socket begins, it is
-// blind: the library has all of it.
+// The reader knows NATS's client protocol as of https://docs.nats.io/reference/reference-protocols/nats-protocol: lines
+// that begin with an operation and end with CR LF; MSG SUBJECT SID [REPLY] SIZE and HMSG SUBJECT SID [REPLY] HEADERS
+// SIZE are followed by SIZE bytes and CR LF. After bytes that it does not know, as at the beginning of TLS or a web
+// socket, it is blind: the library gets all bytes.
 //
 // One goroutine reads.
 type reader struct {
 	in   func([]byte) (int, error)    // reads the connection
-	find func(subject []byte) *Target // who takes messages of a subject; nil: the library
+	find func(subject []byte) *Target // target for messages of a subject; nil: the library
 
 	buf   [bufferSize]byte
-	r, w  int  // buf[r:w] has not been read by anybody
+	r, w  int  // buf[r:w] has not been read yet
 	pass  int  // bytes of a line or a message that are the library's
 	line  bool // the library's line goes on until its end
-	blind bool // what comes is not understood: all of it is the library's
+	blind bool // the input is not understood: all of it is the library's
 
 	// let: the queue manager has answered the first PING, and so let this connection in,
 	// by lines that are understood.
@@ -47,8 +43,7 @@ type reader struct {
 
 var errTorn = errors.New("a message of the queue manager has no end where it should")
 
-// Read gives the library what is its own. Messages that are not are handled
-// meanwhile.
+// Read gives the library its own bytes. It handles the other messages meanwhile.
 func (t *reader) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -80,7 +75,7 @@ func (t *reader) Read(p []byte) (int, error) {
 	}
 }
 
-// library is how much of what is in the buffer is the library's.
+// library returns how many bytes of the buffer are the library's.
 func (t *reader) library() int {
 	have := t.buf[t.r:t.w]
 	switch {
@@ -98,7 +93,7 @@ func (t *reader) library() int {
 	return 0
 }
 
-// more reads into the buffer behind what is there.
+// more reads into the buffer behind the unread bytes.
 func (t *reader) more() error {
 	t.w = copy(t.buf[:], t.buf[t.r:t.w])
 	t.r = 0
@@ -110,7 +105,7 @@ func (t *reader) more() error {
 	return err
 }
 
-// next decides about what begins with the buffer's first byte.
+// next decides about the operation that begins with the buffer's first byte.
 func (t *reader) next() error {
 	have := t.buf[t.r:t.w]
 	if bytes.IndexByte([]byte("MHP+-I"), have[0]) < 0 {
@@ -132,8 +127,7 @@ func (t *reader) next() error {
 	return nil
 }
 
-// decide takes a line at the beginning of the buffer. Either it and what
-// follows are handled, or they are left to the library.
+// decide handles a line at the beginning of the buffer and the bytes that follow it, or leaves them to the library.
 func (t *reader) decide(line []byte) error {
 	var room [7][]byte
 	words := fields(room[:0], bytes.TrimRight(line, "\r\n"))

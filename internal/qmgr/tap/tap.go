@@ -1,19 +1,18 @@
-// Package tap stands between a NATS client library and its connection, so that messages of
-// some subscriptions go past the library, in either direction, into memory that their
-// receiver keeps. Everything else is the library's: the handshake, users, reconnecting,
-// subscribing, signs of life.
+// Package tap stands between a NATS client library and its connection, so that messages of some subscriptions go past
+// the library, in either direction, into memory that their receiver keeps. Everything else is the library's: the
+// handshake, users, reconnecting, subscribing, signs of life.
 //
-// What the tap keeps to:
+// The rules of the tap:
 //
-//   - The library reads exactly the bytes of the connection but those of the messages that
-//     were taken, each whole, from the head line to its line end.
-//   - What is taken is handed over in the order in which it came, before anything that
-//     follows it is read.
-//   - What is published goes out whole, between two writes of the library; none does before
+//   - The library reads exactly the bytes of the connection but those of the taken
+//     messages, each whole, from the head line to its line end.
+//   - Messages are handed over in the order of their arrival, before the bytes that
+//     follow them are read.
+//   - A published message goes out whole, between two writes of the library; none does before
 //     the queue manager has let the connection in.
-//   - Behind what it does not understand a tap takes nothing and publishes nothing any more.
-//     So it is where the library makes TLS, or a web socket, on top of it. TLS that was made
-//     beneath it, by who dialled, is no hindrance.
+//   - After bytes that it does not understand, a tap takes and publishes no messages any more.
+//     That happens where the library makes TLS, or a web socket, on top of it. TLS that the
+//     dialler has made beneath it is no hindrance.
 package tap
 
 import (
@@ -22,7 +21,7 @@ import (
 	"sync"
 )
 
-// A Target is a subscription whose messages do not go through the library.
+// A Target is a subscription with messages that do not go through the library.
 type Target struct {
 	Lend func(size int) []byte                    // memory for a message
 	Take func(subject, reply string, data []byte) // must not block
@@ -43,27 +42,26 @@ type Conn struct {
 	parts   [3][]byte
 }
 
-// New taps a connection; find says who takes messages of a subject, nil: the library does.
-// It is called by the goroutine that reads.
+// New taps a connection; find returns the target for messages of a subject, or nil for the library. The goroutine that
+// reads calls it.
 func New(conn net.Conn, find func(subject []byte) *Target) *Conn {
 	c := &Conn{Conn: conn}
 	c.in.in, c.in.find = conn.Read, find
 	return c
 }
 
-// Read is the library's.
+// Read reads the library's bytes of the connection.
 func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
-// Write is the library's.
+// Write writes bytes of the library.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	return c.Conn.Write(p)
 }
 
-// Publish sends a message without the library, which would copy it. It reports whether it
-// could try: not before the queue manager has let the connection in, and not behind what is
-// not understood.
+// Publish sends a message without the library, which would copy it. It reports whether it could try: not before the
+// queue manager has let the connection in, and not after input that the tap does not understand.
 func (c *Conn) Publish(subject string, data []byte) (tried bool, err error) {
 	if !c.in.let.Load() {
 		return false, nil

@@ -14,8 +14,8 @@ type message struct {
 	Data           []byte
 }
 
-// What the queue manager may send, which of it is the library's, and which
-// messages go past it.
+// A said is the output of a queue manager: the stream, the library's part of it, and the messages that go past the
+// library.
 type said struct {
 	stream, library []byte
 	taken           []message
@@ -35,8 +35,8 @@ func (s *said) msg(subject, reply string, data []byte) {
 	s.taken = append(s.taken, message{subject, reply, data})
 }
 
-// A heard is what comes of a stream that is read with a tap: the stream in
-// pieces of so many bytes, by a library that reads so many at a time.
+// A heard is the result of reading a stream with a tap: the stream in pieces of so many bytes, by a library that reads
+// so many at a time.
 type heard struct {
 	library []byte
 	taken   []message
@@ -116,7 +116,7 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// Behind what a tap does not know it takes nothing, and changes nothing.
+// After bytes that a tap does not know it takes nothing, and changes nothing.
 func TestTapIsBlind(t *testing.T) {
 	hello := "INFO {\"tls_required\":true}\r\n"
 	for name, rest := range map[string]string{
@@ -154,7 +154,7 @@ func TestTapDoesNotWaitForALineOfTLS(t *testing.T) {
 	s.check(t, hear(s.stream, 100, 100))
 }
 
-// Half a message is nobody's.
+// A part of a message goes to neither side.
 func TestTapAndTornMessages(t *testing.T) {
 	whole := "MSG t.a 1 4\r\nabcd\r\n"
 	for end := range len(whole) {
@@ -167,8 +167,8 @@ func TestTapAndTornMessages(t *testing.T) {
 	}
 }
 
-// FuzzTap holds the tap against a stream of which it is known what it is made
-// of, and any other against itself, read in other pieces.
+// FuzzTap compares the tap's results with the known parts of a stream. It compares the results for any other stream
+// with those for the same stream in other pieces.
 func FuzzTap(f *testing.F) {
 	f.Add([]byte("abcdefghij"), uint16(3))
 	f.Add([]byte("MSG t.a 1 3\r\nabc\r\nPING\r\nHMSG t.a 1 1 2\r\nab\r\nMSG x 1 1\r\n"), uint16(7))
