@@ -25,8 +25,8 @@ const programAgain = 4 * time.Second
 // programEnded is said by the Receiver to one of its actors; it is no message of the wire.
 const programEnded wire.Kind = "program-ended"
 
-// underWay are the programs of incoming transfers that are being run. Each has a goroutine, for which no
-// actor waits: before its first epoch a transfer may have none.
+// underWay are the running programs of incoming transfers. Each program has its own goroutine. No actor waits for it: a
+// transfer may have no actor before its first epoch.
 type underWay struct {
 	mu      sync.Mutex
 	running map[callKey]context.CancelCauseFunc
@@ -74,7 +74,7 @@ func (c *underWay) kill(from transfer.AgentName, id transfer.ID) {
 	}
 }
 
-// A calling is what an incoming transfer does with its programs.
+// A calling is an incoming transfer with the methods that start and stop its programs.
 type calling struct{ *incoming }
 
 // call says how a program has ended, or has it run, and then calls done once it has ended on record.
@@ -148,7 +148,7 @@ func (i calling) before(o *wire.Open) (over bool, err error) {
 	return over, nil
 }
 
-// errBuried refuses what was cancelled before.
+// errBuried refuses a transfer that was cancelled before it began.
 var errBuried = transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 
 // admitted asks whether a transfer may come, and its programs may run. A refusal is put on record.

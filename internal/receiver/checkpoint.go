@@ -13,7 +13,7 @@ import (
 
 var zeroTime time.Time
 
-// A checkpoint is how far what is written is safe.
+// A checkpoint keeps how far the written data is safe.
 type checkpoint struct {
 	safe    *wire.Safe        // the last safe point
 	running chan checkpointed // of the one that is being made; nil: none
@@ -34,10 +34,9 @@ type checkpointed struct {
 	err   error
 }
 
-// startCheckpoint makes what is written durable in the background: first the
-// data, then the record that speaks of it (INV-6). One is outstanding at most;
-// it begins at half an interval, so that together with what arrives meanwhile
-// a crash costs one interval.
+// startCheckpoint makes the written data durable in the background: first the data, then the ledger entry that refers
+// to it (INV-6). At most one checkpoint is outstanding. It begins at half an interval: together with the data that
+// arrives meanwhile, a crash costs one interval.
 func (w *writer) startCheckpoint() {
 	w.cp.due = zeroTime
 	if w.cp.running != nil {
@@ -82,8 +81,7 @@ func (w *writer) checked(files []*file) (all []checked) {
 	return all
 }
 
-// A recordError says that what is on the disk is safe and the ledger could not
-// say so.
+// A recordError reports that the data is safe on the disk, but the ledger could not record it.
 type recordError struct{ error }
 
 func (e recordError) Unwrap() error { return e.error }
@@ -131,7 +129,7 @@ func (w *writer) checkpointed(c checkpointed) {
 	}
 }
 
-// safeNow notes what a checkpoint has made safe.
+// safeNow records the safe points of a finished checkpoint.
 func (w *writer) safeNow(files []checked) {
 	for n := range files {
 		c, at := files[n].file, files[n].pt.Source
@@ -156,7 +154,7 @@ func (w *writer) unchecked(c *file, err error) {
 	}
 
 	if kind := transfer.KindOf(err); kind.Waits() && kind != transfer.KindNoSpace {
-		w.ep.stop = transfer.AsError(err) // the root is away; what is there is as good as before
+		w.ep.stop = transfer.AsError(err) // the root is away; the safe data is as good as before
 		return
 	}
 
@@ -190,7 +188,7 @@ func (w *writer) restart(c *file) {
 // with the reason instead of being sent again at once.
 const maxFailures = 3
 
-// syncFailed asks for what was not synced once more.
+// syncFailed requests a new epoch, so that the source sends the unsynced data again.
 func (cm *committer) syncFailed(err error) {
 	if cm.failures++; cm.failures >= maxFailures && cm.ep.stop == nil {
 		cm.failures = 0
@@ -207,8 +205,8 @@ func (w *writer) awaitCheckpoint() {
 	}
 }
 
-// keepFrom is the least that is made safe of a file that waits for its digests when an
-// epoch ends; what is less is sent again.
+// keepFrom is the least number of unsafe bytes for which a file that waits for its digests gets a checkpoint when an
+// epoch ends. The source sends less than that again.
 const keepFrom = 1 << 20
 
 // settleOpen brings the files that are being written, or wait for their digests, to a
@@ -268,8 +266,8 @@ func batches(files []*file) (all [][]*file) {
 	return all
 }
 
-// progressed resets the count of crashes: the transfer is not what crashes the
-// agent. Only written where there is something to reset.
+// progressed resets the count of crashes: the transfer does not crash the agent. It writes the ledger only if the count
+// is not 0.
 func (cm *committer) progressed() {
 	if cm.rec.Crashes == 0 {
 		return

@@ -29,5 +29,5 @@ func (w *writer) packed(f *wire.Frame) error {
 		cut := min(c.offset()-f.Offset, f.Length)
 		return w.data(f.Offset+cut, f.Length-cut, b[cut:], nil)
 	}
-	return w.data(f.Offset, f.Length, b, nil) // what is known is of the compressed bytes
+	return w.data(f.Offset, f.Length, b, nil) // the absent pair is known of the compressed bytes only
 }

@@ -6,7 +6,7 @@ import (
 	"ferry/internal/ledger"
 )
 
-// due does what its time has come for.
+// due runs the timers that have expired.
 func (i *incoming) due(now time.Time) {
 	is := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	if i.rec == nil {
@@ -108,7 +108,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 	return next
 }
 
-// idle runs when no message waits: what is complete need not wait for more.
+// idle runs when no message waits. It hands over complete items without waiting for more.
 func (i *incoming) idle() {
 	if !i.ep.live || i.com.grp.running != nil || i.w.files.cur != nil {
 		return

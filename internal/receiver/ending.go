@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// suspend ends the epoch: the slot and the credit go back, what is safe stays.
-// With a reason the source is told to wait.
+// suspend ends the epoch: it returns the slot and the credit, and the safe bytes stay. With a reason it tells the
+// source to wait.
 func (i *incoming) suspend(reason *transfer.Error) {
 	if i.ep.live {
 		i.endEpoch(reason)
@@ -25,7 +25,7 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	i.com.drain()
 	i.w.settleOpen(false)
 	if i.finishIfDecided() {
-		return // what was under way were the last items
+		return // the last items were in flight
 	}
 
 	epoch := i.rec.Epoch
@@ -98,14 +98,14 @@ func (i *incoming) closeEpoch() {
 
 	i.com.unsafe = 0
 	if i.to.landed != nil {
-		i.to.landed.Close() // what waits keeps no directories open
+		i.to.landed.Close() // a waiting transfer keeps no directories open
 	}
 
 	i.r.release(i.id)
 }
 
-// cancelled withdraws the transfer: what is past COMMITTING finishes, the rest
-// is removed, and the source hears CANCELLED once it has every outcome.
+// cancelled withdraws the transfer. Items past COMMITTING finish, and the rest is removed. The source gets CANCELLED
+// once it has every outcome.
 func (i *incoming) cancelled() {
 	switch {
 	case i.rec == nil:
@@ -129,7 +129,7 @@ func (i *incoming) cancelled() {
 		i.withdrawn = true
 		i.offerNew()
 		i.endIfDelivered()
-	default: // all is decided: what may be cancelled is the program that runs now
+	default: // all is decided: only a running program can still be cancelled
 		i.r.calls.kill(i.from, i.id)
 	}
 }
@@ -219,7 +219,7 @@ func (rc *record) logEnd(reason string) {
 	rc.log.Log(rc.r.ctx, level, "incoming transfer ended", attrs...)
 }
 
-// sweepEvery is when what an ended transfer could not remove is tried again.
+// sweepEvery is the time between attempts to remove the leftovers of an ended transfer.
 const sweepEvery = 10 * time.Minute
 
 // sweepLater removes, at the start and every few minutes, temporaries of

@@ -13,15 +13,15 @@ type file struct {
 	begin   *wire.Begin
 	at      *destination
 	partial place.Part
-	run     *digest.Running   // of what comes
+	run     *digest.Running   // of the received bytes
 	safe    int64             // offset of the last safe point, in the source
-	conv    *converting       // nil: what comes is written
+	conv    *converting       // nil: the received bytes are written unchanged
 	written *transfer.Written // once conv has ended and has changed anything
 
 	ended      bool    // all bytes are here
 	earlier    bool    // they were before this epoch
 	summed     bool    // the source has said its digest
-	said, tail string  // of the file, and of what it sent since a resume
+	said, tail string  // digests from the source: of the file, and of the bytes sent since a resume
 	checking   bool    // a checkpoint of it is under way
 	complete   *ending // its digests agree, and it waits for the rest of its set; nil: not
 }

@@ -22,7 +22,7 @@ func (g *group) add(e ending) {
 	g.size += e.size
 }
 
-// take gives what has gathered, to be committed. Its end comes on the channel.
+// take returns the gathered items, to be committed, and the channel for the result.
 func (g *group) take() ([]ending, chan<- committed) {
 	items := g.items
 	done := make(chan committed, 1)
@@ -41,7 +41,7 @@ func (g *group) over(c committed) (size int64) {
 	return size
 }
 
-// drop gives what has gathered up.
+// drop empties the group and returns its items.
 func (g *group) drop() (items []ending) {
 	items = g.items
 	g.items, g.size, g.whole, g.due = nil, 0, false, zeroTime
