@@ -31,8 +31,8 @@ type offering struct {
 // outstanding reports whether a batch waits for its answer.
 func (o *offering) outstanding() bool { return o.size > 0 || o.last }
 
-// propose gives the batch that is out, or makes one where none is. final says that
-// what waits is all that there will be. It reports false where there is nothing to say.
+// propose returns the outstanding batch, or makes one. final says that the waiting outcomes are the last ones. It
+// reports false if there is nothing to offer.
 func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
 	if o.size == 0 && (!o.last || o.due.IsZero()) {
 		// A number of its own for each making, over all runs: the answer to a
@@ -65,7 +65,7 @@ func (o *offering) sent(now time.Time, margin time.Duration) {
 	o.sentAt, o.due = now, now.Add(o.backoff+margin)
 }
 
-// acked takes the batch out of what waits.
+// acked removes the batch from the waiting outcomes.
 func (o *offering) acked() {
 	o.waiting = append([]transfer.Outcome(nil), o.waiting[o.size:]...)
 	o.size, o.last, o.due, o.backoff = 0, false, zeroTime, 0

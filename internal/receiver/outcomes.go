@@ -55,8 +55,8 @@ func (i *incoming) final() bool {
 	return i.withdrawn || i.rec.State == transfer.Decided && (calling{i}).posted()
 }
 
-// offerNew offers outcomes unless a batch is outstanding, whose answer will, or it is
-// too early for another one.
+// offerNew offers outcomes unless a batch is outstanding, since its acknowledgement offers the next one. It also waits
+// while it is too early for another batch.
 func (i *incoming) offerNew() {
 	if i.com.offers.due.IsZero() || !i.com.offers.outstanding() && i.final() {
 		i.offer()
@@ -89,7 +89,7 @@ func (i *incoming) offer() {
 
 func (cm *committer) batch() uint64 { return cm.r.cfg.Ledger.Generation()<<32 | cm.offers.batches }
 
-// outcomesAcked drops what the source has in its ledger now.
+// outcomesAcked drops the outcomes that the source has recorded in its ledger.
 func (i *incoming) outcomesAcked(batch uint64) {
 	if i.rec == nil || i.rec.State.Final() || batch != i.com.batch() || i.com.offers.due.IsZero() {
 		return

@@ -10,9 +10,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A source that gives a transfer up says so (R24), but what it says may be lost,
-// and it may say so while this agent is away. Until the deadline, which may be
-// days, nothing would tell; so the destination asks, where anything of it has come.
+// A source reports a transfer that it gives up (R24). The report may be lost, or come while this agent is away. Until
+// the deadline, which may be days, the transfer would stay. So the destination asks, if anything of the transfer has
+// come.
 const (
 	askOverFirst = 5 * time.Second  // without an epoch
 	askOverAfter = 30 * time.Second // and again so often
@@ -79,8 +79,7 @@ func (r *Receiver) ask(i *incoming) {
 	})
 }
 
-// endedAtSource withdraws what the source has ended: it will not open the
-// transfer again.
+// endedAtSource withdraws a transfer that the source has ended: the source will not open it again.
 func (i *incoming) endedAtSource() {
 	if i.rec == nil || i.ep.live || i.rec.State != transfer.Receiving {
 		return

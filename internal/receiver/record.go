@@ -12,7 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A record is what the ledger has of a transfer, and where its items land.
+// A record keeps the ledger entry of a transfer, and the destinations of its items.
 type record struct {
 	r    *Receiver
 	id   transfer.ID
@@ -20,22 +20,22 @@ type record struct {
 	log  *slog.Logger
 
 	rec     *ledger.Incoming // as the ledger has it; nil until accepted
-	facts   *facts           // what of it never changes; the background may read it
+	facts   *facts           // the constant part of it; the background may read it
 	to      destinations
 	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
-	pointed map[uint64]bool        // items of which the ledger may have a resume point
+	pointed map[uint64]bool        // items that may have a resume point in the ledger
 	set     setState
 }
 
-// facts are what the background needs to know of a transfer.
+// facts are the constants of a transfer that the background needs.
 type facts struct {
 	job        string
 	principal  string
 	originator transfer.Originator
 	durable    bool
 	together   bool
-	replaces   bool // files that are there
+	replaces   bool // files at the destination
 }
 
 // know takes the record in; the facts are taken once.
@@ -125,7 +125,7 @@ func (rc *record) land() {
 	rc.to = destinations{ledger: rc.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
 }
 
-// permit is what a principal may do here.
+// permit returns the rights of a principal here; nil: every right.
 func (r *Receiver) permit(principal string) place.Permit {
 	if r.cfg.May == nil {
 		return nil
@@ -135,11 +135,11 @@ func (r *Receiver) permit(principal string) place.Permit {
 
 func (rc *record) outcome(item uint64, b *wire.Begin) transfer.Outcome {
 	o := transfer.Outcome{Item: item, Type: b.Type, Path: rc.to.path(b), Source: b.Source, To: b.To}
-	if d, err := rc.to.at(b.To); err == nil && d.options.Removes() { // what is to be deleted is what was read
+	if d, err := rc.to.at(b.To); err == nil && d.options.Removes() { // a source is deleted only in the version that was read
 		o.Version = b.Version
 	}
 	if b.Type == transfer.ItemFile {
-		o.Size = max(0, b.Size) // of one that has come, what came
+		o.Size = max(0, b.Size) // of an item that has come, the bytes that came
 	}
 	return o
 }
@@ -200,7 +200,7 @@ func (rc *record) forgetPoint(item uint64) error {
 	return errRedo
 }
 
-// staleOf is what an earlier epoch has left of an item; nil: nothing.
+// staleOf returns the temporary that an earlier epoch left of an item; nil: none.
 func (rc *record) staleOf(item uint64) (left *stale) {
 	if rc.rec.Epoch == 1 && !rc.adopted {
 		return nil

@@ -27,7 +27,7 @@ func (i *incoming) settleCommitting() bool {
 		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)
 	}
 
-	i.endEpoch(reason) // what admit has begun
+	i.endEpoch(reason) // the epoch that admit has begun
 	return false
 }
 
@@ -121,8 +121,7 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 	return nil
 }
 
-// adopt takes a record of the ledger in, with what belongs to it: outcomes that
-// the source may not have are offered again.
+// adopt takes over a ledger entry, with its outcomes: outcomes that the source may not have are offered again.
 func (i *incoming) adopt(rec *ledger.Incoming) error {
 	i.know(rec)
 	if rec.State.Final() {

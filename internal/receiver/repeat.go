@@ -24,8 +24,8 @@ type owing struct {
 // owed gives the ACKs that are due again.
 func (l *listening) owed(actors []*incoming) (all []owing) {
 	slices.SortFunc(actors, func(a, b *incoming) int { return bytes.Compare(a.id[:], b.id[:]) })
-	quiet := map[transfer.AgentName]*wire.Message{} // an ACK of each source to which nothing new was said
-	heard := map[transfer.AgentName]bool{}          // something new was said, or is about to be
+	quiet := map[transfer.AgentName]*wire.Message{} // by source without news: an ACK to repeat
+	heard := map[transfer.AgentName]bool{}          // sources that got or will get news
 	said := map[transfer.ID]*wire.Message{}
 	for _, a := range actors {
 		m := a.lastAck.Load()

@@ -10,13 +10,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// A set is the items of a transfer that get their names together (transfer.MaxSet). Its number
-// comes before its items do, and they have places for all of them or wait. What is complete is
-// held until everything is, with safe points like any other file; then one group commits it. If
-// an item fails before that, the ledger says so first, and then none of the others is waited
-// for: each fails with the same reason.
+// A set is the items of a transfer that get their names together (transfer.MaxSet). The number of items comes before
+// the items, and they have places for all of them or wait. Complete items are held until all are complete, with safe
+// points like any other file; then one group commits them. If an item fails before that, the failure goes into the
+// ledger first. Then the set waits for no other item: each fails with the same reason.
 
-// A setState is what this run knows of a set.
+// A setState is the state of a set in this run.
 type setState struct {
 	items    int  // how many it has; 0: the source has yet to say
 	reserved bool // it has places for all of them
@@ -115,7 +114,7 @@ func (w setWriter) gather() {
 	w.com.handOver()
 }
 
-// breakSet is the end of a set of which an item has failed: the ledger has it before any outcome.
+// breakSet fails a set after the failure of an item. The failure is in the ledger before any outcome.
 func (w setWriter) breakSet(why *transfer.Error) error {
 	if err := (ofSet{w.record}).noteBroken(why); err != nil {
 		return err

@@ -26,7 +26,7 @@ type slots struct {
 	waiters []waiter
 	kept    map[transfer.ID]bool // waiting, with a partial file
 	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
-	accused []waiter             // those whose turn comes after the suspect
+	accused []waiter             // transfers that come after the suspect
 }
 
 func newSlots(count int) *slots {
@@ -116,8 +116,8 @@ func (s *slots) cleared(id transfer.ID) (next *waiter) {
 	return &w
 }
 
-// release takes a slot back. next are those who are to ask again: the next of the accused,
-// and, where the transfer had a slot, the first who waits.
+// release takes a slot back. next are the transfers that are to ask again: the next of the accused, and, if the
+// transfer had a slot, the first waiter.
 func (s *slots) release(id transfer.ID) (had bool, next [2]*waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,10 +156,9 @@ func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay b
 	return youngest, true
 }
 
-// turns says whose turn it is among those who wait: the least number comes first, and
-// of the same ones the first. A transfer's number is how many slots its source has,
-// and how many of its transfers wait before it. next is the number that one more of
-// from would have. s.mu is held.
+// turns returns the turn number of each waiter: the least number comes first, and of equal ones the first waiter. A
+// transfer's number is how many slots its source has, plus how many of the source's transfers wait before it. next is
+// the number that one more transfer of from would have. s.mu is held.
 func (s *slots) turns(from transfer.AgentName) (turn []int, next int) {
 	count := map[transfer.AgentName]int{}
 	for _, source := range s.live {
@@ -173,8 +172,8 @@ func (s *slots) turns(from transfer.AgentName) (turn []int, next int) {
 	return turn, count[from]
 }
 
-// ahead is how many of those who wait come before one of them, or before one more of
-// from where mine is below 0. s.mu is held.
+// ahead returns how many waiters come before the waiter at index mine, or before one more transfer of from if mine is
+// below 0. s.mu is held.
 func (s *slots) ahead(mine int, from transfer.AgentName) (ahead int) {
 	turn, its := s.turns(from)
 	at := mine
@@ -192,7 +191,7 @@ func (s *slots) ahead(mine int, from transfer.AgentName) (ahead int) {
 	return ahead
 }
 
-// first is whose turn it is; nil where nobody waits. s.mu is held.
+// first returns the waiter that is next; nil if none waits. s.mu is held.
 func (s *slots) first() *waiter {
 	if len(s.waiters) == 0 {
 		return nil
@@ -215,7 +214,7 @@ func (s *slots) waitingOf(from transfer.AgentName) (n int) {
 // acquit says that a transfer has moved without crashing anything.
 func (r *Receiver) acquit(id transfer.ID) { r.wake(r.slots.acquit(id)) }
 
-// release gives a slot back and tells those whose turn it is to ask again.
+// release gives a slot back and wakes the transfers that are next, so that they ask again.
 func (r *Receiver) release(id transfer.ID) {
 	had, next := r.slots.release(id)
 	if had {

@@ -8,15 +8,15 @@ import (
 	"ferry/internal/wire"
 )
 
-// Bounds of one source agent, so that none keeps others out (INV-12). They are well
-// above what an agent of ours needs that keeps to its own limits.
+// Bounds of one source agent, so that none keeps others out (INV-12). They are well above the needs of an agent that
+// keeps to Ferry's own limits.
 const (
 	maxOfSpeaker = 512  // transfers that are dealt with at once, and that wait for a slot
 	maxTombs     = 1000 // tombstones that a run makes for a source
-	maxSleeping  = 4096 // transfers of which nothing has come, and that wait for their source on disk alone
+	maxSleeping  = 4096 // transfers without data, kept on disk alone until their source is heard
 )
 
-// speakers is what the sources have of a Receiver; r.mu guards it.
+// speakers is the state of a Receiver by source; r.mu guards it.
 type speakers struct {
 	actors map[transfer.AgentName]int
 	tombs  map[transfer.AgentName]int
@@ -110,8 +110,8 @@ func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool
 	return gone, from, ok
 }
 
-// forget drops the record of a transfer that nothing has come of, and what temporaries
-// it may have. If its source comes back, it hears that there is no record.
+// forget drops the ledger entry of a transfer without data, and its temporaries. If its source comes back, the answer
+// is that there is no record.
 func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	defer func() {
 		r.mu.Lock()
@@ -161,8 +161,8 @@ func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
 	return rests, err
 }
 
-// wakeOverdue makes actors of sleepers again whose source was silent past the
-// deadline, so that they are given up like any other.
+// wakeOverdue makes actors for sleeping transfers with a source that was silent past the deadline. Those actors give
+// them up like any other transfer.
 func (r *Receiver) wakeOverdue() error {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()

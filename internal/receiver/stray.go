@@ -14,7 +14,7 @@ func stray(h wire.Header) *wire.Message {
 	return &wire.Message{Kind: strayChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
 }
 
-// lives takes in that the source sends in an epoch, of which a message may take long to come.
+// lives records that the source sends in an epoch, though a message of the epoch may take long to come.
 func lives(i *incoming, epoch uint32) {
 	if !i.ep.live {
 		i.strayed(epoch)

@@ -176,7 +176,7 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 	return all, !o.Targets.More, nil
 }
 
-// mostResolved bounds what one answer says of targets, in bytes.
+// mostResolved bounds the targets of one answer, in bytes.
 const mostResolved = wire.MaxControl / 2
 
 // fitting is how many of the targets fit into one answer: one at least.
@@ -190,8 +190,8 @@ func fitting(all []transfer.Resolved) int {
 	return len(all)
 }
 
-// resolveTarget finds out what a DEST is. Why nothing can land there is kept with it; an
-// error is a wait.
+// resolveTarget resolves a DEST. A reason why nothing can land there is kept in the target; the error is only a reason
+// to wait.
 func resolveTarget(p place.Target, may place.Permit, t transfer.Target) (ledger.Target, error) {
 	g := ledger.Target{Target: t}
 	err := mayAppend(p, &t.Options)
@@ -206,7 +206,7 @@ func resolveTarget(p place.Target, may place.Permit, t transfer.Target) (ledger.
 	return g, nil
 }
 
-// mayAppend refuses to put anything at the end of what is in a place that cannot do that.
+// mayAppend refuses an append to a place that does not support it.
 func mayAppend(p place.Target, o *transfer.Options) error {
 	if _, can := p.(place.Appender); can || !o.Append() {
 		return nil
@@ -215,7 +215,7 @@ func mayAppend(p place.Target, o *transfer.Options) error {
 		WithHint("choose another --if-exists than append")
 }
 
-// resolve decides what a DEST is, or takes what it was for the transfer that is repeated.
+// resolve resolves a DEST, or takes the resolution of the transfer that is repeated.
 func resolve(p place.Target, may place.Permit, dest transfer.Location, several bool, before *transfer.Resolution) (transfer.Resolution, error) {
 	if before != nil {
 		return p.Resolved(*before, may)
