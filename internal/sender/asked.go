@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// asked reads the items of an accepted request: those of its head from its record, and
-// others by parts from the ledger, of which it keeps the last one. It is one goroutine's.
+// asked reads the items of an accepted request: those of its head from its ledger entry, and others by parts from the
+// ledger. It keeps the last part. It belongs to one goroutine.
 type asked struct {
 	ledger *ledger.Ledger
 	q      *transfer.Request
@@ -145,7 +145,7 @@ func (c *Config) goesTo(q *transfer.Request, each func(func(int, *transfer.Reque
 	return to, err
 }
 
-// target is what the destination is told of an item with a DEST or options of its own.
+// target returns the target of an item with a DEST or options of its own, for the destination.
 func (c *Config) target(q *transfer.Request, n int, it *transfer.RequestItem) (transfer.Target, error) {
 	options, dest, err := conversion.Effective(q, it)
 	to := course{dest: dest}
@@ -183,8 +183,7 @@ func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
 	return all, nil
 }
 
-// resolvedAs reports whether what the destination has resolved is what it was asked for,
-// or the first of that.
+// resolvedAs reports whether the destination has resolved the requested targets, or the first ones of them.
 func resolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
 	if asked == nil || len(all) == 0 || len(all) > len(asked.List) {
 		return asked == nil && len(all) == 0
@@ -197,7 +196,7 @@ func resolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
 	return true
 }
 
-// putResolved records what targets turned out to be.
+// putResolved records the resolutions of targets.
 func putResolved(t *ledger.Tx, rec *ledger.Source, all []transfer.Resolved) error {
 	if len(all) > 0 {
 		rec.Targets = all[len(all)-1].N
@@ -205,7 +204,7 @@ func putResolved(t *ledger.Tx, rec *ledger.Source, all []transfer.Resolved) erro
 	return t.Requests().PutResolved(rec.Request.ID, all)
 }
 
-// resolvedOf reads what the targets of a transfer turned out to be.
+// resolvedOf reads the resolutions of a transfer's targets.
 func resolvedOf(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err error) {
 	err = t.Requests().Resolved(id, func(r transfer.Resolved) error {
 		all = append(all, r)
@@ -273,7 +272,7 @@ func (c *Config) walkOf(q *transfer.Request) place.WalkRequest {
 	return w
 }
 
-// A Survey is what a request would send, for a preview.
+// A Survey is the list of items that a request would send, for a preview.
 type Survey struct {
 	Walk    place.WalkRequest
 	Preview wire.Preview // with its destinations
@@ -316,7 +315,7 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 // checkRemoval is why sources cannot be deleted or archived as the request wants them to.
 func (c *Config) checkRemoval(q *transfer.Request, items []transfer.RequestItem, w place.WalkRequest) error {
 	all := w.Args
-	to := map[transfer.Path][]place.Argument{} // by archive; empty: what is deleted
+	to := map[transfer.Path][]place.Argument{} // by archive; empty: the files to delete
 	for n := range items {
 		if o := q.Of(&items[n]); o.Removes() {
 			to[o.Archive] = append(to[o.Archive], all[n])

@@ -4,7 +4,7 @@ import (
 	"ferry/internal/content/compress"
 )
 
-// A squeezer compresses what one epoch sends, where the request asks for it.
+// A squeezer compresses the data of one epoch, if the request asks for it.
 type squeezer struct {
 	enc    *compress.Encoder // nil: everything goes plain
 	memory []byte            // of the compressed bytes, until they are in the message

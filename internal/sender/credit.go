@@ -2,8 +2,8 @@ package sender
 
 import "sync"
 
-// A credit is what may be sent in an epoch: the destination raises its limit, the pump takes
-// of it. It is safe for concurrent use.
+// A credit is the number of bytes that an epoch may send. The destination raises its limit, and the pump takes from it.
+// It is safe for concurrent use.
 type credit struct {
 	mu    sync.Mutex
 	limit int64 // of taken
@@ -29,7 +29,7 @@ func (c *credit) take(least, most int64) (got int64, ok bool) {
 	return got, true
 }
 
-// giveBack gives back what was taken and is not needed.
+// giveBack returns n taken bytes that are not needed.
 func (c *credit) giveBack(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,12 +20,11 @@ func (w wakeup) wake() {
 // mostMessages is how many messages an inbox keeps.
 const mostMessages = 256
 
-// An inbox has what the destination said and nobody has read. It is safe for concurrent
-// use.
+// An inbox keeps the unread messages of the destination. It is safe for concurrent use.
 type inbox struct {
 	mu       sync.Mutex
 	messages []*wire.Message
-	run      string // of the destination's, which accepted the last epoch
+	run      string // the run of the destination that accepted the last epoch
 	nudged   bool   // the destination runs anew
 }
 

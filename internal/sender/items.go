@@ -45,7 +45,7 @@ func (s *items) err() error {
 	return s.failed
 }
 
-// totals are what the walk has found.
+// totals returns the totals of the walk so far.
 func (s *items) totals() ledger.Totals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +159,8 @@ func (s *items) startWalk(rec *ledger.Source) {
 	go s.walk(ctx, rec, s.open, s.walked)
 }
 
-// walk expands what was asked for into the journal. A batch is synced before
-// its items are offered (R6); the first items are offered soon.
+// walk writes the items of the request into the journal. A batch is synced before its items are offered (R6); the first
+// items are offered soon.
 func (s *items) walk(ctx context.Context, rec *ledger.Source, j *ledger.Journal, done chan struct{}) {
 	defer close(done)
 	defer s.wake()
@@ -204,8 +204,8 @@ func (s *items) stopWalk() {
 	}
 }
 
-// rest keeps the item journal of a transfer that waits open as long as that is at
-// nobody's cost.
+// rest keeps the item journal of a waiting transfer open if it can borrow a descriptor. Otherwise it closes the
+// journal.
 func (s *items) rest() {
 	s.mu.Lock()
 	open := s.open != nil && !s.lent
@@ -237,7 +237,7 @@ func (s *items) closeJournal() {
 	}
 }
 
-// unlend returns what was borrowed to keep the journal open. s.mu is held.
+// unlend returns the descriptor that was borrowed for the open journal. s.mu is held.
 func (s *items) unlend() {
 	if s.lent {
 		s.lent = false

@@ -89,7 +89,7 @@ func (o *Outgoing) slack(unsent error) time.Duration {
 	return 4 * o.delay()
 }
 
-// silence is what the transfer waits for when OPEN is not answered.
+// silence returns the reason to wait after an unanswered OPEN.
 func (o *Outgoing) silence(unsent error) *transfer.Error {
 	if unsent != nil {
 		return transfer.Errorf(transfer.KindUnreachable, "%s cannot ask %s: %w", o.cfg.Agent, o.to, unsent).
@@ -102,8 +102,8 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 		WithHint("the transfer goes on when the agent is there")
 }
 
-// openMessage is the OPEN of the present nonce. Until the destination has accepted it
-// says where everything goes; what was resolved since the last one is left out.
+// openMessage returns the OPEN of the present nonce. Until the destination has accepted it, it names all targets except
+// those that were resolved since the last OPEN.
 func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire.Message, error) {
 	q := rec.Request
 	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, Epoch: rec.Epoch, MaxChunk: o.cfg.MaxChunk,
@@ -116,7 +116,7 @@ func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire
 		}
 	}
 
-	if q.Durable() { // as the items say, which the destination is told of later
+	if q.Durable() { // the items decide, and the destination gets them later
 		q.Durability = transfer.DurabilityFull
 	}
 

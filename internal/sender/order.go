@@ -13,12 +13,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// orderMemory is what the sorting of a transfer's items holds in memory, in bytes; the rest is in a file.
+// orderMemory is the memory for the sorting of a transfer's items, in bytes; the rest is in a file.
 const orderMemory = 4 << 20
 
-// walkOrdered puts what is asked for into the journal in the order that the request says. Nothing is
-// offered before the journal has ended (see pump.guard), so that one that has not is begun anew: what it
-// has may be in another order by now.
+// walkOrdered writes the items of the request into the journal in the requested order. No item is offered before the
+// journal has ended (see pump.guard). So it begins an unfinished journal anew: the order of its items may have changed
+// by now.
 func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
 	if err := j.Restart(); err != nil {
 		return tally, err
@@ -71,8 +71,8 @@ func (c *Config) unsorted(err error) error {
 		WithHint("look at the disk of the agent's state directory; the transfer goes on by itself")
 }
 
-// The first byte of a sortable string. What cannot be sent comes first, so that it is known early; a
-// directory comes behind all files, because what lands in it would change its time.
+// The first byte of a sortable string. Bad items come first, so that their errors are known early. Directories come
+// after all files, because a file that lands in a directory changes the directory's time.
 const (
 	sortsBad = iota
 	sortsFile

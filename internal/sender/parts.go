@@ -8,8 +8,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// parts are what the goroutines of a transfer share: the one that drives it, the pump, the
-// walk, and the one that records outcomes. Each part is safe for concurrent use.
+// parts are shared by the goroutines of a transfer: the driver, the pump, the walk, and the recorder of outcomes. Each
+// part is safe for concurrent use.
 type parts struct {
 	ID transfer.ID
 
@@ -21,8 +21,8 @@ type parts struct {
 	items *items
 	sent  *sent
 
-	driver wakeup // the driver is to look again
-	feeder wakeup // the pump is
+	driver wakeup // the driver must look again
+	feeder wakeup // the pump must look again
 }
 
 // wake has the driver and the pump look again.

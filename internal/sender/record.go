@@ -10,15 +10,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A record is what the ledger has of a transfer, and since when this process has seen
-// nothing move. It is safe for concurrent use. Changes are made one at a time, each in a
-// ledger transaction; nothing but another change waits for one.
+// A record keeps the ledger entry of a transfer, and since when this process has seen no progress. It is safe for
+// concurrent use. Changes run one at a time, each in a ledger transaction; only another change waits for one.
 type record struct {
 	id      transfer.ID
 	ledger  *ledger.Ledger
 	note    func(*ledger.Tx, audit.Record) error
 	clock   clock.Clock
-	figures func() snapshot // that each change writes down
+	figures func() snapshot // the figures that each change writes
 
 	programs Programs
 
@@ -31,9 +30,8 @@ type record struct {
 	stuck time.Time      // reading of this process when Recovering was set or this run began
 }
 
-// know takes in what was read or written. What it says of when nothing moved any more is
-// the time of day; how long ago that was is counted by this process, so that a clock that
-// jumps makes no transfer give up, nor wait for years.
+// know takes in a ledger entry that was read or written. Its Recovering is a time of day. This process counts the time
+// since then itself: a clock that jumps makes no transfer give up, nor wait for years.
 func (r *record) know(rec *ledger.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +191,7 @@ func (r *record) logWait(reason *transfer.Error) {
 	r.told.waiting(reason)
 }
 
-// end fills in what the record of a transfer says that has ended, with its audit record.
-// It is part of a change.
+// end fills in the ledger entry of a transfer that has ended, with its audit record. It is part of a change.
 func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error {
 	p := &rec.Progress
 	p.Ended = r.clock.Now()

@@ -32,7 +32,7 @@ func Revive(rec *ledger.Source, crashed bool, now time.Time) (parked, changed bo
 		return false, false, nil
 	}
 
-	rec.Recovering = now // nobody could be heard of while the agent was down
+	rec.Recovering = now // no message could arrive while the agent was down
 	if parked = crashed && rec.Crashes >= maxCrashes && !rec.Cancel; !parked {
 		return false, true, nil
 	}

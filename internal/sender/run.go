@@ -172,9 +172,8 @@ func (o *Outgoing) laneBroke() (pause time.Duration) {
 	return pause
 }
 
-// acked takes in what the destination holds. A new safe point is progress: it
-// ends a recovery and forgives crashes. Bytes alone are none, they may have to
-// be sent again for ever.
+// acked takes in an ACK. A new safe point is progress: it ends a recovery and forgives crashes. Bytes alone are not
+// progress, as they may have to be sent again for ever.
 func (o *Outgoing) acked(a *wire.Ack) error {
 	if !o.live.acked(a) {
 		return nil
@@ -201,7 +200,8 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 	})
 }
 
-// impossible says what of an ACK cannot be: it speaks of what was not sent.
+// impossible returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
+// Otherwise it returns "".
 func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
 	bytes, past := o.live.cannotBe(a)
 	switch {
@@ -211,7 +211,7 @@ func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
 		return "an ACK with more credit than there is"
 	case bytes:
 		return "an ACK of bytes that were not sent"
-	case past && !o.inherited && !o.rec.decided(a.Safe.Item): // asked last: what is decided is forgotten after that
+	case past && !o.inherited && !o.rec.decided(a.Safe.Item): // asked last: a decided item is forgotten after that
 		return "an ACK with a safe point that was not sent"
 	}
 	return ""

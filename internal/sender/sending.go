@@ -8,9 +8,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// await blocks until ok; what is in the builder goes out first, digests go out as they
-// become ready, and an empty message now and then shows that this side is alive.
-// Once ok has said so it is not asked again.
+// await blocks until ok returns true. It first sends the contents of the builder. It sends digests as they become
+// ready, and now and then an empty message as a sign of life. After ok has returned true, it is not called again.
 func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 	for is := false; ; {
 		if err := p.ctx.Err(); err != nil || is || ok() {
@@ -75,18 +74,18 @@ func (w *way) quiet(last, now time.Time) time.Duration {
 // acknowledgement, which repeats one that was lost, and does not wait for room on
 // the line.
 func (p *pump) sign() error {
-	if p.shelf != nil { // nobody listens for one at the store
+	if p.shelf != nil { // no receiver listens for one at the store
 		return nil
 	}
 	return p.send(wire.Bare, wire.HeaderSize, true)
 }
 
-// flush sends what is in the builder, once the line has room for it.
+// flush sends the contents of the builder, once the link has room for them.
 func (p *pump) flush() error {
 	if p.b.Empty() {
 		return nil
 	}
-	if err := p.throttle(int64(p.b.Len())); err != nil { // before its turn on the line, which others wait for
+	if err := p.throttle(int64(p.b.Len())); err != nil { // before its turn on the link, which others wait for
 		return err
 	}
 

@@ -37,7 +37,7 @@ func (c *Config) bothEnds(q *transfer.Request) bool {
 	return q.Destination == c.Agent || q.Destination == c.Beside && c.Beside != ""
 }
 
-// A GuardError is of a request whose sources are more than it allows.
+// A GuardError reports a request with more sources than it allows.
 type GuardError struct{ err *transfer.Error }
 
 func (e *GuardError) Error() string { return e.err.Error() }
@@ -61,15 +61,15 @@ func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 	return &GuardError{err}
 }
 
-// walkItems puts what is asked for into the journal. It goes on from the last item there,
-// unless the items have an order.
+// walkItems writes the items of the request into the journal. It goes on from the last item there, unless the items
+// have an order.
 func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
 	if rec.Request.Order != "" {
 		return c.walkOrdered(ctx, rec, j)
 	}
 
 	w := filling{c: c, j: j, last: c.Clock.Now()}
-	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // which are of what is synced
+	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // both of the synced part
 }
 
 // walk gives the items that the request takes, behind the last one of those that were found before.
