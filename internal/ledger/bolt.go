@@ -39,8 +39,7 @@ func damaged(file string, why error) *transfer.Error {
 	return transfer.Errorf(transfer.KindInternal, "the ledger %s is damaged: %w", file, why).WithHint(damagedHint)
 }
 
-// lost is the error of a ledger of which nothing is left, beside something that
-// only a ledger leaves.
+// lost returns the error of an empty or missing ledger beside a trace that only a ledger leaves.
 func lost(file, trace string) *transfer.Error {
 	return transfer.Errorf(transfer.KindInternal, "the ledger %s is lost: nothing is left of it, and %s shows that there was one", file, trace).
 		WithHint(damagedHint)
@@ -72,9 +71,8 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 	return &boltStore{db, file}, nil
 }
 
-// makeWay makes sure that a database may be begun, and removes what a power cut
-// has left of an attempt. It holds the lock of the database meanwhile: another process
-// may be making one.
+// makeWay checks that a database may be begun, and removes the remains of an attempt before a power cut. It holds the
+// lock of the database meanwhile: another process may be making one.
 func makeWay(dir, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return refuseTrace(dir, file)
@@ -154,8 +152,8 @@ func (s *boltStore) View(fn func(StoreTx) error) error { return s.run(s.db.View,
 
 func (s *boltStore) Update(fn func(StoreTx) error) error { return s.run(s.db.Update, fn) }
 
-// run runs a transaction. Damage that it meets is its error, whatever fn made
-// of it.
+// run runs a transaction. If the transaction meets damage, run returns the damage as its error, also when fn returns
+// none.
 func (s *boltStore) run(do func(func(*bolt.Tx) error) error, fn func(StoreTx) error) (err error) {
 	old := debug.SetPanicOnFault(true) // the file is mapped, and its end may be gone
 	defer debug.SetPanicOnFault(old)

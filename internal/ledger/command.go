@@ -20,8 +20,7 @@ type command struct {
 
 func commandKey(principal string, id transfer.ID) []byte { return append(keyOf(principal), id[:]...) }
 
-// Command gives the answer that a command of a principal was given when it came first, and a
-// hash of what it said.
+// Command returns the first answer to a command of a principal, and a hash of the command's contents.
 func (t *Tx) Command(principal string, id transfer.ID) (hash string, answer []byte, err error) {
 	var c command
 	ok, err := getJSON(t.tx.Bucket(bCommands), "command", commandKey(principal, id), &c)

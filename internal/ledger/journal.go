@@ -29,10 +29,9 @@ import (
 //	 2+n      source path   2+n  name   1 error kind   2+n error text   2+n hint
 //	END has, after its type: 8 symbolic links skipped   8 files left out
 //
-// A crash leaves any part of what was not synced, so that the file is cut off
-// at the first bad record: nothing behind it was ever offered. Damage before
-// that point cannot be told from it here; the ledger's count of decided items
-// can, see CheckDamage.
+// A crash may leave any part of the unsynced data. So the file is cut off at the first bad record: no item behind it
+// was ever offered. Damage before that point looks the same here. The ledger's count of decided items shows it, see
+// CheckDamage.
 const (
 	journalMagic   = "FERRYITM"
 	journalVersion = 5
@@ -48,18 +47,18 @@ type Journal struct {
 	l    *Ledger
 	id   transfer.ID
 	f    File
-	name string // for people
+	name string // for messages
 
-	extent        // what was appended
-	buf    []byte // of it, what is not in the file yet
-	behind bool   // the file may have something behind what was appended
+	extent        // of the appended records
+	buf    []byte // the appended records that are not in the file yet
+	behind bool   // the file may have more than the appended records
 
 	mu     sync.Mutex
 	wake   chan struct{} // closed and replaced at every change
-	synced extent        // what is durable and may be read
+	synced extent        // the durable records, which may be read
 }
 
-// An extent is how far a journal goes.
+// An extent is the length of a journal.
 type extent struct {
 	tail  int64 // bytes in the file
 	items uint64
@@ -71,17 +70,17 @@ type extent struct {
 	marks []int64 // where every markEvery-th item begins, from the first one
 }
 
-// markEvery is how many items lie between two marks, from which a reading can begin.
+// markEvery is how many items lie between two marks. A reading can begin at a mark.
 const markEvery = 1024
 
-// Totals are what a walk has found so far.
+// Totals are the totals of a walk so far.
 type Totals struct {
 	Items, Files, Bytes int64
 	Ended               bool
 	Tally
 }
 
-// A Tally counts what a walk that has ended passed over.
+// A Tally counts the files that a finished walk passed over.
 type Tally struct {
 	Links   int64 // symbolic links
 	LeftOut int64 // files that the request does not want, since the walk was interrupted last
@@ -167,10 +166,9 @@ func (l *Ledger) DropJournal(id transfer.ID) error {
 	return err
 }
 
-// recover reads what is there, cuts off a torn tail and finds the last item; made
-// says that there must be something.
-// What it has read it writes again before it syncs: a sync that failed, in this
-// run or in one before it, leaves what looks whole and is not durable.
+// recover reads the journal, cuts off a torn tail and finds the last item. made says that the journal must not be
+// empty. It writes the records again before it syncs: after a failed sync, in this run or an earlier one, records may
+// look whole without being durable.
 func (j *Journal) recover(made bool) error {
 	begun, err := j.scan()
 	if err != nil {
@@ -239,7 +237,7 @@ func (j *Journal) scan() (begun bool, err error) {
 	}
 
 	if !bytes.HasPrefix(journalHead(), bytes.TrimRight(head, "\x00")) {
-		// It is neither a header nor what a crash may leave of one.
+		// It is neither a header nor the remains of a header after a crash.
 		return false, transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.name)
 	}
 
@@ -311,7 +309,7 @@ func (e *extent) totals() Totals {
 	return Totals{int64(e.items), e.files, e.bytes, e.ended, e.tally}
 }
 
-// Last is the item behind which a walk that was interrupted goes on; nil at the start.
+// Last returns the item after which an interrupted walk goes on; nil at the start.
 func (j *Journal) Last() *transfer.Item { return j.last }
 
 // Append adds an item; it is not offered to readers until Sync. Where Append,
@@ -327,9 +325,9 @@ func (j *Journal) Append(it transfer.Item) error {
 	return nil
 }
 
-// Restart takes back everything, also what is durable, where none of it was acted on: what is appended
-// next is the first item. That nothing is left is made durable first, or a crash could leave the beginning of
-// one list before the end of another.
+// Restart removes all items, also durable ones; no item may have been acted on. The next appended item is the first
+// one. Restart makes the removal durable first: otherwise a crash could leave the beginning of one list before the end
+// of another.
 func (j *Journal) Restart() error {
 	begun := j.synced.items > 0
 	j.mu.Lock()
@@ -352,8 +350,7 @@ func (j *Journal) Restart() error {
 	return nil
 }
 
-// flush writes the buffer behind what is in the file, where nothing is left of
-// what was taken back.
+// flush writes the buffer at the end of the journal. It first removes taken-back records from the file.
 func (j *Journal) flush() (err error) {
 	if len(j.buf) == 0 {
 		return nil
@@ -382,13 +379,13 @@ func (j *Journal) flush() (err error) {
 	return nil
 }
 
-// takeBack forgets what is not durable. After a failed sync it never will be
-// unless it is written again: another sync finds nothing to do and succeeds.
+// takeBack forgets the records that are not durable. After a failed sync they must be written again: another sync finds
+// nothing to do and succeeds.
 func (j *Journal) takeBack() {
 	j.extent, j.buf, j.behind = j.synced, j.buf[:0], true
 }
 
-// Sync makes what was appended durable and offers it to readers.
+// Sync makes the appended items durable and offers them to readers.
 func (j *Journal) Sync() error {
 	if err := j.flush(); err != nil {
 		return err
@@ -402,7 +399,7 @@ func (j *Journal) Sync() error {
 	if err := j.f.Sync(); err != nil {
 		j.takeBack()
 		if transfer.KindOf(err) == transfer.KindNoSpace {
-			j.l.reserve.drop() // what is written again has that
+			j.l.reserve.drop() // frees its space for the records when they are written again
 		}
 		return journalError(j.l, "synced", err)
 	}
@@ -424,7 +421,7 @@ func (j *Journal) End(tally Tally) error {
 	return j.Sync()
 }
 
-// Totals are the figures of what has been synced.
+// Totals returns the totals of the synced items.
 func (j *Journal) Totals() Totals {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -440,13 +437,13 @@ type Cursor struct {
 	buf  *bufio.Reader
 	r    records
 	at   int64
-	end  int64 // of what r may read: behind it the file is being written
+	end  int64 // of the bytes that r may read: behind it the file is being written
 	next uint64
-	from uint64 // the first item that is given
+	from uint64 // the first item to return
 }
 
-// Cursor starts a reading with an item; where there are not so many yet, it gives none
-// until that one has come.
+// Cursor starts a reading at item from. If the journal has fewer items yet, the reading returns none until that item
+// has come.
 func (j *Journal) Cursor(from uint64) *Cursor {
 	c := &Cursor{j: j, from: from, at: int64(len(journalHead())), buf: bufio.NewReaderSize(nil, 64<<10)}
 	c.r.id, c.r.r = j.id, c.buf

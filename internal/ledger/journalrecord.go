@@ -22,8 +22,7 @@ func appendRecord(b []byte, id transfer.ID, n uint64, body []byte) []byte {
 	return append(b, body...)
 }
 
-// tornAt tells the end of a file from a disk that cannot be read, behind which
-// there may be more.
+// tornAt distinguishes the end of a file from a disk that cannot be read: there may be more records behind a bad read.
 func tornAt(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errTorn

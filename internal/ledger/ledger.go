@@ -149,7 +149,7 @@ func (l *Ledger) open() error {
 	return nil
 }
 
-// openDir opens what was not given, in the ledger's directory, making it.
+// openDir opens the store and files that were not given, in the ledger's directory, and makes the directory.
 func (l *Ledger) openDir() (err error) {
 	if l.onDisk() {
 		if err := os.MkdirAll(filepath.Join(l.dir, "items"), 0o700); err != nil {
@@ -183,9 +183,8 @@ func (l *Ledger) syncDir() error {
 	return l.files.Sync()
 }
 
-// begin makes what is missing, counts the generation up and notes that the
-// ledger is open. The run before may have ended in the middle of a sync, so
-// that there is doubt about its last transaction, too.
+// begin makes missing buckets, counts the generation up and records that the ledger is open. The run before may have
+// ended in the middle of a sync, so that its last transaction is in doubt, too.
 func (l *Ledger) begin() error {
 	l.doubt = true
 	if err := l.settle(); err != nil {
@@ -252,7 +251,7 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// A Tx is one synced transaction. What it is asked to read sees what it wrote.
+// A Tx is one synced transaction. Its reads see its own writes.
 type Tx struct {
 	tx   StoreTx
 	l    *Ledger
@@ -302,8 +301,7 @@ func (l *Ledger) View(fn func(*Tx) error) error {
 	return cmp.Or(l.Fence(), err)
 }
 
-// write is the only goroutine that writes. It takes whatever is waiting into
-// one transaction.
+// write is the only goroutine that writes. It takes all waiting updates into one transaction.
 func (l *Ledger) write() {
 	defer close(l.ended)
 	var look clock.Timer
@@ -375,13 +373,11 @@ func (l *Ledger) commit(group []*op) {
 	}
 }
 
-// transact commits one transaction. Where the disk is full it gives up the
-// reserve and tries once more, and nothing new is accepted until there is
-// space again.
+// transact commits one transaction. If the disk is full, it gives up the reserve and tries once more, and no new work
+// is accepted until there is space again.
 //
-// What was written to a file that has lost its path is no record: the path is
-// looked at behind the transaction, before anybody is told that it is there. So is, of
-// a ledger that is shared, whose it is.
+// Data in a file that has lost its path is not a record. So transact checks the path after the transaction, before it
+// reports success. For a shared ledger it also checks the claim.
 func (l *Ledger) transact(fn func(*Tx) error) error {
 	if err := l.Lost(); err != nil {
 		return err
@@ -420,7 +416,7 @@ func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
 	return err
 }
 
-// A change is by how much a transaction has changed what is counted.
+// A change is the difference that a transaction makes to the counted values.
 type change struct {
 	outbox int64
 	used   [rooms]use

@@ -35,7 +35,7 @@ func (l *Ledger) OutboxFull() error {
 	return nil
 }
 
-// Fills reports whether a quarter of what may wait in the outbox does.
+// Fills reports whether the outbox has at least a quarter of its limit.
 func Fills(l *Ledger) bool { return 4*l.outbox.Load() >= l.opt.OutboxLimit }
 
 // OutboxFrom gives waiting records with numbers from n on, up to the limits,

@@ -60,7 +60,7 @@ func (r *reserve) fill() {
 	r.low.Store(r.size >= 0 && space.Reserve(r.path(), r.size) != nil)
 }
 
-// drop gives the space up for what is being written.
+// drop frees the reserve's space for the data that is being written.
 func (r *reserve) drop() {
 	if space.GiveUp(r.path()) {
 		r.log.Warn("the ledger's reserve is given up and nothing new is accepted", "dir", r.dir, "error", "the disk of the ledger "+space.Shortage(r.dir))

@@ -1,7 +1,7 @@
 package ledger
 
-// A Document is what the ledger keeps of a network: its trust document, as it was signed, or what
-// was seen of its audit log.
+// A Document is one document of a network in the ledger: its trust document, as it was signed, or the entries that were
+// seen in its audit log.
 type Document struct {
 	t   *Tx
 	key []byte

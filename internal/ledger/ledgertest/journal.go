@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// walkItems are what a walk finds: files, and a directory now and then.
+// walkItems returns the items of a walk: files, directories and missing files.
 func walkItems(n int) (items []transfer.Item) {
 	for k := range n {
 		it := transfer.Item{Type: transfer.ItemFile, Arg: k, Source: transfer.Path(fmt.Sprintf("/in/%05d\xff", k)),
@@ -38,7 +38,7 @@ func (p *Place) journal(t testing.TB, l *ledger.Ledger, id transfer.ID) *ledger.
 	return j
 }
 
-// patiently repeats what may fail here; elsewhere it must not.
+// patiently repeats a call that may fail on a flaky place; elsewhere the call must not fail.
 func (p *Place) patiently(t testing.TB, call func() error) {
 	t.Helper()
 	err := call()
@@ -74,7 +74,7 @@ func (p *Place) walk(t testing.TB, j *ledger.Journal, items []transfer.Item, end
 	})
 }
 
-// offered reads what a journal offers now.
+// offered reads all items that a journal offers now.
 func (p *Place) offered(t testing.TB, j *ledger.Journal) (items []transfer.Item, over bool) {
 	t.Helper()
 	p.patiently(t, func() error {
@@ -186,8 +186,7 @@ func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 	}
 }
 
-// journalGoesOn: whatever a crash leaves of it, nothing that was offered is
-// lost or has another number, and the walk goes on to its end.
+// journalGoesOn checks that no offered item is lost or renumbered after a crash, and that the walk goes on to its end.
 func journalGoesOn(t *testing.T, p *Place) {
 	want := walkItems(60)
 	for k, synced := range []int{0, 1, 7, 30, 59} {
