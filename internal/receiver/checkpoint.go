@@ -26,8 +26,8 @@ type checked struct {
 	pt   ledger.Checkpoint
 }
 
-// checkpointed is the end of a checkpoint. Where it failed, that was in making the
-// file at index n safe, or in recording all of them.
+// checkpointed is the result of a checkpoint. An error is from making the file at index n safe, or from recording all
+// of them.
 type checkpointed struct {
 	files []checked
 	n     int
@@ -86,8 +86,8 @@ type recordError struct{ error }
 
 func (e recordError) Unwrap() error { return e.error }
 
-// writeCheckpoint runs beside the loop and touches nothing that is the loop's. It says
-// which file an error is of.
+// writeCheckpoint syncs the files and records their points. It runs beside the loop and does not touch the loop's
+// state. n is the index of the file that the error is about.
 func (w *writer) writeCheckpoint(files []checked) (n int, err error) {
 	for n := range files {
 		if err := files[n].file.partial.Sync(); err != nil {
@@ -111,10 +111,9 @@ func (w *writer) writeCheckpoint(files []checked) (n int, err error) {
 	return 0, nil
 }
 
-// checkpointed takes in the end of a checkpoint. A failed sync is final for the
-// temporary: the item starts again in a new one. Where only the ledger failed,
-// the files are as good as before: the transfer waits, and goes on from the last
-// points that the ledger has.
+// checkpointed takes the result of a checkpoint. A failed sync is final for the temporary: the item starts again in a
+// new one. If only the ledger failed, the files are as good as before: the transfer waits, and resumes from the last
+// points in the ledger.
 func (w *writer) checkpointed(c checkpointed) {
 	w.cp.running = nil
 	for n := range c.files {
@@ -175,7 +174,7 @@ func (w *writer) unchecked(c *file, err error) {
 	w.restart(c)
 }
 
-// restart lets go of a file, which starts again, and of its resume point before that.
+// restart drops the resume point of a file, then the file itself, so that the item starts again.
 func (w *writer) restart(c *file) {
 	if err := w.forgetPoint(c.item); err != errRedo {
 		w.log.Error("cannot write the ledger", "error", err)
@@ -209,12 +208,12 @@ func (w *writer) awaitCheckpoint() {
 // epoch ends. The source sends less than that again.
 const keepFrom = 1 << 20
 
-// settleOpen brings the files that are being written, or wait for their digests, to a
-// safe point, and keeps them open only if the transfer goes on at once.
+// settleOpen brings the files that are being written, or wait for their digests, to a safe point. keep says that the
+// transfer continues at once, so that they stay open.
 func (w *writer) settleOpen(keep bool) {
 	w.awaitCheckpoint()
 	for _, c := range append([]*file(nil), w.files.held...) {
-		if c.torn() || c.safe == 0 && (c.offset() == 0 || c.complete == nil && c.offset() < keepFrom) { // it goes on from its last safe point, in a new process's way
+		if c.torn() || c.safe == 0 && (c.offset() == 0 || c.complete == nil && c.offset() < keepFrom) { // it resumes from its last safe point, as in a new process
 			w.drop(c, c.safe == 0)
 		}
 	}
@@ -249,8 +248,8 @@ func (w *writer) settleOpen(keep bool) {
 	}
 }
 
-// batches are the files that are made safe at once: those of a set that are complete, which may
-// be many, and each of the others by itself.
+// batches groups the files for checkpoints: the complete files of a set together, which may be many, and each other
+// file by itself.
 func batches(files []*file) (all [][]*file) {
 	var complete []*file
 	for _, c := range files {

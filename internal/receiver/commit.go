@@ -24,7 +24,7 @@ type stale struct {
 	name transfer.Path
 }
 
-// discard lets go of an item and of its temporary.
+// discard releases an item and removes its temporary.
 func (e *ending) discard() { e.letGo(false) }
 
 // leave releases an item that is not decided. Its safe bytes stay for the next epoch (R16).
@@ -57,8 +57,7 @@ type shortage struct {
 	at    transfer.Resolution
 }
 
-// Mishaps of an item are bad hashes, offsets and compressed chunks since it has come
-// further than ever before.
+// Mishaps of an item are its bad hashes, offsets and compressed chunks since its furthest safe point.
 type mishaps struct {
 	count   int
 	safe    int64            // the furthest safe point
@@ -79,8 +78,7 @@ type committer struct {
 	short    shortage
 }
 
-// handOver gives the group to the background for committing. One is under way
-// at most; the next one gathers meanwhile.
+// handOver starts the commit of the group in the background. At most one commit runs; the next group gathers meanwhile.
 func (cm *committer) handOver() {
 	cm.grp.due = zeroTime
 	if cm.gathers() && !cm.grp.whole {
@@ -170,7 +168,7 @@ func (cm *committer) sweepFailed(group []ending) {
 	}
 }
 
-// committed takes in a group's end.
+// committed takes the result of a group's commit.
 func (cm *committer) committed(c committed) {
 	cm.unsafe -= cm.grp.over(c)
 	for range c.group {

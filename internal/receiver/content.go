@@ -152,7 +152,7 @@ func (c *file) take(n int64, b []byte, absent *conversion.Pair) error {
 	return nil
 }
 
-// convert is take with a conversion.
+// convert takes bytes of an item with a conversion; see take.
 func (c *file) convert(b []byte, absent *conversion.Pair) error {
 	v := c.conv
 	if v.out == nil && v.clean(b, absent) {
@@ -308,7 +308,7 @@ func (c *file) goOn() {
 	}
 }
 
-// point is the place that an item has reached, for its checkpoint.
+// point returns the checkpoint of an item at its present offset.
 func (c *file) point(boot string, durable bool) (ledger.Checkpoint, error) {
 	b := c.begin
 	_, readable := c.partial.(io.ReaderAt)

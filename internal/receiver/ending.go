@@ -20,7 +20,7 @@ func (i *incoming) suspend(reason *transfer.Error) {
 	}
 }
 
-// endEpoch is suspend where an epoch may be about to begin.
+// endEpoch ends the open epoch, as suspend does, also while an epoch begins.
 func (i *incoming) endEpoch(reason *transfer.Error) {
 	i.com.drain()
 	i.w.settleOpen(false)
@@ -134,8 +134,8 @@ func (i *incoming) cancelled() {
 	}
 }
 
-// giveUp is the deadline: a source that is gone for ever must not hold slots
-// and temporaries for ever.
+// giveUp ends the transfer at its deadline: a source that is gone for ever must not hold slots and temporaries for
+// ever.
 func (i *incoming) giveUp() {
 	if i.rec.State.Final() {
 		i.over = true
@@ -156,8 +156,7 @@ func (i *incoming) giveUp() {
 	i.finish(end, audit.Warning, "the source was not heard of before the deadline")
 }
 
-// finish writes the final state and removes the leftovers in the directories. more, where it is there,
-// completes the audit record.
+// finish writes the final state and removes the leftovers in the directories. more completes the audit record.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string, more ...func(*audit.Record)) {
 	unswept := i.leaves(i.rec.State == transfer.Receiving)
 	failpoint.Hit("receiver.before_done")

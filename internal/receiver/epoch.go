@@ -13,7 +13,7 @@ import (
 type epoch struct {
 	live    bool
 	account *flow.Account // credit; a RESYNC hands it on
-	direct  bool          // ACCEPT said that messages come by the direct lane
+	direct  bool          // ACCEPT named the direct lane
 	shelved bool          // they come from the store
 	begun   bool          // the first message is here
 	next    uint64        // the sequence that is due
@@ -39,7 +39,7 @@ type epoch struct {
 	stop  *transfer.Error // why the transfer must wait
 }
 
-// following is the epoch after this one, on the same lane and with the same credit.
+// following returns the epoch after this one, on the same lane and with the same credit.
 func (e *epoch) following(silentAt time.Time) epoch {
 	return epoch{live: true, account: e.account, direct: e.direct, next: 1, silentAt: silentAt}
 }
@@ -51,7 +51,7 @@ func (e *epoch) ending() bool { return !e.live || e.again != "" || e.stop != nil
 // whose lane is broken opens one such epoch after another. It keeps its slot only while no other source waits for one.
 func (e *epoch) empty() bool { return e.next <= 2 && e.taken == 0 }
 
-// grant is how far the source may go now, and notes when that was said.
+// grant returns the limit to which the source may send now, and records the time of a higher limit.
 func (e *epoch) grant(now time.Time) (limit int64) {
 	limit = e.account.Grant()
 	if n := len(e.granted); (n == 0 || limit > e.granted[n-1].limit) && n < maxGranted {
@@ -74,8 +74,7 @@ type granted struct {
 	at    time.Time
 }
 
-// maxGranted is how many limits are remembered: an epoch has an ACK for each part
-// of its credit under way.
+// maxGranted is how many limits are kept: an epoch has an ACK for each part of its credit in flight.
 const maxGranted = 256
 
 // starved records that the sender had to wait for credit before the next message. chunk is the size of its chunks in

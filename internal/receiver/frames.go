@@ -53,7 +53,7 @@ func (w *writer) frame(f *wire.Frame) error {
 	}
 
 	if w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
-		return nil // it is over; the source has yet to hear of it
+		return nil // it is over; the source has yet to get its outcome
 	}
 
 	switch f.Type {
@@ -78,7 +78,7 @@ func (w *writer) frame(f *wire.Frame) error {
 	}
 	if w.files.cur == nil || w.files.cur.item != f.Item {
 		if w.ep.shelved && (w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item]) {
-			return nil // it could not be gone on with, and has failed
+			return nil // it could not be resumed, and has failed
 		}
 		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
 	}
@@ -113,7 +113,7 @@ func (w *writer) beginItem(f *wire.Frame) error {
 		w.drop(w.files.cur, true)
 	}
 
-	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it goes on where this process stopped
+	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it resumes where this process stopped
 		w.files.resume(c)
 		c.goOn()
 		return nil
@@ -188,8 +188,8 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	return w.doomed(f.Item, b, transfer.AsError(err))
 }
 
-// openFile makes or opens an item's temporary. Where there is no descriptor for it
-// this transfer's own finished files are committed first, which lets go of theirs.
+// openFile makes or opens an item's temporary. If there is no descriptor for it, this transfer's own finished files are
+// committed first, which releases theirs.
 func (w *writer) openFile(item uint64, b *wire.Begin, d *destination, what *content) error {
 	open := w.createFile
 	if b.Offset > 0 {
@@ -363,7 +363,7 @@ func (w *writer) addEnding(e ending) error {
 	return nil
 }
 
-// drop lets go of a file, if it is not nil, and with remove of its temporary as well.
+// drop closes a file, if it is not nil. With remove it also removes the temporary.
 func (w *writer) drop(c *file, remove bool) {
 	if c == nil || !w.stopFile(c) {
 		return
@@ -382,9 +382,8 @@ func (w *writer) drop(c *file, remove bool) {
 	w.givePlace()
 }
 
-// setAside lets go of a file, if it is not nil, because its item fails. Its temporary
-// and its place stay with the ending until the failure is on record: a crash before
-// that goes on from the last safe point (R16).
+// setAside takes a file away from the writer, if it is not nil, because its item fails. Its temporary and its place
+// stay with the ending until the failure is on record: a crash before that resumes from the last safe point (R16).
 func (w *writer) setAside(c *file) (left place.Part, safe int64) {
 	if c == nil || !w.stopFile(c) {
 		return nil, 0

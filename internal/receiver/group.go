@@ -31,7 +31,7 @@ func (g *group) take() ([]ending, chan<- committed) {
 	return items, done
 }
 
-// over takes in the end of those that were being committed; it gives their bytes.
+// over removes the items of a finished commit from the group, and returns their bytes.
 func (g *group) over(c committed) (size int64) {
 	for n := range c.group {
 		delete(g.ended, c.group[n].pending.Outcome.Item)

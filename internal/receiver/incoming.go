@@ -178,8 +178,8 @@ func (i *incoming) control(m *wire.Message) {
 	}
 }
 
-// loaded reads the record, if there is one. It reports false where it cannot be read, or is of another source's
-// transfer: then this actor is over.
+// loaded reads the ledger entry, if there is one. If it cannot be read, or belongs to another source's transfer, loaded
+// reports false: then this actor is over.
 func loaded(i *incoming) bool {
 	err := i.load()
 	if err == nil && i.rec != nil && i.rec.Request.Source == i.from {

@@ -59,7 +59,7 @@ func (j *journal) Committed(outcomes []transfer.Outcome) error {
 		for n := range outcomes {
 			o := &outcomes[n]
 			if !rec.Decided.Add(o.Item) {
-				continue // decided before; the first word stands
+				continue // decided before; the first outcome stays
 			}
 			rec.Counts.Add(o)
 			fresh = append(fresh, *o)

@@ -50,8 +50,7 @@ func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Reque
 // maxLook bounds the items of one answer, in bytes of JSON.
 const maxLook = 768 << 10
 
-// previewed are the destinations of a preview, by target. The error is why nothing at all
-// would be sent.
+// previewed returns the destinations of a preview, by target. The error is the reason why no item would be sent.
 func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*destination, error) {
 	if err := mayAppend(at, &q.Options); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ type mailbox struct {
 	bytes    int64
 	limit    int64
 	closed   bool     // no epoch is open: chunk messages are dropped
-	stray    bool     // controls has one that says so
+	stray    bool     // a strayChunk is in controls
 	busy     bool     // a chunk message that was taken out is being dealt with
 	stored   *shelved // nil: none waits
 	notify   chan struct{}
@@ -31,7 +31,7 @@ type parcel struct {
 	m      []byte
 	head   wire.Header
 	direct bool             // it came over the direct lane
-	intact bool             // it has the hash that it says
+	intact bool             // its hash is right
 	first  bool             // nothing waited
 	absent *conversion.Pair // byte pair known to be absent from it; nil: unknown
 }
@@ -135,14 +135,14 @@ func (b *mailbox) takeChunk() (p parcel, ok bool) {
 	return p, true
 }
 
-// behind reports whether chunk messages have come that are not dealt with.
+// behind reports whether chunk messages have come that are not handled yet.
 func (b *mailbox) behind() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.busy || len(b.chunks) > 0
 }
 
-// arrived gives the sequence of the newest message of an epoch that has arrived.
+// arrived returns the greatest sequence of an epoch that has arrived.
 func (b *mailbox) arrived(epoch uint32) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -92,7 +92,7 @@ func (i *incoming) opened(o *wire.Open) {
 
 	if i.ep.live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
 		if i.suspend(nil); i.over || i.rec.State != transfer.Receiving {
-			return // all of it is decided, which the source has been told
+			return // all of it is decided, and the source has got that
 		}
 	}
 
@@ -142,7 +142,7 @@ func (i *incoming) opened(o *wire.Open) {
 // busy answers an OPEN with a reason to wait.
 func busy(o *wire.Open, id transfer.ID, why error) *wire.Message { return busyAt(o, id, 1, why) }
 
-// busyAt is busy with a place in the queue. The source takes the answer for that of the OPEN with the nonce.
+// busyAt returns a BUSY with a place in the queue. The source takes it as the answer to the OPEN with the nonce.
 func busyAt(o *wire.Open, id transfer.ID, place int, why error) *wire.Message {
 	return &wire.Message{Kind: wire.KindBusy, Transfer: id, Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: transfer.AsError(why)}}
 }
@@ -191,7 +191,7 @@ func (rc *record) vet(o *wire.Open) error {
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
 	}
 
-	one := transfer.RequestItem{Source: transfer.File("-")} // Check wants an item, and the source alone knows the real ones
+	one := transfer.RequestItem{Source: transfer.File("-")} // Check needs an item, and only the source has the real ones
 	if q.Dest.IsZero() {
 		one.Dest = transfer.File("-")
 	}
@@ -211,7 +211,7 @@ func (rc *record) vet(o *wire.Open) error {
 	return vetTargets(o, targetsOf(rc.rec))
 }
 
-// targetsOf are the targets of a transfer that have come.
+// targetsOf returns the progress of a transfer's targets.
 func targetsOf(rec *ledger.Incoming) ledger.Targets {
 	if rec == nil {
 		return ledger.Targets{}
@@ -227,7 +227,7 @@ func (i *incoming) refuse(nonce uint64, err error) {
 	}
 }
 
-// mustWait is the reason why the transfer cannot have an epoch now.
+// mustWait returns the reason why the transfer cannot have an epoch now, and its place in the queue.
 func (i *incoming) mustWait() (*transfer.Error, int) {
 	if err := i.r.cfg.Ledger.OutboxFull(); err != nil {
 		return transfer.AsError(err), 1

@@ -27,8 +27,8 @@ func (i *incoming) finishIfDecided() bool {
 		return false
 	}
 
-	// The ledger may have the last group's outcomes already and this loop not yet: the
-	// batch that says that it is the last one would lack them.
+	// The ledger may have the last group's outcomes before this loop has them: a batch marked as the last one would
+	// lack them.
 	if i.com.grp.running != nil {
 		return false
 	}
@@ -96,7 +96,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	}
 
 	gone := i.com.offers.waiting[:i.com.offers.size]
-	last := i.com.offers.last // as it was sent: the source may not have heard of a later change
+	last := i.com.offers.last // as it was sent: the source may not have got a later change
 	failpoint.Hit("receiver.before_acked")
 	unswept := last && i.leaves(false)
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {

@@ -25,8 +25,7 @@ const (
 	sourceLost wire.Kind = "source-lost" // the source does not know it, or less of it than it did
 )
 
-// askOver asks for a transfer that waits for its source how it stands there,
-// when the time has come for that.
+// askOver asks the source for the status of a waiting transfer, when its time has come.
 func (i *incoming) askOver(now time.Time) {
 	switch {
 	case i.r.cfg.Over == nil:
@@ -41,7 +40,7 @@ func (i *incoming) askOver(now time.Time) {
 	}
 }
 
-// delivered is how many outcomes the source has acknowledged.
+// delivered returns the number of outcomes that the source has acknowledged.
 func delivered(i *incoming) uint64 {
 	return i.rec.Decided.Count() - min(i.rec.Decided.Count(), uint64(len(i.com.offers.waiting)))
 }
@@ -108,7 +107,7 @@ func orphan(i *incoming, lost *transfer.Error) {
 	})
 }
 
-// undecided are the outcomes, with an error, of the items that have safe points.
+// undecided returns outcomes, with an error, for the items that have safe points.
 func undecided(i *incoming, why *transfer.Error) (all []transfer.Outcome, err error) {
 	err = i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		all = nil

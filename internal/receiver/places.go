@@ -34,10 +34,10 @@ func newPlaces(most int) *places {
 	return &places{most: most, sets: map[transfer.ID]int{}, free: make(chan struct{})}
 }
 
-// mostOfSet is how many items a set may have here.
+// mostOfSet returns the most items that a set may have here.
 func (p *places) mostOfSet() int { return min(transfer.MaxSet, p.most/2) }
 
-// take takes a place for one item. Where there is none, the channel is closed when there may be.
+// take takes a place for one item. If none is free, take returns a channel that is closed when a place may be free.
 func (p *places) take(now time.Time) (ok bool, free <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,7 +58,7 @@ func (p *places) owed(now time.Time) int {
 	return p.queue[0].need
 }
 
-// give gives the place of one item back. next is the set that is to ask again; nil: none.
+// give returns the place of one item. next is the set that is to ask again; nil: none.
 func (p *places) give(now time.Time) (next *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *places) reserve(w waiter, need int, take bool) (ok bool, next *waiter) 
 	return true, p.given(w.asked)
 }
 
-// release gives the places of a set back.
+// release returns the places of a set. next is the set that is to ask again; nil: none.
 func (p *places) release(id transfer.ID, now time.Time) (next *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -129,7 +129,7 @@ func (rc *record) takePlace() (ok bool, free <-chan struct{}) {
 	return rc.r.places.take(rc.r.cfg.Clock.Now())
 }
 
-// givePlace gives it back.
+// givePlace returns the place of an item, unless the set has reserved it.
 func (rc *record) givePlace() {
 	if !rc.set.reserved {
 		rc.r.wake(rc.r.places.give(rc.r.cfg.Clock.Now()))

@@ -4,13 +4,13 @@
 //
 // Each incoming transfer is an actor: one goroutine (incoming.loop) owns its
 // state and takes its messages in order; a second one commits groups of
-// finished files while the loop goes on with the next file. The states are
+// finished files while the loop continues with the next file. The states are
 // those of transfer.Incoming; each move is in the ledger before it is acted on.
 //
 //	Receiving  an epoch is open (live), or the next OPEN is awaited
 //	Decided    all items are over; OUTCOMES is repeated
 //	DONE       the source has the last OUTCOMES
-//	ABANDONED  the source was not heard of before the deadline
+//	ABANDONED  the source was silent until the deadline
 //	CANCELLED  withdrawn by the source
 package receiver
 
@@ -67,7 +67,7 @@ const (
 	addressMoved wire.Kind = "address-moved"
 )
 
-// A Link speaks to the agent at the other end.
+// A Link sends messages to the agent at the other end.
 type Link interface {
 	Send(to transfer.AgentName, m *wire.Message) error
 }
@@ -96,8 +96,8 @@ type Config struct {
 	// Came counts the bytes of chunk messages that lanes have brought from an agent, parts of
 	// messages included; nil: nothing is counted.
 	Came func(from transfer.AgentName) int64
-	// Over asks a source how a transfer stands there. The error is of KindNotFound where the source does not know the
-	// transfer; any other one says that no answer has come. nil: no source is asked.
+	// Over asks a source for the status of a transfer there. The error is of KindNotFound if the source does not know
+	// the transfer; any other error means that no answer has come. nil: no source is asked.
 	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error)
 	Rights
 	Quiet *quiet.Log // for messages from others that are not believed; nil: one that writes to Log
@@ -160,19 +160,16 @@ func New(cfg Config) *Receiver {
 		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), places: newPlaces(cfg.Places)}
 }
 
-// groupItems is how many items close a group: where there are few places, no
-// transfer sits on most of them.
+// groupItems returns the number of items that closes a group: with few places, no transfer may hold most of them.
 func (r *Receiver) groupItems() int { return min(flow.GroupItems, max(1, r.cfg.Places/4)) }
 
-// mostUnsummed is how many ended files of a transfer may be without the source's digest
-// when another item begins. With those of all other transfers they leave a place: or
-// each transfer could wait for a place that another one's files have, while the digests
-// that would let go of them are behind the messages that wait.
+// mostUnsummed returns how many ended files of a transfer may lack the source's digest when another item begins. With
+// those of all other transfers they leave one place free. Otherwise each transfer could wait for a place of another
+// one's files, while the digests that would release them are behind the waiting messages.
 func (r *Receiver) mostUnsummed() int { return max(0, r.cfg.Places/(2*max(1, r.cfg.Slots))-1) }
 
-// Recover brings every transfer in the ledger to where it was: items that were
-// being committed are decided (R21), and outcomes that the source may not have
-// are offered again.
+// Recover restores every transfer of the ledger: it decides items that were being committed (R21), and offers again the
+// outcomes that the source may not have.
 func (r *Receiver) Recover() error {
 	if err := r.succeed(); err != nil {
 		return err
@@ -208,17 +205,16 @@ func (r *Receiver) Recover() error {
 	return nil
 }
 
-// Stop ends all work where it stands; the ledger knows the rest. It waits.
+// Stop ends all work at once, and waits for its end. The ledger has the state to resume from.
 func (r *Receiver) Stop() {
 	r.cancel()
 	r.wg.Wait()
 }
 
-// Running is how many transfers have an open epoch.
+// Running returns how many transfers have an open epoch.
 func (r *Receiver) Running() int { return r.slots.taken() }
 
-// Open is how many transfers are not over here, those that only wait for the
-// source's last word included.
+// Open returns how many transfers are not over here, including those that only wait for the source's last message.
 func (r *Receiver) Open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,7 +230,7 @@ func (r *Receiver) Control(m *wire.Message) {
 	}
 }
 
-// controlled gives a message to its actor, or says why it cannot.
+// controlled hands a message to its actor, or returns the reason why it cannot.
 func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,7 +238,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 		if a.from != m.From { // no other agent may change the transfer
 			return errTaken
 		}
-		if m.Kind == wire.KindAlive { // one transfer says it for all of its source
+		if m.Kind == wire.KindAlive { // one transfer sends it for all of its source
 			r.spoke[m.From] = r.cfg.Clock.Now()
 		}
 		a.box.control(m)
@@ -299,7 +295,7 @@ func (r *Receiver) Moved(sources []transfer.AgentName) {
 	}
 }
 
-// Knows reports whether a transfer is under way here, or waits for its source.
+// Knows reports whether a transfer is in progress here, or waits for its source.
 func (r *Receiver) Knows(id transfer.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -405,7 +401,7 @@ func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
 	}
 }
 
-// speaks reports whether a chunk message of the source, or ALIVE, came a short while ago, of any of its transfers.
+// speaks reports whether a chunk message or ALIVE of any of the source's transfers came less than sourceSilent ago.
 func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 
 // A setState is the state of a set in this run.
 type setState struct {
-	items    int  // how many it has; 0: the source has yet to say
+	items    int  // number of its items; 0: not known yet
 	reserved bool // it has places for all of them
 }
 
@@ -32,8 +32,8 @@ func (rc *record) gathers() bool {
 	return rc.rec != nil && rc.rec.Gathers() && !failpoint.Planted("set-in-parts")
 }
 
-// number takes in how many items the transfer has, from its source. A set that finds no places
-// for them waits, and holds nothing meanwhile.
+// number takes the number of the transfer's items from its source. A set that finds no places for them waits, and holds
+// none meanwhile.
 func (w setWriter) number(items uint64) error {
 	if items < w.rec.Decided.Below() || w.rec.HasTotal && items != w.rec.Total || w.total != nil && items != *w.total {
 		return fmt.Errorf("%w: it says that there are %d items", errOffset, items)
@@ -60,7 +60,7 @@ func (w setWriter) number(items uint64) error {
 	return nil
 }
 
-// reserve takes places for all of a set, or says that it could.
+// reserve takes places for all items of a set. If take is false, it takes none, and reports whether it could.
 func (rc ofSet) reserve(take bool) bool {
 	ok, next := rc.r.places.reserve(waiter{rc.id, rc.from, rc.r.cfg.Clock.Now()}, rc.set.items, take)
 	rc.r.wake(next)
@@ -133,7 +133,7 @@ func (w setWriter) breakSet(why *transfer.Error) error {
 	return nil
 }
 
-// noteBroken has the ledger say that no item of the set gets its name, and why.
+// noteBroken records that no item of the set gets its name, with the reason.
 func (rc ofSet) noteBroken(why *transfer.Error) error {
 	err := rc.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Set.Failed = why
@@ -156,7 +156,7 @@ func (w setWriter) ending(e *ending) error {
 	return w.breakSet(transfer.SetFailed(o.Path, o.Err))
 }
 
-// brokenFor is why an item that begins fails at once: its set has.
+// brokenFor returns the error of an item that begins after its set has failed; nil: the set has not.
 func (rc ofSet) brokenFor(b *wire.Begin) *transfer.Error {
 	if rc.rec.Set.Failed == nil {
 		return nil

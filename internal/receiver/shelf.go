@@ -19,7 +19,7 @@ func (i taking) at() Shelf { return Shelf{i.from, i.id, i.rec.Epoch} }
 // isStored reports whether the transfer comes by way of the store.
 func (rc *record) isStored() bool { return rc.rec != nil && rc.rec.Request.Stored() }
 
-// unshelve takes a stored message to where it belongs.
+// unshelve handles a stored message, and answers it.
 func (i taking) unshelve(p *shelved) {
 	if i.rec == nil && !loaded(i.incoming) {
 		if i.over {
@@ -33,7 +33,7 @@ func (i taking) unshelve(p *shelved) {
 	switch {
 	case i.rec != nil && i.rec.State.Final():
 		if p.absent {
-			i.opened(p.open) // which says so
+			i.opened(p.open) // which answers it
 		}
 		i.over = true
 		p.answer(Spent, nil)
@@ -78,8 +78,8 @@ func (i taking) openShelf(p *shelved) (Verdict, error) {
 	return Took, nil
 }
 
-// mayShelve asks whether a transfer may come in, and makes its record where it is new. With an error it may not:
-// the source is told where the message is an OPEN that it waits for.
+// mayShelve reports whether a transfer may come in, and makes the ledger entry of a new one. With an error it may not.
+// If the message is an OPEN that the source waits for, the source gets the error.
 func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	refuse := func(err error) (Verdict, error) {
 		i.refuse(o.Nonce, err)
@@ -184,7 +184,7 @@ func (i taking) acceptShelf(o *wire.Open) {
 		Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings, Lane: transfer.LaneQueue, Instance: i.r.cfg.Instance, Resolution: i.rec.Resolution}})
 }
 
-// goOnShelf takes up the shelf of the ledger's epoch where it was left.
+// goOnShelf resumes the shelf of the ledger's epoch.
 func (i taking) goOnShelf() (Verdict, error) {
 	if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
 		return Later, err
@@ -234,7 +234,7 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 	if !i.ep.live {
 		if v, err := i.goOnShelf(); err != nil || v != Took {
 			if v == Later {
-				i.waits = transfer.AsError(err) // which the source hears when it asks
+				i.waits = transfer.AsError(err) // which the source gets when it asks
 			}
 			return v, err
 		}
@@ -357,7 +357,7 @@ func (i taking) headGone(p *shelved) (Verdict, error) {
 	return i.atHole()
 }
 
-// covered is how many of the messages that were taken bring nothing any more that a crash would lose.
+// covered returns how many of the taken messages have no data left that a crash would lose.
 func (i taking) covered() (n int) {
 	if failpoint.Planted("stored-acked-early") {
 		return len(i.shelf.marks)
@@ -378,7 +378,7 @@ func (i taking) covered() (n int) {
 	return n
 }
 
-// safeTo reports whether whoever has nothing but the ledger can go on with an item at an offset, or beyond.
+// safeTo reports whether a process with the ledger alone can resume an item at an offset, or beyond.
 func (i taking) safeTo(item uint64, offset int64) bool {
 	c := i.w.files.of(item)
 	if c == nil && offset > 0 { // the epoch has just ended
@@ -497,7 +497,7 @@ func (i taking) openedStored(o *wire.Open) {
 // mostForeign is how many OPENs from another store are a wait; then the transfer is refused.
 const mostForeign = 3
 
-// foreign reports whether an OPEN speaks of another store than the one that was seen last.
+// foreign reports whether an OPEN names another store than the one that was seen last.
 func (i taking) foreign(o *wire.Open) bool {
 	mark, known := i.r.cfg.Store.Mark()
 	return known && mark != o.Stored.Store
@@ -599,7 +599,7 @@ func (i taking) holed(reason string) {
 	failpoint.Hit("receiver.after_resync")
 }
 
-// sayHole says where the epoch that follows one is to go on.
+// sayHole sends RESYNC with the points from which the epoch after this one resumes.
 func (i taking) sayHole(epoch uint32, reason string) {
 	resume := transfer.Resume{Decided: i.rec.Decided}
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error { return i.points(t, &resume) })
@@ -621,7 +621,7 @@ func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
 		}
 		if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
 			at := p.Point
-			if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest goes on
+			if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest is resumed in this process
 				at.NoReadBack = false
 			}
 			resume.Points = append(resume.Points, at)
@@ -630,7 +630,7 @@ func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
 	})
 }
 
-// dropShelf lets go of all that is stored of the transfer.
+// dropShelf removes all stored messages of the transfer.
 func (i taking) dropShelf() {
 	if i.isStored() && i.r.cfg.Store != nil {
 		i.shelf = shelving{}

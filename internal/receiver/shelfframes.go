@@ -77,14 +77,14 @@ func (i taking) awaitTurn(item uint64) {
 	}
 }
 
-// beginOf is how an item began, for its checkpoint.
+// beginOf returns the BEGIN of an item, for its checkpoint.
 func (w *writer) beginOf(c *file) []byte {
 	if !w.ep.shelved {
 		return nil
 	}
 	data, err := json.Marshal(c.begin)
 	if err != nil {
-		return nil // then it is not gone on with
+		return nil // then it cannot be resumed
 	}
 	return data
 }

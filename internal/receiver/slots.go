@@ -33,15 +33,15 @@ func newSlots(count int) *slots {
 	return &slots{count: count, live: map[transfer.ID]transfer.AgentName{}, kept: map[transfer.ID]bool{}}
 }
 
-// taken is how many transfers hold a slot.
+// taken returns how many transfers hold a slot.
 func (s *slots) taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live)
 }
 
-// admit gives a slot, or says which place in the queue the transfer has; place is 0 for one
-// that has a slot. gave is false where it had that before.
+// admit gives a transfer a slot, or returns its place in the queue. place is 0 for a transfer with a slot. gave is
+// false if it had the slot before.
 func (s *slots) admit(w waiter) (place int, gave bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *slots) othersWait(now time.Time) bool {
 	return slices.ContainsFunc(s.waiters, func(w waiter) bool { return now.Sub(w.asked) < waiterExpiry })
 }
 
-// accuse lets one suspect run at a time, to find the one that crashes the agent
-// (R3). The others are told when it is their turn.
+// accuse lets one suspect run at a time, to find the transfer that crashes the agent (R3). The others are woken in
+// turn.
 func (s *slots) accuse(w waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,15 +94,15 @@ func (s *slots) accuse(w waiter) bool {
 	return false
 }
 
-// acquit says that a transfer has moved without crashing anything. next is the accused
-// transfer that is to ask again; nil: none.
+// acquit clears a transfer that has made progress without a crash. next is the accused transfer that is to ask again;
+// nil: none.
 func (s *slots) acquit(id transfer.ID) (next *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cleared(id)
 }
 
-// cleared lets go of a suspect. s.mu is held.
+// cleared clears the suspect, if it is id, and returns the next accused transfer. s.mu is held.
 func (s *slots) cleared(id transfer.ID) (next *waiter) {
 	if s.suspect != id {
 		return nil
@@ -130,8 +130,8 @@ func (s *slots) release(id transfer.ID) (had bool, next [2]*waiter) {
 	return had, next
 }
 
-// keep notes that a waiting transfer has a partial file, or no longer. There
-// are as many of them as slots at most; the youngest transfer gives way (R26).
+// keep records whether a waiting transfer has a partial file. At most as many transfers as there are slots may have
+// one. Beyond that the youngest loses its partial files (R26).
 func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +201,7 @@ func (s *slots) first() *waiter {
 	return &w
 }
 
-// waitingOf is how many transfers of a source wait for a slot. s.mu is held.
+// waitingOf returns how many transfers of a source wait for a slot. s.mu is held.
 func (s *slots) waitingOf(from transfer.AgentName) (n int) {
 	for _, w := range s.waiters {
 		if w.from == from {
@@ -211,7 +211,7 @@ func (s *slots) waitingOf(from transfer.AgentName) (n int) {
 	return n
 }
 
-// acquit says that a transfer has moved without crashing anything.
+// acquit clears a transfer that has made progress without a crash.
 func (r *Receiver) acquit(id transfer.ID) { r.wake(r.slots.acquit(id)) }
 
 // release gives a slot back and wakes the transfers that are next, so that they ask again.
@@ -233,8 +233,8 @@ func (r *Receiver) wake(w *waiter) {
 	}
 }
 
-// keep notes whether a waiting transfer has a partial file, and makes the one that gives
-// way for it drop its own.
+// keep records whether a waiting transfer has a partial file. If there are too many, the youngest transfer drops its
+// own.
 func (r *Receiver) keep(id transfer.ID, has bool) {
 	youngest, givesWay := r.slots.keep(id, has)
 	if !givesWay {

@@ -30,8 +30,8 @@ type Shelves interface {
 	// Look makes the agent read the shelf of a transfer after an OPEN from its source. If the shelf is empty, the agent
 	// hands that OPEN to Absent. It does not block.
 	Look(at Shelf, open *wire.Message)
-	// Trim says that the messages of a shelf below a number are needed no more; 0: all of them. It does not
-	// block, and may do so later.
+	// Trim reports that the messages of a shelf below a number are needed no more; 0: all of them. It does not block,
+	// and the removal may come later.
 	Trim(at Shelf, below uint64)
 	// Mark names the store, as it was when the agent looked last; "" is that there is none. known is false before that.
 	Mark() (mark string, known bool)
@@ -65,20 +65,20 @@ type Taking struct {
 
 const (
 	mostAhead    = 512             // messages that come before their turn until that is a hole
-	mostMarks    = 4096            // taken messages that are told from each other
-	mostOwed     = 16384           // outcomes that a source may not have heard when more is taken
+	mostMarks    = 4096            // taken messages that are tracked one by one
+	mostOwed     = 16384           // undelivered outcomes above which no more is taken
 	trimEvery    = time.Second     // at most
 	shelfRepeat  = 2 * time.Second // of the RESYNC about a hole, doubling
 	shelfRepeats = time.Minute
 	mostHeadless = 4096
 )
 
-// A shelving is how the shelf of an incoming transfer stands.
+// A shelving is the status of an incoming transfer's shelf.
 type shelving struct {
 	marks   []shelfMark // of messages that were taken and are not in the ledger as that, oldest first
 	top     uint64      // one more than the greatest item that has begun
 	ahead   int         // messages that came before their turn since the last one that did not
-	fresh   bool        // no message has come since the shelf was taken up
+	fresh   bool        // no message has come since the shelf was opened
 	trimDue time.Time   // zero: nothing is to be trimmed
 	trimmed time.Time   // when that was done last
 	acked   time.Time   // when an ACK was sent last
@@ -95,7 +95,7 @@ type shelfMark struct {
 	top         uint64 // one more than the greatest item that had begun
 	open        bool   // that item had not ended
 	offset      int64  // the bytes that had come of it
-	last        bool   // it says how many items there are
+	last        bool   // it has the number of items
 }
 
 // A shelved is a stored message on its way to its actor.
@@ -145,8 +145,8 @@ func (r Desk) Absent(ctx context.Context, at Shelf, open *wire.Message) {
 	r.hand(ctx, &shelved{StoredMessage: StoredMessage{Shelf: at}, open: open.Open, absent: true, said: make(chan Taking, 1)})
 }
 
-// Comes says that shelves are being read, or wait for their turn with the reader: on a slow line a message takes long. A transfer of one of
-// them is not silent.
+// Comes reports the shelves that are being read, or wait for the reader: on a slow link a message takes long. Their
+// transfers are not silent.
 func (r Desk) Comes(shelves []Shelf) {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()
@@ -165,7 +165,7 @@ func (i taking) comes(now time.Time) bool {
 	return ok && now.Sub(at) < sourceSilent
 }
 
-// hand gives a message to its actor and waits for its word.
+// hand hands a message to its actor and waits for the verdict.
 func (r Desk) hand(ctx context.Context, p *shelved) Taking {
 	r.mu.Lock()
 	a := r.actors[p.ID]

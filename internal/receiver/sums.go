@@ -33,7 +33,7 @@ func (w *writer) end(f *wire.Frame) error {
 	return nil
 }
 
-// summed takes in the source's digest of a file.
+// summed takes the source's digest of a file.
 func (w *writer) summed(f *wire.Frame) error {
 	c := w.files.heldOf(f.Item)
 	if c == nil || !c.ended {
