@@ -22,7 +22,7 @@ type asked struct {
 	starts []int // of the parts that were read: the places of their first ones
 }
 
-// item is the request item in a place, counted from 0.
+// item returns the nth request item, counted from 0.
 func (a *asked) item(n int) (*transfer.RequestItem, error) {
 	if n < len(a.q.Items) {
 		return &a.q.Items[n], nil
@@ -126,8 +126,7 @@ func (c *course) add(p place.Source, q *transfer.Request, source transfer.Locati
 	}
 }
 
-// goesTo is where the items go that have no DEST of their own. each goes through all of
-// them.
+// goesTo returns the destination of the items without a DEST of their own. each iterates over all items.
 func (c *Config) goesTo(q *transfer.Request, each func(func(int, *transfer.RequestItem) bool) error) (course, error) {
 	to := course{several: q.Base != ""}
 	first := true
@@ -157,7 +156,7 @@ func (c *Config) target(q *transfer.Request, n int, it *transfer.RequestItem) (t
 // maxTargets is the default of Config.MaxTargets.
 const maxTargets = 32 << 10
 
-// targets are the next ones that the destination has not resolved; nil: it has all.
+// targets returns the next targets that the destination has not resolved; nil: it has all.
 func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
 	all := &wire.Targets{After: after}
 	size := 0
@@ -213,7 +212,7 @@ func resolvedOf(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err erro
 	return all, err
 }
 
-// walkRequest is the walk of an accepted transfer, once all destinations are known.
+// walkRequest returns the walk of an accepted transfer, once all destinations are known.
 func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error) {
 	w = c.walkOf(&rec.Request)
 	if rec.Request.Removes() {
@@ -258,12 +257,12 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 	return w, err
 }
 
-// argumentOf is the source of a request item, for a walk.
+// argumentOf returns the source of a request item as an argument of a walk.
 func argumentOf(q *transfer.Request, it *transfer.RequestItem) place.Argument {
 	return place.Argument{Source: it.Source, Picked: it.Picked, Recursive: it.Recursive || q.Recursive}
 }
 
-// walkOf is the walk of a request, but for its arguments.
+// walkOf returns the walk of a request, without its arguments.
 func (c *Config) walkOf(q *transfer.Request) place.WalkRequest {
 	w := place.WalkRequest{Base: q.Base}
 	if q.Retry != nil {
@@ -312,7 +311,7 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	return s, nil
 }
 
-// checkRemoval is why sources cannot be deleted or archived as the request wants them to.
+// checkRemoval returns the reason why the sources cannot be deleted or archived as the request says; nil: they can.
 func (c *Config) checkRemoval(q *transfer.Request, items []transfer.RequestItem, w place.WalkRequest) error {
 	all := w.Args
 	to := map[transfer.Path][]place.Argument{} // by archive; empty: the files to delete
@@ -342,9 +341,9 @@ func (c *Config) checkRemoval(q *transfer.Request, items []transfer.RequestItem,
 	return nil
 }
 
-// CheckItself is the error of a request that would delete sources where nothing is
-// deleted, or would send something into itself, or onto itself, at an agent that is both
-// ends of it. items are all of the request's.
+// CheckItself returns the error of a request that would delete sources in a place without deletion. At an agent that is
+// both ends, it also refuses a request that would send a file or directory into or onto itself. items are all items of
+// the request.
 func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) error {
 	whole := *q
 	whole.Items, whole.Rest = items, nil

@@ -72,7 +72,7 @@ func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error
 	})
 }
 
-// waitOrGiveUp is wait, until the recovery time-out is over.
+// waitOrGiveUp waits, or gives up once the recovery time-out is over.
 func (o calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
 	if o.rec.overdue() {
 		return o.giveUp(reason)
@@ -80,7 +80,7 @@ func (o calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
 	return o.wait(reason, 0)
 }
 
-// unmet is the first trigger that is not met; nil: all are.
+// unmet returns the first trigger that is not met; nil: all are.
 func unmet(from place.Source, q *transfer.Request) (*transfer.Error, error) {
 	examiner, ok := from.(place.Examiner)
 	if !ok {
@@ -143,7 +143,7 @@ func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure
 	}
 }
 
-// finish has the program run that is to run when all is over, and ends the transfer.
+// finish runs the post-source program and ends the transfer.
 func (o calling) finish(ctx context.Context) (*Verdict, error) {
 	failure, err := o.runProgram(ctx, transfer.PostSource)
 	if ctx.Err() != nil && err != nil {

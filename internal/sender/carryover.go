@@ -13,14 +13,14 @@ type carryover struct {
 	pacer   flow.Pacer // keeps the request's own rate
 }
 
-// take gives a file that was left; nil: there is none.
+// take removes a file from the carryover and returns it; nil: there is none.
 func (l *carryover) take(item uint64) *reading {
 	r := l.files[item]
 	delete(l.files, item)
 	return r
 }
 
-// close lets go of the files.
+// close closes the files.
 func (l *carryover) close() {
 	for _, r := range l.files {
 		r.close()

@@ -10,7 +10,7 @@ type credit struct {
 	taken int64
 }
 
-// raise takes in a limit that the destination has said; a lower one came late.
+// raise takes a limit from the destination; a lower one came late, and changes nothing.
 func (c *credit) raise(limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,7 +36,7 @@ func (c *credit) giveBack(n int64) {
 	c.taken -= n
 }
 
-// used is how much the epoch has taken.
+// used returns the bytes that the epoch has taken.
 func (c *credit) used() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,8 +31,8 @@ func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duratio
 	return &Verdict{Reason: reason, Retry: retry}, err
 }
 
-// giveUp fails the transfer because the recovery time-out is over, and tells
-// the destination: undecided items are unknown from here.
+// giveUp fails the transfer because the recovery time-out is over, and tells the destination: undecided items are
+// unknown from here.
 func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 	rec := o.rec.read()
 	e := transfer.Errorf(transfer.KindRecovery, "the recovery time-out of %s is over", rec.Request.RecoveryTimeout())
@@ -47,8 +47,8 @@ func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 	return withdraw(o, e)
 }
 
-// withdraw ends the transfer as FAILED, then tells the destination. If it heard of that before the ledger has it, a
-// crash between the two would leave a transfer that goes on here and has ended at the destination.
+// withdraw ends the transfer as FAILED, then tells the destination. In the opposite order, a crash between the two
+// would leave a transfer that continues here and has ended at the destination.
 func withdraw(o *Outgoing, e *transfer.Error) (*Verdict, error) {
 	v, err := o.fail(e)
 	if err == nil {
@@ -111,7 +111,7 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 	return false, err
 }
 
-// stopReading ends the walk where it is, and lets go of the files that are open.
+// stopReading stops the walk, and closes the open files.
 func (o *Outgoing) stopReading() {
 	o.items.stopWalk()
 	o.kept.close()

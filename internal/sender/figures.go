@@ -135,7 +135,7 @@ func (f *figures) accepted() {
 	f.place, f.nextTry, f.lane, f.why = 0, time.Time{}, "", ""
 }
 
-// travels notes the lane of the epoch, and gives that of the epoch before since ACCEPT.
+// travels records the lane of the epoch, and returns the lane of the epoch before since ACCEPT.
 func (f *figures) travels(lane, why string) (before string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,8 +144,8 @@ func (f *figures) travels(lane, why string) (before string) {
 	return before
 }
 
-// granted notes an epoch's first credit, which is how far this side may run ahead until
-// an acknowledgement says so; a short transfer may end without one.
+// granted records an epoch's first credit: the bytes that this side may run ahead until an acknowledgement gives them.
+// A short transfer may end without one.
 func (f *figures) granted(credit int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -40,7 +40,7 @@ func (b *inbox) deliver(m *wire.Message) {
 	}
 }
 
-// take gives the oldest message; nil: there is none.
+// take removes the oldest message and returns it; nil: there is none.
 func (b *inbox) take() *wire.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -61,7 +61,7 @@ func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.
 	return tally, ctx.Err()
 }
 
-// unsorted is a wait: the agent's own disk is no verdict on a source.
+// unsorted returns a reason to wait: a fault of the agent's own disk is no verdict on a source.
 func (c *Config) unsorted(err error) error {
 	kind := transfer.KindBusy
 	if transfer.KindOf(err) == transfer.KindNoSpace {
@@ -79,8 +79,8 @@ const (
 	sortsDir
 )
 
-// sortable is a string that has an item, and stands to others by their bytes as the items are to stand to
-// each other. Those that are equal stay as they were found; n counts them.
+// sortable returns a string that contains an item. The strings sort by their bytes as the items sort by the order.
+// Equal items stay in the order of the walk; n counts them.
 func sortable(order string, it *transfer.Item, n uint64) string {
 	var b []byte
 	switch it.Type {
@@ -114,7 +114,7 @@ func sortable(order string, it *transfer.Item, n uint64) string {
 	return string(binary.BigEndian.AppendUint32(b, uint32(len(item))))
 }
 
-// itemIn is the item of a sortable string.
+// itemIn returns the item of a sortable string.
 func itemIn(s string) (it transfer.Item, err error) {
 	end := len(s) - 4
 	if end < 0 {

@@ -25,13 +25,13 @@ type parts struct {
 	feeder wakeup // the pump must look again
 }
 
-// wake has the driver and the pump look again.
+// wake makes the driver and the pump look again.
 func (p *parts) wake() {
 	p.driver.wake()
 	p.feeder.wake()
 }
 
-// status is the present picture.
+// status returns the present status of the transfer.
 func (p *parts) status() *transfer.Progress {
 	rec := p.rec.read()
 	is := rec.Progress
@@ -65,7 +65,7 @@ func (p *parts) tell(m *wire.Message) error {
 	return err
 }
 
-// delay is how long a control message and its answer take at present.
+// delay returns how long a control message and its answer take at present.
 func (p *parts) delay() time.Duration {
 	if p.cfg.Delay == nil {
 		return 0

@@ -68,7 +68,7 @@ type way struct {
 	vitals vitals
 }
 
-// A laneError says that messages may have been lost.
+// A laneError reports that messages may have been lost.
 type laneError struct{ err error }
 
 func (e *laneError) Error() string { return "the lane: " + e.err.Error() }
@@ -126,7 +126,7 @@ func (p *pump) stop() {
 	}
 }
 
-// acked takes in an acknowledgement: of messages, and of more credit.
+// acked takes an ACK: of messages, and of more credit.
 func (p *pump) acked(a *wire.Ack) {
 	p.credit.raise(a.Credit)
 	if f := p.out.Load(); f != nil {
@@ -146,8 +146,8 @@ func (p *pump) silent(heard time.Time) bool {
 	return f != nil && f.Overdue(heard, p.cfg.Clock.Now())
 }
 
-// run sends every item that the destination has not decided. The first message
-// is empty: it says that the epoch is obeyed, and costs nothing.
+// run sends every item that the destination has not decided. The first message is empty: it confirms the epoch, and
+// costs no credit.
 func (p *pump) run(resume transfer.Resume) error {
 	if err := p.openLane(); err != nil {
 		return err
@@ -287,8 +287,8 @@ func (p *pump) letGo() {
 	}
 }
 
-// guarded reports whether no item is offered before the end of the walk: the request limits the
-// items, or gives them an order.
+// guarded reports whether no item is offered before the end of the walk, because the request limits the items, or gives
+// them an order.
 func guarded(q *transfer.Request) bool {
 	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
 }

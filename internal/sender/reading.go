@@ -37,7 +37,7 @@ func (r *reading) close() {
 	r.src.Close()
 }
 
-// file sends one file from where the destination can go on, but for its digest.
+// file sends one file, without its digest, from the offset where the destination can resume.
 func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 	r, offset, err := p.openReading(n, it, unsized)
 	if transfer.KindOf(err).Waits() {
@@ -59,7 +59,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits() && !r.streams():
 		r.close() // also on a wait: the handle may be the cause
 	default:
-		p.left.files[n] = r // the epoch is over; the next one may go on here
+		p.left.files[n] = r // the epoch is over; the next one may resume here
 	}
 	return err
 }
@@ -73,7 +73,7 @@ func (r *reading) lasting() bool {
 	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
 }
 
-// streams reports whether the source cannot be opened again where it was.
+// streams reports whether the source cannot be opened again at an offset.
 func (r *reading) streams() bool {
 	_, ok := r.src.(place.Waiter)
 	return ok

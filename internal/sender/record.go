@@ -44,7 +44,7 @@ func (r *record) know(rec *ledger.Source) {
 	r.last = rec
 }
 
-// read is the record as it was written last; it is not to be changed.
+// read returns the entry as it was written last; the caller must not change it.
 func (r *record) read() *ledger.Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +75,7 @@ func (r *record) overdue() bool {
 	return limit >= 0 && !r.stuck.IsZero() && r.clock.Now().Sub(r.stuck) >= limit
 }
 
-// left is how long until the recovery time-out is over, d at most.
+// left returns the time until the recovery time-out is over, d at most.
 func (r *record) left(d time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *record) renegotiate() error {
 	}, transfer.Negotiating)
 }
 
-// recovering notes since when nothing moves, where it is not noted yet.
+// recovering records since when there is no progress, if it is not recorded yet.
 func (r *record) recovering() error {
 	if !r.read().Recovering.IsZero() {
 		return nil
@@ -243,7 +243,7 @@ func (r *record) noteItems(t *ledger.Tx, rec *ledger.Source, event audit.Event, 
 	return nil
 }
 
-// noteOf is an audit record of a transfer.
+// noteOf returns an audit record of a transfer.
 func noteOf(rec *ledger.Source, event audit.Event, fill func(*audit.Record)) audit.Record {
 	q := &rec.Request
 	a := audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,

@@ -31,7 +31,7 @@ type recorder struct {
 	fault   *transfer.Error  // why the last batch could not be recorded; nil: it was
 }
 
-// queue has a batch recorded, behind those that came before it.
+// queue adds a batch to the batches to be recorded. It drops the batch if maxBatches wait.
 func (r *recorder) queue(m *wire.Outcomes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,8 +132,7 @@ func (r *recorder) ack(m *wire.Outcomes) {
 	r.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
 }
 
-// doubtOrLog says why outcomes are not recorded: the destination cannot be right, or
-// this side cannot write.
+// doubtOrLog reports why outcomes are not recorded: the destination cannot be right, or this side cannot write.
 func (r *recorder) doubtOrLog(err error, what string) {
 	if transfer.KindOf(err) == transfer.KindMalformed {
 		r.doubt("last outcomes that are not all there are")
@@ -152,7 +151,8 @@ func (r *recorder) note(err error) {
 	}
 }
 
-// unrecorded is why the last batch of outcomes could not be recorded, which comes again; nil: it was.
+// unrecorded returns the reason why the last batch of outcomes could not be recorded; nil: it was. The batch comes
+// again.
 func (r *recorder) unrecorded() *transfer.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +193,8 @@ func (r *recorder) lose(m *wire.Outcomes, why *transfer.Error) {
 	}
 }
 
-// reach is how many items from one on are to be known for outcomes to be held against them, from
-// transfer.MaxUndecided to four times as many.
+// reach returns how many items, from below on, are needed to check the outcomes: from transfer.MaxUndecided to four
+// times as many.
 func reach(below uint64, outcomes []transfer.Outcome) int {
 	far := below
 	for n := range outcomes {
@@ -349,8 +349,8 @@ func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
 	}))
 }
 
-// last moves to Settling by the ways of the table, and at once on to the end where there
-// is no source to delete, and no program to run.
+// last moves to Settling by the table of states. Without a source to delete or a program to run, it moves on to the end
+// at once.
 func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	err := rec.Move(map[transfer.State][]transfer.State{
 		transfer.Waiting:     {transfer.Negotiating, transfer.Running, transfer.Settling},

@@ -12,9 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// run sends in one epoch after another until everything is decided, or the
-// conversation breaks. Where it was broken off before, by a ledger that could
-// not be written, the epoch is over and another one is asked for.
+// run sends epoch after epoch until everything is decided, or the conversation breaks. If an earlier run of it broke
+// off, because the ledger could not be written, the epoch is over and run asks for another one.
 func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	a := o.opening
 	if o.opening = nil; a == nil { // an epoch is never sent in a second time from its first message
@@ -126,7 +125,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 
 	e := transfer.AsError(err)
 	var over *GuardError
-	if errors.As(err, &over) || e.Kind == transfer.KindLost { // trying again would find as much
+	if errors.As(err, &over) || e.Kind == transfer.KindLost { // another attempt would find as much
 		if err := o.halt(); err != nil {
 			return nil, err
 		}
@@ -153,7 +152,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	return o.giveUp(e)
 }
 
-// halt brings a transfer that is running to where it may fail.
+// halt moves a running transfer to a state from which it may fail.
 func (o *Outgoing) halt() error {
 	if o.rec.state() != transfer.Running {
 		return nil

@@ -30,7 +30,7 @@ import (
 
 // Times of the sender.
 const (
-	maxMissed     = 1 << 16 // epochs that the destination has begun and the source has not heard of
+	maxMissed     = 1 << 16 // most epochs that the destination may be ahead of the source
 	repeatFirst   = time.Second
 	repeatMost    = 4 * time.Second
 	noAnswer      = 10 * time.Second // to OPEN, and twice the slack: then Waiting
@@ -39,7 +39,7 @@ const (
 	progressEvery = time.Second
 )
 
-// A Link speaks to the agent at the other end.
+// A Link sends messages to the agent at the other end.
 type Link interface {
 	Send(to transfer.AgentName, m *wire.Message) error
 }
@@ -116,8 +116,7 @@ type Outgoing struct {
 	held []transfer.Path // sources that the place keeps for the transfer until its end
 }
 
-// NewRecord is the ledger record of a request, which is yet to be moved to the state in
-// which it is accepted.
+// NewRecord returns the ledger entry of a request. The caller moves it to the state in which it is accepted.
 func NewRecord(q transfer.Request, origin word.Origin, now time.Time) *ledger.Source {
 	p := transfer.Progress{ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Principal: origin.Principal, Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings,
 		Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
@@ -168,18 +167,17 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	return o
 }
 
-// Record is a copy of the transfer's record.
+// Record returns a copy of the transfer's ledger entry.
 func (o *Outgoing) Record() ledger.Source { return *o.rec.read() }
 
-// State is where the transfer stands.
+// State returns the state of the transfer.
 func (o *Outgoing) State() transfer.State { return o.rec.state() }
 
-// Status is the present picture.
+// Status returns the present status.
 func (o *Outgoing) Status() *transfer.Progress { return o.status() }
 
-// Nudge says that the destination has started anew, and the name of that run:
-// there is no point in waiting for its silence to be noticed, unless the epoch
-// was accepted by that very run.
+// Nudge reports that the destination has started again, and the name of that run. The transfer then need not wait until
+// the silence is noticed, unless that very run accepted the epoch.
 func (o *Outgoing) Nudge(instance string) {
 	if o.in.nudge(instance) {
 		o.driver.wake()
@@ -217,8 +215,8 @@ func (o *Outgoing) Late(m *wire.Message) {
 	}
 }
 
-// Cancel asks the transfer to end, in the ledger, on a command of by. It says whether
-// that is still possible.
+// Cancel requests in the ledger that the transfer end, on a command of by. The error is of KindEnding if the transfer
+// is already ending or over; a transfer that is already cancelled is no error.
 func (o *Outgoing) Cancel(by word.Origin) error {
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		switch s := rec.State; {

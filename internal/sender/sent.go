@@ -50,7 +50,7 @@ func (s *sent) add(n uint64, it transfer.Item, t *task) *begun {
 	return s.items[n]
 }
 
-// end says that the end of a file is about to be sent.
+// end records that the end of a file will be sent now.
 func (s *sent) end(n uint64, v transfer.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *sent) end(n uint64, v transfer.Version) {
 	}
 }
 
-// digest says that the digest of a file is about to be sent.
+// digest records that the digest of a file will be sent now.
 func (s *sent) digest(n uint64, v transfer.Version, sum string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *sent) digestOf(n uint64, v transfer.Version) (sum string, ok bool) {
 	return b.sum, true
 }
 
-// lacksEarlier reports whether inherit is yet to be called.
+// lacksEarlier reports whether inherit has yet to be called.
 func (s *sent) lacksEarlier() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
 	s.heir = s.all
 }
 
-// archived is where a source goes once it has arrived: it keeps its path beneath DEST.
+// archived returns the path of a source in the archive, with its path beneath DEST; empty: no archive.
 func archived(t *task, name transfer.Path) transfer.Path {
 	if t.options.Archive == "" {
 		return ""
@@ -112,8 +112,8 @@ func archived(t *task, name transfer.Path) transfer.Path {
 	return transfer.Path(strings.TrimSuffix(string(t.options.Archive), "/")) + "/" + name
 }
 
-// A believed outcome can be true. delete, form and to are those of the item; before says that an earlier run
-// may have begun it.
+// A believed outcome is possible. delete, form and to are the item's; before says that an earlier run may have begun
+// it.
 type believed struct {
 	transfer.Outcome
 	delete, form, before bool

@@ -123,7 +123,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	})
 }
 
-// remove deletes or archives a source; at is where it is then.
+// remove deletes or archives a source. It returns the path of the archived file; empty: deleted.
 func remove(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path, err error) {
 	if d.Archive == "" {
 		return "", from.Delete(d.Reads(), d.Version, d.Aside, again)

@@ -57,11 +57,12 @@ type Store interface {
 	// Store returns the name of the store for a destination, at the destination's present or last queue manager. It
 	// makes the store if there is none.
 	Store(ctx context.Context, to transfer.AgentName) (StoreName, error)
-	// Shelf makes the lane of an epoch. acked hears how many of its messages are stored.
+	// Shelf returns the lane of an epoch. It calls acked with the number of stored messages.
 	Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) Shelf
 	// Purge removes the epochs of a transfer before one.
 	Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error
-	// Left says that the epochs of a transfer before one are of no use any more: they go when that can be done. It does not block.
+	// Left reports that the epochs of a transfer before one are of no use any more. The store removes them when it can.
+	// It does not block.
 	Left(at string, to transfer.AgentName, id transfer.ID, before uint32)
 	// Park lets a transfer keep messages that wait for room without a slot; false: too many transfers do. Unpark ends
 	// that.
@@ -114,8 +115,8 @@ func (o Stowing) hearStored(m *wire.Message) {
 	}
 }
 
-// decisive reports whether a message says that the epoch, or the transfer, is over. The OPEN that a REFUSE answers
-// may be the one in the store, which is older than the last one.
+// decisive reports whether a message ends the epoch, or the transfer. A REFUSE may answer the OPEN in the store, which
+// is older than the last one.
 func (o Stowing) decisive(rec *ledger.Source, m *wire.Message) bool {
 	return m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch || m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce || m.Kind == wire.KindCancelled
 }
@@ -125,7 +126,7 @@ func (o Stowing) Wants(m *wire.Message) bool {
 	return o.stored() && o.decisive(o.rec.read(), m)
 }
 
-// AskAgain is after how long a destination that has not taken everything is asked again.
+// AskAgain returns after how long a destination that has not taken everything is asked again.
 func (o Stowing) AskAgain() time.Duration { return o.rec.left(sentRetry) }
 
 // StillShelved shows that a transfer without a driver waits for a destination that is away. It reports true if the
@@ -174,8 +175,7 @@ func (o Stowing) awaited(why *transfer.Error) *transfer.Error {
 	return transfer.Errorf(why.Kind, "sent: everything is stored at the queue manager; %s", why.Text).WithHint(why.Hint)
 }
 
-// negotiateStored finds out how the epoch that is in the store stands, and begins the next one where there
-// is to be one.
+// negotiateStored asks for the status of the epoch in the store, and begins the next one if it is needed.
 func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 	if o.cfg.Store == nil {
 		return o.fail(transfer.Errorf(transfer.KindUsage, "%s has no stored delivery", o.cfg.Agent))
@@ -221,7 +221,7 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 	return o.beginShelving(ctx, name, resume)
 }
 
-// noStore is a wait for a queue manager that has no store at present.
+// noStore returns a reason to wait for a queue manager that has no store at present.
 func (o Stowing) noStore(err error) *transfer.Error {
 	e := transfer.AsError(err)
 	if e.Kind.Waits() {
@@ -234,11 +234,11 @@ func (o Stowing) noStore(err error) *transfer.Error {
 // A standing is the destination's answer about the epoch in the store; without any field, the destination gave none.
 type standing struct {
 	verdict *Verdict         // the transfer has ended
-	resume  *transfer.Resume // where the next epoch is to go on
+	resume  *transfer.Resume // the points where the next epoch is to resume
 	why     *transfer.Error  // it has the epoch, or waits
 }
 
-// askStored asks the destination how it stands.
+// askStored asks the destination for the status of the epoch.
 func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string) (s standing, err error) {
 	open, err := o.openStored(rec, &wire.Shelved{Store: mark, Epoch: rec.Epoch, Last: rec.Shelved, Ledger: rec.StoredFor, Again: rec.Shelved == 0})
 	if err != nil {
@@ -281,7 +281,7 @@ func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string)
 	}
 }
 
-// heardStored takes an answer; done says that it is one.
+// heardStored handles an answer; done reports that the message is one.
 func (o Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s standing, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce <= rec.Nonce && m.Accept.Epoch == rec.Epoch:
@@ -325,7 +325,7 @@ func (o Stowing) acceptedStored(a *wire.Accept) error {
 	})
 }
 
-// openStored is the OPEN of an epoch, for the store or for the destination.
+// openStored returns the OPEN of an epoch, for the store or for the destination.
 func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
 	a := o.cfg.asked(rec)
 	goes, err := o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
@@ -530,7 +530,8 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 	}
 }
 
-// showRoom shows why a transfer that has kept its slot stores nothing, and that it goes on.
+// showRoom shows why a transfer that has kept its slot stores no messages. Later it shows that the transfer has
+// resumed.
 func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
 	if why != nil && o.cfg.Clock.Now().Sub(since) < fullAfter {
 		return nil
@@ -546,7 +547,7 @@ func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
 	})
 }
 
-// hint tells a destination that is there that the store has something for it.
+// hint sends OPEN to a destination that is connected, as a hint that the store has messages for it.
 func (o Stowing) hint() error {
 	rec := o.rec.read()
 	open, err := o.openStored(rec, &wire.Shelved{Store: o.shelving.store.Mark, Epoch: rec.Epoch, Ledger: rec.StoredFor})
@@ -556,7 +557,7 @@ func (o Stowing) hint() error {
 	return err
 }
 
-// waitsForStore is why a pump's messages are not stored at present.
+// waitsForStore returns why a pump's messages are not stored at present.
 func waitsForStore(p *pump) (why *transfer.Error, since time.Time) {
 	if p.out.Load() == nil {
 		return nil, since
@@ -564,7 +565,7 @@ func waitsForStore(p *pump) (why *transfer.Error, since time.Time) {
 	return p.shelf.Waits()
 }
 
-// waitForRoom gives the slot back; the pump stays where it is.
+// waitForRoom returns the slot; the pump stays where it is.
 func (o Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
 	if !why.Kind.Waits() {
 		why = o.noStore(why)
@@ -609,7 +610,7 @@ func (o Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err 
 	return false, nil, nil
 }
 
-// shelved notes that the store has all of the epoch, and gives the slot back.
+// shelved records that the store has all of the epoch, and returns the slot.
 func (o Stowing) shelved(p *pump) (*Verdict, error) {
 	failpoint.Hit("sender.before_shelved")
 	reason, now := o.awaited(nil), o.cfg.Clock.Now()

@@ -69,7 +69,7 @@ func (t *Throttle) Set(tables map[transfer.AgentName]flow.Timetable) error {
 	return nil
 }
 
-// Limits are the timetables that are set, as text, by agent; "" is of all together.
+// Limits returns the timetables of the limits, as text, by agent; "" is of all together.
 func (t *Throttle) Limits() map[transfer.AgentName]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,8 +99,8 @@ func (t *Throttle) least(to transfer.AgentName) (rate int64) {
 	return rate
 }
 
-// take counts n bytes as sent to an agent now, if they may be by these limits and by the
-// transfer's own rate (0: none), which own keeps. Otherwise it says when to ask again.
+// take counts n bytes as sent to an agent now, if these limits and the transfer's own rate (0: none), which own keeps,
+// allow that. Otherwise it returns the time to ask again.
 func (t *Throttle) take(to transfer.AgentName, own *flow.Pacer, rate, n int64) (again time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

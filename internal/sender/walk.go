@@ -43,8 +43,8 @@ type GuardError struct{ err *transfer.Error }
 func (e *GuardError) Error() string { return e.err.Error() }
 func (e *GuardError) Unwrap() error { return e.err }
 
-// TooMuch is a *GuardError, of KindTooLarge, of a walk that finds more items, more files, or
-// more bytes in them, than the request allows; nil otherwise.
+// TooMuch returns a *GuardError of KindTooLarge for a walk that finds more items, more files, or more bytes in them,
+// than the request allows; otherwise nil.
 func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 	var err *transfer.Error
 	switch {
@@ -72,7 +72,7 @@ func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Jo
 	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // both of the synced part
 }
 
-// walk gives the items that the request takes, behind the last one of those that were found before.
+// walk passes the items that the request takes to put, from behind the last item that was found before.
 func (c *Config) walk(ctx context.Context, rec *ledger.Source, after *transfer.Item, found ledger.Totals, put func(transfer.Item) error) (tally ledger.Tally, err error) {
 	walk, err := c.walkRequest(rec)
 	if err != nil {
