@@ -122,8 +122,8 @@ func refuseTrace(dir, file string) error {
 	return nil
 }
 
-// trace is something in a ledger's directory that is only there once there has
-// been a ledger: the reserve, or an item journal. Empty: there is none.
+// trace returns a file in a ledger's directory that proves an earlier ledger: the reserve, or an item journal. Empty:
+// there is none.
 func trace(dir string) (string, error) {
 	reserve := filepath.Join(dir, reserveName)
 	if _, err := os.Lstat(reserve); !errors.Is(err, fs.ErrNotExist) {
@@ -168,8 +168,7 @@ func (s *boltStore) run(do func(func(*bolt.Tx) error) error, fn func(StoreTx) er
 	})
 }
 
-// guard turns a panic of the database, which meets damage with panics, into an
-// error. One of fn's own goes on.
+// guard turns a panic of the database, which panics at damage, into an error. A panic of fn continues.
 func (s *boltStore) guard(err *error) {
 	p := recover()
 	if p == nil {
@@ -224,7 +223,7 @@ type boltBucket struct {
 	name []byte
 }
 
-// valueSum is the checksum that a value ends with.
+// valueSum returns the checksum at the end of a value.
 func valueSum(bucket, key, value []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, bucket)
 	sum = crc32.Update(sum, castagnoli, []byte{0})
@@ -241,8 +240,7 @@ func unsealed(bucket, key, sealed []byte) ([]byte, error) {
 	return sealed[:n:n], nil
 }
 
-// open takes the checksum off, and notes where it is wrong; the transaction has
-// failed then.
+// open removes the checksum. If it is wrong, open records that, and the transaction fails.
 func (b *boltBucket) open(key, sealed []byte) []byte {
 	v, err := unsealed(b.name, key, sealed)
 	if err != nil && b.tx.bad == nil {
@@ -293,7 +291,7 @@ type boltCursor struct {
 func (c *boltCursor) Seek(key []byte) (k, v []byte) { return c.give(c.c.Seek(key)) }
 func (c *boltCursor) Next() (k, v []byte)           { return c.give(c.c.Next()) }
 
-// give ends at damage.
+// give returns a key and its value, and ends the iteration at damage.
 func (c *boltCursor) give(k, sealed []byte) (key, v []byte) {
 	if k == nil {
 		return nil, nil

@@ -106,7 +106,7 @@ func claimShared(dir string, patience time.Duration) (*Claim, error) {
 // Instance returns the name of the instance that has the claim.
 func (c *Claim) Instance() string { return c.by.Instance }
 
-// Close lets go of the lock. A ledger that was opened with the claim has been closed.
+// Close releases the lock. A ledger that was opened with the claim must be closed before.
 func (c *Claim) Close() error {
 	var err error
 	if c.store != nil {
@@ -155,12 +155,12 @@ func (c *Claim) unlockStore() (err error) {
 	return err
 }
 
-// copyAll replaces the item journals and ledger.db. A crash at any
-// point leaves each of them as it was or as its copy.
+// copyAll replaces the item journals and ledger.db by copies. A crash at any point leaves each of them as the original
+// or as the copy.
 //
-// Another instance may have been stopped in the middle of this, and go on with it. Either
-// its copies are there by now: they are removed, and it cannot give them a name. Or it
-// has yet to make them: after that it looks at the mark, which is this instance's.
+// Another instance may have been stopped in the middle of this, and resume it. Either its copies are there by now: they
+// are removed, and it cannot give them a name. Or it has yet to make them: after that it checks the mark, which is this
+// instance's.
 func (c *Claim) copyAll() error {
 	if err := errors.Join(dropCopies(c.dir), dropCopies(c.path("items"))); err != nil {
 		return err
@@ -228,7 +228,8 @@ func dropCopies(dir string) error {
 	return err
 }
 
-// leave says that the run on the claim has left nothing unfinished, if it has not.
+// leave ends the claim. If clean is nil, it first releases the mark, which shows that the run has left nothing
+// unfinished.
 func (c *Claim) leave(clean error) error {
 	var err error
 	if clean == nil {
@@ -239,17 +240,16 @@ func (c *Claim) leave(clean error) error {
 	return errors.Join(err, c.Close())
 }
 
-// TakenOver reports whether the ledger was taken from an instance that had not let go:
-// one that crashed, lost its host, or was stopped and may go on.
+// TakenOver reports whether the ledger was taken from an instance that had not released it: one that crashed, lost its
+// host, or was stopped and may resume.
 func (t *tenure) TakenOver() bool { return t.claim != nil && t.claim.taken }
 
 // Shared reports whether instances share the ledger's directory, or ever have.
 func (t *tenure) Shared() bool { return t.claim != nil }
 
-// Fence is nil while the ledger is this process's. Where another instance has taken it
-// over the ledger is lost from then on. Whoever is about to change something that the
-// ledger speaks of, such as the name of a file, asks first. Without a claim it asks
-// nothing: the lock is given back when the process ends, and not before.
+// Fence returns nil while the ledger is this process's. If another instance has taken it over, the ledger is lost from
+// then on. Code that changes something outside the ledger that an entry describes, such as the name of a file, must
+// call Fence first. Without a claim Fence checks nothing: the lock is released when the process ends, and not before.
 func (t *tenure) Fence() error {
 	if t.claim == nil || failpoint.Planted("fence-unchecked") {
 		return nil

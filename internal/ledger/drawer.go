@@ -16,14 +16,14 @@ type Drawer struct {
 	prefix []byte
 }
 
-// DrawerOf gives a duty its part, by the duty's name.
+// DrawerOf returns the drawer of a duty, by the duty's name.
 func DrawerOf(t *Tx, name string) Drawer {
 	return Drawer{t.tx.Bucket(bDrawers), append([]byte(name), 0)}
 }
 
 func (d Drawer) key(key string) []byte { return append(d.prefix[:len(d.prefix):len(d.prefix)], key...) }
 
-// Get is a copy of the value of a key; nil where there is none.
+// Get returns a copy of the value of a key; nil if there is none.
 func (d Drawer) Get(key string) []byte { return append([]byte(nil), d.b.Get(d.key(key))...) }
 
 // Put sets the value of a key.
@@ -54,7 +54,7 @@ func (d Drawer) All(prefix, after string) iter.Seq2[string, []byte] {
 	}
 }
 
-// Count is how many keys begin with prefix.
+// Count returns how many keys begin with prefix.
 func (d Drawer) Count(prefix string) (n int) {
 	for range d.All(prefix, "") {
 		n++

@@ -10,9 +10,9 @@ import (
 
 // Files are the item journals of a ledger, by name.
 type Files interface {
-	Create(name string) (File, error) // for reading and writing, made where it is missing
-	Open(name string) (File, error)   // for reading; fs.ErrNotExist where it is missing
-	Remove(name string) error         // fs.ErrNotExist where it is missing
+	Create(name string) (File, error) // for reading and writing; makes a missing one
+	Open(name string) (File, error)   // for reading; fs.ErrNotExist if it is missing
+	Remove(name string) error         // fs.ErrNotExist if it is missing
 	List() ([]string, error)
 	Sync() error // makes created and removed names durable
 }

@@ -130,7 +130,7 @@ type groupRecord struct {
 	items      []uint64
 }
 
-// groupsWith are the groups that have one of these items, which are sorted.
+// groupsWith returns the groups that have one of these items, which must be sorted.
 func (t *Tx) groupsWith(id transfer.ID, items []uint64) (with []groupRecord, err error) {
 	from, to := items[0], items[len(items)-1]
 	c := t.tx.Bucket(bGroups).Cursor()
@@ -223,7 +223,7 @@ func unpackItems(key, value []byte) ([]numbered, error) {
 	return all, nil
 }
 
-// groupItem reads an item that is in a group; nil where it is in none.
+// groupItem returns an item from its group; nil if it is in none.
 func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
 	groups, err := t.groupsWith(id, []uint64{item})
 	if err != nil || len(groups) == 0 {
@@ -243,7 +243,7 @@ func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
 	return nil, nil
 }
 
-// grouped are all items of a transfer that are in groups, in order.
+// grouped returns all items of a transfer that are in groups, in order.
 func (t *Tx) grouped(id transfer.ID) (all []numbered, err error) {
 	err = each(t.tx.Bucket(bGroups), id[:], func(k, v []byte) error {
 		some, err := unpackItems(k, v)

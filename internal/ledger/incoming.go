@@ -40,7 +40,7 @@ type Incoming struct {
 type Extent struct {
 	Total    uint64 `json:"total"`
 	HasTotal bool   `json:"has_total"`
-	Set      Set    `json:"set,omitzero"` // where the request says Together
+	Set      Set    `json:"set,omitzero"` // if the request has Together
 }
 
 // A Set is the state of items that are to get their names together. Before either field is set, no item of the set is
@@ -82,8 +82,8 @@ func (in *Incoming) Succeed(generation uint64) {
 	in.Generation = generation
 }
 
-// Deadline is how long the destination waits for the source: twice the
-// source's recovery time-out and an hour, or 30 days where that is for ever.
+// Deadline returns how long the destination waits for the source: twice the source's recovery time-out and an hour, or
+// 30 days if that time-out is for ever.
 func (in *Incoming) Deadline() time.Duration {
 	if r := in.Request.RecoveryTimeout(); r >= 0 {
 		return 2*r + time.Hour
@@ -120,7 +120,7 @@ type Checkpoint struct {
 
 func itemOf(k []byte) uint64 { return binary.BigEndian.Uint64(k[16:]) }
 
-// Incoming reads a record; nil where there is none.
+// Incoming returns the entry of a transfer; nil if there is none.
 func (t *Tx) Incoming(id transfer.ID) (*Incoming, error) {
 	in := new(Incoming)
 	ok, err := getJSON(t.tx.Bucket(bIncoming), "incoming", id[:], in)
@@ -189,7 +189,7 @@ func (t *Tx) DropItem(id transfer.ID, item uint64) error {
 	return t.DropItems(id, []uint64{item})
 }
 
-// Item reads one item's record; nil where there is none.
+// Item returns one item's entry; nil if there is none.
 func (t *Tx) Item(id transfer.ID, item uint64) (*Item, error) {
 	it := new(Item)
 	ok, err := getJSON(t.tx.Bucket(bItems), "item", itemKey(id, item), it)
@@ -243,8 +243,8 @@ func (t *Tx) PutDir(id transfer.ID, dir transfer.Path, missing bool) error {
 	return b.Put(key, v)
 }
 
-// MissingIn gives the generation of the ledger that first noted a directory for a transfer, if the
-// directory was missing then; otherwise 0.
+// MissingIn returns the generation of the ledger that first recorded a directory for a transfer, if the directory was
+// missing then; otherwise 0.
 func MissingIn(t *Tx, id transfer.ID, dir transfer.Path) uint64 {
 	v := t.tx.Bucket(bDirs).Get(dirKey(id, dir))
 	if len(v) != 9 {

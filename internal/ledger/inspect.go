@@ -141,8 +141,7 @@ func inspectPages(f io.ReaderAt, bytes int64) error {
 	return in.tree(order.Uint64(in.newest[16:]), nil, nil, nil, 0)
 }
 
-// An inspection goes through a database once. It holds the pages from the root
-// to where it is.
+// An inspection goes through a database once. It holds the pages from the root to its present position.
 type inspection struct {
 	f      io.ReaderAt
 	bytes  uint64 // that the file has
@@ -197,7 +196,7 @@ func (in *inspection) heads() error {
 	return nil
 }
 
-// page is a page with all that belongs to it. No page is met twice.
+// page returns a page with its further pages. Each page may be met only once.
 func (in *inspection) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= in.pages {
 		return nil, fmt.Errorf("page %d is asked for, and there are %d", id, in.pages)

@@ -90,7 +90,7 @@ func (l *Ledger) journalPath(id transfer.ID) string {
 	return filepath.Join(l.dir, "items", id.String())
 }
 
-// Journal opens the item journal of a transfer, making it where there is none.
+// Journal opens the item journal of a transfer, and makes it if it is missing.
 func (l *Ledger) Journal(id transfer.ID) (*Journal, error) { return l.openJournal(id, false) }
 
 // ResumeJournal opens an item journal that Journal has made. Where nothing is
@@ -120,8 +120,7 @@ func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 	return j, nil
 }
 
-// journalError is the error of a journal that cannot be opened, written or
-// synced.
+// journalError returns the error of a journal that cannot be opened, written or synced.
 func journalError(l *Ledger, be string, err error) error {
 	var known *transfer.Error
 	switch {
@@ -143,12 +142,12 @@ func (j *Journal) CheckDamage(n uint64) error {
 	return nil
 }
 
-// DamagedJournal is the error of a transfer's journal that lacks items which were offered.
+// DamagedJournal returns the error of a transfer's journal that lacks items which were offered.
 func DamagedJournal(l *Ledger, id transfer.ID, format string, args ...any) *transfer.Error {
 	return unlike(l.journalPath(id), format, args...)
 }
 
-// unlike is of KindLost: another walk may give other items the numbers of those that the destination has.
+// unlike returns an error of KindLost: another walk may give other items the numbers of items that the destination has.
 func unlike(name, format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindLost, "item journal %s is damaged, or older than its transfer: %s", name, fmt.Sprintf(format, args...)).
 		WithHint("look at the destination, then submit the missing files as a new transfer")
@@ -224,8 +223,8 @@ func journalHead() []byte {
 	return binary.BigEndian.AppendUint32([]byte(journalMagic), journalVersion)
 }
 
-// scan reads the file up to END or the first bad record, and changes nothing in
-// it. begun is false where there is not even a header.
+// scan reads the file up to END or the first bad record, and does not change it. begun is false if it lacks even a
+// header.
 func (j *Journal) scan() (begun bool, err error) {
 	head := make([]byte, 12)
 	n, err := j.f.ReadAt(head, 0)
@@ -277,8 +276,7 @@ func (j *Journal) scan() (begun bool, err error) {
 	return true, nil
 }
 
-// JournalTotals are the figures of a transfer's journal as it is on disk,
-// without opening it for writing.
+// JournalTotals returns the totals of a transfer's journal as it is on disk, without opening it for writing.
 func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 	f, err := l.files.Open(id.String())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -312,9 +310,8 @@ func (e *extent) totals() Totals {
 // Last returns the item after which an interrupted walk goes on; nil at the start.
 func (j *Journal) Last() *transfer.Item { return j.last }
 
-// Append adds an item; it is not offered to readers until Sync. Where Append,
-// Sync or End fails, everything since the last Sync is taken back: Last says
-// where to go on.
+// Append adds an item; readers get it after Sync. If Append, Sync or End fails, everything since the last Sync is taken
+// back: Last returns the item to resume from.
 func (j *Journal) Append(it transfer.Item) error {
 	j.count(&it, j.tail+int64(len(j.buf)))
 	j.last = &it
@@ -456,7 +453,7 @@ func (j *Journal) Cursor(from uint64) *Cursor {
 	return c
 }
 
-// Items are up to most items, the one with number from first, as far as there are so many.
+// Items returns up to most items in order, beginning with number from; fewer if the journal has fewer.
 func (j *Journal) Items(from uint64, most int) (items []transfer.Item, err error) {
 	c := j.Cursor(from)
 	for len(items) < most {
@@ -469,8 +466,8 @@ func (j *Journal) Items(from uint64, most int) (items []transfer.Item, err error
 	return items, nil
 }
 
-// Next gives the next item and its number. With more false and a nil wait the
-// list is over; with a channel, it goes on when that is closed.
+// Next returns the next item and its number. If more is false, a nil wait means the end of the list; otherwise wait is
+// closed when there are more items.
 func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
 	for {
 		n, it, more, wait, err = c.read()
@@ -480,7 +477,7 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	}
 }
 
-// read gives the item that is next, wherever the reading starts.
+// read returns the next item, also before the start of the reading.
 func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
 	c.j.mu.Lock()
 	synced, wake := c.j.synced.tail, c.j.wake
@@ -513,7 +510,7 @@ func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	return c.next - 1, it, true, nil, nil
 }
 
-// Count is the number of items up to where the reading is.
+// Count returns the number of items up to the present position.
 func (c *Cursor) Count() uint64 { return c.next }
 
 // DropOrphans removes the journals of transfers that are over, or that the

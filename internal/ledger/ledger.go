@@ -47,7 +47,7 @@ var (
 
 // Options of Open.
 type Options struct {
-	Lock  time.Duration // how long to wait for another process to let go; default 5 s
+	Lock  time.Duration // how long to wait until another process releases the ledger; default 5 s
 	Clock clock.Clock
 	Log   *slog.Logger
 	// Reserve is how many bytes of disk are put aside; default 4 MiB, negative: none.
@@ -86,8 +86,8 @@ type Ledger struct {
 	tenure
 }
 
-// Open opens the ledger in dir, creating both. It fails with KindAlive when
-// another process has it and does not let go in time.
+// Open opens the ledger in dir, and makes both if they are missing. It fails with KindAlive if another process has the
+// ledger and does not release it in time.
 func Open(dir string, opt Options) (*Ledger, error) {
 	if opt.Lock == 0 {
 		opt.Lock = 5 * time.Second
@@ -220,10 +220,10 @@ func (l *Ledger) begin() error {
 	})
 }
 
-// Incarnation is the random number that names this ledger.
+// Incarnation returns the random number that names this ledger.
 func (l *Ledger) Incarnation() uint64 { return l.incarnation }
 
-// IncarnationText is Incarnation as it is written in messages and records.
+// IncarnationText returns Incarnation as it is written in messages and records.
 func (l *Ledger) IncarnationText() string { return fmt.Sprintf("%016x", l.incarnation) }
 
 // Generation counts how often the ledger has been opened; it is part of the
@@ -233,10 +233,10 @@ func (l *Ledger) Generation() uint64 { return l.generation }
 // Unclean reports whether the run before this one ended without Close.
 func (l *Ledger) Unclean() bool { return l.unclean }
 
-// Dir is the ledger's directory.
+// Dir returns the ledger's directory.
 func (l *Ledger) Dir() string { return l.dir }
 
-// Close ends the run. It waits for transactions under way; later ones fail.
+// Close ends the run. It waits for running transactions; later ones fail.
 func (l *Ledger) Close() error {
 	var err error
 	l.close.Do(func() {
@@ -472,7 +472,7 @@ func (l *Ledger) settle() error {
 
 func nothing(StoreTx) error { return nil }
 
-// lastID is the number of the last transaction that took effect.
+// lastID returns the number of the last transaction that took effect.
 func (l *Ledger) lastID() (id int) {
 	if err := l.store.View(func(tx StoreTx) error { id = tx.ID(); return nil }); err != nil {
 		return 0
@@ -496,8 +496,8 @@ func itemKey(id transfer.ID, item uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte(nil), id[:]...), item)
 }
 
-// getJSON reads a record; found is false where there is none. A record that
-// cannot be read is an error that names it, never skipped.
+// getJSON reads a value; found is false if there is none. A value that cannot be read is an error that names it, never
+// skipped.
 func getJSON(b Bucket, name string, key []byte, v any) (found bool, err error) {
 	data := b.Get(key)
 	if data == nil {

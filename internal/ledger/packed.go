@@ -27,8 +27,7 @@ const (
 
 var errPacked = errors.New("it is no record of items that this version knows")
 
-// pack makes a value of intents, or of outcomes that stand in intents. The
-// numbers of the items ascend.
+// pack returns the packed value of intents, or of outcomes, which are then in intents. The numbers of the items ascend.
 func pack(what byte, items []transfer.Intent) ([]byte, error) {
 	b := append(make([]byte, 0, 64+320*len(items)), packedVersion, what)
 	b = binary.AppendUvarint(b, uint64(len(items)))
@@ -89,7 +88,7 @@ func packedHead(b []byte) (what byte, items []uint64, rest []byte, err error) {
 	return what, items, b, nil
 }
 
-// packedItems are the numbers of the items in a value.
+// packedItems returns the numbers of the items in a value.
 func packedItems(b []byte) ([]uint64, error) {
 	_, items, _, err := packedHead(b)
 	return items, err

@@ -14,7 +14,7 @@ import (
 // order. Parts wait for their head in a bucket of their own, each submitter's apart from
 // those of others, and move to the accepted ones with it.
 const (
-	maxWaitingParts = 64 << 20            // bytes of the parts that wait; the oldest IDs of the principal with most of them give way
+	maxWaitingParts = 64 << 20            // bytes of the parts that wait; beyond it the oldest IDs of the largest principal are dropped
 	waitingParts    = 14 * 24 * time.Hour // of the agent's running time, then they go: as long as a head may lie in its queue
 )
 
@@ -117,7 +117,7 @@ func dropParts(t *Tx, keys [][]byte) error {
 	return nil
 }
 
-// Asked is the part of an accepted request that begins with an item; from counts from 0.
+// Asked returns the part of an accepted request that begins with item from, counted from 0.
 func (r Requests) Asked(id transfer.ID, from int) (*transfer.Part, error) {
 	p := new(transfer.Part)
 	if ok, err := getJSON(r.t.tx.Bucket(bAsked), "asked", itemKey(id, uint64(from)), p); !ok || err != nil {
@@ -181,7 +181,7 @@ func (r Requests) PutTargets(id transfer.ID, all []Target) error {
 	return nil
 }
 
-// Target reads a target; nil where there is none.
+// Target returns a target; nil if there is none.
 func (r Requests) Target(id transfer.ID, n uint64) (*Target, error) {
 	g := new(Target)
 	if ok, err := getJSON(r.t.tx.Bucket(bTargets), "target", itemKey(id, n), g); !ok || err != nil {

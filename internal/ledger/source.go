@@ -90,14 +90,14 @@ type Delete struct {
 	Picked  transfer.Path    `json:"picked,omitempty"` // that of the item
 	Version transfer.Version `json:"version"`
 	Aside   string           `json:"aside,omitempty"`
-	Archive transfer.Path    `json:"archive,omitempty"` // where it goes instead, if its name there is free
+	Archive transfer.Path    `json:"archive,omitempty"` // the archive path for the source, if its name there is free
 	Form    bool             `json:"form,omitempty"`    // the stored form of its content goes, too
 }
 
-// Reads is transfer.Item.Reads.
+// Reads returns the path that is read; see transfer.Item.Reads.
 func (d *Delete) Reads() transfer.Path { return cmp.Or(d.Picked, d.Source) }
 
-// Source reads a record; nil where there is none.
+// Source returns the entry of a transfer; nil if there is none.
 func (t *Tx) Source(id transfer.ID) (*Source, error) {
 	s := new(Source)
 	ok, err := getJSON(t.tx.Bucket(bSource), "source", id[:], s)
@@ -149,7 +149,7 @@ func (t *Tx) DropDelete(id transfer.ID, item uint64) error {
 	return t.tx.Bucket(bDeletes).Delete(itemKey(id, item))
 }
 
-// DropDeletes forgets all deletions of a transfer, and says how many there were.
+// DropDeletes drops all deletions of a transfer, and returns their number.
 func DropDeletes(t *Tx, id transfer.ID) (n int64, err error) {
 	b := t.tx.Bucket(bDeletes)
 	if err := each(b, id[:], func(_, _ []byte) error { n++; return nil }); err != nil {
@@ -158,7 +158,7 @@ func DropDeletes(t *Tx, id transfer.ID) (n int64, err error) {
 	return n, dropAll(b, id[:])
 }
 
-// Deletes gives up to limit deletions of a transfer.
+// Deletes returns up to limit deletions of a transfer, with their item numbers.
 func (l *Ledger) Deletes(id transfer.ID, limit int) (items []uint64, out []Delete, err error) {
 	err = l.View(func(t *Tx) error {
 		b := t.tx.Bucket(bDeletes)
@@ -178,11 +178,11 @@ func (l *Ledger) Deletes(id transfer.ID, limit int) (items []uint64, out []Delet
 	return items, out, err
 }
 
-// Floor is the greatest ID of a principal's transfers that the ledger has forgotten: an unknown ID at or
-// below it may be an old one. Without a principal it is the floor of all.
+// Floor returns the greatest ID of a principal's transfers that the ledger has forgotten: an unknown ID at or below it
+// may be an old one. Without a principal it returns the floor of all principals.
 func (t *Tx) Floor(principal string) transfer.ID { return floorOf(t, transferFloors, principal) }
 
-// Running is for how long agents have run on this ledger, over all runs.
+// Running returns for how long agents have run on this ledger, over all runs.
 func (t *Tx) Running() time.Duration {
 	return time.Duration(getU64(t.tx.Bucket(bMeta), "running"))
 }

@@ -21,7 +21,7 @@ type StoreTx interface {
 	// ID numbers transactions: that of a View is that of the last Update that it
 	// sees, that of an Update is one more than the last that took effect.
 	ID() int
-	// Make makes a bucket where it is missing; only in an Update.
+	// Make makes a missing bucket; only in an Update.
 	Make(name []byte) error
 	Bucket(name []byte) Bucket // that has been made
 }
@@ -29,13 +29,13 @@ type StoreTx interface {
 // A Bucket is an ordered map, and a number that counts up. Keys are not empty. A caller must not change slices from a
 // Bucket. It must not change slices given to a Bucket before the transaction ends.
 type Bucket interface {
-	Get(key []byte) []byte // nil where there is none
+	Get(key []byte) []byte // nil if there is none
 	Put(key, value []byte) error
 	Delete(key []byte) error // a missing key is no error
 	Cursor() Iterator
 	Count() int // in an Update: when that began
 	Sequence() uint64
-	NextSequence() (uint64, error) // counts up and gives the new number
+	NextSequence() (uint64, error) // counts up and returns the new number
 	SetSequence(n uint64) error    // counts on from n
 }
 

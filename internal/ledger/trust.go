@@ -7,10 +7,10 @@ type Document struct {
 	key []byte
 }
 
-// Trust is where the trust document of a network is kept.
+// Trust returns the trust document of a network.
 func (t *Tx) Trust(network string) Document { return Document{t, []byte("trust " + network)} }
 
-// Get is the document; nil: none is kept.
+// Get returns a copy of the document; nil: the ledger has none.
 func (d Document) Get() []byte {
 	return append([]byte(nil), d.t.tx.Bucket(bMeta).Get(d.key)...)
 }

@@ -26,7 +26,7 @@ type tenure struct {
 	once   sync.Once
 }
 
-// lose says why nothing is read or written any more.
+// lose records why all reads and writes fail from now on.
 func (t *tenure) lose(e *transfer.Error) {
 	t.once.Do(func() {
 		t.why.Store(e)
@@ -77,12 +77,12 @@ func (l *Ledger) look() error {
 	return nil
 }
 
-// Gone is closed when the ledger has found that its files have lost their
-// paths, which takes lookEvery at most. Lost says so then.
+// Gone returns a channel that is closed when the ledger has found that its files have lost their paths, which takes
+// lookEvery at most. Lost then returns the error.
 func (t *tenure) Gone() <-chan struct{} { return t.gone }
 
-// Lost is why the ledger can no longer be used; nil while it can. Every View and
-// every Update fails with it.
+// Lost returns the reason why the ledger can no longer be used; nil while it can. Every View and every Update fails
+// with it.
 func (t *tenure) Lost() error {
 	if e := t.why.Load(); e != nil {
 		return e

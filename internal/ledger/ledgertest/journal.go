@@ -26,7 +26,7 @@ func walkItems(n int) (items []transfer.Item) {
 	return items
 }
 
-// journal opens an item journal, again and again where it may fail.
+// journal opens an item journal, with repeats on a flaky place.
 func (p *Place) journal(t testing.TB, l *ledger.Ledger, id transfer.ID) *ledger.Journal {
 	t.Helper()
 	var j *ledger.Journal
@@ -48,8 +48,8 @@ func (p *Place) patiently(t testing.TB, call func() error) {
 	must(t, err)
 }
 
-// walk goes on from the last item of the journal, as a sender does: argument n
-// is the first item that is due. It syncs now and then, and ends the list.
+// walk resumes from the last item of the journal, as a sender does: argument n is the first item that is due. It syncs
+// now and then, and ends the list.
 func (p *Place) walk(t testing.TB, j *ledger.Journal, items []transfer.Item, end bool) {
 	t.Helper()
 	p.patiently(t, func() error {
@@ -215,8 +215,7 @@ func journalGoesOn(t *testing.T, p *Place) {
 	}
 }
 
-// orphans: only the journals of transfers stay that the ledger knows and that
-// are not over.
+// orphans checks that only the journals of known and unfinished transfers stay.
 func orphans(t *testing.T, p *Place) {
 	l := p.open(t)
 	for n, state := range []transfer.State{transfer.Running, transfer.Successful, transfer.Parked} {

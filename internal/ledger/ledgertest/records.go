@@ -323,7 +323,8 @@ func retention(t *testing.T, p *Place) {
 	}
 }
 
-// tombstonesAreBounded: the oldest of the principal with most of them give way, and its floor rises.
+// tombstonesAreBounded checks that the oldest tombstones of the principal with most of them are dropped, and that its
+// floor rises.
 func tombstonesAreBounded(t *testing.T, p *Place) {
 	l := p.open(t)
 	const more = 333 // added in transactions that do not end where the limit is

@@ -65,7 +65,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// id is the nth of a row of transfer IDs that sort by n.
+// id returns the nth of a series of transfer IDs that sort by n.
 func id(n int) (out transfer.ID) {
 	out[0], out[1], out[2], out[6], out[8] = byte(n>>16), byte(n>>8), byte(n), 0x70, 0x80
 	out[15] = 1
