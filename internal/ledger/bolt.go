@@ -39,8 +39,7 @@ func damaged(file string, why error) *transfer.Error {
 	return transfer.Errorf(transfer.KindInternal, "the ledger %s is damaged: %w", file, why).WithHint(damagedHint)
 }
 
-// lost is the error of a ledger of which nothing is left, beside something that
-// only a ledger leaves.
+// lost returns the error of an empty or missing ledger beside a trace that only a ledger leaves.
 func lost(file, trace string) *transfer.Error {
 	return transfer.Errorf(transfer.KindInternal, "the ledger %s is lost: nothing is left of it, and %s shows that there was one", file, trace).
 		WithHint(damagedHint)
@@ -72,9 +71,8 @@ func openBolt(dir string, patience time.Duration) (Store, error) {
 	return &boltStore{db, file}, nil
 }
 
-// makeWay makes sure that a database may be begun, and removes what a power cut
-// has left of an attempt. It holds the lock of the database meanwhile: another process
-// may be making one.
+// makeWay checks that a database may be begun, and removes the remains of an attempt before a power cut. It holds the
+// lock of the database meanwhile: another process may be making one.
 func makeWay(dir, file string) error {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return refuseTrace(dir, file)
@@ -124,8 +122,8 @@ func refuseTrace(dir, file string) error {
 	return nil
 }
 
-// trace is something in a ledger's directory that is only there once there has
-// been a ledger: the reserve, or an item journal. Empty: there is none.
+// trace returns a file in a ledger's directory that proves an earlier ledger: the reserve, or an item journal. Empty:
+// there is none.
 func trace(dir string) (string, error) {
 	reserve := filepath.Join(dir, reserveName)
 	if _, err := os.Lstat(reserve); !errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +152,8 @@ func (s *boltStore) View(fn func(StoreTx) error) error { return s.run(s.db.View,
 
 func (s *boltStore) Update(fn func(StoreTx) error) error { return s.run(s.db.Update, fn) }
 
-// run runs a transaction. Damage that it meets is its error, whatever fn made
-// of it.
+// run runs a transaction. If the transaction meets damage, run returns the damage as its error, also when fn returns
+// none.
 func (s *boltStore) run(do func(func(*bolt.Tx) error) error, fn func(StoreTx) error) (err error) {
 	old := debug.SetPanicOnFault(true) // the file is mapped, and its end may be gone
 	defer debug.SetPanicOnFault(old)
@@ -170,8 +168,7 @@ func (s *boltStore) run(do func(func(*bolt.Tx) error) error, fn func(StoreTx) er
 	})
 }
 
-// guard turns a panic of the database, which meets damage with panics, into an
-// error. One of fn's own goes on.
+// guard turns a panic of the database, which panics at damage, into an error. A panic of fn continues.
 func (s *boltStore) guard(err *error) {
 	p := recover()
 	if p == nil {
@@ -226,7 +223,7 @@ type boltBucket struct {
 	name []byte
 }
 
-// valueSum is the checksum that a value ends with.
+// valueSum returns the checksum at the end of a value.
 func valueSum(bucket, key, value []byte) uint32 {
 	sum := crc32.Update(0, castagnoli, bucket)
 	sum = crc32.Update(sum, castagnoli, []byte{0})
@@ -243,8 +240,7 @@ func unsealed(bucket, key, sealed []byte) ([]byte, error) {
 	return sealed[:n:n], nil
 }
 
-// open takes the checksum off, and notes where it is wrong; the transaction has
-// failed then.
+// open removes the checksum. If it is wrong, open records that, and the transaction fails.
 func (b *boltBucket) open(key, sealed []byte) []byte {
 	v, err := unsealed(b.name, key, sealed)
 	if err != nil && b.tx.bad == nil {
@@ -295,7 +291,7 @@ type boltCursor struct {
 func (c *boltCursor) Seek(key []byte) (k, v []byte) { return c.give(c.c.Seek(key)) }
 func (c *boltCursor) Next() (k, v []byte)           { return c.give(c.c.Next()) }
 
-// give ends at damage.
+// give returns a key and its value, and ends the iteration at damage.
 func (c *boltCursor) give(k, sealed []byte) (key, v []byte) {
 	if k == nil {
 		return nil, nil

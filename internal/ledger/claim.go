@@ -25,24 +25,23 @@ const (
 	copySoon  = ".taken-" // in the name of a copy that has not taken its place yet; an instance follows
 )
 
-const claimAgain = 20 * time.Millisecond // between two attempts of who does not stand by
+const claimAgain = 20 * time.Millisecond // between two attempts of an instance that does not stand by
 
-// A Claim is the lock of a ledger's directory that several instances of an agent share
-// (R34). Who has it may open the ledger; nobody else does.
+// A Claim is the lock of a ledger's directory that several instances of an agent share (R34). Only the instance that
+// has it may open the ledger.
 //
-// The lock keeps others out for as long as the storage keeps it. A network file system
-// may drop the lock of a host that was stopped, and the process there is not told when
-// it goes on. Two things stand behind the lock for that case. Open marks the directory,
-// and a ledger looks at the mark before each transaction and before it says that one is
-// durable; and where the last holder has not let go, Open goes on in copies of its files,
-// which get the names: what the last holder still writes, it writes to files without one.
+// The lock keeps others out for as long as the storage keeps it. A network file system may drop the lock of a host that
+// was stopped, and the process there is not told when it goes on. Two measures cover that case. Open marks the
+// directory, and a ledger checks the mark before each transaction and before it reports one as durable. If the last
+// holder has not released the claim, Open works on copies of its files, and the copies get the names: the last holder
+// then writes only to files without a name.
 type Claim struct {
 	dir   string
 	by    filelock.Holder
 	lock  io.Closer
 	store io.Closer      // lock of ledger.db as it was found; nil: there was none
 	mark  *filelock.Mark // nil until the ledger is open
-	taken bool           // from a holder that has not let go
+	taken bool           // from a holder that has not released it
 }
 
 // TakeClaim takes the lock without waiting, making the directory. Its error is
@@ -65,19 +64,19 @@ func TakeClaim(dir string, by filelock.Holder) (*Claim, error) {
 	return c, nil
 }
 
-// ClaimHolder is who has marked a ledger's directory last; Instance is empty where nobody
-// has, or has let go.
+// ClaimHolder returns the instance that has marked a ledger's directory last. Instance is empty if no instance has
+// marked it, or the last one has released it.
 func ClaimHolder(dir string) filelock.Holder {
 	h, _, _ := filelock.HolderOf(filepath.Join(dir, markName))
 	return h
 }
 
-// claimShared is the claim of an instance without a standby in a directory that instances have shared: one of them may
-// be alive that has lost the lock and was not told. nil: nobody has shared it. It is waited for as long as
-// patience lasts.
+// claimShared takes the claim of an instance without a standby in a directory that instances have shared: one of them
+// may be alive that has lost the lock and was not told. It waits for the claim as long as patience lasts. It returns
+// nil if no instance has shared the directory.
 func claimShared(dir string, patience time.Duration) (*Claim, error) {
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
-		return nil, nil // who makes it says what is wrong with it
+		return nil, nil // the code that makes the directory reports its errors
 	}
 	_, marked, err := filelock.HolderOf(filepath.Join(dir, markName))
 	if err != nil {
@@ -104,10 +103,10 @@ func claimShared(dir string, patience time.Duration) (*Claim, error) {
 	}
 }
 
-// Instance is whose the claim is.
+// Instance returns the name of the instance that has the claim.
 func (c *Claim) Instance() string { return c.by.Instance }
 
-// Close lets go of the lock. A ledger that was opened with the claim has been closed.
+// Close releases the lock. A ledger that was opened with the claim must be closed before.
 func (c *Claim) Close() error {
 	var err error
 	if c.store != nil {
@@ -118,8 +117,8 @@ func (c *Claim) Close() error {
 
 func (c *Claim) path(name string) string { return filepath.Join(c.dir, name) }
 
-// enter marks the directory and, where the last holder has not let go, puts copies in
-// place of what it may still write to.
+// enter marks the directory. If the last holder has not released the claim, it replaces the files that the holder may
+// still write to by copies.
 func (c *Claim) enter() error {
 	before, marked, err := filelock.HolderOf(c.path(markName))
 	if err == nil {
@@ -143,12 +142,12 @@ func (c *Claim) enter() error {
 		} else if err != nil {
 			return transfer.Errorf(transfer.KindUnwritable, "the ledger in %s cannot be taken over: %w", c.dir, err)
 		}
-		return nil // the lock of the old file stays: who waits for it must not get it
+		return nil // the lock of the old file stays: a process that waits for it must not get it
 	}
 	return c.unlockStore()
 }
 
-// unlockStore lets go of ledger.db, which the store locks itself.
+// unlockStore releases ledger.db, which the store locks itself.
 func (c *Claim) unlockStore() (err error) {
 	if c.store != nil {
 		err, c.store = c.store.Close(), nil
@@ -156,12 +155,12 @@ func (c *Claim) unlockStore() (err error) {
 	return err
 }
 
-// copyAll replaces the item journals and ledger.db. A crash at any
-// point leaves each of them as it was or as its copy.
+// copyAll replaces the item journals and ledger.db by copies. A crash at any point leaves each of them as the original
+// or as the copy.
 //
-// Another instance may have been stopped in the middle of this, and go on with it. Either
-// its copies are there by now: they are removed, and it cannot give them a name. Or it
-// has yet to make them: after that it looks at the mark, which is this instance's.
+// Another instance may have been stopped in the middle of this, and resume it. Either its copies are there by now: they
+// are removed, and it cannot give them a name. Or it has yet to make them: after that it checks the mark, which is this
+// instance's.
 func (c *Claim) copyAll() error {
 	if err := errors.Join(dropCopies(c.dir), dropCopies(c.path("items"))); err != nil {
 		return err
@@ -190,9 +189,9 @@ func (c *Claim) copyAll() error {
 	return dirsync.Sync(c.dir)
 }
 
-// replaceByCopy gives a file's name to a copy of it. The copy begins at the file's head:
-// of a database whose last transaction is being written meanwhile it has the state before
-// that one, or all of it, or a head that its checksum refuses, beside the one before.
+// replaceByCopy gives a file's name to a copy of it. The copy begins at the file's head. If a database's last
+// transaction is being written meanwhile, the copy has the state before that one, or all of it. Or it has a head that
+// its checksum refuses, beside the one before.
 func (c *Claim) replaceByCopy(path string) (err error) {
 	from, err := os.Open(path)
 	if err != nil {
@@ -229,7 +228,8 @@ func dropCopies(dir string) error {
 	return err
 }
 
-// leave says that the run on the claim has left nothing unfinished, if it has not.
+// leave ends the claim. If clean is nil, it first releases the mark, which shows that the run has left nothing
+// unfinished.
 func (c *Claim) leave(clean error) error {
 	var err error
 	if clean == nil {
@@ -240,17 +240,16 @@ func (c *Claim) leave(clean error) error {
 	return errors.Join(err, c.Close())
 }
 
-// TakenOver reports whether the ledger was taken from an instance that had not let go:
-// one that crashed, lost its host, or was stopped and may go on.
+// TakenOver reports whether the ledger was taken from an instance that had not released it: one that crashed, lost its
+// host, or was stopped and may resume.
 func (t *tenure) TakenOver() bool { return t.claim != nil && t.claim.taken }
 
 // Shared reports whether instances share the ledger's directory, or ever have.
 func (t *tenure) Shared() bool { return t.claim != nil }
 
-// Fence is nil while the ledger is this process's. Where another instance has taken it
-// over the ledger is lost from then on. Whoever is about to change something that the
-// ledger speaks of, such as the name of a file, asks first. Without a claim it asks
-// nothing: the lock is given back when the process ends, and not before.
+// Fence returns nil while the ledger is this process's. If another instance has taken it over, the ledger is lost from
+// then on. Code that changes something outside the ledger that an entry describes, such as the name of a file, must
+// call Fence first. Without a claim Fence checks nothing: the lock is released when the process ends, and not before.
 func (t *tenure) Fence() error {
 	if t.claim == nil || failpoint.Planted("fence-unchecked") {
 		return nil

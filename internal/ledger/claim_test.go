@@ -81,8 +81,8 @@ func TestOneInstanceHasTheLedger(t *testing.T) {
 	}
 }
 
-// An instance without a standby, in a directory that instances have shared, keeps to what they do: it has the lock, goes on
-// in copies of what one has left that may be alive, and loses the ledger to the next one.
+// An instance without a standby follows the rules of a shared directory: it takes the lock, works on copies of the
+// files of an instance that may be alive, and loses the ledger to the next instance.
 func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))
@@ -125,7 +125,7 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, data, 0o600)
 }
 
-// What an instance hands over is gone on with where it lies.
+// A ledger that an instance hands over is used in place, without copies.
 func TestALedgerThatIsHandedOver(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))
@@ -160,7 +160,7 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 	if !two.TakenOver() || !two.Unclean() || !has(t, two, "before") {
 		t.Errorf("taken over %v, unclean %v", two.TakenOver(), two.Unclean())
 	}
-	// Past every check: what was between a check and a write when it was stopped.
+	// Past every check: a write that was delayed between a check and its execution.
 	if err := one.store.Update(func(tx StoreTx) error { return tx.Bucket(bMeta).Put([]byte("late"), []byte("x")) }); err != nil {
 		t.Fatal(err)
 	}
@@ -198,8 +198,8 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 	}
 }
 
-// An instance that was stopped while it took the ledger over cannot put its copy in place of
-// what a later one has: that one has removed the copy, or is seen before the copy has a name.
+// An instance that was stopped during a takeover cannot put its copy in place of a later instance's files: the later
+// instance has removed the copy, or is noticed before the copy has a name.
 func TestTwoTakersOneOfThemStopped(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))

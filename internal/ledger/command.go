@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// MaxCommands bounds the commands that are kept, in bytes. Where there are more, the oldest of the principal with most of them are
-// forgotten.
+// MaxCommands bounds the commands that are kept, in bytes. Beyond it the oldest commands of the principal with most of
+// them are dropped.
 const MaxCommands = 64 << 20
 
 type command struct {
@@ -20,8 +20,7 @@ type command struct {
 
 func commandKey(principal string, id transfer.ID) []byte { return append(keyOf(principal), id[:]...) }
 
-// Command gives the answer that a command of a principal was given when it came first, and a
-// hash of what it said.
+// Command returns the first answer to a command of a principal, and a hash of the command's contents.
 func (t *Tx) Command(principal string, id transfer.ID) (hash string, answer []byte, err error) {
 	var c command
 	ok, err := getJSON(t.tx.Bucket(bCommands), "command", commandKey(principal, id), &c)
@@ -42,8 +41,8 @@ func (t *Tx) PutCommand(principal string, id transfer.ID, hash string, answer []
 	})
 }
 
-// CommandFloor is the greatest ID of a principal's commands that the ledger has forgotten: an
-// unknown one at or below it may have been done. Without a principal it is the floor of all.
+// CommandFloor returns the greatest ID of a principal's commands that the ledger has forgotten: an unknown one at or
+// below it may have been done. Without a principal it returns the floor of all principals.
 func (t *Tx) CommandFloor(principal string) transfer.ID { return floorOf(t, commandFloors, principal) }
 
 func floorOf(t *Tx, f floors, principal string) transfer.ID {
@@ -53,8 +52,8 @@ func floorOf(t *Tx, f floors, principal string) transfer.ID {
 	return f.of(t, keyOf(principal))
 }
 
-// oldCommands are the keys of commands that were answered before the given running
-// time. Those with an ID that is dated later stay, as it is with transfers.
+// oldCommands returns the keys of commands that were answered before the given running time. Commands with an ID that
+// is dated later stay, as transfers do.
 func oldCommands(t *Tx, before time.Duration, dated time.Time) (old [][]byte, err error) {
 	b := t.tx.Bucket(bCommands)
 	err = each(b, nil, func(k, _ []byte) error {

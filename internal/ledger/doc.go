@@ -1,10 +1,10 @@
-// Package ledger keeps on disk what an agent has promised and how far each
-// file is safe. The queue manager is a courier; this is the record.
+// Package ledger keeps an agent's promises on disk, and how far each file is
+// safe. The queue manager only carries messages; the ledger is the record.
 //
 // One agent has one ledger: a directory with
 //
 //	ledger.db     a bbolt database, every transaction synced before it returns
-//	items/ID      the item journal of a transfer of which this agent is the source
+//	items/ID      the item journal of a transfer that this agent sends
 //	reserve       disk space put aside, given up when the disk is full (R33)
 //	standby.lock  of an agent with a standby: locked by the instance that has the ledger (R34)
 //	standby.mark  of such an agent: which instance that is, see Claim
@@ -22,9 +22,9 @@
 //	outbox     number → audit record, until coordination has it
 //	parts      transfer ID, principal, item → a part of a request whose head has not come
 //	asked      transfer ID, item → a part of a request that was accepted
-//	resolved   transfer ID, item → Resolved: what the DEST of an item turned out to be
+//	resolved   transfer ID, item → Resolved: the resolution of an item's DEST
 //	targets    transfer ID, item → Target: where items of an incoming transfer land
-//	drawers    duty, key → what that duty of the agent keeps, see Drawer
+//	drawers    duty, key → the data of that duty of the agent, see Drawer
 //
 // A ledger is bound to its machine's architecture (bbolt stores in native byte
 // order); the numbers inside keys are big-endian so that they sort.

@@ -9,21 +9,21 @@ import (
 // MaxDrawerKey is how long a key in a drawer may be, in bytes.
 const MaxDrawerKey = 8 << 10
 
-// A Drawer is the part of a ledger that one of the agent's duties has to itself: an
-// ordered map of bytes. What is in it, and its version, only the duty knows.
+// A Drawer is the part of a ledger that one of the agent's duties has to itself: an ordered map of bytes. Only the duty
+// knows the format of the values, and their version.
 type Drawer struct {
 	b      Bucket
 	prefix []byte
 }
 
-// DrawerOf gives a duty its part, by the duty's name.
+// DrawerOf returns the drawer of a duty, by the duty's name.
 func DrawerOf(t *Tx, name string) Drawer {
 	return Drawer{t.tx.Bucket(bDrawers), append([]byte(name), 0)}
 }
 
 func (d Drawer) key(key string) []byte { return append(d.prefix[:len(d.prefix):len(d.prefix)], key...) }
 
-// Get is a copy of the value of a key; nil where there is none.
+// Get returns a copy of the value of a key; nil if there is none.
 func (d Drawer) Get(key string) []byte { return append([]byte(nil), d.b.Get(d.key(key))...) }
 
 // Put sets the value of a key.
@@ -37,8 +37,8 @@ func (d Drawer) Put(key string, value []byte) error {
 // Delete removes a key; that there is none is no error.
 func (d Drawer) Delete(key string) error { return d.b.Delete(d.key(key)) }
 
-// All gives the keys that begin with prefix and come after a key ("": all), in their order, with their values, each
-// of which is good until the next one. The drawer is not changed meanwhile.
+// All returns the keys that begin with prefix and come after a key ("": all), in their order, with their values. Each
+// value is good until the next one. The caller must not change the drawer meanwhile.
 func (d Drawer) All(prefix, after string) iter.Seq2[string, []byte] {
 	from := prefix
 	if after != "" {
@@ -54,7 +54,7 @@ func (d Drawer) All(prefix, after string) iter.Seq2[string, []byte] {
 	}
 }
 
-// Count is how many keys begin with prefix.
+// Count returns how many keys begin with prefix.
 func (d Drawer) Count(prefix string) (n int) {
 	for range d.All(prefix, "") {
 		n++

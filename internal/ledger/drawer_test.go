@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Each duty has a drawer of its own, even where its name is the beginning of another's, and what is
-// in it is there after the ledger was opened again.
+// Each duty has a drawer of its own, even if its name is the beginning of another's. The drawer keeps its contents when
+// the ledger is opened again.
 func TestDrawers(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

@@ -2,7 +2,7 @@ package ledger
 
 import "ferry/internal/transfer"
 
-// What the contract suite needs to see of the real store and the real files.
+// OpenBolt opens the real store for the contract suite.
 var OpenBolt = openBolt
 
 type DirFiles = dirFiles

@@ -10,17 +10,16 @@ import (
 
 // Files are the item journals of a ledger, by name.
 type Files interface {
-	Create(name string) (File, error) // for reading and writing, made where it is missing
-	Open(name string) (File, error)   // for reading; fs.ErrNotExist where it is missing
-	Remove(name string) error         // fs.ErrNotExist where it is missing
+	Create(name string) (File, error) // for reading and writing; makes a missing one
+	Open(name string) (File, error)   // for reading; fs.ErrNotExist if it is missing
+	Remove(name string) error         // fs.ErrNotExist if it is missing
 	List() ([]string, error)
-	Sync() error // makes what was created and removed durable
+	Sync() error // makes created and removed names durable
 }
 
-// A File is one item journal. What was written survives a crash of the host
-// once Sync has returned without an error; of the rest any part may. When Sync
-// fails, nothing that was written since the last one is durable, and another
-// Sync does not make it so: it has to be written again.
+// A File is one item journal. Written data survives a crash of the host once Sync has returned without an error; any
+// part of the rest may survive. If Sync fails, no data written since the last successful Sync is durable. Another Sync
+// does not make it durable: it has to be written again.
 type File interface {
 	io.ReaderAt
 	io.WriterAt

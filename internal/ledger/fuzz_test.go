@@ -10,9 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// FuzzJournalFile: whatever a journal's file holds, opening it ends in a list
-// or in an error; what it lists is there when it is opened again, and a walk
-// that goes on from it is read as it was written.
+// FuzzJournalFile opens a journal with any file contents. The result is a list or an error. A second opening gives the
+// same list, and a walk that goes on from it is read as it was written.
 func FuzzJournalFile(f *testing.F) {
 	var whole []byte
 	for n, it := range journalItems()[:4] {
@@ -67,8 +66,8 @@ func FuzzJournalFile(f *testing.F) {
 	})
 }
 
-// FuzzRecords: whatever a record holds, reading it ends in a record that can be
-// written and read as the same, or in an error that names it.
+// FuzzRecords reads an entry with any contents. The result is an entry that can be written and read as the same, or an
+// error that names the entry.
 func FuzzRecords(f *testing.F) {
 	id := journalID
 	for n, v := range []any{

@@ -35,14 +35,12 @@ func groupRange(k []byte) (first, last uint64) {
 	return itemOf(k), binary.BigEndian.Uint64(k[24:])
 }
 
-// PutIntents records items of which no number comes twice as committing, in place
-// of what there was of them.
+// PutIntents records items as committing, in place of their earlier entries. No number may come twice.
 func (t *Tx) PutIntents(id transfer.ID, ins []transfer.Intent) error {
 	return t.putGroups(id, packedIntents, ins, func(in *transfer.Intent) Item { return Item{Intent: in} })
 }
 
-// PutOutcomes records how items ended of which no number comes twice, in place of
-// what there was of them.
+// PutOutcomes records the outcomes of items, in place of their earlier entries. No number may come twice.
 func (t *Tx) PutOutcomes(id transfer.ID, outs []transfer.Outcome) error {
 	ins := make([]transfer.Intent, len(outs))
 	for n := range outs {
@@ -95,7 +93,7 @@ func (t *Tx) putGroup(id transfer.ID, what byte, part []transfer.Intent) error {
 	return t.tx.Bucket(bGroups).Put(groupKey(id, items[0], items[len(items)-1]), value)
 }
 
-// DropItems forgets items, of which there may be nothing.
+// DropItems drops the entries of items; an item without an entry is no error.
 func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
 	if len(items) == 0 {
 		return nil
@@ -132,7 +130,7 @@ type groupRecord struct {
 	items      []uint64
 }
 
-// groupsWith are the groups that have one of these items, which are sorted.
+// groupsWith returns the groups that have one of these items, which must be sorted.
 func (t *Tx) groupsWith(id transfer.ID, items []uint64) (with []groupRecord, err error) {
 	from, to := items[0], items[len(items)-1]
 	c := t.tx.Bucket(bGroups).Cursor()
@@ -225,7 +223,7 @@ func unpackItems(key, value []byte) ([]numbered, error) {
 	return all, nil
 }
 
-// groupItem reads an item that is in a group; nil where it is in none.
+// groupItem returns an item from its group; nil if it is in none.
 func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
 	groups, err := t.groupsWith(id, []uint64{item})
 	if err != nil || len(groups) == 0 {
@@ -245,7 +243,7 @@ func (t *Tx) groupItem(id transfer.ID, item uint64) (*Item, error) {
 	return nil, nil
 }
 
-// grouped are all items of a transfer that are in groups, in order.
+// grouped returns all items of a transfer that are in groups, in order.
 func (t *Tx) grouped(id transfer.ID) (all []numbered, err error) {
 	err = each(t.tx.Bucket(bGroups), id[:], func(k, v []byte) error {
 		some, err := unpackItems(k, v)

@@ -62,7 +62,7 @@ func sampleIntents(r *rand.Rand, what byte, n int) []transfer.Intent {
 	return ins
 }
 
-// What is packed is unpacked as the same, whatever fields are set.
+// Packed items unpack as the same, with any fields set.
 func TestPackedRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -82,7 +82,7 @@ func TestPackedRoundTrip(t *testing.T) {
 	}
 }
 
-// small is what a group of small files has.
+// small returns the intents of n small files.
 func small(n int) []transfer.Intent {
 	ins := make([]transfer.Intent, n)
 	for k := range ins {
@@ -94,8 +94,7 @@ func small(n int) []transfer.Intent {
 	return ins
 }
 
-// FuzzPacked: whatever a group's record holds, reading it ends in items that can be
-// written and read as the same, or in an error.
+// FuzzPacked unpacks any bytes. The result is items that can be written and read as the same, or an error.
 func FuzzPacked(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := range 6 {
@@ -130,7 +129,7 @@ func FuzzPacked(f *testing.F) {
 	})
 }
 
-// A shadow is what the items of some transfers must be.
+// A shadow is the expected items of some transfers.
 type shadow map[transfer.ID]map[uint64]Item
 
 func (s shadow) check(t *testing.T, tx *Tx, r *rand.Rand) {
@@ -159,8 +158,7 @@ func (s shadow) check(t *testing.T, tx *Tx, r *rand.Rand) {
 	}
 }
 
-// A group shows nowhere: whatever is put and dropped, alone and together, an item
-// is what was last put of it.
+// Groups do not show in the items: after any puts and drops, alone and together, an item is the one that was put last.
 func TestGroupsAreInvisible(t *testing.T) {
 	l := newLedger(t)
 	r := rand.New(rand.NewPCG(5, 6))

@@ -13,7 +13,7 @@ type Incoming struct {
 	V          int                 `json:"v"`
 	Request    transfer.Request    `json:"request"` // without its items
 	From       string              `json:"source_incarnation"`
-	Principal  string              `json:"principal,omitempty"` // who submitted it, as the source's agent vouches
+	Principal  string              `json:"principal,omitempty"` // the submitter, as the source's agent vouches
 	State      transfer.Incoming   `json:"state"`
 	Epoch      uint32              `json:"epoch"`
 	Nonce      uint64              `json:"nonce"` // of the last OPEN that was answered
@@ -33,22 +33,21 @@ type Incoming struct {
 	Heard       time.Duration    `json:"heard,omitempty"` // agent's running time at the last contact; 0: not known
 	EndedAt     time.Duration    `json:"ended_at,omitempty"`
 	Unswept     bool             `json:"unswept,omitempty"` // over, and temporaries may be left
-	Taken       uint64           `json:"taken,omitempty"`   // with stored delivery: number of the epoch's last message of which all is safe or decided
+	Taken       uint64           `json:"taken,omitempty"`   // with stored delivery: number of the epoch's last message with all data safe or decided
 }
 
-// An Extent is how many items a transfer has, and how far it is with those that arrive
-// together.
+// An Extent is the number of a transfer's items, and the state of those that arrive together.
 type Extent struct {
 	Total    uint64 `json:"total"`
 	HasTotal bool   `json:"has_total"`
-	Set      Set    `json:"set,omitzero"` // where the request says Together
+	Set      Set    `json:"set,omitzero"` // if the request has Together
 }
 
-// A Set is what has become of items that are to get their names together. Before either is
-// set, none of them is decided.
+// A Set is the state of items that are to get their names together. Before either field is set, no item of the set is
+// decided.
 type Set struct {
 	Failed     *transfer.Error `json:"failed,omitempty"`     // why none gets its name; nil: nothing has failed
-	Committing bool            `json:"committing,omitempty"` // all were COMMITTING at once; what fails since then fails alone
+	Committing bool            `json:"committing,omitempty"` // all were COMMITTING at once; a later failure affects one item alone
 }
 
 // Gathers reports whether the transfer's items are to get their names together, and have not
@@ -60,7 +59,7 @@ func (in *Incoming) Gathers() bool {
 // Generations name the temporaries of a transfer.
 type Generations struct {
 	Generation uint64   `json:"generation"`                  // of those that are written
-	Older      []uint64 `json:"older_generations,omitempty"` // from which it was taken over; see Succeed
+	Older      []uint64 `json:"older_generations,omitempty"` // of earlier holders, before takeovers; see Succeed
 }
 
 // Move takes the record to a state that transfer.Incoming must allow. In all others than
@@ -76,16 +75,15 @@ func (in *Incoming) Move(to transfer.Incoming) error {
 // mostOlder bounds the generations that a record names.
 const mostOlder = 64
 
-// Succeed makes another generation's taker the one whose temporaries are used, after a
-// takeover of the ledger.
+// Succeed makes another generation the one whose temporaries are used, after a takeover of the ledger.
 func (in *Incoming) Succeed(generation uint64) {
 	in.Older = append(in.Older, in.Generation)
 	in.Older = in.Older[max(0, len(in.Older)-mostOlder):]
 	in.Generation = generation
 }
 
-// Deadline is how long the destination waits for the source: twice the
-// source's recovery time-out and an hour, or 30 days where that is for ever.
+// Deadline returns how long the destination waits for the source: twice the source's recovery time-out and an hour, or
+// 30 days if that time-out is for ever.
 func (in *Incoming) Deadline() time.Duration {
 	if r := in.Request.RecoveryTimeout(); r >= 0 {
 		return 2*r + time.Hour
@@ -93,8 +91,8 @@ func (in *Incoming) Deadline() time.Duration {
 	return 30 * 24 * time.Hour
 }
 
-// An Item is what the ledger holds of one incoming item, from its first
-// checkpoint or its commit until the source has its outcome.
+// An Item is the state of one incoming item in the ledger, from its first checkpoint or its commit until the source has
+// its outcome.
 type Item struct {
 	V       int               `json:"v"`
 	Point   *Checkpoint       `json:"point,omitempty"`      // Begun, with a safe point
@@ -102,27 +100,27 @@ type Item struct {
 	Outcome *transfer.Outcome `json:"outcome,omitempty"`    // COMMITTED or FAILED
 }
 
-// A Checkpoint is a place from which an item can be resumed.
+// A Checkpoint is a point from which an item can be resumed.
 type Checkpoint struct {
 	transfer.Point
-	Place   []byte        `json:"place"` // what the place needs to go on; nobody else reads it
+	Place   []byte        `json:"place"` // the place's own data for the resume
 	Name    transfer.Path `json:"name"`
 	To      uint64        `json:"to,omitempty"` // the target of its name; 0: the transfer's DEST
 	Boot    string        `json:"boot"`
 	Durable bool          `json:"durable"`
-	// Begin is, with stored delivery, how the item began, which nobody here reads: the message that said it
-	// is not in the store any more.
+	// Begin is, with stored delivery, the beginning of the item, as JSON that the ledger does not read. The message
+	// with the beginning is not in the store any more.
 	Begin []byte `json:"begin,omitempty"`
 
 	// Of an item that is converted.
-	Plan    string             `json:"plan,omitempty"`    // to which the state belongs
+	Plan    string             `json:"plan,omitempty"`    // the plan of the state
 	State   []byte             `json:"state,omitempty"`   // of the conversion, at the point
 	Written []transfer.Segment `json:"written,omitempty"` // of the temporary, up to Dest
 }
 
 func itemOf(k []byte) uint64 { return binary.BigEndian.Uint64(k[16:]) }
 
-// Incoming reads a record; nil where there is none.
+// Incoming returns the entry of a transfer; nil if there is none.
 func (t *Tx) Incoming(id transfer.ID) (*Incoming, error) {
 	in := new(Incoming)
 	ok, err := getJSON(t.tx.Bucket(bIncoming), "incoming", id[:], in)
@@ -132,8 +130,8 @@ func (t *Tx) Incoming(id transfer.ID) (*Incoming, error) {
 	return in, nil
 }
 
-// PutIncoming writes a record. A final one takes with it what was kept for
-// its items; its directories stay while it is unswept.
+// PutIncoming writes an entry. A final one also removes the data kept for its items; its directories stay while it is
+// unswept.
 func (t *Tx) PutIncoming(in *Incoming) error {
 	in.V = recordVersion
 	id := in.Request.ID
@@ -186,12 +184,12 @@ func (t *Tx) PutItem(id transfer.ID, item uint64, it Item) error {
 	return putJSON(t.tx.Bucket(bItems), itemKey(id, item), it)
 }
 
-// DropItem forgets an item whose outcome the source has.
+// DropItem drops an item after the source has its outcome.
 func (t *Tx) DropItem(id transfer.ID, item uint64) error {
 	return t.DropItems(id, []uint64{item})
 }
 
-// Item reads one item's record; nil where there is none.
+// Item returns one item's entry; nil if there is none.
 func (t *Tx) Item(id transfer.ID, item uint64) (*Item, error) {
 	it := new(Item)
 	ok, err := getJSON(t.tx.Bucket(bItems), "item", itemKey(id, item), it)
@@ -245,8 +243,8 @@ func (t *Tx) PutDir(id transfer.ID, dir transfer.Path, missing bool) error {
 	return b.Put(key, v)
 }
 
-// MissingIn gives the generation of the ledger that first noted a directory for a transfer, if the
-// directory was missing then; otherwise 0.
+// MissingIn returns the generation of the ledger that first recorded a directory for a transfer, if the directory was
+// missing then; otherwise 0.
 func MissingIn(t *Tx, id transfer.ID, dir transfer.Path) uint64 {
 	v := t.tx.Bucket(bDirs).Get(dirKey(id, dir))
 	if len(v) != 9 {

@@ -49,16 +49,13 @@ const (
 
 var order = binary.NativeEndian
 
-// inspectBolt reads the database from its first page to its last and refuses
-// what is not as it was written: the database itself would panic, believe it,
-// or, where the newer of its two heads is damaged, go back by a transaction
-// that had been acknowledged. Nothing is repaired here. born is false where there
-// is no database at all.
+// inspectBolt reads the database from its first page to its last and refuses a page that differs from the written one.
+// The database itself would panic, or believe the damage. If the newer of its two heads is damaged, it would go back by
+// a transaction that had been acknowledged. inspectBolt repairs nothing. born is false if there is no database at all.
 //
-// bbolt's own Tx.Check does not take its place: it follows a page's number before it
-// looks whether there is such a page, in a goroutine of its own, so that a fault there
-// ends the process. Of 217 changes of TestDamageIsFound that are refused here it reports
-// 27, sees nothing in 96, and 94 end the process (bbolt 1.5).
+// bbolt's own Tx.Check does not replace it: Tx.Check follows a page's number before it checks that the page exists, in
+// a goroutine of its own, so that a fault there ends the process. Of 217 changes of TestDamageIsFound that inspectBolt
+// refuses, Tx.Check reports 27, sees nothing in 96, and ends the process in 94 (bbolt 1.5).
 func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -101,8 +98,7 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 	return true, nil
 }
 
-// foreign reports whether a database begins as one does whose numbers have the
-// other byte order.
+// foreign reports whether a database begins with numbers in the other byte order.
 func foreign(f io.ReaderAt) bool {
 	head := make([]byte, pageHead+8)
 	if _, err := f.ReadAt(head, 0); err != nil {
@@ -145,8 +141,7 @@ func inspectPages(f io.ReaderAt, bytes int64) error {
 	return in.tree(order.Uint64(in.newest[16:]), nil, nil, nil, 0)
 }
 
-// An inspection goes through a database once. It holds the pages from the root
-// to where it is.
+// An inspection goes through a database once. It holds the pages from the root to its present position.
 type inspection struct {
 	f      io.ReaderAt
 	bytes  uint64 // that the file has
@@ -201,7 +196,7 @@ func (in *inspection) heads() error {
 	return nil
 }
 
-// page is a page with all that belongs to it. No page is met twice.
+// page returns a page with its further pages. Each page may be met only once.
 func (in *inspection) page(id uint64) ([]byte, error) {
 	if id < 2 || id >= in.pages {
 		return nil, fmt.Errorf("page %d is asked for, and there are %d", id, in.pages)
@@ -247,7 +242,7 @@ func (in *inspection) tree(id uint64, bucket, from, to []byte, depth int) error 
 	return in.entries(p, id, bucket, from, to, depth)
 }
 
-// entries checks what is on a page, which may stand in a bucket's value.
+// entries checks the entries of a page, which may stand in a bucket's value.
 func (in *inspection) entries(p []byte, id uint64, bucket, from, to []byte, depth int) error {
 	flags, count := order.Uint16(p[8:]), int(order.Uint16(p[10:]))
 	if flags != flagBranch && flags != flagLeaf || pageHead+count*entrySize > len(p) || flags == flagBranch && count == 0 {

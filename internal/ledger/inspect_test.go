@@ -68,8 +68,7 @@ func contents(t testing.TB, dir string) (all string, err error) {
 	return b.String(), err
 }
 
-// Whatever is changed in the file, what is read of it is what was written, or
-// the ledger refuses and names the file.
+// After any change of the file, the ledger reads the written data, or refuses and names the file.
 func TestDamageIsFound(t *testing.T) {
 	dir := t.TempDir()
 	file := grown(t, dir, 400)

@@ -29,10 +29,9 @@ import (
 //	 2+n      source path   2+n  name   1 error kind   2+n error text   2+n hint
 //	END has, after its type: 8 symbolic links skipped   8 files left out
 //
-// A crash leaves any part of what was not synced, so that the file is cut off
-// at the first bad record: nothing behind it was ever offered. Damage before
-// that point cannot be told from it here; the ledger's count of decided items
-// can, see CheckDamage.
+// A crash may leave any part of the unsynced data. So the file is cut off at the first bad record: no item behind it
+// was ever offered. Damage before that point looks the same here. The ledger's count of decided items shows it, see
+// CheckDamage.
 const (
 	journalMagic   = "FERRYITM"
 	journalVersion = 5
@@ -48,18 +47,18 @@ type Journal struct {
 	l    *Ledger
 	id   transfer.ID
 	f    File
-	name string // for people
+	name string // for messages
 
-	extent        // what was appended
-	buf    []byte // of it, what is not in the file yet
-	behind bool   // the file may have something behind what was appended
+	extent        // of the appended records
+	buf    []byte // the appended records that are not in the file yet
+	behind bool   // the file may have more than the appended records
 
 	mu     sync.Mutex
 	wake   chan struct{} // closed and replaced at every change
-	synced extent        // what is durable and may be read
+	synced extent        // the durable records, which may be read
 }
 
-// An extent is how far a journal goes.
+// An extent is the length of a journal.
 type extent struct {
 	tail  int64 // bytes in the file
 	items uint64
@@ -71,17 +70,17 @@ type extent struct {
 	marks []int64 // where every markEvery-th item begins, from the first one
 }
 
-// markEvery is how many items lie between two marks, from which a reading can begin.
+// markEvery is how many items lie between two marks. A reading can begin at a mark.
 const markEvery = 1024
 
-// Totals are what a walk has found so far.
+// Totals are the totals of a walk so far.
 type Totals struct {
 	Items, Files, Bytes int64
 	Ended               bool
 	Tally
 }
 
-// A Tally counts what a walk that has ended passed over.
+// A Tally counts the files that a finished walk passed over.
 type Tally struct {
 	Links   int64 // symbolic links
 	LeftOut int64 // files that the request does not want, since the walk was interrupted last
@@ -91,7 +90,7 @@ func (l *Ledger) journalPath(id transfer.ID) string {
 	return filepath.Join(l.dir, "items", id.String())
 }
 
-// Journal opens the item journal of a transfer, making it where there is none.
+// Journal opens the item journal of a transfer, and makes it if it is missing.
 func (l *Ledger) Journal(id transfer.ID) (*Journal, error) { return l.openJournal(id, false) }
 
 // ResumeJournal opens an item journal that Journal has made. Where nothing is
@@ -121,8 +120,7 @@ func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
 	return j, nil
 }
 
-// journalError is the error of a journal that cannot be opened, written or
-// synced.
+// journalError returns the error of a journal that cannot be opened, written or synced.
 func journalError(l *Ledger, be string, err error) error {
 	var known *transfer.Error
 	switch {
@@ -144,12 +142,12 @@ func (j *Journal) CheckDamage(n uint64) error {
 	return nil
 }
 
-// DamagedJournal is the error of a transfer's journal that lacks items which were offered.
+// DamagedJournal returns the error of a transfer's journal that lacks items which were offered.
 func DamagedJournal(l *Ledger, id transfer.ID, format string, args ...any) *transfer.Error {
 	return unlike(l.journalPath(id), format, args...)
 }
 
-// unlike is of KindLost: another walk may give other items the numbers of those that the destination has.
+// unlike returns an error of KindLost: another walk may give other items the numbers of items that the destination has.
 func unlike(name, format string, args ...any) *transfer.Error {
 	return transfer.Errorf(transfer.KindLost, "item journal %s is damaged, or older than its transfer: %s", name, fmt.Sprintf(format, args...)).
 		WithHint("look at the destination, then submit the missing files as a new transfer")
@@ -167,10 +165,9 @@ func (l *Ledger) DropJournal(id transfer.ID) error {
 	return err
 }
 
-// recover reads what is there, cuts off a torn tail and finds the last item; made
-// says that there must be something.
-// What it has read it writes again before it syncs: a sync that failed, in this
-// run or in one before it, leaves what looks whole and is not durable.
+// recover reads the journal, cuts off a torn tail and finds the last item. made says that the journal must not be
+// empty. It writes the records again before it syncs: after a failed sync, in this run or an earlier one, records may
+// look whole without being durable.
 func (j *Journal) recover(made bool) error {
 	begun, err := j.scan()
 	if err != nil {
@@ -226,8 +223,8 @@ func journalHead() []byte {
 	return binary.BigEndian.AppendUint32([]byte(journalMagic), journalVersion)
 }
 
-// scan reads the file up to END or the first bad record, and changes nothing in
-// it. begun is false where there is not even a header.
+// scan reads the file up to END or the first bad record, and does not change it. begun is false if it lacks even a
+// header.
 func (j *Journal) scan() (begun bool, err error) {
 	head := make([]byte, 12)
 	n, err := j.f.ReadAt(head, 0)
@@ -239,7 +236,7 @@ func (j *Journal) scan() (begun bool, err error) {
 	}
 
 	if !bytes.HasPrefix(journalHead(), bytes.TrimRight(head, "\x00")) {
-		// It is neither a header nor what a crash may leave of one.
+		// It is neither a header nor the remains of a header after a crash.
 		return false, transfer.Errorf(transfer.KindVersion, "item journal %s is of another format", j.name)
 	}
 
@@ -279,8 +276,7 @@ func (j *Journal) scan() (begun bool, err error) {
 	return true, nil
 }
 
-// JournalTotals are the figures of a transfer's journal as it is on disk,
-// without opening it for writing.
+// JournalTotals returns the totals of a transfer's journal as it is on disk, without opening it for writing.
 func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 	f, err := l.files.Open(id.String())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -311,12 +307,11 @@ func (e *extent) totals() Totals {
 	return Totals{int64(e.items), e.files, e.bytes, e.ended, e.tally}
 }
 
-// Last is the item behind which a walk that was interrupted goes on; nil at the start.
+// Last returns the item after which an interrupted walk goes on; nil at the start.
 func (j *Journal) Last() *transfer.Item { return j.last }
 
-// Append adds an item; it is not offered to readers until Sync. Where Append,
-// Sync or End fails, everything since the last Sync is taken back: Last says
-// where to go on.
+// Append adds an item; readers get it after Sync. If Append, Sync or End fails, everything since the last Sync is taken
+// back: Last returns the item to resume from.
 func (j *Journal) Append(it transfer.Item) error {
 	j.count(&it, j.tail+int64(len(j.buf)))
 	j.last = &it
@@ -327,9 +322,9 @@ func (j *Journal) Append(it transfer.Item) error {
 	return nil
 }
 
-// Restart takes back everything, also what is durable, where none of it was acted on: what is appended
-// next is the first item. That nothing is left is made durable first, or a crash could leave the beginning of
-// one list before the end of another.
+// Restart removes all items, also durable ones; no item may have been acted on. The next appended item is the first
+// one. Restart makes the removal durable first: otherwise a crash could leave the beginning of one list before the end
+// of another.
 func (j *Journal) Restart() error {
 	begun := j.synced.items > 0
 	j.mu.Lock()
@@ -352,8 +347,7 @@ func (j *Journal) Restart() error {
 	return nil
 }
 
-// flush writes the buffer behind what is in the file, where nothing is left of
-// what was taken back.
+// flush writes the buffer at the end of the journal. It first removes taken-back records from the file.
 func (j *Journal) flush() (err error) {
 	if len(j.buf) == 0 {
 		return nil
@@ -382,13 +376,13 @@ func (j *Journal) flush() (err error) {
 	return nil
 }
 
-// takeBack forgets what is not durable. After a failed sync it never will be
-// unless it is written again: another sync finds nothing to do and succeeds.
+// takeBack forgets the records that are not durable. After a failed sync they must be written again: another sync finds
+// nothing to do and succeeds.
 func (j *Journal) takeBack() {
 	j.extent, j.buf, j.behind = j.synced, j.buf[:0], true
 }
 
-// Sync makes what was appended durable and offers it to readers.
+// Sync makes the appended items durable and offers them to readers.
 func (j *Journal) Sync() error {
 	if err := j.flush(); err != nil {
 		return err
@@ -402,7 +396,7 @@ func (j *Journal) Sync() error {
 	if err := j.f.Sync(); err != nil {
 		j.takeBack()
 		if transfer.KindOf(err) == transfer.KindNoSpace {
-			j.l.reserve.drop() // what is written again has that
+			j.l.reserve.drop() // frees its space for the records when they are written again
 		}
 		return journalError(j.l, "synced", err)
 	}
@@ -424,7 +418,7 @@ func (j *Journal) End(tally Tally) error {
 	return j.Sync()
 }
 
-// Totals are the figures of what has been synced.
+// Totals returns the totals of the synced items.
 func (j *Journal) Totals() Totals {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -440,13 +434,13 @@ type Cursor struct {
 	buf  *bufio.Reader
 	r    records
 	at   int64
-	end  int64 // of what r may read: behind it the file is being written
+	end  int64 // of the bytes that r may read: behind it the file is being written
 	next uint64
-	from uint64 // the first item that is given
+	from uint64 // the first item to return
 }
 
-// Cursor starts a reading with an item; where there are not so many yet, it gives none
-// until that one has come.
+// Cursor starts a reading at item from. If the journal has fewer items yet, the reading returns none until that item
+// has come.
 func (j *Journal) Cursor(from uint64) *Cursor {
 	c := &Cursor{j: j, from: from, at: int64(len(journalHead())), buf: bufio.NewReaderSize(nil, 64<<10)}
 	c.r.id, c.r.r = j.id, c.buf
@@ -459,7 +453,7 @@ func (j *Journal) Cursor(from uint64) *Cursor {
 	return c
 }
 
-// Items are up to most items, the one with number from first, as far as there are so many.
+// Items returns up to most items in order, beginning with number from; fewer if the journal has fewer.
 func (j *Journal) Items(from uint64, most int) (items []transfer.Item, err error) {
 	c := j.Cursor(from)
 	for len(items) < most {
@@ -472,8 +466,8 @@ func (j *Journal) Items(from uint64, most int) (items []transfer.Item, err error
 	return items, nil
 }
 
-// Next gives the next item and its number. With more false and a nil wait the
-// list is over; with a channel, it goes on when that is closed.
+// Next returns the next item and its number. If more is false, a nil wait means the end of the list; otherwise wait is
+// closed when there are more items.
 func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
 	for {
 		n, it, more, wait, err = c.read()
@@ -483,7 +477,7 @@ func (c *Cursor) Next() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	}
 }
 
-// read gives the item that is next, wherever the reading starts.
+// read returns the next item, also before the start of the reading.
 func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan struct{}, err error) {
 	c.j.mu.Lock()
 	synced, wake := c.j.synced.tail, c.j.wake
@@ -516,7 +510,7 @@ func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	return c.next - 1, it, true, nil, nil
 }
 
-// Count is the number of items up to where the reading is.
+// Count returns the number of items up to the present position.
 func (c *Cursor) Count() uint64 { return c.next }
 
 // DropOrphans removes the journals of transfers that are over, or that the

@@ -68,7 +68,7 @@ func fill(t testing.TB, j *Journal, end bool) {
 	}
 }
 
-// readAll reads what a journal offers now.
+// readAll reads all items that a journal offers now.
 func readAll(t testing.TB, j *Journal) (items []transfer.Item, over bool) {
 	t.Helper()
 	c := j.Cursor(0)
@@ -158,7 +158,7 @@ func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
 	}
 }
 
-// A journal that is begun anew has nothing of what it had, whether that was durable or not.
+// A journal that is begun anew has none of its earlier items, durable or not.
 func TestJournalRestart(t *testing.T) {
 	l := newLedger(t)
 	it := func(n int) transfer.Item {
@@ -236,8 +236,8 @@ func TestJournalReadWhileWritten(t *testing.T) {
 	wg.Wait()
 }
 
-// TestJournalTornAnywhere: whatever part of it a crash leaves, the items
-// before the tear are there, nothing behind it, and the walk can go on.
+// TestJournalTornAnywhere tears a journal at every byte. The items before the tear are there, no item behind it is, and
+// the walk can go on.
 func TestJournalTornAnywhere(t *testing.T) {
 	l := newLedger(t)
 	j := openJournal(t, l)
@@ -265,7 +265,7 @@ func TestJournalTornAnywhere(t *testing.T) {
 			j, err := l.Journal(journalID)
 			if n < 12 && len(tail) > 0 {
 				if err == nil {
-					j.Close() // zeros where the header was lost; or an error: both are told apart by nobody
+					j.Close() // zeros in place of the header, or an error: both are allowed
 				}
 				continue
 			}
@@ -293,8 +293,8 @@ func TestJournalTornAnywhere(t *testing.T) {
 	}
 }
 
-// TestJournalDamaged: a damaged record hides what is behind it, and the count
-// of decided items finds that out.
+// TestJournalDamaged damages a record. A damaged record hides the records behind it, and the count of decided items
+// reveals that.
 func TestJournalDamaged(t *testing.T) {
 	l := newLedger(t)
 	j := openJournal(t, l)
@@ -376,8 +376,8 @@ func TestDamagedRecordIsNamed(t *testing.T) {
 	}
 }
 
-// TestGroupOutlivesItsCulprits drives commit itself, so that the group is
-// certain: one transaction, several callers, some of whom fail.
+// TestGroupOutlivesItsCulprits drives commit itself, so that the group is certain: one transaction, several callers,
+// and some of them fail.
 func TestGroupOutlivesItsCulprits(t *testing.T) {
 	l := newLedger(t)
 	no := errors.New("no")
@@ -417,8 +417,7 @@ func TestGroupOutlivesItsCulprits(t *testing.T) {
 	}
 }
 
-// FuzzDecodeItem: what is taken is written again as the same bytes; nothing
-// panics.
+// FuzzDecodeItem decodes any bytes. An accepted item encodes to the same bytes, and no input panics.
 func FuzzDecodeItem(f *testing.F) {
 	for _, it := range journalItems() {
 		f.Add(encodeItem(nil, journalID, 0, it)[8:])
@@ -446,7 +445,7 @@ func FuzzDecodeItem(f *testing.F) {
 	})
 }
 
-// FuzzReadRecord: no length or checksum makes it read what is not there.
+// FuzzReadRecord reads any bytes. No length or checksum makes it return bytes that are not in the input.
 func FuzzReadRecord(f *testing.F) {
 	f.Add(appendRecord(nil, journalID, 0, []byte("body")))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0})

@@ -9,9 +9,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// JournalItems reads up to most items of a transfer's journal, the one with number
-// from first, as far as there are so many. It may be called while the journal is
-// open, and where there is none. It reads all of it up to there; see Journal.Items.
+// JournalItems returns up to most items of a transfer's journal, beginning with number from; fewer if the journal has
+// fewer. It may be called while the journal is open, and if there is none. It reads the whole journal up to there; see
+// Journal.Items.
 func (l *Ledger) JournalItems(id transfer.ID, from uint64, most int) (items []transfer.Item, err error) {
 	f, err := l.files.Open(id.String())
 	if errors.Is(err, fs.ErrNotExist) {

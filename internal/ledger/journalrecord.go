@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// recordSum is the checksum of the record with number n of a transfer's journal. A record of another number, or
-// of another journal, has another checksum.
+// recordSum returns the checksum of the record with number n of a transfer's journal. A record of another number, or of
+// another journal, has another checksum.
 func recordSum(id transfer.ID, n uint64, body []byte) uint32 {
 	at := binary.BigEndian.AppendUint64(id[:], n)
 	return crc32.Update(crc32.Checksum(at, castagnoli), castagnoli, body)
@@ -22,8 +22,7 @@ func appendRecord(b []byte, id transfer.ID, n uint64, body []byte) []byte {
 	return append(b, body...)
 }
 
-// tornAt tells the end of a file from a disk that cannot be read, behind which
-// there may be more.
+// tornAt distinguishes the end of a file from a disk that cannot be read: there may be more records behind a bad read.
 func tornAt(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errTorn
@@ -40,7 +39,7 @@ type records struct {
 	body []byte
 }
 
-// next is the body of the record that is next, until next is called again.
+// next returns the body of the next record. The body is valid until next is called again.
 func (r *records) next() ([]byte, error) {
 	if _, err := io.ReadFull(r.r, r.head[:]); err != nil {
 		return nil, tornAt(err)

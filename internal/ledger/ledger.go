@@ -47,7 +47,7 @@ var (
 
 // Options of Open.
 type Options struct {
-	Lock  time.Duration // how long to wait for another process to let go; default 5 s
+	Lock  time.Duration // how long to wait until another process releases the ledger; default 5 s
 	Clock clock.Clock
 	Log   *slog.Logger
 	// Reserve is how many bytes of disk are put aside; default 4 MiB, negative: none.
@@ -86,8 +86,8 @@ type Ledger struct {
 	tenure
 }
 
-// Open opens the ledger in dir, creating both. It fails with KindAlive when
-// another process has it and does not let go in time.
+// Open opens the ledger in dir, and makes both if they are missing. It fails with KindAlive if another process has the
+// ledger and does not release it in time.
 func Open(dir string, opt Options) (*Ledger, error) {
 	if opt.Lock == 0 {
 		opt.Lock = 5 * time.Second
@@ -149,7 +149,7 @@ func (l *Ledger) open() error {
 	return nil
 }
 
-// openDir opens what was not given, in the ledger's directory, making it.
+// openDir opens the store and files that were not given, in the ledger's directory, and makes the directory.
 func (l *Ledger) openDir() (err error) {
 	if l.onDisk() {
 		if err := os.MkdirAll(filepath.Join(l.dir, "items"), 0o700); err != nil {
@@ -183,9 +183,8 @@ func (l *Ledger) syncDir() error {
 	return l.files.Sync()
 }
 
-// begin makes what is missing, counts the generation up and notes that the
-// ledger is open. The run before may have ended in the middle of a sync, so
-// that there is doubt about its last transaction, too.
+// begin makes missing buckets, counts the generation up and records that the ledger is open. The run before may have
+// ended in the middle of a sync, so that its last transaction is in doubt, too.
 func (l *Ledger) begin() error {
 	l.doubt = true
 	if err := l.settle(); err != nil {
@@ -221,10 +220,10 @@ func (l *Ledger) begin() error {
 	})
 }
 
-// Incarnation is the random number that names this ledger.
+// Incarnation returns the random number that names this ledger.
 func (l *Ledger) Incarnation() uint64 { return l.incarnation }
 
-// IncarnationText is Incarnation as it is written in messages and records.
+// IncarnationText returns Incarnation as it is written in messages and records.
 func (l *Ledger) IncarnationText() string { return fmt.Sprintf("%016x", l.incarnation) }
 
 // Generation counts how often the ledger has been opened; it is part of the
@@ -234,10 +233,10 @@ func (l *Ledger) Generation() uint64 { return l.generation }
 // Unclean reports whether the run before this one ended without Close.
 func (l *Ledger) Unclean() bool { return l.unclean }
 
-// Dir is the ledger's directory.
+// Dir returns the ledger's directory.
 func (l *Ledger) Dir() string { return l.dir }
 
-// Close ends the run. It waits for transactions under way; later ones fail.
+// Close ends the run. It waits for running transactions; later ones fail.
 func (l *Ledger) Close() error {
 	var err error
 	l.close.Do(func() {
@@ -252,7 +251,7 @@ func (l *Ledger) Close() error {
 	return err
 }
 
-// A Tx is one synced transaction. What it is asked to read sees what it wrote.
+// A Tx is one synced transaction. Its reads see its own writes.
 type Tx struct {
 	tx   StoreTx
 	l    *Ledger
@@ -302,8 +301,7 @@ func (l *Ledger) View(fn func(*Tx) error) error {
 	return cmp.Or(l.Fence(), err)
 }
 
-// write is the only goroutine that writes. It takes whatever is waiting into
-// one transaction.
+// write is the only goroutine that writes. It takes all waiting updates into one transaction.
 func (l *Ledger) write() {
 	defer close(l.ended)
 	var look clock.Timer
@@ -375,13 +373,11 @@ func (l *Ledger) commit(group []*op) {
 	}
 }
 
-// transact commits one transaction. Where the disk is full it gives up the
-// reserve and tries once more, and nothing new is accepted until there is
-// space again.
+// transact commits one transaction. If the disk is full, it gives up the reserve and tries once more, and no new work
+// is accepted until there is space again.
 //
-// What was written to a file that has lost its path is no record: the path is
-// looked at behind the transaction, before anybody is told that it is there. So is, of
-// a ledger that is shared, whose it is.
+// Data in a file that has lost its path is not a record. So transact checks the path after the transaction, before it
+// reports success. For a shared ledger it also checks the claim.
 func (l *Ledger) transact(fn func(*Tx) error) error {
 	if err := l.Lost(); err != nil {
 		return err
@@ -420,7 +416,7 @@ func (l *Ledger) transactOnDisk(fn func(*Tx) error) error {
 	return err
 }
 
-// A change is by how much a transaction has changed what is counted.
+// A change is the difference that a transaction makes to the counted values.
 type change struct {
 	outbox int64
 	used   [rooms]use
@@ -476,7 +472,7 @@ func (l *Ledger) settle() error {
 
 func nothing(StoreTx) error { return nil }
 
-// lastID is the number of the last transaction that took effect.
+// lastID returns the number of the last transaction that took effect.
 func (l *Ledger) lastID() (id int) {
 	if err := l.store.View(func(tx StoreTx) error { id = tx.ID(); return nil }); err != nil {
 		return 0
@@ -500,8 +496,8 @@ func itemKey(id transfer.ID, item uint64) []byte {
 	return binary.BigEndian.AppendUint64(append([]byte(nil), id[:]...), item)
 }
 
-// getJSON reads a record; found is false where there is none. A record that
-// cannot be read is an error that names it, never skipped.
+// getJSON reads a value; found is false if there is none. A value that cannot be read is an error that names it, never
+// skipped.
 func getJSON(b Bucket, name string, key []byte, v any) (found bool, err error) {
 	data := b.Get(key)
 	if data == nil {

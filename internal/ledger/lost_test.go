@@ -10,8 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// lived makes a state directory in which an agent has run, with the journal of
-// a transfer that is not over.
+// lived makes the state directory of an agent that has run, with the journal of a transfer that is not over.
 func lived(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,13 +26,13 @@ func lived(t *testing.T) string {
 	return dir
 }
 
-// A ledger of which nothing is left, beside signs that there was one, is lost:
-// it is not begun anew, and nothing is changed. Without such signs it is new.
+// A missing or empty ledger beside signs of an earlier one is lost: it is not begun anew, and no file is changed.
+// Without such signs it is new.
 func TestLostLedger(t *testing.T) {
 	journal := filepath.Join("items", id(1).String())
 	for _, c := range []struct {
 		name  string
-		gone  []string         // of what is in a directory that was used
+		gone  []string         // removed from a used directory
 		sizes map[string]int64 // that files are cut to
 		lost  string           // the trace that the error names; empty: it begins anew
 	}{
@@ -77,8 +76,8 @@ func TestLostLedger(t *testing.T) {
 	}
 }
 
-// What is left of a ledger's database when its zeros were never written is no
-// ledger either, and where one was it is lost.
+// A ledger file with only zeros, which were allocated but never written, is not a ledger. Beside signs of an earlier
+// ledger it is lost.
 func TestLostLedgerOfZeros(t *testing.T) {
 	dir := lived(t)
 	must(t, os.WriteFile(filepath.Join(dir, "ledger.db"), make([]byte, 16<<10), 0o600))
@@ -109,8 +108,8 @@ func TestReserveGivenUpLeavesItsName(t *testing.T) {
 	}
 }
 
-// The item journal of a transfer whose walk has begun is never begun a second
-// time: its items would get other numbers than the ones that were offered.
+// The item journal of a transfer whose walk has begun is never begun a second time: its items would get other numbers
+// than the offered ones.
 func TestLostJournal(t *testing.T) {
 	for name, hurt := range map[string]func(path string) error{
 		"missing":              os.Remove,
@@ -122,7 +121,7 @@ func TestLostJournal(t *testing.T) {
 			dir := lived(t)
 			must(t, hurt(filepath.Join(dir, "items", id(1).String())))
 			l := open(t, dir)
-			for range 2 { // the first try must not make what the second one finds
+			for range 2 { // the first try must not make a journal for the second one to find
 				j, err := l.ResumeJournal(id(1))
 				if err == nil {
 					j.Close()

@@ -118,8 +118,8 @@ func PutMarks(t *Tx, id transfer.ID, ins []transfer.Intent) error {
 	return nil
 }
 
-// Marked finds the item, other than the given one, that has a mark. It gives the directory of that item's
-// path; empty: no item has it.
+// Marked finds the item, other than the given one, that has a mark. It returns the directory of that item's path;
+// empty: no item has it.
 func Marked(t *Tx, id transfer.ID, item uint64, m transfer.Mark) (dir transfer.Path, err error) {
 	all, err := marksIn(t, marksKey(id, m))
 	for _, o := range all {

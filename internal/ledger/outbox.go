@@ -23,7 +23,7 @@ func (t *Tx) Audit(build func(n uint64) []byte) error {
 	return b.Put(binary.BigEndian.AppendUint64(nil, n), build(n))
 }
 
-// Outbox is how many records wait.
+// Outbox returns the number of waiting records.
 func (l *Ledger) Outbox() int64 { return l.outbox.Load() }
 
 // OutboxFull returns the error that pauses transfers while too many wait.
@@ -35,11 +35,11 @@ func (l *Ledger) OutboxFull() error {
 	return nil
 }
 
-// Fills reports whether a quarter of what may wait in the outbox does.
+// Fills reports whether the outbox has at least a quarter of its limit.
 func Fills(l *Ledger) bool { return 4*l.outbox.Load() >= l.opt.OutboxLimit }
 
-// OutboxFrom gives waiting records with numbers from n on, up to the limits,
-// and the number of the oldest record that is still here (0: none).
+// OutboxFrom returns waiting records with numbers from n on, up to the limits. oldest is the number of the oldest
+// record that is still here (0: none).
 func (l *Ledger) OutboxFrom(n uint64, count, bytes int) (first uint64, records [][]byte, oldest uint64, err error) {
 	err = l.View(func(t *Tx) error {
 		c := t.tx.Bucket(bOutbox).Cursor()
@@ -80,7 +80,7 @@ func Drop(t *Tx, n uint64) error {
 	return nil
 }
 
-// Numbered is the number of the newest audit record that was ever put into the outbox.
+// Numbered returns the number of the newest audit record that was ever put into the outbox.
 func Numbered(t *Tx) uint64 { return t.tx.Bucket(bOutbox).Sequence() }
 
 // Noted returns the audit record of a number that waits in the outbox; nil: it does not.
@@ -88,8 +88,8 @@ func Noted(t *Tx, n uint64) []byte {
 	return t.tx.Bucket(bOutbox).Get(binary.BigEndian.AppendUint64(nil, n))
 }
 
-// Renumber gives the records that wait numbers beyond one, in their order; rewrite puts its new number
-// into a record.
+// Renumber gives the waiting records numbers above beyond, in their order; rewrite puts its new number into a record.
+// It also gives the ledger a new mark.
 func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byte, error)) error {
 	b := t.tx.Bucket(bOutbox)
 	c := b.Cursor()
@@ -132,12 +132,12 @@ func Mark(l *Ledger) (mark string, err error) {
 }
 
 // Remark gives the ledger a mark that no ledger has had: it is an older copy of itself, or another ledger has had the
-// agent's name. In both cases transfers may have been taken that are not in it.
+// agent's name. In both cases the agent may have taken transfers that are not in it.
 func Remark(t *Tx) error {
 	var n [8]byte
 	rand.Read(n[:])
 	return putU64(t.tx.Bucket(bMeta), "mark", binary.BigEndian.Uint64(n[:])|1)
 }
 
-// SetBackOf is where it is kept that the ledger was found to be an older copy of itself.
+// SetBackOf returns the document that records that the ledger was found to be an older copy of itself.
 func SetBackOf(t *Tx) Document { return Document{t, []byte("set back")} }

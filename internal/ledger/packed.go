@@ -7,13 +7,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A packed value is what is kept of many items in one record:
+// A packed value keeps many items in one ledger entry:
 //
-//	1 version (3)  1 what: 1 intents, 2 outcomes
-//	the number of items, then of each its number: the first as it is, others as
+//	1 version (3)  1 kind: 1 intents, 2 outcomes
+//	the number of items, then the number of each: the first as it is, others as
 //	the distance from the one before, which is at least 1
-//	the outcomes, of intents those that they will have, as a JSON array
-//	of intents: what the place of each has said, as a length and bytes
+//	the outcomes as a JSON array; intents have their intended outcomes
+//	only intents: the data of each item's place, as a length and bytes
 //
 // Numbers and lengths are varints.
 const (
@@ -27,8 +27,7 @@ const (
 
 var errPacked = errors.New("it is no record of items that this version knows")
 
-// pack makes a value of intents, or of outcomes that stand in intents. The
-// numbers of the items ascend.
+// pack returns the packed value of intents, or of outcomes, which are then in intents. The numbers of the items ascend.
 func pack(what byte, items []transfer.Intent) ([]byte, error) {
 	b := append(make([]byte, 0, 64+320*len(items)), packedVersion, what)
 	b = binary.AppendUvarint(b, uint64(len(items)))
@@ -60,7 +59,7 @@ func uvarint(b []byte) (v uint64, rest []byte, err error) {
 	return v, b[n:], nil
 }
 
-// packedHead reads what kind of value it is and which items it has.
+// packedHead reads the kind of a value and its item numbers.
 func packedHead(b []byte) (what byte, items []uint64, rest []byte, err error) {
 	if len(b) < 2 || b[0] != packedVersion || b[1] != packedIntents && b[1] != packedOutcomes {
 		return 0, nil, nil, errPacked
@@ -89,7 +88,7 @@ func packedHead(b []byte) (what byte, items []uint64, rest []byte, err error) {
 	return what, items, b, nil
 }
 
-// packedItems are the numbers of the items in a value.
+// packedItems returns the numbers of the items in a value.
 func packedItems(b []byte) ([]uint64, error) {
 	_, items, _, err := packedHead(b)
 	return items, err

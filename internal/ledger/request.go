@@ -14,7 +14,7 @@ import (
 // order. Parts wait for their head in a bucket of their own, each submitter's apart from
 // those of others, and move to the accepted ones with it.
 const (
-	maxWaitingParts = 64 << 20            // bytes of the parts that wait; the oldest IDs of the principal with most of them give way
+	maxWaitingParts = 64 << 20            // bytes of the parts that wait; beyond it the oldest IDs of the largest principal are dropped
 	waitingParts    = 14 * 24 * time.Hour // of the agent's running time, then they go: as long as a head may lie in its queue
 )
 
@@ -22,7 +22,7 @@ const (
 // transaction has them.
 type Requests struct{ t *Tx }
 
-// Requests gives what the ledger has of requests beside their heads.
+// Requests returns the ledger's data of requests beside their heads.
 func (t *Tx) Requests() Requests { return Requests{t} }
 
 // waiting is a part whose head has not come.
@@ -32,7 +32,7 @@ type waiting struct {
 	Part transfer.Part `json:"part"`
 }
 
-// partsOf is the prefix of the keys of what a principal has submitted under an ID.
+// partsOf returns the key prefix of a principal's parts under an ID.
 func partsOf(id transfer.ID, principal string) []byte { return append(keyOf(principal), id[:]...) }
 
 // PutPart keeps a part of a request until its head comes. Repeating it is no error.
@@ -44,9 +44,8 @@ func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) err
 	return putShared(r.t, roomParts, binary.BigEndian.AppendUint64(partsOf(id, principal), uint64(p.From)), data, nil)
 }
 
-// Parts are the parts of a head that a principal has submitted, in order. Where one of
-// them has not come the error is of KindNotFound; where they are not what the head says
-// it is of KindMalformed.
+// Parts returns the parts of a head that a principal has submitted, in order. If one of them has not come, the error is
+// of KindNotFound. If they differ from the head's description, it is of KindMalformed.
 func (r Requests) Parts(q *transfer.Request, principal string) (parts []transfer.Part, err error) {
 	next, size, sum := len(q.Items), 0, sha256.New()
 	err = each(r.t.tx.Bucket(bParts), partsOf(q.ID, principal), func(k, v []byte) error {
@@ -97,7 +96,7 @@ func (r Requests) Claim(id transfer.ID, principal string, parts []transfer.Part)
 	return dropParts(r.t, keys)
 }
 
-// oldParts are the keys of parts whose head has not come for long.
+// oldParts returns the keys of parts that have waited for a head too long.
 func oldParts(t *Tx) (old [][]byte, err error) {
 	err = each(t.tx.Bucket(bParts), nil, func(k, v []byte) error {
 		var w waiting
@@ -118,7 +117,7 @@ func dropParts(t *Tx, keys [][]byte) error {
 	return nil
 }
 
-// Asked is the part of an accepted request that begins with an item; from counts from 0.
+// Asked returns the part of an accepted request that begins with item from, counted from 0.
 func (r Requests) Asked(id transfer.ID, from int) (*transfer.Part, error) {
 	p := new(transfer.Part)
 	if ok, err := getJSON(r.t.tx.Bucket(bAsked), "asked", itemKey(id, uint64(from)), p); !ok || err != nil {
@@ -127,7 +126,7 @@ func (r Requests) Asked(id transfer.ID, from int) (*transfer.Part, error) {
 	return p, nil
 }
 
-// PutResolved notes what DESTs of a request's items turned out to be.
+// PutResolved records resolutions of the DESTs of a request's items.
 func (r Requests) PutResolved(id transfer.ID, all []transfer.Resolved) error {
 	for n := range all {
 		if err := putJSON(r.t.tx.Bucket(bResolved), itemKey(id, all[n].N), all[n]); err != nil {
@@ -137,7 +136,7 @@ func (r Requests) PutResolved(id transfer.ID, all []transfer.Resolved) error {
 	return nil
 }
 
-// Resolved calls fn for what PutResolved has noted, in the order of the items.
+// Resolved calls fn for the entries of PutResolved, in the order of the items.
 func (r Requests) Resolved(id transfer.ID, fn func(transfer.Resolved) error) error {
 	b := r.t.tx.Bucket(bResolved)
 	return each(b, id[:], func(k, _ []byte) error {
@@ -149,7 +148,7 @@ func (r Requests) Resolved(id transfer.ID, fn func(transfer.Resolved) error) err
 	})
 }
 
-// Targets are what is known of the targets of an incoming transfer.
+// Targets is the progress of the targets of an incoming transfer.
 type Targets struct {
 	Last  uint64 `json:"last"` // the last one that is here
 	Bytes int    `json:"bytes"`
@@ -166,7 +165,7 @@ type Target struct {
 	Error *transfer.Error `json:"error,omitempty"` // why nothing can land there
 }
 
-// Resolved is what the source is told.
+// Resolved returns the resolution for the source.
 func (g *Target) Resolved() transfer.Resolved {
 	return transfer.Resolved{N: g.N, Resolution: transfer.Resolution{Place: g.Place, Base: g.Base, Into: g.Into}, Error: g.Error}
 }
@@ -182,7 +181,7 @@ func (r Requests) PutTargets(id transfer.ID, all []Target) error {
 	return nil
 }
 
-// Target reads a target; nil where there is none.
+// Target returns a target; nil if there is none.
 func (r Requests) Target(id transfer.ID, n uint64) (*Target, error) {
 	g := new(Target)
 	if ok, err := getJSON(r.t.tx.Bucket(bTargets), "target", itemKey(id, n), g); !ok || err != nil {

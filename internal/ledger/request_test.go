@@ -45,7 +45,7 @@ func partsOf(l *ledger.Ledger, q *transfer.Request, principal string) (parts []t
 	return parts, err
 }
 
-// Parts are put together whatever their order, and are those of one submitter.
+// Parts join in any order of arrival, and only with parts of one submitter.
 func TestPartsOfARequest(t *testing.T) {
 	l := open(t, t.TempDir())
 	q, parts := split(t, 1, "a", "b", "c", "d")
@@ -83,8 +83,8 @@ func TestPartsOfARequest(t *testing.T) {
 	}
 }
 
-// What waits for a head is bounded, and forgotten after a fortnight; a ledger that is opened
-// again counts it anew.
+// Parts that wait for a head are bounded, and forgotten after a fortnight. A ledger that is opened again counts them
+// anew.
 func TestPartsThatNobodyClaims(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A reserve is disk space put aside for the transactions of transfers that are under way.
+// A reserve is disk space put aside for the transactions of in-flight transfers.
 type reserve struct {
 	dir  string
 	size int64 // negative: none
@@ -26,7 +26,7 @@ const reserveName = "reserve"
 
 func (r *reserve) path() string { return filepath.Join(r.dir, reserveName) }
 
-// Shortage says of the ledger's disk that it "is full", or that it "has no inodes left".
+// Shortage returns the shortage of the ledger's disk in words: "is full" or "has no inodes left".
 func (l *Ledger) Shortage() string { return space.Shortage(l.dir) }
 
 // Low reports whether the ledger's disk has been full: nothing new is to be
@@ -54,13 +54,13 @@ func (r *reserve) spared(call func() error) error {
 	return err
 }
 
-// fill writes the reserve where it is missing; until that succeeds the ledger is low.
+// fill writes a missing reserve; until that succeeds the ledger is low.
 func (r *reserve) fill() {
-	// Without a reserve only a transaction can tell whether there is space.
+	// Without a reserve only a transaction shows whether there is space.
 	r.low.Store(r.size >= 0 && space.Reserve(r.path(), r.size) != nil)
 }
 
-// drop gives the space up for what is being written.
+// drop frees the reserve's space for the data that is being written.
 func (r *reserve) drop() {
 	if space.GiveUp(r.path()) {
 		r.log.Warn("the ledger's reserve is given up and nothing new is accepted", "dir", r.dir, "error", "the disk of the ledger "+space.Shortage(r.dir))

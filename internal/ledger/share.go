@@ -6,8 +6,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A room is a bucket that holders share: principals, and source agents. A key begins with its holder. In a full room the oldest
-// record of the largest holder gives way.
+// A room is a bucket that holders share: principals, and source agents. A key begins with its holder. In a full room
+// the oldest entry of the largest holder is dropped.
 type room struct {
 	bucket []byte
 	holder int // how many bytes of a key name the holder
@@ -32,7 +32,7 @@ func sizeOf(k, v []byte) int64 { return int64(len(k) + len(v)) }
 
 const principalSize = 8
 
-// keyOf is the part of a key that names a principal.
+// keyOf returns the part of a key that names a principal.
 func keyOf(principal string) []byte {
 	sum := sha256.Sum256([]byte(principal))
 	return sum[:principalSize]
@@ -74,7 +74,7 @@ func countRooms(l *Ledger, tx StoreTx) error {
 	return nil
 }
 
-// putShared puts a record into a room. gone is called for each record that gives way to it, before that is deleted.
+// putShared puts an entry into a room. It calls gone for each entry that it drops for that, before the deletion.
 func putShared(t *Tx, r int, k, v []byte, gone func(k, v []byte) error) error {
 	if err := dropShared(t, r, k); err != nil {
 		return err
@@ -109,14 +109,14 @@ func dropShared(t *Tx, r int, k []byte) error {
 	return b.Delete(k)
 }
 
-// largest is the holder that has most of a room, with how much the next one has. holder is about to have more. Of equal holders
-// it is the first in the order of their keys.
+// largest returns the holder that has most of a room, and the share of the second largest. more is the size that holder
+// is about to add. Of equal holders it returns the first in the order of their keys.
 func largest(t *Tx, r int, holder string, more int64) (most string, next int64) {
 	had, made := t.l.used[r].of, t.made.used[r].of
 	top := int64(0)
 	look := func(h string, n int64) {
 		if n == 0 {
-			return // nothing of it can give way
+			return // it has no entry to drop
 		}
 		if h == holder {
 			n += more
@@ -160,7 +160,7 @@ func giveWay(t *Tx, r int, holder string, gone func(k, v []byte) error, on func(
 	}
 }
 
-// MaxFloors bounds the principals with a floor of their own. Where there would be more, the lowest of these floors becomes that of
+// MaxFloors bounds the principals with a floor of their own. Beyond it the lowest of these floors becomes the floor of
 // all principals.
 const MaxFloors = 1000
 
@@ -175,7 +175,8 @@ var (
 	commandFloors  = floors{"command_floor", 'c'}
 )
 
-// of is the greatest ID that was forgotten of all principals, or of the one with a key; nil: of all alone.
+// of returns the greatest forgotten ID of all principals, or of the principal with a key; a nil key: only the floor of
+// all.
 func (f floors) of(t *Tx, principal []byte) (id transfer.ID) {
 	copy(id[:], t.tx.Bucket(bMeta).Get([]byte(f.all)))
 	if principal != nil {
@@ -211,7 +212,7 @@ func (f floors) raiseOf(t *Tx, principal []byte, id transfer.ID) error {
 	return b.Put(key, id[:])
 }
 
-// join makes room for one more floor where there are MaxFloors: the lowest becomes the floor of all principals.
+// join makes room for one more floor if there are MaxFloors: the lowest becomes the floor of all principals.
 func (f floors) join(t *Tx) error {
 	n, lowest, b := 0, transfer.ID{}, t.tx.Bucket(bFloors)
 	if err := each(b, []byte{f.own}, func(_, v []byte) error {

@@ -27,7 +27,7 @@ type Source struct {
 	Epoch      uint32               `json:"epoch,omitempty"`
 	Dest       string               `json:"destination_incarnation,omitempty"` // set at the first ACCEPT
 	Resolution *transfer.Resolution `json:"resolution,omitempty"`
-	Targets    uint64               `json:"targets,omitempty"` // the last item whose own DEST is resolved, from 1
+	Targets    uint64               `json:"targets,omitempty"` // the last item with a resolved DEST of its own, from 1
 	Journal    bool                 `json:"journal,omitempty"` // the item journal has been made, and must be there
 	Decided    transfer.ItemSet     `json:"decided"`
 	Crashes    int                  `json:"crashes,omitempty"`
@@ -44,7 +44,7 @@ type Source struct {
 	Canceller   word.Origin `json:"canceller,omitzero"` // of the cancel
 }
 
-// Shelf is the queue manager that has what is stored of the newest epoch; empty: the agent's own.
+// Shelf returns the queue manager that stores the newest epoch; empty: the agent's own.
 func (s *Source) Shelf() string {
 	if len(s.Shelves) == 0 {
 		return ""
@@ -56,10 +56,10 @@ func (s *Source) Shelf() string {
 // request.
 func (s *Source) Disowned() bool { return s.Hash == "" && s.State.Final() }
 
-// Programs is how a transfer stands with its triggers and programs; what each program has come to is
-// elsewhere (package automation/call).
+// Programs is the status of a transfer's triggers and programs. The result of each program is in package
+// automation/call.
 type Programs struct {
-	Met    bool            `json:"met,omitempty"`    // every trigger was, and they are not looked at again
+	Met    bool            `json:"met,omitempty"`    // every trigger was met, and they are not looked at again
 	Ready  bool            `json:"ready,omitempty"`  // the program before it has ended well, too
 	Failed *transfer.Error `json:"failed,omitempty"` // of a program after it: the first that failed
 }
@@ -71,7 +71,7 @@ func (p *Programs) Fail(e *transfer.Error) {
 	}
 }
 
-// Move takes the record through states, each of which transfer.State must allow.
+// Move takes the entry through states; transfer.State must allow each move.
 func (s *Source) Move(to ...transfer.State) error {
 	for _, next := range to {
 		if !s.State.CanMove(next) {
@@ -90,14 +90,14 @@ type Delete struct {
 	Picked  transfer.Path    `json:"picked,omitempty"` // that of the item
 	Version transfer.Version `json:"version"`
 	Aside   string           `json:"aside,omitempty"`
-	Archive transfer.Path    `json:"archive,omitempty"` // where it goes instead, if its name there is free
-	Form    bool             `json:"form,omitempty"`    // what its place has kept of its content goes, too
+	Archive transfer.Path    `json:"archive,omitempty"` // the archive path for the source, if its name there is free
+	Form    bool             `json:"form,omitempty"`    // the stored form of its content goes, too
 }
 
-// Reads is transfer.Item.Reads.
+// Reads returns the path that is read; see transfer.Item.Reads.
 func (d *Delete) Reads() transfer.Path { return cmp.Or(d.Picked, d.Source) }
 
-// Source reads a record; nil where there is none.
+// Source returns the entry of a transfer; nil if there is none.
 func (t *Tx) Source(id transfer.ID) (*Source, error) {
 	s := new(Source)
 	ok, err := getJSON(t.tx.Bucket(bSource), "source", id[:], s)
@@ -107,8 +107,7 @@ func (t *Tx) Source(id transfer.ID) (*Source, error) {
 	return s, nil
 }
 
-// PutSource writes a record. A final one takes with it what was kept for its
-// items.
+// PutSource writes an entry. A final one also removes the data kept for its items.
 func (t *Tx) PutSource(s *Source) error {
 	s.V = recordVersion
 	if s.State.Final() {
@@ -150,7 +149,7 @@ func (t *Tx) DropDelete(id transfer.ID, item uint64) error {
 	return t.tx.Bucket(bDeletes).Delete(itemKey(id, item))
 }
 
-// DropDeletes forgets all deletions of a transfer, and says how many there were.
+// DropDeletes drops all deletions of a transfer, and returns their number.
 func DropDeletes(t *Tx, id transfer.ID) (n int64, err error) {
 	b := t.tx.Bucket(bDeletes)
 	if err := each(b, id[:], func(_, _ []byte) error { n++; return nil }); err != nil {
@@ -159,7 +158,7 @@ func DropDeletes(t *Tx, id transfer.ID) (n int64, err error) {
 	return n, dropAll(b, id[:])
 }
 
-// Deletes gives up to limit deletions of a transfer.
+// Deletes returns up to limit deletions of a transfer, with their item numbers.
 func (l *Ledger) Deletes(id transfer.ID, limit int) (items []uint64, out []Delete, err error) {
 	err = l.View(func(t *Tx) error {
 		b := t.tx.Bucket(bDeletes)
@@ -179,11 +178,11 @@ func (l *Ledger) Deletes(id transfer.ID, limit int) (items []uint64, out []Delet
 	return items, out, err
 }
 
-// Floor is the greatest ID of a principal's transfers that the ledger has forgotten: an unknown ID at or
-// below it may be an old one. Without a principal it is the floor of all.
+// Floor returns the greatest ID of a principal's transfers that the ledger has forgotten: an unknown ID at or below it
+// may be an old one. Without a principal it returns the floor of all principals.
 func (t *Tx) Floor(principal string) transfer.ID { return floorOf(t, transferFloors, principal) }
 
-// Running is for how long agents have run on this ledger, over all runs.
+// Running returns for how long agents have run on this ledger, over all runs.
 func (t *Tx) Running() time.Duration {
 	return time.Duration(getU64(t.tx.Bucket(bMeta), "running"))
 }
@@ -198,9 +197,8 @@ func (l *Ledger) AddRunning(d time.Duration) error {
 // forgetAtOnce is how many records one transaction of Forget drops.
 const forgetAtOnce = 256
 
-// Forget drops what ended more than keep of running time ago. It looks for it
-// without holding up those who write. A transfer whose ID is dated later than
-// keep ago stays, so that the floor never rises over IDs that may be new.
+// Forget drops entries that ended more than keep of running time ago. It looks for them without holding up writers. A
+// transfer whose ID is dated later than keep ago stays, so that the floor never rises over IDs that may be new.
 func (l *Ledger) Forget(keep time.Duration) error {
 	var old oldRecords
 	err := l.View(func(t *Tx) (err error) {
@@ -214,7 +212,7 @@ func (l *Ledger) Forget(keep time.Duration) error {
 	return err
 }
 
-// oldRecords are the keys of what can be forgotten.
+// oldRecords are the keys of entries that can be forgotten.
 type oldRecords struct {
 	sources, incomings []transfer.ID
 	commands           [][]byte
@@ -234,7 +232,7 @@ func (o *oldRecords) head(n int) (h oldRecords) {
 	return h
 }
 
-// old finds what ended before the given running time.
+// old finds the entries that ended before the given running time.
 func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error) {
 	if err := t.Sources(func(s *Source) error {
 		if s.State.Final() && s.EndedAt < before && s.Request.ID.Time().Before(dated) {

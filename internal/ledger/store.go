@@ -1,19 +1,16 @@
 package ledger
 
-// A Store holds the records of a ledger: buckets, which are ordered maps of
-// bytes, changed in transactions. One that has returned from Update without an
-// error survives a crash of the process and of the host.
+// A Store holds the data of a ledger: buckets, which are ordered maps of bytes, changed in transactions. A transaction
+// that has returned from Update without an error survives a crash of the process and of the host.
 //
-// A transaction of which Update returns an error has had no effect, or, where
-// the error was in making it durable, may have had all of it; it never has had
-// a part. Which of the two a later transaction can tell from StoreTx.ID.
+// If Update returns an error, the transaction had no effect. If the error was in making it durable, it may instead have
+// had its whole effect; it never has a part. StoreTx.ID shows a later transaction which case it is.
 //
-// Update is called by one goroutine at a time, View by any number, at the same
-// time as Update. Nobody else has the store open.
+// Update is called by one goroutine at a time, View by any number, at the same time as Update. No other process has the
+// store open.
 type Store interface {
 	View(fn func(StoreTx) error) error
-	// Update runs fn once. Where fn returns an error nothing has changed, and
-	// the error is passed on as it is.
+	// Update runs fn once. If fn returns an error, Update changes nothing and returns the same error.
 	Update(fn func(StoreTx) error) error
 	Close() error
 }
@@ -24,22 +21,21 @@ type StoreTx interface {
 	// ID numbers transactions: that of a View is that of the last Update that it
 	// sees, that of an Update is one more than the last that took effect.
 	ID() int
-	// Make makes a bucket where it is missing; only in an Update.
+	// Make makes a missing bucket; only in an Update.
 	Make(name []byte) error
 	Bucket(name []byte) Bucket // that has been made
 }
 
-// A Bucket is an ordered map, and a number that counts up. Keys are not empty.
-// What it gives out is not to be changed, nor is what it was given before the
-// transaction ends.
+// A Bucket is an ordered map, and a number that counts up. Keys are not empty. A caller must not change slices from a
+// Bucket. It must not change slices given to a Bucket before the transaction ends.
 type Bucket interface {
-	Get(key []byte) []byte // nil where there is none
+	Get(key []byte) []byte // nil if there is none
 	Put(key, value []byte) error
-	Delete(key []byte) error // of what is not there is no error
+	Delete(key []byte) error // a missing key is no error
 	Cursor() Iterator
 	Count() int // in an Update: when that began
 	Sequence() uint64
-	NextSequence() (uint64, error) // counts up and gives the new number
+	NextSequence() (uint64, error) // counts up and returns the new number
 	SetSequence(n uint64) error    // counts on from n
 }
 

@@ -6,8 +6,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// MaxTombstones bounds the cancelled IDs that are kept though their request
-// was never seen. Where there are more, the oldest of the holder with most of them gives way.
+// MaxTombstones bounds the tombstones, of cancelled IDs whose request was never seen. Beyond it the oldest tombstone of
+// the largest holder is dropped.
 const MaxTombstones = 10_000
 
 // The first byte of a tombstone's key is the kind of its holder.
@@ -26,15 +26,15 @@ type Tombstone struct {
 	V  int            `json:"v"`
 	As transfer.State `json:"as"`
 	By string         `json:"by,omitempty"` // the principal of the request; empty: any principal
-	// Headless says of a tombstone at a destination that the source has not cancelled the transfer: the first message of
-	// its shelf is missing.
+	// Headless reports, of a tombstone at a destination, that the source has not cancelled the transfer: the first
+	// message of its shelf is missing.
 	Headless bool `json:"headless,omitempty"`
 }
 
-// Entomb notes how an unknown transfer has ended, so that its request, should it
-// come yet of the principal by, does not run; of any principal, where by is empty. Where a tombstone gives way, the floor of its principal
-// rises over it. Over one for all principals the floor of all rises, unless it is dated ahead of the clock: then the floor
-// would rise over requests that are yet to be made.
+// Entomb records the end of an unknown transfer, so that a later request of the principal by does not run. If by is
+// empty, no principal's request runs. If a tombstone is dropped for it, the floor of that tombstone's principal rises
+// over it. For a tombstone of all principals the floor of all rises, unless the tombstone is dated ahead of the clock:
+// then the floor would rise over requests that are yet to be made.
 func (t *Tx) Entomb(id transfer.ID, as transfer.State, by string) error {
 	return entomb(t, ownTomb(id, by), Tombstone{V: recordVersion, As: as, By: by})
 }
@@ -46,8 +46,7 @@ func ownTomb(id transfer.ID, by string) []byte {
 	return tombKey(tombOfPrincipal, by, id)
 }
 
-// EntombOf notes at a destination that a source says that it has cancelled a transfer:
-// it holds for that source only.
+// EntombOf records at a destination that a source has cancelled a transfer. The tombstone holds for that source only.
 func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
 	return entomb(t, tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled})
 }
@@ -103,7 +102,7 @@ func entomb(t *Tx, key []byte, s Tombstone) error {
 	})
 }
 
-// Entombed is how a transfer has ended for a principal before it was known; As is empty where it has not.
+// Entombed returns how a transfer ended for a principal before it was known; As is empty if it has no tombstone.
 func (t *Tx) Entombed(id transfer.ID, principal string) (s Tombstone, err error) {
 	b := t.tx.Bucket(bTombs)
 	known, err := getJSON(b, "tombstone", ownTomb(id, ""), &s)
@@ -113,7 +112,7 @@ func (t *Tx) Entombed(id transfer.ID, principal string) (s Tombstone, err error)
 	return s, err
 }
 
-// EntombedByAny is how a transfer has ended, for all principals or for one of them, before it was known.
+// EntombedByAny returns how a transfer ended, for all principals or for one of them, before it was known.
 func EntombedByAny(t *Tx, id transfer.ID) (s Tombstone, err error) {
 	if s, err = t.Entombed(id, ""); s.As != "" || err != nil {
 		return s, err
@@ -134,7 +133,7 @@ func EntombedByAny(t *Tx, id transfer.ID) (s Tombstone, err error) {
 	return s, nil
 }
 
-// after is the least key that is greater than all that begin with a prefix, which has a byte below 0xff.
+// after returns the least key that is greater than all keys with a prefix. The prefix must have a byte below 0xff.
 func after(prefix []byte) []byte {
 	next := append([]byte(nil), prefix...)
 	for n := len(next) - 1; n >= 0; n-- {

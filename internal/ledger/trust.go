@@ -1,16 +1,16 @@
 package ledger
 
-// A Document is what the ledger keeps of a network: its trust document, as it was signed, or what
-// was seen of its audit log.
+// A Document is one document of a network in the ledger: its trust document, as it was signed, or the entries that were
+// seen in its audit log.
 type Document struct {
 	t   *Tx
 	key []byte
 }
 
-// Trust is where the trust document of a network is kept.
+// Trust returns the trust document of a network.
 func (t *Tx) Trust(network string) Document { return Document{t, []byte("trust " + network)} }
 
-// Get is the document; nil: none is kept.
+// Get returns a copy of the document; nil: the ledger has none.
 func (d Document) Get() []byte {
 	return append([]byte(nil), d.t.tx.Bucket(bMeta).Get(d.key)...)
 }

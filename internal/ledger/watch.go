@@ -11,15 +11,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// lookEvery is how often a ledger that nobody writes to looks whether its files
-// are still where they were.
+// lookEvery is the time between checks that the files of an idle ledger are still in their places.
 const lookEvery = 5 * time.Second
 
-// A tenure is whether the ledger is still this process's. It ends when the ledger's files
-// have lost their paths: somebody has removed, renamed or replaced the state directory
-// under a running agent. What is written after that is lost with the process, so that
-// nothing is read or written any more. It ends, too, when another instance has taken a
-// shared ledger over (Claim).
+// A tenure is the state of this process's hold on the ledger. It ends when the ledger's files have lost their paths: an
+// operator or a program has removed, renamed or replaced the state directory under a running agent. Data written after
+// that is lost with the process, so the ledger stops all reads and writes. It also ends when another instance has taken
+// over a shared ledger (Claim).
 type tenure struct {
 	claim  *Claim // nil: it is not shared
 	places []filelock.Place
@@ -28,7 +26,7 @@ type tenure struct {
 	once   sync.Once
 }
 
-// lose says why nothing is read or written any more.
+// lose records why all reads and writes fail from now on.
 func (t *tenure) lose(e *transfer.Error) {
 	t.once.Do(func() {
 		t.why.Store(e)
@@ -79,12 +77,12 @@ func (l *Ledger) look() error {
 	return nil
 }
 
-// Gone is closed when the ledger has found that its files have lost their
-// paths, which takes lookEvery at most. Lost says so then.
+// Gone returns a channel that is closed when the ledger has found that its files have lost their paths, which takes
+// lookEvery at most. Lost then returns the error.
 func (t *tenure) Gone() <-chan struct{} { return t.gone }
 
-// Lost is why the ledger can no longer be used; nil while it can. Every View and
-// every Update fails with it.
+// Lost returns the reason why the ledger can no longer be used; nil while it can. Every View and every Update fails
+// with it.
 func (t *tenure) Lost() error {
 	if e := t.why.Load(); e != nil {
 		return e

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// takings are what can be done to a state directory under a running agent.
+// takings are operations on a state directory under a running agent.
 var takings = map[string]func(dir string) error{
 	"removed": os.RemoveAll,
 	"renamed": func(dir string) error { return os.Rename(dir, dir+".old") },
@@ -31,7 +31,7 @@ var takings = map[string]func(dir string) error{
 	},
 }
 
-// opened opens a ledger in a directory of which the parent stays.
+// opened opens a ledger in a directory with a parent that stays.
 func opened(t *testing.T) (*ledger.Ledger, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state")

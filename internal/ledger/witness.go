@@ -1,4 +1,4 @@
 package ledger
 
-// WitnessOf is where it is kept what an agent has seen of a network's audit log.
+// WitnessOf returns the document of the entries that an agent has seen in a network's audit log.
 func WitnessOf(t *Tx, network string) Document { return Document{t, []byte("witness " + network)} }

@@ -22,11 +22,11 @@ type Programs interface {
 // programAgain is when a program is looked after again that could not be run or recorded.
 const programAgain = 4 * time.Second
 
-// programEnded is said by the Receiver to one of its actors; it is no message of the wire.
+// programEnded is a message from the Receiver to one of its actors; it is no message of the wire.
 const programEnded wire.Kind = "program-ended"
 
-// underWay are the programs of incoming transfers that are being run. Each has a goroutine, for which no
-// actor waits: before its first epoch a transfer may have none.
+// underWay are the running programs of incoming transfers. Each program has its own goroutine. No actor waits for it: a
+// transfer may have no actor before its first epoch.
 type underWay struct {
 	mu      sync.Mutex
 	running map[callKey]context.CancelCauseFunc
@@ -74,10 +74,10 @@ func (c *underWay) kill(from transfer.AgentName, id transfer.ID) {
 	}
 }
 
-// A calling is what an incoming transfer does with its programs.
+// A calling is an incoming transfer with the methods that start and stop its programs.
 type calling struct{ *incoming }
 
-// call says how a program has ended, or has it run, and then calls done once it has ended on record.
+// call returns the end of a program that has run, or starts it. It calls done once the end is on record.
 func (i calling) call(c *transfer.Call, done func()) (over bool, failure *transfer.Error, err error) {
 	r, k := i.r, callKey{i.from, i.id, c.At}
 	if r.calls.has(k) {
@@ -104,7 +104,7 @@ func (i calling) call(c *transfer.Call, done func()) (over bool, failure *transf
 	return false, nil, nil
 }
 
-// vetPrograms says why programs of a request cannot run here.
+// vetPrograms returns the reason why programs of a request cannot run here; nil: they can.
 func vetPrograms(cfg *Config, q *transfer.Request, principal string) error {
 	switch {
 	case q.Programs.OfDest() == nil:
@@ -115,8 +115,8 @@ func vetPrograms(cfg *Config, q *transfer.Request, principal string) error {
 	return cfg.Programs.Vet(q, principal, true)
 }
 
-// before has the program run that is to run before the transfer is accepted. over says that there is
-// none or that it has ended well. An error is for the source.
+// before starts the pre-destination program, before the transfer is accepted. over reports that there is none, or that
+// it has ended well. An error is for the source.
 func (i calling) before(o *wire.Open) (over bool, err error) {
 	q := &o.Request
 	if q.Programs.At(transfer.PreDest) == nil {
@@ -148,7 +148,7 @@ func (i calling) before(o *wire.Open) (over bool, err error) {
 	return over, nil
 }
 
-// errBuried refuses what was cancelled before.
+// errBuried refuses a transfer that was cancelled before it began.
 var errBuried = transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 
 // admitted asks whether a transfer may come, and its programs may run. A refusal is put on record.
@@ -174,14 +174,14 @@ func (i calling) busy(o *wire.Open, at transfer.CallPoint) {
 	i.r.send(i.from, m)
 }
 
-// A posting is how the program stands that is to run once every item is decided.
+// A posting is the status of the post-destination program, which runs once every item is decided.
 type posting struct {
 	over    bool
 	failure *transfer.Error
 	due     time.Time // when it is looked after again; zero: at once
 }
 
-// next is when the program is looked after again; zero: never, or at once.
+// next returns when the program is checked again; zero: never, or at once.
 func (p *posting) next() time.Time {
 	if p.over {
 		return time.Time{}
@@ -189,8 +189,8 @@ func (p *posting) next() time.Time {
 	return p.due
 }
 
-// posted reports whether the program that is to run once every item is decided has ended, or there is none. It
-// is run where it has not. Until it has ended the source does not hear that there are no more outcomes.
+// posted reports whether the post-destination program has ended, or there is none. Otherwise it starts the program.
+// Until the program has ended, the source does not get the last batch of outcomes.
 func (i calling) posted() bool {
 	q := &i.rec.Request
 	if i.post.over || q.Programs.At(transfer.PostDest) == nil {

@@ -13,7 +13,7 @@ import (
 
 var zeroTime time.Time
 
-// A checkpoint is how far what is written is safe.
+// A checkpoint keeps how far the written data is safe.
 type checkpoint struct {
 	safe    *wire.Safe        // the last safe point
 	running chan checkpointed // of the one that is being made; nil: none
@@ -26,18 +26,17 @@ type checked struct {
 	pt   ledger.Checkpoint
 }
 
-// checkpointed is the end of a checkpoint. Where it failed, that was in making the
-// file at index n safe, or in recording all of them.
+// checkpointed is the result of a checkpoint. An error is from making the file at index n safe, or from recording all
+// of them.
 type checkpointed struct {
 	files []checked
 	n     int
 	err   error
 }
 
-// startCheckpoint makes what is written durable in the background: first the
-// data, then the record that speaks of it (INV-6). One is outstanding at most;
-// it begins at half an interval, so that together with what arrives meanwhile
-// a crash costs one interval.
+// startCheckpoint makes the written data durable in the background: first the data, then the ledger entry that refers
+// to it (INV-6). At most one checkpoint is outstanding. It begins at half an interval: together with the data that
+// arrives meanwhile, a crash costs one interval.
 func (w *writer) startCheckpoint() {
 	w.cp.due = zeroTime
 	if w.cp.running != nil {
@@ -82,14 +81,13 @@ func (w *writer) checked(files []*file) (all []checked) {
 	return all
 }
 
-// A recordError says that what is on the disk is safe and the ledger could not
-// say so.
+// A recordError reports that the data is safe on the disk, but the ledger could not record it.
 type recordError struct{ error }
 
 func (e recordError) Unwrap() error { return e.error }
 
-// writeCheckpoint runs beside the loop and touches nothing that is the loop's. It says
-// which file an error is of.
+// writeCheckpoint syncs the files and records their points. It runs beside the loop and does not touch the loop's
+// state. n is the index of the file that the error is about.
 func (w *writer) writeCheckpoint(files []checked) (n int, err error) {
 	for n := range files {
 		if err := files[n].file.partial.Sync(); err != nil {
@@ -113,10 +111,9 @@ func (w *writer) writeCheckpoint(files []checked) (n int, err error) {
 	return 0, nil
 }
 
-// checkpointed takes in the end of a checkpoint. A failed sync is final for the
-// temporary: the item starts again in a new one. Where only the ledger failed,
-// the files are as good as before: the transfer waits, and goes on from the last
-// points that the ledger has.
+// checkpointed takes the result of a checkpoint. A failed sync is final for the temporary: the item starts again in a
+// new one. If only the ledger failed, the files are as good as before: the transfer waits, and resumes from the last
+// points in the ledger.
 func (w *writer) checkpointed(c checkpointed) {
 	w.cp.running = nil
 	for n := range c.files {
@@ -131,7 +128,7 @@ func (w *writer) checkpointed(c checkpointed) {
 	}
 }
 
-// safeNow notes what a checkpoint has made safe.
+// safeNow records the safe points of a finished checkpoint.
 func (w *writer) safeNow(files []checked) {
 	for n := range files {
 		c, at := files[n].file, files[n].pt.Source
@@ -156,7 +153,7 @@ func (w *writer) unchecked(c *file, err error) {
 	}
 
 	if kind := transfer.KindOf(err); kind.Waits() && kind != transfer.KindNoSpace {
-		w.ep.stop = transfer.AsError(err) // the root is away; what is there is as good as before
+		w.ep.stop = transfer.AsError(err) // the root is away; the safe data is as good as before
 		return
 	}
 
@@ -177,7 +174,7 @@ func (w *writer) unchecked(c *file, err error) {
 	w.restart(c)
 }
 
-// restart lets go of a file, which starts again, and of its resume point before that.
+// restart drops the resume point of a file, then the file itself, so that the item starts again.
 func (w *writer) restart(c *file) {
 	if err := w.forgetPoint(c.item); err != errRedo {
 		w.log.Error("cannot write the ledger", "error", err)
@@ -190,7 +187,7 @@ func (w *writer) restart(c *file) {
 // with the reason instead of being sent again at once.
 const maxFailures = 3
 
-// syncFailed asks for what was not synced once more.
+// syncFailed requests a new epoch, so that the source sends the unsynced data again.
 func (cm *committer) syncFailed(err error) {
 	if cm.failures++; cm.failures >= maxFailures && cm.ep.stop == nil {
 		cm.failures = 0
@@ -207,16 +204,16 @@ func (w *writer) awaitCheckpoint() {
 	}
 }
 
-// keepFrom is the least that is made safe of a file that waits for its digests when an
-// epoch ends; what is less is sent again.
+// keepFrom is the least number of unsafe bytes for which a file that waits for its digests gets a checkpoint when an
+// epoch ends. The source sends less than that again.
 const keepFrom = 1 << 20
 
-// settleOpen brings the files that are being written, or wait for their digests, to a
-// safe point, and keeps them open only if the transfer goes on at once.
+// settleOpen brings the files that are being written, or wait for their digests, to a safe point. keep says that the
+// transfer continues at once, so that they stay open.
 func (w *writer) settleOpen(keep bool) {
 	w.awaitCheckpoint()
 	for _, c := range append([]*file(nil), w.files.held...) {
-		if c.torn() || c.safe == 0 && (c.offset() == 0 || c.complete == nil && c.offset() < keepFrom) { // it goes on from its last safe point, in a new process's way
+		if c.torn() || c.safe == 0 && (c.offset() == 0 || c.complete == nil && c.offset() < keepFrom) { // it resumes from its last safe point, as in a new process
 			w.drop(c, c.safe == 0)
 		}
 	}
@@ -251,8 +248,8 @@ func (w *writer) settleOpen(keep bool) {
 	}
 }
 
-// batches are the files that are made safe at once: those of a set that are complete, which may
-// be many, and each of the others by itself.
+// batches groups the files for checkpoints: the complete files of a set together, which may be many, and each other
+// file by itself.
 func batches(files []*file) (all [][]*file) {
 	var complete []*file
 	for _, c := range files {
@@ -268,8 +265,8 @@ func batches(files []*file) (all [][]*file) {
 	return all
 }
 
-// progressed resets the count of crashes: the transfer is not what crashes the
-// agent. Only written where there is something to reset.
+// progressed resets the count of crashes: the transfer does not crash the agent. It writes the ledger only if the count
+// is not 0.
 func (cm *committer) progressed() {
 	if cm.rec.Crashes == 0 {
 		return

@@ -13,7 +13,7 @@ import (
 type ending struct {
 	pending place.Pending
 	left    place.Part // of an item that fails: its temporary, which goes once that is on record
-	stale   *stale     // of an item that fails before it has begun in this epoch: what an earlier one left
+	stale   *stale     // of an item that fails before it begins in this epoch: its temporary of an earlier epoch
 	size    int64      // bytes beyond the last safe point
 	safe    int64      // the last safe point
 }
@@ -24,11 +24,10 @@ type stale struct {
 	name transfer.Path
 }
 
-// discard lets go of an item and of its temporary.
+// discard releases an item and removes its temporary.
 func (e *ending) discard() { e.letGo(false) }
 
-// leave lets go of an item that is not decided; what is safe of it stays for
-// the next epoch (R16).
+// leave releases an item that is not decided. Its safe bytes stay for the next epoch (R16).
 func (e *ending) leave() { e.letGo(true) }
 
 func (e *ending) letGo(keep bool) {
@@ -52,18 +51,17 @@ type committed struct {
 	err      error // why the rest of the group is not decided
 }
 
-// A shortage is what was missing when space ran out; zero: nothing was.
+// A shortage is the space that was missing for a write; zero: none was missing.
 type shortage struct {
 	bytes int64
 	at    transfer.Resolution
 }
 
-// Mishaps of an item are bad hashes, offsets and compressed chunks since it has come
-// further than ever before.
+// Mishaps of an item are its bad hashes, offsets and compressed chunks since its furthest safe point.
 type mishaps struct {
 	count   int
 	safe    int64            // the furthest safe point
-	version transfer.Version // of what
+	version transfer.Version // of the item
 }
 
 // A committer decides items: a group of them gathers while the one before is committed.
@@ -72,7 +70,7 @@ type committer struct {
 	ep       *epoch
 	grp      group
 	offers   offering
-	news     bool               // something was decided or made safe, of which the source has yet to hear
+	news     bool               // the source has yet to hear of a decision or a safe point
 	unsafe   int64              // data bytes that a crash would lose, of files that are being written and of groups
 	failures int                // syncs that failed since something was made safe
 	bad      map[uint64]mishaps // of items, since something was committed
@@ -80,8 +78,7 @@ type committer struct {
 	short    shortage
 }
 
-// handOver gives the group to the background for committing. One is under way
-// at most; the next one gathers meanwhile.
+// handOver starts the commit of the group in the background. At most one commit runs; the next group gathers meanwhile.
 func (cm *committer) handOver() {
 	cm.grp.due = zeroTime
 	if cm.gathers() && !cm.grp.whole {
@@ -117,8 +114,7 @@ func guarded(work func() error) (err error) {
 	return work()
 }
 
-// drain commits everything that is complete and waits for it. What is to be named together
-// stays while something of it is missing.
+// drain commits all complete items and waits for the commit. Items of a set stay while an item of the set is missing.
 func (cm *committer) drain() {
 	for !cm.grp.idle() {
 		if cm.handOver(); cm.grp.running == nil {
@@ -154,8 +150,8 @@ func (cm *committer) commitGroup(landing place.Landing, group []ending) (outcome
 	return outcomes, err
 }
 
-// sweepFailed removes the temporaries of items that have failed. What a crash or an
-// error leaves, the end of the transfer removes.
+// sweepFailed removes the temporaries of items that have failed. After a crash or an error, the end of the transfer
+// removes the rest.
 func (cm *committer) sweepFailed(group []ending) {
 	for n := range group {
 		e := &group[n]
@@ -172,7 +168,7 @@ func (cm *committer) sweepFailed(group []ending) {
 	}
 }
 
-// committed takes in a group's end.
+// committed takes the result of a group's commit.
 func (cm *committer) committed(c committed) {
 	cm.unsafe -= cm.grp.over(c)
 	for range c.group {
@@ -200,9 +196,9 @@ func (cm *committer) committed(c committed) {
 	}
 }
 
-// commitFailed lets go of what a group did not decide. It is sent again, from
-// its safe points, or from its start where a sync failed; what had come as far
-// as COMMITTING is decided by inode and digest before the next epoch.
+// commitFailed releases the items that a group did not decide. The source sends them again, from their safe points, or
+// from their start after a failed sync. Items that had reached COMMITTING are decided by inode and digest before the
+// next epoch.
 func (cm *committer) commitFailed(c committed) {
 	keep, err := cm.undecidedIntents()
 	if err != nil {
@@ -258,8 +254,8 @@ func (cm *committer) commitFailed(c committed) {
 // temporary; then it fails.
 const maxMeddled = 5
 
-// beginAgain asks for items once more whose directory or temporary is not what it
-// was. One whose temporary is touched again and again fails.
+// beginAgain requests items again after a change to their directory or temporary. An item fails when its temporary is
+// touched again and again.
 func (cm *committer) beginAgain(c committed, again *place.AgainError) {
 	cm.log.Warn("restarting items", "items", len(again.Items), "error", again)
 	cm.ep.again = "items begin again: " + again.Items[0].Err.Text
@@ -280,8 +276,8 @@ func (cm *committer) beginAgain(c committed, again *place.AgainError) {
 	cm.news = true
 }
 
-// meddled counts what others do to an item's temporary and reports whether that is
-// too much.
+// meddled counts the times that other processes touch an item's temporary. It reports whether the count has reached
+// maxMeddled.
 func (cm *committer) meddled(a place.Again) bool {
 	if a.Err.Kind == transfer.KindMoved {
 		return false

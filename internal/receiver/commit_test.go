@@ -17,7 +17,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// ends is a landing whose groups end as a test says.
+// ends is a landing that ends its groups with the function of a test.
 type ends struct {
 	place.Landing
 	commit func([]place.Pending) ([]transfer.Outcome, error)
@@ -80,14 +80,14 @@ func live(t *testing.T, r *Receiver, id transfer.ID) *incoming {
 	return i
 }
 
-// A group that ends has its outcomes told, gives its places and bytes back, and what it
-// did not decide is kept for the next epoch, begins again, or waits.
+// The end of a group reports its outcomes and gives its places and bytes back. Its undecided items are kept for the
+// next epoch, begin again, or wait.
 func TestGroupsEnd(t *testing.T) {
 	r, id, _ := resting(t)
 	for _, c := range []struct {
 		name  string
 		err   error
-		gone  string // what becomes of the temporary
+		gone  string // the end of the temporary: closed or discarded
 		stop  transfer.Kind
 		again bool
 	}{
@@ -130,7 +130,7 @@ func TestGroupsEnd(t *testing.T) {
 	}
 }
 
-// An item whose temporary others touch again and again begins again only so often.
+// An item begins again a limited number of times while other processes touch its temporary.
 func TestMeddling(t *testing.T) {
 	cm := &committer{touched: map[uint64]int{}}
 	moved := place.Again{Item: 3, Err: transfer.Errorf(transfer.KindMoved, "the directory has moved")}
@@ -203,8 +203,8 @@ func TestAStopIsNoGap(t *testing.T) {
 	}
 }
 
-// A transfer that its source has cancelled is not decided any more, whatever else is known
-// of it: the way from there to CANCELLED is not in the table.
+// A transfer that its source has cancelled is not decided, even with all items over: the table of states has no move
+// from Decided to CANCELLED.
 func TestWhatIsWithdrawnIsNotDecided(t *testing.T) {
 	r, id, _ := resting(t)
 	i := live(t, r, id)

@@ -7,8 +7,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// errPacked says that the message's hash is right and that a compressed chunk in
-// it is none. It counts against the item like a bad hash or offset (R12).
+// errPacked reports a compressed chunk that cannot be restored in a message with a right hash. It counts against the
+// item like a bad hash or offset (R12).
 var errPacked = errors.New("a compressed chunk cannot be restored")
 
 // packed restores a compressed chunk and writes it. The memory for it is one
@@ -29,5 +29,5 @@ func (w *writer) packed(f *wire.Frame) error {
 		cut := min(c.offset()-f.Offset, f.Length)
 		return w.data(f.Offset+cut, f.Length-cut, b[cut:], nil)
 	}
-	return w.data(f.Offset, f.Length, b, nil) // what is known is of the compressed bytes
+	return w.data(f.Offset, f.Length, b, nil) // the absent pair is known of the compressed bytes only
 }

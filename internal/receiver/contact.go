@@ -2,17 +2,16 @@ package receiver
 
 import "time"
 
-// A contact is when the source of a transfer was heard of.
+// A contact keeps when the source of a transfer was last heard.
 type contact struct {
 	at     time.Time     // last, in this run; zero: not
 	noted  time.Time     // the last one that the ledger has
 	since  time.Time     // when this run took the transfer up
-	before time.Duration // for how long it had not been heard of then
+	before time.Duration // its silence before that
 }
 
-// silence is for how long the source was not heard of while this agent ran. It
-// is counted in running time and by this process's readings: the time of day may
-// jump.
+// silence returns how long the source was silent while this agent ran. It counts running time by this process's
+// readings, as the time of day may jump.
 func (c *contact) silence(now time.Time) time.Duration {
 	if c.at.IsZero() {
 		return c.before + now.Sub(c.since)

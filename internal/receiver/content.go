@@ -18,13 +18,13 @@ import (
 type converting struct {
 	plan *conversion.Plan
 	pipe *conversion.Pipeline
-	out  *digest.Running // of what is written; nil while that is what came
+	out  *digest.Running // of the written bytes; nil while they equal the received bytes
 	took int64           // bytes of the source
-	torn bool            // a write failed halfway: what is written belongs to no state
+	torn bool            // a write failed halfway: the written bytes belong to no state
 	over bool            // the end has been written
 }
 
-// offset is how much of the source the item has.
+// offset returns the number of source bytes that the item has.
 func (c *file) offset() int64 {
 	if c.conv != nil {
 		return c.conv.took
@@ -35,17 +35,17 @@ func (c *file) offset() int64 {
 // torn reports whether the item has no state that a checkpoint could keep.
 func (c *file) torn() bool { return c.conv != nil && (c.conv.torn || c.conv.over) }
 
-// A content is what is to become of an item's bytes.
+// A content is the treatment of an item's bytes.
 type content struct {
-	plan *conversion.Plan // nil where nobody asked; one with nothing to do: they are written as they come
+	plan *conversion.Plan // nil: no conversion was requested; a plan with nothing to do: the bytes are written unchanged
 	text bool             // their code page matters
-	form *transfer.Form   // what is to be known of them at the destination; nil where nobody asked
+	form *transfer.Form   // the form of the bytes at the destination; nil: none was requested
 }
 
-// converts reports whether there is something to do.
+// converts reports whether the plan changes bytes.
 func (c *content) converts() bool { return c.plan != nil && !c.plan.Nothing() }
 
-// name tells the plan from others; empty where there is none.
+// name identifies the plan; empty: there is none.
 func (c *content) name() string {
 	if !c.converts() {
 		return ""
@@ -53,7 +53,7 @@ func (c *content) name() string {
 	return c.plan.String()
 }
 
-// staging is what the place is told of an item that begins.
+// staging returns the description of a beginning item for the place.
 func (c *content) staging(b *wire.Begin) place.Staging {
 	s := place.Staging{Name: b.Name, Mtime: b.Mtime, Size: b.Size, Allocated: b.Allocated, Form: c.form, Text: c.text}
 	if c.converts() {
@@ -86,7 +86,7 @@ func (c *file) startConverting(p *conversion.Plan) error {
 	return err
 }
 
-// suspect says what is to be looked for in the messages that come from now on.
+// suspect sets the byte pair that later messages are searched for.
 func (w *writer) suspect() {
 	var p *conversion.Pair
 	if v := w.files.cur.conv; v != nil {
@@ -97,15 +97,15 @@ func (w *writer) suspect() {
 	w.suspects.Store(p)
 }
 
-// changed begins the digest of what is written, which is from here on not what came.
+// changed begins the digest of the written bytes. From here on they differ from the received bytes.
 func (c *file) changed() {
 	if c.conv.out == nil {
 		c.conv.out = c.run.Clone()
 	}
 }
 
-// resumeConverting sets it up from a checkpoint. What was written can be read back,
-// and what it was made of cannot.
+// resumeConverting sets the conversion up from a checkpoint. The written bytes can be read back; the source bytes
+// cannot.
 func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, digests *digest.Backlog) error {
 	pipe, err := p.Resume(pt.State)
 	written, ok := c.partial.(io.ReaderAt)
@@ -121,9 +121,9 @@ func (c *file) resumeConverting(p *conversion.Plan, pt *ledger.Checkpoint, diges
 
 var zeroPiece [64 << 10]byte
 
-// take writes what becomes of the next n bytes of the source, zeros where b is nil. absent
-// is a byte pair known to be absent from b; nil: unknown. An error is of the place, or a
-// *contentError. Where it fails halfway, offset says how far it came.
+// take writes the next n bytes of the source, converted where the item has a conversion. A nil b stands for zeros.
+// absent is a byte pair known to be absent from b; nil: unknown. An error comes from the place, or is a *contentError.
+// After a failure halfway, offset gives the bytes taken so far.
 func (c *file) take(n int64, b []byte, absent *conversion.Pair) error {
 	switch {
 	case c.conv != nil && b == nil:
@@ -152,7 +152,7 @@ func (c *file) take(n int64, b []byte, absent *conversion.Pair) error {
 	return nil
 }
 
-// convert is take with a conversion.
+// convert takes bytes of an item with a conversion; see take.
 func (c *file) convert(b []byte, absent *conversion.Pair) error {
 	v := c.conv
 	if v.out == nil && v.clean(b, absent) {
@@ -171,7 +171,7 @@ func (c *file) convert(b []byte, absent *conversion.Pair) error {
 	return nil
 }
 
-// A contentError says that what came cannot be converted.
+// A contentError reports that the received bytes cannot be converted.
 type contentError struct{ why *transfer.Error }
 
 func (e *contentError) Error() string { return e.why.Error() }
@@ -206,7 +206,7 @@ func (c *file) through(run func(write func([]byte) error) error) error {
 	return nil
 }
 
-// beside is the size from which a piece is written while the next one is converted.
+// beside is the size in bytes from which the writing of a piece overlaps with the conversion of the next one.
 const beside = 128 << 10
 
 // A writing writes the pieces of a conversion in order, a large one while the next
@@ -231,7 +231,7 @@ func (w *writing) next(p []byte) error {
 	return nil
 }
 
-// wait waits until nothing is being written, and says what went wrong so far.
+// wait waits until no write is running. It returns the first error so far.
 func (w *writing) wait() error {
 	if w.busy != nil {
 		w.failed = <-w.busy
@@ -253,7 +253,7 @@ func (w *writer) unwritten(c *file, err error) error {
 
 	if again := (*place.AgainError)(nil); errors.As(err, &again) && !w.com.meddled(again.Items[0]) {
 		w.log.Warn("restarting item", "item", c.item, "error", err)
-		err := w.forgetPoint(c.item) // before what it speaks of goes
+		err := w.forgetPoint(c.item) // before the temporary of that point goes
 		delete(w.com.bad, c.item)
 		w.drop(c, true)
 		return err
@@ -265,8 +265,8 @@ func (w *writer) unwritten(c *file, err error) error {
 	return w.doom(c, transfer.AsError(err))
 }
 
-// finishConverting writes what was held back. It reports true once the digest of what
-// has been written is there too, false also where the item has failed.
+// finishConverting writes the bytes that the conversion held back. It reports true once the digest of the written bytes
+// is known. It reports false also if the item has failed.
 func (w *writer) finishConverting(c *file) (ok bool, err error) {
 	v := c.conv
 	if !v.over {
@@ -299,8 +299,8 @@ func (w *writer) finishConverting(c *file) (ok bool, err error) {
 	return true, nil
 }
 
-// goOn makes ready for what the source will say of an item that goes on in this
-// process: where an earlier one began it, that is about what comes from here on.
+// goOn prepares an item that resumes in this process for the source's next digests. If an earlier process began the
+// item, those digests cover only the bytes from here on.
 func (c *file) goOn() {
 	c.ended, c.earlier, c.summed, c.said, c.tail, c.complete = false, false, false, "", "", nil
 	if c.run.Rebased() {
@@ -308,7 +308,7 @@ func (c *file) goOn() {
 	}
 }
 
-// point is the place that an item has reached, for its checkpoint.
+// point returns the checkpoint of an item at its present offset.
 func (c *file) point(boot string, durable bool) (ledger.Checkpoint, error) {
 	b := c.begin
 	_, readable := c.partial.(io.ReaderAt)

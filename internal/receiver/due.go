@@ -6,7 +6,7 @@ import (
 	"ferry/internal/ledger"
 )
 
-// due does what its time has come for.
+// due runs the timers that have expired.
 func (i *incoming) due(now time.Time) {
 	is := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	if i.rec == nil {
@@ -47,7 +47,7 @@ func (i *incoming) due(now time.Time) {
 	}
 
 	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
-		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(turnSilent)) // its other transfers have the line
+		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(turnSilent)) // its other transfers use the link
 	}
 
 	if is(i.ep.silentAt) && i.ep.shelved && (taking{i}).comes(now) {
@@ -88,7 +88,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// heard notes in a record that the source was heard of.
+// heard records the present contact with the source in a ledger entry.
 func (r *Receiver) heard(t *ledger.Tx, rec *ledger.Incoming) {
 	rec.LastContact, rec.Heard = r.cfg.Clock.Now(), max(t.Running(), 1)
 }
@@ -108,7 +108,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 	return next
 }
 
-// idle runs when no message waits: what is complete need not wait for more.
+// idle runs when no message waits. It hands over complete items without waiting for more.
 func (i *incoming) idle() {
 	if !i.ep.live || i.com.grp.running != nil || i.w.files.cur != nil {
 		return

@@ -12,20 +12,20 @@ import (
 	"ferry/internal/wire"
 )
 
-// suspend ends the epoch: the slot and the credit go back, what is safe stays.
-// With a reason the source is told to wait.
+// suspend ends the epoch: it returns the slot and the credit, and the safe bytes stay. With a reason it tells the
+// source to wait.
 func (i *incoming) suspend(reason *transfer.Error) {
 	if i.ep.live {
 		i.endEpoch(reason)
 	}
 }
 
-// endEpoch is suspend where an epoch may be about to begin.
+// endEpoch ends the open epoch, as suspend does, also while an epoch begins.
 func (i *incoming) endEpoch(reason *transfer.Error) {
 	i.com.drain()
 	i.w.settleOpen(false)
 	if i.finishIfDecided() {
-		return // what was under way were the last items
+		return // the last items were in flight
 	}
 
 	epoch := i.rec.Epoch
@@ -98,14 +98,14 @@ func (i *incoming) closeEpoch() {
 
 	i.com.unsafe = 0
 	if i.to.landed != nil {
-		i.to.landed.Close() // what waits keeps no directories open
+		i.to.landed.Close() // a waiting transfer keeps no directories open
 	}
 
 	i.r.release(i.id)
 }
 
-// cancelled withdraws the transfer: what is past COMMITTING finishes, the rest
-// is removed, and the source hears CANCELLED once it has every outcome.
+// cancelled withdraws the transfer. Items past COMMITTING finish, and the rest is removed. The source gets CANCELLED
+// once it has every outcome.
 func (i *incoming) cancelled() {
 	switch {
 	case i.rec == nil:
@@ -129,13 +129,13 @@ func (i *incoming) cancelled() {
 		i.withdrawn = true
 		i.offerNew()
 		i.endIfDelivered()
-	default: // all is decided: what may be cancelled is the program that runs now
+	default: // all is decided: only a running program can still be cancelled
 		i.r.calls.kill(i.from, i.id)
 	}
 }
 
-// giveUp is the deadline: a source that is gone for ever must not hold slots
-// and temporaries for ever.
+// giveUp ends the transfer at its deadline: a source that is gone for ever must not hold slots and temporaries for
+// ever.
 func (i *incoming) giveUp() {
 	if i.rec.State.Final() {
 		i.over = true
@@ -156,8 +156,7 @@ func (i *incoming) giveUp() {
 	i.finish(end, audit.Warning, "the source was not heard of before the deadline")
 }
 
-// finish writes the final state and removes the leftovers in the directories. more, where it is there,
-// completes the audit record.
+// finish writes the final state and removes the leftovers in the directories. more completes the audit record.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string, more ...func(*audit.Record)) {
 	unswept := i.leaves(i.rec.State == transfer.Receiving)
 	failpoint.Hit("receiver.before_done")
@@ -219,7 +218,7 @@ func (rc *record) logEnd(reason string) {
 	rc.log.Log(rc.r.ctx, level, "incoming transfer ended", attrs...)
 }
 
-// sweepEvery is when what an ended transfer could not remove is tried again.
+// sweepEvery is the time between attempts to remove the leftovers of an ended transfer.
 const sweepEvery = 10 * time.Minute
 
 // sweepLater removes, at the start and every few minutes, temporaries of

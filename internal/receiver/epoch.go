@@ -8,52 +8,50 @@ import (
 	"ferry/internal/wire"
 )
 
-// An epoch is what is known of the messages that come between one ACCEPT or RESYNC and
-// the next. It is replaced as a whole; the zero value is that none is open.
+// An epoch is the state of the messages between one ACCEPT or RESYNC and the next. Each new epoch replaces the whole
+// value. The zero value is no open epoch.
 type epoch struct {
 	live    bool
 	account *flow.Account // credit; a RESYNC hands it on
-	direct  bool          // ACCEPT said that messages come by the direct lane
+	direct  bool          // ACCEPT named the direct lane
 	shelved bool          // they come from the store
 	begun   bool          // the first message is here
 	next    uint64        // the sequence that is due
 	taken   int64         // data bytes so far
 
-	// What opened it, to be repeated until it has begun.
+	// The messages that opened the epoch, repeated until it has begun.
 	accept  *wire.Message // nil after a RESYNC
 	resyncs *wire.Message
 	openDue time.Time // zero: not
 
-	// What the source is owed.
+	// The acknowledgements that the source is owed.
 	unacked int64         // credit used since the last ACK
 	ask     bool          // it waits for an ACK
 	ackDue  time.Time     // zero: not
-	granted []granted     // what was announced and is not used up, oldest first
+	granted []granted     // the announced limits that are not used up, oldest first
 	trip    time.Duration // the shortest round trip
 	trips   int           // how many of them were seen
 
 	silentAt time.Time // when the source is taken for silent
 
-	// What the background found out, for the loop to act on between messages.
-	again string          // another epoch must begin, and why; what comes meanwhile is discarded
-	stop  *transfer.Error // the transfer must wait, and why
+	// Results of the background work, for the loop to act on between messages.
+	again string          // why another epoch must begin; messages that come meanwhile are discarded
+	stop  *transfer.Error // why the transfer must wait
 }
 
-// following is the epoch after this one, on the same lane and with the same credit.
+// following returns the epoch after this one, on the same lane and with the same credit.
 func (e *epoch) following(silentAt time.Time) epoch {
 	return epoch{live: true, account: e.account, direct: e.direct, next: 1, silentAt: silentAt}
 }
 
-// ending reports whether the epoch is over, or about to be: while a frame was
-// taken, what was under way may have come to its end.
+// ending reports whether the epoch is over, or about to be: background work may have ended while a frame was taken.
 func (e *epoch) ending() bool { return !e.live || e.again != "" || e.stop != nil }
 
-// empty reports whether nothing but its first message, which is empty, has come in the
-// epoch. A source that opens one such epoch after another, as its root is away or its
-// lane is broken, has its slot only while nobody else waits for one.
+// empty reports whether the epoch has brought at most its first message, without data. A source whose root is away or
+// whose lane is broken opens one such epoch after another. It keeps its slot only while no other source waits for one.
 func (e *epoch) empty() bool { return e.next <= 2 && e.taken == 0 }
 
-// grant is how far the source may go now, and notes when that was said.
+// grant returns the limit to which the source may send now, and records the time of a higher limit.
 func (e *epoch) grant(now time.Time) (limit int64) {
 	limit = e.account.Grant()
 	if n := len(e.granted); (n == 0 || limit > e.granted[n-1].limit) && n < maxGranted {
@@ -76,15 +74,13 @@ type granted struct {
 	at    time.Time
 }
 
-// maxGranted is how many limits are remembered: an epoch has an ACK for each part
-// of its credit under way.
+// maxGranted is how many limits are kept: an epoch has an ACK for each part of its credit in flight.
 const maxGranted = 256
 
-// starved takes in that the sender had to wait for credit before the message that
-// is next, of chunks of a size. If this side was idle then, it waited for the first limit
-// beyond what it had used by then, and the time since that was announced is a round
-// trip. It reports whether even the shortest is long, so that the run-ahead is to grow;
-// on a short path it would only make a crash cost more.
+// starved records that the sender had to wait for credit before the next message. chunk is the size of its chunks in
+// bytes. If this side was idle then, the sender waited for the first limit beyond its use. The time since the
+// announcement of that limit is a round trip. It reports whether even the shortest round trip is long, so that the
+// run-ahead should grow. On a short path a longer run-ahead would only make a crash cost more.
 func (e *epoch) starved(now time.Time, chunk int, idle bool) (long bool) {
 	used := e.account.Used() + int64(chunk)/4 // it waits for a quarter of a chunk
 	for len(e.granted) > 0 && e.granted[0].limit < used {

@@ -13,25 +13,24 @@ type file struct {
 	begin   *wire.Begin
 	at      *destination
 	partial place.Part
-	run     *digest.Running   // of what comes
+	run     *digest.Running   // of the received bytes
 	safe    int64             // offset of the last safe point, in the source
-	conv    *converting       // nil: what comes is written
+	conv    *converting       // nil: the received bytes are written unchanged
 	written *transfer.Written // once conv has ended and has changed anything
 
 	ended      bool    // all bytes are here
 	earlier    bool    // they were before this epoch
-	summed     bool    // the source has said its digest
-	said, tail string  // of the file, and of what it sent since a resume
-	checking   bool    // a checkpoint of it is under way
+	summed     bool    // the source's digest has come
+	said, tail string  // digests from the source: of the file, and of the bytes sent since a resume
+	checking   bool    // a checkpoint of it is running
 	complete   *ending // its digests agree, and it waits for the rest of its set; nil: not
 }
 
-// files are those of an incoming transfer that have begun and are neither in a group nor
-// decided: the current one, and those that are held. A file is held while its digests are
-// missing, and between two epochs.
+// files are the files of an incoming transfer that have begun and are neither in a group nor decided: the current one,
+// and those that are held. A file is held while its digests are missing, and between two epochs.
 //
 //	begin → cur → hold (all bytes are here, or the epoch ended) → unlist (its digests are here: it joins a group)
-//	                 ↑ resume (the next epoch goes on with it)  ↲
+//	                 ↑ resume (the next epoch resumes it)       ↲
 type files struct {
 	cur  *file // the one that is being written
 	held []*file
@@ -61,7 +60,7 @@ func (f *files) heldOf(item uint64) *file {
 	return nil
 }
 
-// of is the file that an item is, if it is being written or held; nil otherwise.
+// of returns the file of an item that is being written or held; nil otherwise.
 func (f *files) of(item uint64) *file {
 	if f.cur != nil && f.cur.item == item {
 		return f.cur
@@ -72,7 +71,7 @@ func (f *files) of(item uint64) *file {
 // has reports whether a file is being written, or held.
 func (f *files) has(c *file) bool { return c == f.cur || f.heldOf(c.item) == c }
 
-// all are the files, the current one last.
+// all returns the files, the current one last.
 func (f *files) all() []*file {
 	all := append([]*file(nil), f.held...)
 	if f.cur != nil {
@@ -81,8 +80,7 @@ func (f *files) all() []*file {
 	return all
 }
 
-// unended is the file that is being written, or was when the last epoch ended; nil
-// where there is none.
+// unended returns the file that is being written, or was when the last epoch ended; nil if there is none.
 func (f *files) unended() *file {
 	if f.cur != nil {
 		return f.cur
@@ -95,7 +93,7 @@ func (f *files) unended() *file {
 	return nil
 }
 
-// unsummed is how many files have ended in this epoch and wait for the source's digest.
+// unsummed returns how many files have ended in this epoch and wait for the source's digest.
 func (f *files) unsummed() (n int) {
 	for _, c := range f.held {
 		if c.ended && !c.earlier && !c.summed {
@@ -124,8 +122,7 @@ func (f *files) remove(c *file) {
 	}
 }
 
-// unsafe are the files with bytes that a crash would lose and a state that a checkpoint
-// can keep.
+// unsafe returns the files with bytes that a crash would lose, and with a state that a checkpoint can keep.
 func (f *files) unsafe() (files []*file) {
 	for _, c := range f.all() {
 		if c.offset() > c.safe && !c.torn() {
@@ -135,7 +132,7 @@ func (f *files) unsafe() (files []*file) {
 	return files
 }
 
-// unsafeBytes is how many bytes a crash would lose that a checkpoint can keep.
+// unsafeBytes returns how many bytes that a checkpoint can keep would be lost by a crash.
 func (f *files) unsafeBytes() (n int64) {
 	for _, c := range f.unsafe() {
 		n += c.offset() - c.safe

@@ -19,16 +19,16 @@ import (
 // may exist, so that small files do not cost a synced record each.
 const tempsAhead = 256
 
-// A writer writes what the frames of an epoch bring.
+// A writer writes the data of an epoch's frames.
 type writer struct {
 	*record
 	com *committer
 	ep  *epoch
 
 	files    files
-	digests  *digest.Backlog                 // of what is being written
+	digests  *digest.Backlog                 // of the files that are being written
 	wake     <-chan struct{}                 // a digest may have ended
-	tell     func()                          // has the source hear what there is of news, while the writer waits
+	tell     func()                          // sends pending news to the source while the writer waits
 	suspects atomic.Pointer[conversion.Pair] // of the current text, while nothing of it has changed
 	absent   *conversion.Pair                // byte pair known to be absent from the current message; nil: unknown
 	total    *uint64                         // from LAST, until it is in the ledger
@@ -40,8 +40,7 @@ var (
 	errRedo   = errors.New("an item must be sent again from its start")
 )
 
-// ending reports whether the epoch is over, or about to be: while a frame was
-// taken, what was under way may have come to its end.
+// ending reports whether the epoch is over, or about to be: background work may have ended while a frame was taken.
 func (w *writer) ending() bool { return w.ep.ending() || w.r.ctx.Err() != nil }
 
 // frame takes one frame. Errors: errOffset, a wait, or the ledger's.
@@ -54,7 +53,7 @@ func (w *writer) frame(f *wire.Frame) error {
 	}
 
 	if w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
-		return nil // it is over; the source has yet to hear of it
+		return nil // it is over; the source has yet to get its outcome
 	}
 
 	switch f.Type {
@@ -79,7 +78,7 @@ func (w *writer) frame(f *wire.Frame) error {
 	}
 	if w.files.cur == nil || w.files.cur.item != f.Item {
 		if w.ep.shelved && (w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item]) {
-			return nil // it could not be gone on with, and has failed
+			return nil // it could not be resumed, and has failed
 		}
 		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
 	}
@@ -114,7 +113,7 @@ func (w *writer) beginItem(f *wire.Frame) error {
 		w.drop(w.files.cur, true)
 	}
 
-	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it goes on where this process stopped
+	if c != nil && !b.Again && b.Offset > 0 && b.Offset == c.offset() { // it resumes where this process stopped
 		w.files.resume(c)
 		c.goOn()
 		return nil
@@ -189,8 +188,8 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	return w.doomed(f.Item, b, transfer.AsError(err))
 }
 
-// openFile makes or opens an item's temporary. Where there is no descriptor for it
-// this transfer's own finished files are committed first, which lets go of theirs.
+// openFile makes or opens an item's temporary. If there is no descriptor for it, this transfer's own finished files are
+// committed first, which releases theirs.
 func (w *writer) openFile(item uint64, b *wire.Begin, d *destination, what *content) error {
 	open := w.createFile
 	if b.Offset > 0 {
@@ -209,9 +208,9 @@ func (w *writer) openFile(item uint64, b *wire.Begin, d *destination, what *cont
 	return open(item, b, d, what)
 }
 
-// takeOpen takes one of the agent's places for begun and undecided items. Where none is
-// left this transfer's own finished files go first, and those whose digests become
-// ready. It reports false, and has taken none, where the epoch ends.
+// takeOpen takes one of the agent's places for begun and undecided items. If none is free, it first commits this
+// transfer's own finished files, also those with digests that become ready. If the epoch ends, it takes none and
+// reports false.
 func (w *writer) takeOpen() bool {
 	if w.ending() {
 		return false
@@ -235,7 +234,7 @@ func (w *writer) takeOpen() bool {
 		select {
 		case <-free:
 		case <-w.wake: // a digest may have ended
-		case c := <-w.cp.running: // of files that wait for that to join the group
+		case c := <-w.cp.running: // of files that wait for the checkpoint before they join the group
 			w.checkpointed(c)
 		case <-w.r.ctx.Done():
 		}
@@ -267,8 +266,8 @@ func (w *writer) createFile(item uint64, b *wire.Begin, d *destination, what *co
 	return nil
 }
 
-// reopenFile goes on with a temporary of an earlier process, from its recorded
-// point. Where it is not what the record says, the item starts again.
+// reopenFile resumes a temporary of an earlier process from its recorded point. If the temporary does not match the
+// ledger entry, the item starts again.
 func (w *writer) reopenFile(item uint64, b *wire.Begin, d *destination, what *content) error {
 	pt, err := w.point(item)
 	if err != nil {
@@ -290,7 +289,7 @@ func (w *writer) reopenFile(item uint64, b *wire.Begin, d *destination, what *co
 
 	failpoint.Hit("receiver.after_reopen")
 	c := &file{item: item, begin: b, at: d, partial: p, safe: pt.Source}
-	written, _ := p.(io.ReaderAt) // else what was written is known by its segments alone
+	written, _ := p.(io.ReaderAt) // otherwise only the segments describe the written bytes
 	if !what.converts() {
 		c.run = digest.Resume(d.method(), w.digests, pt.Prefix, written)
 	} else if err := c.resumeConverting(what.plan, pt, w.digests); err != nil {
@@ -364,7 +363,7 @@ func (w *writer) addEnding(e ending) error {
 	return nil
 }
 
-// drop lets go of a file, if it is not nil, and with remove of its temporary as well.
+// drop closes a file, if it is not nil. With remove it also removes the temporary.
 func (w *writer) drop(c *file, remove bool) {
 	if c == nil || !w.stopFile(c) {
 		return
@@ -383,9 +382,8 @@ func (w *writer) drop(c *file, remove bool) {
 	w.givePlace()
 }
 
-// setAside lets go of a file, if it is not nil, because its item fails. Its temporary
-// and its place stay with the ending until the failure is on record: a crash before
-// that goes on from the last safe point (R16).
+// setAside takes a file away from the writer, if it is not nil, because its item fails. Its temporary and its place
+// stay with the ending until the failure is on record: a crash before that resumes from the last safe point (R16).
 func (w *writer) setAside(c *file) (left place.Part, safe int64) {
 	if c == nil || !w.stopFile(c) {
 		return nil, 0
@@ -407,7 +405,7 @@ func (w *writer) stopFile(c *file) bool {
 	return true
 }
 
-// stop gives up what is made of a file beside its bytes.
+// stop ends the digests and the conversion of a file.
 func (c *file) stop() {
 	c.run.Stop()
 	if v := c.conv; v != nil {
@@ -448,7 +446,7 @@ func (w *writer) badness(err error) {
 		if c != nil {
 			w.doom(c, transfer.Errorf(transfer.KindDigest,
 				"%s was damaged on the way %d times without a safe point between", w.to.path(c.begin), maxBad))
-		} else { // nobody knows which item it was, or whether it was one
+		} else { // the item is unknown, if the message had one
 			delete(w.com.bad, item)
 			w.ep.stop = transfer.Errorf(transfer.KindBusy, "messages arrive damaged at %s: %w", w.r.cfg.Agent, err)
 		}

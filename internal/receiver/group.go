@@ -22,7 +22,7 @@ func (g *group) add(e ending) {
 	g.size += e.size
 }
 
-// take gives what has gathered, to be committed. Its end comes on the channel.
+// take returns the gathered items, to be committed, and the channel for the result.
 func (g *group) take() ([]ending, chan<- committed) {
 	items := g.items
 	done := make(chan committed, 1)
@@ -31,7 +31,7 @@ func (g *group) take() ([]ending, chan<- committed) {
 	return items, done
 }
 
-// over takes in the end of those that were being committed; it gives their bytes.
+// over removes the items of a finished commit from the group, and returns their bytes.
 func (g *group) over(c committed) (size int64) {
 	for n := range c.group {
 		delete(g.ended, c.group[n].pending.Outcome.Item)
@@ -41,7 +41,7 @@ func (g *group) over(c committed) (size int64) {
 	return size
 }
 
-// drop gives what has gathered up.
+// drop empties the group and returns its items.
 func (g *group) drop() (items []ending) {
 	items = g.items
 	g.items, g.size, g.whole, g.due = nil, 0, false, zeroTime

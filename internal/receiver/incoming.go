@@ -11,10 +11,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// An incoming is the conversation about one transfer that arrives: what its source says,
-// the epochs, and the end. It has the writer of what comes, which has the committer of
-// what is complete. But for the box, lastAck and the writer's suspects, only its loop
-// touches it.
+// An incoming is the conversation with the source about one arriving transfer: its messages, the epochs, and the end.
+// Its writer writes the data, and the writer's committer commits the complete items. Only its loop touches it, except
+// for the box, lastAck and the writer's suspects.
 type incoming struct {
 	*record
 	w   *writer
@@ -31,7 +30,7 @@ type incoming struct {
 	contact   contact
 	post      posting
 	withdrawn bool   // CANCEL came: no more items, then CANCELLED
-	cancelBy  string // the principal for whom
+	cancelBy  string // the principal that requested CANCEL
 	over      bool   // the loop is to end
 	opening   uint64 // nonce of the OPEN that is being answered; 0: none is
 
@@ -68,7 +67,7 @@ func (i *incoming) loop(ctx context.Context) {
 		if i.ep.live && !i.w.blocked() {
 			if p, ok := i.box.takeChunk(); ok {
 				i.chunk(p)
-				i.r.cfg.Memory.Put(p.m) // what of it was data is on the disk
+				i.r.cfg.Memory.Put(p.m) // its data is on the disk
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}
@@ -106,7 +105,7 @@ func (i *incoming) loop(ctx context.Context) {
 	}
 }
 
-// collect takes in what the background has finished, without waiting.
+// collect takes the results of finished background work, without waiting.
 func (i *incoming) collect() {
 	select {
 	case c := <-i.com.grp.running:
@@ -117,7 +116,7 @@ func (i *incoming) collect() {
 	}
 }
 
-// interrupt acts on what the background found out.
+// interrupt acts on the results of background work.
 func (i *incoming) interrupt() {
 	switch {
 	case !i.ep.live:
@@ -128,8 +127,8 @@ func (i *incoming) interrupt() {
 	}
 }
 
-// report has the source hear what was decided or made safe since the last time, and ends
-// what is decided.
+// report sends the decisions and safe points since the last report to the source. It ends the transfer once it is
+// decided.
 func (i *incoming) report() {
 	if i.com.news && len(i.com.grp.items) == 0 && i.ep.live && i.finishIfDecided() {
 		i.com.news = false
@@ -179,8 +178,8 @@ func (i *incoming) control(m *wire.Message) {
 	}
 }
 
-// loaded reads the record, if there is one. It reports false where it cannot be read, or is of another source's
-// transfer: then this actor is over.
+// loaded reads the ledger entry, if there is one. If it cannot be read, or belongs to another source's transfer, loaded
+// reports false: then this actor is over.
 func loaded(i *incoming) bool {
 	err := i.load()
 	if err == nil && i.rec != nil && i.rec.Request.Source == i.from {
@@ -249,14 +248,14 @@ func (i *incoming) chunk(p parcel) {
 			return
 		}
 		if i.w.ending() {
-			return // the epoch ends here; what follows is sent again
+			return // the epoch ends here; the source sends the rest again
 		}
 		cost := f.Cost(flow.BeginCost)
 		i.ep.account.Use(cost)
 		i.ep.unacked += cost
 	}
 
-	i.ep.next++ // only what was taken in is acknowledged
+	i.ep.next++ // only a message that was taken in is acknowledged
 	i.afterMessage()
 }
 
@@ -290,7 +289,7 @@ func (i *incoming) afterMessage() {
 	i.finishIfDecided()
 }
 
-// ack says what is held and how far the source may go.
+// ack sends the received sequence and the credit limit to the source.
 func (i *incoming) ack() {
 	i.ep.ackDue = time.Time{}
 	if !i.ep.live {

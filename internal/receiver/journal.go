@@ -9,12 +9,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// journal is the ledger as the commit path needs it. It runs beside the loop
-// and touches only what never changes.
+// journal is the part of the ledger that the commit path needs. It runs beside the loop and touches only constant
+// fields.
 type journal record
 
-// Committing records what is about to be renamed.
-// With those of a set it records that all of them are: what fails from here on fails alone.
+// Committing records the intents of the items that will be renamed. For a set it also records that all of its items
+// have reached COMMITTING: a later failure affects one item alone.
 func (j *journal) Committing(intents []transfer.Intent) error {
 	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		err := t.PutIntents(j.id, intents)
@@ -35,7 +35,7 @@ func (j *journal) Committing(intents []transfer.Intent) error {
 
 var errGone = errors.New("the transfer's record is gone")
 
-// Again makes the ledger forget what it has of items that begin again.
+// Again deletes the ledger entries of items that begin again.
 func (j *journal) Again(items []uint64) error {
 	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
 		var err error
@@ -59,7 +59,7 @@ func (j *journal) Committed(outcomes []transfer.Outcome) error {
 		for n := range outcomes {
 			o := &outcomes[n]
 			if !rec.Decided.Add(o.Item) {
-				continue // decided before; the first word stands
+				continue // decided before; the first outcome stays
 			}
 			rec.Counts.Add(o)
 			fresh = append(fresh, *o)

@@ -8,10 +8,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// Look says what would become of the items that a request would send here: where each
-// would land, and why it could not. What a preview knows to fail is left as it is.
-// Nothing is made. The items are the first ones: as many as fit into an answer, and as
-// were looked at before ctx ended. The error is why the whole transfer would be refused.
+// Look previews the items of a request here: the target of each, and the reason why it could not land. An item that
+// already has an error in the preview stays unchanged. Look creates nothing. It returns the first items: as many as fit
+// into an answer, and as were looked at before ctx ended. The error is the reason why the whole transfer would be
+// refused.
 func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Request, p *wire.Preview) ([]wire.PreviewItem, error) {
 	items := p.List
 	landings, err := previewed(r.cfg.Place, r.permit(principal), q, p)
@@ -33,7 +33,7 @@ func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Reque
 		if landing := d.landing; it.Error == nil {
 			loc, err := landing.Locate(it.Name, it.Name)
 			if loc.Dataset {
-				return items, nil // what becomes of it is decided when its attributes are known
+				return items, nil // the treatment is decided when its attributes are known
 			}
 			if it.Target, it.Error = landing.Path(loc.Name), transfer.AsError(err); err == nil && it.Type == transfer.ItemFile {
 				target, err := landing.Look(it.Name, it.Mtime, it.Size)
@@ -47,11 +47,10 @@ func (r *Receiver) Look(ctx context.Context, principal string, q *transfer.Reque
 	return items, nil
 }
 
-// maxLook bounds what is said of items in one answer, in bytes of JSON.
+// maxLook bounds the items of one answer, in bytes of JSON.
 const maxLook = 768 << 10
 
-// previewed are the destinations of a preview, by target. The error is why nothing at all
-// would be sent.
+// previewed returns the destinations of a preview, by target. The error is the reason why no item would be sent.
 func previewed(at place.Target, may place.Permit, q *transfer.Request, p *wire.Preview) (map[uint64]*destination, error) {
 	if err := mayAppend(at, &q.Options); err != nil {
 		return nil, err

@@ -7,10 +7,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A mailbox holds what has arrived for one transfer. Senders of it never
-// block. Control messages are few and repeated; of chunk messages only as many
-// are kept as the credit allows, and what a source sends beyond its credit is
-// dropped, which looks like a gap.
+// A mailbox holds the messages that have arrived for one transfer. Its senders never block. Control messages are few
+// and repeated. The mailbox keeps only as many chunk messages as the credit allows. It drops messages beyond the
+// credit, which look like a gap.
 type mailbox struct {
 	mu       sync.Mutex
 	controls []*wire.Message
@@ -18,7 +17,7 @@ type mailbox struct {
 	bytes    int64
 	limit    int64
 	closed   bool     // no epoch is open: chunk messages are dropped
-	stray    bool     // controls has one that says so
+	stray    bool     // a strayChunk is in controls
 	busy     bool     // a chunk message that was taken out is being dealt with
 	stored   *shelved // nil: none waits
 	notify   chan struct{}
@@ -27,17 +26,17 @@ type mailbox struct {
 	here  uint64 // the greatest sequence in that epoch
 }
 
-// A parcel is a chunk message, and what was found out about it when it came.
+// A parcel is a chunk message with the findings about it at its arrival.
 type parcel struct {
 	m      []byte
 	head   wire.Header
 	direct bool             // it came over the direct lane
-	intact bool             // it has the hash that it says
+	intact bool             // its hash is right
 	first  bool             // nothing waited
 	absent *conversion.Pair // byte pair known to be absent from it; nil: unknown
 }
 
-// size is about what a parcel takes: a small message is not free.
+// size returns the approximate bytes that a parcel takes: a small message is not free.
 func (p *parcel) size() int64 { return int64(len(p.m)) + 128 }
 
 func newMailbox() *mailbox { return &mailbox{closed: true, notify: make(chan struct{}, 1)} }
@@ -58,10 +57,9 @@ func (b *mailbox) control(m *wire.Message) {
 	b.poke()
 }
 
-// chunk keeps a chunk message unless what waits already is more than was
-// granted. The overhead of small messages is allowed for: an empty one costs
-// no credit. Where no epoch is open, the message is dropped, and the first one
-// leaves a strayChunk.
+// chunk keeps a chunk message unless the waiting messages exceed the grant. The limit allows for the overhead of small
+// messages: an empty message costs no credit. If no epoch is open, the message is dropped, and the first one leaves a
+// strayChunk.
 func (b *mailbox) chunk(p parcel, maxChunk int) {
 	b.mu.Lock()
 	switch {
@@ -84,7 +82,7 @@ func (b *mailbox) chunk(p parcel, maxChunk int) {
 	b.poke()
 }
 
-// allow raises what may wait in all.
+// allow raises the limit of waiting bytes.
 func (b *mailbox) allow(granted int64) {
 	b.mu.Lock()
 	b.limit = max(b.limit, granted)
@@ -137,14 +135,14 @@ func (b *mailbox) takeChunk() (p parcel, ok bool) {
 	return p, true
 }
 
-// behind reports whether chunk messages have come that are not dealt with.
+// behind reports whether chunk messages have come that are not handled yet.
 func (b *mailbox) behind() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.busy || len(b.chunks) > 0
 }
 
-// arrived gives the sequence of the newest message of an epoch that has arrived.
+// arrived returns the greatest sequence of an epoch that has arrived.
 func (b *mailbox) arrived(epoch uint32) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,14 +152,14 @@ func (b *mailbox) arrived(epoch uint32) uint64 {
 	return b.here
 }
 
-// open drops what waits of an epoch that is over, and takes the next one's.
+// open drops the messages of an epoch that is over, and accepts those of the next one.
 func (b *mailbox) open() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.chunks, b.bytes, b.limit, b.closed = nil, 0, 0, false
 }
 
-// shut drops what waits, and what comes until open.
+// shut drops the waiting messages, and all messages that come before open.
 func (b *mailbox) shut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 const (
 	maxBatch      = 512
 	maxBatchBytes = 256 << 10
-	thinOffer     = 250 * time.Millisecond // a batch that is acknowledged later is on a slow line
+	thinOffer     = 250 * time.Millisecond // a slower acknowledgement means a slow link
 )
 
 // An offering is the outcomes that a source has not acknowledged, and the batch of
@@ -21,7 +21,7 @@ const (
 type offering struct {
 	waiting []transfer.Outcome // decided, oldest first; the batch is the first of them
 	size    int                // of the batch
-	last    bool               // the batch says that no other follows
+	last    bool               // the batch is marked as the last one
 	batches uint64             // made in this run
 	sentAt  time.Time
 	due     time.Time     // when it is to be repeated, or another one made; zero: when there is something new
@@ -31,8 +31,8 @@ type offering struct {
 // outstanding reports whether a batch waits for its answer.
 func (o *offering) outstanding() bool { return o.size > 0 || o.last }
 
-// propose gives the batch that is out, or makes one where none is. final says that
-// what waits is all that there will be. It reports false where there is nothing to say.
+// propose returns the outstanding batch, or makes one. final says that the waiting outcomes are the last ones. It
+// reports false if there is nothing to offer.
 func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
 	if o.size == 0 && (!o.last || o.due.IsZero()) {
 		// A number of its own for each making, over all runs: the answer to a
@@ -50,7 +50,7 @@ func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
 	return o.waiting[:o.size], true
 }
 
-// batchSize is how many outcomes a batch has, at most.
+// batchSize returns how many of the outcomes the next batch has.
 func batchSize(all []transfer.Outcome) (n int) {
 	for size := 0; n < len(all) && n < maxBatch && size < maxBatchBytes; n++ {
 		size += 300 + 3*(len(all[n].Path)+len(all[n].Source))
@@ -65,15 +65,14 @@ func (o *offering) sent(now time.Time, margin time.Duration) {
 	o.sentAt, o.due = now, now.Add(o.backoff+margin)
 }
 
-// acked takes the batch out of what waits.
+// acked removes the batch from the waiting outcomes.
 func (o *offering) acked() {
 	o.waiting = append([]transfer.Outcome(nil), o.waiting[o.size:]...)
 	o.size, o.last, o.due, o.backoff = 0, false, zeroTime, 0
 }
 
-// gather reports whether the next batch is to wait for further outcomes, which may
-// still come: where the last one took long to be acknowledged, as long once more. Many
-// small batches would be more than a slow line carries.
+// gather reports whether the next batch is to wait for further outcomes. After a slow acknowledgement it waits as long
+// again, at most repeatMost: many small batches would be more than a slow link carries.
 func (o *offering) gather(now time.Time) bool {
 	took := now.Sub(o.sentAt)
 	if took <= thinOffer || len(o.waiting) >= maxBatch/2 {

@@ -15,8 +15,7 @@ func decided(n int) (all []transfer.Outcome) {
 	return all
 }
 
-// A batch stays what it is, under its number, until it is acknowledged, whatever is
-// decided meanwhile.
+// A batch keeps its outcomes and its number until it is acknowledged, also when more outcomes are decided meanwhile.
 func TestOfferingRepeatsABatch(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var o offering
@@ -87,7 +86,7 @@ func TestOfferingBoundsABatch(t *testing.T) {
 	}
 }
 
-// What is acknowledged late has few batches; what is acknowledged soon does not wait.
+// After a late acknowledgement outcomes gather into fewer batches; after a soon one they do not wait.
 func TestOfferingGathers(t *testing.T) {
 	now := time.Unix(1000, 0)
 	for took, waits := range map[time.Duration]time.Duration{10 * time.Millisecond: 0, time.Second: time.Second, time.Hour: repeatMost} {

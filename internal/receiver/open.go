@@ -18,8 +18,7 @@ import (
 // maxCrashes is how many crashes without progress set a transfer aside.
 const maxCrashes = 3
 
-// opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or what became
-// of the transfer where it is over.
+// opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or, if the transfer is over, its end.
 func (i *incoming) opened(o *wire.Open) {
 	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && i.rec.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
 		i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
@@ -56,7 +55,7 @@ func (i *incoming) opened(o *wire.Open) {
 			i.r.send(i.from, i.ep.accept) // the answer was lost
 			return
 		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.begun:
-			return // a repeat of what was answered and obeyed
+			return // a repeat of an OPEN that was answered, and its epoch has begun
 		}
 	}
 
@@ -93,7 +92,7 @@ func (i *incoming) opened(o *wire.Open) {
 
 	if i.ep.live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
 		if i.suspend(nil); i.over || i.rec.State != transfer.Receiving {
-			return // all of it is decided, which the source has been told
+			return // all of it is decided, and the source has got that
 		}
 	}
 
@@ -143,7 +142,7 @@ func (i *incoming) opened(o *wire.Open) {
 // busy answers an OPEN with a reason to wait.
 func busy(o *wire.Open, id transfer.ID, why error) *wire.Message { return busyAt(o, id, 1, why) }
 
-// busyAt is busy with a place in the queue. The source takes the answer for that of the OPEN with the nonce.
+// busyAt returns a BUSY with a place in the queue. The source takes it as the answer to the OPEN with the nonce.
 func busyAt(o *wire.Open, id transfer.ID, place int, why error) *wire.Message {
 	return &wire.Message{Kind: wire.KindBusy, Transfer: id, Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: transfer.AsError(why)}}
 }
@@ -172,11 +171,10 @@ func (rc *record) pardon(o *wire.Open) error {
 	})
 }
 
-// errAnother says that nobody can have meant it: the message contradicts itself.
+// errAnother reports an OPEN that contradicts its own message; no agent sends one on purpose.
 var errAnother = transfer.Errorf(transfer.KindMalformed, "the OPEN speaks of another transfer or agent than its message")
 
-// vet refuses an OPEN that does not fit what is known of the transfer (R35) or
-// that this agent does not do.
+// vet refuses an OPEN that contradicts the ledger entry of the transfer (R35), or that requests an unsupported feature.
 func (rc *record) vet(o *wire.Open) error {
 	q := &o.Request
 	mine := rc.r.cfg.Ledger.IncarnationText()
@@ -193,7 +191,7 @@ func (rc *record) vet(o *wire.Open) error {
 		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
 	}
 
-	one := transfer.RequestItem{Source: transfer.File("-")} // Check wants an item, and the source alone knows the real ones
+	one := transfer.RequestItem{Source: transfer.File("-")} // Check needs an item, and only the source has the real ones
 	if q.Dest.IsZero() {
 		one.Dest = transfer.File("-")
 	}
@@ -213,7 +211,7 @@ func (rc *record) vet(o *wire.Open) error {
 	return vetTargets(o, targetsOf(rc.rec))
 }
 
-// targetsOf are the targets of a transfer that have come.
+// targetsOf returns the progress of a transfer's targets.
 func targetsOf(rec *ledger.Incoming) ledger.Targets {
 	if rec == nil {
 		return ledger.Targets{}
@@ -229,7 +227,7 @@ func (i *incoming) refuse(nonce uint64, err error) {
 	}
 }
 
-// mustWait is the reason why the transfer cannot have an epoch now.
+// mustWait returns the reason why the transfer cannot have an epoch now, and its place in the queue.
 func (i *incoming) mustWait() (*transfer.Error, int) {
 	if err := i.r.cfg.Ledger.OutboxFull(); err != nil {
 		return transfer.AsError(err), 1
@@ -381,8 +379,8 @@ func (r *Receiver) noteDenied(id transfer.ID, from transfer.AgentName, principal
 	}
 }
 
-// rest brings what is under way to rest before an epoch begins, so that the resume speaks
-// of decided things only. It reports false where the transfer ends or waits instead.
+// rest ends the in-flight work before an epoch begins, so that the resume refers to decided items only. It reports
+// false if the transfer ends or waits instead.
 func (i *incoming) rest() bool {
 	i.com.drain()
 	if !i.settleCommitting() {
@@ -396,7 +394,7 @@ func (i *incoming) rest() bool {
 	}
 
 	if i.ep.stop != nil {
-		i.endEpoch(i.ep.stop) // what admit has begun
+		i.endEpoch(i.ep.stop) // the epoch that admit has begun
 		return false
 	}
 	return true
@@ -434,10 +432,9 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	failpoint.Hit("receiver.after_accept")
 }
 
-// newEpoch counts the epoch up in the ledger and says from where it goes on.
-// It is issued only once the record of it is durable (R11). In answer to an OPEN it is beyond
-// every one that the source has heard of, too: this ledger may have been put back, and somebody
-// else may have answered in our name.
+// newEpoch counts the epoch up in the ledger and returns the resume points. It issues the epoch only once its ledger
+// entry is durable (R11). In answer to an OPEN, the new epoch is also beyond every epoch that the source has heard of:
+// this ledger may have been restored, or another agent may have answered under this name.
 func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error) {
 	var resume transfer.Resume
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
@@ -471,8 +468,8 @@ func (i *incoming) startEpoch() {
 	i.lastAck.Store(nil)
 }
 
-// resync answers a gap: everything after what is held is discarded, and a new
-// epoch begins there. It is repeated until the source obeys.
+// resync answers a gap: it discards everything after the received data, and a new epoch begins there. It is repeated
+// until the source obeys.
 func (i *incoming) resync(reason string) {
 	if !i.ep.live {
 		return

@@ -27,8 +27,8 @@ func (i *incoming) finishIfDecided() bool {
 		return false
 	}
 
-	// The ledger may have the last group's outcomes already and this loop not yet: the
-	// batch that says that it is the last one would lack them.
+	// The ledger may have the last group's outcomes before this loop has them: a batch marked as the last one would
+	// lack them.
 	if i.com.grp.running != nil {
 		return false
 	}
@@ -55,8 +55,8 @@ func (i *incoming) final() bool {
 	return i.withdrawn || i.rec.State == transfer.Decided && (calling{i}).posted()
 }
 
-// offerNew offers outcomes unless a batch is outstanding, whose answer will, or it is
-// too early for another one.
+// offerNew offers outcomes unless a batch is outstanding, since its acknowledgement offers the next one. It also waits
+// while it is too early for another batch.
 func (i *incoming) offerNew() {
 	if i.com.offers.due.IsZero() || !i.com.offers.outstanding() && i.final() {
 		i.offer()
@@ -89,14 +89,14 @@ func (i *incoming) offer() {
 
 func (cm *committer) batch() uint64 { return cm.r.cfg.Ledger.Generation()<<32 | cm.offers.batches }
 
-// outcomesAcked drops what the source has in its ledger now.
+// outcomesAcked drops the outcomes that the source has recorded in its ledger.
 func (i *incoming) outcomesAcked(batch uint64) {
 	if i.rec == nil || i.rec.State.Final() || batch != i.com.batch() || i.com.offers.due.IsZero() {
 		return
 	}
 
 	gone := i.com.offers.waiting[:i.com.offers.size]
-	last := i.com.offers.last // as it was sent: the source may not have heard of a later change
+	last := i.com.offers.last // as it was sent: the source may not have got a later change
 	failpoint.Hit("receiver.before_acked")
 	unswept := last && i.leaves(false)
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {

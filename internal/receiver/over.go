@@ -10,9 +10,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A source that gives a transfer up says so (R24), but what it says may be lost,
-// and it may say so while this agent is away. Until the deadline, which may be
-// days, nothing would tell; so the destination asks, where anything of it has come.
+// A source reports a transfer that it gives up (R24). The report may be lost, or come while this agent is away. Until
+// the deadline, which may be days, the transfer would stay. So the destination asks, if anything of the transfer has
+// come.
 const (
 	askOverFirst = 5 * time.Second  // without an epoch
 	askOverAfter = 30 * time.Second // and again so often
@@ -25,8 +25,7 @@ const (
 	sourceLost wire.Kind = "source-lost" // the source does not know it, or less of it than it did
 )
 
-// askOver asks for a transfer that waits for its source how it stands there,
-// when the time has come for that.
+// askOver asks the source for the status of a waiting transfer, when its time has come.
 func (i *incoming) askOver(now time.Time) {
 	switch {
 	case i.r.cfg.Over == nil:
@@ -41,7 +40,7 @@ func (i *incoming) askOver(now time.Time) {
 	}
 }
 
-// delivered is how many outcomes the source has acknowledged.
+// delivered returns the number of outcomes that the source has acknowledged.
 func delivered(i *incoming) uint64 {
 	return i.rec.Decided.Count() - min(i.rec.Decided.Count(), uint64(len(i.com.offers.waiting)))
 }
@@ -79,8 +78,7 @@ func (r *Receiver) ask(i *incoming) {
 	})
 }
 
-// endedAtSource withdraws what the source has ended: it will not open the
-// transfer again.
+// endedAtSource withdraws a transfer that the source has ended: the source will not open it again.
 func (i *incoming) endedAtSource() {
 	if i.rec == nil || i.ep.live || i.rec.State != transfer.Receiving {
 		return
@@ -109,7 +107,7 @@ func orphan(i *incoming, lost *transfer.Error) {
 	})
 }
 
-// undecided are the outcomes, with an error, of the items that have safe points.
+// undecided returns outcomes, with an error, for the items that have safe points.
 func undecided(i *incoming, why *transfer.Error) (all []transfer.Outcome, err error) {
 	err = i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		all = nil

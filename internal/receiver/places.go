@@ -8,11 +8,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// places are the agent's places for items that are begun and undecided (R7). An item that is
-// named alone takes one when it begins. A set takes one for each of its items before the first
-// begins, or none: no set waits for a place while it has some, so two of them never wait for
-// each other. Sets have half of the places at most, and the first set that waits is owed what
-// comes free, so that neither can keep the other out for ever. It is safe for concurrent use.
+// places are the agent's places for items that are begun and undecided (R7). An item outside a set takes one when it
+// begins. A set takes one for each of its items before the first begins, or none: no set waits for a place while it has
+// some, so two sets never wait for each other. Sets have half of the places at most. The first waiting set is owed the
+// places that become free, so that neither kind can keep the other out for ever. It is safe for concurrent use.
 type places struct {
 	most int
 
@@ -20,8 +19,8 @@ type places struct {
 	single   int                 // taken by items that are named alone
 	sets     map[transfer.ID]int // taken by sets
 	reserved int                 // the sum of those
-	queue    []setWaiter         // sets that wait, in the order in which they asked
-	free     chan struct{}       // closed when something is given back
+	queue    []setWaiter         // sets that wait, in the order of their first requests
+	free     chan struct{}       // closed when a place is given back
 }
 
 // A setWaiter is a set that waits for places.
@@ -35,10 +34,10 @@ func newPlaces(most int) *places {
 	return &places{most: most, sets: map[transfer.ID]int{}, free: make(chan struct{})}
 }
 
-// mostOfSet is how many items a set may have here.
+// mostOfSet returns the most items that a set may have here.
 func (p *places) mostOfSet() int { return min(transfer.MaxSet, p.most/2) }
 
-// take takes a place for one item. Where there is none, the channel is closed when there may be.
+// take takes a place for one item. If none is free, take returns a channel that is closed when a place may be free.
 func (p *places) take(now time.Time) (ok bool, free <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,8 +48,8 @@ func (p *places) take(now time.Time) (ok bool, free <-chan struct{}) {
 	return true, nil
 }
 
-// owed are the places that are kept for the set whose turn it is; none while it waits for another
-// set. p.mu is held.
+// owed returns the number of places that are kept for the first waiting set; 0 while that set waits for another one.
+// p.mu is held.
 func (p *places) owed(now time.Time) int {
 	p.queue = slices.DeleteFunc(p.queue, func(w setWaiter) bool { return now.Sub(w.asked) >= waiterExpiry })
 	if len(p.queue) == 0 || p.reserved+p.queue[0].need > p.most/2 {
@@ -59,7 +58,7 @@ func (p *places) owed(now time.Time) int {
 	return p.queue[0].need
 }
 
-// give gives the place of one item back. next is the set that is to ask again; nil: none.
+// give returns the place of one item. next is the set that is to ask again; nil: none.
 func (p *places) give(now time.Time) (next *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +66,8 @@ func (p *places) give(now time.Time) (next *waiter) {
 	return p.given(now)
 }
 
-// given tells who waits that something was given back. p.mu is held.
+// given wakes the waiting writers after a place was given back. It returns the first waiting set, once, when there is
+// room for it. p.mu is held.
 func (p *places) given(now time.Time) (next *waiter) {
 	close(p.free)
 	p.free = make(chan struct{})
@@ -79,9 +79,8 @@ func (p *places) given(now time.Time) (next *waiter) {
 	return nil
 }
 
-// reserve takes places for all items of a set, or none: then the set has its turn when those
-// that asked before it have had theirs. next is the one whose turn it is after this. Unless take
-// is set it takes none, and says whether it could.
+// reserve takes places for all items of a set, or none. A set gets them after the sets that asked before it. next is
+// the set that comes after this one. If take is false, it takes none, and reports whether it could.
 func (p *places) reserve(w waiter, need int, take bool) (ok bool, next *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -113,7 +112,7 @@ func (p *places) reserve(w waiter, need int, take bool) (ok bool, next *waiter) 
 	return true, p.given(w.asked)
 }
 
-// release gives the places of a set back.
+// release returns the places of a set. next is the set that is to ask again; nil: none.
 func (p *places) release(id transfer.ID, now time.Time) (next *waiter) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,14 +129,14 @@ func (rc *record) takePlace() (ok bool, free <-chan struct{}) {
 	return rc.r.places.take(rc.r.cfg.Clock.Now())
 }
 
-// givePlace gives it back.
+// givePlace returns the place of an item, unless the set has reserved it.
 func (rc *record) givePlace() {
 	if !rc.set.reserved {
 		rc.r.wake(rc.r.places.give(rc.r.cfg.Clock.Now()))
 	}
 }
 
-// dropPlaces gives back what a set has reserved; its items have let go of theirs.
+// dropPlaces gives back the reserved places of a set; the set's items have released theirs.
 func (rc *record) dropPlaces() {
 	if rc.set.reserved {
 		rc.set.reserved = false

@@ -14,8 +14,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What waits for a place takes in the end of a checkpoint: files that it was of have
-// places.
+// A writer that waits for a place takes in the end of a checkpoint: the files of the checkpoint have places.
 func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -40,7 +39,7 @@ func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 	})
 }
 
-// While a place is waited for, the source hears what is decided, and which bytes are safe.
+// While a writer waits for a place, the source gets the decisions and the safe points.
 func TestNewsIsToldWhileAPlaceIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &Receiver{ctx: t.Context(), places: newPlaces(1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: slog.New(slog.DiscardHandler)}}

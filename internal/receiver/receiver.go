@@ -4,13 +4,13 @@
 //
 // Each incoming transfer is an actor: one goroutine (incoming.loop) owns its
 // state and takes its messages in order; a second one commits groups of
-// finished files while the loop goes on with the next file. The states are
+// finished files while the loop continues with the next file. The states are
 // those of transfer.Incoming; each move is in the ledger before it is acted on.
 //
 //	Receiving  an epoch is open (live), or the next OPEN is awaited
 //	Decided    all items are over; OUTCOMES is repeated
 //	DONE       the source has the last OUTCOMES
-//	ABANDONED  the source was not heard of before the deadline
+//	ABANDONED  the source was silent until the deadline
 //	CANCELLED  withdrawn by the source
 package receiver
 
@@ -49,30 +49,30 @@ const (
 	repeatFirst    = time.Second
 	repeatMost     = 4 * time.Second
 	waiterExpiry   = 15 * time.Second // a source that no longer asks loses its place
-	contactEvery   = time.Minute      // how old the ledger's word of the last contact may be
-	grace          = 10 * time.Minute // before a run gives anything up that an earlier one had
-	suspectTime    = 10 * time.Second // what crashes the agent does so sooner
+	contactEvery   = time.Minute      // the greatest age of the last contact in the ledger
+	grace          = 10 * time.Minute // before a run gives up work of an earlier run
+	suspectTime    = 10 * time.Second // a transfer that crashes the agent does so sooner
 )
 
-// maxBad is how many bad hashes or offsets an item may have between two safe
-// points; maxActors bounds the transfers that are dealt with at once.
+// maxBad is the most bad hashes or offsets of an item between two safe points. maxActors bounds the transfers that have
+// an actor at once.
 const (
 	maxBad    = 5
 	maxActors = 4096
 )
 
-// What the Receiver says to its actors; these are no messages of the wire.
+// Messages from the Receiver to its actors. They never go over the wire.
 const (
 	dropPartials wire.Kind = "drop-partials"
 	addressMoved wire.Kind = "address-moved"
 )
 
-// A Link speaks to the agent at the other end.
+// A Link sends messages to the agent at the other end.
 type Link interface {
 	Send(to transfer.AgentName, m *wire.Message) error
 }
 
-// Config is what a Receiver works with.
+// Config is the configuration of a Receiver.
 type Config struct {
 	Agent    transfer.AgentName
 	Ledger   *ledger.Ledger
@@ -90,29 +90,29 @@ type Config struct {
 	Lanes    Lanes      // nil: there is the queue lane only
 	Store    Shelves    // nil: nothing comes by stored delivery
 	Instance string     // names this run of the agent
-	Limits   []string   // what the place cannot promise here, for the audit
+	Limits   []string   // the guarantees that the place cannot give here, for the audit
 	Memory   *wire.Memory
-	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
+	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
 	// Came counts the bytes of chunk messages that lanes have brought from an agent, parts of
 	// messages included; nil: nothing is counted.
 	Came func(from transfer.AgentName) int64
-	// Over asks a source how a transfer stands there. The error is of KindNotFound where the source does not know the
-	// transfer; any other one says that no answer has come. nil: no source is asked.
+	// Over asks a source for the status of a transfer there. The error is of KindNotFound if the source does not know
+	// the transfer; any other error means that no answer has come. nil: no source is asked.
 	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error)
 	Rights
-	Quiet *quiet.Log // of what is said here and not believed; nil: one that says so in Log
+	Quiet *quiet.Log // for messages from others that are not believed; nil: one that writes to Log
 
 	Content  conversion.Defaults // of text files here
 	Programs Programs            // nil: none are run here
 }
 
-// Rights are who may have something arrive.
+// Rights decide which transfers may arrive.
 type Rights struct {
-	Stale func() error // why nothing new is accepted, of a kind that waits; nil: it is
-	// May says what a principal may do with files here; nil: everybody everything.
+	Stale func() error // why no new transfer is accepted, of a kind that waits; nil: new ones are accepted
+	// May returns the rights of a principal on files here. nil: every principal has every right.
 	May func(principal string) place.Permit
-	// Admit says whether a transfer of a principal may come from an agent, and by which rules; the
-	// error is of KindDenied. nil: each may.
+	// Admit decides whether a transfer of a principal may come from an agent, and returns the deciding rules. The error
+	// is of KindDenied. nil: each may.
 	Admit func(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error)
 }
 
@@ -160,19 +160,16 @@ func New(cfg Config) *Receiver {
 		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), places: newPlaces(cfg.Places)}
 }
 
-// groupItems is how many items close a group: where there are few places, no
-// transfer sits on most of them.
+// groupItems returns the number of items that closes a group: with few places, no transfer may hold most of them.
 func (r *Receiver) groupItems() int { return min(flow.GroupItems, max(1, r.cfg.Places/4)) }
 
-// mostUnsummed is how many ended files of a transfer may be without the source's digest
-// when another item begins. With those of all other transfers they leave a place: or
-// each transfer could wait for a place that another one's files have, while the digests
-// that would let go of them are behind the messages that wait.
+// mostUnsummed returns how many ended files of a transfer may lack the source's digest when another item begins. With
+// those of all other transfers they leave one place free. Otherwise each transfer could wait for a place of another
+// one's files, while the digests that would release them are behind the waiting messages.
 func (r *Receiver) mostUnsummed() int { return max(0, r.cfg.Places/(2*max(1, r.cfg.Slots))-1) }
 
-// Recover brings every transfer in the ledger to where it was: items that were
-// being committed are decided (R21), and outcomes that the source may not have
-// are offered again.
+// Recover restores every transfer of the ledger: it decides items that were being committed (R21), and offers again the
+// outcomes that the source may not have.
 func (r *Receiver) Recover() error {
 	if err := r.succeed(); err != nil {
 		return err
@@ -208,17 +205,16 @@ func (r *Receiver) Recover() error {
 	return nil
 }
 
-// Stop ends all work where it stands; the ledger knows the rest. It waits.
+// Stop ends all work at once, and waits for its end. The ledger has the state to resume from.
 func (r *Receiver) Stop() {
 	r.cancel()
 	r.wg.Wait()
 }
 
-// Running is how many transfers have an open epoch.
+// Running returns how many transfers have an open epoch.
 func (r *Receiver) Running() int { return r.slots.taken() }
 
-// Open is how many transfers are not over here, those that only wait for the
-// source's last word included.
+// Open returns how many transfers are not over here, including those that only wait for the source's last message.
 func (r *Receiver) Open() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -234,15 +230,15 @@ func (r *Receiver) Control(m *wire.Message) {
 	}
 }
 
-// controlled gives a message to its actor, or says why it cannot.
+// controlled hands a message to its actor, or returns the reason why it cannot.
 func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if a := r.actors[m.Transfer]; a != nil {
-		if a.from != m.From { // nobody else has a say in it
+		if a.from != m.From { // no other agent may change the transfer
 			return errTaken
 		}
-		if m.Kind == wire.KindAlive { // one transfer says it for all of its source
+		if m.Kind == wire.KindAlive { // one transfer sends it for all of its source
 			r.spoke[m.From] = r.cfg.Clock.Now()
 		}
 		a.box.control(m)
@@ -250,7 +246,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 	}
 
 	if m.Kind == wire.KindOutcomesAck || m.Kind == wire.KindAlive || r.ctx.Err() != nil {
-		return nil // what is not over has an actor; the rest is repeated by the source
+		return nil // an unfinished transfer has an actor; the source repeats the rest
 	}
 
 	if s, ok := r.speakers.sleeping[m.Transfer]; ok && s.from != m.From {
@@ -287,8 +283,8 @@ func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	return a != nil && a.from == from
 }
 
-// Moved says that direct paths from these sources have lost their address at this end.
-// The sources are told at once: what they send gets no answer, not even one that says so.
+// Moved reports that direct paths from these sources have lost their address at this end. It tells the sources at once:
+// their messages get no answer, not even an error.
 func (r *Receiver) Moved(sources []transfer.AgentName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -299,7 +295,7 @@ func (r *Receiver) Moved(sources []transfer.AgentName) {
 	}
 }
 
-// Knows reports whether a transfer is under way here, or waits for its source.
+// Knows reports whether a transfer is in progress here, or waits for its source.
 func (r *Receiver) Knows(id transfer.ID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -307,9 +303,8 @@ func (r *Receiver) Knows(id transfer.ID) bool {
 	return asleep || r.actors[id] != nil
 }
 
-// Chunk takes a chunk message from the lane, and keeps its memory. direct says
-// that it did not come through the queue manager. It does not block; the credit
-// bounds what can be waiting.
+// Chunk takes a chunk message from the lane, and keeps its memory. direct says that it came over the direct lane. It
+// does not block; the credit bounds the waiting messages.
 func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	h, err := wire.PeekHeader(data)
 	if err != nil {
@@ -406,7 +401,7 @@ func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
 	}
 }
 
-// speaks reports whether a chunk message of the source, or ALIVE, came a short while ago, of any of its transfers.
+// speaks reports whether a chunk message or ALIVE of any of the source's transfers came less than sourceSilent ago.
 func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -414,11 +409,10 @@ func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
 	return ok && now.Sub(at) < sourceSilent
 }
 
-// repeatAcks says every second what is held where messages wait to be taken in,
-// from a goroutine of its own: a disk that is slow to sync must not look like a
-// receiver that is gone. It says the same, of one transfer of each source, where bytes have come
-// from that source and no message was acknowledged: on a slow line a message takes long.
-// Where neither is so all are acknowledged, and a source that has not heard so asks.
+// repeatAcks repeats ACKs every second for transfers with messages that wait to be taken in. It runs in a goroutine of
+// its own: a disk that is slow to sync must not look like a receiver that is gone. It also repeats the ACK of one
+// transfer of each source that sends bytes without a complete message: on a slow link a message takes long. Otherwise
+// all messages are acknowledged, and a source that has missed an ACK asks.
 func (r *Receiver) repeatAcks() {
 	t := r.cfg.Clock.NewTimer(ackRepeat)
 	defer t.Stop()

@@ -12,7 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A record is what the ledger has of a transfer, and where its items land.
+// A record keeps the ledger entry of a transfer, and the destinations of its items.
 type record struct {
 	r    *Receiver
 	id   transfer.ID
@@ -20,22 +20,22 @@ type record struct {
 	log  *slog.Logger
 
 	rec     *ledger.Incoming // as the ledger has it; nil until accepted
-	facts   *facts           // what of it never changes; the background may read it
+	facts   *facts           // the constant part of it; the background may read it
 	to      destinations
 	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
 	dirs    map[transfer.Path]bool // noted in the ledger (R23)
-	pointed map[uint64]bool        // items of which the ledger may have a resume point
+	pointed map[uint64]bool        // items that may have a resume point in the ledger
 	set     setState
 }
 
-// facts are what the background needs to know of a transfer.
+// facts are the constants of a transfer that the background needs.
 type facts struct {
 	job        string
 	principal  string
 	originator transfer.Originator
 	durable    bool
 	together   bool
-	replaces   bool // files that are there
+	replaces   bool // files at the destination
 }
 
 // know takes the record in; the facts are taken once.
@@ -104,8 +104,7 @@ func (rc *record) entry(event audit.Event, fill func(*audit.Record)) audit.Recor
 	return a
 }
 
-// unwritable is a reason to wait: a ledger that cannot be written now is no
-// verdict on the transfer.
+// unwritable returns a reason to wait: a ledger that cannot be written now is no verdict on the transfer.
 func (rc *record) unwritable(err error) *transfer.Error {
 	if e := transfer.AsError(err); e.Kind.Waits() {
 		return e
@@ -125,7 +124,7 @@ func (rc *record) land() {
 	rc.to = destinations{ledger: rc.r.cfg.Ledger, of: q, landed: landing, known: map[uint64]*destination{}}
 }
 
-// permit is what a principal may do here.
+// permit returns the rights of a principal here; nil: every right.
 func (r *Receiver) permit(principal string) place.Permit {
 	if r.cfg.May == nil {
 		return nil
@@ -135,11 +134,11 @@ func (r *Receiver) permit(principal string) place.Permit {
 
 func (rc *record) outcome(item uint64, b *wire.Begin) transfer.Outcome {
 	o := transfer.Outcome{Item: item, Type: b.Type, Path: rc.to.path(b), Source: b.Source, To: b.To}
-	if d, err := rc.to.at(b.To); err == nil && d.options.Removes() { // what is to be deleted is what was read
+	if d, err := rc.to.at(b.To); err == nil && d.options.Removes() { // a source is deleted only in the version that was read
 		o.Version = b.Version
 	}
 	if b.Type == transfer.ItemFile {
-		o.Size = max(0, b.Size) // of one that has come, what came
+		o.Size = max(0, b.Size) // of an item that has come, the bytes that came
 	}
 	return o
 }
@@ -156,7 +155,7 @@ func (rc *record) hasItems() bool {
 	return has || err != nil
 }
 
-// hasPoint reports whether there is a partial file to go on with.
+// hasPoint reports whether there is a partial file to resume.
 func (rc *record) hasPoint() (has bool) {
 	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Items(rc.id, func(_ uint64, it *ledger.Item) error {
@@ -167,7 +166,7 @@ func (rc *record) hasPoint() (has bool) {
 	return has && err == nil
 }
 
-// point is the resume point that the ledger has of an item; nil: none.
+// point returns the resume point of an item in the ledger; nil: none.
 func (rc *record) point(item uint64) (pt *ledger.Checkpoint, err error) {
 	err = rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		it, err := t.Item(rc.id, item)
@@ -179,8 +178,7 @@ func (rc *record) point(item uint64) (pt *ledger.Checkpoint, err error) {
 	return pt, err
 }
 
-// dropPoint makes the ledger forget a resume point that speaks of a temporary
-// which is about to be replaced (INV-6).
+// dropPoint drops a resume point from the ledger before its temporary is replaced (INV-6).
 func (rc *record) dropPoint(item uint64) error {
 	if !rc.pointed[item] {
 		return nil
@@ -200,7 +198,7 @@ func (rc *record) forgetPoint(item uint64) error {
 	return errRedo
 }
 
-// staleOf is what an earlier epoch has left of an item; nil: nothing.
+// staleOf returns the temporary that an earlier epoch left of an item; nil: none.
 func (rc *record) staleOf(item uint64) (left *stale) {
 	if rc.rec.Epoch == 1 && !rc.adopted {
 		return nil
@@ -219,7 +217,7 @@ func (rc *record) staleOf(item uint64) (left *stale) {
 	return left
 }
 
-// intents are the items that are in COMMITTING and undecided.
+// intents returns the intents of undecided items in COMMITTING.
 func (rc *record) intents() (out []transfer.Intent, err error) {
 	err = rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		return t.Items(rc.id, func(item uint64, it *ledger.Item) error {
@@ -232,8 +230,8 @@ func (rc *record) intents() (out []transfer.Intent, err error) {
 	return out, err
 }
 
-// undecidedIntents are their numbers: a temporary of theirs must not be
-// removed, or its absence would read as "taken by a consumer".
+// undecidedIntents returns the numbers of those items. Their temporaries must not be removed, or the absence would read
+// as "taken by a consumer".
 func (rc *record) undecidedIntents() (map[uint64]bool, error) {
 	keep := map[uint64]bool{}
 	intents, err := rc.intents()
@@ -266,7 +264,7 @@ func (rc *record) noteTemporary(item uint64, loc *place.Location) error {
 	return err
 }
 
-// notedDirs takes in that the ledger has directories.
+// notedDirs records that the ledger has directories.
 func (rc *record) notedDirs(dirs []transfer.Path) {
 	for _, dir := range dirs {
 		rc.dirs[dir] = true
@@ -288,8 +286,9 @@ func (rc *record) putDirs(t *ledger.Tx, loc *place.Location) error {
 	return nil
 }
 
-// hasMade reports whether an earlier run of this agent has noted that it makes a directory for this transfer. Another
-// transfer may make a directory that this run has noted: the landing knows the directories that it has made itself.
+// hasMade reports whether an earlier run of this agent has recorded that it makes a directory for this transfer.
+// Another transfer may make a directory that this run has recorded: the landing itself tracks the directories that it
+// has made.
 func (rc *record) hasMade(dir transfer.Path) bool {
 	var in uint64
 	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
@@ -299,7 +298,8 @@ func (rc *record) hasMade(dir transfer.Path) bool {
 	return err == nil && in != 0 && in < rc.r.cfg.Ledger.Generation()
 }
 
-// marked finds the item of this transfer, other than the given one, that has a mark. It gives its directory.
+// marked finds the item of this transfer, other than the given one, that has a mark. It returns the directory of that
+// item.
 func (rc *record) marked(item uint64, mark transfer.Mark) (dir transfer.Path, err error) {
 	err = rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		dir, err = ledger.Marked(t, rc.id, item, mark)
@@ -311,16 +311,14 @@ func (rc *record) marked(item uint64, mark transfer.Mark) (dir transfer.Path, er
 	return dir, nil
 }
 
-// leaves sees to it, before the end is on record, that no temporary of this transfer
-// is in its directories or can come back there, and reports whether that failed.
-// Unless there are some for certain it looks only where there may be: where something
-// was begun and sent again, or an earlier process may have left it.
+// leaves ensures, before the end is on record, that no temporary of this transfer is in its directories or can come
+// back there. It reports whether that failed. Unless some is true, it looks only if temporaries are possible: after a
+// resend, or after an earlier process.
 func (rc *record) leaves(some bool) (unswept bool) {
 	return !rc.tidy(some || rc.rec.Epoch > 1 || rc.adopted)
 }
 
-// sweep removes this transfer's own temporaries. Where it could not it reports
-// false, and sweepLater tries again.
+// sweep removes this transfer's own temporaries, and reports whether that failed; then sweepLater tries again.
 func (rc *record) sweep() bool { return rc.tidy(true) }
 
 func (rc *record) tidy(some bool) bool {

@@ -9,9 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// settleCommitting decides items that were left in COMMITTING, by a crash or
-// by a directory that could not be synced (R21, R22). It reports false, and has
-// told the source to wait, where that is not possible yet.
+// settleCommitting decides items that were left in COMMITTING, by a crash or by a directory that could not be synced
+// (R21, R22). If that is not possible yet, it tells the source to wait and reports false.
 func (i *incoming) settleCommitting() bool {
 	intents, err := i.intents()
 	for n := 0; err == nil && n < len(intents); n++ {
@@ -27,7 +26,7 @@ func (i *incoming) settleCommitting() bool {
 		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)
 	}
 
-	i.endEpoch(reason) // what admit has begun
+	i.endEpoch(reason) // the epoch that admit has begun
 	return false
 }
 
@@ -54,9 +53,8 @@ func (cm *committer) settleIntent(in transfer.Intent) error {
 	return cm.decide(outcome)
 }
 
-// succeed makes the transfers of the ledger this run's, where it was taken over from an
-// instance that may still live: nothing is written to a file that may be written to by
-// that one (R34).
+// succeed moves the transfers of the ledger to this run's generation, if the ledger was taken over from an instance
+// that may still live. After that this run writes to no file that the instance may write to (R34).
 func (r *Receiver) succeed() error {
 	if !r.cfg.Ledger.TakenOver() || failpoint.Planted("generation-not-raised") {
 		return nil
@@ -81,7 +79,7 @@ func (r *Receiver) succeed() error {
 	})
 }
 
-// landingOf is how the temporaries of a transfer are named.
+// landingOf returns the landing configuration of a transfer, which names its temporaries.
 func landingOf(in *ledger.Incoming) place.LandConfig {
 	return place.LandConfig{Transfer: in.Request.ID, Principal: in.Principal, Generation: in.Generation, Older: in.Older, Patience: patience(&in.Request)}
 }
@@ -121,8 +119,7 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 	return nil
 }
 
-// adopt takes a record of the ledger in, with what belongs to it: outcomes that
-// the source may not have are offered again.
+// adopt takes over a ledger entry, with its outcomes: outcomes that the source may not have are offered again.
 func (i *incoming) adopt(rec *ledger.Incoming) error {
 	i.know(rec)
 	if rec.State.Final() {
@@ -142,8 +139,8 @@ func (i *incoming) adopt(rec *ledger.Incoming) error {
 	})
 }
 
-// silentFor is for how long a record's source had not been heard of when the run before
-// this one ended, in the agent's running time.
+// silentFor returns how long an entry's source had been silent when the run before this one ended, in the agent's
+// running time.
 func silentFor(t *ledger.Tx, rec *ledger.Incoming) time.Duration {
 	if rec.Heard == 0 {
 		return 0

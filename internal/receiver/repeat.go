@@ -21,11 +21,11 @@ type owing struct {
 	ack *wire.Message
 }
 
-// owed gives the ACKs that are due again.
+// owed returns the ACKs that must be repeated.
 func (l *listening) owed(actors []*incoming) (all []owing) {
 	slices.SortFunc(actors, func(a, b *incoming) int { return bytes.Compare(a.id[:], b.id[:]) })
-	quiet := map[transfer.AgentName]*wire.Message{} // an ACK of each source to which nothing new was said
-	heard := map[transfer.AgentName]bool{}          // something new was said, or is about to be
+	quiet := map[transfer.AgentName]*wire.Message{} // by source without news: an ACK to repeat
+	heard := map[transfer.AgentName]bool{}          // sources that got or will get news
 	said := map[transfer.ID]*wire.Message{}
 	for _, a := range actors {
 		m := a.lastAck.Load()
@@ -56,7 +56,7 @@ func (l *listening) owed(actors []*incoming) (all []owing) {
 	return all
 }
 
-// withArrived is an ACK that says how far messages have arrived.
+// withArrived returns an ACK with the greatest sequence that has arrived.
 func withArrived(m *wire.Message, here uint64) *wire.Message {
 	if here <= m.Ack.Seq {
 		return m

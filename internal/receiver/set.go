@@ -10,15 +10,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// A set is the items of a transfer that get their names together (transfer.MaxSet). Its number
-// comes before its items do, and they have places for all of them or wait. What is complete is
-// held until everything is, with safe points like any other file; then one group commits it. If
-// an item fails before that, the ledger says so first, and then none of the others is waited
-// for: each fails with the same reason.
+// A set is the items of a transfer that get their names together (transfer.MaxSet). The number of items comes before
+// the items, and they have places for all of them or wait. Complete items are held until all are complete, with safe
+// points like any other file; then one group commits them. If an item fails before that, the failure goes into the
+// ledger first. Then the set waits for no other item: each fails with the same reason.
 
-// A setState is what this run knows of a set.
+// A setState is the state of a set in this run.
 type setState struct {
-	items    int  // how many it has; 0: the source has yet to say
+	items    int  // number of its items; 0: not known yet
 	reserved bool // it has places for all of them
 }
 
@@ -33,8 +32,8 @@ func (rc *record) gathers() bool {
 	return rc.rec != nil && rc.rec.Gathers() && !failpoint.Planted("set-in-parts")
 }
 
-// number takes in how many items the transfer has, from its source. A set that finds no places
-// for them waits, and holds nothing meanwhile.
+// number takes the number of the transfer's items from its source. A set that finds no places for them waits, and holds
+// none meanwhile.
 func (w setWriter) number(items uint64) error {
 	if items < w.rec.Decided.Below() || w.rec.HasTotal && items != w.rec.Total || w.total != nil && items != *w.total {
 		return fmt.Errorf("%w: it says that there are %d items", errOffset, items)
@@ -61,7 +60,7 @@ func (w setWriter) number(items uint64) error {
 	return nil
 }
 
-// reserve takes places for all of a set, or says that it could.
+// reserve takes places for all items of a set. If take is false, it takes none, and reports whether it could.
 func (rc ofSet) reserve(take bool) bool {
 	ok, next := rc.r.places.reserve(waiter{rc.id, rc.from, rc.r.cfg.Clock.Now()}, rc.set.items, take)
 	rc.r.wake(next)
@@ -115,7 +114,7 @@ func (w setWriter) gather() {
 	w.com.handOver()
 }
 
-// breakSet is the end of a set of which an item has failed: the ledger has it before any outcome.
+// breakSet fails a set after the failure of an item. The failure is in the ledger before any outcome.
 func (w setWriter) breakSet(why *transfer.Error) error {
 	if err := (ofSet{w.record}).noteBroken(why); err != nil {
 		return err
@@ -134,7 +133,7 @@ func (w setWriter) breakSet(why *transfer.Error) error {
 	return nil
 }
 
-// noteBroken has the ledger say that no item of the set gets its name, and why.
+// noteBroken records that no item of the set gets its name, with the reason.
 func (rc ofSet) noteBroken(why *transfer.Error) error {
 	err := rc.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Set.Failed = why
@@ -157,7 +156,7 @@ func (w setWriter) ending(e *ending) error {
 	return w.breakSet(transfer.SetFailed(o.Path, o.Err))
 }
 
-// brokenFor is why an item that begins fails at once: its set has.
+// brokenFor returns the error of an item that begins after its set has failed; nil: the set has not.
 func (rc ofSet) brokenFor(b *wire.Begin) *transfer.Error {
 	if rc.rec.Set.Failed == nil {
 		return nil

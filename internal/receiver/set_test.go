@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// Sets take places for all of their items or none, in the order in which they asked; what comes free is
-// owed to the first of them, and they have half of the places at most.
+// Sets take places for all of their items or none, in the order of their requests. Places that become free are owed to
+// the first set, and sets have half of the places at most.
 func TestPlacesOfSets(t *testing.T) {
 	p, now := newPlaces(100), time.Unix(1000, 0)
 	ask := func(n byte, need int) bool {
@@ -35,7 +35,7 @@ func TestPlacesOfSets(t *testing.T) {
 	if had := take(200); had != 70 {
 		t.Fatalf("beside a set of 30 items there is room for %d, while the one that waits could not have its own anyway", had)
 	}
-	for range 20 { // and when the first is over, it is owed what comes free
+	for range 20 { // when the first set is over, the second one is owed the free places
 		p.give(now)
 	}
 	if next := p.release(transfer.ID{1}, now); next == nil || next.id != (transfer.ID{2}) {
@@ -55,7 +55,7 @@ func TestPlacesOfSets(t *testing.T) {
 	}
 }
 
-// A set whose source asks no more loses its turn, and what was owed to it.
+// A set whose source asks no more loses its turn and the places that were owed to it.
 func TestASetThatAsksNoMoreIsOwedNothing(t *testing.T) {
 	p, now := newPlaces(10), time.Unix(1000, 0)
 	for range 8 {
@@ -72,7 +72,7 @@ func TestASetThatAsksNoMoreIsOwedNothing(t *testing.T) {
 	}
 }
 
-// What a source says of a set that cannot be true is a bad message, and reserves nothing.
+// An impossible message about a set is a bad message, and reserves nothing.
 func TestASetIsWhatItWas(t *testing.T) {
 	r := &Receiver{ctx: t.Context(), places: newPlaces(1024), slots: newSlots(1), cfg: Config{Changed: func() {}, Clock: clock.System, Places: 1024, Slots: 1, Log: slog.New(slog.DiscardHandler)}}
 	i := r.newActor(transfer.ID{1}, "ALPHA")

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A taking is what an incoming transfer does with the store.
+// A taking is an incoming transfer with the methods for stored delivery.
 type taking struct{ *incoming }
 
 func (i taking) at() Shelf { return Shelf{i.from, i.id, i.rec.Epoch} }
@@ -19,7 +19,7 @@ func (i taking) at() Shelf { return Shelf{i.from, i.id, i.rec.Epoch} }
 // isStored reports whether the transfer comes by way of the store.
 func (rc *record) isStored() bool { return rc.rec != nil && rc.rec.Request.Stored() }
 
-// unshelve takes a stored message to where it belongs.
+// unshelve handles a stored message, and answers it.
 func (i taking) unshelve(p *shelved) {
 	if i.rec == nil && !loaded(i.incoming) {
 		if i.over {
@@ -33,7 +33,7 @@ func (i taking) unshelve(p *shelved) {
 	switch {
 	case i.rec != nil && i.rec.State.Final():
 		if p.absent {
-			i.opened(p.open) // which says so
+			i.opened(p.open) // which answers it
 		}
 		i.over = true
 		p.answer(Spent, nil)
@@ -51,7 +51,7 @@ func (i taking) unshelve(p *shelved) {
 	}
 }
 
-// openShelf takes the OPEN with which an epoch begins.
+// openShelf takes the OPEN that begins an epoch.
 func (i taking) openShelf(p *shelved) (Verdict, error) {
 	o := p.open
 	switch {
@@ -78,8 +78,8 @@ func (i taking) openShelf(p *shelved) (Verdict, error) {
 	return Took, nil
 }
 
-// mayShelve asks whether a transfer may come in, and makes its record where it is new. With an error it may not:
-// the source is told where the message is an OPEN that it waits for.
+// mayShelve reports whether a transfer may come in, and makes the ledger entry of a new one. With an error it may not.
+// If the message is an OPEN that the source waits for, the source gets the error.
 func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	refuse := func(err error) (Verdict, error) {
 		i.refuse(o.Nonce, err)
@@ -132,7 +132,7 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	return Took, nil
 }
 
-// atRest is what a shelf is good for where rest has found no way on.
+// atRest returns the verdict on a shelf after rest has reported false.
 func (i taking) atRest() (Verdict, error) {
 	if i.rec.State != transfer.Receiving || i.withdrawn {
 		return Spent, nil
@@ -166,7 +166,7 @@ func (i taking) beginShelf(next uint64) {
 	i.r.keep(i.id, false)
 	i.ep.account.NewEpoch()
 	i.ep.account.Settle()
-	i.box.shut() // to what comes by another way
+	i.box.shut() // to messages that come by another lane
 	if i.rec.Crashes > 0 {
 		i.acquitAt = now.Add(suspectTime)
 	}
@@ -178,13 +178,13 @@ func (i taking) beginShelf(next uint64) {
 	i.lastAck.Store(nil)
 }
 
-// acceptShelf tells the source, if it is there, who has the transfer.
+// acceptShelf sends ACCEPT to the source, which may be away, and names the ledger that has the transfer.
 func (i taking) acceptShelf(o *wire.Open) {
 	i.r.send(i.from, &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: &wire.Accept{Nonce: o.Nonce, Epoch: o.Stored.Epoch,
 		Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings, Lane: transfer.LaneQueue, Instance: i.r.cfg.Instance, Resolution: i.rec.Resolution}})
 }
 
-// goOnShelf takes up the shelf of the ledger's epoch where it was left.
+// goOnShelf resumes the shelf of the ledger's epoch.
 func (i taking) goOnShelf() (Verdict, error) {
 	if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
 		return Later, err
@@ -227,14 +227,14 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 	case i.rec.Epoch < p.Epoch:
 		return i.headGone(p)
 	case h.Seq <= i.rec.Taken:
-		return Took, nil // what it brings is safe, and it was to go
+		return Took, nil // its data is safe; only its removal was missing
 	case len(i.com.offers.waiting) > mostOwed:
 		return Later, transfer.Errorf(transfer.KindBusy, "%s has yet to hear of %d outcomes", i.from, len(i.com.offers.waiting))
 	}
 	if !i.ep.live {
 		if v, err := i.goOnShelf(); err != nil || v != Took {
 			if v == Later {
-				i.waits = transfer.AsError(err) // which the source hears when it asks
+				i.waits = transfer.AsError(err) // which the source gets when it asks
 			}
 			return v, err
 		}
@@ -274,12 +274,12 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 	return Took, nil
 }
 
-// atHole is what a shelf is good for once its epoch has ended.
+// atHole returns the verdict on a shelf after its epoch has ended.
 func (i taking) atHole() (Verdict, error) {
 	switch {
 	case i.rec.State != transfer.Receiving || i.shelf.hole != "":
 		return Spent, nil
-	case i.ep.live: // which interrupt has yet to end
+	case i.ep.live: // interrupt has yet to end the epoch
 		return Later, nil
 	}
 	return Later, i.waits
@@ -344,7 +344,7 @@ func (i taking) mayBegin(o *wire.Open) error {
 	return nil
 }
 
-// headGone finds a shelf whose OPEN is missing, of an epoch that is new.
+// headGone handles a shelf of a new epoch that lacks its OPEN.
 func (i taking) headGone(p *shelved) (Verdict, error) {
 	if i.ep.live && !i.rest() {
 		return i.atRest()
@@ -357,7 +357,7 @@ func (i taking) headGone(p *shelved) (Verdict, error) {
 	return i.atHole()
 }
 
-// covered is how many of the messages that were taken bring nothing any more that a crash would lose.
+// covered returns how many of the taken messages have no data left that a crash would lose.
 func (i taking) covered() (n int) {
 	if failpoint.Planted("stored-acked-early") {
 		return len(i.shelf.marks)
@@ -378,7 +378,7 @@ func (i taking) covered() (n int) {
 	return n
 }
 
-// safeTo reports whether whoever has nothing but the ledger can go on with an item at an offset, or beyond.
+// safeTo reports whether a process with the ledger alone can resume an item at an offset, or beyond.
 func (i taking) safeTo(item uint64, offset int64) bool {
 	c := i.w.files.of(item)
 	if c == nil && offset > 0 { // the epoch has just ended
@@ -392,8 +392,8 @@ func (i taking) safeTo(item uint64, offset int64) bool {
 	return readable
 }
 
-// trim lets go of what is needed no more. It is done once a second, as it costs a synced record; and when
-// the epoch ends.
+// trim removes the messages that are needed no more from the shelf. It runs once a second at most, as it costs a synced
+// ledger entry, and when the epoch ends.
 func (i taking) trim(now time.Time, ends bool) {
 	if !i.ep.shelved || len(i.shelf.marks) == 0 {
 		return
@@ -423,8 +423,8 @@ func (i taking) trim(now time.Time, ends bool) {
 	failpoint.Hit("receiver.after_trim")
 }
 
-// openedStored answers an OPEN of a stored transfer that has come by REPLY: how the shelf stands of which it
-// speaks.
+// openedStored answers an OPEN of a stored transfer that has come by REPLY. The answer is the status of the shelf that
+// the OPEN names.
 func (i taking) openedStored(o *wire.Open) {
 	if i.r.cfg.Store == nil {
 		i.refuse(o.Nonce, transfer.Errorf(transfer.KindNotBuilt, "%s takes nothing by stored delivery", i.r.cfg.Agent))
@@ -456,7 +456,7 @@ func (i taking) openedStored(o *wire.Open) {
 			return
 		}
 		i.r.release(i.id)
-		return // the answer is in what lies on the shelf, or does not
+		return // the contents of the shelf are the answer
 	}
 
 	if v, err := i.mayShelve(o, false); err != nil {
@@ -497,13 +497,13 @@ func (i taking) openedStored(o *wire.Open) {
 // mostForeign is how many OPENs from another store are a wait; then the transfer is refused.
 const mostForeign = 3
 
-// foreign reports whether an OPEN speaks of another store than the one that was seen last.
+// foreign reports whether an OPEN names another store than the one that was seen last.
 func (i taking) foreign(o *wire.Open) bool {
 	mark, known := i.r.cfg.Store.Mark()
 	return known && mark != o.Stored.Store
 }
 
-// elsewhere answers an OPEN, after a look, whose source is at another store.
+// elsewhere answers an OPEN after a look, if the source uses another store.
 func (i taking) elsewhere(o *wire.Open) bool {
 	if !i.foreign(o) {
 		return false
@@ -530,7 +530,8 @@ func (r Desk) strange(id transfer.ID) int {
 	return r.speakers.strange[id]
 }
 
-// nothingThere takes in that an OPEN's shelf is empty: what it says was stored and has not come is lost.
+// nothingThere handles an OPEN with an empty shelf: the messages that the source stored and that have not come are
+// lost.
 func (i taking) nothingThere(o *wire.Open) {
 	if i.elsewhere(o) {
 		return
@@ -598,7 +599,7 @@ func (i taking) holed(reason string) {
 	failpoint.Hit("receiver.after_resync")
 }
 
-// sayHole says where the epoch that follows one is to go on.
+// sayHole sends RESYNC with the points from which the epoch after this one resumes.
 func (i taking) sayHole(epoch uint32, reason string) {
 	resume := transfer.Resume{Decided: i.rec.Decided}
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error { return i.points(t, &resume) })
@@ -611,7 +612,7 @@ func (i taking) sayHole(epoch uint32, reason string) {
 	i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: epoch, Resume: resume, Reason: reason}})
 }
 
-// points puts the points into a resume from which items can go on.
+// points puts the points from which items can resume into resume.
 func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
 	return t.Items(i.id, func(item uint64, it *ledger.Item) error {
 		p := it.Point
@@ -620,7 +621,7 @@ func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
 		}
 		if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
 			at := p.Point
-			if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest goes on
+			if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest is resumed in this process
 				at.NoReadBack = false
 			}
 			resume.Points = append(resume.Points, at)
@@ -629,7 +630,7 @@ func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
 	})
 }
 
-// dropShelf lets go of all that is stored of the transfer.
+// dropShelf removes all stored messages of the transfer.
 func (i taking) dropShelf() {
 	if i.isStored() && i.r.cfg.Store != nil {
 		i.shelf = shelving{}
@@ -637,7 +638,7 @@ func (i taking) dropShelf() {
 	}
 }
 
-// heldBack reports whether an ACK can wait: nobody does for those of a shelf, which only show how far it is.
+// heldBack reports whether an ACK can wait. No sender waits for the ACKs of a shelf, which only show progress.
 func (i taking) heldBack() bool {
 	now := i.r.cfg.Clock.Now()
 	i.ep.unacked, i.ep.ask = 0, false

@@ -56,9 +56,9 @@ func (i taking) takeMessage(p *shelved) bool {
 	return true
 }
 
-// awaitTurn waits until an item is not too far ahead of the first undecided one. By another way the source sees to
-// that; what is stored, it stored without knowing. A file whose digest is not here is waited for by nobody: the source
-// stores it before it goes on, and what comes later in the store cannot come while this waits.
+// awaitTurn waits until an item is not too far ahead of the first undecided one. In other lanes the source ensures
+// that; it stores messages without that knowledge. awaitTurn waits only for files with a known digest. The source
+// stores a missing digest before it goes on, and later messages of the store cannot come during the wait.
 func (i taking) awaitTurn(item uint64) {
 	w := i.w
 	for !w.rec.Decided.Fits(item) && item <= w.rec.Decided.Below()+2*transfer.MaxUndecided {
@@ -77,20 +77,20 @@ func (i taking) awaitTurn(item uint64) {
 	}
 }
 
-// beginOf is how an item began, for its checkpoint.
+// beginOf returns the BEGIN of an item, for its checkpoint.
 func (w *writer) beginOf(c *file) []byte {
 	if !w.ep.shelved {
 		return nil
 	}
 	data, err := json.Marshal(c.begin)
 	if err != nil {
-		return nil // then it is not gone on with
+		return nil // then it cannot be resumed
 	}
 	return data
 }
 
-// reopenShelved goes on with an item of which the beginning was taken by an earlier process, or before the
-// transfer had to wait.
+// reopenShelved resumes an item with a beginning that an earlier process took, or that came before the transfer had to
+// wait.
 func (w *writer) reopenShelved(item uint64) error {
 	pt, err := w.point(item)
 	if err != nil {
@@ -104,8 +104,8 @@ func (w *writer) reopenShelved(item uint64) error {
 	return w.beginItem(&wire.Frame{Type: wire.FrameBegin, Item: item, Begin: b})
 }
 
-// beyond cuts off what of a frame the file has already: a shelf is read again from where the ledger has it, and
-// a file may be further.
+// beyond cuts off the part of a frame that the file already has. A shelf is read again from the position in the ledger,
+// and a file may be further.
 func (w *writer) beyond(c *file, f *wire.Frame) (done bool) {
 	has := c.offset()
 	switch f.Type {

@@ -26,22 +26,22 @@ type slots struct {
 	waiters []waiter
 	kept    map[transfer.ID]bool // waiting, with a partial file
 	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
-	accused []waiter             // those whose turn comes after the suspect
+	accused []waiter             // transfers that come after the suspect
 }
 
 func newSlots(count int) *slots {
 	return &slots{count: count, live: map[transfer.ID]transfer.AgentName{}, kept: map[transfer.ID]bool{}}
 }
 
-// taken is how many transfers hold a slot.
+// taken returns how many transfers hold a slot.
 func (s *slots) taken() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.live)
 }
 
-// admit gives a slot, or says which place in the queue the transfer has; place is 0 for one
-// that has a slot. gave is false where it had that before.
+// admit gives a transfer a slot, or returns its place in the queue. place is 0 for a transfer with a slot. gave is
+// false if it had the slot before.
 func (s *slots) admit(w waiter) (place int, gave bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,8 +74,8 @@ func (s *slots) othersWait(now time.Time) bool {
 	return slices.ContainsFunc(s.waiters, func(w waiter) bool { return now.Sub(w.asked) < waiterExpiry })
 }
 
-// accuse lets one suspect run at a time, to find the one that crashes the agent
-// (R3). The others are told when it is their turn.
+// accuse lets one suspect run at a time, to find the transfer that crashes the agent (R3). The others are woken in
+// turn.
 func (s *slots) accuse(w waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,15 +94,15 @@ func (s *slots) accuse(w waiter) bool {
 	return false
 }
 
-// acquit says that a transfer has moved without crashing anything. next is the accused
-// transfer that is to ask again; nil: none.
+// acquit clears a transfer that has made progress without a crash. next is the accused transfer that is to ask again;
+// nil: none.
 func (s *slots) acquit(id transfer.ID) (next *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.cleared(id)
 }
 
-// cleared lets go of a suspect. s.mu is held.
+// cleared clears the suspect, if it is id, and returns the next accused transfer. s.mu is held.
 func (s *slots) cleared(id transfer.ID) (next *waiter) {
 	if s.suspect != id {
 		return nil
@@ -116,8 +116,8 @@ func (s *slots) cleared(id transfer.ID) (next *waiter) {
 	return &w
 }
 
-// release takes a slot back. next are those who are to ask again: the next of the accused,
-// and, where the transfer had a slot, the first who waits.
+// release takes a slot back. next are the transfers that are to ask again: the next of the accused, and, if the
+// transfer had a slot, the first waiter.
 func (s *slots) release(id transfer.ID) (had bool, next [2]*waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,8 +130,8 @@ func (s *slots) release(id transfer.ID) (had bool, next [2]*waiter) {
 	return had, next
 }
 
-// keep notes that a waiting transfer has a partial file, or no longer. There
-// are as many of them as slots at most; the youngest transfer gives way (R26).
+// keep records whether a waiting transfer has a partial file. At most as many transfers as there are slots may have
+// one. Beyond that the youngest loses its partial files (R26).
 func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,10 +156,9 @@ func (s *slots) keep(id transfer.ID, has bool) (youngest transfer.ID, givesWay b
 	return youngest, true
 }
 
-// turns says whose turn it is among those who wait: the least number comes first, and
-// of the same ones the first. A transfer's number is how many slots its source has,
-// and how many of its transfers wait before it. next is the number that one more of
-// from would have. s.mu is held.
+// turns returns the turn number of each waiter: the least number comes first, and of equal ones the first waiter. A
+// transfer's number is how many slots its source has, plus how many of the source's transfers wait before it. next is
+// the number that one more transfer of from would have. s.mu is held.
 func (s *slots) turns(from transfer.AgentName) (turn []int, next int) {
 	count := map[transfer.AgentName]int{}
 	for _, source := range s.live {
@@ -173,8 +172,8 @@ func (s *slots) turns(from transfer.AgentName) (turn []int, next int) {
 	return turn, count[from]
 }
 
-// ahead is how many of those who wait come before one of them, or before one more of
-// from where mine is below 0. s.mu is held.
+// ahead returns how many waiters come before the waiter at index mine, or before one more transfer of from if mine is
+// below 0. s.mu is held.
 func (s *slots) ahead(mine int, from transfer.AgentName) (ahead int) {
 	turn, its := s.turns(from)
 	at := mine
@@ -192,7 +191,7 @@ func (s *slots) ahead(mine int, from transfer.AgentName) (ahead int) {
 	return ahead
 }
 
-// first is whose turn it is; nil where nobody waits. s.mu is held.
+// first returns the waiter that is next; nil if none waits. s.mu is held.
 func (s *slots) first() *waiter {
 	if len(s.waiters) == 0 {
 		return nil
@@ -202,7 +201,7 @@ func (s *slots) first() *waiter {
 	return &w
 }
 
-// waitingOf is how many transfers of a source wait for a slot. s.mu is held.
+// waitingOf returns how many transfers of a source wait for a slot. s.mu is held.
 func (s *slots) waitingOf(from transfer.AgentName) (n int) {
 	for _, w := range s.waiters {
 		if w.from == from {
@@ -212,10 +211,10 @@ func (s *slots) waitingOf(from transfer.AgentName) (n int) {
 	return n
 }
 
-// acquit says that a transfer has moved without crashing anything.
+// acquit clears a transfer that has made progress without a crash.
 func (r *Receiver) acquit(id transfer.ID) { r.wake(r.slots.acquit(id)) }
 
-// release gives a slot back and tells those whose turn it is to ask again.
+// release gives a slot back and wakes the transfers that are next, so that they ask again.
 func (r *Receiver) release(id transfer.ID) {
 	had, next := r.slots.release(id)
 	if had {
@@ -234,8 +233,8 @@ func (r *Receiver) wake(w *waiter) {
 	}
 }
 
-// keep notes whether a waiting transfer has a partial file, and makes the one that gives
-// way for it drop its own.
+// keep records whether a waiting transfer has a partial file. If there are too many, the youngest transfer drops its
+// own.
 func (r *Receiver) keep(id transfer.ID, has bool) {
 	youngest, givesWay := r.slots.keep(id, has)
 	if !givesWay {

@@ -12,8 +12,8 @@ func slotID(n int) (id transfer.ID) {
 	return id
 }
 
-// A slot that is given back goes to the source that has the fewest, and of those to the one
-// that has waited longest; who does not ask again loses the place in the queue.
+// A slot that is given back goes to the source that has the fewest, and there to the transfer that has waited longest.
+// A transfer that does not ask again loses its place in the queue.
 func TestSlotsGoRound(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := newSlots(2)

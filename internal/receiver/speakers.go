@@ -8,30 +8,30 @@ import (
 	"ferry/internal/wire"
 )
 
-// Bounds of one source agent, so that none keeps others out (INV-12). They are well
-// above what an agent of ours needs that keeps to its own limits.
+// Bounds of one source agent, so that none keeps others out (INV-12). They are well above the needs of an agent that
+// keeps to Ferry's own limits.
 const (
 	maxOfSpeaker = 512  // transfers that are dealt with at once, and that wait for a slot
 	maxTombs     = 1000 // tombstones that a run makes for a source
-	maxSleeping  = 4096 // transfers of which nothing has come, and that wait for their source on disk alone
+	maxSleeping  = 4096 // transfers without data, kept on disk alone until their source is heard
 )
 
-// speakers is what the sources have of a Receiver; r.mu guards it.
+// speakers is the state of a Receiver by source; r.mu guards it.
 type speakers struct {
 	actors map[transfer.AgentName]int
 	tombs  map[transfer.AgentName]int
-	// sleeping are transfers without an actor: they were accepted, nothing has come of
-	// them, and the source is silent. The next OPEN wakes them.
+	// sleeping are transfers without an actor: they were accepted, no data has come, and the source is silent. The next
+	// OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
 	leaving  map[transfer.ID]bool      // are being forgotten
-	reading  map[transfer.ID]time.Time // of transfers with a shelf that is being read, when the reader said so last
+	reading  map[transfer.ID]time.Time // of transfers with a shelf that is being read: last report of the reader
 	headless map[transfer.ID]bool      // the first message of their shelf is missing
-	strange  map[transfer.ID]int       // how often their source has said that they are in another store
+	strange  map[transfer.ID]int       // by transfer: OPENs that named another store
 }
 
 type sleeper struct {
 	from  transfer.AgentName
-	since time.Time // when its source was heard of last
+	since time.Time // last contact with its source
 }
 
 func newSpeakers() speakers {
@@ -62,15 +62,15 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 	return r.speakers.tombs[from] <= maxTombs
 }
 
-// untouched reports whether all that there is to know of a transfer is its record: no
-// file of it has come, nor a part of one that is safe.
+// untouched reports whether the ledger entry is the whole state of a transfer: no file has come, and no part of one is
+// safe.
 func (i *incoming) untouched() bool {
 	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.com.short.bytes == 0 && i.rec.Crashes == 0 &&
 		i.contact.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.com.offers.waiting) == 0 && !i.hasItems()
 }
 
-// sleep ends the actor of a transfer that nothing has come of. Where too many sleep,
-// the one that has slept longest of the source that has most of them is forgotten.
+// sleep ends the actor of a transfer without data. If too many sleep, it forgets one: of the source with the most
+// sleepers, the one that has slept longest.
 func (i *incoming) sleep() {
 	i.over = true
 	r, now := i.r, i.r.cfg.Clock.Now()
@@ -83,7 +83,7 @@ func (i *incoming) sleep() {
 	}
 }
 
-// tooMany names the sleeper that gives way, if one must. r.mu is held.
+// tooMany returns the sleeper to forget; ok is false if there are not too many. r.mu is held.
 func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool) {
 	count := map[transfer.AgentName]int{}
 	for _, s := range r.speakers.sleeping {
@@ -110,8 +110,8 @@ func (r *Receiver) tooMany() (gone transfer.ID, from transfer.AgentName, ok bool
 	return gone, from, ok
 }
 
-// forget drops the record of a transfer that nothing has come of, and what temporaries
-// it may have. If its source comes back, it hears that there is no record.
+// forget drops the ledger entry of a transfer without data, and its temporaries. If its source comes back, the answer
+// is that there is no record.
 func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	defer func() {
 		r.mu.Lock()
@@ -147,8 +147,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	}
 }
 
-// restsIn reports whether a record of an earlier run needs no actor until its source
-// speaks.
+// restsIn reports whether an entry of an earlier run needs no actor before its source sends a message.
 func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
 	if rec.State != transfer.Receiving || rec.Live || rec.Crashes > 0 || rec.Decided.Count() > 0 {
 		return false, nil
@@ -161,8 +160,8 @@ func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
 	return rests, err
 }
 
-// wakeOverdue makes actors of sleepers again whose source was silent past the
-// deadline, so that they are given up like any other.
+// wakeOverdue makes actors for sleeping transfers with a source that was silent past the deadline. Those actors give
+// them up like any other transfer.
 func (r *Receiver) wakeOverdue() error {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()

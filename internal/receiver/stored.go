@@ -8,14 +8,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// Stored delivery (R31). What a source has sent lies on a shelf of the queue manager's store, one for each
-// of its epochs. The agent reads the shelves, one at a time, and hands each message to Take, which
-// returns when the transfer's actor has dealt with it: nothing waits here but in the store. A message
-// stays there until all that it brings is decided, or safe and open to be gone on with by whoever reads
-// the next one (Taken, in the ledger). After a crash the rest of the shelf is read again from there.
+// Stored delivery (R31). The messages of a source lie on shelves of the queue manager's store, one for each of its
+// epochs. The agent reads the shelves, one at a time, and hands each message to Take. Take returns when the transfer's
+// actor has dealt with the message: messages wait only in the store. A message stays there until all of its data is
+// decided, or safe and open to be resumed by the process that reads the next one (Taken, in the ledger). After a crash
+// the rest of the shelf is read again from there.
 //
-//	OPEN, the first message   a new epoch: ACCEPT, for whoever hears it
-//	chunk messages            each in its turn; what is ahead of its turn comes again
+//	OPEN, the first message   a new epoch: ACCEPT, for a source that hears it
+//	chunk messages            each in its turn; one that is ahead of its turn comes again
 //	a hole                    RESYNC, until a shelf of a later epoch is there; this one goes
 
 // A Shelf is one epoch of a transfer in the store.
@@ -25,13 +25,13 @@ type Shelf struct {
 	Epoch uint32
 }
 
-// Shelves are what the agent does with the store.
+// Shelves are the agent's operations on the store.
 type Shelves interface {
-	// Look has the agent look what there is for a transfer, whose source has sent OPEN. Where nothing is on
-	// its shelf, the agent hands that OPEN to Absent. It does not block.
+	// Look makes the agent read the shelf of a transfer after an OPEN from its source. If the shelf is empty, the agent
+	// hands that OPEN to Absent. It does not block.
 	Look(at Shelf, open *wire.Message)
-	// Trim says that the messages of a shelf below a number are needed no more; 0: all of them. It does not
-	// block, and may do so later.
+	// Trim reports that the messages of a shelf below a number are needed no more; 0: all of them. It does not block,
+	// and the removal may come later.
 	Trim(at Shelf, below uint64)
 	// Mark names the store, as it was when the agent looked last; "" is that there is none. known is false before that.
 	Mark() (mark string, known bool)
@@ -47,7 +47,7 @@ type StoredMessage struct {
 	Data   []byte
 }
 
-// What became of a stored message.
+// A Verdict is the result of a stored message.
 type Verdict int
 
 const (
@@ -57,7 +57,7 @@ const (
 	Spent                 // nothing on the shelf is needed any more
 )
 
-// A Taking is what became of a stored message, and why.
+// A Taking is the verdict on a stored message, with its reason.
 type Taking struct {
 	Verdict Verdict
 	Why     *transfer.Error // of Later
@@ -65,36 +65,37 @@ type Taking struct {
 
 const (
 	mostAhead    = 512             // messages that come before their turn until that is a hole
-	mostMarks    = 4096            // taken messages that are told from each other
-	mostOwed     = 16384           // outcomes that a source may not have heard when more is taken
+	mostMarks    = 4096            // taken messages that are tracked one by one
+	mostOwed     = 16384           // undelivered outcomes above which no more is taken
 	trimEvery    = time.Second     // at most
 	shelfRepeat  = 2 * time.Second // of the RESYNC about a hole, doubling
 	shelfRepeats = time.Minute
 	mostHeadless = 4096
 )
 
-// A shelving is how the shelf of an incoming transfer stands.
+// A shelving is the status of an incoming transfer's shelf.
 type shelving struct {
 	marks   []shelfMark // of messages that were taken and are not in the ledger as that, oldest first
 	top     uint64      // one more than the greatest item that has begun
 	ahead   int         // messages that came before their turn since the last one that did not
-	fresh   bool        // no message has come since the shelf was taken up
+	fresh   bool        // no message has come since the shelf was opened
 	trimDue time.Time   // zero: nothing is to be trimmed
 	trimmed time.Time   // when that was done last
 	acked   time.Time   // when an ACK was sent last
 
-	hole    string    // what is missing on the shelf of the ledger's epoch; empty: nothing
+	hole    string    // the gap on the shelf of the ledger's epoch; empty: none
 	holeDue time.Time // when RESYNC is repeated
 	backoff time.Duration
 }
 
-// A shelfMark is a message that was taken: what must be decided or safe before it is needed no more.
+// A shelfMark is a message that was taken, with the data that must be decided or safe before the message is needed no
+// more.
 type shelfMark struct {
 	seq, number uint64
 	top         uint64 // one more than the greatest item that had begun
 	open        bool   // that item had not ended
-	offset      int64  // what had come of it
-	last        bool   // it says how many items there are
+	offset      int64  // the bytes that had come of it
+	last        bool   // it has the number of items
 }
 
 // A shelved is a stored message on its way to its actor.
@@ -110,7 +111,7 @@ func (p *shelved) answer(v Verdict, why error) {
 	p.said <- Taking{v, transfer.AsError(why)}
 }
 
-// A Desk is where what is stored is handed over to a Receiver.
+// A Desk hands stored messages over to a Receiver.
 type Desk struct{ *Receiver }
 
 // Take takes a stored message, and returns when it is dealt with or ctx ends.
@@ -139,13 +140,13 @@ func (r Desk) Take(ctx context.Context, m StoredMessage) Taking {
 	return r.hand(ctx, p)
 }
 
-// Absent says that there is nothing on the shelf of which an OPEN speaks.
+// Absent reports an empty shelf for an OPEN that names the shelf.
 func (r Desk) Absent(ctx context.Context, at Shelf, open *wire.Message) {
 	r.hand(ctx, &shelved{StoredMessage: StoredMessage{Shelf: at}, open: open.Open, absent: true, said: make(chan Taking, 1)})
 }
 
-// Comes says that shelves are being read, or wait for their turn with the reader: on a slow line a message takes long. A transfer of one of
-// them is not silent.
+// Comes reports the shelves that are being read, or wait for the reader: on a slow link a message takes long. Their
+// transfers are not silent.
 func (r Desk) Comes(shelves []Shelf) {
 	now := r.cfg.Clock.Now()
 	r.mu.Lock()
@@ -164,7 +165,7 @@ func (i taking) comes(now time.Time) bool {
 	return ok && now.Sub(at) < sourceSilent
 }
 
-// hand gives a message to its actor and waits for its word.
+// hand hands a message to its actor and waits for the verdict.
 func (r Desk) hand(ctx context.Context, p *shelved) Taking {
 	r.mu.Lock()
 	a := r.actors[p.ID]
@@ -223,7 +224,7 @@ func (r Desk) headless(id transfer.ID) bool {
 	return r.speakers.headless[id]
 }
 
-// errBeheaded refuses a transfer of which an earlier ledger has taken some.
+// errBeheaded refuses a transfer that an earlier ledger has partly taken.
 func (rc *record) errBeheaded() *transfer.Error {
 	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of what was stored for it has been taken", rc.r.cfg.Agent)
 }

@@ -5,16 +5,16 @@ import (
 	"ferry/internal/wire"
 )
 
-// strayChunk is said by the Receiver to one of its actors: a chunk message came while
-// no epoch is open. It is no message of the wire.
+// strayChunk is a message from the Receiver to one of its actors: a chunk message came while no epoch is open. It is no
+// message of the wire.
 const strayChunk wire.Kind = "stray-chunk"
 
-// stray is the strayChunk for a message with that header.
+// stray returns the strayChunk for a message with that header.
 func stray(h wire.Header) *wire.Message {
 	return &wire.Message{Kind: strayChunk, Transfer: h.Transfer, Busy: &wire.Busy{Epoch: h.Epoch}}
 }
 
-// lives takes in that the source sends in an epoch, of which a message may take long to come.
+// lives records that the source sends in an epoch, though a message of the epoch may take long to come.
 func lives(i *incoming, epoch uint32) {
 	if !i.ep.live {
 		i.strayed(epoch)
@@ -25,9 +25,8 @@ func lives(i *incoming, epoch uint32) {
 	}
 }
 
-// strayed tells a source that is still sending in an epoch that nothing is open here:
-// this process may have been started after it. Without the answer, the source would
-// find out by the silence, which on a slow line is long.
+// strayed answers a source that still sends in an epoch that is not open here: this process may have started after it.
+// Without the answer, the source would notice only by the silence, which is long on a slow link.
 func (i *incoming) strayed(epoch uint32) {
 	now := i.r.cfg.Clock.Now()
 	if i.rec == nil || i.ep.live || i.withdrawn || i.rec.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {

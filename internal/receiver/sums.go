@@ -11,10 +11,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A file of which all bytes have come is held until its digests are there: what the
-// source has read comes as SUM, and this side's own may be some bytes behind. Then
-// it joins the group that is committed next. What an epoch has begun is held, too,
-// until the next one goes on with it.
+// A file with all its bytes received is held until its digests are known. The digest of the bytes that the source has
+// read comes as SUM. This side's own digest may be some bytes behind. Then the file joins the group that is committed
+// next. Files that an epoch has begun are held, too, until the next epoch resumes them.
 
 // hold holds the current file.
 func (w *writer) hold() {
@@ -22,7 +21,7 @@ func (w *writer) hold() {
 	w.cp.due = zeroTime
 }
 
-// end takes in that all bytes of the current file have come.
+// end records that all bytes of the current file have come.
 func (w *writer) end(f *wire.Frame) error {
 	c := w.files.cur
 	if f.Length != c.offset() || c.begin.Size >= 0 && f.Length != c.begin.Size {
@@ -34,7 +33,7 @@ func (w *writer) end(f *wire.Frame) error {
 	return nil
 }
 
-// summed takes in the source's digest of a file.
+// summed takes the source's digest of a file.
 func (w *writer) summed(f *wire.Frame) error {
 	c := w.files.heldOf(f.Item)
 	if c == nil || !c.ended {
@@ -44,7 +43,7 @@ func (w *writer) summed(f *wire.Frame) error {
 	return w.settleSum(c)
 }
 
-// settleSums takes up every file whose digests are complete by now.
+// settleSums handles every file with complete digests.
 func (w *writer) settleSums() {
 	for n := 0; n < len(w.files.held) && !w.ending(); {
 		c := w.files.held[n]
@@ -82,10 +81,10 @@ func (w *writer) settleSum(c *file) error {
 	switch {
 	case !c.run.Rebased():
 		o.Digest, e.pending.Sum = c.run.Whole(), c.run.Content()
-	case c.tail == "": // the source did not know that what came before is not digested here
+	case c.tail == "": // the source did not know that the bytes before the resume point are not digested here
 		w.restart(c)
 		return errRedo
-	case c.run.Tail() == c.tail: // the source has read the same before the resume point, and both after it
+	case c.run.Tail() == c.tail: // the source has read the same before the resume point, and both agree after it
 		o.Digest = c.said
 	default:
 		return w.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived with a digest of %s since it was resumed, and the source read %s",

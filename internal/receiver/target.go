@@ -18,7 +18,7 @@ type destination struct {
 	err     *transfer.Error // why nothing can land here
 }
 
-// method is the digest that is taken of files.
+// method returns the digest method of files.
 func (d *destination) method() digest.Method {
 	m, _ := digest.ParseMethod(d.options.Checksum) // checked at OPEN
 	return m
@@ -73,7 +73,7 @@ func (g *destinations) at(to uint64) (*destination, error) {
 	return d, nil
 }
 
-// path is where an item lands, for people and records.
+// path returns the path where an item lands, for messages and records.
 func (g *destinations) path(b *wire.Begin) transfer.Path {
 	d, err := g.at(b.To)
 	if err != nil || d.err != nil {
@@ -82,7 +82,7 @@ func (g *destinations) path(b *wire.Begin) transfer.Path {
 	return d.landing.Path(b.Name)
 }
 
-// resolution is a path of a target as that of a DEST, to ask its place about it.
+// resolution returns a path of a target as a resolution, for questions to its place.
 func (g *destinations) resolution(to uint64, at transfer.Path) transfer.Resolution {
 	d, err := g.at(to)
 	if err != nil {
@@ -125,8 +125,8 @@ func vetTargets(o *wire.Open, known ledger.Targets) error {
 	return nil
 }
 
-// takeTargets resolves the targets of an OPEN, each once (R8). complete says that the
-// source knows all of them with this answer. The error is a wait.
+// takeTargets resolves the targets of an OPEN, each once (R8). complete reports that the source has all of them with
+// this answer. The error is only a reason to wait.
 func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete bool, err error) {
 	if o.Targets == nil {
 		return nil, true, nil
@@ -176,10 +176,10 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 	return all, !o.Targets.More, nil
 }
 
-// mostResolved bounds what one answer says of targets, in bytes.
+// mostResolved bounds the targets of one answer, in bytes.
 const mostResolved = wire.MaxControl / 2
 
-// fitting is how many of the targets fit into one answer: one at least.
+// fitting returns how many of the targets fit into one answer: one at least.
 func fitting(all []transfer.Resolved) int {
 	size := 0
 	for n := range all {
@@ -190,8 +190,8 @@ func fitting(all []transfer.Resolved) int {
 	return len(all)
 }
 
-// resolveTarget finds out what a DEST is. Why nothing can land there is kept with it; an
-// error is a wait.
+// resolveTarget resolves a DEST. A reason why nothing can land there is kept in the target; the error is only a reason
+// to wait.
 func resolveTarget(p place.Target, may place.Permit, t transfer.Target) (ledger.Target, error) {
 	g := ledger.Target{Target: t}
 	err := mayAppend(p, &t.Options)
@@ -206,7 +206,7 @@ func resolveTarget(p place.Target, may place.Permit, t transfer.Target) (ledger.
 	return g, nil
 }
 
-// mayAppend refuses to put anything at the end of what is in a place that cannot do that.
+// mayAppend refuses an append to a place that does not support it.
 func mayAppend(p place.Target, o *transfer.Options) error {
 	if _, can := p.(place.Appender); can || !o.Append() {
 		return nil
@@ -215,7 +215,7 @@ func mayAppend(p place.Target, o *transfer.Options) error {
 		WithHint("choose another --if-exists than append")
 }
 
-// resolve decides what a DEST is, or takes what it was for the transfer that is repeated.
+// resolve resolves a DEST, or takes the resolution of the transfer that is repeated.
 func resolve(p place.Target, may place.Permit, dest transfer.Location, several bool, before *transfer.Resolution) (transfer.Resolution, error) {
 	if before != nil {
 		return p.Resolved(*before, may)

@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// asked reads the items of an accepted request: those of its head from its record, and
-// others by parts from the ledger, of which it keeps the last one. It is one goroutine's.
+// asked reads the items of an accepted request: those of its head from its ledger entry, and others by parts from the
+// ledger. It keeps the last part. It belongs to one goroutine.
 type asked struct {
 	ledger *ledger.Ledger
 	q      *transfer.Request
@@ -22,7 +22,7 @@ type asked struct {
 	starts []int // of the parts that were read: the places of their first ones
 }
 
-// item is the request item in a place, counted from 0.
+// item returns the nth request item, counted from 0.
 func (a *asked) item(n int) (*transfer.RequestItem, error) {
 	if n < len(a.q.Items) {
 		return &a.q.Items[n], nil
@@ -126,8 +126,7 @@ func (c *course) add(p place.Source, q *transfer.Request, source transfer.Locati
 	}
 }
 
-// goesTo is where the items go that have no DEST of their own. each goes through all of
-// them.
+// goesTo returns the destination of the items without a DEST of their own. each iterates over all items.
 func (c *Config) goesTo(q *transfer.Request, each func(func(int, *transfer.RequestItem) bool) error) (course, error) {
 	to := course{several: q.Base != ""}
 	first := true
@@ -145,7 +144,7 @@ func (c *Config) goesTo(q *transfer.Request, each func(func(int, *transfer.Reque
 	return to, err
 }
 
-// target is what the destination is told of an item with a DEST or options of its own.
+// target returns the target of an item with a DEST or options of its own, for the destination.
 func (c *Config) target(q *transfer.Request, n int, it *transfer.RequestItem) (transfer.Target, error) {
 	options, dest, err := conversion.Effective(q, it)
 	to := course{dest: dest}
@@ -157,7 +156,7 @@ func (c *Config) target(q *transfer.Request, n int, it *transfer.RequestItem) (t
 // maxTargets is the default of Config.MaxTargets.
 const maxTargets = 32 << 10
 
-// targets are the next ones that the destination has not resolved; nil: it has all.
+// targets returns the next targets that the destination has not resolved; nil: it has all.
 func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
 	all := &wire.Targets{After: after}
 	size := 0
@@ -183,8 +182,7 @@ func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
 	return all, nil
 }
 
-// resolvedAs reports whether what the destination has resolved is what it was asked for,
-// or the first of that.
+// resolvedAs reports whether the destination has resolved the requested targets, or the first ones of them.
 func resolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
 	if asked == nil || len(all) == 0 || len(all) > len(asked.List) {
 		return asked == nil && len(all) == 0
@@ -197,7 +195,7 @@ func resolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
 	return true
 }
 
-// putResolved records what targets turned out to be.
+// putResolved records the resolutions of targets.
 func putResolved(t *ledger.Tx, rec *ledger.Source, all []transfer.Resolved) error {
 	if len(all) > 0 {
 		rec.Targets = all[len(all)-1].N
@@ -205,7 +203,7 @@ func putResolved(t *ledger.Tx, rec *ledger.Source, all []transfer.Resolved) erro
 	return t.Requests().PutResolved(rec.Request.ID, all)
 }
 
-// resolvedOf reads what the targets of a transfer turned out to be.
+// resolvedOf reads the resolutions of a transfer's targets.
 func resolvedOf(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err error) {
 	err = t.Requests().Resolved(id, func(r transfer.Resolved) error {
 		all = append(all, r)
@@ -214,7 +212,7 @@ func resolvedOf(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err erro
 	return all, err
 }
 
-// walkRequest is the walk of an accepted transfer, once all destinations are known.
+// walkRequest returns the walk of an accepted transfer, once all destinations are known.
 func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error) {
 	w = c.walkOf(&rec.Request)
 	if rec.Request.Removes() {
@@ -259,12 +257,12 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 	return w, err
 }
 
-// argumentOf is the source of a request item, for a walk.
+// argumentOf returns the source of a request item as an argument of a walk.
 func argumentOf(q *transfer.Request, it *transfer.RequestItem) place.Argument {
 	return place.Argument{Source: it.Source, Picked: it.Picked, Recursive: it.Recursive || q.Recursive}
 }
 
-// walkOf is the walk of a request, but for its arguments.
+// walkOf returns the walk of a request, without its arguments.
 func (c *Config) walkOf(q *transfer.Request) place.WalkRequest {
 	w := place.WalkRequest{Base: q.Base}
 	if q.Retry != nil {
@@ -273,7 +271,7 @@ func (c *Config) walkOf(q *transfer.Request) place.WalkRequest {
 	return w
 }
 
-// A Survey is what a request would send, for a preview.
+// A Survey is the list of items that a request would send, for a preview.
 type Survey struct {
 	Walk    place.WalkRequest
 	Preview wire.Preview // with its destinations
@@ -313,10 +311,10 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	return s, nil
 }
 
-// checkRemoval is why sources cannot be deleted or archived as the request wants them to.
+// checkRemoval returns the reason why the sources cannot be deleted or archived as the request says; nil: they can.
 func (c *Config) checkRemoval(q *transfer.Request, items []transfer.RequestItem, w place.WalkRequest) error {
 	all := w.Args
-	to := map[transfer.Path][]place.Argument{} // by archive; empty: what is deleted
+	to := map[transfer.Path][]place.Argument{} // by archive; empty: the files to delete
 	for n := range items {
 		if o := q.Of(&items[n]); o.Removes() {
 			to[o.Archive] = append(to[o.Archive], all[n])
@@ -343,9 +341,9 @@ func (c *Config) checkRemoval(q *transfer.Request, items []transfer.RequestItem,
 	return nil
 }
 
-// CheckItself is the error of a request that would delete sources where nothing is
-// deleted, or would send something into itself, or onto itself, at an agent that is both
-// ends of it. items are all of the request's.
+// CheckItself returns the error of a request that would delete sources in a place without deletion. At an agent that is
+// both ends, it also refuses a request that would send a file or directory into or onto itself. items are all items of
+// the request.
 func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) error {
 	whole := *q
 	whole.Items, whole.Rest = items, nil

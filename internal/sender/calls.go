@@ -17,11 +17,11 @@ type Programs interface {
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
 }
 
-// A calling is what an Outgoing does with its triggers and programs.
+// A calling is an Outgoing with the methods for its triggers and programs.
 type calling struct{ *Outgoing }
 
-// prepare does what comes before the destination is asked: it looks at the triggers, once, and has
-// the program run that is to run before. ready is false where the transfer ends, waits or stops.
+// prepare runs the steps before the destination is asked: it checks the triggers, once, and runs the pre-source
+// program. ready is false if the transfer ends, waits or stops.
 func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error) {
 	rec := o.rec.read()
 	q := &rec.Request
@@ -72,7 +72,7 @@ func (o calling) prepare(ctx context.Context) (ready bool, v *Verdict, err error
 	})
 }
 
-// waitOrGiveUp is wait, until the recovery time-out is over.
+// waitOrGiveUp waits, or gives up once the recovery time-out is over.
 func (o calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
 	if o.rec.overdue() {
 		return o.giveUp(reason)
@@ -80,7 +80,7 @@ func (o calling) waitOrGiveUp(reason *transfer.Error) (*Verdict, error) {
 	return o.wait(reason, 0)
 }
 
-// unmet is the first trigger that is not met; nil: all are.
+// unmet returns the first trigger that is not met; nil: all are.
 func unmet(from place.Source, q *transfer.Request) (*transfer.Error, error) {
 	examiner, ok := from.(place.Examiner)
 	if !ok {
@@ -103,8 +103,8 @@ func unmet(from place.Source, q *transfer.Request) (*transfer.Error, error) {
 	return nil, nil
 }
 
-// runProgram has a program run, if there is one, and waits for it. The recovery time-out does not count
-// while it runs. What is cancelled before its destination was asked has its program killed.
+// runProgram runs a program, if there is one, and waits for it. The recovery time-out does not count while it runs. If
+// the transfer is cancelled before its destination was asked, the program is killed.
 func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure *transfer.Error, err error) {
 	rec := o.rec.read()
 	c := &transfer.Call{At: at, Request: &rec.Request, Principal: rec.Principal, State: endingOf(rec), Counts: rec.Progress.Counts}
@@ -143,7 +143,7 @@ func (o calling) runProgram(ctx context.Context, at transfer.CallPoint) (failure
 	}
 }
 
-// finish has the program run that is to run when all is over, and ends the transfer.
+// finish runs the post-source program and ends the transfer.
 func (o calling) finish(ctx context.Context) (*Verdict, error) {
 	failure, err := o.runProgram(ctx, transfer.PostSource)
 	if ctx.Err() != nil && err != nil {
@@ -169,8 +169,8 @@ func (o calling) finish(ctx context.Context) (*Verdict, error) {
 	return &Verdict{Final: true}, err
 }
 
-// endingOf is the state in which a transfer ends of which every outcome is on record: one of which all
-// has arrived is partial where a program has failed that was to run afterwards.
+// endingOf returns the final state of a transfer with all outcomes on record. If all items have arrived but a later
+// program has failed, the state is Partial.
 func endingOf(rec *ledger.Source) transfer.State {
 	s := rec.Progress.Counts.Ending()
 	if s == transfer.Successful && rec.Programs.Failed != nil {

@@ -5,23 +5,22 @@ import (
 	"ferry/internal/flow"
 )
 
-// A carryover is what the pump of one epoch leaves to the next. It belongs to the pump
-// while there is one.
+// A carryover keeps the state that the pump of one epoch leaves to the next. A running pump owns it.
 type carryover struct {
-	files   map[uint64]*reading // that the epoch was in the middle of
-	tries   map[uint64]int      // starts of items because their sources had changed
+	files   map[uint64]*reading // that the epoch has sent in part
+	tries   map[uint64]int      // of items whose sources changed: number of starts
 	digests *digest.Backlog
 	pacer   flow.Pacer // keeps the request's own rate
 }
 
-// take gives a file that was left; nil: there is none.
+// take removes a file from the carryover and returns it; nil: there is none.
 func (l *carryover) take(item uint64) *reading {
 	r := l.files[item]
 	delete(l.files, item)
 	return r
 }
 
-// close lets go of the files.
+// close closes the files.
 func (l *carryover) close() {
 	for _, r := range l.files {
 		r.close()

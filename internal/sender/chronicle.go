@@ -12,18 +12,18 @@ import (
 // waitAgain is after how long a wait for the same kind of reason is logged again.
 const waitAgain = time.Hour
 
-// A chronicle logs the course of one transfer: one line each when it starts, has to
-// wait, goes on, and ends. It is not safe for concurrent use.
+// A chronicle logs the course of one transfer: one line each when it starts, has to wait, resumes, and ends. It is not
+// safe for concurrent use.
 type chronicle struct {
 	log   *slog.Logger // with the ID and the agents
 	now   func() time.Time
 	told  map[transfer.Kind]time.Time // when a wait for such a reason was logged last
-	quiet int                         // waits that were not logged since a line was written
-	waits bool                        // the last line says that it waits
+	quiet int                         // waits that were not logged since the last line
+	waits bool                        // the last line reports a wait
 }
 
-// moved takes in that the ledger has the transfer in another state than before, or in
-// another epoch.
+// moved logs a move of the ledger entry from the state before to another one. epoch is the epoch before the change; 0:
+// none.
 func (c *chronicle) moved(before transfer.State, epoch uint32, rec *ledger.Source) {
 	if before == rec.State {
 		return

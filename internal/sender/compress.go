@@ -4,7 +4,7 @@ import (
 	"ferry/internal/content/compress"
 )
 
-// A squeezer compresses what one epoch sends, where the request asks for it.
+// A squeezer compresses the data of one epoch, if the request asks for it.
 type squeezer struct {
 	enc    *compress.Encoder // nil: everything goes plain
 	memory []byte            // of the compressed bytes, until they are in the message
@@ -23,11 +23,10 @@ func newSqueezer(encoders *compress.Encoders, word string, chunk int) squeezer {
 	return s
 }
 
-// squeeze puts a CDATA frame in the place of the DATA frame of plain bytes that
-// was added to the message last, where that makes it smaller. By then plain has
-// been digested, and compared with zeros: that comes first, because a HOLE
-// says more than a compressed run of zeros. It costs the credit of a begin instead of its
-// length, needs no decoder, and stays a hole on the destination's disk.
+// squeeze replaces the last DATA frame, of the plain bytes, by a CDATA frame if that makes the message smaller. By then
+// plain has been digested, and compared with zeros. That comes first, because a HOLE is better than a compressed run of
+// zeros. It costs the credit of a begin instead of its length, needs no decoder, and stays a hole on the destination's
+// disk.
 func (p *pump) squeeze(item uint64, offset int64, plain []byte) {
 	z := &p.squeezer
 	if z.item != item {

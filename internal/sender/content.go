@@ -5,8 +5,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// formOf is what is known of a file's content beside its bytes: by its place, and this
-// agent's defaults. nil where the request asks for bytes alone.
+// formOf returns the form of a file's content beside its bytes, from its place and this agent's defaults. It returns
+// nil if the request asks for bytes alone.
 func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, error) {
 	if !p.task.content {
 		return nil, nil
@@ -14,11 +14,11 @@ func (p *pump) formOf(source transfer.Path, src place.File) (*transfer.Form, err
 
 	q := &p.task.options
 	known, dataset, err := src.Form()
-	if !dataset && q.Mode != transfer.ModeText { // its records are its bytes, whatever is known of them
+	if !dataset && q.Mode != transfer.ModeText { // its records are its bytes, in any form
 		known, err = nil, nil
 	}
 
-	said := !q.FromRecords.IsZero() && (q.FromEncoding != "" || q.Mode != transfer.ModeText) // all that it could say
+	said := !q.FromRecords.IsZero() && (q.FromEncoding != "" || q.Mode != transfer.ModeText) // the request gives all the facts that the form could give
 	switch {
 	case err == nil:
 	case said && transfer.KindOf(err) == transfer.KindMalformed:

@@ -2,15 +2,15 @@ package sender
 
 import "sync"
 
-// A credit is what may be sent in an epoch: the destination raises its limit, the pump takes
-// of it. It is safe for concurrent use.
+// A credit is the number of bytes that an epoch may send. The destination raises its limit, and the pump takes from it.
+// It is safe for concurrent use.
 type credit struct {
 	mu    sync.Mutex
 	limit int64 // of taken
 	taken int64
 }
 
-// raise takes in a limit that the destination has said; a lower one came late.
+// raise takes a limit from the destination; a lower one came late, and changes nothing.
 func (c *credit) raise(limit int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,14 +29,14 @@ func (c *credit) take(least, most int64) (got int64, ok bool) {
 	return got, true
 }
 
-// giveBack gives back what was taken and is not needed.
+// giveBack returns n taken bytes that are not needed.
 func (c *credit) giveBack(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.taken -= n
 }
 
-// used is how much the epoch has taken.
+// used returns the bytes that the epoch has taken.
 func (c *credit) used() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()

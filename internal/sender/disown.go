@@ -16,11 +16,11 @@ type Begun struct {
 	Counts      transfer.Counts // of the outcomes that are known
 }
 
-// Disown gives the picture of a transfer that others say this agent has accepted. One that the
-// ledger does not know was accepted in an earlier ledger, or is younger than the copy that was put
-// back (R35). It ends here: as FAILED, or PARTIAL where files have arrived, with undecided items
-// unknown. The record of that keeps its request from running, should it come again. The end of an older
-// transfer may have been forgotten with its time (R2): then the error is of KindNotFound, and the end is not put on record again.
+// Disown returns the status of a transfer that other agents report as accepted by this agent. A transfer that is not in
+// the ledger was accepted in an earlier ledger, or is younger than the restored copy (R35). It ends here: as FAILED, or
+// PARTIAL if files have arrived, with undecided items unknown. The entry of that end keeps its request from running,
+// should the request come again. The end of an older transfer may have been forgotten after its time (R2). Then the
+// error is of KindNotFound, and the end is not recorded again.
 func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 	var p *transfer.Progress
 	err := c.Ledger.Update(func(t *ledger.Tx) error {
@@ -63,7 +63,7 @@ func Disown(c *Config, b *Begun) (*transfer.Progress, error) {
 	return p, err
 }
 
-// disowned is the record of a transfer that ends here without its request.
+// disowned returns the ledger entry of a transfer that ends here without its request.
 func disowned(c *Config, b *Begun) (*ledger.Source, error) {
 	q := transfer.Request{ID: b.ID, Source: c.Agent, Destination: b.Destination, Submitted: b.ID.Time().UTC()}
 	rec := NewRecord(q, word.Origin{Principal: b.Principal}, c.Clock.Now())

@@ -17,9 +17,9 @@ func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 	return o.waitFor(reason, place, waitRetry)
 }
 
-// waitFor is wait until a time that the caller says.
+// waitFor is wait with a retry time from the caller.
 func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
-	if o.cfg.scarce() { // what can be opened again is closed
+	if o.cfg.scarce() { // files that can be opened again are closed
 		o.stopReading()
 		o.items.rest()
 	}
@@ -31,8 +31,8 @@ func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duratio
 	return &Verdict{Reason: reason, Retry: retry}, err
 }
 
-// giveUp fails the transfer because the recovery time-out is over, and tells
-// the destination: undecided items are unknown from here.
+// giveUp fails the transfer because the recovery time-out is over, and tells the destination: undecided items are
+// unknown from here.
 func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 	rec := o.rec.read()
 	e := transfer.Errorf(transfer.KindRecovery, "the recovery time-out of %s is over", rec.Request.RecoveryTimeout())
@@ -47,8 +47,8 @@ func (o *Outgoing) giveUp(why *transfer.Error) (*Verdict, error) {
 	return withdraw(o, e)
 }
 
-// withdraw ends the transfer as FAILED, then tells the destination. If it heard of that before the ledger has it, a
-// crash between the two would leave a transfer that goes on here and has ended at the destination.
+// withdraw ends the transfer as FAILED, then tells the destination. In the opposite order, a crash between the two
+// would leave a transfer that continues here and has ended at the destination.
 func withdraw(o *Outgoing, e *transfer.Error) (*Verdict, error) {
 	v, err := o.fail(e)
 	if err == nil {
@@ -57,8 +57,7 @@ func withdraw(o *Outgoing, e *transfer.Error) (*Verdict, error) {
 	return v, err
 }
 
-// fail ends the transfer as FAILED with the error's code. What has arrived has
-// arrived: the counts say so.
+// fail ends the transfer as FAILED with the error's code. Arrived items stay, and the counts include them.
 func (o *Outgoing) fail(e *transfer.Error) (*Verdict, error) {
 	err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		return o.rec.end(t, rec, e)
@@ -66,7 +65,7 @@ func (o *Outgoing) fail(e *transfer.Error) (*Verdict, error) {
 	return &Verdict{Final: true}, err
 }
 
-// cancel is the CANCEL of a transfer: for who asked for it, or for nobody.
+// cancel returns the CANCEL of a transfer. It names the principal that asked for it, if any.
 func cancel(rec *ledger.Source) *wire.Message {
 	return &wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: rec.Canceller.Principal}}
 }
@@ -112,14 +111,13 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 	return false, err
 }
 
-// stopReading ends the walk where it is, and lets go of the files that are open.
+// stopReading stops the walk, and closes the open files.
 func (o *Outgoing) stopReading() {
 	o.items.stopWalk()
 	o.kept.close()
 }
 
-// Dispose lets go of what is open, and of the item journal of a transfer that
-// is over.
+// Dispose closes all open files. It removes the item journal of a transfer that is over.
 func (o *Outgoing) Dispose() {
 	Stow(o).unshelve()
 	o.stopReading()

@@ -9,15 +9,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// figures are what a transfer's picture shows beyond its record. They are safe for
-// concurrent use.
+// figures are the live figures of a transfer, beyond its ledger entry. They are safe for concurrent use.
 type figures struct {
 	mu                       sync.Mutex
 	sent, resent, held, wire int64 // bytes: of files, of files again, that the destination has, of chunk messages
 	ahead                    int64 // bytes that this side may run ahead
 	high                     map[uint64]int64
-	ordered                  bool      // items end in their order: high need not be kept of more than the last one
-	top                      wire.Safe // then: that one, and how far it was sent
+	ordered                  bool      // items end in their order: high keeps only the last one
+	top                      wire.Safe // if ordered: the last item, and the end of its sent bytes
 	current                  transfer.Path
 	place                    int
 	nextTry                  time.Time
@@ -55,7 +54,7 @@ func (g *snapshot) put(p *transfer.Progress) {
 	}
 }
 
-// put writes what no record has into a transfer's progress.
+// put copies the figures that no ledger entry has into a transfer's progress.
 func (f *figures) put(p *transfer.Progress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +135,7 @@ func (f *figures) accepted() {
 	f.place, f.nextTry, f.lane, f.why = 0, time.Time{}, "", ""
 }
 
-// travels notes the lane of the epoch, and gives that of the epoch before since ACCEPT.
+// travels records the lane of the epoch, and returns the lane of the epoch before since ACCEPT.
 func (f *figures) travels(lane, why string) (before string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -145,8 +144,8 @@ func (f *figures) travels(lane, why string) (before string) {
 	return before
 }
 
-// granted notes an epoch's first credit, which is how far this side may run ahead until
-// an acknowledgement says so; a short transfer may end without one.
+// granted records an epoch's first credit: the bytes that this side may run ahead until an acknowledgement gives them.
+// A short transfer may end without one.
 func (f *figures) granted(credit int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -155,7 +154,7 @@ func (f *figures) granted(credit int64) {
 	}
 }
 
-// acked takes in what the destination holds, and reports whether it has a new safe point.
+// acked takes in an ACK, and reports whether it has a new safe point.
 func (f *figures) acked(a *wire.Ack) (safe bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,8 +187,8 @@ func (f *figures) broke() int {
 	return f.breaks
 }
 
-// cannotBe says what of an ACK cannot be, by what was sent; past reports that its safe
-// point is beyond that.
+// cannotBe checks an ACK against the sent bytes: bytes reports that it counts more bytes than were sent, past that its
+// safe point lies beyond them.
 func (f *figures) cannotBe(a *wire.Ack) (bytes, past bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -20,12 +20,11 @@ func (w wakeup) wake() {
 // mostMessages is how many messages an inbox keeps.
 const mostMessages = 256
 
-// An inbox has what the destination said and nobody has read. It is safe for concurrent
-// use.
+// An inbox keeps the unread messages of the destination. It is safe for concurrent use.
 type inbox struct {
 	mu       sync.Mutex
 	messages []*wire.Message
-	run      string // of the destination's, which accepted the last epoch
+	run      string // the run of the destination that accepted the last epoch
 	nudged   bool   // the destination runs anew
 }
 
@@ -41,7 +40,7 @@ func (b *inbox) deliver(m *wire.Message) {
 	}
 }
 
-// take gives the oldest message; nil: there is none.
+// take removes the oldest message and returns it; nil: there is none.
 func (b *inbox) take() *wire.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,8 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What a destination says is kept while somebody reads it, in bounds, and what
-// others say is not.
+// Messages of the destination are kept while a driver reads them, in bounds. Messages of other agents are dropped.
 func TestInbox(t *testing.T) {
 	id := transfer.NewID(time.Now())
 	in := func(s transfer.State) *Outgoing {

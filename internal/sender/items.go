@@ -31,21 +31,21 @@ type items struct {
 	walked chan struct{}
 }
 
-// journal is the item journal, nil while it is closed.
+// journal returns the item journal, nil while it is closed.
 func (s *items) journal() *ledger.Journal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open
 }
 
-// err is why the walk ended before its time.
+// err returns the error that ended the walk early; nil: none did.
 func (s *items) err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// totals are what the walk has found.
+// totals returns the totals of the walk so far.
 func (s *items) totals() ledger.Totals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,8 +55,8 @@ func (s *items) totals() ledger.Totals {
 	return s.found
 }
 
-// look gives the totals of the journal. fixed says that an earlier run has made the journal, and that the walk
-// of this run adds no items to it: the walk has not begun, or has ended.
+// look returns the totals of the journal. fixed reports that an earlier run has made the journal, and that the walk of
+// this run adds no items to it: the walk has not begun, or has ended.
 func (s *items) look() (t ledger.Totals, fixed bool, err error) {
 	s.mu.Lock()
 	j, begun := s.open, s.begun
@@ -69,8 +69,8 @@ func (s *items) look() (t ledger.Totals, fixed bool, err error) {
 	return t, s.made && (!begun || t.Ended), err
 }
 
-// total is how many items the transfer has: an error of KindMalformed before the end of the walk, and of
-// KindLost where an earlier run has ended the walk and the journal lacks its end.
+// total returns the number of the transfer's items. The error is of KindMalformed before the end of the walk. It is of
+// KindLost if an earlier run has ended the walk and the journal lacks its end.
 func (s *items) total() (uint64, error) {
 	t, fixed, err := s.look()
 	switch {
@@ -103,11 +103,9 @@ func (s *items) from(n uint64, most int) ([]transfer.Item, error) {
 	return s.cfg.Ledger.JournalItems(s.id, n, most)
 }
 
-// openJournal opens the item journal. It is made before the ledger says that it
-// is there, and from then on it must be, with the first offered items at least: the
-// destination has them.
-// All of it is read and written again where there is one, which may take long: no lock
-// is held meanwhile.
+// openJournal opens the item journal. A new journal is made before the ledger records it. From then on it must exist,
+// with the first offered items at least: the destination has them. An existing journal is read and written again as a
+// whole, which may take long: no lock is held meanwhile.
 func (s *items) openJournal(rec *ledger.Source, offered uint64) error {
 	s.mu.Lock()
 	s.unlend()
@@ -142,8 +140,7 @@ func (s *items) openJournal(rec *ledger.Source, offered uint64) error {
 	return nil
 }
 
-// startWalk goes on walking from the journal's last item, where the walk is not
-// over and not under way.
+// startWalk resumes the walk at the journal's last item, unless the walk is over or running.
 func (s *items) startWalk(rec *ledger.Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +156,8 @@ func (s *items) startWalk(rec *ledger.Source) {
 	go s.walk(ctx, rec, s.open, s.walked)
 }
 
-// walk expands what was asked for into the journal. A batch is synced before
-// its items are offered (R6); the first items are offered soon.
+// walk writes the items of the request into the journal. A batch is synced before its items are offered (R6); the first
+// items are offered soon.
 func (s *items) walk(ctx context.Context, rec *ledger.Source, j *ledger.Journal, done chan struct{}) {
 	defer close(done)
 	defer s.wake()
@@ -192,7 +189,7 @@ func (s *items) fail(err error) {
 	s.failed = err
 }
 
-// stopWalk ends the walk where it is.
+// stopWalk stops the walk and waits for its end.
 func (s *items) stopWalk() {
 	s.mu.Lock()
 	stop, walked := s.stop, s.walked
@@ -204,8 +201,8 @@ func (s *items) stopWalk() {
 	}
 }
 
-// rest keeps the item journal of a transfer that waits open as long as that is at
-// nobody's cost.
+// rest keeps the item journal of a waiting transfer open if it can borrow a descriptor. Otherwise it closes the
+// journal.
 func (s *items) rest() {
 	s.mu.Lock()
 	open := s.open != nil && !s.lent
@@ -237,7 +234,7 @@ func (s *items) closeJournal() {
 	}
 }
 
-// unlend returns what was borrowed to keep the journal open. s.mu is held.
+// unlend returns the descriptor that was borrowed for the open journal. s.mu is held.
 func (s *items) unlend() {
 	if s.lent {
 		s.lent = false

@@ -80,8 +80,8 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	}
 }
 
-// slack is how much longer than on a fast line the answer to OPEN may take at
-// present; nothing where OPEN did not leave this host.
+// slack returns how much longer than on a fast link the answer to OPEN may take at present; 0 if OPEN did not leave
+// this host.
 func (o *Outgoing) slack(unsent error) time.Duration {
 	if unsent != nil {
 		return 0
@@ -89,7 +89,7 @@ func (o *Outgoing) slack(unsent error) time.Duration {
 	return 4 * o.delay()
 }
 
-// silence is what the transfer waits for when OPEN is not answered.
+// silence returns the reason to wait after an unanswered OPEN.
 func (o *Outgoing) silence(unsent error) *transfer.Error {
 	if unsent != nil {
 		return transfer.Errorf(transfer.KindUnreachable, "%s cannot ask %s: %w", o.cfg.Agent, o.to, unsent).
@@ -102,8 +102,8 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 		WithHint("the transfer goes on when the agent is there")
 }
 
-// openMessage is the OPEN of the present nonce. Until the destination has accepted it
-// says where everything goes; what was resolved since the last one is left out.
+// openMessage returns the OPEN of the present nonce. Until the destination has accepted it, it names all targets except
+// those that were resolved since the last OPEN.
 func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire.Message, error) {
 	q := rec.Request
 	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, Epoch: rec.Epoch, MaxChunk: o.cfg.MaxChunk,
@@ -116,7 +116,7 @@ func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire
 		}
 	}
 
-	if q.Durable() { // as the items say, which the destination is told of later
+	if q.Durable() { // the items decide, and the destination gets them later
 		q.Durability = transfer.DurabilityFull
 	}
 
@@ -130,7 +130,7 @@ func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire
 	return &wire.Message{Kind: wire.KindOpen, Open: open}, nil
 }
 
-// offer is how this agent can be met on the direct lane, where it may be taken.
+// offer returns the way to this agent on the direct lane; nil if the request excludes the lane.
 func (o *Outgoing) offer(q *transfer.Request) *wire.Direct {
 	if q.Lane == transfer.LaneQueue {
 		return nil
@@ -203,8 +203,8 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 	return o.fail(e)
 }
 
-// accepted records the epoch and begins the walk at the first time. A Verdict
-// says why the epoch is not begun.
+// accepted records the epoch and begins the walk at the first time. A Verdict gives the reason why the epoch is not
+// begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	if err := o.items.openJournal(o.rec.read(), a.Resume.End()); err != nil { // such as one that is damaged
 		return o.pumpFailed(err)
@@ -247,8 +247,8 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	return nil, nil
 }
 
-// beginCancel withdraws the transfer. A destination that never accepted has
-// nothing to take back; it is told once, in case its answer was lost.
+// beginCancel withdraws the transfer. A destination that never accepted has nothing to take back; it gets one CANCEL,
+// in case its answer was lost.
 func (o *Outgoing) beginCancel() (*Verdict, error) {
 	Stow(o).unshelve()
 	rec := o.rec.read()
@@ -265,9 +265,8 @@ func (o *Outgoing) beginCancel() (*Verdict, error) {
 	}, transfer.Cancelling)
 }
 
-// CancelNow cancels a transfer that is not being driven, where it can end at
-// once: it was never accepted, or is parked. It reports false where it must be
-// driven to its end.
+// CancelNow cancels a transfer without a driver, if it can end at once: it was never accepted, or is parked. It reports
+// false if a driver must take the transfer to its end.
 func (o *Outgoing) CancelNow() (bool, error) {
 	if !Stow(o).endsAtOnce(o.rec.read()) {
 		return false, nil

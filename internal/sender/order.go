@@ -13,12 +13,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// orderMemory is what the sorting of a transfer's items holds in memory, in bytes; the rest is in a file.
+// orderMemory is the memory for the sorting of a transfer's items, in bytes; the rest is in a file.
 const orderMemory = 4 << 20
 
-// walkOrdered puts what is asked for into the journal in the order that the request says. Nothing is
-// offered before the journal has ended (see pump.guard), so that one that has not is begun anew: what it
-// has may be in another order by now.
+// walkOrdered writes the items of the request into the journal in the requested order. No item is offered before the
+// journal has ended (see pump.guard). So it begins an unfinished journal anew: the order of its items may have changed
+// by now.
 func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
 	if err := j.Restart(); err != nil {
 		return tally, err
@@ -61,7 +61,7 @@ func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.
 	return tally, ctx.Err()
 }
 
-// unsorted is a wait: the agent's own disk is no verdict on a source.
+// unsorted returns a reason to wait: a fault of the agent's own disk is no verdict on a source.
 func (c *Config) unsorted(err error) error {
 	kind := transfer.KindBusy
 	if transfer.KindOf(err) == transfer.KindNoSpace {
@@ -71,16 +71,16 @@ func (c *Config) unsorted(err error) error {
 		WithHint("look at the disk of the agent's state directory; the transfer goes on by itself")
 }
 
-// The first byte of a sortable string. What cannot be sent comes first, so that it is known early; a
-// directory comes behind all files, because what lands in it would change its time.
+// The first byte of a sortable string. Bad items come first, so that their errors are known early. Directories come
+// after all files, because a file that lands in a directory changes the directory's time.
 const (
 	sortsBad = iota
 	sortsFile
 	sortsDir
 )
 
-// sortable is a string that has an item, and stands to others by their bytes as the items are to stand to
-// each other. Those that are equal stay as they were found; n counts them.
+// sortable returns a string that contains an item. The strings sort by their bytes as the items sort by the order.
+// Equal items stay in the order of the walk; n counts them.
 func sortable(order string, it *transfer.Item, n uint64) string {
 	var b []byte
 	switch it.Type {
@@ -114,7 +114,7 @@ func sortable(order string, it *transfer.Item, n uint64) string {
 	return string(binary.BigEndian.AppendUint32(b, uint32(len(item))))
 }
 
-// itemIn is the item of a sortable string.
+// itemIn returns the item of a sortable string.
 func itemIn(s string) (it transfer.Item, err error) {
 	end := len(s) - 4
 	if end < 0 {

@@ -8,8 +8,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// parts are what the goroutines of a transfer share: the one that drives it, the pump, the
-// walk, and the one that records outcomes. Each part is safe for concurrent use.
+// parts are shared by the goroutines of a transfer: the driver, the pump, the walk, and the recorder of outcomes. Each
+// part is safe for concurrent use.
 type parts struct {
 	ID transfer.ID
 
@@ -21,17 +21,17 @@ type parts struct {
 	items *items
 	sent  *sent
 
-	driver wakeup // the driver is to look again
-	feeder wakeup // the pump is
+	driver wakeup // the driver must look again
+	feeder wakeup // the pump must look again
 }
 
-// wake has the driver and the pump look again.
+// wake makes the driver and the pump look again.
 func (p *parts) wake() {
 	p.driver.wake()
 	p.feeder.wake()
 }
 
-// status is the present picture.
+// status returns the present status of the transfer.
 func (p *parts) status() *transfer.Progress {
 	rec := p.rec.read()
 	is := rec.Progress
@@ -65,7 +65,7 @@ func (p *parts) tell(m *wire.Message) error {
 	return err
 }
 
-// delay is how long a control message and its answer take at present.
+// delay returns how long a control message and its answer take at present.
 func (p *parts) delay() time.Duration {
 	if p.cfg.Delay == nil {
 		return 0

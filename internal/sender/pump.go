@@ -63,12 +63,12 @@ type way struct {
 	line   *flow.Line // shared by all transfers to this destination by this lane
 	flight *flow.Flight
 	shelf  Shelf         // with stored delivery: lane
-	head   []byte        // and the OPEN with which the epoch begins there
-	opened chan struct{} // closed once that is stored
+	head   []byte        // with stored delivery: the OPEN that begins the epoch
+	opened chan struct{} // closed once that OPEN is stored
 	vitals vitals
 }
 
-// A laneError says that messages may have been lost.
+// A laneError reports that messages may have been lost.
 type laneError struct{ err error }
 
 func (e *laneError) Error() string { return "the lane: " + e.err.Error() }
@@ -126,7 +126,7 @@ func (p *pump) stop() {
 	}
 }
 
-// acked takes in an acknowledgement: of messages, and of more credit.
+// acked takes an ACK: of messages, and of more credit.
 func (p *pump) acked(a *wire.Ack) {
 	p.credit.raise(a.Credit)
 	if f := p.out.Load(); f != nil {
@@ -139,16 +139,15 @@ func (p *pump) acked(a *wire.Ack) {
 	p.feeder.wake()
 }
 
-// silent reports whether the destination, of which something was heard at a time
-// last, is taken for silent.
+// silent reports whether the destination counts as silent. heard is the time of its last message.
 func (p *pump) silent(heard time.Time) bool {
 	f := p.out.Load()
 	// Without one the lane is being opened, which has time-outs of its own.
 	return f != nil && f.Overdue(heard, p.cfg.Clock.Now())
 }
 
-// run sends every item that the destination has not decided. The first message
-// is empty: it says that the epoch is obeyed, and costs nothing.
+// run sends every item that the destination has not decided. The first message is empty: it confirms the epoch, and
+// costs no credit.
 func (p *pump) run(resume transfer.Resume) error {
 	if err := p.openLane(); err != nil {
 		return err
@@ -239,7 +238,7 @@ func (p *pump) rest() error {
 	return nil
 }
 
-// resendAll sends again what turned out not to be what was sent before.
+// resendAll sends the files again that differ from the bytes sent before.
 func (p *pump) resendAll() error {
 	for len(p.again) > 0 {
 		r := p.again[0]
@@ -266,7 +265,7 @@ func (p *pump) next(n uint64, it transfer.Item) error {
 	return p.item(n, it)
 }
 
-// forgetDecided closes what was kept of an earlier epoch and is decided by now.
+// forgetDecided closes the files of an earlier epoch that are decided by now.
 func (p *pump) forgetDecided() {
 	for n, r := range p.left.files {
 		if p.rec.decided(n) {
@@ -276,7 +275,7 @@ func (p *pump) forgetDecided() {
 	}
 }
 
-// letGo keeps for the next epoch what was sent but for its digest.
+// letGo keeps sent files without a digest for the next epoch.
 func (p *pump) letGo() {
 	for _, r := range p.summing {
 		switch {
@@ -288,8 +287,8 @@ func (p *pump) letGo() {
 	}
 }
 
-// guarded reports whether no item is offered before the end of the walk: the request limits the
-// items, or gives them an order.
+// guarded reports whether no item is offered before the end of the walk, because the request limits the items, or gives
+// them an order.
 func guarded(q *transfer.Request) bool {
 	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
 }
@@ -380,7 +379,7 @@ type resend struct {
 func (p *pump) item(n uint64, it transfer.Item) error {
 	// Names beneath a base are all sent alike, except that a version may be expected of each.
 	same := p.task.arg == it.Arg || p.task.arg >= 0 && p.asked.q.Base != "" && p.task.expect == ""
-	if !same && it.Arg < p.asked.q.Count() { // what is gone comes from behind the last one
+	if !same && it.Arg < p.asked.q.Count() { // missing items come after the last argument
 		var err error
 		if p.task, err = p.asked.task(it.Arg); err != nil {
 			return err
@@ -417,8 +416,8 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 	return err
 }
 
-// resend sends a file again whose source has changed, or of which the destination has
-// something else than the source. It fails if that happens again and again.
+// resend sends a file again, because its source has changed or the destination has other bytes than the source. It
+// fails the file after maxTries starts.
 func (p *pump) resend(r resend) error {
 	err := r.err
 	delete(p.resume, r.item)
@@ -434,7 +433,7 @@ func (p *pump) resend(r resend) error {
 	case errors.Is(err, errDamaged):
 		e = transfer.Errorf(transfer.KindDigest, "%s was damaged on the way to %s %d times", r.it.Source, p.to, maxTries).
 			WithHint("look at the network and at the destination's disk")
-	case errors.As(err, &e) && e.Kind == transfer.KindUnreadable: // a disk that fails, say; it was worth another try
+	case errors.As(err, &e) && e.Kind == transfer.KindUnreadable: // for example a failing disk; it was worth another try
 	default:
 		e = transfer.Errorf(transfer.KindChanging, "%s kept changing while it was read, %d times", r.it.Source, maxTries).
 			WithHint("send it when nobody writes to it")

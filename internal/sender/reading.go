@@ -16,18 +16,18 @@ import (
 	"ferry/internal/wire"
 )
 
-// A reading is a source file in the middle of being sent. It outlives an
-// epoch, so that what was digested need not be digested again.
+// A reading is a source file that is sent in part. It outlives an epoch, so that digested bytes need not be digested
+// again.
 type reading struct {
 	item    uint64
 	it      transfer.Item
 	src     place.File
 	facts   place.Facts     // when it was opened
-	sum     *digest.Running // nil where no digest is asked for, and none had to be compared; or it is known
+	sum     *digest.Running // nil: no digest is requested or needed for a comparison, or it is known
 	known   string          // the digest, of an earlier epoch that sent all of the file
-	tail    bool            // sum began behind what an earlier epoch has sent
-	resumed bool            // sum reads back what an earlier process has sent
-	form    *transfer.Form  // nil where the bytes are all that matters
+	tail    bool            // sum began after the bytes of an earlier epoch
+	resumed bool            // sum reads back the bytes that an earlier process sent
+	form    *transfer.Form  // nil: only the bytes matter
 }
 
 func (r *reading) close() {
@@ -37,7 +37,7 @@ func (r *reading) close() {
 	r.src.Close()
 }
 
-// file sends one file from where the destination can go on, but for its digest.
+// file sends one file, without its digest, from the offset where the destination can resume.
 func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 	r, offset, err := p.openReading(n, it, unsized)
 	if transfer.KindOf(err).Waits() {
@@ -57,15 +57,15 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 		}
 		return p.putSums()
 	case err == nil, errors.Is(err, errChanged), errors.Is(err, place.ErrUnsized), transfer.KindOf(err).Waits() && !r.streams():
-		r.close() // where it waits, too: the handle may be what is wrong
+		r.close() // also on a wait: the handle may be the cause
 	default:
-		p.left.files[n] = r // the epoch is over; the next one may go on here
+		p.left.files[n] = r // the epoch is over; the next one may resume here
 	}
 	return err
 }
 
-// lastingFrom is the size of a file from which it stays open until its digest is sent,
-// so that a new epoch need not read it again.
+// lastingFrom is the size in bytes from which a file stays open until its digest is sent, so that a new epoch need not
+// read it again.
 const lastingFrom = 1 << 20
 
 // lasting reports whether a reading is of use to a later epoch once the file was sent.
@@ -73,7 +73,7 @@ func (r *reading) lasting() bool {
 	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
 }
 
-// streams reports whether the source cannot be opened again where it was.
+// streams reports whether the source cannot be opened again at an offset.
 func (r *reading) streams() bool {
 	_, ok := r.src.(place.Waiter)
 	return ok
@@ -144,8 +144,8 @@ func (r *reading) isExpected(want transfer.Version) error {
 	return transfer.Errorf(transfer.KindReplaced, "%s was replaced or changed before it was read; this transfer does not send the new version", r.it.Source)
 }
 
-// mayDelete refuses a file that is to be deleted once it has arrived, and that whoever has submitted the
-// transfer may not delete: it is not sent either, because that is half of what was asked for.
+// mayDelete refuses a file that is to be deleted after its arrival, if the submitting principal may not delete it. The
+// file is not sent either, because sending it is only half of the request.
 func (p *pump) mayDelete(r *reading) error {
 	if p.cfg.May == nil || !p.task.options.Removes() {
 		return nil
@@ -218,8 +218,7 @@ func (r *reading) ready() bool { return r.sum == nil || r.sum.Ready() }
 
 func (p *pump) sumReady() bool { return slices.ContainsFunc(p.summing, (*reading).ready) }
 
-// putSums sends the digests that are ready. A file that does not begin as what was
-// sent before joins p.again.
+// putSums sends the digests that are ready. A file with a different beginning than the bytes sent before joins p.again.
 func (p *pump) putSums() error {
 	left := p.summing[:0]
 	var err error
@@ -253,8 +252,8 @@ func (p *pump) putSum(r *reading) error {
 			sum = r.sum.Whole()
 		}
 		if r.tail {
-			// What the destination has may not tell it what it was made of: that the
-			// source still begins so was found out here, and the rest by its tail.
+			// The destination's bytes may not show their source. This side has checked that the source still begins
+			// with the same bytes. The tail covers the rest.
 			tail = r.sum.Tail()
 		}
 	}
@@ -270,14 +269,14 @@ func (p *pump) putSum(r *reading) error {
 	return nil
 }
 
-// disagrees is why a file has no digest: it is not what was sent of it before.
+// disagrees returns the reason why a file has no digest: it differs from the bytes sent before.
 func (p *pump) disagrees(r *reading) error {
 	switch err := r.sum.Err(); {
 	case err == nil, transfer.KindOf(err).Waits():
 		return err
 	case errors.Is(err, digest.ErrPrefix) && r.src.Unchanged() == nil:
 		return fmt.Errorf("%w: %w", errDamaged, err)
-	default: // as where a piece cannot be read
+	default: // for example if a piece cannot be read
 		return fmt.Errorf("%w: %w", errChanged, err)
 	}
 }
@@ -357,7 +356,7 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 		return 0, err
 	}
 
-	if int64(k) < n { // where a file ends whose size was not known
+	if int64(k) < n { // the end of a file of unknown size
 		short := bytes.Clone(buf[:k])
 		if p.b.Undo(); k == 0 {
 			return 0, err

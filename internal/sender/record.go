@@ -10,15 +10,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A record is what the ledger has of a transfer, and since when this process has seen
-// nothing move. It is safe for concurrent use. Changes are made one at a time, each in a
-// ledger transaction; nothing but another change waits for one.
+// A record keeps the ledger entry of a transfer, and since when this process has seen no progress. It is safe for
+// concurrent use. Changes run one at a time, each in a ledger transaction; only another change waits for one.
 type record struct {
 	id      transfer.ID
 	ledger  *ledger.Ledger
 	note    func(*ledger.Tx, audit.Record) error
 	clock   clock.Clock
-	figures func() snapshot // that each change writes down
+	figures func() snapshot // the figures that each change writes
 
 	programs Programs
 
@@ -31,9 +30,8 @@ type record struct {
 	stuck time.Time      // reading of this process when Recovering was set or this run began
 }
 
-// know takes in what was read or written. What it says of when nothing moved any more is
-// the time of day; how long ago that was is counted by this process, so that a clock that
-// jumps makes no transfer give up, nor wait for years.
+// know takes in a ledger entry that was read or written. Its Recovering is a time of day. This process counts the time
+// since then itself: a clock that jumps makes no transfer give up, nor wait for years.
 func (r *record) know(rec *ledger.Source) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +44,7 @@ func (r *record) know(rec *ledger.Source) {
 	r.last = rec
 }
 
-// read is the record as it was written last; it is not to be changed.
+// read returns the entry as it was written last; the caller must not change it.
 func (r *record) read() *ledger.Source {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +75,7 @@ func (r *record) overdue() bool {
 	return limit >= 0 && !r.stuck.IsZero() && r.clock.Now().Sub(r.stuck) >= limit
 }
 
-// left is how long until the recovery time-out is over, d at most.
+// left returns the time until the recovery time-out is over, d at most.
 func (r *record) left(d time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -157,7 +155,7 @@ func (r *record) renegotiate() error {
 	}, transfer.Negotiating)
 }
 
-// recovering notes since when nothing moves, where it is not noted yet.
+// recovering records since when there is no progress, if it is not recorded yet.
 func (r *record) recovering() error {
 	if !r.read().Recovering.IsZero() {
 		return nil
@@ -193,8 +191,7 @@ func (r *record) logWait(reason *transfer.Error) {
 	r.told.waiting(reason)
 }
 
-// end fills in what the record of a transfer says that has ended, with its audit record.
-// It is part of a change.
+// end fills in the ledger entry of a transfer that has ended, with its audit record. It is part of a change.
 func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error {
 	p := &rec.Progress
 	p.Ended = r.clock.Now()
@@ -246,7 +243,7 @@ func (r *record) noteItems(t *ledger.Tx, rec *ledger.Source, event audit.Event, 
 	return nil
 }
 
-// noteOf is an audit record of a transfer.
+// noteOf returns an audit record of a transfer.
 func noteOf(rec *ledger.Source, event audit.Event, fill func(*audit.Record)) audit.Record {
 	q := &rec.Request
 	a := audit.Record{Event: event, Role: audit.RoleSource, Transfer: q.ID, Source: q.Source,

@@ -27,7 +27,7 @@ type handClock struct {
 
 func (c *handClock) Now() time.Time { return c.now }
 
-// made is a transfer in a ledger, in Accepted, whose notes are kept.
+// made is a transfer in a ledger, in Accepted, that keeps its notes.
 type made struct {
 	*Outgoing
 	clock *handClock
@@ -83,8 +83,8 @@ func TestARecordMovesByTheTable(t *testing.T) {
 	}
 }
 
-// The recovery time-out counts this process's time: from the beginning of a recovery to
-// its end, without what a limit held the transfer up.
+// The recovery time-out counts this process's time, from the beginning of a recovery to its end, without the time that
+// a limit held the transfer up.
 func TestOverdue(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	limit := m.rec.read().Request.RecoveryTimeout()
@@ -119,7 +119,7 @@ func TestOverdue(t *testing.T) {
 	overdue(false, "for as long as it moves")
 }
 
-// What travels is counted once for each file, and again where it travels again.
+// Sent bytes count once for each file, and again when they are sent again.
 func TestFigures(t *testing.T) {
 	f := &figures{high: map[uint64]int64{}}
 	f.count(1, 0, 100)
@@ -206,8 +206,7 @@ func TestLastOutcomes(t *testing.T) {
 	}
 }
 
-// What a crash leaves goes on by the table, and a transfer that crashes its agent again
-// and again does not.
+// After a crash a transfer resumes by the table of states. A transfer that crashes its agent again and again is parked.
 func TestRevive(t *testing.T) {
 	for _, c := range []struct {
 		was             transfer.State

@@ -15,12 +15,12 @@ import (
 
 var errOver = errors.New("the transfer is over")
 
-// maxBatches is how many batches of outcomes may wait to be recorded. A destination
-// that keeps to the protocol has one under way; what finds no room comes again.
+// maxBatches is how many batches of outcomes may wait to be recorded. A destination that keeps to the protocol has one
+// in flight. A batch without room is dropped, and comes again.
 const maxBatches = 4
 
-// A recorder writes outcomes to the ledger, in the order in which they come, also of a
-// transfer that is not being driven. It is safe for concurrent use.
+// A recorder writes outcomes to the ledger in the order of their arrival, also for a transfer without a driver. It is
+// safe for concurrent use.
 type recorder struct {
 	parts
 	moved func() // outcomes have ended the transfer, or all but the deletion of its sources
@@ -31,7 +31,7 @@ type recorder struct {
 	fault   *transfer.Error  // why the last batch could not be recorded; nil: it was
 }
 
-// queue has a batch recorded, behind those that came before it.
+// queue adds a batch to the batches to be recorded. It drops the batch if maxBatches wait.
 func (r *recorder) queue(m *wire.Outcomes) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -45,7 +45,7 @@ func (r *recorder) queue(m *wire.Outcomes) {
 	}
 }
 
-// recordAll records what waits, until nothing does.
+// recordAll records the waiting batches until none is left.
 func (r *recorder) recordAll() {
 	for m := r.next(); m != nil; m = r.next() {
 		r.record(m)
@@ -65,8 +65,8 @@ func (r *recorder) next() *wire.Outcomes {
 	return m
 }
 
-// record records a batch and acknowledges it. An item counts once, whatever
-// batch it comes in; the last batch ends the transfer.
+// record records a batch and acknowledges it. An item counts once, even if several batches have it; the last batch ends
+// the transfer.
 func (r *recorder) record(m *wire.Outcomes) {
 	if r.rec.state().Final() {
 		r.late(m)
@@ -74,10 +74,10 @@ func (r *recorder) record(m *wire.Outcomes) {
 	}
 
 	failpoint.Hit("sender.before_outcomes")
-	var total uint64 // a destination's word alone does not end a transfer
+	var total uint64 // the destination's message alone does not end a transfer
 	var err error
 	cancelling := r.rec.state() == transfer.Cancelling
-	if m.Last && !cancelling { // then it has told of all that it ever will
+	if m.Last && !cancelling { // the destination has reported all outcomes
 		total, err = r.items.total()
 	}
 	if err == nil {
@@ -116,7 +116,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 		return // there is no way to the end from here; unanswered, it comes again
 	}
 
-	if !doubtful { // what is not believed now may be when it comes again
+	if !doubtful { // a doubtful outcome may be believed when it comes again
 		r.ack(m)
 	}
 	failpoint.Hit("sender.after_outcomes_ack")
@@ -132,8 +132,7 @@ func (r *recorder) ack(m *wire.Outcomes) {
 	r.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
 }
 
-// doubtOrLog says why outcomes are not recorded: the destination cannot be right, or
-// this side cannot write.
+// doubtOrLog reports why outcomes are not recorded: the destination cannot be right, or this side cannot write.
 func (r *recorder) doubtOrLog(err error, what string) {
 	if transfer.KindOf(err) == transfer.KindMalformed {
 		r.doubt("last outcomes that are not all there are")
@@ -152,7 +151,8 @@ func (r *recorder) note(err error) {
 	}
 }
 
-// unrecorded is why the last batch of outcomes could not be recorded, which comes again; nil: it was.
+// unrecorded returns the reason why the last batch of outcomes could not be recorded; nil: it was. The batch comes
+// again.
 func (r *recorder) unrecorded() *transfer.Error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -193,8 +193,8 @@ func (r *recorder) lose(m *wire.Outcomes, why *transfer.Error) {
 	}
 }
 
-// reach is how many items from one on are to be known for outcomes to be held against them, from
-// transfer.MaxUndecided to four times as many.
+// reach returns how many items, from below on, are needed to check the outcomes: from transfer.MaxUndecided to four
+// times as many.
 func reach(below uint64, outcomes []transfer.Outcome) int {
 	far := below
 	for n := range outcomes {
@@ -203,9 +203,9 @@ func reach(below uint64, outcomes []transfer.Outcome) int {
 	return int(min(max(far-below, transfer.MaxUndecided), 4*transfer.MaxUndecided))
 }
 
-// inherit takes in what earlier runs may have begun: once, before the first outcomes of a run are looked
-// at. With stored delivery it takes in what the outcomes are of, which may be far beyond the first
-// item that is not decided here: the destination reads on while its outcomes are on their way.
+// inherit takes in the items that earlier runs may have begun: once, before the first outcomes of a run are checked.
+// With stored delivery it takes in the items of the outcomes, which may be far beyond the first undecided item here:
+// the destination reads on while its outcomes are in flight.
 func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 	if !r.sent.lacksEarlier() {
 		return nil
@@ -239,9 +239,9 @@ func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 	return nil
 }
 
-// believed are the outcomes that are not on record and can be: each is held against what
-// was sent, and names the journal's path. doubtful says that there are others. An outcome that
-// contradicts the journal of an earlier run is an error of KindLost.
+// believed returns the outcomes that are not on record and are possible: it checks each against the sent items, and
+// gives it the journal's path. doubtful reports that there are others. An outcome that contradicts the journal of an
+// earlier run is an error of KindLost.
 func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtful bool, err error) {
 	for _, oc := range outcomes {
 		if r.rec.decided(oc.Item) {
@@ -266,7 +266,7 @@ func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtf
 	return all, doubtful, nil
 }
 
-// forget forgets what need not be known of items that are decided.
+// forget drops the state of decided items.
 func (r *recorder) forget(outcomes []transfer.Outcome) {
 	for n := range outcomes {
 		if item := outcomes[n].Item; r.rec.decided(item) {
@@ -305,7 +305,7 @@ func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, beli
 	return r.last(t, rec)
 }
 
-// count adds what is new to the record, and notes which sources to delete.
+// count adds new outcomes to the ledger entry, and records the sources to delete.
 func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) (fresh []transfer.Outcome, err error) {
 	for n := range outcomes {
 		oc := &outcomes[n].Outcome
@@ -349,8 +349,8 @@ func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
 	}))
 }
 
-// last moves to Settling by the ways of the table, and at once on to the end where there
-// is no source to delete, and no program to run.
+// last moves to Settling by the table of states. Without a source to delete or a program to run, it moves on to the end
+// at once.
 func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	err := rec.Move(map[transfer.State][]transfer.State{
 		transfer.Waiting:     {transfer.Negotiating, transfer.Running, transfer.Settling},
@@ -379,8 +379,7 @@ func (r *recorder) last(t *ledger.Tx, rec *ledger.Source) error {
 	return r.rec.end(t, rec, failureOf(rec))
 }
 
-// spare leaves the sources of a job where they are, unless what has arrived is what has arrived at its other
-// destinations.
+// spare keeps the sources of a job, unless the same files and content have arrived at its other destinations.
 func (r *recorder) spare(t *ledger.Tx, rec *ledger.Source) error {
 	want, p := rec.Request.Tally, &rec.Progress
 	if want == "" || want == p.Tally || want == transfer.TallyCount && !rec.Request.Removes() || failpoint.Planted("tally-unchecked") {
@@ -418,8 +417,8 @@ func (r *recorder) allOrNone(t *ledger.Tx, rec *ledger.Source) error {
 	}))
 }
 
-// failureOf is the error of a transfer in which items failed: the first one's; or else that of a program
-// which was to run afterwards.
+// failureOf returns the error of a transfer with failed items: the error of the first one. Without failed items it
+// returns the error of a failed later program.
 func failureOf(rec *ledger.Source) *transfer.Error {
 	p := &rec.Progress
 	if p.FilesFailed == 0 || len(p.Failures) == 0 {

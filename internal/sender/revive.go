@@ -10,9 +10,9 @@ import (
 // maxCrashes is how many crashes without progress park a transfer (R3).
 const maxCrashes = 3
 
-// Revive moves the record of an earlier run to the state to go on from. crashed says that
-// the run did not end in an orderly way. parked is that the transfer has crashed its agent
-// too often, changed that the record is to be written.
+// Revive moves the entry of an earlier run to the state to resume from. crashed says that the run did not end in an
+// orderly way. parked reports that the transfer has crashed its agent too often, changed that the entry must be
+// written.
 func Revive(rec *ledger.Source, crashed bool, now time.Time) (parked, changed bool, err error) {
 	was := rec.State
 	if crashed = crashed && was == transfer.Running; crashed {
@@ -32,7 +32,7 @@ func Revive(rec *ledger.Source, crashed bool, now time.Time) (parked, changed bo
 		return false, false, nil
 	}
 
-	rec.Recovering = now // nobody could be heard of while the agent was down
+	rec.Recovering = now // no message could arrive while the agent was down
 	if parked = crashed && rec.Crashes >= maxCrashes && !rec.Cancel; !parked {
 		return false, true, nil
 	}

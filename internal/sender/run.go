@@ -12,9 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// run sends in one epoch after another until everything is decided, or the
-// conversation breaks. Where it was broken off before, by a ledger that could
-// not be written, the epoch is over and another one is asked for.
+// run sends epoch after epoch until everything is decided, or the conversation breaks. If an earlier run of it broke
+// off, because the ledger could not be written, the epoch is over and run asks for another one.
 func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	a := o.opening
 	if o.opening = nil; a == nil { // an epoch is never sent in a second time from its first message
@@ -126,7 +125,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 
 	e := transfer.AsError(err)
 	var over *GuardError
-	if errors.As(err, &over) || e.Kind == transfer.KindLost { // trying again would find as much
+	if errors.As(err, &over) || e.Kind == transfer.KindLost { // another attempt would find as much
 		if err := o.halt(); err != nil {
 			return nil, err
 		}
@@ -153,7 +152,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	return o.giveUp(e)
 }
 
-// halt brings a transfer that is running to where it may fail.
+// halt moves a running transfer to a state from which it may fail.
 func (o *Outgoing) halt() error {
 	if o.rec.state() != transfer.Running {
 		return nil
@@ -172,9 +171,8 @@ func (o *Outgoing) laneBroke() (pause time.Duration) {
 	return pause
 }
 
-// acked takes in what the destination holds. A new safe point is progress: it
-// ends a recovery and forgives crashes. Bytes alone are none, they may have to
-// be sent again for ever.
+// acked takes in an ACK. A new safe point is progress: it ends a recovery and forgives crashes. Bytes alone are not
+// progress, as they may have to be sent again for ever.
 func (o *Outgoing) acked(a *wire.Ack) error {
 	if !o.live.acked(a) {
 		return nil
@@ -201,7 +199,8 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 	})
 }
 
-// impossible says what of an ACK cannot be: it speaks of what was not sent.
+// impossible returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
+// Otherwise it returns "".
 func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
 	bytes, past := o.live.cannotBe(a)
 	switch {
@@ -211,7 +210,7 @@ func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
 		return "an ACK with more credit than there is"
 	case bytes:
 		return "an ACK of bytes that were not sent"
-	case past && !o.inherited && !o.rec.decided(a.Safe.Item): // asked last: what is decided is forgotten after that
+	case past && !o.inherited && !o.rec.decided(a.Safe.Item): // asked last: a decided item is forgotten after that
 		return "an ACK with a safe point that was not sent"
 	}
 	return ""

@@ -1,7 +1,7 @@
-// Package sender is the source's side of a transfer: it walks what is to be
-// sent into the item journal, opens the transfer at the destination, reads the
+// Package sender is the source's side of a transfer: it walks the requested files
+// into the item journal, opens the transfer at the destination, reads the
 // files once and in order, sends them as the receiver allows, records the
-// outcomes and deletes what is to be deleted.
+// outcomes and deletes the sources if the request says so.
 //
 // An Outgoing is one transfer. Its Drive runs it from one state of
 // transfer.State to the next until it ends or must wait; a second goroutine,
@@ -30,7 +30,7 @@ import (
 
 // Times of the sender.
 const (
-	maxMissed     = 1 << 16 // epochs that the destination has begun and the source has not heard of
+	maxMissed     = 1 << 16 // most epochs that the destination may be ahead of the source
 	repeatFirst   = time.Second
 	repeatMost    = 4 * time.Second
 	noAnswer      = 10 * time.Second // to OPEN, and twice the slack: then Waiting
@@ -39,7 +39,7 @@ const (
 	progressEvery = time.Second
 )
 
-// A Link speaks to the agent at the other end.
+// A Link sends messages to the agent at the other end.
 type Link interface {
 	Send(to transfer.AgentName, m *wire.Message) error
 }
@@ -55,16 +55,15 @@ type Lane interface {
 
 // Lanes chooses how chunk messages travel.
 type Lanes interface {
-	// Offer is what OPEN says of the direct lane; nil where there is none.
+	// Offer returns the direct lane's part of OPEN; nil if there is none.
 	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
-	// Open gives the lane of an epoch, what it is called (transfer.LaneDirect or
-	// LaneQueue) and, where it is not the direct one, why. want is the request's
-	// choice, said the content of the destination's ACCEPT, with the way to the direct lane of
-	// the last RESYNC. took is the time that the destination's last answer to OPEN took.
+	// Open returns the lane of an epoch, its name (transfer.LaneDirect or LaneQueue) and, if it is not the direct one,
+	// the reason. want is the request's choice. said is the content of the destination's ACCEPT, with the way to the
+	// direct lane of the last RESYNC. took is the time that the destination's last answer to OPEN took.
 	Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept, took time.Duration) (l Lane, name, reason string, err error)
 }
 
-// Config is what the outgoing transfers of an agent work with.
+// Config is the configuration of an agent's outgoing transfers.
 type Config struct {
 	Agent    transfer.AgentName
 	Beside   transfer.AgentName // another agent with the same roots on this host; may be empty
@@ -73,23 +72,23 @@ type Config struct {
 	Link     Link
 	Lanes    Lanes
 	Store    Store                // of the queue manager; nil: there is no stored delivery
-	Lines    *flow.Lines          // to the agents that files go to; nil: each epoch has its own
-	Delay    func() time.Duration // of a control message and its answer at present; nil: none to speak of
+	Lines    *flow.Lines          // links to the destinations; nil: each epoch has its own
+	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
 	Memory   *wire.Memory         // of chunk messages; may be nil
 	Note     func(*ledger.Tx, audit.Record) error
 	Progress func(*transfer.Progress) // live figures, at most one a second and at every move
-	Changed  func(*Outgoing)          // outcomes have moved a transfer on, perhaps one that is not being driven
+	Changed  func(*Outgoing)          // outcomes have moved a transfer on, also one without a driver
 	Clock    clock.Clock
 	Log      *slog.Logger
-	Throttle *Throttle         // bounds what is sent in a second; nil: nothing does
-	Settings transfer.Settings // for what a request leaves open
+	Throttle *Throttle         // bounds the bytes sent in a second; nil: no bound
+	Settings transfer.Settings // for settings that a request leaves open
 	MaxChunk int               // largest chunk that the queue manager carries from here
-	// MaxTargets is after how many bytes of targets an OPEN has no more of them; 0: 32 KiB.
-	// On a slow line none must take long.
+	// MaxTargets is the number of bytes of targets after which an OPEN has no more of them; 0: 32 KiB. On a slow link
+	// no OPEN must take long.
 	MaxTargets int
-	Encoders   *compress.Encoders // what the transfers that compress share; nil: each has its own
-	Quiet      *quiet.Log         // of what a destination says and cannot be; nil: one that says so in Log
-	// May says what a principal may do with files here; nil: everybody everything.
+	Encoders   *compress.Encoders // shared by the transfers that compress; nil: each has its own
+	Quiet      *quiet.Log         // for impossible messages of a destination; nil: one that writes to Log
+	// May returns the rights of a principal on files here. nil: every principal has every right.
 	May func(principal string) place.Permit
 
 	Content  conversion.Defaults // of text files here
@@ -117,8 +116,7 @@ type Outgoing struct {
 	held []transfer.Path // sources that the place keeps for the transfer until its end
 }
 
-// NewRecord is the ledger record of a request, which is yet to be moved to the state in
-// which it is accepted.
+// NewRecord returns the ledger entry of a request. The caller moves it to the state in which it is accepted.
 func NewRecord(q transfer.Request, origin word.Origin, now time.Time) *ledger.Source {
 	p := transfer.Progress{ID: q.ID, State: transfer.Queued, Source: q.Source, Destination: q.Destination, Request: q.Hash(), Originator: q.Originator.String(), Principal: origin.Principal, Job: q.Job, Priority: q.Priority, Submitted: q.Submitted, Settings: q.Settings,
 		Promised: transfer.Promised{Durability: q.Durability, Checksum: q.Checksum, Compress: q.Compress}}
@@ -169,18 +167,17 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	return o
 }
 
-// Record is a copy of the transfer's record.
+// Record returns a copy of the transfer's ledger entry.
 func (o *Outgoing) Record() ledger.Source { return *o.rec.read() }
 
-// State is where the transfer stands.
+// State returns the state of the transfer.
 func (o *Outgoing) State() transfer.State { return o.rec.state() }
 
-// Status is the present picture.
+// Status returns the present status.
 func (o *Outgoing) Status() *transfer.Progress { return o.status() }
 
-// Nudge says that the destination has started anew, and the name of that run:
-// there is no point in waiting for its silence to be noticed, unless the epoch
-// was accepted by that very run.
+// Nudge reports that the destination has started again, and the name of that run. The transfer then need not wait until
+// the silence is noticed, unless that very run accepted the epoch.
 func (o *Outgoing) Nudge(instance string) {
 	if o.in.nudge(instance) {
 		o.driver.wake()
@@ -202,7 +199,7 @@ func (o *Outgoing) Deliver(m *wire.Message) bool {
 	switch o.rec.state() {
 	case transfer.Accepted, transfer.Waiting, transfer.Parked:
 		Stow(o).hearStored(m)
-		return true // nobody reads the inbox, and what matters comes again after OPEN
+		return true // no driver reads the inbox, and messages that matter come again after OPEN
 	}
 
 	o.in.deliver(m)
@@ -218,8 +215,8 @@ func (o *Outgoing) Late(m *wire.Message) {
 	}
 }
 
-// Cancel asks the transfer to end, in the ledger, on a command of by. It says whether
-// that is still possible.
+// Cancel requests in the ledger that the transfer end, on a command of by. The error is of KindEnding if the transfer
+// is already ending or over; a transfer that is already cancelled is no error.
 func (o *Outgoing) Cancel(by word.Origin) error {
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		switch s := rec.State; {
@@ -265,7 +262,7 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 			if ctx.Err() != nil {
 				return Verdict{Stopped: true}
 			}
-			// It waits without the help of the ledger, which is what failed.
+			// It waits without the ledger, because the ledger has failed.
 			return Verdict{Reason: transfer.Errorf(transfer.KindBusy, "%s cannot go on: %w", o.cfg.Agent, err), Retry: waitRetry}
 		}
 		if ctx.Err() != nil && (v == nil || !v.Final) {
@@ -281,7 +278,7 @@ func (o *Outgoing) Drive(ctx context.Context) Verdict {
 	}
 }
 
-// step does what the present state asks for and moves on; a Verdict ends Drive.
+// step runs the work of the present state and moves to the next one; a Verdict ends Drive.
 func (o *Outgoing) step(ctx context.Context) (*Verdict, error) {
 	switch state := o.rec.state(); state {
 	case transfer.Accepted, transfer.Waiting:

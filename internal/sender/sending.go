@@ -8,9 +8,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// await blocks until ok; what is in the builder goes out first, digests go out as they
-// become ready, and an empty message now and then shows that this side is alive.
-// Once ok has said so it is not asked again.
+// await blocks until ok returns true. It first sends the contents of the builder. It sends digests as they become
+// ready, and now and then an empty message as a sign of life. After ok has returned true, it is not called again.
 func (p *pump) await(ok func() bool, also <-chan struct{}) error {
 	for is := false; ; {
 		if err := p.ctx.Err(); err != nil || is || ok() {
@@ -62,7 +61,7 @@ func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
 	return p.ctx.Err()
 }
 
-// quiet is for how long nothing need be sent after something was at a time last.
+// quiet returns for how long no message need be sent; last is the time of the last one.
 func (w *way) quiet(last, now time.Time) time.Duration {
 	if w.shelf != nil {
 		return w.line.Beat() - now.Sub(last)
@@ -70,23 +69,21 @@ func (w *way) quiet(last, now time.Time) time.Duration {
 	return w.flight.Quiet(last, now)
 }
 
-// sign sends a message without frames: the first of an epoch, which says that the
-// epoch is obeyed, and later ones that show that this side lives. It asks for an
-// acknowledgement, which repeats one that was lost, and does not wait for room on
-// the line.
+// sign sends a message without frames: the first of an epoch, which confirms the epoch, and later ones as signs of
+// life. It asks for an acknowledgement, which repeats a lost one, and does not wait for room on the link.
 func (p *pump) sign() error {
-	if p.shelf != nil { // nobody listens for one at the store
+	if p.shelf != nil { // no receiver listens for one at the store
 		return nil
 	}
 	return p.send(wire.Bare, wire.HeaderSize, true)
 }
 
-// flush sends what is in the builder, once the line has room for it.
+// flush sends the contents of the builder, once the link has room for them.
 func (p *pump) flush() error {
 	if p.b.Empty() {
 		return nil
 	}
-	if err := p.throttle(int64(p.b.Len())); err != nil { // before its turn on the line, which others wait for
+	if err := p.throttle(int64(p.b.Len())); err != nil { // before its turn on the link, which others wait for
 		return err
 	}
 
@@ -152,12 +149,12 @@ func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
 	return nil
 }
 
-// pace is how many bytes a message may have: no more than the settings say, nor than
-// the line carries, or a limit lets pass, in a fraction of a second.
+// pace returns the most bytes of a message: no more than the settings allow, and no more than the link carries, or a
+// limit allows, in a fraction of a second.
 func (p *pump) pace() int {
 	most := p.line.Pace()
 	if p.shelf != nil {
-		most *= 2 // in the store each message has a line before it, and none waits for another transfer's
+		most *= 2 // in the store each message has a link before it, and none waits for another transfer's
 	}
 	most = min(int64(p.chunk), most)
 	rate := p.rate

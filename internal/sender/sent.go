@@ -9,17 +9,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What a destination says of an item is held against what this side has sent of it: the
-// item's number leads to its line in the journal, and the line says what it is and where.
-// Nothing that is deleted is chosen by a message (INV-12).
+// Each outcome from a destination is checked against the sent item: the item's number leads to its line in the journal,
+// and the line gives its path and type. No message chooses a file to delete (INV-12).
 
-// sent is what was sent of items that the destination may decide. It is safe for concurrent
-// use.
+// sent keeps the sent items that the destination may decide. It is safe for concurrent use.
 type sent struct {
 	mu    sync.Mutex
 	items map[uint64]*begun
-	heir  bool // what an earlier run may have begun is not in items yet
-	all   bool // with stored delivery: everything may be begun, and is looked up when an outcome comes
+	heir  bool // items of an earlier run are not in items yet
+	all   bool // with stored delivery: every item may be begun, and is looked up when an outcome comes
 }
 
 // A begun item is one that the destination may decide.
@@ -28,15 +26,15 @@ type begun struct {
 	source transfer.Path
 	picked transfer.Path
 	delete bool               // its source is to be deleted
-	form   bool               // and what is kept of its content
-	to     transfer.Path      // where it goes instead; empty: nowhere
+	form   bool               // the stored form of its content is to be deleted, too
+	to     transfer.Path      // the archive for the source; empty: none
 	before bool               // an earlier run may have sent all of it
-	ends   []transfer.Version // of what this run has sent to its end, each once
-	sum    string             // the digest of the last of them, where summed says that it was sent, too
+	ends   []transfer.Version // versions that this run has sent to their end, each once
+	sum    string             // the digest of the last version; summed: it was sent, too
 	summed bool
 }
 
-// begin says that an item is about to be sent.
+// begin records that an item will be sent now.
 func (s *sent) begin(n uint64, it transfer.Item, t *task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +50,7 @@ func (s *sent) add(n uint64, it transfer.Item, t *task) *begun {
 	return s.items[n]
 }
 
-// end says that the end of a file is about to be sent.
+// end records that the end of a file will be sent now.
 func (s *sent) end(n uint64, v transfer.Version) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +63,7 @@ func (s *sent) end(n uint64, v transfer.Version) {
 	}
 }
 
-// digest says that the digest of a file is about to be sent.
+// digest records that the digest of a file will be sent now.
 func (s *sent) digest(n uint64, v transfer.Version, sum string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +72,7 @@ func (s *sent) digest(n uint64, v transfer.Version, sum string) {
 	}
 }
 
-// digestOf is the digest that was sent of a file, if it is still what it was then.
+// digestOf returns the digest that was sent of a file, if the file still has version v.
 func (s *sent) digestOf(n uint64, v transfer.Version) (sum string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,15 +83,15 @@ func (s *sent) digestOf(n uint64, v transfer.Version) (sum string, ok bool) {
 	return b.sum, true
 }
 
-// lacksEarlier reports whether inherit is yet to be called.
+// lacksEarlier reports whether inherit has yet to be called.
 func (s *sent) lacksEarlier() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.heir
 }
 
-// inherit takes in what earlier runs may have begun, from an item on: what they have sent
-// of it, nobody knows. With stored delivery it takes the place of what was taken in before.
+// inherit takes in the items that earlier runs may have begun, from an item on: the extent of the sent bytes is
+// unknown. With stored delivery they replace the items taken in before.
 func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,7 +104,7 @@ func (s *sent) inherit(from uint64, items []transfer.Item, tasks []task) {
 	s.heir = s.all
 }
 
-// archived is where a source goes once it has arrived: it keeps its path beneath DEST.
+// archived returns the path of a source in the archive, with its path beneath DEST; empty: no archive.
 func archived(t *task, name transfer.Path) transfer.Path {
 	if t.options.Archive == "" {
 		return ""
@@ -114,8 +112,8 @@ func archived(t *task, name transfer.Path) transfer.Path {
 	return transfer.Path(strings.TrimSuffix(string(t.options.Archive), "/")) + "/" + name
 }
 
-// A believed outcome can be true. delete, form and to are those of the item; before says that an earlier run
-// may have begun it.
+// A believed outcome is possible. delete, form and to are the item's; before says that an earlier run may have begun
+// it.
 type believed struct {
 	transfer.Outcome
 	delete, form, before bool
@@ -124,8 +122,8 @@ type believed struct {
 
 const notBegun = "an outcome of an item that was not begun"
 
-// believe holds an outcome against what was sent, and puts the journal's path in place of
-// the one that it names. Where the two do not match it says why.
+// believe checks an outcome against the sent item, and replaces its path by the journal's path. If the two do not
+// match, why gives the reason.
 func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

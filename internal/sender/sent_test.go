@@ -6,7 +6,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An outcome is believed of what was sent, and of nothing else.
+// An outcome is believed of sent items only.
 func TestOutcomesThatAreBelieved(t *testing.T) {
 	const v = transfer.Version("\x01now")
 	keep, drop := &task{}, &task{options: transfer.Options{Disposition: transfer.DispositionDelete}, content: true}

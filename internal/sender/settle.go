@@ -10,8 +10,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// settle deletes the sources of what has arrived, then ends the transfer, after the program that is to
-// run at that point. A deletion that fails is a warning on a successful item.
+// settle deletes the sources of arrived items, then runs the post-source program, and ends the transfer. A deletion
+// that fails is a warning on a successful item.
 func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.settling")
 	for {
@@ -35,7 +35,7 @@ func (o *Outgoing) settle(ctx context.Context) (*Verdict, error) {
 	return (calling{o}).finish(ctx)
 }
 
-// waitSettling waits for a root beneath which sources are to be deleted, or for what a program needs.
+// waitSettling waits for a root that has sources to delete, or for the condition that a program needs.
 func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
 	o.rec.logWait(reason)
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
@@ -123,7 +123,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 	})
 }
 
-// remove deletes or archives a source; at is where it is then.
+// remove deletes or archives a source. It returns the path of the archived file; empty: deleted.
 func remove(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path, err error) {
 	if d.Archive == "" {
 		return "", from.Delete(d.Reads(), d.Version, d.Aside, again)
@@ -135,7 +135,7 @@ func remove(from place.Deleter, d *ledger.Delete, again bool) (at transfer.Path,
 	return to.Archive(d.Reads(), d.Version, d.Aside, d.Archive, again)
 }
 
-// done is the word for what becomes of a source.
+// done returns the word for the end of a source: archived or deleted.
 func done(d *ledger.Delete) string {
 	if d.Archive != "" {
 		return "archived"

@@ -14,71 +14,74 @@ import (
 	"ferry/internal/wire"
 )
 
-// Stored delivery (R31). The source opens against the queue manager's store: it issues the epoch, puts
-// OPEN and the chunk messages there, and is done with them when the store has them all; then the
-// transfer waits without a slot until outcomes come. What the destination takes meanwhile is its own
-// business, but for a hole that it finds: then it says where the next epoch is to go on.
+// Stored delivery (R31). The source opens against the queue manager's store: it issues the epoch and puts OPEN and the
+// chunk messages there. Once the store has them all, the transfer waits without a slot until outcomes come. The
+// destination takes messages meanwhile without a report to the source. Only if it finds a gap, it says where the next
+// epoch is to begin.
 //
-//	Negotiating  an epoch is in the store, in part or whole: the destination is asked how it stands
+//	Negotiating  an epoch is in the store, in part or whole: the destination is asked for its status
 //	             → Running with a new epoch, or Waiting where all of the epoch is in the store
 //	Running      messages go into the store
 //	             → Waiting when all are there, or while the store has no room
 //
-// The epoch that is in the ledger is purged before the next one is written there: a purge names all
-// epochs below one, and never meets the one that begins.
+// The epoch that is in the ledger is purged before the next one is written there: a purge names all epochs below one,
+// and never meets the one that begins.
 
 const (
-	askStored = 3 * time.Second // for the destination's word on what is in the store
+	askStored = 3 * time.Second // for the destination's answer about the epoch in the store
 	sentRetry = time.Minute     // until a destination that has not taken everything is asked again
-	fullAfter = 2 * time.Second // a transfer that has found no room in the store for so long holds no slot
-	unlimited = int64(1) << 60  // credit: the store refuses what it has no room for
+	fullAfter = 2 * time.Second // then a transfer that finds no room in the store holds no slot
+	unlimited = int64(1) << 60  // credit: the store refuses messages that it has no room for
 )
 
 // A Shelf is the lane of an epoch in the store.
 type Shelf interface {
 	Lane
-	// Flush waits until all that was sent is stored.
+	// Flush waits until all sent messages are stored.
 	Flush(ctx context.Context) error
-	// Waits is why nothing is stored at present, and since when; nil where it is.
+	// Waits returns why no message can be stored at present, and since when; nil if messages can.
 	Waits() (why *transfer.Error, since time.Time)
 	Close()
 }
 
 // A StoreName names a store.
 type StoreName struct {
-	Mark string // of when it was made: who sees another one is at another queue manager
+	Mark string // names its making: a client that sees another mark is at another queue manager
 	At   string // the queue manager that has it; empty: the agent's own
 	// Ledger is the mark of the ledger that has the destination's name there; empty: none has it.
 	Ledger string
 }
 
-// A Store is what queue managers keep for destinations that are away.
+// A Store keeps messages at queue managers for destinations that are away.
 type Store interface {
-	// Store names the store for a destination, which is at the queue manager where that is, or was. It is made where there is none.
+	// Store returns the name of the store for a destination, at the destination's present or last queue manager. It
+	// makes the store if there is none.
 	Store(ctx context.Context, to transfer.AgentName) (StoreName, error)
-	// Shelf makes the lane of an epoch. acked hears how many of its messages are stored.
+	// Shelf returns the lane of an epoch. It calls acked with the number of stored messages.
 	Shelf(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, epoch uint32, acked func(n uint64)) Shelf
 	// Purge removes the epochs of a transfer before one.
 	Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error
-	// Left says that the epochs of a transfer before one are of no use any more: they go when that can be done. It does not block.
+	// Left reports that the epochs of a transfer before one are of no use any more. The store removes them when it can.
+	// It does not block.
 	Left(at string, to transfer.AgentName, id transfer.ID, before uint32)
-	// Park lets a transfer keep what waits for room without a slot; false: too many do. Unpark is the end of that.
+	// Park lets a transfer keep messages that wait for room without a slot; false: too many transfers do. Unpark ends
+	// that.
 	Park() bool
 	Unpark()
 }
 
-// A shelving is what a transfer has under way to the store.
+// A shelving is the state of a transfer's epoch in the store.
 type shelving struct {
 	resume *transfer.Resume // of an epoch that is in the ledger and has not begun
 	head   []byte           // its OPEN
-	store  StoreName        // in which it is
+	store  StoreName        // the store of that epoch
 	parked *pump            // waits for room, without a slot
 }
 
-// A Stowing is what an Outgoing does with the store.
+// A Stowing is an Outgoing with the methods for stored delivery.
 type Stowing struct{ *Outgoing }
 
-// Stow is what a transfer does with the store.
+// Stow returns the Stowing of a transfer.
 func Stow(o *Outgoing) Stowing { return Stowing{o} }
 
 func (p *parts) stored() bool { return p.rec.read().Request.Stored() }
@@ -86,14 +89,14 @@ func (p *parts) stored() bool { return p.rec.read().Request.Stored() }
 // Shelved reports whether all that is to be sent is in the store.
 func (o Stowing) Shelved() bool { return o.rec.read().Shelved > 0 && o.stored() }
 
-// hearStored takes what the destination says of a transfer that waits.
+// hearStored handles the destination's messages for a transfer that waits.
 func (o Stowing) hearStored(m *wire.Message) {
 	if !o.stored() {
 		return
 	}
 	switch rec := o.rec.read(); {
 	case o.decisive(rec, m):
-		o.in.deliver(m) // who drives the transfer next reads it
+		o.in.deliver(m) // the next driver of the transfer reads it
 	case m.Kind == wire.KindAccept && m.Accept.Epoch == rec.Epoch && m.Accept.Nonce <= rec.Nonce:
 		if err := o.acceptedStored(m.Accept); err != nil {
 			o.log.Error("cannot write the ledger", "error", err)
@@ -112,8 +115,8 @@ func (o Stowing) hearStored(m *wire.Message) {
 	}
 }
 
-// decisive reports whether a message says that the epoch, or the transfer, is over. The OPEN that a REFUSE answers
-// may be the one in the store, which is older than the last one.
+// decisive reports whether a message ends the epoch, or the transfer. A REFUSE may answer the OPEN in the store, which
+// is older than the last one.
 func (o Stowing) decisive(rec *ledger.Source, m *wire.Message) bool {
 	return m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch || m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce || m.Kind == wire.KindCancelled
 }
@@ -123,11 +126,11 @@ func (o Stowing) Wants(m *wire.Message) bool {
 	return o.stored() && o.decisive(o.rec.read(), m)
 }
 
-// AskAgain is after how long a destination that has not taken everything is asked again.
+// AskAgain returns after how long a destination that has not taken everything is asked again.
 func (o Stowing) AskAgain() time.Duration { return o.rec.left(sentRetry) }
 
-// StillShelved shows that a transfer whose destination is away waits, where nobody drives it. It reports true
-// where the recovery time-out is over and the transfer has failed.
+// StillShelved shows that a transfer without a driver waits for a destination that is away. It reports true if the
+// recovery time-out is over and the transfer has failed.
 func (o Stowing) StillShelved() (ended bool, err error) {
 	rec := o.rec.read()
 	if !o.rec.overdue() && rec.Progress.Reason != nil && rec.Progress.Reason.Kind == transfer.KindUnreachable {
@@ -159,7 +162,8 @@ func (r *record) moves() error {
 	})
 }
 
-// awaited is what a transfer waits for that is all in the store. why is what the destination says; nil: nothing.
+// awaited returns the reason for the wait of a transfer that is all in the store. why is the destination's reason; nil:
+// it gave none.
 func (o Stowing) awaited(why *transfer.Error) *transfer.Error {
 	if why == nil {
 		why = o.outcomes.unrecorded()
@@ -171,8 +175,7 @@ func (o Stowing) awaited(why *transfer.Error) *transfer.Error {
 	return transfer.Errorf(why.Kind, "sent: everything is stored at the queue manager; %s", why.Text).WithHint(why.Hint)
 }
 
-// negotiateStored finds out how the epoch that is in the store stands, and begins the next one where there
-// is to be one.
+// negotiateStored asks for the status of the epoch in the store, and begins the next one if it is needed.
 func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 	if o.cfg.Store == nil {
 		return o.fail(transfer.Errorf(transfer.KindUsage, "%s has no stored delivery", o.cfg.Agent))
@@ -184,7 +187,7 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 		if name, err := o.cfg.Store.Store(ctx, o.to); err != nil || name.Mark == o.shelving.store.Mark && name.At == o.shelving.store.At {
 			return nil, o.rec.update(nil, transfer.Running)
 		}
-		o.unpark() // the destination has moved: what is left to be stored there is of no use
+		o.unpark() // the destination has moved: messages still to be stored there are of no use
 	}
 
 	failpoint.Hit("sender.before_open")
@@ -218,7 +221,7 @@ func (o Stowing) negotiateStored(ctx context.Context) (*Verdict, error) {
 	return o.beginShelving(ctx, name, resume)
 }
 
-// noStore is a wait for a queue manager that has no store at present.
+// noStore returns a reason to wait for a queue manager that has no store at present.
 func (o Stowing) noStore(err error) *transfer.Error {
 	e := transfer.AsError(err)
 	if e.Kind.Waits() {
@@ -228,14 +231,14 @@ func (o Stowing) noStore(err error) *transfer.Error {
 		WithHint("the transfer goes on when the queue manager is there")
 }
 
-// A standing is what the destination says of the epoch that is in the store; none of it: it says nothing.
+// A standing is the destination's answer about the epoch in the store; without any field, the destination gave none.
 type standing struct {
 	verdict *Verdict         // the transfer has ended
-	resume  *transfer.Resume // where the next epoch is to go on
+	resume  *transfer.Resume // the points where the next epoch is to resume
 	why     *transfer.Error  // it has the epoch, or waits
 }
 
-// askStored asks the destination how it stands.
+// askStored asks the destination for the status of the epoch.
 func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string) (s standing, err error) {
 	open, err := o.openStored(rec, &wire.Shelved{Store: mark, Epoch: rec.Epoch, Last: rec.Shelved, Ledger: rec.StoredFor, Again: rec.Shelved == 0})
 	if err != nil {
@@ -278,7 +281,7 @@ func (o Stowing) askStored(ctx context.Context, rec *ledger.Source, mark string)
 	}
 }
 
-// heardStored takes an answer; done says that it is one.
+// heardStored handles an answer; done reports that the message is one.
 func (o Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s standing, err error) {
 	switch {
 	case m.Kind == wire.KindAccept && m.Accept.Nonce <= rec.Nonce && m.Accept.Epoch == rec.Epoch:
@@ -307,7 +310,7 @@ func (o Stowing) heardStored(rec *ledger.Source, m *wire.Message) (done bool, s 
 	return false, s, nil
 }
 
-// acceptedStored notes who has accepted, once.
+// acceptedStored records the ledger of the destination that has accepted, once.
 func (o Stowing) acceptedStored(a *wire.Accept) error {
 	o.in.accepted(a.Instance)
 	if o.rec.read().Dest != "" {
@@ -322,7 +325,7 @@ func (o Stowing) acceptedStored(a *wire.Accept) error {
 	})
 }
 
-// openStored is the OPEN of an epoch, for the store or for the destination.
+// openStored returns the OPEN of an epoch, for the store or for the destination.
 func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
 	a := o.cfg.asked(rec)
 	goes, err := o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
@@ -343,13 +346,13 @@ func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Mes
 	return m, nil
 }
 
-// settingsStored are the settings of a transfer of which nobody is asked.
+// settingsStored returns the settings of a transfer without negotiation.
 func (o Stowing) settingsStored(rec *ledger.Source) transfer.Settings {
 	return flow.Negotiate(rec.Request.Settings.Or(o.cfg.Settings), min(o.cfg.MaxChunk, wire.MaxStoredChunk))
 }
 
-// beginShelving begins the next epoch: what is in the store of earlier ones goes, then the ledger has the
-// new one.
+// beginShelving begins the next epoch: it purges the store's messages of earlier ones, then records the new one in the
+// ledger.
 func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *transfer.Resume) (*Verdict, error) {
 	rec := o.rec.read()
 	epoch := rec.Epoch + 1
@@ -371,7 +374,7 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 		}
 		return nil, err
 	}
-	if rec.Epoch > 0 && rec.Shelf() != name.At { // the destination has moved, and nobody reads there any more
+	if rec.Epoch > 0 && rec.Shelf() != name.At { // the destination has moved, and no agent reads there any more
 		o.cfg.Store.Left(rec.Shelf(), o.to, o.ID, epoch)
 	} else if rec.Epoch > 0 {
 		if err := o.cfg.Store.Purge(ctx, name.At, o.to, o.ID, epoch); err != nil {
@@ -527,7 +530,8 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 	}
 }
 
-// showRoom shows why a transfer that has kept its slot stores nothing, and that it goes on.
+// showRoom shows why a transfer that has kept its slot stores no messages. Later it shows that the transfer has
+// resumed.
 func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
 	if why != nil && o.cfg.Clock.Now().Sub(since) < fullAfter {
 		return nil
@@ -543,7 +547,7 @@ func (o Stowing) showRoom(why *transfer.Error, since time.Time) error {
 	})
 }
 
-// hint tells a destination that is there that the store has something for it.
+// hint sends OPEN to a destination that is connected, as a hint that the store has messages for it.
 func (o Stowing) hint() error {
 	rec := o.rec.read()
 	open, err := o.openStored(rec, &wire.Shelved{Store: o.shelving.store.Mark, Epoch: rec.Epoch, Ledger: rec.StoredFor})
@@ -553,7 +557,7 @@ func (o Stowing) hint() error {
 	return err
 }
 
-// waitsForStore is why a pump's messages are not stored at present.
+// waitsForStore returns why a pump's messages are not stored at present.
 func waitsForStore(p *pump) (why *transfer.Error, since time.Time) {
 	if p.out.Load() == nil {
 		return nil, since
@@ -561,7 +565,7 @@ func waitsForStore(p *pump) (why *transfer.Error, since time.Time) {
 	return p.shelf.Waits()
 }
 
-// waitForRoom gives the slot back; the pump stays where it is.
+// waitForRoom returns the slot; the pump stays where it is.
 func (o Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
 	if !why.Kind.Waits() {
 		why = o.noStore(why)
@@ -575,8 +579,8 @@ func (o Stowing) waitForRoom(why *transfer.Error) (*Verdict, error) {
 	return &Verdict{Reason: why, Retry: waitRetry}, err
 }
 
-// saidWhileShelving takes what the destination says of an epoch that is not all in the store yet. over says that
-// the epoch, or the transfer, is.
+// saidWhileShelving handles the destination's messages about an epoch that is not all in the store yet. over reports
+// that the epoch, or the transfer, is over.
 func (o Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err error) {
 	rec := o.rec.read()
 	switch {
@@ -589,7 +593,7 @@ func (o Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err 
 	case m.Kind == wire.KindAccept && m.Accept.Epoch == rec.Epoch:
 		return false, nil, o.acceptedStored(m.Accept)
 	case m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch:
-		return true, nil, o.rec.renegotiate() // which asks again, and hears it again
+		return true, nil, o.rec.renegotiate() // which asks again, and gets the same answer
 	case m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce:
 		if err := o.halt(); err != nil {
 			return true, nil, err
@@ -606,7 +610,7 @@ func (o Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err 
 	return false, nil, nil
 }
 
-// shelved notes that the store has all of the epoch, and gives the slot back.
+// shelved records that the store has all of the epoch, and returns the slot.
 func (o Stowing) shelved(p *pump) (*Verdict, error) {
 	failpoint.Hit("sender.before_shelved")
 	reason, now := o.awaited(nil), o.cfg.Clock.Now()
@@ -623,7 +627,7 @@ func (o Stowing) shelved(p *pump) (*Verdict, error) {
 	return &Verdict{Reason: reason, Retry: time.Second}, err // it asks once, in case the destination is there
 }
 
-// unshelve ends what is under way to the store. It is called by who drives the transfer, or when nobody does.
+// unshelve ends the transfer's use of the store. The driver calls it, or another goroutine if there is no driver.
 func (o Stowing) unshelve() {
 	if !o.stored() || o.cfg.Store == nil {
 		return
@@ -639,13 +643,13 @@ func (o Stowing) unshelve() {
 // far reports whether something is stored at another queue manager: a destination there may take it when the source cannot reach either.
 func (o Stowing) far() bool { return o.stored() && o.rec.read().Shelf() != "" }
 
-// endsAtOnce reports whether a cancel need not be heard by anybody.
+// endsAtOnce reports whether a cancel needs no answer of another agent.
 func (o Stowing) endsAtOnce(rec *ledger.Source) bool {
 	return rec.State == transfer.Parked || rec.Dest == "" && !o.far()
 }
 
-// withdrawn removes what is stored at another queue manager of a transfer that is being cancelled, and reports whether nobody
-// can take it any more: it is gone, and the destination was never heard of.
+// withdrawn removes the messages of a cancelled transfer at another queue manager. It reports whether no agent can take
+// them any more: they are removed, and the destination has never answered.
 func (o Stowing) withdrawn(ctx context.Context) bool {
 	rec := o.rec.read()
 	return o.far() && rec.Dest == "" && o.cfg.Store.Purge(ctx, rec.Shelf(), o.to, o.ID, math.MaxUint32) == nil

@@ -9,9 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Throttle bounds how many bytes an agent sends in a second: to all others together,
-// and to each. It is safe for concurrent use; what is set holds for running transfers,
-// too.
+// A Throttle bounds the bytes that an agent sends in a second: to all other agents together, and to each. It is safe
+// for concurrent use; new limits also hold for running transfers.
 type Throttle struct {
 	clock clock.Clock
 
@@ -30,12 +29,11 @@ func NewThrottle(c clock.Clock) *Throttle {
 	return &Throttle{clock: c, to: map[transfer.AgentName]*limited{}}
 }
 
-// MaxLimits bounds the agents to which what is sent is limited: a heartbeat names them all.
+// MaxLimits is the most agents that have a limit of their own: a heartbeat names them all.
 const MaxLimits = 255
 
-// Set limits what is sent to agents, "" being all together. A nil timetable takes a limit
-// away. The error is of KindTooLarge, and nothing is changed: there would be more than
-// MaxLimits.
+// Set limits the sending to agents, "" being all together. A nil timetable removes a limit. If there would be more than
+// MaxLimits, Set changes nothing and returns an error of KindTooLarge.
 func (t *Throttle) Set(tables map[transfer.AgentName]flow.Timetable) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,7 +69,7 @@ func (t *Throttle) Set(tables map[transfer.AgentName]flow.Timetable) error {
 	return nil
 }
 
-// Limits are the timetables that are set, as text, by agent; "" is of all together.
+// Limits returns the timetables of the limits, as text, by agent; "" is of all together.
 func (t *Throttle) Limits() map[transfer.AgentName]string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,7 +83,7 @@ func (t *Throttle) Limits() map[transfer.AgentName]string {
 	return set
 }
 
-// least is the lowest rate that holds for what is sent to an agent; 0: there is none.
+// least returns the lowest rate, in bytes a second, that holds for an agent; 0: there is none.
 func (t *Throttle) least(to transfer.AgentName) (rate int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,8 +99,8 @@ func (t *Throttle) least(to transfer.AgentName) (rate int64) {
 	return rate
 }
 
-// take counts n bytes as sent to an agent now, if they may be by these limits and by the
-// transfer's own rate (0: none), which own keeps. Otherwise it says when to ask again.
+// take counts n bytes as sent to an agent now, if these limits and the transfer's own rate (0: none), which own keeps,
+// allow that. Otherwise it returns the time to ask again.
 func (t *Throttle) take(to transfer.AgentName, own *flow.Pacer, rate, n int64) (again time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

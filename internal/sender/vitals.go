@@ -8,8 +8,8 @@ type vitals struct {
 	carried uint64 // bytes that the lane had carried at the last look
 }
 
-// look looks whether the line has carried something since the last look, and has more to carry. Then a
-// message is under way, however long it takes.
+// look checks whether the link has carried bytes since the last look, and has more to carry. Then a message is in
+// flight, however long it takes.
 func (v *vitals) look(p *pump) {
 	f := p.out.Load()
 	if f == nil {
@@ -28,7 +28,7 @@ func (v *vitals) look(p *pump) {
 	v.carried = now
 }
 
-// say tells the destination beside the data that this side lives, where a message takes long on the line.
+// say sends ALIVE to the destination beside the data, if a message takes long on the link.
 func (v *vitals) say(p *pump) {
 	f := p.out.Load()
 	if f == nil || p.shelf != nil || !f.Lives(p.cfg.Clock.Now()) {

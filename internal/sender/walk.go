@@ -37,14 +37,14 @@ func (c *Config) bothEnds(q *transfer.Request) bool {
 	return q.Destination == c.Agent || q.Destination == c.Beside && c.Beside != ""
 }
 
-// A GuardError is of a request whose sources are more than it allows.
+// A GuardError reports a request with more sources than it allows.
 type GuardError struct{ err *transfer.Error }
 
 func (e *GuardError) Error() string { return e.err.Error() }
 func (e *GuardError) Unwrap() error { return e.err }
 
-// TooMuch is a *GuardError, of KindTooLarge, of a walk that finds more items, more files, or
-// more bytes in them, than the request allows; nil otherwise.
+// TooMuch returns a *GuardError of KindTooLarge for a walk that finds more items, more files, or more bytes in them,
+// than the request allows; otherwise nil.
 func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 	var err *transfer.Error
 	switch {
@@ -61,18 +61,18 @@ func TooMuch(q *transfer.Request, items, files, bytes int64) error {
 	return &GuardError{err}
 }
 
-// walkItems puts what is asked for into the journal. It goes on from the last item there,
-// unless the items have an order.
+// walkItems writes the items of the request into the journal. It goes on from the last item there, unless the items
+// have an order.
 func (c *Config) walkItems(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
 	if rec.Request.Order != "" {
 		return c.walkOrdered(ctx, rec, j)
 	}
 
 	w := filling{c: c, j: j, last: c.Clock.Now()}
-	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // which are of what is synced
+	return c.walk(ctx, rec, j.Last(), j.Totals(), w.put) // both of the synced part
 }
 
-// walk gives the items that the request takes, behind the last one of those that were found before.
+// walk passes the items that the request takes to put, from behind the last item that was found before.
 func (c *Config) walk(ctx context.Context, rec *ledger.Source, after *transfer.Item, found ledger.Totals, put func(transfer.Item) error) (tally ledger.Tally, err error) {
 	walk, err := c.walkRequest(rec)
 	if err != nil {

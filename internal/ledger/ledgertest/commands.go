@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// commandRetention: an answer is there until it was given long enough ago.
+// commandRetention checks that an answer is kept until its retention is over.
 func commandRetention(t *testing.T, p *Place) {
 	l := p.open(t)
 	const keep = 30 * 24 * time.Hour
@@ -56,7 +56,8 @@ func commandRetention(t *testing.T, p *Place) {
 	}))
 }
 
-// commandsAreBounded: the oldest commands of the principal with most of them are forgotten, and its floor rises.
+// commandsAreBounded checks that the oldest commands of the principal with most of them are dropped, and that its floor
+// rises.
 func commandsAreBounded(t *testing.T, p *Place) {
 	l := p.open(t)
 	put := func(principal string, n int, answer string) {

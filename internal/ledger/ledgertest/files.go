@@ -10,8 +10,7 @@ import (
 	"ferry/internal/ledger"
 )
 
-// RunFiles holds the files of item journals to their contract; place gives
-// each test an empty directory.
+// RunFiles holds the files of item journals to their contract; place gives each test an empty directory.
 func RunFiles(t *testing.T, place func(*testing.T) ledger.Files) {
 	for _, c := range []struct {
 		name string

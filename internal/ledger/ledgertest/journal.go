@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// walkItems are what a walk finds: files, and a directory now and then.
+// walkItems returns the items of a walk: files, directories and missing files.
 func walkItems(n int) (items []transfer.Item) {
 	for k := range n {
 		it := transfer.Item{Type: transfer.ItemFile, Arg: k, Source: transfer.Path(fmt.Sprintf("/in/%05d\xff", k)),
@@ -26,7 +26,7 @@ func walkItems(n int) (items []transfer.Item) {
 	return items
 }
 
-// journal opens an item journal, again and again where it may fail.
+// journal opens an item journal, with repeats on a flaky place.
 func (p *Place) journal(t testing.TB, l *ledger.Ledger, id transfer.ID) *ledger.Journal {
 	t.Helper()
 	var j *ledger.Journal
@@ -38,7 +38,7 @@ func (p *Place) journal(t testing.TB, l *ledger.Ledger, id transfer.ID) *ledger.
 	return j
 }
 
-// patiently repeats what may fail here; elsewhere it must not.
+// patiently repeats a call that may fail on a flaky place; elsewhere the call must not fail.
 func (p *Place) patiently(t testing.TB, call func() error) {
 	t.Helper()
 	err := call()
@@ -48,8 +48,8 @@ func (p *Place) patiently(t testing.TB, call func() error) {
 	must(t, err)
 }
 
-// walk goes on from the last item of the journal, as a sender does: argument n
-// is the first item that is due. It syncs now and then, and ends the list.
+// walk resumes from the last item of the journal, as a sender does: argument n is the first item that is due. It syncs
+// now and then, and ends the list.
 func (p *Place) walk(t testing.TB, j *ledger.Journal, items []transfer.Item, end bool) {
 	t.Helper()
 	p.patiently(t, func() error {
@@ -74,7 +74,7 @@ func (p *Place) walk(t testing.TB, j *ledger.Journal, items []transfer.Item, end
 	})
 }
 
-// offered reads what a journal offers now.
+// offered reads all items that a journal offers now.
 func (p *Place) offered(t testing.TB, j *ledger.Journal) (items []transfer.Item, over bool) {
 	t.Helper()
 	p.patiently(t, func() error {
@@ -186,8 +186,7 @@ func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 	}
 }
 
-// journalGoesOn: whatever a crash leaves of it, nothing that was offered is
-// lost or has another number, and the walk goes on to its end.
+// journalGoesOn checks that no offered item is lost or renumbered after a crash, and that the walk goes on to its end.
 func journalGoesOn(t *testing.T, p *Place) {
 	want := walkItems(60)
 	for k, synced := range []int{0, 1, 7, 30, 59} {
@@ -216,8 +215,7 @@ func journalGoesOn(t *testing.T, p *Place) {
 	}
 }
 
-// orphans: only the journals of transfers stay that the ledger knows and that
-// are not over.
+// orphans checks that only the journals of known and unfinished transfers stay.
 func orphans(t *testing.T, p *Place) {
 	l := p.open(t)
 	for n, state := range []transfer.State{transfer.Running, transfer.Successful, transfer.Parked} {

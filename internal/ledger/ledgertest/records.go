@@ -34,8 +34,7 @@ func opensCount(t *testing.T, p *Place) {
 	}
 }
 
-// crashKeeps: what Update has returned from is there after a crash, and
-// nothing of what was refused.
+// crashKeeps checks that committed entries are there after a crash, and refused ones are not.
 func crashKeeps(t *testing.T, p *Place) {
 	for n := range 20 {
 		l := p.open(t)
@@ -74,8 +73,8 @@ func updateAfterCloseFails(t *testing.T, p *Place) {
 	}
 }
 
-// updatesShareTransactions: many callers at once each have their own word
-// on disk when Update returns; one that fails takes nobody down with it.
+// updatesShareTransactions checks that each of many concurrent callers has its own entry on disk when Update returns. A
+// failing caller makes no other one fail.
 func updatesShareTransactions(t *testing.T, p *Place) {
 	l := p.open(t)
 	no := errors.New("no")
@@ -174,7 +173,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 		t.Errorf("deletions %v %v, %v", items, dels, err)
 	}
 
-	// The end takes with it what was kept for the items.
+	// A final entry removes the data kept for the items.
 	s.State, in.State = transfer.Successful, transfer.Done
 	must(t, l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.PutSource(s), tx.PutIncoming(in)) }))
 	must(t, l.View(func(tx *ledger.Tx) error {
@@ -249,7 +248,7 @@ func outbox(t *testing.T, p *Place) {
 		t.Errorf("empty: %d %v %d, %d wait", first, recs, oldest, l.Outbox())
 	}
 
-	// Numbers go on, whatever was dropped and however often it is opened.
+	// Numbers go on after drops and after each opening.
 	must(t, l.Close())
 	l = p.open(t)
 	put(1)
@@ -324,7 +323,8 @@ func retention(t *testing.T, p *Place) {
 	}
 }
 
-// tombstonesAreBounded: the oldest of the principal with most of them give way, and its floor rises.
+// tombstonesAreBounded checks that the oldest tombstones of the principal with most of them are dropped, and that its
+// floor rises.
 func tombstonesAreBounded(t *testing.T, p *Place) {
 	l := p.open(t)
 	const more = 333 // added in transactions that do not end where the limit is
@@ -348,7 +348,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 			}
 			return nil
 		}))
-		// What is refused is not counted.
+		// A refused tombstone is not counted.
 		no := errors.New("no")
 		if err := l.Update(func(tx *ledger.Tx) error { return errors.Join(tx.Entomb(id(1<<20), transfer.Cancelled, "ann"), no) }); !errors.Is(err, no) {
 			t.Error(err)

@@ -17,8 +17,8 @@ var (
 	two = []byte("two")
 )
 
-// RunStore holds stores to their contract. place gives each test an empty
-// store, as what opens it: the first time, and again after Close.
+// RunStore holds stores to their contract. place gives each test the function that opens an empty store: the first
+// time, and again after Close.
 func RunStore(t *testing.T, place func(*testing.T) func() (ledger.Store, error)) {
 	for _, c := range []struct {
 		name string
@@ -58,7 +58,7 @@ func put(t testing.TB, s ledger.Store, pairs ...string) {
 	}))
 }
 
-// all is what a bucket holds, by an iterator.
+// all returns the keys and values of a bucket, by an iterator.
 func all(b ledger.Bucket) (pairs []string) {
 	c := b.Cursor()
 	for k, v := c.Seek(nil); k != nil; k, v = c.Next() {
@@ -130,7 +130,7 @@ func storeValues(t *testing.T, open func() (ledger.Store, error)) {
 		return nil
 	}))
 	holds(t, s, "\x00\xff", long, "a", "11", "c", "")
-	// What was given is the caller's again when the transaction is over.
+	// Slices given to a store belong to the caller again after the transaction.
 	k, v := []byte("k"), []byte("v")
 	must(t, s.Update(func(tx ledger.StoreTx) error { return tx.Bucket(one).Put(k, v) }))
 	k[0], v[0] = 'z', 'z'
@@ -199,8 +199,8 @@ func storeIDs(t *testing.T, open func() (ledger.Store, error)) {
 	}
 }
 
-// storeViews: a view sees one state, whatever is written meanwhile, and an
-// update nobody sees before it is over.
+// storeViews checks that a view sees one state during concurrent updates, and that no view sees an update before its
+// end.
 func storeViews(t *testing.T, open func() (ledger.Store, error)) {
 	s := opened(t, open)
 	put(t, s, "a", "1")
@@ -250,7 +250,7 @@ func storeIterates(t *testing.T, open func() (ledger.Store, error)) {
 			}
 			k, _ = c.Next()
 		}
-		// To take away what is found and to seek again meets each once.
+		// Deleting each found key and seeking again meets each key once.
 		n := 0
 		for k, _ := c.Seek([]byte("02")); k != nil && k[1] == '2'; k, _ = c.Seek([]byte("02")) {
 			n++

@@ -1,5 +1,5 @@
-// Package ledgertest is the contract of a ledger and of what it stands on. The
-// real store, the one in memory and the faulty one are held to it alike.
+// Package ledgertest is the contract of a ledger, its store and its files. The real store, the one in memory and the
+// faulty one are held to it alike.
 package ledgertest
 
 import (
@@ -9,13 +9,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Place is where one ledger keeps what it has, as it outlives its processes.
+// A Place keeps the data of one ledger; it outlives the ledger's processes.
 type Place struct {
-	// Open opens the ledger with what the last run has left, after Close or
-	// Crash. It fills in the store, the files and the directory.
+	// Open opens the ledger with the data of the last run, after Close or Crash. It fills in the store, the files and
+	// the directory.
 	Open func(ledger.Options) (*ledger.Ledger, error)
-	// Crash ends the run that has the ledger open as a kill does. Closing the
-	// ledger later changes nothing of what it has left.
+	// Crash ends the run that has the ledger open as a kill does. Closing the ledger later does not change its data.
 	Crash func(testing.TB)
 	// Flaky says that calls on the item journals may fail, and succeed later.
 	Flaky bool
@@ -66,7 +65,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// id is the nth of a row of transfer IDs that sort by n.
+// id returns the nth of a series of transfer IDs that sort by n.
 func id(n int) (out transfer.ID) {
 	out[0], out[1], out[2], out[6], out[8] = byte(n>>16), byte(n>>8), byte(n), 0x70, 0x80
 	out[15] = 1
