@@ -172,7 +172,7 @@ func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Co
 	return running, err
 }
 
-// joinAgent starts an agent as whom its directory says, or as whom it may become.
+// joinAgent starts an agent with the identity in its directory, or with the one that serviceAt gets for it.
 func joinAgent(ctx context.Context, cmd *cobra.Command, network, join string, cfg agent.Config, connected func()) (a attended, err error) {
 	return a, anew(ctx, func() (refused bool, err error) {
 		i, err := serviceAt(ctx, cmd, network, cfg.Dir, join, identity.Agent, string(cfg.Name), cfg.Log)

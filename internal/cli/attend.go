@@ -16,7 +16,7 @@ type attended struct {
 	close func() // may be called more than once
 	// refused says that the queue manager takes the agent's identity no more.
 	refused <-chan error
-	ended   func() // what else is to be done when the agent had to stop by itself; may be nil
+	ended   func() // called when the agent had to stop by itself; may be nil
 }
 
 // attend waits until ctx ends. An agent that has to stop before that, because

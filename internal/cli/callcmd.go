@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// callLine is what --json prints of a call.
+// callLine is the form of a call under --json.
 type callLine struct {
 	MessageType string `json:"message_type"` // call, cancel, summary
 	*managedcall.Call
@@ -27,7 +27,7 @@ func newCall() *cobra.Command {
 	return c
 }
 
-// callProgram are the flags that say what a call does.
+// callProgram holds the flags that describe a call.
 type callProgram struct {
 	timeout, pause string
 	retries        int
@@ -191,7 +191,7 @@ func (w *callWatch) follow() error {
 	}
 }
 
-// finish shows what the program has written and how it ended, and gives the result code.
+// finish shows the program's output and result, and returns the result code as an error.
 func (w *callWatch) finish(c *managedcall.Call) error {
 	switch {
 	case w.json:
@@ -210,7 +210,7 @@ func (w *callWatch) finish(c *managedcall.Call) error {
 	return nil
 }
 
-// output prints what the program has written: to a terminal what that can show.
+// output prints the output of the program. A terminal gets only printable characters.
 func (w *callWatch) output(c *managedcall.Call) {
 	if c.Ran == nil || c.Ran.Output == "" {
 		return

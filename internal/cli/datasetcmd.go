@@ -160,8 +160,8 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 	return nil
 }
 
-// each hands out the files with attributes, sorted by path. What cannot be
-// looked into is an entry with an error.
+// each calls fn for each file with attributes, sorted by path. A file or directory that cannot be read is an entry with
+// an error.
 func (l *datasets) each(fn func(*datasetEntry) error) error {
 	return fs.WalkDir(l.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -46,8 +46,8 @@ func sourcesFrom(list string, stdin io.Reader) ([]transfer.Path, error) {
 	return names, nil
 }
 
-// parseNames takes a list apart. A CR before the end of a line and slashes at the front of
-// a name are no part of it. What several lines name is taken once.
+// parseNames splits a list into names. A CR before the end of a line and slashes at the front of a name are no part of
+// it. A name on several lines is taken once.
 func parseNames(b []byte) (names []transfer.Path) {
 	end := "\n"
 	if bytes.IndexByte(b, 0) >= 0 {

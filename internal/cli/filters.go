@@ -40,7 +40,7 @@ func (f *filterFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
 }
 
-// filter is what the flags say. Its errors are of KindUsage.
+// filter builds the filter from the flags. Its errors are of KindUsage.
 func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	if f.limit < 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", f.limit)

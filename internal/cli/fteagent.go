@@ -18,9 +18,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An agent that fteStartAgent has started holds the lock of its process file for as long as it
-// runs: it gets the open file from its parent. So whoever finds the lock held knows that the number
-// in the file is the agent's and nobody else's.
+// An agent that fteStartAgent has started holds the lock of its process file for as long as it runs: it gets the open
+// file from its parent. While the lock is held, the number in the file is therefore the agent's.
 
 // Times of fteStartAgent and fteStopAgent.
 const (

@@ -56,7 +56,7 @@ type fteRun struct {
 	*commands.Call
 }
 
-// fteCommands are what the commands do.
+// fteCommands returns the functions of the commands by name.
 func fteCommands() map[string]func(*fteRun) error {
 	return map[string]func(*fteRun) error{
 		"fteCreateTransfer":   (*fteRun).create,
@@ -423,7 +423,7 @@ func (r *fteRun) version() error {
 	return nil
 }
 
-// define says what MQSC scripts would define elsewhere.
+// define is fteCreateAgent: it says that the agent needs no queue to be defined.
 func (r *fteRun) define() error {
 	if r.Get("agentName") == "" {
 		return transfer.Errorf(transfer.KindUsage, "fteCreateAgent: -agentName AGENT is missing")

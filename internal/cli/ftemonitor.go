@@ -16,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The commands for what agents keep: monitors here, templates and schedules in ftekept.go.
+// The commands for the objects that agents keep: monitors here, templates and schedules in ftekept.go.
 
 // kept connects, to ask one agent, or all that are up where no name or a pattern is given; the caller closes.
 func (r *fteRun) kept(agent string) (*kept, func(), error) {
@@ -102,7 +102,7 @@ func (r *fteRun) createMonitor() error {
 	return r.tellMonitor(k, monitor.CommandClear, monitor.Named{Name: c.Definition.Name})
 }
 
-// tellMonitor gives the agent of k a command about a monitor, and says what has become of it.
+// tellMonitor sends the agent of k a command about a monitor, and prints the result.
 func (r *fteRun) tellMonitor(k *kept, kind wire.Kind, body any) error {
 	limit, err := r.limit()
 	if err != nil {

@@ -23,7 +23,7 @@ type importing struct {
 	counts map[mftconfig.Outcome]int
 }
 
-// The outcomes of what is made.
+// The outcomes for files that an import makes.
 const (
 	madeFile  mftconfig.Outcome = "made"
 	wouldMake mftconfig.Outcome = "would make"
@@ -97,7 +97,7 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// say prints what became of something.
+// say prints the outcome for one object of the configuration.
 func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	i.counts[n.Outcome]++
 	if i.json {

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// jobLine is what --json prints of a job.
+// jobLine is the form of a job under --json.
 type jobLine struct {
 	MessageType string `json:"message_type"` // job, cancel
 	*job.Job
@@ -199,7 +199,7 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 	return c
 }
 
-// retryOfJob makes the job that repeats what failed of one.
+// retryOfJob makes the job that repeats the failed transfers of another one.
 func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 	switch {
 	case s.Ended.IsZero():
@@ -237,7 +237,8 @@ func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 	return p, nil
 }
 
-// retryOfChild is what repeats a transfer, from the audit log, which may not have all of what has only just happened.
+// retryOfChild returns the request that repeats a transfer. It reads the audit log, and waits because the newest
+// records may not have arrived there yet.
 func retryOfChild(k *kept, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
 	for end := time.Now().Add(k.net.Timeout); ; {
 		q, err = k.net.Retry(k.ctx, id.String(), failed, ifExists)

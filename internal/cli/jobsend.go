@@ -29,7 +29,7 @@ func (j *jobFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&j.alsoTo, "also-to", nil, "a further destination, as DEST; may be repeated. The transfers to all of them are a job, with one result")
 }
 
-// given reports whether a job is meant, and refuses what a job cannot do.
+// given reports whether the flags ask for a job. It refuses flags that a job does not take.
 func (j *jobFlags) given(fl *pflag.FlagSet) (bool, error) {
 	if len(j.alsoTo) == 0 {
 		return false, nil
@@ -129,7 +129,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 	})
 }
 
-// dryRunJob says for each destination what would be sent.
+// dryRunJob shows for each destination the files that a job would send.
 func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put, asJSON bool) error {
 	codes := map[int]bool{}
 	for _, q := range p.Requests() {

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/agent"
 )
 
-// beside is what a process needs beside the data in flight to its agents, and as
-// much again where the queue manager is in it.
+// beside is the memory that a process needs beside its agents' in-flight data, in bytes. A process with the queue
+// manager needs as much again.
 const beside = 48 << 20
 
 // How much new memory is let become garbage before it is collected, beside as

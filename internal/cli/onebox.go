@@ -47,8 +47,8 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 	})
 }
 
-// inBox runs what needs agents in this process, with a directory for them. The context
-// ends with a signal, or when an agent has lost its directory.
+// inBox runs a command that needs agents in this process, with a directory for them. The context ends with a signal, or
+// when an agent has lost its directory.
 func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *onebox.Box) error) error {
 	home, err := stateDir()
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// callFlags are the flags about what comes before a transfer and after it.
+// callFlags are the flags for triggers and for programs before and after a transfer.
 type callFlags struct {
 	triggers []string
 	programs map[transfer.CallPoint]*programFlags

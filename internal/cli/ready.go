@@ -167,11 +167,12 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: not ready: %d of %s that the network knows: %s\n", len(missing), plural(int64(len(known)), "agent"), printable(names))
 }
 
-// saysAfter is after how long it is said what is missing of a cluster.
+// saysAfter is the time after which quorum reports the missing members of a cluster.
 const saysAfter = 5 * time.Second
 
-// quorum waits until the queue manager can store something, and then for its cluster to be whole, for saysAfter
-// in all; what is missing by then it says.
+// quorum waits until the queue manager can store data, and then at most saysAfter in all for the rest of its cluster.
+// Until it can store data, quorum prints the missing members after saysAfter. The deadline ends the wait with an error
+// of KindTimeout.
 func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline time.Time) error {
 	t := time.NewTicker(250 * time.Millisecond)
 	defer t.Stop()
@@ -204,7 +205,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 	}
 }
 
-// degraded is what is added where a queue manager's store has lost something.
+// degraded is a note for a queue manager whose store has lost data; empty for others.
 func degraded(conn *qmgr.Conn) string {
 	if why := conn.Facts().Degraded; why != "" {
 		return "; degraded: " + why

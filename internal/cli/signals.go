@@ -32,8 +32,8 @@ func (e signalError) code() int {
 	return codeInterrupted
 }
 
-// untilSignal is a context that ends with a signalError at SIGINT or SIGTERM. After stop
-// the signals do what they do to any process, and so does a second one.
+// untilSignal returns a context that ends with a signalError at SIGINT or SIGTERM. After stop the signals have their
+// default effect on the process, and so has a second one.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)

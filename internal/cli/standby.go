@@ -22,7 +22,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// agentStandby runs agents each of which is active or stands by, until it is told to stop.
+// agentStandby runs agents until it is told to stop. Each of them is active or stands by.
 func agentStandby(cmd *cobra.Command, f *agentFlags, names []string, network, dir, join string, roots []string) error {
 	told, log, stop, err := f.log.serve(cmd)
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *pair) turn(ctx context.Context) (again bool, err error) {
 	var conn *qmgr.Conn
 	var link *agentLink
 	err = anew(ctx, func() (refused bool, err error) {
-		// What the other instance has renewed is read anew at each turn.
+		// Each turn reads the identity again, because the other instance may have renewed it.
 		if err = alone(ctx, p.cfg.Dir, func() (err error) {
 			i, err = serviceAt(ctx, p.cmd, p.network, p.cfg.Dir, p.join, identity.Agent, string(p.cfg.Name), p.cfg.Log)
 			return err
@@ -188,8 +188,8 @@ func alone(ctx context.Context, dir string, do func() error) error {
 	}
 }
 
-// keepRead takes what the active instance has renewed: both have one identity in the state
-// directory, and who stands by renews nothing.
+// keepRead reads the identity again at each interval. Both instances have one identity in the state directory, and only
+// the active one renews it.
 func keepRead(ctx context.Context, i *identity.Identity, log logT) {
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()

@@ -18,8 +18,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// streamRecovery is how long a transfer of standard input or output keeps trying while
-// nothing moves: somebody waits for it.
+// streamRecovery limits the retries of a transfer of standard input or output without progress. It is short because a
+// user waits for the transfer.
 const streamRecovery = "10m"
 
 func isStream(q *transfer.Request) bool {
@@ -202,8 +202,8 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 	})
 }
 
-// abandon makes writes to standard output fail once ctx has ended, also one that is blocked
-// because nobody reads; stop undoes that.
+// abandon makes writes to standard output fail once ctx has ended. That includes a write that is blocked because its
+// reader has stopped reading. stop undoes that.
 func abandon(ctx context.Context, s *agent.Streams) (stop func() bool) {
 	if out, ok := s.Target.(*pipe.Target); ok {
 		return context.AfterFunc(ctx, out.Abandon)

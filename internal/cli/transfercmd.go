@@ -77,7 +77,7 @@ func row(p *transfer.Progress) []string {
 		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(bytesSoFar(p)), stamp(submitted), p.Job, reason}
 }
 
-// bytesSoFar is what has arrived, and of a transfer that runs what has been sent.
+// bytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
 func bytesSoFar(p *transfer.Progress) int64 {
 	if p.State.Final() {
 		return p.Bytes
@@ -198,7 +198,7 @@ func signedText(r *client.Recorded, identities bool) string {
 	return "no"
 }
 
-// togetherText says how far a transfer is whose files get their names together.
+// togetherText describes the progress of a transfer whose files get their names together.
 func togetherText(p *transfer.Progress) string {
 	switch {
 	case p.Files == 0 && !p.State.Final() && p.Walked:
