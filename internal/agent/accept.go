@@ -146,14 +146,14 @@ type arrival struct {
 	room int    // transfers that it may add to a full queue; below zero: that it leaves free
 }
 
-// dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,
-// of which there may always be more, keep no appointed time from being kept.
+// dutyRoom is the number of transfers that duties may add to a full queue. Requests of users may fill the queue at any
+// time, and must not make a schedule miss its time.
 const dutyRoom = 100
 
 // spareRoom is the part of the queue that duties without end leave to the requests of people.
 func (c *core) spareRoom() int { return c.cfg.MaxQueued / 10 }
 
-// keepPart keeps a part of a request whose head is to come.
+// keepPart keeps a part of a request until the head arrives.
 func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time) error {
 	if _, err := part.Read(); err != nil {
 		return err
@@ -248,8 +248,8 @@ func (a *intake) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 	d.Term()
 }
 
-// denied says that somebody was refused what he has no authority for, and puts it on record: one a
-// minute, with the number of the others.
+// denied logs that a principal was refused for want of an authority. It writes one audit record a minute, with the
+// number of the refusals that it stands for.
 func (a *intake) denied(rec audit.Record) {
 	a.quiet.Warn("refused for want of an authority", "principal", rec.Principal, "transfer", rec.Transfer, "error", rec.Error)
 	if held, ok := a.refused.Pass(a.cfg.Clock.Now()); ok {
@@ -328,7 +328,7 @@ func (a *intake) accept(r *arrival) error {
 			return denied
 		}
 		if itself != nil {
-			return itself // known only of what is new: a transfer that has run has changed what is there
+			return itself // only a new request is refused for itself: a transfer that has run has changed the files that the check reads
 		}
 		if q.ID.Time().Sub(now) > farFuture {
 			return a.fromTheFuture(q.ID, now)
@@ -399,8 +399,8 @@ func (a *intake) fromTheFuture(id transfer.ID, now time.Time) error {
 		WithHint("set your clock right and submit again")
 }
 
-// place decides in which state a new request begins, and notes it. One that was
-// taken back before it came has its last word on record already.
+// place decides the first state of a new request, and notes it. A request that was cancelled or withdrawn before it
+// came has its last audit record already.
 func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A gatekeeper decides what principals may do at this agent.
+// A gatekeeper decides which requests, commands and questions of a principal this agent takes.
 type gatekeeper struct {
 	*core
 	*enrol.Keeper
@@ -109,8 +109,8 @@ func (g *gatekeeper) permit(principal string) place.Permit {
 	return g.Judge().For(principal, g.cfg.Name)
 }
 
-// submits is whether a principal may have this agent send anything, with the rule. What a command
-// reads on its own standard input nobody else has a say in.
+// submits checks whether a principal may have this agent send files, and returns the rule that allows it. Standard
+// input of a command may be sent by that command alone.
 func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 	if g.cfg.Streams != nil {
 		return "", g.ownPipe(r.Principal, g.cfg.Name, r.q.ID)
@@ -169,7 +169,7 @@ func (g *gatekeeper) ownPipe(principal string, from transfer.AgentName, id trans
 	return nil
 }
 
-// answers is whether a principal may ask what takes an authority.
+// answers checks whether a principal has the authority that a question needs.
 func (g *gatekeeper) answers(principal string, needs transfer.Authority) error {
 	if needs == transfer.AuthNone {
 		return nil
@@ -210,10 +210,10 @@ func (g *gatekeeper) visible(principal string, b *wire.Beat) *wire.Beat {
 	return &hidden
 }
 
-// controls is whether a principal may end or resume a transfer: it is his own, or he has the
-// authority operate. whose is the principal whose transfers he may end, empty for everybody's. Of a
-// transfer that is not known nobody can say yet whose it is: what is noted of it holds for his own
-// requests, and takes the authority to submit any.
+// controls checks whether a principal may end or resume a transfer. The transfer must be the principal's own, or the
+// principal has the authority operate. whose is the principal whose transfers may be ended; empty: those of all. An
+// unknown transfer has no known owner yet. A command for it applies to the principal's own requests alone, and takes
+// the authority to submit any.
 func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, err error) {
 	if s := g.cfg.Streams; s != nil {
 		return "", g.ownPipe(principal, g.cfg.Name, s.Transfer)

@@ -55,7 +55,7 @@ const (
 // DefaultTransfers is how many transfers an agent runs at once in each direction.
 const DefaultTransfers = 25
 
-// Config is what an agent is given.
+// Config is the configuration of an agent.
 type Config struct {
 	Name     transfer.AgentName
 	Dir      string   // state: the ledger and the item journals
@@ -63,7 +63,7 @@ type Config struct {
 	Settings transfer.Settings
 	// Limits; 0 means 25, 25 and 1,000.
 	MaxSource, MaxDestination, MaxQueued int
-	Rates                                map[transfer.AgentName]flow.Timetable // how fast it may send to whom; "": to all together
+	Rates                                map[transfer.AgentName]flow.Timetable // its rate to each agent; "": to all together
 	Memory                               int64                                 // bytes for data in flight; default 64 MiB
 	OutboxLimit                          int64                                 // audit records that may wait for coordination; default 100,000
 	Version                              string
@@ -74,10 +74,10 @@ type Config struct {
 	Content                              conversion.Defaults // of text files on this host
 	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
-	Sandbox                              *policy.Rules       // what of the policy holds here; nil: all
+	Sandbox                              *policy.Rules       // the part of the policy that holds here; nil: all
 	Programs                             string              // directory of the programs that it may run; empty: none
-	Streams                              *Streams            // nil: what the agent sends and receives are files beneath its Roots
-	Duties                               []duty.Maker        // what it does beside the transfers that it is asked for
+	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
+	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
 	Claim                                *ledger.Claim       // that StandBy has given; nil: the agent has no standby
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
@@ -95,9 +95,8 @@ type Agent struct {
 	halt       sync.Once
 }
 
-// Start brings an agent up on a connection: it opens the ledger, recovers what
-// an earlier run has left, listens and registers. It refuses to start beside a
-// living agent of the same name.
+// Start brings an agent up on a connection: it opens the ledger, recovers the state of an earlier run, listens and
+// registers. It refuses to start beside a living agent of the same name.
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
@@ -497,7 +496,7 @@ func (a *Agent) Name() transfer.AgentName { return a.cfg.Name }
 // OutboxLeft is how many audit records are not known to be in coordination's log.
 func (a *Agent) OutboxLeft() int64 { return a.ledger.Outbox() }
 
-// ageLoop counts the running time and forgets what is too old.
+// ageLoop counts the running time, and removes entries that are too old.
 func (a *Agent) ageLoop() {
 	t := a.cfg.Clock.NewTimer(time.Minute)
 	defer t.Stop()

@@ -120,7 +120,7 @@ func (a *answers) once(ask *asking) error {
 	})
 }
 
-// A question is what a kind of question needs, and how it is answered.
+// A question is a kind of question to an agent: its requirements, and the function that answers it.
 type question struct {
 	needs  transfer.Authority
 	files  bool // by previewed, because directories are read for it
@@ -129,7 +129,7 @@ type question struct {
 	answer func(*answers, *asking, *wire.Answer) error
 }
 
-// questions is the table of what an agent is asked.
+// questions are the kinds of questions that an agent answers.
 var questions = map[wire.Kind]question{
 	wire.AskPing: {answer: func(a *answers, ask *asking, ans *wire.Answer) error {
 		ans.Beat = a.gate.visible(ask.Principal, a.beat())
@@ -192,7 +192,7 @@ func (a *answers) askSet(ask *asking, ans *wire.Answer) error {
 	return nil
 }
 
-// maxChange bounds what the audit says of a change, in bytes.
+// maxChange bounds the description of a change in the audit log, in bytes.
 const maxChange = 4 << 10
 
 // Bounds of a preview, and of previews at once.
@@ -279,7 +279,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 	return a.preview(ask.Principal, q)
 }
 
-// preview walks what a request would send, up to a limit, and sends nothing.
+// preview walks the files that a request would send, up to a limit, and sends nothing.
 func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview, error) {
 	s, err := a.sendCfg.Survey(q)
 	if err != nil {
@@ -320,8 +320,8 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 	return p, err
 }
 
-// mtime is when a source was last changed, where its time decides what becomes of it; 0
-// where it does not, or is not known.
+// mtime is the modification time of a source, where the request compares it (IfExistsUpdate); 0 in other requests, or
+// where it is not known.
 func (a *answers) mtime(q *transfer.Request, it *transfer.Item) int64 {
 	if a.fs == nil || it.Type != transfer.ItemFile || it.Arg >= len(q.Items) {
 		return 0
@@ -337,7 +337,7 @@ func (a *answers) mtime(q *transfer.Request, it *transfer.Item) int64 {
 	return s.Mtime()
 }
 
-// list names what begins as a path does.
+// list returns the names that complete the path prefix.
 func (a *answers) list(principal, prefix string) (*wire.Preview, error) {
 	if a.fs == nil {
 		return &wire.Preview{}, nil

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The replies are what other agents send on REPLY: control messages of transfers.
+// The replies are the messages of other agents on REPLY: control messages of transfers.
 type replies struct {
 	*sides
 	turns *turns.Queue[qmgr.Message]
@@ -77,8 +77,8 @@ func (a *replies) reply(m qmgr.Message) {
 	}
 }
 
-// refuseUnread tells a peer that speaks another version why it gets no answer, unless
-// a transfer of that ID is going on here: then it is not the peer who speaks.
+// refuseUnread tells a peer of another version why its OPEN gets no answer. It ignores an OPEN with the ID of a
+// transfer that the receiver knows: the peer has not sent that one.
 func (a *replies) refuseUnread(m qmgr.Message, err error) {
 	if transfer.KindOf(err) != transfer.KindVersion {
 		return
@@ -125,7 +125,7 @@ func (a *replies) toSender(msg *wire.Message) {
 	}
 }
 
-// Bounds of what is done for outcomes that nothing waits for.
+// Bounds of the work for outcomes of transfers that do not run.
 const (
 	maxLate    = 16              // batches that wait
 	lateEvery  = time.Second / 4 // a batch costs a synced record

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The duties of an agent: what it does beside the transfers that it is asked for.
+// The duties of an agent: its work beside the transfers that are submitted to it.
 type duties struct {
 	all       []duty.Duty
 	commands  map[wire.Kind]duty.Command
@@ -20,7 +20,7 @@ type duties struct {
 	followers []duty.Follower
 }
 
-// newDuties makes the duties of an agent, whose ledger is open.
+// newDuties makes the duties of an agent. The ledger must be open.
 func newDuties(in *intake) (*duties, error) {
 	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
 	for _, mk := range in.cfg.Duties {

@@ -127,7 +127,7 @@ func renumbered(record []byte, n uint64) ([]byte, error) {
 	return audit.Encode(&r)
 }
 
-// degraded is the reason for which the agent is DEGRADED; empty: none.
+// degraded is the reason why the agent is DEGRADED; empty: none.
 func (o *older) degraded() string {
 	if s := o.found.Load(); s != nil && o.cfg.Clock.Now().Sub(s.At) < olderFor {
 		return s.String()

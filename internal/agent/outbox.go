@@ -23,17 +23,17 @@ const (
 	batchesAhead  = 8
 	thinLag       = 250 * time.Millisecond // of messages that wait on the line: then batches are
 	thinBatch     = 32 << 10               // bytes at most, so that others pass between them, and
-	thinGather    = 10 * time.Second       // what is recorded meanwhile shares one
+	thinGather    = 10 * time.Second       // records of this time share one batch
 	gather        = 50 * time.Millisecond  // from one sending to the next: records of a busy time share a batch
-	settling      = 20 * time.Millisecond  // of the transaction in which a record is noted
+	settling      = 20 * time.Millisecond  // wait for the transaction that notes a record
 	receiptFirst  = time.Second
 	receiptRepeat = time.Minute
 	compareFirst  = 250 * time.Millisecond // the agent registers at its start, and again until coordination's log was compared
 	compareRepeat = 8 * time.Second        // with the ledger: after twice the pause of before, and this at most
 )
 
-// An outbox hands the audit records of the ledger to coordination. With an identity it signs
-// its batches, and what is receipted stays until witnessing has a proof of it.
+// An outbox sends the audit records of the ledger to coordination. With an identity it signs its batches, and keeps
+// receipted records until witnessing has a proof of them.
 type outbox struct {
 	*core
 	witness *witnessing // there once the ledger is
@@ -61,7 +61,7 @@ func (a *outbox) receipted(m qmgr.Message) {
 	}
 }
 
-// loop sends what the outbox holds, a few batches ahead of the receipts.
+// loop sends the records in the outbox, a few batches ahead of the receipts.
 func (a *outbox) loop() {
 	var next uint64  // record to send next
 	var sent uint64  // the last that was sent in this run
@@ -167,8 +167,8 @@ func (a *outbox) loop() {
 	}
 }
 
-// refused hears why coordination does not take a batch, and says whose key has signed it where
-// it does not know that. It reports whether they can be sent again at once.
+// refused logs the reason why coordination refuses a batch. Where coordination does not know the signing key, refused
+// sends it the key's binding. It reports whether the records can be sent again at once.
 func (a *outbox) refused(why string) bool {
 	if why != wire.RefusedKey || a.witness.key == nil {
 		a.quiet.Error("coordination refuses audit records; they are kept in the outbox", "reason", why)
@@ -225,8 +225,8 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
 }
 
-// flush sends what is left when the agent stops; coordination may have it
-// in the log before the agent is up again.
+// flush sends the records that are left when the agent stops. Coordination may then have them in the log before the
+// agent is up again.
 func (a *outbox) flush() {
 	if a.ledger == nil || a.ledger.Outbox() == 0 || !a.older.compared.Load() {
 		return
@@ -244,7 +244,7 @@ func (a *outbox) flush() {
 	}
 }
 
-// An Appender makes a batch durable in an audit log and says what the log has.
+// An Appender makes a batch durable in an audit log, and returns the receipt of the log.
 type Appender func(audit.Batch) (audit.Receipt, error)
 
 // DrainOutbox hands every record to the log and drops it here. It is for an

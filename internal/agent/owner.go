@@ -41,22 +41,21 @@ type holder struct {
 	Numbered    uint64    `json:"numbered,omitempty"` // audit records of the ledger by then
 }
 
-// A standing is what an agent may do while it is being found out whose its name
-// is. Each includes those before it.
+// A standing is the set of actions that an agent may take while the holder of its name is being determined. Each
+// includes those before it.
 type standing int
 
 const (
-	hearing   standing = iota + 1 // the name is ours: what others say is heard
+	hearing   standing = iota + 1 // the name is ours: reports of other agents are taken
 	beginning                     // transfers of the ledger may begin
 	taking                        // requests may be taken: all cancels that waited have been obeyed
 )
 
-// An owner holds the agent's name for this instance (R5). The name belongs to the
-// instance that stands in the stream of owners, for as long as that answers, and
-// only who has seen the present holder can take its place there. It is looked up
-// and written anew each time that the connection has come up, and whenever another
-// instance is heard under the name. A stream that forgets an owner costs nothing:
-// whoever lives writes itself into it again.
+// An owner holds the agent's name for this instance (R5). The name belongs to the instance in the stream of owners, for
+// as long as that instance answers. Another instance can take its place only after it has read the present holder. The
+// owner reads and writes the entry again each time that the connection has come up, and whenever another instance is
+// heard under the name. A stream that loses the entry does no harm, because a living instance writes itself into it
+// again.
 type owner struct {
 	*core
 	older *older
@@ -66,8 +65,8 @@ type owner struct {
 	lost  chan error    // the name is another instance's
 
 	mu       sync.Mutex
-	revision uint64 // of what this instance wrote last
-	of       int64  // the session of the connection for which the standing holds
+	revision uint64 // of the entry that this instance wrote last
+	of       int64  // the session of the connection that the standing holds for
 	standing standing
 	ever     bool          // it has been taking
 	renewed  time.Time     // when the name was last found to be this instance's, or set
@@ -85,9 +84,8 @@ func newOwner(a *core) *owner {
 		look: make(chan struct{}, 1), lost: make(chan error, 1), moved: make(chan struct{})}
 }
 
-// claim makes the name this instance's, before anything that the agent has left
-// behind is touched. The ledger is open: an earlier run on it is over. silent says
-// that somebody listens under the name and does not answer.
+// claim makes the name this instance's, before the agent touches anything that an earlier run has left. The ledger is
+// open: an earlier run on it is over. silent says that an instance listens under the name and does not answer.
 func (o *owner) claim(ctx context.Context, silent bool) error {
 	o.mine.Incarnation = o.ledger.IncarnationText()
 	stop, err := o.conn.Subscribe(wire.InstanceSubject(o.cfg.Name, o.mine.Instance), o.vouch)
@@ -155,8 +153,8 @@ func (o *owner) here(h holder) bool {
 	return h.Host == o.mine.Host && h.Dir == o.mine.Dir || o.shares(h)
 }
 
-// shares reports whether a holder is another instance on this one's ledger, which
-// has standbys. Whose the name is then says the ledger, and nothing else (R34).
+// shares reports whether a holder is another instance on this one's ledger, which has standbys. The ledger alone then
+// decides which of them has the name (R34).
 func (o *owner) shares(h holder) bool {
 	return o.cfg.Claim != nil && h.Incarnation == o.mine.Incarnation
 }
@@ -195,8 +193,8 @@ func (o *owner) free(ctx context.Context, h holder) error {
 	}
 }
 
-// keep looks whose the name is until the agent ends: when the connection has come
-// up, and when another instance is heard, at most once in ownerPause.
+// keep checks the holder of the name until the agent ends: when the connection has come up, and when another instance
+// is heard, at most once in ownerPause.
 func (o *owner) keep() {
 	for failures := 0; ; {
 		session, ctx, end := o.session(o.ctx)
@@ -246,9 +244,9 @@ func (o *owner) failed(before int, err error) int {
 	return before
 }
 
-// check finds out whose the name is, and obeys the cancels that wait. Its error is
-// of KindAlive where another instance has the name. Where the queue manager cannot
-// say, an agent that has had the name goes on with the transfers that it has.
+// check reads the holder of the name, and obeys the cancels that wait. Its error is of KindAlive where another instance
+// has the name. Where the queue manager does not answer, an agent that has had the name continues the transfers that it
+// has.
 func (o *owner) check(ctx context.Context, session int64) error {
 	err := o.renew(ctx)
 	if err == nil {
@@ -431,7 +429,7 @@ func (c *core) manager() string {
 	return cmp.Or(facts.Cluster, facts.ServerName)
 }
 
-// heard takes what is published under the agent's own name.
+// heard takes reports under the agent's own name.
 func (o *owner) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err != nil || r.Beat == nil || r.Beat.Instance == o.mine.Instance || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
@@ -445,8 +443,8 @@ func (o *owner) heard(m qmgr.Message) {
 	poke(o.look)
 }
 
-// set says what the agent may do in a session of the connection. Before it has once
-// obeyed all cancels it begins nothing.
+// set sets the standing for a session of the connection. Until the agent has obeyed all cancels once, set does not
+// raise the standing to beginning.
 func (o *owner) set(session int64, s standing) {
 	o.mu.Lock()
 	if s != beginning || o.ever {
@@ -459,8 +457,8 @@ func (o *owner) set(session int64, s standing) {
 	poke(o.begin)
 }
 
-// may reports whether the agent may do something now. An agent whose name no other instance can have may do
-// everything.
+// may reports whether the agent has a standing now. An agent with a unique name has every one, because no other
+// instance can have the name.
 func (o *owner) may(s standing) bool {
 	if o.cfg.unique() {
 		return true
@@ -501,7 +499,7 @@ func (o *owner) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// taken is the error of an agent whose name another one has.
+// taken is the error of an agent that has lost its name to another instance.
 func (o *owner) taken(by holder) error {
 	where := "and does not answer"
 	if by.Host != "" {
@@ -511,7 +509,7 @@ func (o *owner) taken(by holder) error {
 		WithHint("stop the other one first, or give this agent another name")
 }
 
-// lose ends all work of an agent whose name is another's.
+// lose ends all work of an agent that has lost its name to another instance.
 func (o *owner) lose(err error) {
 	o.published.mu.Lock()
 	o.published.nameless = true

@@ -7,7 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// peers are the agents to which transfers go.
+// peers are the agents that transfers go to.
 type peers struct {
 	mu  sync.Mutex
 	all map[transfer.AgentName]*peer
@@ -52,8 +52,8 @@ func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err err
 	return nil
 }
 
-// forget forgets the peers that are of no use. used is called with the lock held, so
-// that what begins to use a peer and then watches it finds it, or makes it anew.
+// forget removes the peers that are not used. It calls used with the lock held. A transfer that begins to use a peer
+// and then watches it therefore finds the peer, or makes it anew.
 func (p *peers) forget(used func(name transfer.AgentName) bool) {
 	var stops []func()
 	p.mu.Lock()

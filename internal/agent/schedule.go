@@ -150,7 +150,7 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 		return nil // Drive sees it
 	}
 
-	e.running = true // nobody else may start it meanwhile
+	e.running = true // no other goroutine may start it meanwhile
 	s.running++
 	s.mu.Unlock()
 	done, err := o.CancelNow()
@@ -166,7 +166,7 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 	return err
 }
 
-// loop starts what may start.
+// loop starts the transfers that may start.
 func (s *scheduler) loop() {
 	t := s.cfg.Clock.NewTimer(time.Second)
 	defer t.Stop()
@@ -298,8 +298,8 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 // transfers to it cost one question; on a fast line each one asks.
 const freshFor = 4
 
-// reachable asks an agent whether it is there. What is found away is left alone
-// for a while, so that many transfers to it cost one question.
+// reachable asks an agent whether it is there. An agent that is away is not asked again for a while, so that many
+// transfers to it cost one question.
 func (s *scheduler) reachable(name transfer.AgentName) bool {
 	now := s.cfg.Clock.Now()
 	if s.peers.down(name, now) {
@@ -317,8 +317,8 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 	return false
 }
 
-// watch listens to the heartbeats of an agent to which transfers go: one that
-// comes back gets its transfers at once.
+// watch listens to the heartbeats of an agent that transfers go to. An agent that comes back gets its transfers at
+// once.
 func (s *scheduler) watch(name transfer.AgentName) {
 	err := s.peers.watch(name, func() (stop func(), err error) {
 		return s.conn.Subscribe(wire.BeatSubject(name), func(m qmgr.Message) {
@@ -338,8 +338,7 @@ func (s *scheduler) watch(name transfer.AgentName) {
 	}
 }
 
-// forgetPeers forgets the agents to which no transfer goes any more: requests may name
-// any number of them.
+// forgetPeers removes the agents that no transfer goes to any more, because requests may name any number of them.
 func (s *scheduler) forgetPeers() {
 	s.peers.forget(func(name transfer.AgentName) bool {
 		s.mu.Lock()
@@ -377,7 +376,8 @@ func (s *scheduler) heard(name transfer.AgentName, instance string) {
 	}
 }
 
-// changed hears that outcomes have moved a transfer on that nobody drives.
+// changed takes notice that outcomes have moved a transfer on. A transfer that does not run is woken, or dropped when
+// it has ended.
 func (s *scheduler) changed(o *sender.Outgoing) {
 	s.mu.Lock()
 	e := s.entries[o.ID]
@@ -398,7 +398,7 @@ func (s *scheduler) changed(o *sender.Outgoing) {
 	}
 }
 
-// dispose waits for what runs and closes what is open.
+// dispose waits for running transfers, and closes all.
 func (s *scheduler) dispose() {
 	s.wg.Wait()
 	for _, o := range s.all() {

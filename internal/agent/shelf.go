@@ -215,7 +215,7 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 	return turned, nil
 }
 
-// ask reads what the line carries in about a second.
+// ask reads from a shelf as much data as the link carries in about a second.
 func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, number uint64, begin int) (spent bool, err error) {
 	if err := r.storing.at.Ready(ctx); err != nil {
 		return false, err

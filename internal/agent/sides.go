@@ -15,8 +15,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// The sides of an agent are its sender and its receiver, with what they share. They are
-// there once the agent has opened its ledger.
+// The sides of an agent are its sender and its receiver, with the parts that they share. They are there once the agent
+// has opened its ledger.
 type sides struct {
 	*core
 	own      *owner

@@ -13,17 +13,17 @@ import (
 	"ferry/internal/wire"
 )
 
-// Two instances of an agent on one ledger (R34). The lock of the ledger says which of
-// them is active; the name's holder in the queue manager is a lease that the active one
-// renews, and is all that the network sees of the choice.
+// Two instances of an agent on one ledger (R34). The lock of the ledger decides which of them is active. The holder of
+// the name in the queue manager is a lease that the active instance renews. The network sees nothing else of the
+// decision.
 //
 //	active    renews every leaseEvery; without that for leaseTerm it stops: it ends all
-//	          work, closes the ledger, and lets go of the lock
+//	          work, closes the ledger, and releases the lock
 //	standby   tries the lock every claimEvery, and at once when the active one says that
 //	          it stops; with it, and with the queue manager in reach, it is active
 //
-// From a network cut to the lock are leaseTerm, the end of what the active one is doing,
-// and claimEvery: less than the 15 s that a takeover may take.
+// From a network cut to the release of the lock take leaseTerm and the end of the active instance's work. With
+// claimEvery that is less than the 15 s that a takeover may take.
 const (
 	leaseEvery = 2 * time.Second
 	leaseTerm  = 8 * time.Second
@@ -31,11 +31,10 @@ const (
 	claimEvery = time.Second
 )
 
-// StandBy waits until this instance may be the active one of its agent, and gives the claim
-// that Start needs in its Config. standing is called, once, when another instance is
-// active. The error is of KindUsage where the state directory is on storage whose locks
-// keep no other host out, of KindAlive where another instance is active though the lock
-// is free, and that of ctx where it ends.
+// StandBy waits until this instance may be the active one of its agent, and returns the claim that Start needs in its
+// Config. It calls standing once, when another instance is active. The error is of KindUsage where the state directory
+// is on storage whose locks do not exclude other hosts. It is of KindAlive where another instance is active though the
+// lock is free, and that of ctx where it ends.
 func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.Claim, error) {
 	cfg.fill()
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -78,8 +77,8 @@ func (c *core) givenUp(err error) error {
 	return err
 }
 
-// claimInTime is claim; who has a standby does not keep the lock from it for long where the queue
-// manager cannot be reached.
+// claimInTime is claim with a limit of leaseTerm for an agent with a standby. While the queue manager cannot be
+// reached, such an agent must not keep the lock from the standby for long.
 func (o *owner) claimInTime(ctx context.Context, silent bool) error {
 	if o.cfg.Claim == nil {
 		return o.claim(ctx, silent)
@@ -100,8 +99,7 @@ type standby struct {
 	said     time.Time
 }
 
-// heard takes what is published under the agent's name: one that stops has let go of the
-// lock, or is about to.
+// heard takes reports under the agent's name. An instance that stops has released the lock, or is about to.
 func (s *standby) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err == nil && r.Beat != nil && (r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped) {
@@ -167,10 +165,9 @@ func (s *standby) try(ctx context.Context) (*ledger.Claim, error) {
 	return claim, nil
 }
 
-// may asks the queue manager, which an active instance must reach. The lock alone decides
-// who is active where it was seen to keep this instance out. One that was free at once
-// is no proof that it works: another instance that holds the name and answers then shows
-// that it does not, or that this is not its directory.
+// may asks the queue manager, which an active instance must reach. A lock that was seen to keep this instance out
+// decides alone which instance is active. A lock that was free at once may not work. If another instance holds the name
+// and answers then, the lock does not work, or that instance has another directory.
 func (s *standby) may(ctx context.Context) error {
 	h, _, err := s.own.read(ctx)
 	if err != nil || s.seen || h.Instance == "" {
@@ -204,7 +201,7 @@ func (s *standby) say(status string) {
 		Version: s.cfg.Version, Started: s.started}}))
 }
 
-// fence is what local files ask before they change a name.
+// fence returns the check that local files make before they change a name.
 func (c *core) fence() func() error {
 	if !c.ledger.Shared() {
 		return nil
@@ -218,8 +215,8 @@ func (c *core) fenced() bool {
 	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
 }
 
-// attend waits until it is time to look again whose the name is: the session is over,
-// another instance was heard, or the lease could not be renewed.
+// attend waits until the holder of the name is to be checked again: the session is over, another instance was heard, or
+// the lease could not be renewed.
 func (o *owner) attend(ctx context.Context, session int64) {
 	renew := o.cfg.Clock.NewTimer(leaseEvery)
 	defer renew.Stop()
@@ -253,7 +250,7 @@ func (o *owner) attend(ctx context.Context, session int64) {
 // a standby which reaches the queue manager can be active.
 func (o *owner) lapse() {
 	o.mu.Lock()
-	o.renewed = o.cfg.Clock.Now() // what the ledger has may have taken long to come back to
+	o.renewed = o.cfg.Clock.Now() // recovery of the ledger may have taken long
 	o.mu.Unlock()
 	t := o.cfg.Clock.NewTimer(leaseLook)
 	defer t.Stop()

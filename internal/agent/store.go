@@ -34,12 +34,12 @@ const (
 	storeRetry   = 2 * time.Second
 	storeFar     = 15 * time.Second
 	mostLooks    = 4096
-	mostLists    = 512 // entries from which a look may not have shown all
+	mostLists    = 512 // entries; a look at more may not have shown all
 	shelfLookAge = time.Second
 )
 
-// A storing is an agent's part of the store of its queue manager: what it sends goes there, what comes for
-// it is read there, and what nobody needs any more goes. It is sender.Store and receiver.Shelves.
+// A storing is an agent's part of the store of its queue manager. It stores data for other agents, reads data for this
+// one, and removes data that is not needed any more. It is sender.Store and receiver.Shelves.
 type storing struct {
 	*core
 	older *older
@@ -52,7 +52,7 @@ type storing struct {
 	mu     sync.Mutex
 	mark   string                           // of the store, and
 	seen   bool                             // whether it was looked for
-	looks  map[receiver.Shelf]*wire.Message // OPENs whose shelves are to be looked at
+	looks  map[receiver.Shelf]*wire.Message // whether the mark was read
 	trims  map[receiver.Shelf]uint64        // first number that stays; MaxUint64: none does
 	left   map[leftover]leaving             // is to go from the store
 	parked int
@@ -60,10 +60,10 @@ type storing struct {
 	asking sync.Mutex          // held while is asked how much is ours
 	rooms  map[string]roomView // by the queue manager that has the store
 
-	owing map[string]bool // queue managers in whose stores earlier processes may have left something
+	owing map[string]bool // queue managers in whose stores earlier processes may have left data
 }
 
-// A leftover is what a transfer has in the store of a queue manager.
+// A leftover is the data of a transfer in the store of a queue manager.
 type leftover struct {
 	at string
 	id transfer.ID
@@ -141,7 +141,7 @@ func (s *storing) Purge(ctx context.Context, at string, to transfer.AgentName, i
 	return s.at.Purge(ctx, at, to, id, before)
 }
 
-// Left has what is left of a transfer in a store removed.
+// Left has the data that is left of a transfer in a store removed.
 func (s *storing) Left(at string, to transfer.AgentName, id transfer.ID, before uint32) {
 	s.mu.Lock()
 	key := leftover{at, id}
@@ -180,7 +180,7 @@ func (s *storing) Look(at receiver.Shelf, open *wire.Message) {
 	poke(s.read)
 }
 
-// Trim has what is needed no more removed.
+// Trim has data removed that is not needed any more: numbers below below, or all where it is 0.
 func (s *storing) Trim(at receiver.Shelf, below uint64) {
 	if below == 0 {
 		below = math.MaxUint64
@@ -198,7 +198,7 @@ func (s *storing) Mark() (mark string, known bool) {
 	return s.mark, s.seen
 }
 
-// trimLoop removes what was taken.
+// trimLoop removes stored data that the receiver has taken.
 func (s *storing) trimLoop() {
 	for s.await(s.trim, storeSweeps) {
 		s.mu.Lock()
@@ -240,14 +240,14 @@ func (s *storing) await(poked <-chan struct{}, d time.Duration) bool {
 	return s.ctx.Err() == nil
 }
 
-// owes notes queue managers in whose stores earlier processes have stored something, before sweepLoop begins.
+// owes notes queue managers in whose stores earlier processes have stored data, before sweepLoop begins.
 func (s *storing) owes(shelves []string) {
 	for _, at := range shelves {
 		s.owing[at] = true
 	}
 }
 
-// sweepLoop removes what transfers have left in the store that are over, or that have gone on to a later epoch.
+// sweepLoop removes the stored data of transfers that are over, and that of earlier epochs.
 func (s *storing) sweepLoop() {
 	for {
 		pause := storeSweeps
@@ -273,7 +273,7 @@ func (s *storing) sweepOnce() error {
 	var failed error
 	for at := range s.owing {
 		if err := s.sweepStore(at); err != nil {
-			failed = errors.Join(failed, err) // what lies elsewhere may be out of reach for long
+			failed = errors.Join(failed, err) // the store of another queue manager may be out of reach for long
 		} else {
 			delete(s.owing, at)
 		}
@@ -284,7 +284,7 @@ func (s *storing) sweepOnce() error {
 			continue
 		}
 		if key.at != "" {
-			s.owing[key.at] = true // what was on its way is found by the next sweep
+			s.owing[key.at] = true // the next sweep finds data that was in flight
 		}
 		s.mu.Lock()
 		if s.left[key] == l {
@@ -295,7 +295,7 @@ func (s *storing) sweepOnce() error {
 	return errors.Join(failed, s.sweepStore(""))
 }
 
-// sweepStore removes from the store of a queue manager what the ledger knows no use for.
+// sweepStore removes from the store of a queue manager the data that no transfer of the ledger needs.
 func (s *storing) sweepStore(at string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, storeTry)
 	defer cancel()
@@ -325,7 +325,7 @@ func (s *storing) sweepStore(at string) error {
 	return nil
 }
 
-// A shelfReader reads what is stored for the agent.
+// A shelfReader reads the data that is stored for the agent.
 type shelfReader struct {
 	*storing
 	own   *owner
@@ -362,7 +362,7 @@ func (r *shelfReader) loop() {
 	}
 }
 
-// round looks what there is, and reads each shelf for a while. It says when to look again.
+// round lists the shelves, and reads each of them for a while. It returns the pause until the next round.
 func (r *shelfReader) round() (pause time.Duration, err error) {
 	r.mu.Lock()
 	looks := r.looks // before the look: of these it shows everything that their OPENs speak of
