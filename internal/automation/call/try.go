@@ -25,7 +25,7 @@ type Try struct {
 	Program *transfer.Program
 	ID      transfer.ID // under which the audit log has it
 	Attempt int         // from 1
-	Env     []string    // beside what every program has
+	Env     []string    // beside the variables that every program has
 }
 
 // Run runs the program and waits for it. ran has no name and no arguments yet. failure is why its end is
@@ -57,7 +57,7 @@ func (t *Try) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Err
 	return ran, failure, nil
 }
 
-// errLate is the cause of the end of a program whose time is over.
+// errLate is the cause that ends a program after its time.
 var errLate = errors.New("its time is over")
 
 // limited runs the program, for as long as it may take.
@@ -124,7 +124,7 @@ func cancelled(ctx context.Context) *transfer.Error {
 // plainName is a metadata entry's that can be the name of a variable.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
-// Environment is what a program is told: some variables, and metadata, as far as they can be variables.
+// Environment returns the variables of a program: env, and metadata whose names can be names of variables.
 func Environment(env []string, meta map[string]string) []string {
 	for name, value := range meta {
 		if plainName.MatchString(name) {

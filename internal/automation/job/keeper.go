@@ -45,7 +45,7 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 	}
 }
 
-// Questions are answered about one's own jobs, and about those of others to who may operate.
+// Questions are answered about the caller's own jobs, and about those of others to callers with AuthOperate.
 func (k *keeper) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
 }
@@ -192,7 +192,7 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	return j, k.note(t, j, audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the job %s", j.ID), Vouched: audit.Vouched{Author: who.Author}})
 }
 
-// named is the job that a body names, of those that somebody may know of.
+// named returns the job that a body names, of those that a caller may see.
 func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, *Named, error) {
 	b := &Named{}
 	if err := json.Unmarshal(body, b); err != nil {

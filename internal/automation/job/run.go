@@ -32,10 +32,10 @@ type run struct {
 	told     map[int]bool // that it is cancelled
 }
 
-// begin says that nothing is known of what an earlier run of the agent has submitted.
+// begin forgets the state of an earlier run of the agent.
 func (k *keeper) begin() { k.running, k.pause = map[transfer.ID]*run{}, 0 }
 
-// look does for all jobs what is to be done now, and says when it is to be called again.
+// look does the steps of all jobs that are due, and returns the time until it is to be called again.
 func (k *keeper) look(ctx context.Context) (again time.Duration) {
 	if err := k.read(); err != nil {
 		k.Log.Error("cannot read jobs", "error", err)
@@ -120,7 +120,7 @@ func (k *keeper) job(id transfer.ID) (j *Job, q *transfer.Request, err error) {
 	return j, q, err
 }
 
-// step does for one job what is to be done now. room says whether the agent takes transfers.
+// step does the step of one job that is due. room says whether the agent takes transfers.
 func (k *keeper) step(ctx context.Context, id transfer.ID, r *run, room *bool) (moved bool, err error) {
 	j, q, err := k.job(id)
 	if err != nil {
@@ -292,7 +292,7 @@ func (k *keeper) noteRefused(t *ledger.Tx, j *Job, q *transfer.Request, c *Child
 		Text: fmt.Sprintf("job %s, destination %d", j.ID, c.N)})
 }
 
-// end ends a job whose children have all ended.
+// end ends a job after the end of all its children.
 func (k *keeper) end(t *ledger.Tx, d drawer, j *Job) error {
 	all, err := d.children(j.ID, 0, 0)
 	if err != nil {
@@ -350,8 +350,8 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 	return true, nil
 }
 
-// everywhere is the sum of what has arrived at each of some destinations: that without which no source is
-// deleted. why says why there is none; where no file has arrived there is none for no reason.
+// everywhere returns the sum of the files, if the same files have arrived at each destination of others. The sources
+// are deleted only under that sum. why is the reason of an empty sum; it is empty where no file has arrived.
 func everywhere(others []Child) (sum, why string) {
 	for n := range others {
 		c := &others[n]

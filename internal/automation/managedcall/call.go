@@ -1,10 +1,10 @@
-// Package managedcall has an agent run a program that belongs to no transfer: MQ MFT's managed call. It
-// is a duty of that agent.
+// Package managedcall has an agent run a program that belongs to no transfer: MQ MFT's managed call. It is a duty of
+// that agent.
 //
-// A command brings the program. The call is written down in the transaction of the answer, and that
-// the program is about to run before it does: it is started once. Where the agent ends while it runs,
-// nobody knows how it ended; the next run of the agent says so, and does not start it again unless the call
-// asks for retries. How each run ended is one audit record, in the transaction that writes it down.
+// A command brings the program. The call is written down in the transaction of the answer. A mark that the program is
+// about to run is written before the run, so that the program is started once. Where the agent ends while the program
+// runs, the program's result is unknown. The next run of the agent says so, and does not start it again unless the call
+// asks for retries. The end of each run is one audit record, in the transaction that writes it down.
 package managedcall
 
 import (
@@ -20,7 +20,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is commanded and asked.
+// Kinds of commands and questions.
 const (
 	CommandRun    wire.Kind = "call-run"    // Put
 	CommandCancel wire.Kind = "call-cancel" // Named
@@ -53,7 +53,7 @@ func ParsePut(data []byte) (*Put, error) {
 	return p, p.Check()
 }
 
-// Check refuses what cannot be called.
+// Check refuses a Put that makes no call.
 func (p *Put) Check() error {
 	if p.ID.IsZero() {
 		return transfer.Errorf(transfer.KindMalformed, "the call has no ID")
@@ -72,12 +72,12 @@ type Named struct {
 	ID string `json:"id"`
 }
 
-// A Page asks for the calls whose IDs come after one.
+// A Page asks for the calls with IDs after one.
 type Page struct {
 	After transfer.ID `json:"after,omitzero"`
 }
 
-// Listed are some calls, the oldest first, without the arguments of their programs and what these have written.
+// Listed are some calls, the oldest first, without the arguments and the output of their programs.
 type Listed struct {
 	Calls []Call `json:"calls"`
 	More  bool   `json:"more,omitempty"`
@@ -127,8 +127,8 @@ func (c *Call) settle(now time.Time, ran *transfer.Ran, failure *transfer.Error)
 	return false
 }
 
-// A drawer is the calls' part of the ledger, by the call's ID: under c/ID what a call is, and under a/ID that it
-// has not ended.
+// A drawer is the calls' part of the ledger, by the call's ID. c/ID has the call. a/ID is there until the call has
+// ended.
 type drawer struct{ ledger.Drawer }
 
 func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "call")} }
@@ -167,13 +167,13 @@ func (d drawer) put(c *Call) (err error) {
 	return d.Put("c/"+c.ID.String(), wire.Marshal(c))
 }
 
-// Owner is the principal for whom the program runs.
+// Owner is the principal of the call.
 func (c *Call) Owner() string { return c.Principal }
 
 // Ident is the ID of the call.
 func (c *Call) Ident() transfer.ID { return c.ID }
 
-// all are the calls whose IDs come after one.
+// all are the calls with IDs after one.
 func (d drawer) all(after transfer.ID) iter.Seq2[*Call, error] {
 	from := ""
 	if !after.IsZero() {

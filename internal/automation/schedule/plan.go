@@ -19,16 +19,16 @@ const (
 // wallForm is how Plan.Wall is written.
 const wallForm = "2006-01-02T15:04:05"
 
-// A Plan says when a schedule's occurrences are. They are numbered from 0.
+// A Plan gives the times of a schedule's occurrences. They are numbered from 0.
 //
-// Seconds, minutes and hours of Every are time that passes. Days, weeks, months and years are
-// counted on the calendar of Zone: each occurrence has the date that is so far from Wall's, and
-// Wall's time of day. A time of day that does not exist on its date, because clocks are put forward
-// over it, is the moment at which they are; of one that comes twice, because they are put back, the
-// first is meant. A month that is too short has the occurrence on its last day.
+// Seconds, minutes and hours of Every are time that passes. Days, weeks, months and years are counted on the calendar
+// of Zone. Each occurrence has the date at that distance from Wall's, and Wall's time of day. A time of day may not
+// exist on its date, because clocks are put forward over it; the occurrence is then at the moment of the change. A time
+// of day may come twice, because clocks are put back; the occurrence is then the first of them. A month that is too
+// short has the occurrence on its last day.
 type Plan struct {
 	Start time.Time `json:"start"`          // occurrence 0
-	Wall  string    `json:"wall,omitempty"` // date and time in Zone from which days and months are counted
+	Wall  string    `json:"wall,omitempty"` // date and time in Zone; days and months are counted from it
 	Zone  string    `json:"zone"`           // a name of the IANA time zone database
 	Every Interval  `json:"every,omitzero"` // none: there is one occurrence
 	Until time.Time `json:"until,omitzero"` // none is later

@@ -15,12 +15,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// claim claims what is due, and says when it is to be called again. changed says that the
-// schedules are others than they were.
+// claim claims the occurrences that are due, and returns the time until it is to be called again. changed says that the
+// schedules have changed.
 func (k *keeper) claim(changed bool) (again time.Duration) {
 	now := k.Clock.Now()
 	if now.Before(k.began) {
-		k.began = now // the clock was put back: what comes next is not missed
+		k.began = now // the clock was put back: the next occurrences are not missed
 	}
 	if changed || k.agenda == nil {
 		if err := k.read(); err != nil {
@@ -213,7 +213,7 @@ func (k *keeper) inTime(s *Schedule, times *Times, first, end int64, now time.Ti
 	return from
 }
 
-// miss passes occurrences that nobody submits.
+// miss records a range of occurrences as missed.
 func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, now time.Time) error {
 	at, _ := times.At(from)
 	s.remember(Past{N: from, At: at, Missed: to - from, Done: now.UTC()})
@@ -228,9 +228,8 @@ func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, n
 
 const submitPage = 256 // claims that are read at once
 
-// submit submits what is claimed, and says when it is to be called again. While the agent is
-// busy or its disk is full, all of them wait; otherwise one that cannot be submitted keeps no
-// others.
+// submit submits the claimed occurrences, and returns the time until it is to be called again. While the agent is busy
+// or its disk is full, all of them wait. Otherwise one that cannot be submitted keeps no others.
 func (k *keeper) submit(ctx context.Context) (again time.Duration) {
 	again = look
 	for after := ""; ; {
@@ -326,7 +325,7 @@ func (k *keeper) redate(c *Claim, why error) error {
 	return transfer.Errorf(transfer.KindBusy, "it has a new ID: %w", why)
 }
 
-// settle writes down what became of a claim.
+// settle writes down the result of a claim.
 func (k *keeper) settle(c *Claim, q *transfer.Request, refused *transfer.Error) error {
 	return k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)

@@ -26,7 +26,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is commanded and asked.
+// Kinds of commands and questions.
 const (
 	CommandPut    wire.Kind = "schedule-put"    // Put
 	CommandRemove wire.Kind = "schedule-remove" // Named
@@ -67,7 +67,7 @@ type Named struct {
 	Name string `json:"name"`
 }
 
-// A Page asks for the schedules whose names come after one.
+// A Page asks for the schedules with names after one.
 type Page struct {
 	After string `json:"after,omitempty"`
 }
@@ -102,7 +102,7 @@ type Schedule struct {
 	Request     *transfer.Request   `json:"request,omitempty"`      // when it alone is shown
 }
 
-// A Past is what became of an occurrence, or of several that were missed.
+// A Past is the result of an occurrence, or of several that were missed.
 type Past struct {
 	N        int64           `json:"n"` // the number of the first
 	At       time.Time       `json:"at"`
@@ -124,7 +124,7 @@ type Claim struct {
 
 const version = 1
 
-// CheckName refuses what is no name of a schedule.
+// CheckName refuses an invalid name of a schedule.
 func CheckName(name string) error {
 	if !transfer.IsName(name, 64, "_.-") {
 		return transfer.Errorf(transfer.KindUsage, "schedule name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
@@ -160,9 +160,8 @@ func ParsePut(data []byte) (*Put, error) {
 	return p, cmp.Or(p.Request.Check(), variable.CheckPrograms(&p.Request))
 }
 
-// A drawer is the schedules' part of the ledger: under s/NAME what a schedule is and how it
-// stands, under r/NAME its request, and under w/ID, by the transfer's ID, what waits to be submitted,
-// the oldest first.
+// A drawer is the schedules' part of the ledger. s/NAME has a schedule and its status, and r/NAME its request. w/ID has
+// a claim that waits to be submitted, by the transfer's ID, the oldest first.
 type drawer struct{ ledger.Drawer }
 
 func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "schedule")} }
@@ -195,10 +194,10 @@ func (d drawer) get(name string) (*Schedule, error) {
 
 func (d drawer) put(s *Schedule) error { return d.Put("s/"+s.Name, wire.Marshal(s)) }
 
-// Owner is the principal for whom the schedule submits.
+// Owner is the principal of the schedule.
 func (s *Schedule) Owner() string { return s.Principal }
 
-// all are the schedules whose names come after one.
+// all are the schedules with names after one.
 func (d drawer) all(after string) iter.Seq2[*Schedule, error] {
 	if after != "" {
 		after = "s/" + after
@@ -206,7 +205,7 @@ func (d drawer) all(after string) iter.Seq2[*Schedule, error] {
 	return duty.Decoded(d.All("s/", after), decodeSchedule)
 }
 
-// remove forgets a schedule, with what of it waits.
+// remove forgets a schedule, with its claims that wait.
 func (d drawer) remove(name string) error {
 	for _, key := range []string{"s/" + name, "r/" + name} {
 		if err := d.Delete(key); err != nil {
@@ -228,7 +227,7 @@ func (d drawer) remove(name string) error {
 	return err
 }
 
-// claim and unclaim keep and forget what is to be submitted.
+// claim and unclaim keep and forget a claim.
 func (d drawer) claim(c *Claim) error   { return d.Put("w/"+c.Transfer.String(), wire.Marshal(c)) }
 func (d drawer) unclaim(c *Claim) error { return d.Delete("w/" + c.Transfer.String()) }
 
@@ -241,7 +240,7 @@ func (d drawer) of(c *Claim) (*Schedule, error) {
 	return s, err
 }
 
-// remember adds what became of an occurrence.
+// remember adds the result of an occurrence.
 func (s *Schedule) remember(p Past) {
 	if p.Error != nil {
 		p.Error = &transfer.Error{Kind: p.Error.Kind, Text: cut(p.Error.Text), Hint: cut(p.Error.Hint)}

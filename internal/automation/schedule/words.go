@@ -68,7 +68,7 @@ func (i Interval) check() error {
 	return nil
 }
 
-// String writes what ParseInterval reads.
+// String writes an interval in the form of ParseInterval.
 func (i Interval) String() string {
 	for _, u := range []int{1, 0, 2, 3} { // the larger unit first
 		switch of := units[u]; {
@@ -88,7 +88,7 @@ func (i Interval) String() string {
 	return s
 }
 
-// MarshalText writes what ParseInterval reads.
+// MarshalText writes an interval in the form of ParseInterval.
 func (i Interval) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // UnmarshalText reads an interval.
