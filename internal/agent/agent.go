@@ -162,8 +162,8 @@ func (c *Config) fill() {
 	}
 }
 
-// unique reports whether no other instance has the name of the agent: nothing else is on the network, or the name is
-// that of one transfer.
+// unique reports whether no other instance can have the name of the agent: no other process is on the network, or the
+// name is that of one transfer.
 func (c *Config) unique() bool { return c.Alone || c.Streams != nil }
 
 // spareEach is how many descriptors the transfers of an agent may each keep open
@@ -380,8 +380,8 @@ func (a *Agent) listen() error {
 	return nil
 }
 
-// register tells coordination of this run, by a heartbeat that is answered. Coordination
-// need not be there: the next heartbeats tell it.
+// register announces this run to coordination by a heartbeat with an answer. Coordination need not be there: the next
+// heartbeats announce the run, too.
 func (a *Agent) register(ctx context.Context) {
 	for range 3 {
 		err := a.registerOnce(ctx)
@@ -436,14 +436,14 @@ func (a *Agent) closeStores() {
 	}
 }
 
-// Gone is closed when the agent's state directory was taken away under it: it
-// takes nothing more, and must be stopped. Lost says why then.
+// Gone is closed when the agent's state directory was removed while the agent runs. The agent takes nothing more, and
+// must be stopped. Lost gives the reason then.
 func (a *Agent) Gone() <-chan struct{} { return a.ledger.Gone() }
 
 // Lost is nil until Gone is closed.
 func (a *Agent) Lost() error { return a.ledger.Lost() }
 
-// WaitIdle waits until nothing that arrives here is left to finish, or ctx ends.
+// WaitIdle waits until all transfers that arrive here are finished, or ctx ends.
 func (a *Agent) WaitIdle(ctx context.Context) {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()

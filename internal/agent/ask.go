@@ -104,7 +104,8 @@ func (a *answers) proved(ask *asking, signed *word.Word, body []byte) (err error
 	return err
 }
 
-// once puts a signed question on record before it changes anything. The error is of KindConflict for one that is on record already.
+// once writes an audit record of a signed question before the question changes anything. The error is of KindConflict
+// for a question with a record already.
 func (a *answers) once(ask *asking) error {
 	if ask.author == nil {
 		return nil
@@ -221,14 +222,14 @@ func (a *answers) previewed(to, reply string, ask *wire.Ask) {
 	})
 }
 
-// previewing counts the previews that walk, by speaker. One speaker leaves one free.
+// previewing counts the previews that walk, by speaker. One slot stays free for other speakers.
 type previewing struct {
 	mu  sync.Mutex
 	of  map[string]int
 	all int
 }
 
-// enter reports whether one more of a speaker may walk, with how many do.
+// enter reports whether one more preview of a speaker may walk, with the numbers that do.
 func (p *previewing) enter(speaker string) (all, own int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,9 +28,9 @@ func (a *heartbeats) publishBeat(status string) {
 	a.conn.Publish(wire.BeatSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b}))
 }
 
-// announceFor is how long an agent that starts publishes a heartbeat at each turn. Interest
-// takes a moment to pass a channel: another agent of the name may miss the first heartbeats. Until the next regular
-// heartbeat there is no gap, so that two agents of one name that start together hear each other within 5 s.
+// announceFor is how long an agent that starts publishes a heartbeat at each turn. Interest takes a moment to pass a
+// channel: another agent of the name may miss the first heartbeats. Until the next regular heartbeat there is no gap,
+// so that two agents of one name that start together detect each other within 5 s.
 const announceFor = wire.BeatEvery
 
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
@@ -60,15 +60,14 @@ func (a *heartbeats) beatLoop() {
 	}
 }
 
-// figuresMost is how long figures that have only grown are left out at most, however slow
-// the line.
+// figuresMost is the longest time for which figures that have only grown are left out, on a link of any rate.
 const figuresMost = 30 * time.Second
 
 // beatNow asks for a heartbeat out of turn: something in it has changed.
 func (c *core) beatNow() { poke(c.beats) }
 
-// chatter is the pause between reports that only people read. It is a second, and longer on a link on which messages
-// wait, so that the reports take a small part of the link.
+// chatter is the pause between reports that only people read. It is a second, and longer on a link with waiting
+// messages, so that the reports take a small part of the link.
 func (c *core) chatter() time.Duration {
 	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
 }

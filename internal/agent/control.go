@@ -16,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A command is one that was read.
+// A command is a command message after decoding.
 type command struct {
 	*wire.Control
 	word.Origin
@@ -160,8 +160,8 @@ func hashOf(said []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tooOldOrNew refuses a command that may have been answered and forgotten: one that is older than Retention, or at or
-// below the floor, whatever its time. It also refuses one from the future, which would be remembered too briefly.
+// tooOldOrNew refuses a command that may have been answered and forgotten: one that is older than Retention, and one at
+// or below the floor. It also refuses one from the future, which would be remembered too briefly.
 func (a *intake) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 	now, dated := a.cfg.Clock.Now(), c.ID.Time()
 	switch {
@@ -224,7 +224,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 		Source: a.cfg.Name, Principal: c.Principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come", Vouched: audit.Vouched{Author: c.Author}}))
 }
 
-// resumeTransfer lets a parked transfer go on.
+// resumeTransfer resumes a parked transfer.
 func (a *intake) resumeTransfer(c *command) error {
 	o := a.sched.find(c.transfer)
 	if o == nil {

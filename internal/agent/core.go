@@ -35,7 +35,7 @@ type core struct {
 	published published
 }
 
-// A published holds the state by which heartbeats and live figures are published or held back.
+// A published holds the state that decides whether heartbeats and live figures are published or held back.
 type published struct {
 	mu       sync.Mutex
 	stopping bool
@@ -46,7 +46,7 @@ type published struct {
 func newCore(cfg Config, conn *qmgr.Conn) *core {
 	instance := randomHex(8)
 	if cfg.Claim != nil {
-		instance = cfg.Claim.Instance() // the one that stood by
+		instance = cfg.Claim.Instance() // the one of the standby
 	}
 	c := &core{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: instance, started: cfg.Clock.Now(),
 		beats: make(chan struct{}, 1), notes: make(chan struct{}, 1)}

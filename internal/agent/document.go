@@ -96,7 +96,7 @@ func (a *intake) cancelDocument(d qmgr.Delivery, s *wire.Submit, of *mftxml.Canc
 }
 
 // commandDocument does the command of a document, once: the command has the ID of its message. A refusal is put on
-// record, because the program that sent the document may wait for no answer.
+// record, because the sender of the document may wait for no answer.
 func (a *intake) commandDocument(d qmgr.Delivery, s *wire.Submit, c *wire.Control) {
 	principal := wire.LastToken(d.Subject)
 	ans, err := a.control(c, a.gate.origin(principal, nil))

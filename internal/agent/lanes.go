@@ -23,10 +23,10 @@ const DirectOff = "off"
 // Direct is an agent's part of the direct lane.
 type Direct struct {
 	Mode string // tls (also if empty), plain or off
-	// Listen is the address for connections of other agents, HOST:PORT. Empty: a free port of the address by which the
-	// agent reaches its queue manager. "none": it only dials.
+	// Listen is the address for connections of other agents, HOST:PORT. Empty: a free port of the agent's own address
+	// on the way to its queue manager. "none": it only dials.
 	Listen      string
-	Advertise   string // HOST:PORT that others are told instead
+	Advertise   string // HOST:PORT for other agents, in place of Listen
 	Connections int    // that this agent dials to each peer, 1 to 16; 0 is 1
 	Options     tcp.Options
 }
@@ -75,7 +75,7 @@ func (a *Agent) openLanes() error {
 	return err
 }
 
-// where returns the address at which the direct lane listens, and the addresses that other agents are told.
+// where returns the address of the direct lane's listener, and the addresses that other agents are told.
 func (l *lanes) where(d Direct) (listen string, told []string, err error) {
 	switch listen = d.Listen; listen {
 	case "none":
@@ -94,8 +94,8 @@ func (l *lanes) recheck() {
 	}
 }
 
-// moved lets the direct lane follow the host's address: it is looked at whenever the
-// connection to the queue manager is new.
+// moved has the direct lane follow the host's address. It checks the address at each new connection to the queue
+// manager.
 func (l *lanes) moved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,11 +124,11 @@ func (l *lanes) moved() {
 	}
 }
 
-// maxTold is how many addresses of a host are told to others.
+// maxTold is the number of a host's addresses that other agents are told at most.
 const maxTold = 4
 
 // advertised returns the addresses that other agents are told to dial. An agent that listens on every address
-// advertises the one by which it reaches its queue manager, or else those of its interfaces.
+// advertises its own address on the way to its queue manager, or else those of its interfaces.
 func advertised(listen, wish, reached string) ([]string, error) {
 	if wish != "" || listen == "" {
 		return strings.Fields(wish), nil

@@ -12,11 +12,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// Audit records go from the ledger's outbox to coordination in batches. The
-// EVENT stream is only the courier: a batch is sent again, at growing
-// intervals, until coordination's receipt says that its records are in the log.
-// While one is under way another follows only if it is full: many small ones would be
-// more than a slow line carries.
+// Audit records go from the ledger's outbox to coordination in batches. The EVENT stream is only the courier: a batch
+// is sent again, at growing intervals, until coordination's receipt says that its records are in the log. While a batch
+// is in flight another follows only if it is full, because many small ones would be more than a slow link carries.
 const (
 	batchRecords  = 500
 	batchBytes    = 512 << 10
@@ -40,7 +38,7 @@ type outbox struct {
 	older   *older
 	receipt chan audit.Receipt
 	inbox   string // where coordination's receipts come
-	// register tells coordination of this run; the answer is compared with the ledger.
+	// register announces this run to coordination; the answer is compared with the ledger.
 	register func(context.Context) error
 }
 
@@ -57,7 +55,7 @@ func (a *outbox) receipted(m qmgr.Message) {
 	}
 	select {
 	case a.receipt <- r:
-	default: // a later one says more
+	default: // a later receipt covers more
 	}
 }
 
@@ -134,7 +132,7 @@ func (a *outbox) loop() {
 			continue
 		}
 		if now := a.cfg.Clock.Now(); !now.Before(retry) && len(out) > 0 {
-			next, out = 0, nil // nothing is heard: again from the oldest
+			next, out = 0, nil // no receipt came: again from the oldest
 			pause = min(2*pause, receiptRepeat)
 			retry = now.Add(pause + 4*a.conn.Delay())
 		}
@@ -181,8 +179,8 @@ func (a *outbox) refused(why string) bool {
 	return err == nil
 }
 
-// nextBatch makes a batch of a ledger's records from a number on, of most bytes or one
-// record; after is the number behind them. The batch is empty where there are none.
+// nextBatch makes a batch of a ledger's records from a number on, of most bytes or one record; after is the number
+// behind them. The batch is empty where there are none.
 func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int) (b audit.Batch, after uint64, err error) {
 	first, records, oldest, err := l.OutboxFrom(from, batchRecords, most)
 	b = audit.Batch{V: audit.RecordVersion, Agent: name, Incarnation: l.IncarnationText(), Floor: oldest}

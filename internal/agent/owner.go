@@ -23,13 +23,13 @@ import (
 const (
 	ownerGrace = 3 * time.Second        // for a holder that is away to come back, before its name is taken elsewhere
 	ownerTry   = 5 * time.Second        // for the queue manager to answer
-	ownerPause = 250 * time.Millisecond // between two looks
-	drainPause = 10 * time.Millisecond  // between two looks at the queue of cancels
-	unclear    = 20                     // looks that fail in a row before that is said
+	ownerPause = 250 * time.Millisecond // between two checks
+	drainPause = 10 * time.Millisecond  // between two checks of the queue of cancels
+	unclear    = 20                     // checks that fail in a row before a warning
 )
 
-// A holder is an instance that has an agent's name, as it stands in the queue
-// manager's stream of owners. One with an empty Instance has let go of it.
+// A holder is an entry in the queue manager's stream of owners: an instance with an agent's name. An empty Instance
+// means that the name was released.
 type holder struct {
 	V           int       `json:"v"`
 	Instance    string    `json:"instance"`
@@ -112,7 +112,7 @@ type grace struct {
 	since    time.Time
 }
 
-// tryClaim looks once whether the name can be had, and takes it.
+// tryClaim checks once whether the name is free, and takes it.
 func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool, err error) {
 	session, ctx, end := o.session(ctx)
 	defer end()
@@ -146,9 +146,9 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 	return true, nil
 }
 
-// here reports whether a holder ran on this instance's own ledger. Then it is
-// over, for two do not have a ledger open, unless this host is a copy of that one.
-// With a standby it does not matter where: the lock decides.
+// here reports whether a holder ran on this instance's own ledger. Such a holder is over, because a ledger is open in
+// one process alone, unless this host is a copy of the holder's. With a standby the place does not matter: the lock
+// decides.
 func (o *owner) here(h holder) bool {
 	return h.Host == o.mine.Host && h.Dir == o.mine.Dir || o.shares(h)
 }
@@ -159,8 +159,8 @@ func (o *owner) shares(h holder) bool {
 	return o.cfg.Claim != nil && h.Incarnation == o.mine.Incarnation
 }
 
-// free is nil where the name can be had from a holder: this instance itself, one
-// that has let go, or one that is away. It is of KindAlive where the holder lives.
+// free returns nil where the name can be taken from a holder: this instance itself, one that has released the name, or
+// one that is away. The error is of KindAlive where the holder lives.
 func (o *owner) free(ctx context.Context, h holder) error {
 	if h.Instance == "" || h.Instance == o.mine.Instance || failpoint.Planted("holder-unasked") {
 		return nil
@@ -185,7 +185,7 @@ func (o *owner) free(ctx context.Context, h holder) error {
 		case !asked:
 			return err
 		case o.here(h):
-			return nil // the queue manager has not noticed that it is over
+			return nil // the queue manager has not noticed that the holder is over
 		}
 		if silent++; silent == maxSilent {
 			return o.taken(h)
@@ -217,8 +217,8 @@ func (o *owner) keep() {
 	}
 }
 
-// session is the present one of the connection, with a context that ends with it: a
-// question that was lost with a session is not waited for.
+// session is the present session of the connection, with a context that ends with it: the agent does not wait for a
+// question that was lost with a session.
 func (o *owner) session(ctx context.Context) (number int64, during context.Context, end func()) {
 	number, over := o.conn.Session()
 	during, end = context.WithCancel(ctx)
@@ -232,8 +232,7 @@ func (o *owner) session(ctx context.Context) (number int64, during context.Conte
 	return number, during, end
 }
 
-// failed counts looks that have failed in a row, and says so after some seconds of
-// them.
+// failed counts checks that have failed in a row, and logs a warning after some seconds of them.
 func (o *owner) failed(before int, err error) int {
 	if err == nil || transfer.KindOf(err) == transfer.KindConflict {
 		return 0
@@ -265,8 +264,7 @@ func (o *owner) check(ctx context.Context, session int64) error {
 	return err
 }
 
-// renew writes this instance into the stream of owners again, unless another one
-// that lives stands there.
+// renew writes this instance into the stream of owners again, unless the entry is that of another living instance.
 func (o *owner) renew(ctx context.Context) error {
 	for {
 		held, revision, err := o.read(ctx)
@@ -303,7 +301,7 @@ func (o *owner) drain(ctx context.Context) error {
 	}
 }
 
-// release lets go of the name, so that it can be had elsewhere at once.
+// release releases the name, so that another instance can take it at once.
 func (o *owner) release() {
 	o.mu.Lock()
 	revision := o.revision
@@ -340,8 +338,8 @@ func (o *owner) number() {
 	}
 }
 
-// compare compares the ledger with the last owner's record of the name. If another ledger has had the name, it may have taken
-// transfers that are stored for this one: so this one gets another mark.
+// compare compares the ledger with the last owner's entry of the name. If another ledger has had the name, it may have
+// taken transfers that are stored for this one: so this one gets another mark.
 func (o *owner) compare(held *holder) error {
 	switch {
 	case held.Incarnation == "":
@@ -405,7 +403,7 @@ func (o *owner) contest(ctx context.Context) error {
 	}
 	data, _, err := o.askTwin(ctx, wire.InstanceSubject(o.cfg.Name, b.Instance))
 	if err != nil {
-		return nil // it is over, or it is heard again
+		return nil // it has stopped, or its next heartbeat comes
 	}
 	ans, err := wire.DecodeAnswer(data)
 	if err != nil || ans.Beat == nil {

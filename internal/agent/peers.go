@@ -15,12 +15,12 @@ type peers struct {
 
 type peer struct {
 	downUntil time.Time // it is taken to be away
-	instance  string    // that was heard of last
+	instance  string    // of its last heartbeat
 	at        time.Time // when it was
-	stop      func()    // ends that its heartbeats are heard; nil: they are not
+	stop      func()    // ends the subscription to its heartbeats; nil: there is none
 }
 
-// watch lets the heartbeats of a peer be heard, unless they are.
+// watch subscribes to the heartbeats of a peer, unless there is a subscription.
 func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err error)) error {
 	one := &peer{}
 	p.mu.Lock()
@@ -80,7 +80,7 @@ func (p *peers) down(name transfer.AgentName, now time.Time) bool {
 	return one != nil && one.downUntil.After(now)
 }
 
-// fresh reports whether a peer was heard of less than a time ago.
+// fresh reports whether a sign of a peer came less than a time ago.
 func (p *peers) fresh(name transfer.AgentName, within time.Duration, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +109,7 @@ func (p *peers) missed(name transfer.AgentName, until time.Time) {
 	}
 }
 
-// heard notes that a peer is there, and reports whether it has started anew since it was
-// heard of last.
+// heard notes that a peer is there, and reports whether it has restarted since its last sign.
 func (p *peers) heard(name transfer.AgentName, instance string, now time.Time) (anew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

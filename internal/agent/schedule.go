@@ -13,8 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// peerRetry is how long an agent that was found away is left alone, unless it
-// is heard of.
+// peerRetry is how long an agent that is away is not asked again, unless a heartbeat comes.
 const peerRetry = 4 * time.Second
 
 // A scheduler gives the source slots: to the highest priority first, then to
@@ -45,7 +44,7 @@ type entry struct {
 	stored    bool // its destination need not be there
 }
 
-// newScheduler makes one of transfers that are sent as sends says.
+// newScheduler makes a scheduler of transfers that are sent with the configuration sends.
 func newScheduler(c *core, own *owner, sends *sender.Config) *scheduler {
 	return &scheduler{core: c, own: own, sends: sends, wakeup: own.begin, entries: map[transfer.ID]*entry{}, of: map[string]int{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
 }
@@ -182,7 +181,7 @@ func (s *scheduler) loop() {
 	}
 }
 
-// startSome fills the free slots and says when to look again.
+// startSome fills the free slots and returns the time until the next call.
 func (s *scheduler) startSome() time.Duration {
 	if !s.own.may(beginning) {
 		return time.Second
@@ -294,8 +293,8 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	return e.o.Drive(s.ctx)
 }
 
-// freshFor is for how many delays of the connection an agent that was heard of is taken to be there. On a slow line many
-// transfers to it cost one question; on a fast line each one asks.
+// freshFor is the number of the connection's delays for which an agent counts as there after a sign of it. On a slow
+// link many transfers to it cost one question; on a fast link each one asks.
 const freshFor = 4
 
 // reachable asks an agent whether it is there. An agent that is away is not asked again for a while, so that many
@@ -352,8 +351,7 @@ func (s *scheduler) forgetPeers() {
 	})
 }
 
-// heard wakes the transfers to an agent that had been away, and nudges those
-// that run to one that has started anew.
+// heard wakes the transfers to an agent that had been away, and nudges those that run to one that has restarted.
 func (s *scheduler) heard(name transfer.AgentName, instance string) {
 	anew := s.peers.heard(name, instance, s.cfg.Clock.Now())
 	s.mu.Lock()

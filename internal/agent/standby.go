@@ -32,8 +32,8 @@ const (
 )
 
 // StandBy waits until this instance may be the active one of its agent, and returns the claim that Start needs in its
-// Config. It calls standing once, when another instance is active. The error is of KindUsage where the state directory
-// is on storage whose locks do not exclude other hosts. It is of KindAlive where another instance is active though the
+// Config. It calls standing once, when another instance is active. The error is of KindUsage where the locks of the
+// state directory's storage do not exclude other hosts. It is of KindAlive where another instance is active though the
 // lock is free, and that of ctx where it ends.
 func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.Claim, error) {
 	cfg.fill()
@@ -56,15 +56,14 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 	return s.wait(ctx)
 }
 
-// A GivenUp is the error of a Start that had the claim, and could not become active with it:
-// another instance has taken the ledger over meanwhile, or the queue manager was lost. It
-// may stand by again.
+// A GivenUp is the error of a Start that had the claim, and could not become active with it. Another instance has taken
+// over the ledger meanwhile, or the queue manager was lost. The instance may stand by again.
 type GivenUp struct{ Err error }
 
 func (e *GivenUp) Error() string { return e.Err.Error() }
 func (e *GivenUp) Unwrap() error { return e.Err }
 
-// givenUp makes a GivenUp of the error of a Start that is one.
+// givenUp makes a GivenUp of such an error of Start.
 func (c *core) givenUp(err error) error {
 	if c.cfg.Claim == nil {
 		return err
@@ -189,7 +188,7 @@ func (s *standby) may(ctx context.Context) error {
 	return nil
 }
 
-// say tells coordination that this instance stands by.
+// say reports to coordination that this instance stands by.
 func (s *standby) say(status string) {
 	s.said = s.cfg.Clock.Now()
 	reason := ""
@@ -209,8 +208,7 @@ func (c *core) fence() func() error {
 	return c.ledger.Fence
 }
 
-// fenced reports whether another instance has taken the agent's ledger over: this one has
-// nothing to say any more.
+// fenced reports whether another instance has taken over the agent's ledger: this one must write no more.
 func (c *core) fenced() bool {
 	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
 }
@@ -230,7 +228,7 @@ func (o *owner) attend(ctx context.Context, session int64) {
 			return
 		case <-o.look:
 			o.set(session, hearing)
-			o.beatNow() // the other one is to hear of this one, too
+			o.beatNow() // the other instance must get a heartbeat of this one, too
 			return
 		case <-due:
 			asked := o.cfg.Clock.Now()

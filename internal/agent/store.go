@@ -24,12 +24,12 @@ import (
 const (
 	storeTry     = 30 * time.Second // at most; a question is given up earlier when no byte comes
 	storeSlice   = 2 * time.Second  // of a shelf, while others wait
-	storeLater   = 4 * time.Second  // until a transfer that could take nothing is tried again
+	storeLater   = 4 * time.Second  // until a transfer that could take no message is tried again
 	storeTake    = 20 * time.Second // for a message, on a disk that stands still: then others have their turn
-	storeActive  = time.Second      // between two looks while something comes, at least
+	storeActive  = time.Second      // between two looks while messages come, at least
 	storeSeldom  = 5 * time.Second  // and at most
 	storeIdle    = time.Minute      // for so long after the last of it
-	storeLooks   = 5 * time.Minute  // between two looks when nothing does
+	storeLooks   = 5 * time.Minute  // between two looks while none come
 	storeSweeps  = 10 * time.Minute // between two sweeps
 	storeRetry   = 2 * time.Second
 	storeFar     = 15 * time.Second
@@ -60,7 +60,7 @@ type storing struct {
 	asking sync.Mutex          // held while is asked how much is ours
 	rooms  map[string]roomView // by the queue manager that has the store
 
-	owing map[string]bool // queue managers in whose stores earlier processes may have left data
+	owing map[string]bool // queue managers that may have stored data of earlier processes
 }
 
 // A leftover is the data of a transfer in the store of a queue manager.
@@ -94,7 +94,7 @@ func newStoring(c *core, o *older, mem *wire.Memory) *storing {
 // Compared reports whether the agent has compared its ledger with coordination's log in this run.
 func (s *storing) Compared() bool { return s.older.compared.Load() }
 
-// again has everything looked at: the connection is new.
+// again has all shelves read: the connection is new.
 func (s *storing) again() {
 	poke(s.read)
 	poke(s.trim)
@@ -115,7 +115,7 @@ func (s *storing) Shelf(ctx context.Context, at string, to transfer.AgentName, i
 		Memory: s.mem, Clock: s.cfg.Clock, Room: func(ctx context.Context) error { return s.hasRoom(ctx, at) }, Acked: acked})
 }
 
-// hasRoom says why this agent may store nothing more at a queue manager at present: it has its share.
+// hasRoom returns the reason why this agent may not store more at a queue manager at present: it has its share.
 func (s *storing) hasRoom(ctx context.Context, at string) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -134,7 +134,7 @@ func (s *storing) hasRoom(ctx context.Context, at string) error {
 	return room.err
 }
 
-// Purge removes the epochs of a transfer before one.
+// Purge removes the epochs of a transfer before a given one.
 func (s *storing) Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTry)
 	defer cancel()
@@ -170,7 +170,7 @@ func (s *storing) Unpark() {
 	s.parked--
 }
 
-// Look has the shelf of an OPEN looked at.
+// Look has the shelf of an OPEN read.
 func (s *storing) Look(at receiver.Shelf, open *wire.Message) {
 	s.mu.Lock()
 	if open != nil && (len(s.looks) < mostLooks || s.looks[at] != nil) {
@@ -240,7 +240,7 @@ func (s *storing) await(poked <-chan struct{}, d time.Duration) bool {
 	return s.ctx.Err() == nil
 }
 
-// owes notes queue managers in whose stores earlier processes have stored data, before sweepLoop begins.
+// owes notes queue managers that have stored data of earlier processes, before sweepLoop begins.
 func (s *storing) owes(shelves []string) {
 	for _, at := range shelves {
 		s.owing[at] = true
@@ -365,7 +365,7 @@ func (r *shelfReader) loop() {
 // round lists the shelves, and reads each of them for a while. It returns the pause until the next round.
 func (r *shelfReader) round() (pause time.Duration, err error) {
 	r.mu.Lock()
-	looks := r.looks // before the look: of these it shows everything that their OPENs speak of
+	looks := r.looks // before the list: it shows all messages that these OPENs speak of
 	r.looks = map[receiver.Shelf]*wire.Message{}
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
@@ -414,15 +414,15 @@ func (r *shelfReader) round() (pause time.Duration, err error) {
 	return r.pause(shelves), nil
 }
 
-// lookAgain keeps OPENs whose shelves could not be looked at.
+// lookAgain keeps OPENs for another round, after a failure to read their shelves.
 func (r *shelfReader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
 	for at, open := range looks {
 		r.Look(at, open)
 	}
 }
 
-// inTurn are the shelves to read: of each transfer that of the newest epoch, the one that is next first.
-// The others go.
+// inTurn returns the shelves to read: for each transfer that of the newest epoch, and the shelf whose turn is next
+// first. It removes the others.
 func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 	type one struct {
 		from transfer.AgentName
@@ -449,7 +449,7 @@ func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 	return turn
 }
 
-// pause is when to look again.
+// pause returns the time until the next look.
 func (r *shelfReader) pause(shelves []receiver.Shelf) time.Duration {
 	now, pause, active := r.cfg.Clock.Now(), storeLooks, r.active()
 	if !r.came.IsZero() && now.Sub(r.came) < storeIdle {
@@ -465,6 +465,6 @@ func (r *shelfReader) pause(shelves []receiver.Shelf) time.Duration {
 	return pause
 }
 
-// active is the time between two looks while something comes: a second, and on a slow line, where a look takes longer, ten
-// times as long as that.
+// active is the time between two looks while messages come: a second, and on a slow link, where a look takes longer,
+// ten times as long as that.
 func (r *shelfReader) active() time.Duration { return min(max(storeActive, 10*r.looked), storeSeldom) }

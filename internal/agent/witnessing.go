@@ -22,10 +22,10 @@ const (
 	proveEvery  = time.Second            // at most, while records wait to be proved
 	proveSoon   = 200 * time.Millisecond // where a checkpoint was only just made
 	proveFast   = 100 * time.Millisecond // and where the outbox fills
-	proveLine   = 64                     // times the delay of the line, at least
+	proveLine   = 64                     // times the delay of the link, at least
 	askAgain    = time.Second            // at first, where coordination does not answer
 	askRarely   = 30 * time.Second       // at last
-	askFor      = 10 * time.Second       // an answer, and the line's delay
+	askFor      = 10 * time.Second       // an answer, and the delay of the link
 	cosignEvery = time.Second            // at most
 )
 
@@ -104,7 +104,7 @@ func (w *witnessing) bind(ctx context.Context) error {
 	return w.tell(ctx, wire.AskBind, wire.Bind{Binding: w.key.Binding().Encode()})
 }
 
-// tell asks coordination for something that has no answer but that it was done.
+// tell sends coordination a command. The answer confirms it, and has no other content.
 func (w *witnessing) tell(ctx context.Context, kind wire.Kind, body any) error {
 	_, err := w.ask(ctx, kind, body)
 	return err
@@ -269,7 +269,7 @@ func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.
 	return proved > 0 && proved == seen.Last && w.ledger.Outbox() > 0, err
 }
 
-// proved returns the number up to which the records from first on are proved to be in the log; 0: none.
+// proved returns the last number, counted from first, with a proof that its record is in the log; 0: none.
 func (w *witnessing) proved(m *witness.Memory, shown *witness.Shown, first, last uint64) (through uint64, err error) {
 	at, _ := m.Held()
 	next := first
@@ -330,7 +330,7 @@ func (w *witnessing) keep(m *witness.Memory, proved uint64) error {
 	return nil
 }
 
-// settled hears that everything up to a number is out of the outbox.
+// settled takes notice that the records up to a number are out of the outbox.
 func (w *witnessing) settled(through uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -355,8 +355,8 @@ func (w *witnessing) say(err error) {
 	}
 }
 
-// countersign cosigns the note that is held, where coordination does not have that. A pipe has seen no earlier log, so its
-// cosignature would say nothing.
+// countersign cosigns the checkpoint that is held, where coordination does not have that. A pipe has seen no earlier
+// log, so its cosignature would prove nothing.
 func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *witness.Shown, now time.Time) {
 	at, ok := m.Held()
 	w.mu.Lock()
