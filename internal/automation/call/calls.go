@@ -1,8 +1,8 @@
-// Package call runs the programs before and after an agent's transfers. It keeps in the ledger which of them have
+// Package call runs the programs before and after an agent's transfers. It keeps in the ledger the programs that have
 // ended, and their results.
 //
 // A program may run more than once. The ledger notes before a run that it is about to begin, and after it how it ended;
-// a crash may fall between. A program whose end is on record is not run again. A program that was killed because the
+// a crash may fall between. A program is not run again once its end is on record. A program that was killed because the
 // agent stops is run again by the agent's next run.
 package call
 
@@ -59,9 +59,9 @@ func New(cfg Config) *Keeper { return &Keeper{cfg, make(chan struct{}, max(1, cf
 // A state is the ledger's entry of a call.
 type state struct {
 	V       int             `json:"v"`
-	Attempt int             `json:"attempt"` // the one that is about to run, or the last one
+	Attempt int             `json:"attempt"` // the attempt that is about to run, or the last one
 	Ended   bool            `json:"ended,omitempty"`
-	Failure *transfer.Error `json:"failure,omitempty"` // of one that has ended
+	Failure *transfer.Error `json:"failure,omitempty"` // of a program that has ended
 }
 
 const stateVersion = 1
@@ -241,7 +241,8 @@ func (k *Keeper) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failure
 	return k.cfg.Note(t, rec)
 }
 
-// Forget forgets the programs that one side has run for a transfer which is over there.
+// Forget removes the results of the programs that one side has run for a transfer, after the transfer's end on that
+// side.
 func (k *Keeper) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		if at.AtDest() == atDest {

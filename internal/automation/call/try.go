@@ -16,7 +16,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Try is one run of a program, for as long as it may take.
+// A Try is one run of a program, with a time limit.
 type Try struct {
 	Runner  Runner
 	Clock   clock.Clock
@@ -28,9 +28,9 @@ type Try struct {
 	Env     []string    // beside the variables that every program has
 }
 
-// Run runs the program and waits for it. ran has no name and no arguments yet. failure is why its end is
-// one; nil: it is none. An error says that nothing has ended: ctx has, and not because of a cancel, or
-// the program was not started, for a reason that passes.
+// Run runs the program and waits for it. ran has no name and no arguments yet. failure is the reason why the program
+// has failed; nil: it has not. An error means that the program has not ended by itself: ctx has ended, and not because
+// of a cancel, or the program was not started, for a reason that passes.
 func (t *Try) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Error, err error) {
 	failpoint.Hit("program.begun")
 	log := t.Log.With("program", t.Program.Name, "at", t.At, "attempt", t.Attempt)
@@ -124,7 +124,7 @@ func cancelled(ctx context.Context) *transfer.Error {
 // plainName is a metadata entry's that can be the name of a variable.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
-// Environment returns the variables of a program: env, and metadata whose names can be names of variables.
+// Environment returns the variables of a program: env, and the metadata that can be variables.
 func Environment(env []string, meta map[string]string) []string {
 	for name, value := range meta {
 		if plainName.MatchString(name) {

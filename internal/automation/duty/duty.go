@@ -28,7 +28,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Duty is one of an agent's. Its methods are called by the agent.
+// A Duty is a duty of an agent. The agent calls its methods.
 type Duty interface {
 	// Commands are the kinds of command that change it; kinds are one duty's alone.
 	Commands() map[wire.Kind]Command
@@ -42,14 +42,14 @@ type Duty interface {
 // A Reader is a duty that takes documents of MQ MFT: those on the agent's COMMAND queue that ask for no transfer that
 // begins at once.
 type Reader interface {
-	// Read is the command that a document asks for, of a kind of the duty's own; no kind: it asks for nothing of
-	// this duty. id is that of the command: a document gives the same command each time that it is read.
+	// Read returns the command in a document, of a kind of the duty's own; no kind: the document is not for this duty.
+	// id is the ID of the command: a document gives the same command each time that it is read.
 	Read(d *mftxml.Document, id transfer.ID) (kind wire.Kind, body any, err error)
 }
 
 // A Follower is a duty that follows the transfers that the agent sends.
 type Follower interface {
-	// Follow is told of each audit record of a transfer, in the transaction that writes the record. An error undoes the
+	// Follow takes each audit record of a transfer, in the transaction that writes the record. An error undoes the
 	// transaction.
 	Follow(t *ledger.Tx, r *audit.Record) error
 }
@@ -101,8 +101,8 @@ type Desk struct {
 	Cancel func(by word.Origin, id transfer.ID) error
 	// May is whether a principal has an authority at this agent; KindDenied where not.
 	May func(principal string, right transfer.Authority) error
-	// Holds is nil while the members behind a command have the keys that they had then; KindDenied where one was
-	// enrolled again with others. Nothing more is done on the command then.
+	// Holds returns nil while the members behind a command have the keys that they had then. The error is of KindDenied
+	// where a member was enrolled again with other keys. The command must then have no further effect.
 	Holds func(by word.Origin) error
 	// Permit gives the rights of a principal on files here.
 	Permit func(principal string) place.Permit

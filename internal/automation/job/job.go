@@ -45,7 +45,7 @@ const (
 	maxJobs     = 1000                // that an agent keeps, with
 	maxKept     = 50_000              // children in all
 	retention   = 30 * 24 * time.Hour // that a job is kept after its end
-	maxReason   = 512                 // bytes of why a child has ended as it did
+	maxReason   = 512                 // bytes of the reason why a child has ended
 	listPage    = 200
 	childPage   = 100
 )
@@ -69,7 +69,7 @@ func (to *To) child(n int, id transfer.ID) *Child {
 	return &Child{N: n, Destination: to.Agent, Dest: to.Dest, Retry: to.Retry, Transfer: id, State: transfer.Queued}
 }
 
-// Named names a job by its ID or the end of one.
+// Named names a job by its ID or by the end of its ID.
 type Named struct {
 	ID      string `json:"id"`
 	After   int    `json:"after,omitempty"`   // of AskShow: children with greater numbers
@@ -95,7 +95,7 @@ type Shown struct {
 	More    bool              `json:"more,omitempty"`
 }
 
-// A Job is one as the ledger has it, and as it is listed.
+// A Job is a job as the ledger has it, and as it is listed.
 type Job struct {
 	V           int                 `json:"v"`
 	ID          transfer.ID         `json:"id"`
@@ -132,8 +132,8 @@ type Tally struct {
 	Warnings   int64 `json:"warnings,omitempty"`
 }
 
-// A Child is the transfer of a job to one of its destinations. Of one that has not ended the ledger
-// knows the ID, and the rest is as the transfer says when it is shown.
+// A Child is the transfer of a job to one of its destinations. Until it has ended the ledger knows only its ID; the
+// other fields are those of the transfer when it is shown.
 type Child struct {
 	N           int                `json:"n"` // from 1, in the order of the destinations
 	Destination transfer.AgentName `json:"destination"`
@@ -303,7 +303,7 @@ func (d drawer) all(after transfer.ID) iter.Seq2[*Job, error] {
 	return duty.Decoded(d.All("j/", from), decodeJob)
 }
 
-// children are those of a job with numbers beyond one, limit at most; 0: all.
+// children returns the children of a job with numbers beyond after, limit at most; 0: all.
 func (d drawer) children(id transfer.ID, after, limit int) (all []Child, err error) {
 	for _, value := range d.All("c/"+id.String()+"/", childKey(id, after)) {
 		if limit > 0 && len(all) == limit {

@@ -303,8 +303,8 @@ func TestWhoseJobs(t *testing.T) {
 	}
 }
 
-// Ends that could not be written down are written down later. A child whose status the agent cannot give keeps no other
-// child from its end.
+// Ends that could not be written down are written down later. An unreadable status of one child delays the end of no
+// other child.
 func TestLedgerFails(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(_ string, q *transfer.Request) error {

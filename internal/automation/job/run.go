@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Times between two looks at the children: short while something happens.
+// Times between two checks of the children: short while they change.
 const (
 	lookFirst = 50 * time.Millisecond
 	lookMost  = time.Second
@@ -149,7 +149,7 @@ func (k *keeper) step(ctx context.Context, id transfer.ID, r *run, room *bool) (
 	}
 	if err := k.settle(j.ID, q, r, ended); err != nil {
 		for _, c := range ended {
-			c.State = transfer.Queued // it is looked at again
+			c.State = transfer.Queued // it is checked again
 		}
 		return moved, errors.Join(append(failed, err)...)
 	}
@@ -228,8 +228,8 @@ func (k *keeper) submit(q *transfer.Request, j *Job, r *run, c *Child, room *boo
 	return nil
 }
 
-// redate gives a child another ID: the clock was put back, and the agent has refused the ID as one
-// from the future, which it does only with one that it does not have.
+// redate gives a child another ID. The clock was put back, and the agent has refused the ID as one from the future. The
+// agent refuses only an unknown ID so.
 func (k *keeper) redate(id transfer.ID, c *Child) error {
 	fresh := *c
 	fresh.Transfer = transfer.NewID(k.Clock.Now())
@@ -308,8 +308,8 @@ func (k *keeper) end(t *ledger.Tx, d drawer, j *Job) error {
 		Text: fmt.Sprintf("the job %s has ended: %s (%d), %d of %d destinations were successful", j.ID, j.State, j.Code, j.Tally.Successful, j.Children)})
 }
 
-// last decides the last child of a job that deletes its sources, once the others have ended: it has its
-// ID from then on, and whether it deletes is written down with it.
+// last decides the last child of a job that deletes its sources, once the others have ended. The child has its ID from
+// then on; whether it deletes is written down with it.
 func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 	c := &r.children[len(r.children)-1]
 	if !c.Transfer.IsZero() || c.State.Final() {

@@ -67,7 +67,7 @@ func (p *Put) Check() error {
 	return p.Program.Check(transfer.ManagedCall)
 }
 
-// Named names a call by its ID or the end of one.
+// Named names a call by its ID or by the end of its ID.
 type Named struct {
 	ID string `json:"id"`
 }
@@ -83,7 +83,7 @@ type Listed struct {
 	More  bool   `json:"more,omitempty"`
 }
 
-// A Call is one as the ledger has it, and as it is shown.
+// A Call is a call as the ledger has it, and as it is shown.
 type Call struct {
 	V           int                 `json:"v"`
 	ID          transfer.ID         `json:"id"`
@@ -106,7 +106,7 @@ type Call struct {
 
 const version = 1
 
-// settle takes in how a run ended, and says whether there is another one.
+// settle takes the end of a run, and reports whether there is another one.
 func (c *Call) settle(now time.Time, ran *transfer.Ran, failure *transfer.Error) (again bool) {
 	c.Ran, c.Reason = ran, failure
 	switch {
@@ -153,7 +153,7 @@ func (d drawer) get(id transfer.ID) (*Call, error) {
 	return decode(data)
 }
 
-// put writes a call. One that has not ended has the key "a/" and its ID beside it, with its principal.
+// put writes a call. A call that has not ended has the key "a/" and its ID beside it, with its principal.
 func (d drawer) put(c *Call) (err error) {
 	active := "a/" + c.ID.String()
 	if c.State.Final() {
@@ -200,7 +200,7 @@ func (d drawer) unfinished() (all []*Call, err error) {
 	return all, nil
 }
 
-// tidy makes room for one more call of a principal: the oldest of those that have ended give way.
+// tidy makes room for one more call of a principal: it removes the oldest of those that have ended.
 func (k *keeper) tidy(d drawer, principal string) error {
 	own, others := 1, 0
 	for _, of := range d.All("a/", "") {

@@ -53,8 +53,7 @@ func (k *keeper) Run(ctx context.Context) {
 	}
 }
 
-// interrupted ends or repeats each call whose program ran when an earlier run of the agent ended. The program's result
-// is unknown.
+// interrupted ends each run that was going when an earlier run of the agent ended. The program's result is unknown.
 func (k *keeper) interrupted() error {
 	var found bool
 	if err := k.Ledger.View(func(t *ledger.Tx) error {

@@ -29,5 +29,5 @@ func apart(cmd *exec.Cmd) {
 	mortal(cmd.SysProcAttr)
 }
 
-// refuseScript has nothing to refuse: the kernel, and no shell, takes the arguments.
+// refuseScript refuses nothing: the kernel, and no shell, takes the arguments.
 func refuseScript(string, []string) error { return nil }

@@ -78,7 +78,7 @@ const guardHint = "make it belong to the agent's user or root, and `chmod go-w` 
 // Path is the directory, links resolved.
 func (d *Dir) Path() string { return d.real }
 
-// Find looks a program up. Errors are of KindProgram.
+// Find returns the file of a program. Errors are of KindProgram.
 func (d *Dir) Find(name string) (file string, err error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", d.bad(name, errors.New("its name leads out of the agent's directory of programs"))

@@ -13,8 +13,7 @@ import (
 // unitOf are Ferry's units of an interval, by MQ MFT's.
 var unitOf = map[string]string{"minutes": "m", "hours": "h", "days": "d", "weeks": "w", "months": "mo", "years": "y"}
 
-// Read is the command that a document of MQ MFT asks for: to make a schedule, or to remove one. It makes
-// the duty a duty.Reader.
+// Read returns the command in a document of MQ MFT: to make a schedule, or to remove one. It implements duty.Reader.
 func (k *keeper) Read(d *mftxml.Document, id transfer.ID) (wire.Kind, any, error) {
 	switch {
 	case d.Transfer != nil && d.Transfer.Schedule != nil:

@@ -18,7 +18,7 @@ import (
 
 // Times of the keeper.
 const (
-	look  = 30 * time.Second // it looks at the clock at least so often: it may have been set
+	look  = 30 * time.Second // between two checks of the clock at most: it may have been set
 	retry = time.Second      // until another try
 	late  = time.Minute      // an occurrence that is found so late is missed
 )
@@ -89,7 +89,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	case old == nil:
 		err = k.room(d, who.Principal)
 	case !old.Ended.IsZero():
-		if err = d.remove(p.Name); err == nil { // it counts no more, and the new one does
+		if err = d.remove(p.Name); err == nil { // the removed schedule does not count any more, and the new one does
 			err = k.room(d, who.Principal)
 		}
 	case old.Principal != who.Principal:
@@ -121,7 +121,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
 }
 
-// String says for people when occurrences are.
+// String describes the times of the occurrences to users.
 func (p Plan) String() string {
 	text := "at " + p.Start.UTC().Format(time.RFC3339)
 	if !p.Every.IsZero() {
@@ -146,7 +146,7 @@ func kept(s *Schedule, done string) audit.Figures {
 	return audit.Figures{Kept: &audit.Kept{Kind: audit.KeptSchedule, Name: s.Name, Done: done}}
 }
 
-// room makes room for one more schedule of a principal: the one that has ended first goes.
+// room makes room for one more schedule of a principal: it removes the one that has ended first.
 func (k *keeper) room(d drawer, principal string) error {
 	var oldest *Schedule
 	n := 0

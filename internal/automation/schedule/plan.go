@@ -130,15 +130,15 @@ func (t *Times) last(n int64) int64 {
 	return n
 }
 
-// addMonths is so many months after a date, on the last day of one that is too short.
+// addMonths returns the date n months later. In a month that is too short that is the last day.
 func addMonths(wall time.Time, n int) time.Time {
 	y, m, d := wall.Date()
 	first := time.Date(y, m, 1, wall.Hour(), wall.Minute(), wall.Second(), 0, time.UTC).AddDate(0, n, 0)
 	return first.AddDate(0, 0, min(d, first.AddDate(0, 1, -1).Day())-1)
 }
 
-// resolve is the moment that a date and time of a zone stand for; wall has them as if they were
-// UTC. One that comes twice is the first; one that does not come is the end of the gap.
+// resolve returns the moment of a date and time in a zone; wall has them as if they were UTC. A time that comes twice
+// is the first; a time that does not exist is the end of the gap.
 func resolve(wall time.Time, zone *time.Location) time.Time {
 	const margin = 48 * time.Hour // more than any zone is away from UTC
 	if failpoint.Planted("schedule-in-utc") {

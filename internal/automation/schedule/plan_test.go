@@ -157,7 +157,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// No words make a plan whose occurrences do not follow one another.
+// The times of a plan are in ascending order, for all words.
 func FuzzWords(f *testing.F) {
 	f.Add("+2s", "1h", "", "UTC", int64(0), int64(5))
 	f.Add("02:30", "1d", "2027-01-01T00:00:00Z", "Europe/Berlin", int64(3), int64(400))

@@ -1,14 +1,11 @@
-// Package schedule keeps schedules: transfers that an agent submits at appointed times, once
-// or again and again, for whoever has made the schedule. It is a duty of the agent that is the
-// source.
+// Package schedule keeps schedules: transfers that an agent submits at appointed times, once or repeatedly, for the
+// owner of the schedule. It is a duty of the source agent.
 //
-// Each occurrence has a number, and is submitted once. When its time comes, its number is
-// passed and an ID is written down for its transfer (a Claim), in one transaction of the ledger;
-// only then is it submitted, under that ID, until the agent's ledger has it or refuses it for good. A
-// crash at any point leaves the number to be passed or the claim to be submitted, and the claim
-// is either found to be in the ledger already or not. Clocks decide when an occurrence is
-// claimed, and its number decides that it is claimed once: a clock that is put back repeats
-// nothing.
+// Each occurrence has a number, and is submitted once. When its time comes, its number is passed and an ID is written
+// down for its transfer (a Claim), in one transaction of the ledger. Only then is it submitted, under that ID, until
+// the agent's ledger has it or refuses it for good. A crash at any point leaves the number to be passed or the claim to
+// be submitted. The claim's transfer is then found in the ledger, or submitted. Clocks decide when an occurrence is
+// claimed, and its number decides that it is claimed once: a clock that is put back repeats no occurrence.
 package schedule
 
 import (
@@ -40,12 +37,12 @@ const (
 	MaxPut       = 120 << 10
 	maxWaiting   = 100 // occurrences of a schedule that are claimed and not submitted
 	maxPast      = 10  // occurrences that a schedule remembers
-	maxReason    = 512 // bytes of why one was refused
+	maxReason    = 512 // bytes of the reason of a refusal
 	listPage     = 200
 )
 
-// How occurrences are treated that have passed while the agent was down, and several that have become due while the
-// transfer before was under way.
+// The treatment of occurrences that have passed while the agent was down, and of several that have become due while the
+// transfer before was running.
 const (
 	MissedOnce = "once" // the last of them is submitted, late
 	MissedSkip = "skip" // none is
@@ -78,11 +75,11 @@ type Listed struct {
 	More      bool       `json:"more,omitempty"`
 }
 
-// A Schedule is one as the ledger has it, and as it is shown.
+// A Schedule is a schedule as the ledger has it, and as it is shown.
 type Schedule struct {
 	V           int                 `json:"v"`
 	Name        string              `json:"name"`
-	ID          transfer.ID         `json:"id"` // tells it from another one of its name
+	ID          transfer.ID         `json:"id"` // distinguishes it from another one of its name
 	word.Origin                     // of the command that has made it
 	Originator  transfer.Originator `json:"originator"`
 	Made        time.Time           `json:"made"`

@@ -128,7 +128,7 @@ func Parse(data []byte) (*Template, error) {
 	return t, t.Check()
 }
 
-// Check refuses a template from which no transfer can be sent with any values of its parameters.
+// Check refuses a template that makes no valid request with any values of its parameters.
 func (t *Template) Check() error {
 	if t.V != version {
 		return transfer.Errorf(transfer.KindVersion, "template version %d is not known here; this is version %d", t.V, version)

@@ -87,7 +87,7 @@ func TestArgumentsOfPrograms(t *testing.T) {
 	}
 }
 
-// An exported template is read as the same template, whatever bytes are in its paths.
+// An exported template is read as the same template, with any bytes in its paths.
 func TestExport(t *testing.T) {
 	one := made(t)
 	one.Principal, one.Made, one.Later = "ann", time.Now(), &Later{At: "22:30", Every: "1d", Count: 3, Zone: "UTC"}

@@ -21,7 +21,7 @@ const (
 	Files       = "Files"
 	FilesFailed = "FilesFailed"
 	Bytes       = "Bytes"
-	Dollar      = "Dollar" // a $, for one that stands before a variable
+	Dollar      = "Dollar" // a $, for one in front of a variable
 )
 
 // plain are those that every program may have, and afterwards those after a transfer.
@@ -68,7 +68,7 @@ func CheckPrograms(q *transfer.Request) error {
 }
 
 // Arguments returns the arguments of a program with a transfer's values, by the names above, and its metadata in the
-// place of variables. Each stays one argument, whatever is in the values.
+// place of variables. Each stays one argument with any values.
 func Arguments(p *transfer.Program, point transfer.CallPoint, values, meta map[string]string) ([]string, error) {
 	args := make([]string, len(p.Args))
 	for n, arg := range p.Args {

@@ -29,13 +29,13 @@ type Clock struct {
 
 func (c *Clock) Now() time.Time { return c.At }
 
-// An Agent is one that keeps a single duty.
+// An Agent is an agent with a single duty.
 type Agent struct {
 	T      testing.TB
 	Clock  *Clock
 	Ledger *ledger.Ledger    // of the run that has begun last
 	Notes  []audit.Record    // of all runs
-	Denied map[string]string // by the principal, the authorities that he does not have
+	Denied map[string]string // by the principal, the authorities that it lacks
 	Anew   map[string]bool   // principals that were enrolled again after all commands so far
 	store  *faulty.MemoryStore
 }
