@@ -105,7 +105,7 @@ func newAuditLs() *cobra.Command {
 	return c
 }
 
-// told is a record in lines of a few words: one for each item, or one.
+// told describes a record in short lines: one for each item, or one.
 func told(r *audit.Record) []string {
 	if len(r.Items) == 0 {
 		return []string{what(r)}
@@ -239,7 +239,7 @@ func at(agent transfer.AgentName, p transfer.Path) string {
 	return string(agent) + ":" + p.String()
 }
 
-// shown is a location of a request as people have typed it, or can type it.
+// shown returns a location of a request in the form of the command line.
 func shown(l transfer.Location) string {
 	return transfer.Path(location.Format(l)).String()
 }
@@ -281,7 +281,7 @@ func what(r *audit.Record) string {
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
 }
 
-// person is a principal's token for people.
+// person returns a readable form of a principal's token.
 func person(token string) string {
 	p, err := transfer.ParsePath(token)
 	if err != nil || token == "" {

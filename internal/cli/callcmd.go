@@ -148,7 +148,7 @@ func (w *callWatch) notice(format string, args ...any) {
 	}
 }
 
-// ended is the end of the wait: by a signal the call goes on without us.
+// ended is the end of the wait: after a signal the call continues without this command.
 func (w *callWatch) ended(err error) error {
 	if signalEnded(w.ctx, err) {
 		return w.handing().interrupted(w.ctx, err, w.stop)
@@ -260,7 +260,7 @@ func (w *callWatch) stop() error {
 	return exit(transfer.CodeCancelled)
 }
 
-// oneCall wants one call ID, or the end of one.
+// oneCall accepts exactly one call ID, or the end of one.
 func oneCall(cmd *cobra.Command, args []string) error {
 	if err := oneArg("a call ID or its last six or more characters")(cmd, args); err != nil {
 		return err

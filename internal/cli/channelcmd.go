@@ -91,7 +91,7 @@ func (d *upDesk) asked(m qmgr.Message) {
 	}
 }
 
-// tell says why coordination does not run; nil: it does.
+// tell sets the reason why coordination does not run; nil: it runs.
 func (d *upDesk) tell(why error) {
 	if why == nil {
 		d.away.Store(nil)
@@ -145,7 +145,7 @@ it, at the side that dials; --network says which queue manager is asked.`,
 	return c
 }
 
-// askUp asks `ferry up` beside the queue manager something; nil: how things stand.
+// askUp sends a question to the `ferry up` beside the queue manager; nil: a question for the status.
 func (q *query) askUp(cmd *cobra.Command, what *upQuestion) (ans upAnswer, err error) {
 	c, ctx, done, err := q.open(cmd)
 	if err != nil {

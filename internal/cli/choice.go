@@ -49,8 +49,8 @@ func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 	return err
 }
 
-// A nonEmpty is the value of a flag that may be left out, but not be given as nothing: an empty variable of a script
-// would have the same effect as leaving it out.
+// A nonEmpty is the value of a flag that may be left out, but not be empty. An empty variable of a script would
+// otherwise have the same effect as leaving the flag out.
 type nonEmpty string
 
 func (v *nonEmpty) String() string { return string(*v) }

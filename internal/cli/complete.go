@@ -84,8 +84,7 @@ func only(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// asking calls fn with a client of the network that a command would speak to, where there
-// is one and it answers at once.
+// asking calls fn with a client of the network that a command would use, where there is one and it answers at once.
 func asking(cmd *cobra.Command, fn func(context.Context, *client.Client)) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 	defer cancel()

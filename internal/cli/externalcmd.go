@@ -170,7 +170,7 @@ type abroad struct {
 	url string
 
 	mu    sync.Mutex
-	last  *roles.Claims // that the server was told
+	last  *roles.Claims // the last claims sent to the server
 	facts qmgr.Facts
 }
 

@@ -119,7 +119,7 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{"15:04", "15:04:05"} {
 		if c, err := time.Parse(layout, s); err == nil {
 			t := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location())
-			if t.After(now) { // the last one that was
+			if t.After(now) { // the last time of day that was
 				t = time.Date(now.Year(), now.Month(), now.Day()-1, c.Hour(), c.Minute(), c.Second(), 0, now.Location())
 			}
 			return t, nil

@@ -34,7 +34,7 @@ type home struct {
 	end   context.CancelFunc
 	log   logT
 	dir   string             // of `ferry up`
-	store *identities.Store  // of the OS user; nil: he has no state directory
+	store *identities.Store  // of the OS user; nil: there is no state directory
 	self  *identity.Identity // the authority's own
 	qm    *identity.Identity // the queue manager's
 
@@ -91,8 +91,8 @@ func openHome(ctx context.Context, dir string, log logT) (*home, error) {
 	return h, nil
 }
 
-// bereft is an error of KindLost where a state directory has identities of a network and not its authority:
-// a new one would begin another network.
+// bereft returns an error of KindLost where a state directory has identities of a network but not its authority. A new
+// authority would begin another network.
 func bereft(dir string) error {
 	path := filepath.Join(dir, authorityDir)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +232,7 @@ func aside(path string) (*keyfile.Dir, error) {
 	return keyfile.Make(path)
 }
 
-// putAside puts a directory of an identity aside, in the place of one that was before. An empty one it removes.
+// putAside puts a directory of an identity aside, in the place of an earlier one. It removes an empty directory.
 func putAside(path string) error {
 	if all, err := os.ReadDir(path); err == nil && len(all) == 0 {
 		return os.Remove(path)
@@ -364,8 +364,8 @@ const (
 	managerAway     = 7 * time.Second // without a word: it has missed something
 )
 
-// caller is how something in this process connects to its queue manager: as a token where there
-// are no identities. Its name is the agent's, where it is one.
+// caller returns the configuration by which a service in this process connects to its queue manager. Where there are no
+// identities it connects as token. name is the name of the agent, for an agent.
 func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if h == nil {
@@ -435,7 +435,7 @@ func (h *home) changed() {
 	if err = errors.Join(err, cerr); cerr == nil {
 		err = errors.Join(err, w.admit(claims), tellManagers(w.conn, claims))
 	}
-	err = errors.Join(err, h.distrust(w)) // agents hear of it even where a queue manager fails
+	err = errors.Join(err, h.distrust(w)) // agents get it even where a queue manager fails
 	if err != nil {
 		h.log.Error("what was revoked is not refused everywhere yet", "error", err)
 	}
@@ -477,9 +477,9 @@ func (h *home) distrust(w *way) error {
 	return errors.Join(err, w.conn.Publish(wire.Trust, doc))
 }
 
-// settled is how long the process must have run, and by how much at most the host's clock may have
-// been set meanwhile, before keys are rotated or given up. A host that starts with a clock years
-// ahead would otherwise rotate at once, and nothing could undo that when the clock is corrected.
+// settled is the least running time of the process before it rotates or gives up keys, and the most by which the host's
+// clock may have been set meanwhile. A host that starts with a clock years ahead would otherwise rotate at once, and a
+// correction of the clock could not undo that.
 const settled = time.Hour
 
 // tend does the step that is due of a rotation of keys, once the clock can be believed.
@@ -575,8 +575,7 @@ func (h *home) joiners() {
 	}
 }
 
-// nextPort is the address for joiners: the one that was given, or the port after the queue
-// manager's.
+// nextPort returns the address for joiners: given, or the port after the queue manager's.
 func nextPort(given, listen, url string) (string, error) {
 	if given != "" {
 		if _, _, err := net.SplitHostPort(given); err != nil {
@@ -614,7 +613,7 @@ func reached(listen string, also []string) []string {
 	}
 	if len(also) > 0 {
 		if _, p, err := net.SplitHostPort(also[0]); err == nil {
-			port = p // the one that was free
+			port = p // the port that was free
 		}
 	}
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {

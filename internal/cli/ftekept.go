@@ -253,7 +253,7 @@ func (r *fteRun) listTemplates() error {
 
 // writeTemplate writes a template as the XML of its transfer, in the directory of -o.
 func (r *fteRun) writeTemplate(t *template.Template) error {
-	if err := template.CheckName(t.Name); err != nil { // which an agent has said
+	if err := template.CheckName(t.Name); err != nil { // the name came from an agent
 		return err
 	}
 	if t.Later != nil {

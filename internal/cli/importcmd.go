@@ -114,7 +114,7 @@ func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	fmt.Fprintf(cmd.OutOrStdout(), "%-10s %s: %s\n", n.Outcome, printable(at), printable(n.Text))
 }
 
-// A newFile is one that is made.
+// A newFile is a file that the import makes.
 type newFile struct {
 	name, is string
 	data     []byte
@@ -157,7 +157,7 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 	return all, nil
 }
 
-// make writes a file, durably, and says so.
+// make writes a file, durably, and prints the outcome.
 func (i *importing) make(cmd *cobra.Command, f newFile) error {
 	switch {
 	case f.there:

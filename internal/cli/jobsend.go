@@ -119,7 +119,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 		if err == nil {
 			err = w.follow()
 		}
-		if ctx.Err() != nil && lost(ctx) == nil { // nothing is left running behind
+		if ctx.Err() != nil && lost(ctx) == nil { // no transfer is left running
 			err = w.stop()
 		}
 		if kept := b.Keep(); kept != nil {
@@ -286,7 +286,7 @@ func (w *jobWatch) follow() error {
 	}
 }
 
-// overJob reports whether nothing more is to be waited for; parked, that this is for transfers that are set aside.
+// overJob reports whether the wait for a job is over; parked reports that it is because of parked transfers.
 func overJob(s *job.Shown) (over, parked bool) {
 	if !s.Ended.IsZero() {
 		return true, false
@@ -295,7 +295,7 @@ func overJob(s *job.Shown) (over, parked bool) {
 		switch c := &s.Of[n]; {
 		case c.State == transfer.Parked:
 			parked = true
-		case c.Transfer.IsZero(): // it waits for the others
+		case c.Transfer.IsZero(): // the child waits for the others
 		case !c.State.Final():
 			return false, false
 		}
@@ -317,7 +317,7 @@ type jobSummary struct {
 	Children []job.Child `json:"children"`
 }
 
-// show shows the children that stand otherwise than they did.
+// show shows the children that have changed.
 func (w *jobWatch) show(s *job.Shown) (moved bool) {
 	for n := range s.Of {
 		c := &s.Of[n]
@@ -340,7 +340,7 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 	return moved
 }
 
-// childAt is where a child goes, as people have named it.
+// childAt is the destination of a child, in the form of the command line.
 func childAt(c *job.Child) string {
 	if c.Destination == onebox.Dest {
 		return shown(c.Dest)

@@ -156,7 +156,7 @@ func split(raw json.RawMessage) (text, exact any, ok bool) {
 	return texts, paths, ok
 }
 
-// notUTF8 reads a path that stands in JSON as one that is not UTF-8.
+// notUTF8 decodes a path in JSON that is not UTF-8.
 func notUTF8(s string) (string, bool) {
 	text, ok := strings.CutPrefix(s, transfer.EscapedPath)
 	if !ok {

@@ -66,11 +66,11 @@ type kept struct {
 	net   *client.Client
 	ctx   context.Context
 	cmd   *cobra.Command
-	agent transfer.AgentName // the only one; "": all that are up
+	agent transfer.AgentName // the single agent; "": all that are up
 }
 
-// each calls fn for each agent that is asked. Where that is all of them, one that does not answer, or
-// refuses the question, is passed over.
+// each calls fn for each agent that is asked. Where all are asked, it skips agents that do not answer or that refuse
+// the question.
 func (k *kept) each(fn func(at client.AtAgent) error) error {
 	if k.agent != "" {
 		return fn(client.AtAgent{Client: k.net, Agent: k.agent})

@@ -29,7 +29,7 @@ type outpost struct {
 	end   context.CancelFunc
 	log   logT
 	dir   string            // of `ferry up`
-	store *identities.Store // of the OS user; nil: he has no state directory
+	store *identities.Store // of the OS user; nil: there is no state directory
 	qm    *identity.Identity
 	held  *trust.Holder // of rules documents
 	tasks sync.WaitGroup
@@ -203,7 +203,7 @@ func (o *outpost) keep(i *identity.Identity) {
 	})
 }
 
-// attend has the queue manager hear of its network, until stop.
+// attend subscribes the queue manager to the news of its network, until stop.
 func (o *outpost) attend(listen string) error {
 	network := o.qm.Name().Network
 	if store, err := myIdentities(); err == nil {
@@ -300,7 +300,7 @@ func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, er
 	}
 }
 
-// document is the newest trust document that was heard.
+// document is the newest trust document that has arrived.
 func (o *outpost) document() (*trust.Document, error) {
 	d, _ := o.held.Held()
 	if d == nil {

@@ -35,7 +35,7 @@ func newView(cmd *cobra.Command, asJSON, quiet bool) *view {
 	return v
 }
 
-// notice tells something on stderr, once in a row.
+// notice prints a message to stderr, unless it was the last one.
 func (v *view) notice(format string, args ...any) {
 	text := printable(fmt.Sprintf(format, args...))
 	if v.quiet || text == v.reason {

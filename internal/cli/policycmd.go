@@ -226,7 +226,7 @@ func asked(network string, args []string) (all []enrol.Question, err error) {
 	return all, err
 }
 
-// decided prints decisions; the error is of KindDenied where anything is refused.
+// decided prints decisions; the error is of KindDenied where one of them is a refusal.
 func (q *query) decided(cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
 	code := 0
 	rows := [][]string{{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}}

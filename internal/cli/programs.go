@@ -19,7 +19,7 @@ type callFlags struct {
 	programs map[transfer.CallPoint]*programFlags
 }
 
-// programFlags are those of one program.
+// programFlags are the flags of one program.
 type programFlags struct {
 	program string
 	args    []string

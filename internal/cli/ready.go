@@ -130,8 +130,8 @@ const (
 	namedMost = 10
 )
 
-// missingAgents says how many agents that coordination or the authority knows are not ready now, beside those
-// that run in the queue manager's process. A user without the right to ask, or without an answer, hears of none.
+// missingAgents prints the number of agents that coordination or the authority knows and that are not ready now. Agents
+// in the queue manager's process do not count. A user without the right to ask, or without an answer, sees none.
 func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, network string, own map[string]bool) {
 	known := map[string]bool{} // whether it is ready
 	maps.Copy(known, own)

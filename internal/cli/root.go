@@ -64,7 +64,7 @@ func explain(stderr io.Writer, err error) {
 	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
 }
 
-// printable keeps a message on one line: names may hold anything.
+// printable keeps a message on one line, because names may contain any character.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 {

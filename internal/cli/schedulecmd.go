@@ -41,7 +41,7 @@ func (p *planFlags) add(fl *pflag.FlagSet) {
 	fl.BoolVar(&p.redefine, "redefine", false, "put it in the place of your schedule of that name")
 }
 
-// given reports whether a schedule is meant, and refuses half a one.
+// given reports whether the flags ask for a schedule. It refuses an incomplete one.
 func (p *planFlags) given(fl *pflag.FlagSet) (bool, error) {
 	if fl.Changed("at") {
 		return true, nil

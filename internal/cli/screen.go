@@ -15,9 +15,9 @@ import (
 
 // A screen has the known properties of the output's terminal.
 type screen struct {
-	width int  // columns; 0: it is no terminal, and nothing is cut
+	width int  // columns; 0: it is no terminal, and text is not cut
 	color bool // states are coloured
-	ascii bool // it shows nothing but ASCII
+	ascii bool // it shows ASCII alone
 }
 
 func screenOf(w io.Writer) screen {

@@ -235,8 +235,8 @@ func needNetwork(url string) error {
 		WithHint("give --network URL or set FERRY_NETWORK")
 }
 
-// unsent is an error from before a request was handed over: where a signal ended the
-// command, it says that nothing was sent.
+// unsent adds to an error from before the submission of a request that no request was sent, where a signal ended the
+// command.
 func unsent(ctx context.Context, err error) error {
 	if sig, ok := signalled(ctx); ok && err != nil {
 		return fmt.Errorf("%w: nothing was sent", sig)
@@ -252,7 +252,7 @@ func slowNotice(cmd *cobra.Command, url string) (stop func()) {
 	return func() { t.Stop() }
 }
 
-// connect tries for as long as limit, and says so when it takes a while.
+// connect tries for limit, and prints a notice when it takes a while.
 func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
 	defer slowNotice(cmd, url)()
 	return connectUser(ctx, cmd, url, name, limit, log)

@@ -53,8 +53,8 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// serve begins a command that runs until SIGINT or SIGTERM tells it to stop: ctx ends with a signalError
-// then. It goes on with a closed standard output or standard error, and it logs SIGHUP.
+// serve begins a command that runs until SIGINT or SIGTERM: ctx then ends with a signalError. The command continues
+// with a closed standard output or standard error, and it logs SIGHUP.
 func (f *logFlags) serve(cmd *cobra.Command) (ctx context.Context, log logT, stop func(), err error) {
 	takePipes()
 	if log, err = f.logger(cmd); err != nil {

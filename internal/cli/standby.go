@@ -165,8 +165,8 @@ func (p *pair) turn(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// alone does something in a state directory that the other instance does not do meanwhile:
-// of two that enrol at once, each would make keys.
+// alone runs do in a state directory while the other instance does not: two instances that enrol at once would each
+// make keys.
 func alone(ctx context.Context, dir string, do func() error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
@@ -225,8 +225,8 @@ type coordinator struct {
 	log          logT
 }
 
-// turn is coordination until ctx ends, or until it has to stop: then one with a standby may
-// stand by itself, and the error is nil.
+// turn runs coordination until ctx ends, or until it has to stop. A coordination with a standby may then stand by
+// itself; the error is nil.
 func (c *coordinator) turn(ctx context.Context) error {
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: c.network, Name: "ferry coordination", Self: wire.Coordination, Identity: c.i, Timeout: -1, Log: c.log})
 	if err != nil {

@@ -149,8 +149,8 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// notices are standard error while a reader of the output is there. A reader that closes the output
-// wants no more of it, and the command ends without a word then.
+// notices writes to standard error until the reader of the output closes it. Such a reader needs no more output, and
+// the command then ends without a message.
 type notices struct {
 	io.Writer
 	output *output

@@ -87,7 +87,7 @@ func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine 
 	return err
 }
 
-// putTemplate is keepTemplate, and says nothing.
+// putTemplate is keepTemplate without output.
 func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
 	text, err := t.Export()
 	if err != nil {
@@ -311,7 +311,8 @@ func (p *planFlags) ofTemplate(fl *pflag.FlagSet, t *template.Template, now bool
 	return true, nil
 }
 
-// laterOf is the schedule of a document for a template; nil: there is none. Its times are in the zone of this host where it says nothing of one.
+// laterOf returns the schedule of a document for a template; nil: there is none. Its times are in the zone of this host
+// where it names none.
 func laterOf(s *mftxml.Schedule) (*template.Later, error) {
 	if s == nil {
 		return nil, nil

@@ -243,7 +243,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 			defer stop()
 			err = whileFull(ctx, log, "queue manager", u.dir, func() error { return up(ctx, cmd, u, log) })
 			if ctx.Err() != nil {
-				return nil // told to stop, be it before it was up
+				return nil // told to stop, possibly before it was up
 			}
 			return err
 		}}
@@ -419,7 +419,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	collectLess(slackOfManager)
 	for i, n := range names {
 		own, err := h.caller(server, transfer.AgentName(n).Token(), identity.Agent, n, log)
-		if transfer.KindOf(err) == transfer.KindDenied { // the others have nothing to do with that
+		if transfer.KindOf(err) == transfer.KindDenied { // that error does not concern the other services
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(err.Error()))
 			continue
 		}
@@ -446,7 +446,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	return lost(ctx)
 }
 
-// remark is said of a queue manager that others should know of.
+// remark is a note in the message of the start: the queue manager is insecure, or it listens on every address.
 func (u *upFlags) remark() string {
 	host, _, err := net.SplitHostPort(u.listen)
 	ip := net.ParseIP(host)
@@ -561,7 +561,7 @@ func newAgentLink(cc qmgr.ConnConfig) *agentLink {
 	l.cfg.OnRefused = func(err error) {
 		select {
 		case l.refused <- err:
-		default: // it was said
+		default: // it was reported
 		}
 	}
 	return l

@@ -169,9 +169,9 @@ func elsewhere(ctx context.Context, url string, who *identity.Identity, refused 
 			" before; if that is right give --identity " + i.Path() + ", or log in anew with a token of it")
 }
 
-// anew runs op, and again for a moment where a queue manager has refused an identity: one that
-// begins a network anew at the address of another has the identities made a moment before
-// it listens, and not before the address is looked up.
+// anew runs op, and again for anewFor while a queue manager refuses an identity. Another command may begin a new
+// network at the address of an earlier one. It makes the new identities a moment before it listens, which may be after
+// this command has looked up the address.
 func anew(ctx context.Context, op func() (refused bool, err error)) error {
 	end := time.Now().Add(anewFor)
 	for {
@@ -264,7 +264,7 @@ func serviceAt(ctx context.Context, cmd *cobra.Command, url, state, join string,
 	return memberAt(ctx, cmd, url, path, joining(join), role, name, log)
 }
 
-// memberAt is serviceAt without a token; joined says that one was used.
+// memberAt is serviceAt without a token; joined says that a token was used.
 func memberAt(ctx context.Context, cmd *cobra.Command, url, path string, joined bool, role identity.Role, name string, log logT) (*identity.Identity, error) {
 	i, err := stored(path)
 	if err == nil {
@@ -300,8 +300,8 @@ func memberAt(ctx context.Context, cmd *cobra.Command, url, path string, joined 
 	return enrolHere(ctx, conn, path, identity.Name{Network: c.identity.Name().Network, Role: role, Name: name})
 }
 
-// strayed reports whether this OS user knows that the queue manager at a URL belongs to another
-// network than an identity: one that he has begun anew, most likely.
+// strayed reports whether this OS user knows that the queue manager at a URL belongs to another network than an
+// identity. Most likely the user has begun the network again.
 func strayed(_ context.Context, url string, i *identity.Identity) bool {
 	store, err := myIdentities()
 	if err != nil {
@@ -364,8 +364,8 @@ func enrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 	return identity.New(dir, keys, g)
 }
 
-// lives is an error of KindAlive where something of a name runs that is about to be enrolled
-// anew, and would be cut off by that.
+// lives returns an error of KindAlive where an agent or service of a name runs. A new enrolment of the name would
+// disconnect it.
 func lives(ctx context.Context, conn *qmgr.Conn, name identity.Name) error {
 	c := newClient(conn, "", livesWait)
 	if name.Role == identity.Agent {

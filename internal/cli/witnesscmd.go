@@ -18,7 +18,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// newAuditAccept has witnesses of the audit log go on from another one.
+// newAuditAccept makes the command that has witnesses accept another audit log.
 func newAuditAccept() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "accept AGENT...", Short: "Have agents that have seen another audit log go on from the present one",
@@ -139,7 +139,7 @@ type checking struct {
 	good, bad int
 }
 
-// most is how many proofs are checked of one file.
+// mostProofs is the number of proofs of one file that are checked at most.
 const mostProofs = 100_000
 
 func (k *checking) all(in io.Reader) error {
