@@ -78,7 +78,8 @@ func (a *intake) submitted(d qmgr.Delivery) {
 	a.take(d, s, []transfer.Part{*s.Part}, by, now)
 }
 
-// unproved refuses a message without a proved author. The record of it names no transfer: the message proves nothing about one.
+// unproved refuses a message without a proved author. Its record names no transfer, because the message proves nothing
+// about one.
 func (a *intake) unproved(d qmgr.Delivery, id transfer.ID, reply string, err error) {
 	speaker := wire.LastToken(d.Subject)
 	a.answer(speaker, reply, wire.Answer{V: wire.Version, ID: id, Error: transfer.AsError(err)})
@@ -142,18 +143,18 @@ type arrival struct {
 	rest  []transfer.RequestItem // of the parts
 	word.Origin
 	rule string // of the policy that allows it
-	late bool   // its submitter no longer wants it
+	late bool   // its submitter has withdrawn it
 	room int    // transfers that it may add to a full queue; below zero: that it leaves free
 }
 
-// dutyRoom is how many transfers duties may add to a queue that is full: the requests of people,
-// of which there may always be more, keep no appointed time from being kept.
+// dutyRoom is the number of transfers that duties may add to a full queue. Requests of users may fill the queue at any
+// time, and must not make a schedule miss its time.
 const dutyRoom = 100
 
-// spareRoom is the part of the queue that duties without end leave to the requests of people.
+// spareRoom is the part of the queue that duties without end leave to requests of users.
 func (c *core) spareRoom() int { return c.cfg.MaxQueued / 10 }
 
-// keepPart keeps a part of a request whose head is to come.
+// keepPart keeps a part of a request until the head arrives.
 func (a *arrival) keepPart(l *ledger.Ledger, part *transfer.Part, now time.Time) error {
 	if _, err := part.Read(); err != nil {
 		return err
@@ -230,9 +231,9 @@ func (a *intake) admit() (now time.Time, ok bool) {
 	return now, false
 }
 
-// poisonous sets a message aside that cannot be understood: it is reported to
-// whoever waits for it, and does not come again. Of many such messages one a
-// minute is in the audit and in the log: none of them costs a transaction.
+// poisonous sets a poison message aside. It reports the error to the sender if that waits for an answer; the message
+// does not come again. Of many such messages one a minute is in the audit and in the log. None of them costs a
+// transaction.
 func (a *intake) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 	a.quiet.Error("a request is refused", "subject", d.Subject, "error", err)
 	e := transfer.AsError(err)
@@ -248,8 +249,8 @@ func (a *intake) poisonous(d qmgr.Delivery, s *wire.Submit, err error) {
 	d.Term()
 }
 
-// denied says that somebody was refused what he has no authority for, and puts it on record: one a
-// minute, with the number of the others.
+// denied logs that a principal was refused for want of an authority. It writes one audit record a minute, with the
+// number of the refusals that it stands for.
 func (a *intake) denied(rec audit.Record) {
 	a.quiet.Warn("refused for want of an authority", "principal", rec.Principal, "transfer", rec.Transfer, "error", rec.Error)
 	if held, ok := a.refused.Pass(a.cfg.Clock.Now()); ok {
@@ -299,7 +300,7 @@ func (a *intake) accept(r *arrival) error {
 		denied = a.calls.Vet(q, r.Principal, false)
 	}
 	var itself error
-	full := a.sched.queueRoom(r.Principal, r.room) // the agent then looks at no file
+	full := a.sched.queueRoom(r.Principal, r.room) // the agent then reads no file
 	if denied == nil && full == nil {
 		r.rule = rule
 		itself = a.look(func() error { return a.sendAs(r.Principal, r.q.From()).CheckItself(q, all) })
@@ -315,7 +316,7 @@ func (a *intake) accept(r *arrival) error {
 			return err
 		}
 		if old != nil && old.Disowned() && (old.Request.Destination != q.Destination || old.Principal != "" && old.Principal != r.Principal) {
-			old = nil // said of another request under this ID
+			old = nil // it is of another request under this ID
 		}
 		if old != nil && !failpoint.Planted("known-by-message-only") {
 			if !old.Disowned() && old.Hash != q.Hash() {
@@ -328,7 +329,7 @@ func (a *intake) accept(r *arrival) error {
 			return denied
 		}
 		if itself != nil {
-			return itself // known only of what is new: a transfer that has run has changed what is there
+			return itself // only a new request is refused for itself: a transfer that has run has changed the files that the check reads
 		}
 		if q.ID.Time().Sub(now) > farFuture {
 			return a.fromTheFuture(q.ID, now)
@@ -360,8 +361,8 @@ func (a *intake) accept(r *arrival) error {
 	return err
 }
 
-// A check of the paths of a request may take lookTime. As many as looks may run on
-// behind it, on a network file system that hangs; beyond that requests are not checked.
+// A check of the paths of a request may take lookTime. As many as looks may continue in the background, on a network
+// file system that hangs; beyond that requests are not checked.
 const (
 	lookTime = 2 * time.Second
 	looks    = 4
@@ -399,8 +400,8 @@ func (a *intake) fromTheFuture(id transfer.ID, now time.Time) error {
 		WithHint("set your clock right and submit again")
 }
 
-// place decides in which state a new request begins, and notes it. One that was
-// taken back before it came has its last word on record already.
+// place decides the first state of a new request, and notes it. A request that was cancelled or withdrawn before it
+// came has its last audit record already.
 func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error {
 	q := &rec.Request
 	event, reason := audit.Accepted, ""
@@ -464,8 +465,8 @@ func (a *intake) enter(rec *ledger.Source) {
 	a.progress(o.Status())
 }
 
-// acceptable checks a request that was read: it is for this agent, and says
-// nothing that no agent could do. rest are the items of its parts.
+// acceptable checks a request that was read. It must be for this agent, and contain nothing that no agent supports.
+// rest are the items of its parts.
 func (c *core) acceptable(q *transfer.Request, rest []transfer.RequestItem) error {
 	if err := q.Check(); err != nil {
 		return err

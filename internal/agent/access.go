@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A gatekeeper decides what principals may do at this agent.
+// A gatekeeper decides which requests, commands and questions of a principal this agent takes.
 type gatekeeper struct {
 	*core
 	*enrol.Keeper
@@ -43,8 +43,8 @@ func newGatekeeper(c *core, revoked func()) (*gatekeeper, error) {
 	return g, err
 }
 
-// author is the author of a message of a speaker, which says that it is of a kind and has an ID. In a network without identities nothing
-// is signed, and there is none.
+// author returns the proved author of a message of a speaker. The message must be of the kind, and have the ID, that
+// its author has signed. In a network without identities no message is signed, and the author is nil.
 func (g *gatekeeper) author(signed *word.Word, body []byte, kind word.Kind, id transfer.ID, speaker string) (*word.Author, error) {
 	if g.words == nil {
 		return nil, nil
@@ -64,8 +64,8 @@ func (g *gatekeeper) origin(speaker string, by *word.Author) word.Origin {
 	return o
 }
 
-// holds is nil while the members behind a command have the keys that they had then. A name that was enrolled again
-// may be that of another person.
+// holds returns nil while the members behind a command have the keys that they had then. A name that was enrolled again
+// may belong to another person.
 func (g *gatekeeper) holds(o word.Origin) error {
 	held := func(member, key string) error {
 		if now := g.Judge().Key(member); strings.HasPrefix(key, now) {
@@ -87,7 +87,7 @@ func (g *gatekeeper) holds(o word.Origin) error {
 	return err
 }
 
-// waits is why nothing new is accepted, an error that waits; nil where it is.
+// waits returns the reason why no new request is accepted, as an error that waits; nil where requests are accepted.
 func (g *gatekeeper) waits() error {
 	if err := g.Stale(); err != nil {
 		return err
@@ -95,7 +95,7 @@ func (g *gatekeeper) waits() error {
 	return g.Judge().Ready()
 }
 
-// may is whether a principal has an authority here, for any path where it is one for paths.
+// may checks whether a principal has an authority here. An authority for paths counts for any path.
 func (g *gatekeeper) may(principal string, right transfer.Authority) (rule string, err error) {
 	return g.Judge().Ask(access.Question{Principal: principal, Right: right, Agent: g.cfg.Name})
 }
@@ -109,8 +109,8 @@ func (g *gatekeeper) permit(principal string) place.Permit {
 	return g.Judge().For(principal, g.cfg.Name)
 }
 
-// submits is whether a principal may have this agent send anything, with the rule. What a command
-// reads on its own standard input nobody else has a say in.
+// submits checks whether a principal may have this agent send files, and returns the rule that allows it. Standard
+// input of a command may be sent by that command alone.
 func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 	if g.cfg.Streams != nil {
 		return "", g.ownPipe(r.Principal, g.cfg.Name, r.q.ID)
@@ -131,9 +131,9 @@ func (g *gatekeeper) submits(r *arrival) (rule string, err error) {
 	return rule, err
 }
 
-// admits is whether a transfer of a principal may come from an agent, with the rules: the agent
-// must be a peer, and the principal may have something land here. The agent of a command's
-// own standard input or output is the user himself.
+// admits checks whether a transfer of a principal may come from an agent, and returns the rules that allow it. The
+// agent must be a peer, and the principal must have the right to write files here. The agent of a command's own
+// standard input or output is the user itself.
 func (g *gatekeeper) admits(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error) {
 	if g.cfg.Streams != nil {
 		return "", g.ownPipe(principal, g.cfg.Name, id)
@@ -169,7 +169,7 @@ func (g *gatekeeper) ownPipe(principal string, from transfer.AgentName, id trans
 	return nil
 }
 
-// answers is whether a principal may ask what takes an authority.
+// answers checks whether a principal has the authority that a question needs.
 func (g *gatekeeper) answers(principal string, needs transfer.Authority) error {
 	if needs == transfer.AuthNone {
 		return nil
@@ -181,14 +181,14 @@ func (g *gatekeeper) answers(principal string, needs transfer.Authority) error {
 	return err
 }
 
-// sees is whether a principal may know of a transfer: it is his own, he is the agent at one of
-// its ends, or he has the authority operate or audit.
+// sees checks whether a principal may see a transfer. The principal owns the transfer, is the agent at one of its ends,
+// or has the authority operate or audit.
 func (g *gatekeeper) sees(principal string, p *transfer.Progress) error {
 	if principal == p.Principal || principal == p.Destination.Token() || principal == p.Source.Token() {
 		return nil
 	}
 	if p.Destination == "" && p.State.Final() {
-		return nil // it has ended before its request was known: nothing else is said of it
+		return nil // it ended before its request was known: there is nothing more to see
 	}
 	_, err := g.may(principal, transfer.AuthAudit)
 	if transfer.KindOf(err) == transfer.KindDenied {
@@ -197,8 +197,7 @@ func (g *gatekeeper) sees(principal string, p *transfer.Progress) error {
 	return err
 }
 
-// visible is a heartbeat as a principal may see it: without the roots where he may do nothing with
-// them.
+// visible returns a heartbeat as a principal may see it: without the roots where the principal has no rights on them.
 func (g *gatekeeper) visible(principal string, b *wire.Beat) *wire.Beat {
 	for _, right := range []transfer.Authority{transfer.AuthSource, transfer.AuthDest, transfer.AuthOperate, transfer.AuthAdmin, transfer.AuthAudit} {
 		if _, err := g.may(principal, right); err == nil {
@@ -210,10 +209,10 @@ func (g *gatekeeper) visible(principal string, b *wire.Beat) *wire.Beat {
 	return &hidden
 }
 
-// controls is whether a principal may end or resume a transfer: it is his own, or he has the
-// authority operate. whose is the principal whose transfers he may end, empty for everybody's. Of a
-// transfer that is not known nobody can say yet whose it is: what is noted of it holds for his own
-// requests, and takes the authority to submit any.
+// controls checks whether a principal may end or resume a transfer. The transfer must be the principal's own, or the
+// principal has the authority operate. The result is the principal of the transfers that may be ended; empty: those of
+// all. An unknown transfer has no known owner yet. A command for it applies to the principal's own requests alone, and
+// takes the authority to submit any.
 func (g *gatekeeper) controls(principal string, id transfer.ID) (whose string, err error) {
 	if s := g.cfg.Streams; s != nil {
 		return "", g.ownPipe(principal, g.cfg.Name, s.Transfer)

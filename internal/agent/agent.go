@@ -55,7 +55,7 @@ const (
 // DefaultTransfers is how many transfers an agent runs at once in each direction.
 const DefaultTransfers = 25
 
-// Config is what an agent is given.
+// Config is the configuration of an agent.
 type Config struct {
 	Name     transfer.AgentName
 	Dir      string   // state: the ledger and the item journals
@@ -63,7 +63,7 @@ type Config struct {
 	Settings transfer.Settings
 	// Limits; 0 means 25, 25 and 1,000.
 	MaxSource, MaxDestination, MaxQueued int
-	Rates                                map[transfer.AgentName]flow.Timetable // how fast it may send to whom; "": to all together
+	Rates                                map[transfer.AgentName]flow.Timetable // its rate to each agent; "": to all together
 	Memory                               int64                                 // bytes for data in flight; default 64 MiB
 	OutboxLimit                          int64                                 // audit records that may wait for coordination; default 100,000
 	Version                              string
@@ -74,10 +74,10 @@ type Config struct {
 	Content                              conversion.Defaults // of text files on this host
 	Files                                descriptor.Share    // of the process's open files; its Transfers bound both of those above
 	RecordRoot                           string              // where data sets lie; default the first root
-	Sandbox                              *policy.Rules       // what of the policy holds here; nil: all
+	Sandbox                              *policy.Rules       // the part of the policy that holds here; nil: all
 	Programs                             string              // directory of the programs that it may run; empty: none
-	Streams                              *Streams            // nil: what the agent sends and receives are files beneath its Roots
-	Duties                               []duty.Maker        // what it does beside the transfers that it is asked for
+	Streams                              *Streams            // nil: the agent sends and receives files beneath its Roots
+	Duties                               []duty.Maker        // its work beside the transfers that are submitted to it
 	Claim                                *ledger.Claim       // that StandBy has given; nil: the agent has no standby
 	Clock                                clock.Clock
 	Log                                  *slog.Logger
@@ -95,9 +95,8 @@ type Agent struct {
 	halt       sync.Once
 }
 
-// Start brings an agent up on a connection: it opens the ledger, recovers what
-// an earlier run has left, listens and registers. It refuses to start beside a
-// living agent of the same name.
+// Start brings an agent up on a connection: it opens the ledger, recovers the state of an earlier run, listens and
+// registers. It refuses to start beside a living agent of the same name.
 func Start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Agent, error) {
 	cfg.fill()
 	c := newCore(cfg, conn)
@@ -163,8 +162,8 @@ func (c *Config) fill() {
 	}
 }
 
-// unique reports whether no other instance has the name of the agent: nothing else is on the network, or the name is
-// that of one transfer.
+// unique reports whether no other instance can have the name of the agent: no other process is on the network, or the
+// name is that of one transfer.
 func (c *Config) unique() bool { return c.Alone || c.Streams != nil }
 
 // spareEach is how many descriptors the transfers of an agent may each keep open
@@ -381,8 +380,8 @@ func (a *Agent) listen() error {
 	return nil
 }
 
-// register tells coordination of this run, by a heartbeat that is answered. Coordination
-// need not be there: the next heartbeats tell it.
+// register announces this run to coordination by a heartbeat with an answer. Coordination need not be there: the next
+// heartbeats announce the run, too.
 func (a *Agent) register(ctx context.Context) {
 	for range 3 {
 		err := a.registerOnce(ctx)
@@ -437,14 +436,14 @@ func (a *Agent) closeStores() {
 	}
 }
 
-// Gone is closed when the agent's state directory was taken away under it: it
-// takes nothing more, and must be stopped. Lost says why then.
+// Gone is closed when the agent's state directory was removed while the agent runs. The agent takes nothing more, and
+// must be stopped. Lost gives the reason then.
 func (a *Agent) Gone() <-chan struct{} { return a.ledger.Gone() }
 
 // Lost is nil until Gone is closed.
 func (a *Agent) Lost() error { return a.ledger.Lost() }
 
-// WaitIdle waits until nothing that arrives here is left to finish, or ctx ends.
+// WaitIdle waits until all transfers that arrive here are finished, or ctx ends.
 func (a *Agent) WaitIdle(ctx context.Context) {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
@@ -497,7 +496,7 @@ func (a *Agent) Name() transfer.AgentName { return a.cfg.Name }
 // OutboxLeft is how many audit records are not known to be in coordination's log.
 func (a *Agent) OutboxLeft() int64 { return a.ledger.Outbox() }
 
-// ageLoop counts the running time and forgets what is too old.
+// ageLoop counts the running time, and removes entries that are too old.
 func (a *Agent) ageLoop() {
 	t := a.cfg.Clock.NewTimer(time.Minute)
 	defer t.Stop()

@@ -104,7 +104,8 @@ func (a *answers) proved(ask *asking, signed *word.Word, body []byte) (err error
 	return err
 }
 
-// once puts a signed question on record before it changes anything. The error is of KindConflict for one that is on record already.
+// once writes an audit record of a signed question before the question changes anything. The error is of KindConflict
+// for a question with a record already.
 func (a *answers) once(ask *asking) error {
 	if ask.author == nil {
 		return nil
@@ -120,7 +121,7 @@ func (a *answers) once(ask *asking) error {
 	})
 }
 
-// A question is what a kind of question needs, and how it is answered.
+// A question is a kind of question to an agent: its requirements, and the function that answers it.
 type question struct {
 	needs  transfer.Authority
 	files  bool // by previewed, because directories are read for it
@@ -129,7 +130,7 @@ type question struct {
 	answer func(*answers, *asking, *wire.Answer) error
 }
 
-// questions is the table of what an agent is asked.
+// questions are the kinds of questions that an agent answers.
 var questions = map[wire.Kind]question{
 	wire.AskPing: {answer: func(a *answers, ask *asking, ans *wire.Answer) error {
 		ans.Beat = a.gate.visible(ask.Principal, a.beat())
@@ -192,7 +193,7 @@ func (a *answers) askSet(ask *asking, ans *wire.Answer) error {
 	return nil
 }
 
-// maxChange bounds what the audit says of a change, in bytes.
+// maxChange bounds the description of a change in the audit log, in bytes.
 const maxChange = 4 << 10
 
 // Bounds of a preview, and of previews at once.
@@ -221,14 +222,14 @@ func (a *answers) previewed(to, reply string, ask *wire.Ask) {
 	})
 }
 
-// previewing counts the previews that walk, by speaker. One speaker leaves one free.
+// previewing counts the previews that walk, by speaker. One slot stays free for other speakers.
 type previewing struct {
 	mu  sync.Mutex
 	of  map[string]int
 	all int
 }
 
-// enter reports whether one more of a speaker may walk, with how many do.
+// enter reports whether one more preview of a speaker may walk, with the numbers that do.
 func (p *previewing) enter(speaker string) (all, own int, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -279,7 +280,7 @@ func (a *answers) aboutFiles(ask *wire.Ask) (*wire.Preview, error) {
 	return a.preview(ask.Principal, q)
 }
 
-// preview walks what a request would send, up to a limit, and sends nothing.
+// preview walks the files that a request would send, up to a limit, and sends nothing.
 func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview, error) {
 	s, err := a.sendCfg.Survey(q)
 	if err != nil {
@@ -320,8 +321,8 @@ func (a *answers) preview(principal string, q *transfer.Request) (*wire.Preview,
 	return p, err
 }
 
-// mtime is when a source was last changed, where its time decides what becomes of it; 0
-// where it does not, or is not known.
+// mtime is the modification time of a source, where the request compares it (IfExistsUpdate); 0 in other requests, or
+// where it is not known.
 func (a *answers) mtime(q *transfer.Request, it *transfer.Item) int64 {
 	if a.fs == nil || it.Type != transfer.ItemFile || it.Arg >= len(q.Items) {
 		return 0
@@ -337,7 +338,7 @@ func (a *answers) mtime(q *transfer.Request, it *transfer.Item) int64 {
 	return s.Mtime()
 }
 
-// list names what begins as a path does.
+// list returns the names that complete the path prefix.
 func (a *answers) list(principal, prefix string) (*wire.Preview, error) {
 	if a.fs == nil {
 		return &wire.Preview{}, nil

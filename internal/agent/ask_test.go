@@ -12,7 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A preview is made only of what could be submitted to this agent.
+// A preview is made only of a request that could be submitted to this agent.
 func TestPreviewsAreChecked(t *testing.T) {
 	good := func() *transfer.Request {
 		return &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}

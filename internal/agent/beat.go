@@ -8,7 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The heartbeats of an agent say that it lives, and what it does.
+// The heartbeats of an agent report that it lives, and its status.
 type heartbeats struct {
 	*sides
 	each func(now time.Time) // called before each heartbeat that may be due
@@ -28,9 +28,9 @@ func (a *heartbeats) publishBeat(status string) {
 	a.conn.Publish(wire.BeatSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b}))
 }
 
-// announceFor is how long an agent that starts publishes a heartbeat at each turn. Interest
-// takes a moment to pass a channel: another agent of the name may miss the first heartbeats. Until the next regular
-// heartbeat there is no gap, so that two agents of one name that start together hear each other within 5 s.
+// announceFor is how long an agent that starts publishes a heartbeat at each turn. Interest takes a moment to pass a
+// channel: another agent of the name may miss the first heartbeats. Until the next regular heartbeat there is no gap,
+// so that two agents of one name that start together detect each other within 5 s.
 const announceFor = wire.BeatEvery
 
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
@@ -60,26 +60,24 @@ func (a *heartbeats) beatLoop() {
 	}
 }
 
-// figuresMost is how long figures that have only grown are left out at most, however slow
-// the line.
+// figuresMost is the longest time for which figures that have only grown are left out, on a link of any rate.
 const figuresMost = 30 * time.Second
 
 // beatNow asks for a heartbeat out of turn: something in it has changed.
 func (c *core) beatNow() { poke(c.beats) }
 
-// chatter is how often what only people look at is said: every second, and on a line
-// on which messages wait so much less that it takes a small part of it.
+// chatter is the pause between reports that only people read. It is a second, and longer on a link with waiting
+// messages, so that the reports take a small part of the link.
 func (c *core) chatter() time.Duration {
 	return min(max(time.Second, 4*c.conn.Lag()), wire.BeatEvery)
 }
 
-// nobody is the token of the owner of a transfer that none is known of. No user has it: it
-// is in capitals.
+// nobody is the token for a transfer without a known owner. No user has it, because it is in capitals.
 const nobody = "NOBODY"
 
-// progress publishes the picture of one transfer. Where messages wait on the line,
-// figures that have only grown are left out: one at a time is under way, of all
-// transfers. The end and what a transfer waits for are always said.
+// progress publishes the status of one transfer. Where messages wait on the link, it leaves out figures that have only
+// grown: one such report of all transfers is in flight at a time. The end and the reason for a wait are always
+// published.
 func (c *core) progress(p *transfer.Progress) {
 	now, lag := c.cfg.Clock.Now(), c.conn.Lag()
 	c.published.mu.Lock()

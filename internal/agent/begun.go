@@ -32,9 +32,9 @@ func (w *sides) overAt(ctx context.Context, source transfer.AgentName, id transf
 	return ans.Progress, nil
 }
 
-// askBegun says how a transfer stands that this agent has accepted, as its destination or coordination says. For one
-// that the ledger does not know, coordination has a record: the transfer began in a ledger that was lost, and ends. The
-// word of a destination alone makes no record: any agent can claim to be one.
+// askBegun answers with the status of a transfer that this agent has accepted, as its destination or coordination says.
+// A transfer that the ledger does not know may be in coordination's log. It began in a ledger that was lost, and ends.
+// A destination's statement alone makes no record, because any agent can claim to be one.
 func (a *answers) askBegun(ask *asking, ans *wire.Answer) error {
 	b, err := wire.ReadBody[wire.Begun](ask.Kind, ask.Body)
 	if err != nil {
@@ -61,7 +61,8 @@ func (a *answers) askBegun(ask *asking, ans *wire.Answer) error {
 	return err
 }
 
-// begun gives the picture of a transfer that has begun here, as coordination says. One that is not known ends.
+// begun returns the progress of a transfer that has begun here, according to coordination. A transfer that the ledger
+// does not know ends.
 func (w *sides) begun(b *wire.Begun) (*transfer.Progress, error) {
 	p, err := w.status(b.Transfer)
 	if transfer.KindOf(err) != transfer.KindNotFound {

@@ -16,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A command is one that was read.
+// A command is a command message after decoding.
 type command struct {
 	*wire.Control
 	word.Origin
@@ -24,7 +24,8 @@ type command struct {
 	transfer transfer.ID // that it is about
 }
 
-// An administration is what a kind of command needs, and does. Its error is the answer.
+// An administration is a kind of command: the authority that it needs, and the function that does it. The error of that
+// function is the answer.
 type administration struct {
 	needs transfer.Authority
 	do    func(*intake, *command) error
@@ -159,8 +160,8 @@ func hashOf(said []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// tooOldOrNew refuses a command that may have been answered and forgotten,
-// which is one at or below the floor whatever the clock says, and one from the future, which would be remembered too briefly.
+// tooOldOrNew refuses a command that may have been answered and forgotten: one that is older than Retention, and one at
+// or below the floor. It also refuses one from the future, which would be remembered too briefly.
 func (a *intake) tooOldOrNew(c *wire.Control, floor transfer.ID) error {
 	now, dated := a.cfg.Clock.Now(), c.ID.Time()
 	switch {
@@ -223,7 +224,7 @@ func (a *intake) entomb(t *ledger.Tx, c *command) error {
 		Source: a.cfg.Name, Principal: c.Principal, Originator: &whose, State: as, Code: as.Code(), Reason: "before its request had come", Vouched: audit.Vouched{Author: c.Author}}))
 }
 
-// resumeTransfer lets a parked transfer go on.
+// resumeTransfer resumes a parked transfer.
 func (a *intake) resumeTransfer(c *command) error {
 	o := a.sched.find(c.transfer)
 	if o == nil {

@@ -15,28 +15,27 @@ import (
 	"ferry/internal/wire"
 )
 
-// A core is what every part of an agent works with. The ledger is there once the agent
-// has opened it.
+// A core holds the things that every part of an agent uses. The ledger is there once the agent has opened it.
 type core struct {
 	cfg      Config
 	conn     *qmgr.Conn
 	ledger   *ledger.Ledger
 	log      *slog.Logger
-	quiet    *quiet.Log // of what others have said
+	quiet    *quiet.Log // about messages of other programs
 	instance string
 	started  time.Time
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
-	stops  []func() // of what is listened to
+	stops  []func() // for the subscriptions
 
 	beats     chan struct{} // asks for a heartbeat at once
 	notes     chan struct{} // says that the outbox has grown
 	published published
 }
 
-// A published is what heartbeats and live figures depend on when they are published.
+// A published holds the state that decides whether heartbeats and live figures are published or held back.
 type published struct {
 	mu       sync.Mutex
 	stopping bool
@@ -47,7 +46,7 @@ type published struct {
 func newCore(cfg Config, conn *qmgr.Conn) *core {
 	instance := randomHex(8)
 	if cfg.Claim != nil {
-		instance = cfg.Claim.Instance() // the one that stood by
+		instance = cfg.Claim.Instance() // the one of the standby
 	}
 	c := &core{cfg: cfg, conn: conn, log: cfg.Log.With("agent", cfg.Name), instance: instance, started: cfg.Clock.Now(),
 		beats: make(chan struct{}, 1), notes: make(chan struct{}, 1)}
@@ -88,7 +87,7 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 	return err
 }
 
-// lasting is a queue whose durable lasts as long as the agent may be away.
+// lasting gives a queue's consumer the time that the agent may be away.
 func (c *core) lasting(q qmgr.Queue) qmgr.Queue {
 	if c.cfg.Streams != nil {
 		q.Idle = qmgr.PipeIdle
@@ -96,8 +95,7 @@ func (c *core) lasting(q qmgr.Queue) qmgr.Queue {
 	return q
 }
 
-// unread is how many cancels and other commands are not obeyed yet, and what time
-// it is at the queue manager.
+// unread returns the number of cancels and other commands that are not obeyed yet, and the time at the queue manager.
 func (c *core) unread(ctx context.Context) (commands uint64, now time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerTry)
 	defer cancel()

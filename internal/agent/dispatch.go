@@ -17,7 +17,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The replies are what other agents send on REPLY: control messages of transfers.
+// The replies are the messages of other agents on REPLY: control messages of transfers.
 type replies struct {
 	*sides
 	turns *turns.Queue[qmgr.Message]
@@ -51,7 +51,7 @@ func (a *replies) loop() {
 	}
 }
 
-// reply takes one message of the REPLY queue to the side that it is for.
+// reply passes one message of the REPLY queue to the sender or the receiver.
 func (a *replies) reply(m qmgr.Message) {
 	if !a.own.wait(hearing) {
 		return
@@ -77,8 +77,8 @@ func (a *replies) reply(m qmgr.Message) {
 	}
 }
 
-// refuseUnread tells a peer that speaks another version why it gets no answer, unless
-// a transfer of that ID is going on here: then it is not the peer who speaks.
+// refuseUnread tells a peer of another version why its OPEN gets no answer. It ignores an OPEN with the ID of a
+// transfer that the receiver knows: the peer has not sent that one.
 func (a *replies) refuseUnread(m qmgr.Message, err error) {
 	if transfer.KindOf(err) != transfer.KindVersion {
 		return
@@ -104,8 +104,8 @@ func (a *replies) refuseUnread(m qmgr.Message, err error) {
 		Refuse: &wire.Refuse{Nonce: head.Body.Nonce, Error: transfer.AsError(err)}})
 }
 
-// toSender delivers the message of a destination. Outcomes of a transfer that is over are still taken, into the audit; those
-// of one that the ledger does not have are counted.
+// toSender delivers the message of a destination. Outcomes of an ended transfer are still taken, into the audit. Those
+// of a transfer that the ledger does not have are counted.
 func (a *replies) toSender(msg *wire.Message) {
 	if o := a.sched.find(msg.Transfer); o != nil {
 		// A Busy with an Epoch ends that epoch alone; a transfer that waits has none.
@@ -125,15 +125,15 @@ func (a *replies) toSender(msg *wire.Message) {
 	}
 }
 
-// Bounds of what is done for outcomes that nothing waits for.
+// Bounds of the work for outcomes of transfers that do not run.
 const (
 	maxLate    = 16              // batches that wait
 	lateEvery  = time.Second / 4 // a batch costs a synced record
 	strayEvery = time.Hour       // between two audit records of outcomes of transfers that are not known
 )
 
-// lateLoop takes outcomes of transfers that do not run, one batch at a time, and not
-// many a second of those that cost a record.
+// lateLoop takes outcomes of transfers that do not run, one batch at a time. Of batches that cost a record it takes few
+// a second.
 func (a *replies) lateLoop() {
 	t := a.cfg.Clock.NewTimer(0)
 	defer t.Stop()
@@ -160,9 +160,8 @@ func (a *replies) lateLoop() {
 	}
 }
 
-// takeLate records outcomes that come late, and
-// says how long to wait before the next ones. Where all are recorded only the answer
-// was lost, and it is given at once.
+// takeLate records late outcomes, and returns the pause before the next ones. Where all are on record already only the
+// answer was lost, and it is sent again at once.
 func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 	var rec *ledger.Source
 	if err := a.ledger.View(func(t *ledger.Tx) (err error) {
@@ -186,9 +185,9 @@ func (a *replies) takeLate(msg *wire.Message) (pause time.Duration) {
 	return lateEvery
 }
 
-// orphan answers outcomes of a transfer that this ledger does not know. It may have been lost with an earlier ledger
-// (R35): the destination is released. But any agent can make them up. So they are counted, and no record says anything
-// of the transfer: its history is that of the destination, and the end that coordination asks for (begun.go).
+// orphan answers outcomes of a transfer that this ledger does not know. The transfer may have been lost with an earlier
+// ledger (R35): the destination is released. But any agent can make them up. So they are counted, and no record names
+// the transfer: its history is that of the destination, and the end that coordination asks for (begun.go).
 func (a *replies) orphan(msg *wire.Message) {
 	a.quiet.Dropped(string(msg.From), "outcomes of a transfer that the ledger does not know", "transfer", msg.Transfer)
 	a.stray.count(msg.From, len(msg.Outcomes.Outcomes))

@@ -12,9 +12,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// document takes a message of the COMMAND queue that is XML of MQ MFT: a request, a cancel, or what one of
-// the duties does. It is taken as a message of Ferry's own would be. Where it names no transfer ID, the message
-// itself does: each delivery of it is the same transfer. A document is not signed: where the network has identities it is taken only
+// document takes a message of the COMMAND queue that is XML of MQ MFT: a request, a cancel, or a command to a duty. It
+// treats the message as one in Ferry's own form. A document without a transfer ID gets one from the message, so that
+// each delivery of it is the same transfer. A document is not signed. Where the network has identities it is taken only
 // from the agent's own queue manager, which has proved the principal.
 func (a *intake) document(d qmgr.Delivery, now time.Time) {
 	principal := wire.LastToken(d.Subject)
@@ -95,8 +95,8 @@ func (a *intake) cancelDocument(d qmgr.Delivery, s *wire.Submit, of *mftxml.Canc
 	a.commandDocument(d, s, &wire.Control{V: wire.Version, ID: s.Request.ID, Kind: wire.ControlCancel, Body: wire.Marshal(wire.OfTransfer{Transfer: of.Transfer}), Originator: of.Originator})
 }
 
-// commandDocument does what a document commands, once: it has the ID of its message. What is refused is
-// on record, for whoever has put it on the queue may wait for no answer.
+// commandDocument does the command of a document, once: the command has the ID of its message. A refusal is put on
+// record, because the sender of the document may wait for no answer.
 func (a *intake) commandDocument(d qmgr.Delivery, s *wire.Submit, c *wire.Control) {
 	principal := wire.LastToken(d.Subject)
 	ans, err := a.control(c, a.gate.origin(principal, nil))

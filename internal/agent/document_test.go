@@ -30,8 +30,7 @@ func asXML(attrs, inside string, sources ...string) string {
 		`<sourceAgent agent="ALPHA" QMgr="QM1"/><destinationAgent agent="BETA" QMgr="QM1"/>` + inside + `<transferSet recoveryTimeout="-1">` + items.String() + `</transferSet></managedTransfer></request>`
 }
 
-// A post is somebody who puts documents on ALPHA's COMMAND queue, as often as he likes, and hears what
-// becomes of them.
+// A post puts documents on ALPHA's COMMAND queue, any number of times, and receives the results.
 type post struct {
 	*scene
 	acks, naks, terms int
@@ -148,7 +147,8 @@ func TestADocumentWithManyItems(t *testing.T) {
 	}
 }
 
-// What is no request is set aside, answered and on record with 43; what is not built, with its own code.
+// A document that is no request is set aside, answered and recorded with 43; one with an unsupported function, with its
+// own code.
 func TestDocumentsThatAreRefused(t *testing.T) {
 	p := newPost(t)
 	reply := "<reply>" + p.inbox + "</reply>"
@@ -251,8 +251,8 @@ func (c countsDocuments) Read(d *mftxml.Document, _ transfer.ID) (wire.Kind, any
 	return "count", d.Unmonitor.Name, nil
 }
 
-// A document that a duty takes is done once, however often its message is delivered, in the name of whoever has put it
-// on the queue; and what no duty takes goes its way.
+// A document that a duty takes is done once, however often its message is delivered, under the name of the user that
+// put it on the queue. A document that no duty takes is treated as before.
 func TestDocumentsOfDuties(t *testing.T) {
 	c := countsDocuments{&counter{running: make(chan struct{})}}
 	p := newPost(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })

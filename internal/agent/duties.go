@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// The duties of an agent: what it does beside the transfers that it is asked for.
+// The duties of an agent: its work beside the transfers that are submitted to it.
 type duties struct {
 	all       []duty.Duty
 	commands  map[wire.Kind]duty.Command
@@ -20,7 +20,7 @@ type duties struct {
 	followers []duty.Follower
 }
 
-// newDuties makes the duties of an agent, whose ledger is open.
+// newDuties makes the duties of an agent. The ledger must be open.
 func newDuties(in *intake) (*duties, error) {
 	d := &duties{commands: map[wire.Kind]duty.Command{}, questions: map[wire.Kind]duty.Question{}}
 	for _, mk := range in.cfg.Duties {
@@ -66,7 +66,7 @@ func (a *Agent) runDuties() {
 	}
 }
 
-// noteSent writes an audit record of a transfer that the agent sends, and tells the duties that follow these.
+// noteSent writes an audit record of a transfer that the agent sends, and notifies the duties that follow these.
 func (a *Agent) noteSent(t *ledger.Tx, r audit.Record) error {
 	for _, f := range a.duties.followers {
 		if err := f.Follow(t, &r); err != nil {
@@ -109,8 +109,7 @@ func (a *intake) cancelFor(by word.Origin, id transfer.ID) error {
 	return a.cancelTransfer(&command{Control: &wire.Control{Kind: wire.ControlCancel}, Origin: by, transfer: id})
 }
 
-// command has a duty do a command, and keeps the answer in the same transaction: a repeat
-// finds either both or nothing.
+// command has a duty do a command, and keeps the answer in the same transaction: a repeat finds both or neither.
 func (d *duties) command(a *intake, c *wire.Control, by word.Origin, hash string) (answer []byte, err error) {
 	kind := d.commands[c.Kind]
 	if err := a.gate.answers(by.Principal, kind.Needs); err != nil {

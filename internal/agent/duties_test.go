@@ -18,7 +18,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A counter is a duty that counts how often it was told to, and submits what it is given.
+// A counter is a duty that counts its commands, and submits the requests that it is given.
 type counter struct {
 	duty.Desk
 	running chan struct{}
@@ -95,7 +95,7 @@ func TestDutiesAreDoneOnce(t *testing.T) {
 	}
 }
 
-// What a duty submits is accepted once, for the principal that it names, whatever its size.
+// A request from a duty is accepted once, for the principal that it names, in any size.
 func TestDutiesSubmit(t *testing.T) {
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
 	s := newScene(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
@@ -115,7 +115,7 @@ func TestDutiesSubmit(t *testing.T) {
 	s.settled()
 }
 
-// A queue that is full of what people ask for has room for what duties submit, and not for any number.
+// A queue that is full of requests of users has room for requests of duties, up to a number.
 func TestDutiesHaveRoom(t *testing.T) {
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
 	s := sceneOf(t, agent.Config{MaxQueued: 1, Duties: []duty.Maker{func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil }}})

@@ -151,7 +151,7 @@ func (h *heldBook) renew(id transfer.ID) error {
 }
 
 // pass renews the holds of transfers that live, and releases messages that are still held for transfers that have
-// ended, until one must wait. Its work is bounded, and the next pass goes on behind the transfer where it ends.
+// ended, until one must wait. Its work is bounded, and the next pass begins behind the transfer where it ends.
 func (h *heldBook) pass() error {
 	type task struct {
 		id transfer.ID
@@ -203,7 +203,7 @@ func (h *heldBook) pass() error {
 	return err
 }
 
-// round gives all records, from the one behind the last pass on.
+// round returns all records, from the one behind the last pass on.
 func (h *heldBook) round(t *ledger.Tx) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for key, value := range h.drawer(t).All("", h.at) {

@@ -23,10 +23,10 @@ const DirectOff = "off"
 // Direct is an agent's part of the direct lane.
 type Direct struct {
 	Mode string // tls (also if empty), plain or off
-	// Listen is where others may dial, HOST:PORT. Empty: a free port of the
-	// address by which the agent reaches its queue manager. "none": it only dials.
+	// Listen is the address for connections of other agents, HOST:PORT. Empty: a free port of the agent's own address
+	// on the way to its queue manager. "none": it only dials.
 	Listen      string
-	Advertise   string // HOST:PORT that others are told instead
+	Advertise   string // HOST:PORT for other agents, in place of Listen
 	Connections int    // that this agent dials to each peer, 1 to 16; 0 is 1
 	Options     tcp.Options
 }
@@ -68,14 +68,14 @@ func (a *Agent) openLanes() error {
 	a.lanes.hub, err = direct.New(direct.Config{Agent: a.cfg.Name, Mode: d.Mode, Listen: listen, Addresses: told,
 		Connections: d.Connections, Strangers: a.cfg.Files.Strangers, Identity: a.conn.Identity(), Options: d.Options, Memory: a.lanes.mem, Clock: a.cfg.Clock, Log: a.log,
 		Take: func(from transfer.AgentName, m []byte) { a.recv.Chunk(from, m, true) }, Live: a.alive})
-	if err != nil && d.Listen == "" && d.Advertise == "" { // nobody has asked for it
+	if err != nil && d.Listen == "" && d.Advertise == "" { // the configuration does not ask for the direct lane
 		a.log.Warn("direct lane disabled", "error", err)
 		return nil
 	}
 	return err
 }
 
-// where is the address at which the direct lane listens, and what others are told.
+// where returns the address of the direct lane's listener, and the addresses that other agents are told.
 func (l *lanes) where(d Direct) (listen string, told []string, err error) {
 	switch listen = d.Listen; listen {
 	case "none":
@@ -87,15 +87,15 @@ func (l *lanes) where(d Direct) (listen string, told []string, err error) {
 	return listen, told, err
 }
 
-// recheck ends the direct paths of those who were revoked.
+// recheck ends the direct paths of revoked agents.
 func (l *lanes) recheck() {
 	if l != nil && l.hub != nil {
 		l.hub.Recheck()
 	}
 }
 
-// moved lets the direct lane follow the host's address: it is looked at whenever the
-// connection to the queue manager is new.
+// moved has the direct lane follow the host's address. It checks the address at each new connection to the queue
+// manager.
 func (l *lanes) moved() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,12 +124,11 @@ func (l *lanes) moved() {
 	}
 }
 
-// maxTold is how many addresses of a host are told to others.
+// maxTold is the number of a host's addresses that other agents are told at most.
 const maxTold = 4
 
-// advertised is what others are told to dial. Where the agent listens on every
-// address, that is the one by which it reaches its queue manager, or else those
-// of its interfaces.
+// advertised returns the addresses that other agents are told to dial. An agent that listens on every address
+// advertises its own address on the way to its queue manager, or else those of its interfaces.
 func advertised(listen, wish, reached string) ([]string, error) {
 	if wish != "" || listen == "" {
 		return strings.Fields(wish), nil
@@ -168,8 +167,8 @@ func (l *lanes) close() {
 	}
 }
 
-// direct is the hub, where the direct lane may be used: a plain one in a network with identities
-// takes the consent of its policy. Otherwise it is nil, and why says what is off.
+// direct returns the hub, where the direct lane may be used. A plain hub in a network with identities takes the consent
+// of the policy. Otherwise the hub is nil, and why gives the reason.
 func (l *lanes) direct() (hub *direct.Hub, why string) {
 	switch {
 	case l.hub == nil:
@@ -180,7 +179,7 @@ func (l *lanes) direct() (hub *direct.Hub, why string) {
 	return l.hub, ""
 }
 
-// Offer is what OPEN says of the direct lane.
+// Offer returns the part of an OPEN about the direct lane.
 func (l *lanes) Offer(to transfer.AgentName, id transfer.ID) *wire.Direct {
 	hub, _ := l.direct()
 	if hub == nil {

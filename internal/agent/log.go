@@ -9,7 +9,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// logConfig logs what the agent works with.
+// logConfig logs the configuration of the agent.
 func (a *Agent) logConfig() {
 	facts, s := a.conn.Facts(), a.cfg.Settings.Or(transfer.DefaultSettings())
 	var at []string
@@ -27,7 +27,7 @@ func (a *intake) logAccepted(rec *ledger.Source) {
 	q := &rec.Request
 	level, text := slog.LevelInfo, "transfer accepted"
 	attrs := []any{"transfer", q.ID, "destination", q.Destination, "job", q.Job, "originator", rec.Progress.Originator}
-	if len(q.Items) > 0 { // the ledger keeps none of what does not run
+	if len(q.Items) > 0 { // the ledger keeps no items of ended transfers
 		attrs = append(attrs, "source", q.Items[0].Source, "sources", q.Count())
 	}
 	if rec.State != transfer.Accepted {

@@ -20,7 +20,8 @@ const olderFor = 24 * time.Hour
 type older struct {
 	*core
 	found atomic.Pointer[setBack]
-	// compared says that coordination's log was heard in this run, or that the network has no coordination. Until then no record is sent.
+	// compared is set when coordination's log was compared in this run, or where the network has no coordination. Until
+	// then no record is sent.
 	compared atomic.Bool
 	resend   chan struct{} // says that the outbox has other numbers now
 	look     chan struct{} // says that the record of the name's owner is to have another mark now; see owner
@@ -63,12 +64,12 @@ func (o *older) hearLog(last uint64, hash string) {
 	o.compared.Store(true)
 }
 
-// hear takes the number of the last audit record that others have of the ledger.
+// hear takes the number of the last audit record that coordination or a peer has of the ledger.
 func (o *older) hear(last uint64, where string) error { return o.hearRecord(last, "", where) }
 
-// hearRecord takes the number of the last audit record that others have of the ledger, and its hash if that is known. Where the
-// ledger has not come so far, or has another record of this number, its records get numbers beyond that one: under the
-// others' numbers they would be taken for repeats.
+// hearRecord takes the number of the last audit record that coordination or a peer has of the ledger, and its hash if
+// that is known. The ledger may have fewer records, or another one of this number. Its records then get numbers beyond
+// that one, because under known numbers they would be taken for repeats.
 func (o *older) hearRecord(last uint64, hash, where string) error {
 	if last > audit.MaxNumber/2 {
 		return nil
@@ -127,7 +128,7 @@ func renumbered(record []byte, n uint64) ([]byte, error) {
 	return audit.Encode(&r)
 }
 
-// degraded is the reason for which the agent is DEGRADED; empty: none.
+// degraded is the reason why the agent is DEGRADED; empty: none.
 func (o *older) degraded() string {
 	if s := o.found.Load(); s != nil && o.cfg.Clock.Now().Sub(s.At) < olderFor {
 		return s.String()

@@ -12,35 +12,33 @@ import (
 	"ferry/internal/wire"
 )
 
-// Audit records go from the ledger's outbox to coordination in batches. The
-// EVENT stream is only the courier: a batch is sent again, at growing
-// intervals, until coordination's receipt says that its records are in the log.
-// While one is under way another follows only if it is full: many small ones would be
-// more than a slow line carries.
+// Audit records go from the ledger's outbox to coordination in batches. The EVENT stream is only the courier: a batch
+// is sent again, at growing intervals, until coordination's receipt says that its records are in the log. While a batch
+// is in flight another follows only if it is full, because many small ones would be more than a slow link carries.
 const (
 	batchRecords  = 500
 	batchBytes    = 512 << 10
 	batchesAhead  = 8
 	thinLag       = 250 * time.Millisecond // of messages that wait on the line: then batches are
 	thinBatch     = 32 << 10               // bytes at most, so that others pass between them, and
-	thinGather    = 10 * time.Second       // what is recorded meanwhile shares one
+	thinGather    = 10 * time.Second       // records of this time share one batch
 	gather        = 50 * time.Millisecond  // from one sending to the next: records of a busy time share a batch
-	settling      = 20 * time.Millisecond  // of the transaction in which a record is noted
+	settling      = 20 * time.Millisecond  // wait for the transaction that notes a record
 	receiptFirst  = time.Second
 	receiptRepeat = time.Minute
 	compareFirst  = 250 * time.Millisecond // the agent registers at its start, and again until coordination's log was compared
 	compareRepeat = 8 * time.Second        // with the ledger: after twice the pause of before, and this at most
 )
 
-// An outbox hands the audit records of the ledger to coordination. With an identity it signs
-// its batches, and what is receipted stays until witnessing has a proof of it.
+// An outbox sends the audit records of the ledger to coordination. With an identity it signs its batches, and keeps
+// receipted records until witnessing has a proof of them.
 type outbox struct {
 	*core
 	witness *witnessing // there once the ledger is
 	older   *older
 	receipt chan audit.Receipt
 	inbox   string // where coordination's receipts come
-	// register tells coordination of this run; the answer is compared with the ledger.
+	// register announces this run to coordination; the answer is compared with the ledger.
 	register func(context.Context) error
 }
 
@@ -57,11 +55,11 @@ func (a *outbox) receipted(m qmgr.Message) {
 	}
 	select {
 	case a.receipt <- r:
-	default: // a later one says more
+	default: // a later receipt covers more
 	}
 }
 
-// loop sends what the outbox holds, a few batches ahead of the receipts.
+// loop sends the records in the outbox, a few batches ahead of the receipts.
 func (a *outbox) loop() {
 	var next uint64  // record to send next
 	var sent uint64  // the last that was sent in this run
@@ -134,7 +132,7 @@ func (a *outbox) loop() {
 			continue
 		}
 		if now := a.cfg.Clock.Now(); !now.Before(retry) && len(out) > 0 {
-			next, out = 0, nil // nothing is heard: again from the oldest
+			next, out = 0, nil // no receipt came: again from the oldest
 			pause = min(2*pause, receiptRepeat)
 			retry = now.Add(pause + 4*a.conn.Delay())
 		}
@@ -167,8 +165,8 @@ func (a *outbox) loop() {
 	}
 }
 
-// refused hears why coordination does not take a batch, and says whose key has signed it where
-// it does not know that. It reports whether they can be sent again at once.
+// refused logs the reason why coordination refuses a batch. Where coordination does not know the signing key, refused
+// sends it the key's binding. It reports whether the records can be sent again at once.
 func (a *outbox) refused(why string) bool {
 	if why != wire.RefusedKey || a.witness.key == nil {
 		a.quiet.Error("coordination refuses audit records; they are kept in the outbox", "reason", why)
@@ -181,8 +179,8 @@ func (a *outbox) refused(why string) bool {
 	return err == nil
 }
 
-// nextBatch makes a batch of a ledger's records from a number on, of most bytes or one
-// record; after is the number behind them. The batch is empty where there are none.
+// nextBatch makes a batch of a ledger's records from a number on, of most bytes or one record; after is the number
+// behind them. The batch is empty where there are none.
 func nextBatch(l *ledger.Ledger, name transfer.AgentName, from uint64, most int) (b audit.Batch, after uint64, err error) {
 	first, records, oldest, err := l.OutboxFrom(from, batchRecords, most)
 	b = audit.Batch{V: audit.RecordVersion, Agent: name, Incarnation: l.IncarnationText(), Floor: oldest}
@@ -225,8 +223,8 @@ func (a *outbox) sendBatch(ctx context.Context, from uint64, mayWait bool) (sent
 	return true, after, a.conn.Enqueue(ctx, wire.EventSubject(a.cfg.Name), "", data)
 }
 
-// flush sends what is left when the agent stops; coordination may have it
-// in the log before the agent is up again.
+// flush sends the records that are left when the agent stops. Coordination may then have them in the log before the
+// agent is up again.
 func (a *outbox) flush() {
 	if a.ledger == nil || a.ledger.Outbox() == 0 || !a.older.compared.Load() {
 		return
@@ -244,7 +242,7 @@ func (a *outbox) flush() {
 	}
 }
 
-// An Appender makes a batch durable in an audit log and says what the log has.
+// An Appender makes a batch durable in an audit log, and returns the receipt of the log.
 type Appender func(audit.Batch) (audit.Receipt, error)
 
 // DrainOutbox hands every record to the log and drops it here. It is for an

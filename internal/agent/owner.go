@@ -23,13 +23,13 @@ import (
 const (
 	ownerGrace = 3 * time.Second        // for a holder that is away to come back, before its name is taken elsewhere
 	ownerTry   = 5 * time.Second        // for the queue manager to answer
-	ownerPause = 250 * time.Millisecond // between two looks
-	drainPause = 10 * time.Millisecond  // between two looks at the queue of cancels
-	unclear    = 20                     // looks that fail in a row before that is said
+	ownerPause = 250 * time.Millisecond // between two checks
+	drainPause = 10 * time.Millisecond  // between two checks of the queue of cancels
+	unclear    = 20                     // checks that fail in a row before a warning
 )
 
-// A holder is an instance that has an agent's name, as it stands in the queue
-// manager's stream of owners. One with an empty Instance has let go of it.
+// A holder is an entry in the queue manager's stream of owners: an instance with an agent's name. An empty Instance
+// means that the name was released.
 type holder struct {
 	V           int       `json:"v"`
 	Instance    string    `json:"instance"`
@@ -41,22 +41,21 @@ type holder struct {
 	Numbered    uint64    `json:"numbered,omitempty"` // audit records of the ledger by then
 }
 
-// A standing is what an agent may do while it is being found out whose its name
-// is. Each includes those before it.
+// A standing is the set of actions that an agent may take while the holder of its name is being determined. Each
+// includes those before it.
 type standing int
 
 const (
-	hearing   standing = iota + 1 // the name is ours: what others say is heard
+	hearing   standing = iota + 1 // the name is ours: reports of other agents are taken
 	beginning                     // transfers of the ledger may begin
 	taking                        // requests may be taken: all cancels that waited have been obeyed
 )
 
-// An owner holds the agent's name for this instance (R5). The name belongs to the
-// instance that stands in the stream of owners, for as long as that answers, and
-// only who has seen the present holder can take its place there. It is looked up
-// and written anew each time that the connection has come up, and whenever another
-// instance is heard under the name. A stream that forgets an owner costs nothing:
-// whoever lives writes itself into it again.
+// An owner holds the agent's name for this instance (R5). The name belongs to the instance in the stream of owners, for
+// as long as that instance answers. Another instance can take its place only after it has read the present holder. The
+// owner reads and writes the entry again each time that the connection has come up, and whenever another instance is
+// heard under the name. A stream that loses the entry does no harm, because a living instance writes itself into it
+// again.
 type owner struct {
 	*core
 	older *older
@@ -66,8 +65,8 @@ type owner struct {
 	lost  chan error    // the name is another instance's
 
 	mu       sync.Mutex
-	revision uint64 // of what this instance wrote last
-	of       int64  // the session of the connection for which the standing holds
+	revision uint64 // of the entry that this instance wrote last
+	of       int64  // the session of the connection that the standing holds for
 	standing standing
 	ever     bool          // it has been taking
 	renewed  time.Time     // when the name was last found to be this instance's, or set
@@ -85,9 +84,8 @@ func newOwner(a *core) *owner {
 		look: make(chan struct{}, 1), lost: make(chan error, 1), moved: make(chan struct{})}
 }
 
-// claim makes the name this instance's, before anything that the agent has left
-// behind is touched. The ledger is open: an earlier run on it is over. silent says
-// that somebody listens under the name and does not answer.
+// claim makes the name this instance's, before the agent touches anything that an earlier run has left. The ledger is
+// open: an earlier run on it is over. silent says that an instance listens under the name and does not answer.
 func (o *owner) claim(ctx context.Context, silent bool) error {
 	o.mine.Incarnation = o.ledger.IncarnationText()
 	stop, err := o.conn.Subscribe(wire.InstanceSubject(o.cfg.Name, o.mine.Instance), o.vouch)
@@ -114,7 +112,7 @@ type grace struct {
 	since    time.Time
 }
 
-// tryClaim looks once whether the name can be had, and takes it.
+// tryClaim checks once whether the name is free, and takes it.
 func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool, err error) {
 	session, ctx, end := o.session(ctx)
 	defer end()
@@ -148,21 +146,21 @@ func (o *owner) tryClaim(ctx context.Context, silent bool, g *grace) (done bool,
 	return true, nil
 }
 
-// here reports whether a holder ran on this instance's own ledger. Then it is
-// over, for two do not have a ledger open, unless this host is a copy of that one.
-// With a standby it does not matter where: the lock decides.
+// here reports whether a holder ran on this instance's own ledger. Such a holder is over, because a ledger is open in
+// one process alone, unless this host is a copy of the holder's. With a standby the place does not matter: the lock
+// decides.
 func (o *owner) here(h holder) bool {
 	return h.Host == o.mine.Host && h.Dir == o.mine.Dir || o.shares(h)
 }
 
-// shares reports whether a holder is another instance on this one's ledger, which
-// has standbys. Whose the name is then says the ledger, and nothing else (R34).
+// shares reports whether a holder is another instance on this one's ledger, which has standbys. The ledger alone then
+// decides which of them has the name (R34).
 func (o *owner) shares(h holder) bool {
 	return o.cfg.Claim != nil && h.Incarnation == o.mine.Incarnation
 }
 
-// free is nil where the name can be had from a holder: this instance itself, one
-// that has let go, or one that is away. It is of KindAlive where the holder lives.
+// free returns nil where the name can be taken from a holder: this instance itself, one that has released the name, or
+// one that is away. The error is of KindAlive where the holder lives.
 func (o *owner) free(ctx context.Context, h holder) error {
 	if h.Instance == "" || h.Instance == o.mine.Instance || failpoint.Planted("holder-unasked") {
 		return nil
@@ -187,7 +185,7 @@ func (o *owner) free(ctx context.Context, h holder) error {
 		case !asked:
 			return err
 		case o.here(h):
-			return nil // the queue manager has not noticed that it is over
+			return nil // the queue manager has not noticed that the holder is over
 		}
 		if silent++; silent == maxSilent {
 			return o.taken(h)
@@ -195,8 +193,8 @@ func (o *owner) free(ctx context.Context, h holder) error {
 	}
 }
 
-// keep looks whose the name is until the agent ends: when the connection has come
-// up, and when another instance is heard, at most once in ownerPause.
+// keep checks the holder of the name until the agent ends: when the connection has come up, and when another instance
+// is heard, at most once in ownerPause.
 func (o *owner) keep() {
 	for failures := 0; ; {
 		session, ctx, end := o.session(o.ctx)
@@ -219,8 +217,8 @@ func (o *owner) keep() {
 	}
 }
 
-// session is the present one of the connection, with a context that ends with it: a
-// question that was lost with a session is not waited for.
+// session is the present session of the connection, with a context that ends with it: the agent does not wait for a
+// question that was lost with a session.
 func (o *owner) session(ctx context.Context) (number int64, during context.Context, end func()) {
 	number, over := o.conn.Session()
 	during, end = context.WithCancel(ctx)
@@ -234,8 +232,7 @@ func (o *owner) session(ctx context.Context) (number int64, during context.Conte
 	return number, during, end
 }
 
-// failed counts looks that have failed in a row, and says so after some seconds of
-// them.
+// failed counts checks that have failed in a row, and logs a warning after some seconds of them.
 func (o *owner) failed(before int, err error) int {
 	if err == nil || transfer.KindOf(err) == transfer.KindConflict {
 		return 0
@@ -246,9 +243,9 @@ func (o *owner) failed(before int, err error) int {
 	return before
 }
 
-// check finds out whose the name is, and obeys the cancels that wait. Its error is
-// of KindAlive where another instance has the name. Where the queue manager cannot
-// say, an agent that has had the name goes on with the transfers that it has.
+// check reads the holder of the name, and obeys the cancels that wait. Its error is of KindAlive where another instance
+// has the name. Where the queue manager does not answer, an agent that has had the name continues the transfers that it
+// has.
 func (o *owner) check(ctx context.Context, session int64) error {
 	err := o.renew(ctx)
 	if err == nil {
@@ -267,8 +264,7 @@ func (o *owner) check(ctx context.Context, session int64) error {
 	return err
 }
 
-// renew writes this instance into the stream of owners again, unless another one
-// that lives stands there.
+// renew writes this instance into the stream of owners again, unless the entry is that of another living instance.
 func (o *owner) renew(ctx context.Context) error {
 	for {
 		held, revision, err := o.read(ctx)
@@ -305,7 +301,7 @@ func (o *owner) drain(ctx context.Context) error {
 	}
 }
 
-// release lets go of the name, so that it can be had elsewhere at once.
+// release releases the name, so that another instance can take it at once.
 func (o *owner) release() {
 	o.mu.Lock()
 	revision := o.revision
@@ -342,8 +338,8 @@ func (o *owner) number() {
 	}
 }
 
-// compare compares the ledger with the last owner's record of the name. If another ledger has had the name, it may have taken
-// transfers that are stored for this one: so this one gets another mark.
+// compare compares the ledger with the last owner's entry of the name. If another ledger has had the name, it may have
+// taken transfers that are stored for this one: so this one gets another mark.
 func (o *owner) compare(held *holder) error {
 	switch {
 	case held.Incarnation == "":
@@ -407,7 +403,7 @@ func (o *owner) contest(ctx context.Context) error {
 	}
 	data, _, err := o.askTwin(ctx, wire.InstanceSubject(o.cfg.Name, b.Instance))
 	if err != nil {
-		return nil // it is over, or it is heard again
+		return nil // it has stopped, or its next heartbeat comes
 	}
 	ans, err := wire.DecodeAnswer(data)
 	if err != nil || ans.Beat == nil {
@@ -431,7 +427,7 @@ func (c *core) manager() string {
 	return cmp.Or(facts.Cluster, facts.ServerName)
 }
 
-// heard takes what is published under the agent's own name.
+// heard takes reports under the agent's own name.
 func (o *owner) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err != nil || r.Beat == nil || r.Beat.Instance == o.mine.Instance || r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped {
@@ -445,8 +441,8 @@ func (o *owner) heard(m qmgr.Message) {
 	poke(o.look)
 }
 
-// set says what the agent may do in a session of the connection. Before it has once
-// obeyed all cancels it begins nothing.
+// set sets the standing for a session of the connection. Until the agent has obeyed all cancels once, set does not
+// raise the standing to beginning.
 func (o *owner) set(session int64, s standing) {
 	o.mu.Lock()
 	if s != beginning || o.ever {
@@ -459,8 +455,8 @@ func (o *owner) set(session int64, s standing) {
 	poke(o.begin)
 }
 
-// may reports whether the agent may do something now. An agent whose name no other instance can have may do
-// everything.
+// may reports whether the agent has a standing now. An agent with a unique name has every one, because no other
+// instance can have the name.
 func (o *owner) may(s standing) bool {
 	if o.cfg.unique() {
 		return true
@@ -501,7 +497,7 @@ func (o *owner) pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// taken is the error of an agent whose name another one has.
+// taken is the error of an agent that has lost its name to another instance.
 func (o *owner) taken(by holder) error {
 	where := "and does not answer"
 	if by.Host != "" {
@@ -511,7 +507,7 @@ func (o *owner) taken(by holder) error {
 		WithHint("stop the other one first, or give this agent another name")
 }
 
-// lose ends all work of an agent whose name is another's.
+// lose ends all work of an agent that has lost its name to another instance.
 func (o *owner) lose(err error) {
 	o.published.mu.Lock()
 	o.published.nameless = true

@@ -47,7 +47,7 @@ func (s *stage) connect(name string) *qmgr.Conn {
 	return c
 }
 
-// start brings ALPHA up on a state directory and gives what it logs.
+// start brings ALPHA up on a state directory and returns its log.
 func (s *stage) start(dir string) (*agent.Agent, *text, error) {
 	s.Helper()
 	said := &text{}
@@ -80,7 +80,7 @@ func (s *stage) put(instance string) {
 	}
 }
 
-// holder is who has ALPHA's name.
+// holder returns the instance that has ALPHA's name.
 func (s *stage) holder() string {
 	s.Helper()
 	data, _, err := s.conn.Owner(s.ctx, "ALPHA")
@@ -154,7 +154,7 @@ func TestAnotherInstanceIsHeard(t *testing.T) {
 	}
 }
 
-// What stands in the bucket of owners stops nobody for good.
+// An entry in the bucket of owners stops no agent for good.
 func TestWhoCanHaveAName(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(s *stage, dir string)
@@ -180,8 +180,7 @@ func TestWhoCanHaveAName(t *testing.T) {
 	}
 }
 
-// A name is let go of by the instance that has it, whatever it last knew of the record,
-// and by no other.
+// A name is released by the instance that has it, whatever revision of the entry it knew last, and by no other.
 func TestANameIsLetGoOf(t *testing.T) {
 	s := newStage(t)
 	a, _, err := s.start(t.TempDir())
@@ -196,7 +195,7 @@ func TestANameIsLetGoOf(t *testing.T) {
 	if a, _, err = s.start(t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	s.answers("1234") // or the agent, which is still looking whose its name is, takes it back
+	s.answers("1234") // otherwise the agent, which still checks the holder of its name, takes it back
 	s.put("1234")
 	a.Stop()
 	if h := s.holder(); h != "1234" {

@@ -7,7 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// peers are the agents to which transfers go.
+// peers are the agents that transfers go to.
 type peers struct {
 	mu  sync.Mutex
 	all map[transfer.AgentName]*peer
@@ -15,12 +15,12 @@ type peers struct {
 
 type peer struct {
 	downUntil time.Time // it is taken to be away
-	instance  string    // that was heard of last
+	instance  string    // of its last heartbeat
 	at        time.Time // when it was
-	stop      func()    // ends that its heartbeats are heard; nil: they are not
+	stop      func()    // ends the subscription to its heartbeats; nil: there is none
 }
 
-// watch lets the heartbeats of a peer be heard, unless they are.
+// watch subscribes to the heartbeats of a peer, unless there is a subscription.
 func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err error)) error {
 	one := &peer{}
 	p.mu.Lock()
@@ -52,8 +52,8 @@ func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err err
 	return nil
 }
 
-// forget forgets the peers that are of no use. used is called with the lock held, so
-// that what begins to use a peer and then watches it finds it, or makes it anew.
+// forget removes the peers that are not used. It calls used with the lock held. A transfer that begins to use a peer
+// and then watches it therefore finds the peer, or makes it anew.
 func (p *peers) forget(used func(name transfer.AgentName) bool) {
 	var stops []func()
 	p.mu.Lock()
@@ -80,7 +80,7 @@ func (p *peers) down(name transfer.AgentName, now time.Time) bool {
 	return one != nil && one.downUntil.After(now)
 }
 
-// fresh reports whether a peer was heard of less than a time ago.
+// fresh reports whether a sign of a peer came less than a time ago.
 func (p *peers) fresh(name transfer.AgentName, within time.Duration, now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,8 +109,7 @@ func (p *peers) missed(name transfer.AgentName, until time.Time) {
 	}
 }
 
-// heard notes that a peer is there, and reports whether it has started anew since it was
-// heard of last.
+// heard notes that a peer is there, and reports whether it has restarted since its last sign.
 func (p *peers) heard(name transfer.AgentName, instance string, now time.Time) (anew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,8 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A peer to which nothing goes any more is not listened to, even where it is forgotten
-// while its subscription is being made.
+// A peer without transfers is not listened to, even where it is forgotten while its subscription is being made.
 func TestPeersAreForgotten(t *testing.T) {
 	p := peers{all: map[transfer.AgentName]*peer{}}
 	heard := map[transfer.AgentName]int{}

@@ -61,7 +61,7 @@ func (b bothPlaces) For(of transfer.Place, may place.Permit) place.Source {
 	return queueSource{b.from.For(of, may).(*placequeue.Source), b.held, files, files}
 }
 
-// queueSource is the queues for one request. Its triggers look at files.
+// queueSource is the queues for one request. Its triggers check files.
 type queueSource struct {
 	*placequeue.Source
 	held *heldBook
@@ -156,7 +156,7 @@ func (l *bothLandings) Commit(ctx context.Context, group []place.Pending) (done 
 	return done, err
 }
 
-// Tidy has each place look where it may have left something.
+// Tidy has each place remove its leftovers.
 func (l *bothLandings) Tidy(dirs []transfer.Path, some bool) error {
 	var files, queues []transfer.Path
 	for _, d := range dirs {

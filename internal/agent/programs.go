@@ -6,8 +6,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// newCalls is who runs the programs of this agent's transfers: those of Config.Programs, for principals
-// who have the authority.
+// newCalls returns the keeper that runs the programs of this agent's transfers: those of Config.Programs, for
+// principals with the authority.
 func (a *Agent) newCalls() (*call.Keeper, error) {
 	cfg := call.Config{Agent: a.cfg.Name, Ledger: a.ledger, Note: a.note, AtOnce: a.cfg.MaxDestination, Clock: a.cfg.Clock, Log: a.log,
 		May: func(principal string) error { return a.gate.answers(principal, transfer.AuthProgram) }}
@@ -21,8 +21,8 @@ func (a *Agent) newCalls() (*call.Keeper, error) {
 	return call.New(cfg), nil
 }
 
-// carved are the directories that transfers cannot touch. Programs are among them: what arrives must
-// never be run because of where it lies.
+// carved are the directories that transfers cannot touch. The directory of programs is among them, so that no transfer
+// can place a program to be run.
 func (c *core) carved() []string {
 	all := append([]string{c.cfg.Dir}, c.cfg.Carve...)
 	if c.cfg.Programs != "" {

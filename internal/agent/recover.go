@@ -38,7 +38,7 @@ func (a *Agent) recover() error {
 	return nil
 }
 
-// revive writes what a crash has left as the state to go on from.
+// revive writes the state that a transfer continues with after a crash.
 func (a *Agent) revive(rec *ledger.Source) error {
 	parked, changed, err := sender.Revive(rec, a.ledger.Unclean(), a.cfg.Clock.Now())
 	if err != nil || !changed {

@@ -13,8 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// peerRetry is how long an agent that was found away is left alone, unless it
-// is heard of.
+// peerRetry is how long an agent that is away is not asked again, unless a heartbeat comes.
 const peerRetry = 4 * time.Second
 
 // A scheduler gives the source slots: to the highest priority first, then to
@@ -45,7 +44,7 @@ type entry struct {
 	stored    bool // its destination need not be there
 }
 
-// newScheduler makes one of transfers that are sent as sends says.
+// newScheduler makes a scheduler of transfers that are sent with the configuration sends.
 func newScheduler(c *core, own *owner, sends *sender.Config) *scheduler {
 	return &scheduler{core: c, own: own, sends: sends, wakeup: own.begin, entries: map[transfer.ID]*entry{}, of: map[string]int{}, peers: peers{all: map[transfer.AgentName]*peer{}}}
 }
@@ -150,7 +149,7 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 		return nil // Drive sees it
 	}
 
-	e.running = true // nobody else may start it meanwhile
+	e.running = true // no other goroutine may start it meanwhile
 	s.running++
 	s.mu.Unlock()
 	done, err := o.CancelNow()
@@ -166,7 +165,7 @@ func (s *scheduler) cancel(o *sender.Outgoing) error {
 	return err
 }
 
-// loop starts what may start.
+// loop starts the transfers that may start.
 func (s *scheduler) loop() {
 	t := s.cfg.Clock.NewTimer(time.Second)
 	defer t.Stop()
@@ -182,7 +181,7 @@ func (s *scheduler) loop() {
 	}
 }
 
-// startSome fills the free slots and says when to look again.
+// startSome fills the free slots and returns the time until the next call.
 func (s *scheduler) startSome() time.Duration {
 	if !s.own.may(beginning) {
 		return time.Second
@@ -294,12 +293,12 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	return e.o.Drive(s.ctx)
 }
 
-// freshFor is for how many delays of the connection an agent that was heard of is taken to be there. On a slow line many
-// transfers to it cost one question; on a fast line each one asks.
+// freshFor is the number of the connection's delays for which an agent counts as there after a sign of it. On a slow
+// link many transfers to it cost one question; on a fast link each one asks.
 const freshFor = 4
 
-// reachable asks an agent whether it is there. What is found away is left alone
-// for a while, so that many transfers to it cost one question.
+// reachable asks an agent whether it is there. An agent that is away is not asked again for a while, so that many
+// transfers to it cost one question.
 func (s *scheduler) reachable(name transfer.AgentName) bool {
 	now := s.cfg.Clock.Now()
 	if s.peers.down(name, now) {
@@ -317,8 +316,8 @@ func (s *scheduler) reachable(name transfer.AgentName) bool {
 	return false
 }
 
-// watch listens to the heartbeats of an agent to which transfers go: one that
-// comes back gets its transfers at once.
+// watch listens to the heartbeats of an agent that transfers go to. An agent that comes back gets its transfers at
+// once.
 func (s *scheduler) watch(name transfer.AgentName) {
 	err := s.peers.watch(name, func() (stop func(), err error) {
 		return s.conn.Subscribe(wire.BeatSubject(name), func(m qmgr.Message) {
@@ -338,8 +337,7 @@ func (s *scheduler) watch(name transfer.AgentName) {
 	}
 }
 
-// forgetPeers forgets the agents to which no transfer goes any more: requests may name
-// any number of them.
+// forgetPeers removes the agents that no transfer goes to any more, because requests may name any number of them.
 func (s *scheduler) forgetPeers() {
 	s.peers.forget(func(name transfer.AgentName) bool {
 		s.mu.Lock()
@@ -353,8 +351,7 @@ func (s *scheduler) forgetPeers() {
 	})
 }
 
-// heard wakes the transfers to an agent that had been away, and nudges those
-// that run to one that has started anew.
+// heard wakes the transfers to an agent that had been away, and nudges those that run to one that has restarted.
 func (s *scheduler) heard(name transfer.AgentName, instance string) {
 	anew := s.peers.heard(name, instance, s.cfg.Clock.Now())
 	s.mu.Lock()
@@ -377,7 +374,8 @@ func (s *scheduler) heard(name transfer.AgentName, instance string) {
 	}
 }
 
-// changed hears that outcomes have moved a transfer on that nobody drives.
+// changed takes notice that outcomes have moved a transfer on. A transfer that does not run is woken, or dropped when
+// it has ended.
 func (s *scheduler) changed(o *sender.Outgoing) {
 	s.mu.Lock()
 	e := s.entries[o.ID]
@@ -398,7 +396,7 @@ func (s *scheduler) changed(o *sender.Outgoing) {
 	}
 }
 
-// dispose waits for what runs and closes what is open.
+// dispose waits for running transfers, and closes all.
 func (s *scheduler) dispose() {
 	s.wg.Wait()
 	for _, o := range s.all() {

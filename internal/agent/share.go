@@ -8,9 +8,9 @@ import (
 	"ferry/internal/transfer"
 )
 
-// queueRoom returns an error of KindBusy where there is no room for one more transfer of a principal: it has half of the
-// queue that the other principals leave, rounded up, and all together have no more than the queue. more is
-// how many transfers the queue may have beyond its limit; below zero: that are left free.
+// queueRoom returns an error of KindBusy where the queue has no room for one more transfer of a principal. A principal
+// has half of the queue that the other principals leave, rounded up, and all together have no more than the queue. more
+// is the number of transfers that the queue may have beyond its limit; below zero: that are left free.
 func (s *scheduler) queueRoom(principal string, more int) error {
 	most := s.cfg.MaxQueued + more
 	own, all := s.counted(principal)
@@ -25,11 +25,11 @@ func (s *scheduler) queueRoom(principal string, more int) error {
 	return nil
 }
 
-// paceEach is how far apart requests of one speaker come again that could not be taken.
+// paceEach is the pause between requests of one speaker that could not be taken and come again.
 const paceEach = 20 * time.Millisecond
 
-// A pacer says when requests that could not be taken come again. A speaker may have thousands of them in the queue:
-// at one pace for all, their turns would leave no time for requests of others.
+// A pacer gives the time at which requests that could not be taken come again. A speaker may have thousands of them in
+// the queue. At one pace for all, they would leave no time for requests of other speakers.
 type pacer struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by speaker

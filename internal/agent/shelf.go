@@ -12,7 +12,7 @@ import (
 	"ferry/internal/sys/failpoint"
 )
 
-// Reading a shelf. The reader asks the queue manager for as many bytes as the line carries in about a second, in two
+// Reading a shelf. The reader asks the queue manager for as many bytes as the link carries in about a second, in two
 // pieces, and hands complete messages over. The bytes that have come stay when the connection is lost, when other
 // shelves have their turn, and when the transfer cannot take them yet. The next reading begins behind them.
 
@@ -22,7 +22,7 @@ const (
 	pieceMost = 256 << 10             // bytes of one piece
 	readAhead = 8                     // messages that wait for their transfer while more is read
 	heldMost  = 16 << 20              // bytes that are held of all shelves
-	drainLook = 10 * time.Millisecond // until a shelf is read again that had nothing more; doubling
+	drainLook = 10 * time.Millisecond // until a shelf without more messages is read again; doubling
 	drainWait = 300 * time.Millisecond
 	aliveLook = time.Second // between two signs that shelves are being read
 )
@@ -31,7 +31,7 @@ const (
 type holding struct {
 	next  uint64        // number in the store of the first message that was not taken; 0: the first of the shelf
 	ready []qmgr.Stored // messages that have come and were not taken
-	over  bool          // nothing of the shelf is needed any more
+	over  bool          // the shelf is not needed any more
 	qmgr.Assembly
 }
 
@@ -67,7 +67,7 @@ func (hs *holdings) shelf(at receiver.Shelf) *holding {
 	return h
 }
 
-// began reports whether anything of a shelf was taken.
+// began reports whether any message of a shelf was taken.
 func (hs *holdings) began(at receiver.Shelf) bool { return hs.of[at] != nil && hs.of[at].next > 0 }
 
 // rewind has a shelf read from its start.
@@ -94,8 +94,8 @@ func (hs *holdings) bound(but receiver.Shelf) {
 	}
 }
 
-// shelf reads one of the shelves that have their turn; where there are others, for a while only. It ends as its last
-// run, which is not rewound.
+// shelf reads one of the shelves that have their turn; where there are others, for a while only. Its result is that of
+// its last run, which is not rewound.
 func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEnd, err error) {
 	r.last = at
 	defer r.held.bound(at)
@@ -151,12 +151,12 @@ type running struct {
 	may  func() bool // reports whether more may be asked for
 
 	messages chan qmgr.Stored // that have come
-	stop     atomic.Bool      // nothing more is to be asked for
-	alive    time.Time        // when the transfers were told last that their shelves are being read
+	stop     atomic.Bool      // no more is to be asked for
+	alive    time.Time        // when the transfers were notified last that their shelves are being read
 }
 
-// run goes on reading a shelf, and hands the messages over while the next ones come. It waits for all bytes that it has asked for. It
-// holds the messages that the transfer does not take.
+// run continues to read a shelf, and hands the messages over while the next ones come. It waits for all bytes that it
+// has asked for. It holds the messages that the transfer does not take.
 func (r *shelfReader) run(x *running) (end runEnd, err error) {
 	ctx, cancel := context.WithCancel(r.ctx)
 	defer cancel()
@@ -215,7 +215,7 @@ func (r *shelfReader) run(x *running) (end runEnd, err error) {
 	return turned, nil
 }
 
-// ask reads what the line carries in about a second.
+// ask reads from a shelf as much data as the link carries in about a second.
 func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, number uint64, begin int) (spent bool, err error) {
 	if err := r.storing.at.Ready(ctx); err != nil {
 		return false, err
@@ -249,7 +249,7 @@ func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, 
 	})
 }
 
-// hand hands a message over. over says that the transfer takes nothing more in this run.
+// hand hands a message over. over reports that the transfer takes no more in this run.
 func (r *shelfReader) hand(at receiver.Shelf, h *holding, m qmgr.Stored) (end runEnd, over bool, err error) {
 	ctx, cancel := context.WithTimeout(r.ctx, storeTake)
 	defer cancel()

@@ -15,8 +15,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// The sides of an agent are its sender and its receiver, with what they share. They are
-// there once the agent has opened its ledger.
+// The sides of an agent are its sender and its receiver, with the parts that they share. They are there once the agent
+// has opened its ledger.
 type sides struct {
 	*core
 	own      *owner
@@ -95,7 +95,7 @@ func (w *sides) beat() *wire.Beat {
 	return b
 }
 
-// status is the present picture of a transfer, or its last one.
+// status is the present progress of a transfer, or its last one.
 func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 	if o := w.sched.find(id); o != nil {
 		return o.Status(), nil
@@ -123,7 +123,7 @@ func (w *sides) status(id transfer.ID) (*transfer.Progress, error) {
 	return &rec.Progress, nil
 }
 
-// alive reports whether a transfer with a peer is going on here, on either side.
+// alive reports whether a transfer with a peer runs here, on either side.
 func (w *sides) alive(id transfer.ID, peer transfer.AgentName) bool {
 	if w.recv.Live(id, peer) {
 		return true

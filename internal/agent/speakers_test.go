@@ -21,8 +21,7 @@ import (
 
 const patience = 90 * time.Second
 
-// A scene is a queue manager with one agent, ALPHA, and somebody who may speak
-// on every subject.
+// A scene is a queue manager with one agent, ALPHA, and a speaker that may publish on every subject.
 type scene struct {
 	t        *testing.T
 	ctx      context.Context
@@ -32,7 +31,7 @@ type scene struct {
 	batches  chan audit.Batch // that ALPHA sends
 }
 
-// lines is what an agent logs.
+// lines is the log of an agent.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -125,8 +124,7 @@ func (s *scene) enqueue(subject string, data []byte) {
 	}
 }
 
-// settled waits until ALPHA has taken everything that was said to it so far:
-// its answers come after what it has been told before.
+// settled waits until ALPHA has taken every message so far: its answers come after the messages before them.
 func (s *scene) settled() {
 	s.t.Helper()
 	ping := wire.Marshal(wire.Ask{V: wire.Version, Kind: wire.AskPing})
@@ -171,7 +169,7 @@ func (s *scene) submitted() transfer.ID {
 	return q.ID
 }
 
-// A receipt that coordination did not give for what was sent drops nothing.
+// A receipt of coordination for records that were not sent drops nothing.
 func TestReceiptsThatDoNotFit(t *testing.T) {
 	s := newScene(t)
 	s.submitted()
@@ -223,8 +221,7 @@ func TestReceiptsThatDoNotFit(t *testing.T) {
 	s.until("the receipt is taken", func() bool { return s.agent.OutboxLeft() == 0 })
 }
 
-// What a message names as the subject for its answer is an inbox, or nothing is
-// said there.
+// A reply subject in a message must be an inbox; ALPHA sends nothing to another subject.
 func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 	s := newScene(t)
 	heard := make(chan qmgr.Message, 100)
@@ -270,7 +267,7 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 	for {
 		select {
 		case m := <-heard:
-			if !bytes.Contains(m.Data, []byte("mallory")) { // not what the test itself has said
+			if !bytes.Contains(m.Data, []byte("mallory")) { // not the test's own messages
 				t.Errorf("ALPHA says on %s, because a message named it: %.100s", m.Subject, m.Data)
 			}
 			continue

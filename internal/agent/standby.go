@@ -13,17 +13,17 @@ import (
 	"ferry/internal/wire"
 )
 
-// Two instances of an agent on one ledger (R34). The lock of the ledger says which of
-// them is active; the name's holder in the queue manager is a lease that the active one
-// renews, and is all that the network sees of the choice.
+// Two instances of an agent on one ledger (R34). The lock of the ledger decides which of them is active. The holder of
+// the name in the queue manager is a lease that the active instance renews. The network sees nothing else of the
+// decision.
 //
 //	active    renews every leaseEvery; without that for leaseTerm it stops: it ends all
-//	          work, closes the ledger, and lets go of the lock
+//	          work, closes the ledger, and releases the lock
 //	standby   tries the lock every claimEvery, and at once when the active one says that
 //	          it stops; with it, and with the queue manager in reach, it is active
 //
-// From a network cut to the lock are leaseTerm, the end of what the active one is doing,
-// and claimEvery: less than the 15 s that a takeover may take.
+// From a network cut to the release of the lock take leaseTerm and the end of the active instance's work. With
+// claimEvery that is less than the 15 s that a takeover may take.
 const (
 	leaseEvery = 2 * time.Second
 	leaseTerm  = 8 * time.Second
@@ -31,11 +31,10 @@ const (
 	claimEvery = time.Second
 )
 
-// StandBy waits until this instance may be the active one of its agent, and gives the claim
-// that Start needs in its Config. standing is called, once, when another instance is
-// active. The error is of KindUsage where the state directory is on storage whose locks
-// keep no other host out, of KindAlive where another instance is active though the lock
-// is free, and that of ctx where it ends.
+// StandBy waits until this instance may be the active one of its agent, and returns the claim that Start needs in its
+// Config. It calls standing once, when another instance is active. The error is of KindUsage where the locks of the
+// state directory's storage do not exclude other hosts. It is of KindAlive where another instance is active though the
+// lock is free, and that of ctx where it ends.
 func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*ledger.Claim, error) {
 	cfg.fill()
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -57,15 +56,14 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 	return s.wait(ctx)
 }
 
-// A GivenUp is the error of a Start that had the claim, and could not become active with it:
-// another instance has taken the ledger over meanwhile, or the queue manager was lost. It
-// may stand by again.
+// A GivenUp is the error of a Start that had the claim, and could not become active with it. Another instance has taken
+// over the ledger meanwhile, or the queue manager was lost. The instance may stand by again.
 type GivenUp struct{ Err error }
 
 func (e *GivenUp) Error() string { return e.Err.Error() }
 func (e *GivenUp) Unwrap() error { return e.Err }
 
-// givenUp makes a GivenUp of the error of a Start that is one.
+// givenUp makes a GivenUp of such an error of Start.
 func (c *core) givenUp(err error) error {
 	if c.cfg.Claim == nil {
 		return err
@@ -78,8 +76,8 @@ func (c *core) givenUp(err error) error {
 	return err
 }
 
-// claimInTime is claim; who has a standby does not keep the lock from it for long where the queue
-// manager cannot be reached.
+// claimInTime is claim with a limit of leaseTerm for an agent with a standby. While the queue manager cannot be
+// reached, such an agent must not keep the lock from the standby for long.
 func (o *owner) claimInTime(ctx context.Context, silent bool) error {
 	if o.cfg.Claim == nil {
 		return o.claim(ctx, silent)
@@ -100,8 +98,7 @@ type standby struct {
 	said     time.Time
 }
 
-// heard takes what is published under the agent's name: one that stops has let go of the
-// lock, or is about to.
+// heard takes reports under the agent's name. An instance that stops has released the lock, or is about to.
 func (s *standby) heard(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err == nil && r.Beat != nil && (r.Beat.Status == wire.AgentStopping || r.Beat.Status == wire.AgentStopped) {
@@ -167,10 +164,9 @@ func (s *standby) try(ctx context.Context) (*ledger.Claim, error) {
 	return claim, nil
 }
 
-// may asks the queue manager, which an active instance must reach. The lock alone decides
-// who is active where it was seen to keep this instance out. One that was free at once
-// is no proof that it works: another instance that holds the name and answers then shows
-// that it does not, or that this is not its directory.
+// may asks the queue manager, which an active instance must reach. A lock that was seen to keep this instance out
+// decides alone which instance is active. A lock that was free at once may not work. If another instance holds the name
+// and answers then, the lock does not work, or that instance has another directory.
 func (s *standby) may(ctx context.Context) error {
 	h, _, err := s.own.read(ctx)
 	if err != nil || s.seen || h.Instance == "" {
@@ -192,7 +188,7 @@ func (s *standby) may(ctx context.Context) error {
 	return nil
 }
 
-// say tells coordination that this instance stands by.
+// say reports to coordination that this instance stands by.
 func (s *standby) say(status string) {
 	s.said = s.cfg.Clock.Now()
 	reason := ""
@@ -204,7 +200,7 @@ func (s *standby) say(status string) {
 		Version: s.cfg.Version, Started: s.started}}))
 }
 
-// fence is what local files ask before they change a name.
+// fence returns the check that local files make before they change a name.
 func (c *core) fence() func() error {
 	if !c.ledger.Shared() {
 		return nil
@@ -212,14 +208,13 @@ func (c *core) fence() func() error {
 	return c.ledger.Fence
 }
 
-// fenced reports whether another instance has taken the agent's ledger over: this one has
-// nothing to say any more.
+// fenced reports whether another instance has taken over the agent's ledger: this one must write no more.
 func (c *core) fenced() bool {
 	return c.ledger != nil && c.ledger.Shared() && transfer.KindOf(c.ledger.Fence()) == transfer.KindAlive
 }
 
-// attend waits until it is time to look again whose the name is: the session is over,
-// another instance was heard, or the lease could not be renewed.
+// attend waits until the holder of the name is to be checked again: the session is over, another instance was heard, or
+// the lease could not be renewed.
 func (o *owner) attend(ctx context.Context, session int64) {
 	renew := o.cfg.Clock.NewTimer(leaseEvery)
 	defer renew.Stop()
@@ -233,7 +228,7 @@ func (o *owner) attend(ctx context.Context, session int64) {
 			return
 		case <-o.look:
 			o.set(session, hearing)
-			o.beatNow() // the other one is to hear of this one, too
+			o.beatNow() // the other instance must get a heartbeat of this one, too
 			return
 		case <-due:
 			asked := o.cfg.Clock.Now()
@@ -253,7 +248,7 @@ func (o *owner) attend(ctx context.Context, session int64) {
 // a standby which reaches the queue manager can be active.
 func (o *owner) lapse() {
 	o.mu.Lock()
-	o.renewed = o.cfg.Clock.Now() // what the ledger has may have taken long to come back to
+	o.renewed = o.cfg.Clock.Now() // recovery of the ledger may have taken long
 	o.mu.Unlock()
 	t := o.cfg.Clock.NewTimer(leaseLook)
 	defer t.Stop()

@@ -24,22 +24,22 @@ import (
 const (
 	storeTry     = 30 * time.Second // at most; a question is given up earlier when no byte comes
 	storeSlice   = 2 * time.Second  // of a shelf, while others wait
-	storeLater   = 4 * time.Second  // until a transfer that could take nothing is tried again
+	storeLater   = 4 * time.Second  // until a transfer that could take no message is tried again
 	storeTake    = 20 * time.Second // for a message, on a disk that stands still: then others have their turn
-	storeActive  = time.Second      // between two looks while something comes, at least
+	storeActive  = time.Second      // between two looks while messages come, at least
 	storeSeldom  = 5 * time.Second  // and at most
 	storeIdle    = time.Minute      // for so long after the last of it
-	storeLooks   = 5 * time.Minute  // between two looks when nothing does
+	storeLooks   = 5 * time.Minute  // between two looks while none come
 	storeSweeps  = 10 * time.Minute // between two sweeps
 	storeRetry   = 2 * time.Second
 	storeFar     = 15 * time.Second
 	mostLooks    = 4096
-	mostLists    = 512 // entries from which a look may not have shown all
+	mostLists    = 512 // entries; a look at more may not have shown all
 	shelfLookAge = time.Second
 )
 
-// A storing is an agent's part of the store of its queue manager: what it sends goes there, what comes for
-// it is read there, and what nobody needs any more goes. It is sender.Store and receiver.Shelves.
+// A storing is an agent's part of the store of its queue manager. It stores data for other agents, reads data for this
+// one, and removes data that is not needed any more. It is sender.Store and receiver.Shelves.
 type storing struct {
 	*core
 	older *older
@@ -52,7 +52,7 @@ type storing struct {
 	mu     sync.Mutex
 	mark   string                           // of the store, and
 	seen   bool                             // whether it was looked for
-	looks  map[receiver.Shelf]*wire.Message // OPENs whose shelves are to be looked at
+	looks  map[receiver.Shelf]*wire.Message // whether the mark was read
 	trims  map[receiver.Shelf]uint64        // first number that stays; MaxUint64: none does
 	left   map[leftover]leaving             // is to go from the store
 	parked int
@@ -60,10 +60,10 @@ type storing struct {
 	asking sync.Mutex          // held while is asked how much is ours
 	rooms  map[string]roomView // by the queue manager that has the store
 
-	owing map[string]bool // queue managers in whose stores earlier processes may have left something
+	owing map[string]bool // queue managers that may have stored data of earlier processes
 }
 
-// A leftover is what a transfer has in the store of a queue manager.
+// A leftover is the data of a transfer in the store of a queue manager.
 type leftover struct {
 	at string
 	id transfer.ID
@@ -94,7 +94,7 @@ func newStoring(c *core, o *older, mem *wire.Memory) *storing {
 // Compared reports whether the agent has compared its ledger with coordination's log in this run.
 func (s *storing) Compared() bool { return s.older.compared.Load() }
 
-// again has everything looked at: the connection is new.
+// again has all shelves read: the connection is new.
 func (s *storing) again() {
 	poke(s.read)
 	poke(s.trim)
@@ -115,7 +115,7 @@ func (s *storing) Shelf(ctx context.Context, at string, to transfer.AgentName, i
 		Memory: s.mem, Clock: s.cfg.Clock, Room: func(ctx context.Context) error { return s.hasRoom(ctx, at) }, Acked: acked})
 }
 
-// hasRoom says why this agent may store nothing more at a queue manager at present: it has its share.
+// hasRoom returns the reason why this agent may not store more at a queue manager at present: it has its share.
 func (s *storing) hasRoom(ctx context.Context, at string) error {
 	s.asking.Lock()
 	defer s.asking.Unlock()
@@ -134,14 +134,14 @@ func (s *storing) hasRoom(ctx context.Context, at string) error {
 	return room.err
 }
 
-// Purge removes the epochs of a transfer before one.
+// Purge removes the epochs of a transfer before a given one.
 func (s *storing) Purge(ctx context.Context, at string, to transfer.AgentName, id transfer.ID, before uint32) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTry)
 	defer cancel()
 	return s.at.Purge(ctx, at, to, id, before)
 }
 
-// Left has what is left of a transfer in a store removed.
+// Left has the data that is left of a transfer in a store removed.
 func (s *storing) Left(at string, to transfer.AgentName, id transfer.ID, before uint32) {
 	s.mu.Lock()
 	key := leftover{at, id}
@@ -170,7 +170,7 @@ func (s *storing) Unpark() {
 	s.parked--
 }
 
-// Look has the shelf of an OPEN looked at.
+// Look has the shelf of an OPEN read.
 func (s *storing) Look(at receiver.Shelf, open *wire.Message) {
 	s.mu.Lock()
 	if open != nil && (len(s.looks) < mostLooks || s.looks[at] != nil) {
@@ -180,7 +180,7 @@ func (s *storing) Look(at receiver.Shelf, open *wire.Message) {
 	poke(s.read)
 }
 
-// Trim has what is needed no more removed.
+// Trim has data removed that is not needed any more: numbers below below, or all where it is 0.
 func (s *storing) Trim(at receiver.Shelf, below uint64) {
 	if below == 0 {
 		below = math.MaxUint64
@@ -198,7 +198,7 @@ func (s *storing) Mark() (mark string, known bool) {
 	return s.mark, s.seen
 }
 
-// trimLoop removes what was taken.
+// trimLoop removes stored data that the receiver has taken.
 func (s *storing) trimLoop() {
 	for s.await(s.trim, storeSweeps) {
 		s.mu.Lock()
@@ -240,14 +240,14 @@ func (s *storing) await(poked <-chan struct{}, d time.Duration) bool {
 	return s.ctx.Err() == nil
 }
 
-// owes notes queue managers in whose stores earlier processes have stored something, before sweepLoop begins.
+// owes notes queue managers that have stored data of earlier processes, before sweepLoop begins.
 func (s *storing) owes(shelves []string) {
 	for _, at := range shelves {
 		s.owing[at] = true
 	}
 }
 
-// sweepLoop removes what transfers have left in the store that are over, or that have gone on to a later epoch.
+// sweepLoop removes the stored data of transfers that are over, and that of earlier epochs.
 func (s *storing) sweepLoop() {
 	for {
 		pause := storeSweeps
@@ -273,7 +273,7 @@ func (s *storing) sweepOnce() error {
 	var failed error
 	for at := range s.owing {
 		if err := s.sweepStore(at); err != nil {
-			failed = errors.Join(failed, err) // what lies elsewhere may be out of reach for long
+			failed = errors.Join(failed, err) // the store of another queue manager may be out of reach for long
 		} else {
 			delete(s.owing, at)
 		}
@@ -284,7 +284,7 @@ func (s *storing) sweepOnce() error {
 			continue
 		}
 		if key.at != "" {
-			s.owing[key.at] = true // what was on its way is found by the next sweep
+			s.owing[key.at] = true // the next sweep finds data that was in flight
 		}
 		s.mu.Lock()
 		if s.left[key] == l {
@@ -295,7 +295,7 @@ func (s *storing) sweepOnce() error {
 	return errors.Join(failed, s.sweepStore(""))
 }
 
-// sweepStore removes from the store of a queue manager what the ledger knows no use for.
+// sweepStore removes from the store of a queue manager the data that no transfer of the ledger needs.
 func (s *storing) sweepStore(at string) error {
 	ctx, cancel := context.WithTimeout(s.ctx, storeTry)
 	defer cancel()
@@ -325,7 +325,7 @@ func (s *storing) sweepStore(at string) error {
 	return nil
 }
 
-// A shelfReader reads what is stored for the agent.
+// A shelfReader reads the data that is stored for the agent.
 type shelfReader struct {
 	*storing
 	own   *owner
@@ -362,10 +362,10 @@ func (r *shelfReader) loop() {
 	}
 }
 
-// round looks what there is, and reads each shelf for a while. It says when to look again.
+// round lists the shelves, and reads each of them for a while. It returns the pause until the next round.
 func (r *shelfReader) round() (pause time.Duration, err error) {
 	r.mu.Lock()
-	looks := r.looks // before the look: of these it shows everything that their OPENs speak of
+	looks := r.looks // before the list: it shows all messages that these OPENs speak of
 	r.looks = map[receiver.Shelf]*wire.Message{}
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(r.ctx, storeTry)
@@ -414,15 +414,15 @@ func (r *shelfReader) round() (pause time.Duration, err error) {
 	return r.pause(shelves), nil
 }
 
-// lookAgain keeps OPENs whose shelves could not be looked at.
+// lookAgain keeps OPENs for another round, after a failure to read their shelves.
 func (r *shelfReader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
 	for at, open := range looks {
 		r.Look(at, open)
 	}
 }
 
-// inTurn are the shelves to read: of each transfer that of the newest epoch, the one that is next first.
-// The others go.
+// inTurn returns the shelves to read: for each transfer that of the newest epoch, and the shelf whose turn is next
+// first. It removes the others.
 func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 	type one struct {
 		from transfer.AgentName
@@ -449,7 +449,7 @@ func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 	return turn
 }
 
-// pause is when to look again.
+// pause returns the time until the next look.
 func (r *shelfReader) pause(shelves []receiver.Shelf) time.Duration {
 	now, pause, active := r.cfg.Clock.Now(), storeLooks, r.active()
 	if !r.came.IsZero() && now.Sub(r.came) < storeIdle {
@@ -465,6 +465,6 @@ func (r *shelfReader) pause(shelves []receiver.Shelf) time.Duration {
 	return pause
 }
 
-// active is the time between two looks while something comes: a second, and on a slow line, where a look takes longer, ten
-// times as long as that.
+// active is the time between two looks while messages come: a second, and on a slow link, where a look takes longer,
+// ten times as long as that.
 func (r *shelfReader) active() time.Duration { return min(max(storeActive, 10*r.looked), storeSeldom) }

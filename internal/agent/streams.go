@@ -10,15 +10,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Streams are what an agent sends and receives in place of files, for one transfer.
+// Streams are the source and the target of an agent for one transfer, in place of files.
 type Streams struct {
 	Source   place.Source
 	Target   place.Target
-	Limits   []string // what Target does not promise, for the audit
+	Limits   []string // the guarantees that Target lacks, for the audit
 	Transfer transfer.ID
 }
 
-// places opens what the agent sends from and receives to.
+// places opens the agent's source and target.
 func (a *Agent) places() (s Streams, err error) {
 	if a.cfg.Streams != nil {
 		return *a.cfg.Streams, nil

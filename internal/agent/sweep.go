@@ -12,12 +12,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Sweep clears up behind a dead agent of one box: it hands its audit records to
-// the log and removes the temporaries that its ledger in dir knows of, beneath
-// root.
+// Sweep cleans up after a dead agent of one box. It passes the agent's audit records to the log. It removes the
+// temporary files beneath root that the ledger in dir knows.
 func Sweep(name transfer.AgentName, dir, root string, to Appender, log *slog.Logger) error {
 	if _, err := os.Stat(filepath.Join(dir, "ledger.db")); err != nil {
-		return nil // it died before it had one
+		return nil // it died before it had a ledger
 	}
 
 	l, err := ledger.Open(dir, ledger.Options{Log: log, Reserve: -1})

@@ -81,7 +81,7 @@ func (s *trusted) connect(i *identity.Identity) *qmgr.Conn {
 	return c
 }
 
-// run runs ALPHA until what it returns is called.
+// run starts ALPHA. stop stops it.
 func (s *trusted) run() (stop func()) {
 	s.Helper()
 	conn := s.connect(s.alpha)
@@ -127,7 +127,7 @@ func (s *trusted) signed(kind word.Kind, id transfer.ID, body []byte, now time.T
 	return word.Sign(s.user.Identity(), word.Statement{Kind: kind, To: s.alpha.Name(), ID: id}, body, now)
 }
 
-// submit hands in a request and returns the kind of what is said of it.
+// submit submits a request and returns the kind of the answer's error.
 func (s *trusted) submit() transfer.Kind {
 	s.Helper()
 	q := transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf("missing")}
@@ -161,8 +161,8 @@ func errorOf(e *transfer.Error) error {
 	return e
 }
 
-// What the authority says is kept: of an agent that has heard nothing for a week it is said, and
-// after 30 days it accepts nothing new, until it hears something again.
+// The authority's documents are kept. An agent without news for a week is reported. After 30 days it accepts nothing
+// new, until it receives a document again.
 func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 	s := newTrusted(t)
 	doc, err := s.net.Trust(trust.Rules)
@@ -193,8 +193,8 @@ func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 	s.says(wire.AgentReady, "")
 }
 
-// Whom a document names is refused by the agent, and an older document, somebody else's or a
-// second one of a number changes nothing.
+// The agent refuses identities that a document revokes. An older document, one of another signer, or a second one with
+// the same number changes nothing.
 func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 	s := newTrusted(t)
 	defer s.run()()
@@ -233,7 +233,7 @@ func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 	}
 }
 
-// stateOf is a connection at whose other end somebody is.
+// stateOf is the state of a connection with an identity at its other end.
 func stateOf(i *identity.Identity) tls.ConnectionState {
 	var s tls.ConnectionState
 	for _, der := range i.Certificate().Certificate {

@@ -8,13 +8,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// maxSilent is how often somebody may leave a question unanswered, a second each
-// time, before that means that it lives and is stuck.
+// maxSilent is the number of questions, a second each, that an instance may leave unanswered before it counts as living
+// and stuck.
 const maxSilent = 3
 
-// refuseTwin asks whether the name is alive (R5). The queue manager says at once
-// when nobody listens; silence means that somebody does, if it is the agent's and
-// not the network's.
+// refuseTwin asks whether the name is alive (R5). The queue manager says at once when there is no listener. Silence
+// means that an instance listens, if the queue manager is the agent's and not only the network's.
 func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 	for unanswered := 0; unanswered < maxSilent; {
 		data, asked, err := a.askTwin(ctx, wire.AskAgent(a.cfg.Name, a.cfg.Name.Token()))
@@ -43,10 +42,9 @@ func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 // name. By then it takes no more work; Stop must follow.
 func (a *Agent) Displaced() <-chan error { return a.own.lost }
 
-// askTwin asks for whoever listens on a subject, for a second. asked reports, where nobody
-// answered, that the queue manager took the question and did not say that nobody
-// listens: it answered what was put to it later, on the same connection. Lost
-// packets can keep the answer away for longer than that.
+// askTwin asks the listener on a subject, and waits for a second. asked reports, where no answer came, that the queue
+// manager took the question and did not report a missing listener: it answered a later question on the same connection.
+// Lost packets can delay the answer for longer than that.
 func (c *core) askTwin(ctx context.Context, subject string) (data []byte, asked bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A slow line is between clients and a queue manager. It loses nothing; what the
-// queue manager says is held back until the line is open.
+// A slow line is between clients and a queue manager. It loses nothing, and holds back the queue manager's answers
+// until the line is open.
 type slowLine struct {
 	net.Listener
 	to    string
@@ -51,7 +51,7 @@ func newSlowLine(t *testing.T, to string) *slowLine {
 	return s
 }
 
-// up passes on what a client says. From the first question on, its answers wait.
+// up passes on a client's messages. From the first question on, its answers wait.
 func (s *slowLine) up(to, from net.Conn, held chan struct{}) {
 	defer to.Close()
 	buf := make([]byte, 64<<10)
@@ -134,7 +134,7 @@ func TestASlowLineIsNoTwin(t *testing.T) {
 	}
 }
 
-// A process that listens and says nothing has the name, whatever is wrong with it.
+// A process that listens and says nothing has the name, whatever the reason for its silence.
 func TestASilentTwinIsOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

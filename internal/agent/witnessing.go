@@ -22,39 +22,39 @@ const (
 	proveEvery  = time.Second            // at most, while records wait to be proved
 	proveSoon   = 200 * time.Millisecond // where a checkpoint was only just made
 	proveFast   = 100 * time.Millisecond // and where the outbox fills
-	proveLine   = 64                     // times the delay of the line, at least
+	proveLine   = 64                     // times the delay of the link, at least
 	askAgain    = time.Second            // at first, where coordination does not answer
 	askRarely   = 30 * time.Second       // at last
-	askFor      = 10 * time.Second       // an answer, and the line's delay
+	askFor      = 10 * time.Second       // an answer, and the delay of the link
 	cosignEvery = time.Second            // at most
 )
 
-// Bounds of what is proved at once.
+// Bounds of the records that are proved at once.
 const (
 	proveRecords = 8192
 	proveBytes   = 4 << 20 // of records that are read to be hashed, a piece
 )
 
-// A witnessing is an agent as a witness of the audit log: it holds what coordination shows
-// against what it has seen, cosigns, and lets the outbox drop what is proved to be in the log.
-// Of an agent without an identity it does nothing.
+// A witnessing is an agent as a witness of the audit log. It compares the log that coordination shows with the one that
+// it has seen, and cosigns checkpoints. It lets the outbox drop records that are proved to be in the log. For an agent
+// without an identity it does nothing.
 type witnessing struct {
 	*core
 	key  *witness.Key // nil: there is none
 	wake chan struct{}
-	lost chan struct{} // says that coordination does not have what it has receipted
+	lost chan struct{} // coordination does not have records that it has receipted
 
 	turn    sync.Mutex // held from the look at the memory to its change
 	mu      sync.Mutex
 	memory  *witness.Memory
 	have    uint64 // receipted in this run
 	soon    bool   // coordination is about to have a checkpoint behind them
-	trouble string // of what cannot be proved
+	trouble string // why records cannot be proved
 
 	cosigned time.Time // the last checkpoint that coordination took with a cosignature
 }
 
-// newWitnessing reads what the ledger has.
+// newWitnessing reads the witness's memory from the ledger.
 func newWitnessing(c *core) (*witnessing, error) {
 	w := &witnessing{core: c, wake: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	self := c.conn.Identity()
@@ -79,8 +79,8 @@ func newWitnessing(c *core) (*witnessing, error) {
 	return w, nil
 }
 
-// receipted hears up to which number coordination says that it has the records. It reports
-// false where they wait for a proof.
+// receipted takes a receipt: coordination says that it has the records up to a number. It reports whether they may be
+// dropped without a proof.
 func (w *witnessing) receipted(have uint64) (drop bool) {
 	if w.key == nil || failpoint.Planted("outbox-without-proof") {
 		return true
@@ -92,19 +92,19 @@ func (w *witnessing) receipted(have uint64) (drop bool) {
 	return false
 }
 
-// seal signs a batch whose first record has a number.
+// seal signs a batch. first is the number of its first record.
 func (w *witnessing) seal(b *audit.Batch, first uint64) {
 	if w.key != nil {
 		b.Sign(w.key, first)
 	}
 }
 
-// bind tells coordination whose key signs this agent's records.
+// bind sends coordination the binding of the key that signs this agent's records.
 func (w *witnessing) bind(ctx context.Context) error {
 	return w.tell(ctx, wire.AskBind, wire.Bind{Binding: w.key.Binding().Encode()})
 }
 
-// tell asks coordination for something that has no answer but that it was done.
+// tell sends coordination a command. The answer confirms it, and has no other content.
 func (w *witnessing) tell(ctx context.Context, kind wire.Kind, body any) error {
 	_, err := w.ask(ctx, kind, body)
 	return err
@@ -144,7 +144,7 @@ func (w *witnessing) loop() {
 			return
 		case err != nil && transfer.KindOf(err) != transfer.KindConflict:
 			w.log.Debug("coordination does not show its log", "error", err)
-			last = now.Add(pause) // which is waited for before what is due
+			last = now.Add(pause) // a pause that comes before the next due look
 			pause = min(2*pause, askRarely)
 		default:
 			pause = askAgain
@@ -187,8 +187,8 @@ func (w *witnessing) due(last, now time.Time) time.Duration {
 	return last.Add(every).Sub(now)
 }
 
-// look asks for the log, takes what is shown, and lets the outbox drop what it proves. more says
-// that more can be proved at once.
+// look asks for the log, takes the answer, and lets the outbox drop the records that it proves. more says that more can
+// be proved at once.
 func (w *witnessing) look(ctx context.Context) (more bool, err error) {
 	w.mu.Lock()
 	memory, have := w.memory, w.have
@@ -222,7 +222,7 @@ func (w *witnessing) look(ctx context.Context) (more bool, err error) {
 	return w.take(ctx, shown, &seen)
 }
 
-// take takes what is shown.
+// take verifies the log that coordination shows, keeps the new memory, and cosigns.
 func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.LogSeen) (more bool, err error) {
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -269,7 +269,7 @@ func (w *witnessing) take(ctx context.Context, shown *witness.Shown, seen *wire.
 	return proved > 0 && proved == seen.Last && w.ledger.Outbox() > 0, err
 }
 
-// proved is up to which number the records from first on are proved to be in the log; 0: none.
+// proved returns the last number, counted from first, with a proof that its record is in the log; 0: none.
 func (w *witnessing) proved(m *witness.Memory, shown *witness.Shown, first, last uint64) (through uint64, err error) {
 	at, _ := m.Held()
 	next := first
@@ -308,7 +308,7 @@ func (w *witnessing) leaves(from uint64, count int) (leaves []tlog.Hash, err err
 	return leaves, nil
 }
 
-// keep puts a memory into the ledger, and drops what is proved.
+// keep writes a memory to the ledger, and drops the proved records.
 func (w *witnessing) keep(m *witness.Memory, proved uint64) error {
 	err := w.ledger.Update(func(t *ledger.Tx) error {
 		if err := ledger.WitnessOf(t, w.key.Party().Name.Network).Put(m.Encode()); err != nil {
@@ -330,7 +330,7 @@ func (w *witnessing) keep(m *witness.Memory, proved uint64) error {
 	return nil
 }
 
-// settled hears that everything up to a number is out of the outbox.
+// settled takes notice that the records up to a number are out of the outbox.
 func (w *witnessing) settled(through uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -339,7 +339,7 @@ func (w *witnessing) settled(through uint64) {
 	}
 }
 
-// say keeps what cannot be proved for the heartbeats.
+// say keeps the error of a proof for the heartbeats; nil clears it.
 func (w *witnessing) say(err error) {
 	text := ""
 	if err != nil {
@@ -355,8 +355,8 @@ func (w *witnessing) say(err error) {
 	}
 }
 
-// countersign cosigns the note that is held, where coordination does not have that. A pipe has seen no earlier log, so its
-// cosignature would say nothing.
+// countersign cosigns the checkpoint that is held, where coordination does not have that. A pipe has seen no earlier
+// log, so its cosignature would prove nothing.
 func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *witness.Shown, now time.Time) {
 	at, ok := m.Held()
 	w.mu.Lock()
@@ -385,8 +385,8 @@ func (w *witnessing) countersign(ctx context.Context, m *witness.Memory, shown *
 	w.mu.Unlock()
 }
 
-// degraded is what is said of an agent that has seen another log than it sees now, or whose
-// records are not proved to be in it.
+// degraded is the trouble of a witness: the agent has seen another log than the present one, or its records are not
+// proved to be in it.
 func (w *witnessing) degraded() string {
 	if w.key == nil {
 		return ""
@@ -399,7 +399,7 @@ func (w *witnessing) degraded() string {
 	return w.trouble
 }
 
-// askWitness says what this agent has seen of the audit log.
+// askWitness answers with the state of the audit log that this agent has seen.
 func (a *answers) askWitness(_ *asking, ans *wire.Answer) error {
 	w := a.witness
 	if w.key == nil {
@@ -417,8 +417,8 @@ func (a *answers) askWitness(_ *asking, ans *wire.Answer) error {
 	return nil
 }
 
-// askAccept has this agent go on as a witness from a log that is not the one that it has seen.
-// What it had seen is put on record.
+// askAccept makes this agent a witness of a log that is not the one it has seen. An audit record keeps the state that
+// it had seen.
 func (a *answers) askAccept(ask *asking, _ *wire.Answer) error {
 	w := a.witness
 	body, err := wire.ReadBody[wire.AcceptLog](ask.Kind, ask.Body)

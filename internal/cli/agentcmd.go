@@ -111,7 +111,7 @@ func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, j
 	return cmp.Or(lost(ctx), err)
 }
 
-// agentsOf are the agents of a process that has nothing else. The process is given its bounds for them.
+// agentsOf returns the agents of a process without other services. It sets the limits of the process for them.
 func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roots []string, log logT) ([]agent.Config, error) {
 	configs, err := agentConfigs(cmd, f, names, dir, roots, log)
 	if err != nil {
@@ -125,12 +125,12 @@ func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roo
 	return configs, nil
 }
 
-// startAtOnce is how many agents of one process start at a time: most of it is waiting for
-// the disk and for the queue manager.
+// startAtOnce is the number of agents of one process that start at a time. Most of a start is waiting for the disk and
+// for the queue manager.
 const startAtOnce = 8
 
-// startAgents starts agents, some at a time, and says of each that it is ready. Where one cannot
-// start, ctx ends, no more are started, and the error says why; those that run are given.
+// startAgents starts agents, some at a time, and reports each that is ready. Where one cannot start, ctx ends, no more
+// are started, and the error gives the reason. The agents that run are returned.
 func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Command, network, join string, configs []agent.Config) (running []attended, err error) {
 	slow := slowNotice(cmd, network)
 	defer slow()
@@ -172,7 +172,7 @@ func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Co
 	return running, err
 }
 
-// joinAgent starts an agent as whom its directory says, or as whom it may become.
+// joinAgent starts an agent with the identity in its directory, or with the one that serviceAt gets for it.
 func joinAgent(ctx context.Context, cmd *cobra.Command, network, join string, cfg agent.Config, connected func()) (a attended, err error) {
 	return a, anew(ctx, func() (refused bool, err error) {
 		i, err := serviceAt(ctx, cmd, network, cfg.Dir, join, identity.Agent, string(cfg.Name), cfg.Log)
@@ -356,7 +356,7 @@ func newAgentLs() *cobra.Command {
 	return c
 }
 
-// age is how long ago something was heard.
+// age describes the time since a heartbeat.
 func age(d time.Duration) string {
 	if d == 0 {
 		return "-"
@@ -435,7 +435,7 @@ agent is started again; what its own --limit says holds then.`,
 	return c
 }
 
-// ratesText is how fast an agent sends, for people.
+// ratesText describes the sending rates of an agent.
 func ratesText(rates map[transfer.AgentName]string) string {
 	var all []string
 	for _, to := range slices.Sorted(maps.Keys(rates)) {

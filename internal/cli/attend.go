@@ -16,13 +16,12 @@ type attended struct {
 	close func() // may be called more than once
 	// refused says that the queue manager takes the agent's identity no more.
 	refused <-chan error
-	ended   func() // what else is to be done when the agent had to stop by itself; may be nil
+	ended   func() // called when the agent had to stop by itself; may be nil
 }
 
-// attend waits until ctx ends. An agent that has to stop before that, because
-// another one has its name or its identity was revoked, is closed and the reason said; the others go on.
-// Where the process has nothing else to do than to run its agents (only), the last
-// reason is the error.
+// attend waits until ctx ends. An agent may have to stop before that, because another one has its name or its identity
+// was revoked. attend closes it and prints the reason; the others continue. In a process with agents alone (only), the
+// last reason is the error.
 func attend(ctx context.Context, cmd *cobra.Command, agents []attended, only bool) error {
 	type loss struct {
 		of  attended

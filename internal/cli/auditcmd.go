@@ -40,9 +40,8 @@ func (q *auditQuery) local() (string, error) {
 	return filepath.Join(home, "audit"), err
 }
 
-// openLocal opens the log in a directory for reading: the log itself, or what
-// coordination or `ferry up` was given as its --dir. It is nil where nothing
-// was ever sent on this host and no directory was named.
+// openLocal opens a log for reading. dir is the directory of the log itself, or the --dir of coordination or `ferry
+// up`. The result is nil where no directory was named and this host has no log, because nothing was ever sent on it.
 func (q *auditQuery) openLocal(dir string) (*audit.Log, error) {
 	for _, below := range []string{"", "audit", "coordination/audit"} {
 		if audit.Exists(filepath.Join(dir, below)) {
@@ -106,7 +105,7 @@ func newAuditLs() *cobra.Command {
 	return c
 }
 
-// told is a record in lines of a few words: one for each item, or one.
+// told describes a record in short lines: one for each item, or one.
 func told(r *audit.Record) []string {
 	if len(r.Items) == 0 {
 		return []string{what(r)}
@@ -179,7 +178,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 				return nil
 			}
 			err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
-			if err == nil && n == 0 { // what the destination has written may not have come
+			if err == nil && n == 0 { // the record of the destination may not have arrived yet
 				filter.Role = audit.RoleSource
 				err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
 			}
@@ -208,7 +207,7 @@ func sayLimit(cmd *cobra.Command, n, limit int, what string) {
 	}
 }
 
-// line is what `ferry audit find` says of the item.
+// line returns the cells of the item in the output of `ferry audit find`.
 func (f *found) line() []string {
 	o := f.Item
 	result, digest, to := "arrived", or(o.Digest, "none"), at(f.Destination, o.Path)
@@ -240,7 +239,7 @@ func at(agent transfer.AgentName, p transfer.Path) string {
 	return string(agent) + ":" + p.String()
 }
 
-// shown is a location of a request as people have typed it, or can type it.
+// shown returns a location of a request in the form of the command line.
 func shown(l transfer.Location) string {
 	return transfer.Path(location.Format(l)).String()
 }
@@ -253,7 +252,7 @@ func shownAt(agent transfer.AgentName, l transfer.Location) string {
 	return string(agent) + ":" + shown(l)
 }
 
-// what is a record that is not of items in a few words.
+// what describes a record in a few words. Records of items have found.line.
 func what(r *audit.Record) string {
 	switch {
 	case r.Counts != nil:
@@ -282,7 +281,7 @@ func what(r *audit.Record) string {
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
 }
 
-// person is a principal's token for people.
+// person returns a readable form of a principal's token.
 func person(token string) string {
 	p, err := transfer.ParsePath(token)
 	if err != nil || token == "" {
@@ -422,7 +421,7 @@ printed. Gaps that coordination has put on record are counted and are sound.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := q.verify(cmd)
 			if kind := transfer.KindOf(err); kind == transfer.KindInternal || kind == transfer.KindVersion {
-				explain(cmd.ErrOrStderr(), err) // what is no log any more is not sound either
+				explain(cmd.ErrOrStderr(), err) // a damaged log counts as unsound, too
 				return exit(transfer.CodeNothing)
 			}
 			if err != nil {

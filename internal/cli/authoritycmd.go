@@ -84,7 +84,7 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 			collectLess(slackOfOthers)
 			err = whileFull(ctx, log, "authority", f.dir, func() error { return authorityRun(ctx, cmd.OutOrStdout(), f, log) })
 			if ctx.Err() != nil {
-				return nil // told to stop, be it before the network was reached
+				return nil // told to stop, possibly before the network was reached
 			}
 			return err
 		}}

@@ -21,16 +21,16 @@ import (
 type service struct {
 	name, dir string
 	start     func() (run, stop func(), err error) // gives its work until ctx ends, and how it is stopped
-	// degraded is told why the service does not run. The others then run without it, and it is tried again. A service without degraded ends the
-	// process where it cannot start.
+	// degraded gets the reason why the service does not run. The other services then run without it, and it is tried
+	// again. A service without degraded ends the process where it cannot start.
 	degraded func(error)
 }
 
-// Services run in the process of a queue manager. One that finds a full disk starts when there is
-// space, and delays no other.
+// Services run in the process of a queue manager. A service on a full disk starts when there is space, and delays no
+// other.
 type services struct {
 	ctx context.Context
-	end context.CancelCauseFunc // with the error of one that cannot start later
+	end context.CancelCauseFunc // with the error of a service that cannot start later
 	log logT
 	all sync.WaitGroup
 
@@ -39,7 +39,7 @@ type services struct {
 }
 
 const (
-	lookPause = 2 * time.Second // between two looks at the files of a degraded service
+	lookPause = 2 * time.Second // between two checks of the files of a degraded service
 	looks     = 30              // until it is tried again though no file has changed
 )
 
@@ -85,7 +85,7 @@ func (b *services) run(s service) error {
 	return nil
 }
 
-// waits says why a service does not run, in the log where it was not said before, and returns that text.
+// waits logs the reason why a service does not run, unless that is said, and returns that text.
 func (b *services) waits(s service, err error, said string) string {
 	full := transfer.Full(err)
 	if s.degraded != nil && b.ctx.Err() == nil {
@@ -114,8 +114,8 @@ func (b *services) stop() {
 	}
 }
 
-// awaitChange returns when files in a directory have changed and are at rest again, after a minute without a change, or when
-// ctx ends. During a restore nothing may be written to the files.
+// awaitChange returns when files in a directory have changed and are at rest again, after a minute without a change, or
+// when ctx ends. During a restore no program may write to the files.
 func awaitChange(ctx context.Context, dir string) {
 	before := listing(dir)
 	last := before
@@ -169,7 +169,7 @@ const coordinationAway = "coordination is degraded: it cannot use its files; the
 type absence struct {
 	conn *qmgr.Conn // coordination's
 	log  logT
-	stop func() // nil: nothing is answered
+	stop func() // nil: no question is answered
 }
 
 // begin answers until end. The question whether coordination runs has no answer: another one may start.

@@ -33,7 +33,7 @@ func newBesideBench(ctx context.Context) *besideBench {
 
 func (b *besideBench) did(step string) { b.done = append(b.done, step) }
 
-// starts gives a service whose tries fail with errors in turn, and then run.
+// starts returns the start function of a service. Its first tries fail with errors in turn, and the next one runs.
 func (b *besideBench) starts(name string, errs ...error) func() (run, stop func(), err error) {
 	return func() (run, stop func(), err error) {
 		if len(errs) > 0 {

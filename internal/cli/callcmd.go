@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// callLine is what --json prints of a call.
+// callLine is the form of a call under --json.
 type callLine struct {
 	MessageType string `json:"message_type"` // call, cancel, summary
 	*managedcall.Call
@@ -27,7 +27,7 @@ func newCall() *cobra.Command {
 	return c
 }
 
-// callProgram are the flags that say what a call does.
+// callProgram holds the flags that describe a call.
 type callProgram struct {
 	timeout, pause string
 	retries        int
@@ -148,7 +148,7 @@ func (w *callWatch) notice(format string, args ...any) {
 	}
 }
 
-// ended is the end of the wait: by a signal the call goes on without us.
+// ended is the end of the wait: after a signal the call continues without this command.
 func (w *callWatch) ended(err error) error {
 	if signalEnded(w.ctx, err) {
 		return w.handing().interrupted(w.ctx, err, w.stop)
@@ -191,7 +191,7 @@ func (w *callWatch) follow() error {
 	}
 }
 
-// finish shows what the program has written and how it ended, and gives the result code.
+// finish shows the program's output and result, and returns the result code as an error.
 func (w *callWatch) finish(c *managedcall.Call) error {
 	switch {
 	case w.json:
@@ -210,7 +210,7 @@ func (w *callWatch) finish(c *managedcall.Call) error {
 	return nil
 }
 
-// output prints what the program has written: to a terminal what that can show.
+// output prints the output of the program. A terminal gets only printable characters.
 func (w *callWatch) output(c *managedcall.Call) {
 	if c.Ran == nil || c.Ran.Output == "" {
 		return
@@ -260,7 +260,7 @@ func (w *callWatch) stop() error {
 	return exit(transfer.CodeCancelled)
 }
 
-// oneCall wants one call ID, or the end of one.
+// oneCall accepts exactly one call ID, or the end of one.
 func oneCall(cmd *cobra.Command, args []string) error {
 	if err := oneArg("a call ID or its last six or more characters")(cmd, args); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// An upQuestion is what `ferry up` is asked on its token; without a body it is asked for agents
-// and channels alone.
+// An upQuestion is a question to `ferry up`, sent to its token. A question without a body asks for agents and channels
+// alone.
 type upQuestion struct {
 	V    int    `json:"v"`
 	Op   upOp   `json:"op"`
@@ -34,7 +34,7 @@ const (
 	upRemove upOp = "rm"
 )
 
-// upAnswer is what it says.
+// upAnswer is the answer to an upQuestion.
 type upAnswer struct {
 	V        int                 `json:"v"`
 	Agents   map[string]bool     `json:"agents"`             // name, ready
@@ -51,7 +51,7 @@ const maxUpQuestion = 4 << 10
 type upDesk struct {
 	conn  *qmgr.Conn
 	links *qmgr.Channels
-	rules func() (*trust.Document, error) // nil: anybody may do anything
+	rules func() (*trust.Document, error) // nil: no rules, and all changes are allowed
 	ready map[string]*atomic.Bool         // agents
 	begun atomic.Bool                     // coordination has been started, or is not to be
 	away  atomic.Pointer[error]           // why coordination does not run, though it is to
@@ -87,11 +87,11 @@ func (d *upDesk) asked(m qmgr.Message) {
 		}
 	}
 	if data, err := json.Marshal(ans); err == nil {
-		d.conn.Answer(asker, m.Reply, data) // or nobody of ours asks
+		d.conn.Answer(asker, m.Reply, data) // a failed answer is ignored
 	}
 }
 
-// tell says why coordination does not run; nil: it does.
+// tell sets the reason why coordination does not run; nil: it runs.
 func (d *upDesk) tell(why error) {
 	if why == nil {
 		d.away.Store(nil)
@@ -100,7 +100,7 @@ func (d *upDesk) tell(why error) {
 	d.away.Store(&why)
 }
 
-// change does what somebody asks for who may.
+// change does the change that a question asks for, if the rules allow the asker to make it.
 func (d *upDesk) change(asker string, question []byte) error {
 	var q upQuestion
 	if err := json.Unmarshal(question, &q); err != nil || q.V != 1 || len(question) > maxUpQuestion {
@@ -145,7 +145,7 @@ it, at the side that dials; --network says which queue manager is asked.`,
 	return c
 }
 
-// askUp asks `ferry up` beside the queue manager something; nil: how things stand.
+// askUp sends a question to the `ferry up` beside the queue manager; nil: a question for the status.
 func (q *query) askUp(cmd *cobra.Command, what *upQuestion) (ans upAnswer, err error) {
 	c, ctx, done, err := q.open(cmd)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// choiceFlags say which of the files that are found are taken, in which order, how links are treated, and
-// where the permissions of new directories come from.
+// choiceFlags select files, give their order, say how links are treated, and where new directories get their
+// permissions.
 type choiceFlags struct {
 	smallest, largest, youngest, oldest string
 	order                               string
@@ -27,7 +27,7 @@ func (f *choiceFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.permissions, "permissions", "", "permissions of new directories: destination, as its umask, setgid bits and default access control lists have it; or preserve, those of the source (default: destination)")
 }
 
-// choose fills in what the flags say.
+// choose writes the values of the flags to the request.
 func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 	size := func(s string) (n int) {
 		if err == nil && s != "" {
@@ -49,8 +49,8 @@ func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 	return err
 }
 
-// A nonEmpty is the value of a flag that may be left out, but not be given as nothing: an empty variable of a script
-// would have the same effect as leaving it out.
+// A nonEmpty is the value of a flag that may be left out, but not be empty. An empty variable of a script would
+// otherwise have the same effect as leaving the flag out.
 type nonEmpty string
 
 func (v *nonEmpty) String() string { return string(*v) }
@@ -64,7 +64,8 @@ func (v *nonEmpty) Set(s string) error {
 	return nil
 }
 
-// whichFiles says which files a request takes, and in which order; empty: all, as they are found.
+// whichFiles describes the files that a request takes, and their order; empty: all, in the order in which the walk
+// finds them.
 func whichFiles(q *audit.RequestFacts) string {
 	f, all := q.Filter, []string{}
 	add := func(given bool, what string) {
@@ -102,7 +103,7 @@ func (f *fileFlags) deleting() string {
 	return f.deleteSource
 }
 
-// sources fills in what becomes of the sources.
+// sources sets in the request whether the sources are kept, deleted or archived.
 func (f *fileFlags) sources(q *transfer.Request) error {
 	flag, when := "--delete-source", f.deleting()
 	switch {

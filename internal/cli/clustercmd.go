@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// member is of which cluster `ferry up` is a member; nil: of none.
+// member returns the cluster of `ferry up`; nil: it is a member of none.
 func (u *upFlags) member() *qmgr.Cluster {
 	if u.cluster == "" {
 		return nil
@@ -22,7 +22,7 @@ func (u *upFlags) member() *qmgr.Cluster {
 	return &qmgr.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
 }
 
-// checkCluster refuses what cannot be meant of a cluster.
+// checkCluster refuses flags that contradict each other about a cluster.
 func (u *upFlags) checkCluster() error {
 	if u.cluster == "" {
 		if len(u.routes) > 0 {
@@ -52,8 +52,9 @@ func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
 	return slices.ContainsFunc(all, func(m qmgr.Member) bool { return m.Name == name && m.Up })
 }
 
-// catchUp has a member of a cluster that was without the others ask for the trust document of the network's
-// authority, which it may have missed, until ctx ends. Whom to let in the other members tell it.
+// catchUp asks for the trust document of the network's authority each time that this member of a cluster has been
+// without the others. The member may have missed the document meanwhile. The other members send it the claims. catchUp
+// returns when ctx ends.
 func (o *outpost) catchUp() {
 	t := time.NewTicker(catchUpLook)
 	defer t.Stop()
@@ -79,8 +80,8 @@ func (o *outpost) catchUp() {
 
 const catchUpLook = 5 * time.Second
 
-// awaitCluster waits until a queue manager can store something, which in a cluster takes most of its members.
-// What needs no queue, such as a token for the next member, is there before.
+// awaitCluster waits until a queue manager can store data. In a cluster that takes most of its members. Services that
+// need no queue, such as a token for the next member, run before.
 func awaitCluster(ctx context.Context, cmd *cobra.Command, server *qmgr.Server) error {
 	return server.WaitQuorum(ctx, func(why string) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queue manager %s listens at %s, %s\n", server.Name(), server.URL(), printable(why))

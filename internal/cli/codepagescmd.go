@@ -66,7 +66,7 @@ func codePageOf(p *codepage.Page) *codePageRow {
 	return r
 }
 
-// width is how many bytes a character has, for people.
+// width describes the bytes of a character.
 func (r *codePageRow) width() string {
 	switch {
 	case r.MinBytes == r.MaxBytes:

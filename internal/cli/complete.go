@@ -15,10 +15,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// completeTime is how long a completion may ask the network: somebody waits at a prompt.
+// completeTime limits the questions of a completion to the network, because the user waits at a prompt.
 const completeTime = time.Second
 
-// flagWords are the words that flags take, whatever command has them.
+// flagWords are the words that flags take, in every command that has the flag.
 var flagWords = map[string][]string{
 	"mode": {"binary", "text"}, "checksum": {"xxh3", "md5", "sha256", "none"}, "if-exists": {"error", "overwrite", "skip", "update", "rename", "append"},
 	"durability": {"full", "process"}, "lane": {"auto", "direct", "queue"}, "delivery": {"fast", "stored"}, "compress": {"none", "fast", "high", "auto"},
@@ -84,8 +84,7 @@ func only(f cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// asking calls fn with a client of the network that a command would speak to, where there
-// is one and it answers at once.
+// asking calls fn with a client of the network that a command would use, where there is one and it answers at once.
 func asking(cmd *cobra.Command, fn func(context.Context, *client.Client)) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 	defer cancel()
@@ -141,8 +140,7 @@ func completeIDs(cmd *cobra.Command, _ []string, word string) (ids []string, _ c
 	return ids, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeLocations completes [AGENT:]PATH: agents, what an agent has at a path, or files
-// of this host.
+// completeLocations completes [AGENT:]PATH: names of agents, paths at an agent, or files of this host.
 func completeLocations(cmd *cobra.Command, _ []string, word string) (found []string, _ cobra.ShellCompDirective) {
 	agent, path, err := transfer.SplitAgent(word + "x") // a path that may be empty yet
 	if err == nil && agent != "" {

@@ -6,7 +6,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// contentFlags are those of ferry send about what becomes of a file's content.
+// contentFlags are the flags of ferry send that convert the content of files.
 type contentFlags struct {
 	fromEncoding, toEncoding, eol, replace, longLines string
 	keepBlanks                                        bool

@@ -102,7 +102,7 @@ func openDatasets(dir string) (*datasets, error) {
 
 // A datasetEntry is a record file in JSON. Lengths are of the records' data.
 type datasetEntry struct {
-	Dataset  string          `json:"dataset,omitempty"` // where its path is that of one
+	Dataset  string          `json:"dataset,omitempty"` // of a path that is a data set's
 	Path     transfer.Path   `json:"path"`              // beneath the root, or as it was given
 	RECFM    string          `json:"recfm,omitempty"`
 	LRECL    int             `json:"lrecl,omitempty"`
@@ -160,8 +160,8 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 	return nil
 }
 
-// each hands out the files with attributes, sorted by path. What cannot be
-// looked into is an entry with an error.
+// each calls fn for each file with attributes, sorted by path. A file or directory that cannot be read is an entry with
+// an error.
 func (l *datasets) each(fn func(*datasetEntry) error) error {
 	return fs.WalkDir(l.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -212,7 +212,7 @@ func (l *datasets) small(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, record.MaxSidecar+1))
 }
 
-// open opens a regular file and nothing else: a pipe would make it wait.
+// open opens a regular file. It refuses others: a pipe would block it.
 func (l *datasets) open(name string) (*os.File, int64, error) {
 	st, err := l.root.Lstat(name)
 	if err != nil {
@@ -225,7 +225,7 @@ func (l *datasets) open(name string) (*os.File, int64, error) {
 	return f, st.Size(), err
 }
 
-// look reads a file and sums it up.
+// look reads a file and returns its entry.
 func (l *datasets) look(p string, s record.Sidecar) *datasetEntry {
 	e := &datasetEntry{Path: transfer.Path(p), RECFM: s.RECFM(), LRECL: s.LRECL, BLKSIZE: s.BLKSIZE, Encoding: s.Encoding}
 	if d, ok := record.AtPath(p); ok {
@@ -263,7 +263,7 @@ func unreadable(name string, err error) *transfer.Error {
 	return transfer.Errorf(kind, "%s cannot be read: %w", transfer.Path(name), err)
 }
 
-// showDataset looks at the file that an argument names.
+// showDataset returns the entry of the file that an argument names.
 func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*datasetEntry, error) {
 	name := arg
 	if record.IsDataset(arg) {
@@ -321,7 +321,7 @@ func showDataset(arg, dir string, dirGiven bool, given record.Attributes) (*data
 	return e, nil
 }
 
-// print writes the entry for people.
+// print writes the entry as text.
 func (e *datasetEntry) print(w io.Writer) {
 	records := fmt.Sprintf("%d, of %d to %d bytes", e.Records, e.Shortest, e.Longest)
 	switch {

@@ -22,7 +22,7 @@ func eachCommand(c *cobra.Command, fn func(*cobra.Command)) {
 	}
 }
 
-// What --help lists, docs/configure.md and the manual pages have, and they have no more.
+// The flags in --help are those of docs/configure.md and of the manual pages, with none missing and none more.
 func TestEveryFlagIsDocumented(t *testing.T) {
 	text := ""
 	for _, name := range []string{"configure.md", "text-and-records.md"} {

@@ -9,5 +9,5 @@ import (
 	"ferry/internal/automation/template"
 )
 
-// duties are what each agent of this program does beside the transfers that it is asked for.
+// duties make the duties of each agent of this program: its work beside the transfers that are submitted to it.
 var duties = []duty.Maker{monitor.New, schedule.New, template.NewDuty, job.New, managedcall.New}

@@ -92,7 +92,8 @@ have the server read it (nats-server --signal reload).`,
 	return c
 }
 
-// pins are the hashes of the keys of an external server, and of those whose configurations lie in directories.
+// pins returns the hashes of an external server's key and of the keys of its fellow members. members are the
+// directories of their configurations.
 func pins(own *identity.Identity, members []string) ([]string, error) {
 	all := []string{identity.KeyHash(own.Certificate().Leaf)}
 	for _, m := range members {
@@ -163,20 +164,20 @@ func issueFrom(cmd *cobra.Command, from, path, name string) (i *identity.Identit
 	return i, claims, err
 }
 
-// An abroad is what an authority does for an external server.
+// An abroad serves an external server for an authority: it sends claims and does errands.
 type abroad struct {
 	h   *home
 	url string
 
 	mu    sync.Mutex
-	last  *roles.Claims // that the server was told
+	last  *roles.Claims // the last claims sent to the server
 	facts qmgr.Facts
 }
 
-// errandsName is as whom errands are done for an external server.
+// errandsName is the name of the identity that does errands for an external server.
 const errandsName = "errands"
 
-// admit tells the server whom to let in, unless it was told the same.
+// admit sends claims to the server, unless it has sent the same ones before.
 func (a *abroad) admit(c roles.Claims) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -203,7 +204,8 @@ func (a *abroad) known() qmgr.Facts {
 	return a.facts
 }
 
-// open does what an embedded queue manager would, from when the server is reached until the authority stops.
+// open connects to the external server and sends it the claims. Until the authority stops, it does the errands that an
+// embedded queue manager does itself.
 func (a *abroad) open() error {
 	i, err := a.h.issue(filepath.Join(a.h.dir, identitiesDir, errandsName), identity.Manager, errandsName, roles.Manager)
 	if err != nil {
@@ -229,8 +231,8 @@ func (a *abroad) open() error {
 	return nil
 }
 
-// errandsBeside does the errands of an external server beside the coordination service, whose directory it
-// shares. At the first start the authority has to be there, and this user has to be one who may enrol.
+// errandsBeside does the errands of an external server beside the coordination service, and shares its directory. The
+// first start needs the authority, and a user with the right to enrol.
 func errandsBeside(ctx context.Context, cmd *cobra.Command, url, dir string, log logT) (stop func(), err error) {
 	i, err := memberAt(ctx, cmd, url, filepath.Join(dir, errandsName), false, identity.Manager, errandsName+"-coordination", log)
 	if err != nil {

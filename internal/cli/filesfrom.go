@@ -12,9 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// sourcesFrom reads a list of names, of a file or of stdin ("-"): one on each line, or
-// each ended by a NUL where there is one. Empty names are passed over. Errors are of
-// KindUsage, of KindMissing and KindUnreadable, or of KindTooLarge.
+// sourcesFrom reads a list of names, from a file or from stdin ("-"): one on each line, or each ended by a NUL where
+// there is one. It ignores empty names. Errors are of KindUsage, of KindMissing and KindUnreadable, or of KindTooLarge.
 func sourcesFrom(list string, stdin io.Reader) ([]transfer.Path, error) {
 	in := stdin
 	if list != "-" {
@@ -46,8 +45,8 @@ func sourcesFrom(list string, stdin io.Reader) ([]transfer.Path, error) {
 	return names, nil
 }
 
-// parseNames takes a list apart. A CR before the end of a line and slashes at the front of
-// a name are no part of it. What several lines name is taken once.
+// parseNames splits a list into names. A CR before the end of a line and slashes at the front of a name are no part of
+// it. A name on several lines is taken once.
 func parseNames(b []byte) (names []transfer.Path) {
 	end := "\n"
 	if bytes.IndexByte(b, 0) >= 0 {
@@ -59,7 +58,7 @@ func parseNames(b []byte) (names []transfer.Path) {
 		if end == "\n" {
 			name = strings.TrimSuffix(name, "\r")
 		}
-		name = strings.TrimLeft(name, "/") // beneath SOURCE, as the others
+		name = strings.TrimLeft(name, "/") // beneath SOURCE, as all names
 		if name != "" && !seen[name] {
 			seen[name] = true
 			names = append(names, transfer.Path(name))

@@ -40,7 +40,7 @@ func (f *filterFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
 }
 
-// filter is what the flags say. Its errors are of KindUsage.
+// filter builds the filter from the flags. Its errors are of KindUsage.
 func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	if f.limit < 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", f.limit)
@@ -119,7 +119,7 @@ func parseWhen(flag, s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{"15:04", "15:04:05"} {
 		if c, err := time.Parse(layout, s); err == nil {
 			t := time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location())
-			if t.After(now) { // the last one that was
+			if t.After(now) { // the last time of day that was
 				t = time.Date(now.Year(), now.Month(), now.Day()-1, c.Hour(), c.Minute(), c.Second(), 0, now.Location())
 			}
 			return t, nil

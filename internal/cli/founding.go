@@ -26,15 +26,15 @@ import (
 	"ferry/internal/wire"
 )
 
-// A home is the network's authority in the process of `ferry up`, or of `ferry authority run`, with the
-// identities of what runs there.
+// A home is the network's authority in the process of `ferry up` or `ferry authority run`. It holds the identities of
+// the services in this process, too.
 type home struct {
 	*authority.Authority
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
 	log   logT
 	dir   string             // of `ferry up`
-	store *identities.Store  // of the OS user; nil: he has no state directory
+	store *identities.Store  // of the OS user; nil: there is no state directory
 	self  *identity.Identity // the authority's own
 	qm    *identity.Identity // the queue manager's
 
@@ -45,7 +45,7 @@ type home struct {
 	changing sync.Mutex // one change at a time
 
 	mu   sync.Mutex
-	all  []*identity.Identity // of what runs here
+	all  []*identity.Identity // of the services in this process
 	wake chan struct{}        // a token was made
 
 	again chan struct{} // the network is reached again
@@ -91,8 +91,8 @@ func openHome(ctx context.Context, dir string, log logT) (*home, error) {
 	return h, nil
 }
 
-// bereft is an error of KindLost where a state directory has identities of a network and not its authority:
-// a new one would begin another network.
+// bereft returns an error of KindLost where a state directory has identities of a network but not its authority. A new
+// authority would begin another network.
 func bereft(dir string) error {
 	path := filepath.Join(dir, authorityDir)
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
@@ -108,8 +108,7 @@ func bereft(dir string) error {
 	return nil
 }
 
-// user gives the OS user an identity, with which he does everything in the network that he
-// has begun.
+// user gives the OS user an identity. The commands of this user act under it in the network.
 func (h *home) user() error {
 	store, err := myIdentities()
 	if err != nil {
@@ -158,8 +157,8 @@ func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as rol
 			WithHint("to let it in again: `ferry token create --agent " + name + "`, and `ferry agent run " + name + " --join FILE`")
 	}
 	if err == nil && !h.current(i, want, as) {
-		// Its keys are another's by now, or nobody's: what is begun with new ones is the same,
-		// as it is this host's own.
+		// The name has other keys by now, or none. New keys can finish the work begun with these, because the name
+		// belongs to this host.
 		h.log.Warn("the identity is not as it was issued last; it gets new keys", "identity", want, "was", i.Name())
 		if dir, err = aside(dir.Path()); err != nil {
 			return nil, err
@@ -186,7 +185,7 @@ func (h *home) issueIn(dir *keyfile.Dir, role identity.Role, name string, as rol
 	return i, nil
 }
 
-// renew renews an identity of what runs here.
+// renew renews an identity of a service in this process.
 func (h *home) renew(i *identity.Identity) error {
 	w, err := authority.WishOf(i.Keys())
 	if err != nil {
@@ -204,8 +203,8 @@ func (h *home) latest(i *identity.Identity) bool {
 	return slices.Equal(i.Known(), h.Roots().Hashes())
 }
 
-// follow renews what runs here where the authority's keys have changed, before queue managers hear
-// of it: they may let in the old keys no more.
+// follow renews the identities in this process after a change of the authority's keys. It runs before queue managers
+// hear of the change, because they may then refuse the old keys.
 func (h *home) follow() error {
 	h.mu.Lock()
 	all := slices.Clone(h.all)
@@ -219,7 +218,7 @@ func (h *home) follow() error {
 	return err
 }
 
-// current reports whether an identity is what its name was issued last.
+// current reports whether an identity has the name, the role and the keys that the authority issued last for want.
 func (h *home) current(i *identity.Identity, want identity.Name, as roles.Role) bool {
 	w, err := authority.WishOf(i.Keys())
 	return err == nil && i.Name() == want && h.Role(want) == as && h.Has(want, w)
@@ -233,7 +232,7 @@ func aside(path string) (*keyfile.Dir, error) {
 	return keyfile.Make(path)
 }
 
-// putAside puts a directory of an identity aside, in the place of one that was before. An empty one it removes.
+// putAside puts a directory of an identity aside, in the place of an earlier one. It removes an empty directory.
 func putAside(path string) error {
 	if all, err := os.ReadDir(path); err == nil && len(all) == 0 {
 		return os.Remove(path)
@@ -245,8 +244,8 @@ func putAside(path string) error {
 	return os.Rename(path, old)
 }
 
-// Enrol is the authority's, with whom nobody may trust told at once: a name may get new keys by
-// it, unless something of it runs, which would be cut off by that.
+// Enrol enrols an identity at the authority and publishes the change at once. The name may get new keys by it. Enrol
+// refuses that while an agent or a queue manager of the name runs, because new keys would disconnect it.
 func (h *home) Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error) {
 	if name, ok := h.Replaces(secret, as, w); ok {
 		if err := h.lives(name); err != nil {
@@ -264,7 +263,7 @@ func (h *home) Enrol(secret string, as identity.Name, w authority.Wish) (identit
 func (h *home) lives(name identity.Name) error {
 	w := h.way.Load()
 	switch {
-	case w == nil, name.Role == identity.User: // nobody can know
+	case w == nil, name.Role == identity.User: // the authority cannot know
 		return nil
 	case name.Role == identity.Manager:
 		if managerLives(h.ctx, w.conn, name.Name) {
@@ -275,7 +274,7 @@ func (h *home) lives(name identity.Name) error {
 	return lives(h.ctx, w.conn, name)
 }
 
-// guard is how the queue manager lets in who is in the network.
+// guard returns the identity, the claims and the rules by which the queue manager admits connections.
 func (h *home) guard(name string) (*qmgr.Guard, error) {
 	var err error
 	if h.qm, err = h.issue(filepath.Join(h.dir, identitiesDir, "qm"), identity.Manager, name, roles.Manager); err != nil {
@@ -285,7 +284,7 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Kept for the day on which the authority runs elsewhere.
+	// The claims are kept for the day on which the authority runs elsewhere.
 	keep := func(c roles.Claims) error { return keepClaims(h.qm, c) }
 	if err := keep(claims); transfer.Full(err) {
 		h.log.Warn("the disk is full: the claims of the queue manager are kept later", "dir", h.dir, "error", err)
@@ -324,7 +323,7 @@ func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
 	return nil
 }
 
-// serve has the authority answer who is in the network.
+// serve has the authority answer questions of the network.
 func (h *home) serve(w *way) error {
 	h.way.Store(w)
 	desk := &enrol.Desk{Authority: h.Authority, Conn: w.conn, Token: h.token, Changed: h.changed, Log: h.log}
@@ -332,7 +331,7 @@ func (h *home) serve(w *way) error {
 	if err != nil {
 		return err
 	}
-	// A queue manager that comes back hears at once what it has missed.
+	// A queue manager that comes back gets at once the changes that it has missed.
 	type heard struct {
 		instance string
 		at       time.Time
@@ -365,8 +364,8 @@ const (
 	managerAway     = 7 * time.Second // without a word: it has missed something
 )
 
-// caller is how something in this process connects to its queue manager: as a token where there
-// are no identities. Its name is the agent's, where it is one.
+// caller returns the configuration by which a service in this process connects to its queue manager. Where there are no
+// identities it connects as token. name is the name of the agent, for an agent.
 func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if h == nil {
@@ -422,27 +421,27 @@ func (h *home) stop() {
 	h.Close()
 }
 
-// changed has those refused who were revoked. An authority that has not reached its network yet does so when
-// it has.
+// changed publishes the claims and the trust document, so that revoked identities are refused. An authority that has
+// not reached its network yet does so when it has.
 func (h *home) changed() {
 	w := h.way.Load()
 	if w == nil {
 		return
 	}
-	h.changing.Lock() // what is read first is admitted first
+	h.changing.Lock() // the claims that are read first are admitted first
 	defer h.changing.Unlock()
 	err := h.follow()
 	claims, cerr := h.Claims()
 	if err = errors.Join(err, cerr); cerr == nil {
 		err = errors.Join(err, w.admit(claims), tellManagers(w.conn, claims))
 	}
-	err = errors.Join(err, h.distrust(w)) // agents hear of it whatever a queue manager says
+	err = errors.Join(err, h.distrust(w)) // agents get it even where a queue manager fails
 	if err != nil {
 		h.log.Error("what was revoked is not refused everywhere yet", "error", err)
 	}
 }
 
-// tellManagers tells the queue managers that channels lead to whom to let in.
+// tellManagers sends the claims to the queue managers that are reached by channels.
 func tellManagers(conn *qmgr.Conn, claims roles.Claims) error {
 	data, err := json.Marshal(claims)
 	if err != nil {
@@ -451,7 +450,7 @@ func tellManagers(conn *qmgr.Conn, claims roles.Claims) error {
 	return conn.Publish(wire.Claims, data)
 }
 
-// distrust tells everybody whom nobody may trust.
+// distrust publishes the revoked keys and the trusted roots, and applies both to the identities in this process.
 func (h *home) distrust(w *way) error {
 	doc, err := h.Trust(trust.Keys)
 	if err != nil {
@@ -478,14 +477,14 @@ func (h *home) distrust(w *way) error {
 	return errors.Join(err, w.conn.Publish(wire.Trust, doc))
 }
 
-// settled is how long the process must have run, and by how much at most the host's clock may have
-// been set meanwhile, before keys are rotated or given up. A host that starts with a clock years
-// ahead would otherwise rotate at once, and nothing could undo that when the clock is corrected.
+// settled is the least running time of the process before it rotates or gives up keys, and the most by which the host's
+// clock may have been set meanwhile. A host that starts with a clock years ahead would otherwise rotate at once, and a
+// correction of the clock could not undo that.
 const settled = time.Hour
 
-// tend does what is due of a rotation, once the clock can be believed.
+// tend does the step that is due of a rotation of keys, once the clock can be believed.
 func (h *home) tend(began time.Time) (changed bool, err error) {
-	ran := time.Since(began) // by the clock that nobody sets
+	ran := time.Since(began) // by the monotonic clock, which cannot be set
 	shown := time.Now().Round(0).Sub(began.Round(0))
 	if ran < settled || (shown-ran).Abs() > settled {
 		return false, nil
@@ -493,7 +492,7 @@ func (h *home) tend(began time.Time) (changed bool, err error) {
 	return h.Tend()
 }
 
-// publish repeats the trust document, for those who were away.
+// publish repeats the trust document for the agents and queue managers that were away.
 func (h *home) publish() {
 	t := time.NewTicker(publishEvery)
 	defer t.Stop()
@@ -576,8 +575,7 @@ func (h *home) joiners() {
 	}
 }
 
-// nextPort is the address for joiners: the one that was given, or the port after the queue
-// manager's.
+// nextPort returns the address for joiners: given, or the port after the queue manager's.
 func nextPort(given, listen, url string) (string, error) {
 	if given != "" {
 		if _, _, err := net.SplitHostPort(given); err != nil {
@@ -607,8 +605,7 @@ func nextPort(given, listen, url string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
-// reached are the addresses by which a listener is reached: those of this host where it
-// listens on all of them.
+// reached returns the addresses at which a listener is reached. A listener on all addresses gets those of this host.
 func reached(listen string, also []string) []string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -616,7 +613,7 @@ func reached(listen string, also []string) []string {
 	}
 	if len(also) > 0 {
 		if _, p, err := net.SplitHostPort(also[0]); err == nil {
-			port = p // the one that was free
+			port = p // the port that was free
 		}
 	}
 	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {

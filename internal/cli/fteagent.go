@@ -18,9 +18,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An agent that fteStartAgent has started holds the lock of its process file for as long as it
-// runs: it gets the open file from its parent. So whoever finds the lock held knows that the number
-// in the file is the agent's and nobody else's.
+// An agent that fteStartAgent has started holds the lock of its process file for as long as it runs: it gets the open
+// file from its parent. While the lock is held, the number in the file is therefore the agent's.
 
 // Times of fteStartAgent and fteStopAgent.
 const (
@@ -46,7 +45,7 @@ func filesOf(name transfer.AgentName) (f agentFiles, err error) {
 	return agentFiles{at, at + ".process", at + ".log"}, nil
 }
 
-// start runs an agent in a process of its own until it answers, or with -F in this one.
+// start runs an agent in a process of its own and waits until it answers, or with -F runs it in this one.
 func (r *fteRun) start() error {
 	name, err := r.Agent(r.Args[0])
 	if err != nil {
@@ -144,7 +143,7 @@ func (r *fteRun) ready(name transfer.AgentName, child *exec.Cmd, wrote func() st
 	}
 }
 
-// stop tells an agent to stop that fteStartAgent has started, and waits until it has.
+// stop sends an agent that fteStartAgent has started the signal to stop, and waits until it has stopped.
 func (r *fteRun) stop() error {
 	name, err := r.Agent(r.Args[0])
 	if err != nil {

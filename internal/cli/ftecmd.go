@@ -49,14 +49,14 @@ func newFTE() *cobra.Command {
 	return c
 }
 
-// An fteRun is one command of MQ MFT that is being done.
+// An fteRun is one run of a command of MQ MFT.
 type fteRun struct {
 	cmd *cobra.Command
 	q   *query
 	*commands.Call
 }
 
-// fteCommands are what the commands do.
+// fteCommands returns the functions of the commands by name.
 func fteCommands() map[string]func(*fteRun) error {
 	return map[string]func(*fteRun) error{
 		"fteCreateTransfer":   (*fteRun).create,
@@ -286,8 +286,8 @@ func (r *fteRun) cancel() error {
 	return nil
 }
 
-// source is the source agent of a transfer. -a may name either of its agents; where coordination cannot
-// tell, it is the source.
+// source returns the source agent of a transfer. -a may name either of its agents; where coordination does not know the
+// transfer, -a is the source.
 func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID) (transfer.AgentName, error) {
 	named := r.Get("a")
 	if named == "" {
@@ -311,7 +311,7 @@ func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID)
 	return p.Source, nil
 }
 
-// codeWrongAgent is MQ MFT's result code of a command for an agent that has nothing to do with it.
+// codeWrongAgent is MQ MFT's result code of a command for an agent that does not take part in the transfer.
 const codeWrongAgent = 4
 
 // codeCancelTimeout is MQ MFT's result code of a cancel that was not answered in time.
@@ -423,7 +423,7 @@ func (r *fteRun) version() error {
 	return nil
 }
 
-// define says what MQSC scripts would define elsewhere.
+// define is fteCreateAgent: it says that the agent needs no queue to be defined.
 func (r *fteRun) define() error {
 	if r.Get("agentName") == "" {
 		return transfer.Errorf(transfer.KindUsage, "fteCreateAgent: -agentName AGENT is missing")
@@ -464,7 +464,7 @@ that are there are replaced; a file of such a name is not.`,
 		}}
 }
 
-// link makes a symbolic link, in place of one that is there.
+// link makes a symbolic link, and replaces an existing one.
 func link(to, at string) error {
 	if st, err := os.Lstat(at); err == nil && st.Mode()&os.ModeSymlink == 0 {
 		return transfer.Errorf(transfer.KindExists, "%s is there, and no link", at).WithHint("remove it, or choose another directory")

@@ -41,7 +41,7 @@ func (r *fteRun) schedule(d *mftxml.Document) error {
 	return nil
 }
 
-// listSchedules is fteListScheduledTransfers. What has ended is not listed.
+// listSchedules is fteListScheduledTransfers. It lists no ended schedules.
 func (r *fteRun) listSchedules() error {
 	pattern := ""
 	if len(r.Args) > 0 {
@@ -175,8 +175,8 @@ func (r *fteRun) createTemplate() error {
 	return err
 }
 
-// eachTemplate calls fn for each template that the arguments mean: names, or patterns of * and ?. Of an argument that
-// means none it says so, and the code is that of what is not there.
+// eachTemplate calls fn for each template that the arguments name: names, or patterns of * and ?. It reports each
+// argument without a template, and then returns the result code of a missing object.
 func (r *fteRun) eachTemplate(fn func(k *kept, at client.AtAgent, name string) error) error {
 	k, done, err := r.kept("")
 	if err != nil {
@@ -253,7 +253,7 @@ func (r *fteRun) listTemplates() error {
 
 // writeTemplate writes a template as the XML of its transfer, in the directory of -o.
 func (r *fteRun) writeTemplate(t *template.Template) error {
-	if err := template.CheckName(t.Name); err != nil { // which an agent has said
+	if err := template.CheckName(t.Name); err != nil { // the name came from an agent
 		return err
 	}
 	if t.Later != nil {

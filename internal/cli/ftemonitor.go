@@ -16,9 +16,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// The commands for what agents keep: monitors here, templates and schedules in ftekept.go.
+// The commands for the objects that agents keep: monitors here, templates and schedules in ftekept.go.
 
-// kept connects, to ask one agent, or all that are up where no name or a pattern is given; the caller closes.
+// kept connects for questions to one agent. Without a name, or with a pattern, they go to all agents that are up. The
+// caller closes the connection.
 func (r *fteRun) kept(agent string) (*kept, func(), error) {
 	k := &keptQuery{query: *r.q}
 	if !strings.ContainsAny(agent, "*?") {
@@ -102,7 +103,7 @@ func (r *fteRun) createMonitor() error {
 	return r.tellMonitor(k, monitor.CommandClear, monitor.Named{Name: c.Definition.Name})
 }
 
-// tellMonitor gives the agent of k a command about a monitor, and says what has become of it.
+// tellMonitor sends the agent of k a command about a monitor, and prints the result.
 func (r *fteRun) tellMonitor(k *kept, kind wire.Kind, body any) error {
 	limit, err := r.limit()
 	if err != nil {
@@ -201,7 +202,8 @@ func (r *fteRun) listMonitors() error {
 	return nil
 }
 
-// fileOf is the file of a monitor in a directory. Its name is checked once more: an agent has said it.
+// fileOf returns the file of a monitor in a directory. It checks the name once more, because the name came from an
+// agent.
 func fileOf(dir string, d *monitor.Definition) (string, error) {
 	name, err := monitor.ParseName(d.Name)
 	if err == nil {

@@ -96,8 +96,8 @@ func signalEnded(ctx context.Context, err error) bool {
 	return err != nil && ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.As(err, new(*client.HandoverError)))
 }
 
-// interrupted is the end of the wait by a signal. A stored request goes on without this
-// command, and a second Ctrl-C within a few seconds cancels it.
+// interrupted is the end of the wait by a signal. A stored request continues without this command, and a second Ctrl-C
+// within a few seconds cancels it.
 func (h *handing) interrupted(ctx context.Context, err error, cancel func() error) error {
 	goesOn := "goes on"
 	switch client.HandoverOf(err) {

@@ -59,7 +59,7 @@ func helpWidth(c *cobra.Command) int {
 	return 100
 }
 
-// newHelp is the command that shows the help of another one.
+// newHelp makes the command that shows the help of another one.
 func newHelp() *cobra.Command {
 	return &cobra.Command{Use: "help [COMMAND...]", Short: "Help about any command or topic",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {

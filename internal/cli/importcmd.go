@@ -23,7 +23,7 @@ type importing struct {
 	counts map[mftconfig.Outcome]int
 }
 
-// The outcomes of what is made.
+// The outcomes for files that an import makes.
 const (
 	madeFile  mftconfig.Outcome = "made"
 	wouldMake mftconfig.Outcome = "would make"
@@ -97,7 +97,7 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// say prints what became of something.
+// say prints the outcome for one object of the configuration.
 func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	i.counts[n.Outcome]++
 	if i.json {
@@ -114,7 +114,7 @@ func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	fmt.Fprintf(cmd.OutOrStdout(), "%-10s %s: %s\n", n.Outcome, printable(at), printable(n.Text))
 }
 
-// A newFile is one that is made.
+// A newFile is a file that the import makes.
 type newFile struct {
 	name, is string
 	data     []byte
@@ -157,7 +157,7 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 	return all, nil
 }
 
-// make writes a file, durably, and says so.
+// make writes a file, durably, and prints the outcome.
 func (i *importing) make(cmd *cobra.Command, f newFile) error {
 	switch {
 	case f.there:

@@ -16,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A kept thing is what a document of a configuration has an agent keep.
+// A keptThing is the monitor or template that a document of a configuration defines for an agent.
 type keptThing struct {
 	file, name string
 	agent      transfer.AgentName
@@ -25,8 +25,8 @@ type keptThing struct {
 	body       any
 }
 
-// documents has agents keep the monitors and templates of a configuration. An error is one of the network;
-// what an agent refuses is said of the document.
+// documents has agents keep the monitors and templates of a configuration. An error is one of the network; a refusal of
+// an agent is reported with the document.
 func (i *importing) documents(cmd *cobra.Command, all []mftconfig.Document) error {
 	var things []keptThing
 	for _, d := range all {
@@ -64,7 +64,7 @@ func (i *importing) documents(cmd *cobra.Command, all []mftconfig.Document) erro
 	return nil
 }
 
-// kept is what a document has an agent keep.
+// kept reads the monitor or template that a document defines for an agent.
 func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, error) {
 	doc, err := mftxml.Parse(d.Data)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestRetryOfAJob(t *testing.T) {
 	}
 }
 
-// Nothing more is waited for when a job has ended, or when what has not ended of it is parked.
+// The wait for a job ends when the job has ended, or when all of its transfers have ended or are parked.
 func TestJobIsOver(t *testing.T) {
 	for _, c := range []struct {
 		of           []job.Child

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// jobLine is what --json prints of a job.
+// jobLine is the form of a job under --json.
 type jobLine struct {
 	MessageType string `json:"message_type"` // job, cancel
 	*job.Job
@@ -32,7 +32,7 @@ func newJob() *cobra.Command {
 	return c
 }
 
-// oneJob wants one job ID, or the end of one.
+// oneJob accepts exactly one job ID, or the end of one.
 func oneJob(cmd *cobra.Command, args []string) error {
 	if err := oneArg("a job ID or its last six or more characters")(cmd, args); err != nil {
 		return err
@@ -66,7 +66,7 @@ func newJobLs() *cobra.Command {
 	return c
 }
 
-// findJob finds the job of an ID or the end of one, with its agent.
+// findJob returns the job of an ID or the end of one, and its agent.
 func (q *keptQuery) findJob(k *kept, id string) (client.AtAgent, *job.Shown, error) {
 	at, s, err := find[job.Shown](k, job.AskShow, "job", id, job.Named{ID: id})
 	if err == nil {
@@ -199,7 +199,7 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 	return c
 }
 
-// retryOfJob makes the job that repeats what failed of one.
+// retryOfJob makes the job that repeats the failed transfers of another one.
 func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 	switch {
 	case s.Ended.IsZero():
@@ -223,7 +223,7 @@ func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 			continue
 		}
 		to := job.To{Agent: c.Destination, Dest: c.Dest, Retry: c.Retry}
-		if !c.Started.IsZero() { // otherwise the audit log has nothing that is not in the job
+		if !c.Started.IsZero() { // otherwise the audit log has no more than the job
 			some := c.FilesFailed > 0 && (c.Code == transfer.CodePartial || c.Code == transfer.CodeNothing)
 			again, err := retryOfChild(k, c.Transfer, some, ifExists)
 			if err != nil {
@@ -237,7 +237,8 @@ func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 	return p, nil
 }
 
-// retryOfChild is what repeats a transfer, from the audit log, which may not have all of what has only just happened.
+// retryOfChild returns the request that repeats a transfer. It reads the audit log, and waits because the newest
+// records may not have arrived there yet.
 func retryOfChild(k *kept, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
 	for end := time.Now().Add(k.net.Timeout); ; {
 		q, err = k.net.Retry(k.ctx, id.String(), failed, ifExists)

@@ -29,7 +29,7 @@ func (j *jobFlags) add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&j.alsoTo, "also-to", nil, "a further destination, as DEST; may be repeated. The transfers to all of them are a job, with one result")
 }
 
-// given reports whether a job is meant, and refuses what a job cannot do.
+// given reports whether the flags ask for a job. It refuses flags that a job does not take.
 func (j *jobFlags) given(fl *pflag.FlagSet) (bool, error) {
 	if len(j.alsoTo) == 0 {
 		return false, nil
@@ -119,7 +119,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 		if err == nil {
 			err = w.follow()
 		}
-		if ctx.Err() != nil && lost(ctx) == nil { // nothing is left running behind
+		if ctx.Err() != nil && lost(ctx) == nil { // no transfer is left running
 			err = w.stop()
 		}
 		if kept := b.Keep(); kept != nil {
@@ -129,7 +129,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 	})
 }
 
-// dryRunJob says for each destination what would be sent.
+// dryRunJob shows for each destination the files that a job would send.
 func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put, asJSON bool) error {
 	codes := map[int]bool{}
 	for _, q := range p.Requests() {
@@ -286,7 +286,7 @@ func (w *jobWatch) follow() error {
 	}
 }
 
-// overJob reports whether nothing more is to be waited for; parked, that this is for transfers that are set aside.
+// overJob reports whether the wait for a job is over; parked reports that it is because of parked transfers.
 func overJob(s *job.Shown) (over, parked bool) {
 	if !s.Ended.IsZero() {
 		return true, false
@@ -295,7 +295,7 @@ func overJob(s *job.Shown) (over, parked bool) {
 		switch c := &s.Of[n]; {
 		case c.State == transfer.Parked:
 			parked = true
-		case c.Transfer.IsZero(): // it waits for the others
+		case c.Transfer.IsZero(): // the child waits for the others
 		case !c.State.Final():
 			return false, false
 		}
@@ -317,7 +317,7 @@ type jobSummary struct {
 	Children []job.Child `json:"children"`
 }
 
-// show shows the children that stand otherwise than they did.
+// show shows the children that have changed.
 func (w *jobWatch) show(s *job.Shown) (moved bool) {
 	for n := range s.Of {
 		c := &s.Of[n]
@@ -340,7 +340,7 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 	return moved
 }
 
-// childAt is where a child goes, as people have named it.
+// childAt is the destination of a child, in the form of the command line.
 func childAt(c *job.Child) string {
 	if c.Destination == onebox.Dest {
 		return shown(c.Dest)

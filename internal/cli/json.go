@@ -43,10 +43,9 @@ func control(r rune) bool { return 0x7f <= r && r <= 0x9f }
 // escapedMark is how transfer.EscapedPath stands in JSON.
 var escapedMark = []byte(`"\u0000`)
 
-// forScripts rewrites one JSON object for those who read names: a path that is not
-// UTF-8 becomes a string in which U+FFFD takes the place of what is not, and a member
-// of that name with _bytes added holds its bytes in base64. An array of paths has an
-// array beside it, with null for each that is UTF-8. Everything else stays as it is.
+// forScripts rewrites one JSON object for scripts that read names. A path that is not UTF-8 becomes a string with
+// U+FFFD in place of each invalid part. Its bytes in base64 are added in a member of that name with _bytes. An array of
+// paths has an array beside it, with null for each that is UTF-8. Everything else stays as it is.
 func forScripts(b []byte) []byte {
 	if !bytes.Contains(b, escapedMark) {
 		return b
@@ -93,8 +92,7 @@ func rewriteValue(raw json.RawMessage, out *bytes.Buffer) error {
 	return nil
 }
 
-// rewriteMember copies a member of an object, with what is to stand beside it, or an
-// element of an array.
+// rewriteMember copies a member of an object, with the member that is added beside it, or an element of an array.
 func rewriteMember(d *json.Decoder, named bool, out *bytes.Buffer) error {
 	if !named {
 		return rewrite(d, out)
@@ -158,7 +156,7 @@ func split(raw json.RawMessage) (text, exact any, ok bool) {
 	return texts, paths, ok
 }
 
-// notUTF8 reads a path that stands in JSON as one that is not UTF-8.
+// notUTF8 decodes a path in JSON that is not UTF-8.
 func notUTF8(s string) (string, bool) {
 	text, ok := strings.CutPrefix(s, transfer.EscapedPath)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A keptQuery asks about what agents keep by names: monitors, schedules, templates.
+// A keptQuery asks for the objects that agents keep by name: monitors, schedules, templates.
 type keptQuery struct {
 	query
 	agent string
@@ -38,7 +38,8 @@ func (k *keptQuery) openKept(cmd *cobra.Command) (*kept, func(), error) {
 	return &kept{net, ctx, cmd, agent}, done, err
 }
 
-// list prints a table, or with --json lines, of what agents keep. all asks one of them: it calls row for each line.
+// list prints the objects that agents keep, as a table or with --json as lines. all asks one agent; it calls row for
+// each object.
 func (k *keptQuery) list(cmd *cobra.Command, head []string, all func(k *kept, at client.AtAgent, row func(line any, cells ...string)) error) error {
 	open, done, err := k.openKept(cmd)
 	if err != nil {
@@ -60,16 +61,16 @@ func (k *keptQuery) list(cmd *cobra.Command, head []string, all func(k *kept, at
 	return err
 }
 
-// A kept is a connection on which agents are asked.
+// A kept is a connection for questions to agents.
 type kept struct {
 	net   *client.Client
 	ctx   context.Context
 	cmd   *cobra.Command
-	agent transfer.AgentName // the only one; "": all that are up
+	agent transfer.AgentName // the single agent; "": all that are up
 }
 
-// each calls fn for each agent that is asked. Where that is all of them, one that does not answer, or
-// refuses the question, is passed over.
+// each calls fn for each agent that is asked. Where all are asked, it skips agents that do not answer or that refuse
+// the question.
 func (k *kept) each(fn func(at client.AtAgent) error) error {
 	if k.agent != "" {
 		return fn(client.AtAgent{Client: k.net, Agent: k.agent})
@@ -126,7 +127,7 @@ func keptIn[T any](ans *wire.Answer) (*T, error) {
 	return v, nil
 }
 
-// find asks for what has a name, and for which agent keeps it.
+// find returns the object of a name, and the agent that keeps it.
 func find[T any](k *kept, kind wire.Kind, what, name string, body any) (at client.AtAgent, found *T, err error) {
 	err = k.each(func(one client.AtAgent) error {
 		v, err := readKept[T](k.ctx, one, kind, body)

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/agent"
 )
 
-// beside is what a process needs beside the data in flight to its agents, and as
-// much again where the queue manager is in it.
+// beside is the memory that a process needs beside its agents' in-flight data, in bytes. A process with the queue
+// manager needs as much again.
 const beside = 48 << 20
 
 // How much new memory is let become garbage before it is collected, beside as
@@ -21,12 +21,12 @@ const (
 	slackOfOthers  = 32 << 20
 )
 
-// slack is never looked at, so the system gives it no memory; the collector,
-// which begins when there is twice as much as was left the last time, counts it.
+// slack is never read or written, so the system gives it no memory. The collector, which begins when there is twice as
+// much as was left the last time, counts it.
 //
-// Without it a process that needs 8 MB, say, collects each time 8 MB have been made.
-// For a gigabyte the queue manager took 1.49 s of processor that way, and 1.13 s with
-// it; all roles together took a tenth more for ten thousand small files.
+// Without it a process that needs 8 MB, say, collects each time 8 MB have been made. For a gigabyte the queue manager
+// took 1.49 s of processor that way, and 1.13 s with it; all roles together took a tenth more for ten thousand small
+// files.
 var slack atomic.Pointer[[]byte]
 
 // firstPercent delays the first collection of a process until it has made 16 MB. With the 100 of the runtime a

@@ -34,8 +34,7 @@ func TestMemoryIsLimitedByWhatTheAgentsMayHave(t *testing.T) {
 	}
 }
 
-// The slack is beside what the agents may have, and where somebody has said when to
-// collect there is none.
+// The slack is added to the memory limit of the agents. There is none where the environment says when to collect.
 func TestSlackIsBesideTheLimit(t *testing.T) {
 	was := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(was)

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// habits are flags of other programs, by what they are called here.
+// habits maps flags of other programs to the same function of Ferry.
 var habits = map[string]string{
 	"overwrite": "--if-exists overwrite", "force": "--if-exists overwrite", "ignore-existing": "--if-exists skip", "update": "--if-exists update",
 	"backup": "--if-exists rename", "remove-source-files": "--delete-source", "move": "--delete-source", "bwlimit": "--limit", "progress": "no flag: progress is shown on a terminal",
@@ -50,7 +50,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return transfer.Errorf(transfer.KindUsage, "%v", err).WithHint(hint)
 }
 
-// meantFlag is what an unknown flag may have been meant as; empty: nothing is near.
+// meantFlag guesses the flag that was meant by an unknown one; empty: no flag is similar.
 func meantFlag(cmd *cobra.Command, name string) string {
 	if meant, ok := habits[name]; ok {
 		flag, _, _ := strings.Cut(strings.TrimLeft(meant, "-"), " ")

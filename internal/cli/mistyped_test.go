@@ -43,7 +43,7 @@ func mistype(r *rand.Rand, word string) string {
 	}
 }
 
-// A slip is a command line with a word that is mistyped, and what the answer must name.
+// A slip is a command line with a mistyped word, and the word that the answer must name.
 type slip struct {
 	args  []string
 	meant string
@@ -91,7 +91,7 @@ func slips(r *rand.Rand) (all []slip) {
 	return all
 }
 
-// Whatever is mistyped ends with 64, names what may have been meant, and sends nothing.
+// A mistyped command line ends with 64, names the word that may have been meant, and sends nothing.
 func TestMistyped(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -214,7 +214,7 @@ func (q *query) makeMonitor(cmd *cobra.Command, d *monitor.Definition, redefine 
 	return q.tellMonitor(ctx, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
 }
 
-// tellMonitor gives an agent a command about a monitor, and says what the agent has done.
+// tellMonitor sends an agent a command about a monitor, and prints the agent's answer.
 func (q *query) tellMonitor(ctx context.Context, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
 	said, err := tellKept[monitor.Answer](ctx, at, q.timeout, kind, body)
 	if err != nil {

@@ -47,8 +47,8 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 	})
 }
 
-// inBox runs what needs agents in this process, with a directory for them. The context
-// ends with a signal, or when an agent has lost its directory.
+// inBox runs a command that needs agents in this process, with a directory for them. The context ends with a signal, or
+// when an agent has lost its directory.
 func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *onebox.Box) error) error {
 	home, err := stateDir()
 	if err == nil {
@@ -100,8 +100,8 @@ func sendInBox(ctx context.Context, cmd *cobra.Command, c *client.Client, q *tra
 	return follow(ctx, c, q, newView(cmd, f.json, f.quiet))
 }
 
-// follow submits a request to agents of this process and follows it to its end. A signal
-// cancels it: nothing is left running behind.
+// follow submits a request to agents of this process and follows it to its end. A signal cancels it, so that no
+// transfer is left running.
 func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view) error {
 	p, err := c.Submit(ctx, q, nil)
 	if err == nil && (p == nil || !p.State.Final()) {

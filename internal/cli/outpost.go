@@ -22,14 +22,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// An outpost is what runs beside a queue manager whose network has its authority elsewhere. What the queue
-// manager needs to let others in lies beside its identity: it starts, and goes on, while the authority is away.
+// An outpost runs beside a queue manager whose network has its authority elsewhere. It keeps the queue manager's claims
+// beside its identity. The queue manager therefore starts and runs while the authority is away.
 type outpost struct {
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
 	log   logT
 	dir   string            // of `ferry up`
-	store *identities.Store // of the OS user; nil: he has no state directory
+	store *identities.Store // of the OS user; nil: there is no state directory
 	qm    *identity.Identity
 	held  *trust.Holder // of rules documents
 	tasks sync.WaitGroup
@@ -38,7 +38,7 @@ type outpost struct {
 	conn   *qmgr.Conn // the queue manager's own
 
 	mu  sync.Mutex
-	all []*identity.Identity // of what runs here
+	all []*identity.Identity // of the services in this process
 }
 
 // fileNote has the newest rules document, beside the queue manager's identity.
@@ -71,7 +71,8 @@ func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, 
 	return o, o.server, nil
 }
 
-// open reads the queue manager's identity, or joins the network, and says whom to let in.
+// open reads the queue manager's identity, or joins the network. It returns the guard, by which the queue manager
+// admits connections.
 func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, error) {
 	path := filepath.Join(o.dir, identitiesDir, "qm")
 	if joining(join) {
@@ -109,7 +110,7 @@ func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, erro
 	return g, nil
 }
 
-// keepClaims keeps whom a queue manager lets in beside its identity.
+// keepClaims writes a queue manager's claims beside its identity.
 func keepClaims(qm *identity.Identity, c roles.Claims) error {
 	data, err := json.Marshal(c)
 	if err != nil {
@@ -153,19 +154,19 @@ func (o *outpost) heard(doc []byte) {
 	}
 }
 
-// told takes whom to let in, where the authority's queue manager is another one.
+// told takes new claims, where the authority's queue manager is another one.
 func (o *outpost) told(data []byte) {
 	var c roles.Claims
 	err := json.Unmarshal(data, &c)
 	if err == nil {
 		err = o.server.Admit(c)
 	}
-	if err != nil && transfer.KindOf(err) != transfer.KindConflict { // older than what it has
+	if err != nil && transfer.KindOf(err) != transfer.KindConflict { // older claims than the present ones
 		o.log.Warn("whom to let in is not taken", "error", err)
 	}
 }
 
-// tell has an identity know what the trust document says.
+// tell applies the trust document to an identity.
 func (o *outpost) tell(i *identity.Identity) {
 	d, _ := o.held.Held()
 	if d == nil {
@@ -187,7 +188,8 @@ func (o *outpost) add(i *identity.Identity) {
 	o.tell(i)
 }
 
-// keep keeps an identity renewed, each over a connection of its own: the authority goes by who asks.
+// keep keeps an identity renewed. Each has a connection of its own, because the authority renews the identity of the
+// connection.
 func (o *outpost) keep(i *identity.Identity) {
 	o.tasks.Go(func() {
 		keepRenewed(o.ctx, i, func(ctx context.Context) error {
@@ -201,7 +203,7 @@ func (o *outpost) keep(i *identity.Identity) {
 	})
 }
 
-// attend has the queue manager hear of its network, until stop.
+// attend subscribes the queue manager to the news of its network, until stop.
 func (o *outpost) attend(listen string) error {
 	network := o.qm.Name().Network
 	if store, err := myIdentities(); err == nil {
@@ -258,8 +260,8 @@ func (o *outpost) caller(server *qmgr.Server, token string, role identity.Role, 
 	return cc, nil
 }
 
-// enrol has the authority issue an identity to what runs here, as the OS user where he may have it do so. It
-// waits for the authority.
+// enrol has the authority issue an identity to a service in this process. It asks as the OS user, if that user has the
+// right. It waits for the authority.
 func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, error) {
 	var user *identity.Identity
 	err := fs.ErrNotExist
@@ -298,7 +300,7 @@ func (o *outpost) enrol(path string, name identity.Name) (*identity.Identity, er
 	}
 }
 
-// document is the newest trust document that was heard.
+// document is the newest trust document that has arrived.
 func (o *outpost) document() (*trust.Document, error) {
 	d, _ := o.held.Held()
 	if d == nil {

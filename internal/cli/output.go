@@ -35,7 +35,7 @@ func newView(cmd *cobra.Command, asJSON, quiet bool) *view {
 	return v
 }
 
-// notice tells something on stderr, once in a row.
+// notice prints a message to stderr, unless it was the last one.
 func (v *view) notice(format string, args ...any) {
 	text := printable(fmt.Sprintf(format, args...))
 	if v.quiet || text == v.reason {
@@ -100,8 +100,8 @@ func doing(p *transfer.Progress) string {
 	return string(p.State)
 }
 
-// bar is a running transfer on one line: what it does, percent, time left, rate, bytes,
-// files, the current file; on a narrow screen percent, rate and time left stay longest.
+// bar returns one line about a running transfer: its phase, percent, time left, rate, bytes, files, the current file.
+// On a narrow screen percent, rate and time left stay longest.
 func (s screen) bar(p *transfer.Progress, rate float64) string {
 	done := bytesSoFar(p)
 	var meter, percent, eta, wire, name string
@@ -266,8 +266,7 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 	return line
 }
 
-// failure is what is said of an item that failed. What comes over the network
-// may lack a reason.
+// failure describes a failed item. An outcome from the network may lack a reason.
 func failure(o *transfer.Outcome) string {
 	if o.Err == nil {
 		return o.Path.String()

@@ -14,8 +14,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// FuzzShown: what coordination and agents answer is shown without a panic and
-// without anything that a terminal would obey.
+// FuzzShown: answers of coordination and agents are shown without a panic, and without control characters of a
+// terminal.
 func FuzzShown(f *testing.F) {
 	const id = `"01890a5d-ac96-774b-bcce-b302099a8057"`
 	for _, s := range []string{
@@ -57,7 +57,7 @@ func FuzzShown(f *testing.F) {
 	})
 }
 
-// FuzzMeta: a value is what follows the first '='.
+// FuzzMeta: the value begins after the first '='.
 func FuzzMeta(f *testing.F) {
 	for _, s := range []string{"", "k=v", "k=", "=v", "k=v=w", "k\n=\x1b"} {
 		f.Add(s)

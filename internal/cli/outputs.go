@@ -16,7 +16,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What --json writes: one of these on each line. Fields may be added, never renamed.
+// The output of --json: one of these on each line. Fields may be added, never renamed.
 type (
 	// A progressLine is a transfer on its way, of `ferry send` and `ferry transfer watch`.
 	progressLine struct {
@@ -50,7 +50,7 @@ type (
 	agentLine struct {
 		MessageType string                        `json:"message_type"` // removed, set
 		Agent       transfer.AgentName            `json:"agent"`
-		Rates       map[transfer.AgentName]string `json:"rates,omitempty"` // how fast it sends to whom; "": to all together
+		Rates       map[transfer.AgentName]string `json:"rates,omitempty"` // its rate to each agent; "": to all together
 	}
 	// A pingLine is the answer of an agent.
 	pingLine struct {
@@ -78,7 +78,7 @@ type (
 		Dir   string        `json:"dir"`
 		Root  string        `json:"root"` // hash of the network's root certificate
 	}
-	// A monitorLine is what became of a monitor.
+	// A monitorLine is the result of a command about a monitor.
 	monitorLine struct {
 		MessageType string `json:"message_type"` // monitor
 		monitor.Answer
@@ -93,12 +93,12 @@ type (
 		MessageType string `json:"message_type"` // trigger
 		monitor.Logged
 	}
-	// An importLine is what became of one thing of a configuration of MQ MFT, or a file that was made of it.
+	// An importLine is the outcome for one object of a configuration of MQ MFT, or for a file made of it.
 	importLine struct {
 		MessageType string `json:"message_type"` // import
 		mftconfig.Note
 	}
-	// A previewLine is what --dry-run says.
+	// A previewLine is the output of --dry-run.
 	previewLine struct {
 		MessageType string `json:"message_type"` // preview
 		*wire.Preview

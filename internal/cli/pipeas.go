@@ -85,7 +85,7 @@ func (t *ticket) renew(ctx context.Context) error {
 	return err
 }
 
-// keep has the ticket signed anew, until ctx ends.
+// keep has the ticket renewed, until ctx ends.
 func (t *ticket) keep(ctx context.Context) {
 	next := time.NewTimer(authority.TicketRenew)
 	defer next.Stop()

@@ -38,7 +38,7 @@ func (q *query) document(cmd *cobra.Command) (*trust.Document, error) {
 	return trust.Open(a.Conn.Identity().Trust(), network, data)
 }
 
-// policyLine is what `ferry policy show --json` prints.
+// policyLine is the output of `ferry policy show --json`.
 type policyLine struct {
 	Number uint64            `json:"number"`
 	Issued time.Time         `json:"issued"`
@@ -134,7 +134,7 @@ func (f *sandboxFlag) read(cmd *cobra.Command) (*policy.Rules, error) {
 	return policy.Parse(data)
 }
 
-// decisionLine is what `ferry policy test --json` prints for each decision.
+// decisionLine is one decision in the output of `ferry policy test --json`.
 type decisionLine struct {
 	Principal string             `json:"principal"`
 	Right     transfer.Authority `json:"authority"`
@@ -226,7 +226,7 @@ func asked(network string, args []string) (all []enrol.Question, err error) {
 	return all, err
 }
 
-// decided prints decisions; the error is of KindDenied where anything is refused.
+// decided prints decisions; the error is of KindDenied where one of them is a refusal.
 func (q *query) decided(cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
 	code := 0
 	rows := [][]string{{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}}

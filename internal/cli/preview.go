@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// dryRun lists what would be sent and where it would land, and ends as the transfer
-// would by what is known of it.
+// dryRun lists the files that would be sent and their destinations. It returns the result that the transfer would have,
+// as far as the preview shows it.
 func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, asJSON bool) error {
 	p, err := s.Preview(ctx, q)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// callFlags are the flags about what comes before a transfer and after it.
+// callFlags are the flags for triggers and for programs before and after a transfer.
 type callFlags struct {
 	triggers []string
 	programs map[transfer.CallPoint]*programFlags
 }
 
-// programFlags are those of one program.
+// programFlags are the flags of one program.
 type programFlags struct {
 	program string
 	args    []string

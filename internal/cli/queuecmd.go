@@ -12,7 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A queueLine is an application queue, or one that was made or removed.
+// A queueLine is an application queue, in a list, or after it was made or removed.
 type queueLine struct {
 	MessageType string             `json:"message_type"` // queue, created, removed
 	Queue       transfer.QueueName `json:"queue"`
@@ -20,7 +20,7 @@ type queueLine struct {
 	Bytes       uint64             `json:"bytes"` // that the queue has in the store
 	MaxBytes    int64              `json:"max_bytes"`
 	Replicas    int                `json:"replicas"`
-	Mark        string             `json:"mark"` // another queue of the same name has another one
+	Mark        string             `json:"mark"` // differs in another queue of the same name
 }
 
 // A queueMessageLine is a message that was put into a queue, or taken out of it.

@@ -60,7 +60,7 @@ func (f *queueFlags) into(q *transfer.Request) error {
 	return f.ofDest(q)
 }
 
-// ofSource puts the flags into the path of a queue whose messages are sent.
+// ofSource puts the flags into the path of a source queue.
 func (f *queueFlags) ofSource(l transfer.Location) (transfer.Location, error) {
 	a, err := placequeue.Of(l)
 	if f.group != "" {

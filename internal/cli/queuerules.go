@@ -12,17 +12,17 @@ import (
 // rulesAge is how old the rules may be that allow an errand of a queue.
 const rulesAge = time.Second
 
-// queueRules checks errands of queues against the newest trust document that this process has. Before there is one,
-// the agents alone decide.
+// queueRules checks errands of queues against the newest trust document in this process. Until there is one, the agents
+// alone decide.
 type queueRules struct {
 	document func() (*trust.Document, error)
 
 	mu    sync.Mutex
 	judge *access.Judge // nil: there was no document
-	read  time.Time     // when the document was looked up
+	read  time.Time     // when the document was read
 }
 
-// may checks the rules for a principal at an agent. A refusal is one of rules that were looked up for it.
+// may checks the rules for a principal at an agent. A refusal is always one of rules that were read for this call.
 func (q *queueRules) may(principal string, right transfer.Authority, agent transfer.AgentName, path string) error {
 	j, fresh := q.rules(false)
 	err := ask(j, principal, right, agent, path)
@@ -41,7 +41,7 @@ func ask(j *access.Judge, principal string, right transfer.Authority, agent tran
 	return err
 }
 
-// rules are the rules of the newest document. fresh says that they were looked up for this call.
+// rules returns the rules of the newest document. fresh says that they were read for this call.
 func (q *queueRules) rules(now bool) (j *access.Judge, fresh bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

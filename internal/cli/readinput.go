@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// readInput reads a file that a command names, or with "-" standard input. kind is the word for it in errors. Of
-// a file with more than most bytes it gives most and one more, which its parser refuses.
+// readInput reads a file that a command names, or with "-" standard input. kind is the word for it in errors. Of a file
+// with more than most bytes it returns most and one more, which its parser refuses.
 func readInput(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
 	return readNamed(cmd, kind, name, func(in io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(in, most+1)) })
 }

@@ -130,8 +130,8 @@ const (
 	namedMost = 10
 )
 
-// missingAgents says how many agents that coordination or the authority knows are not ready now, beside those
-// that run in the queue manager's process. A user without the right to ask, or without an answer, hears of none.
+// missingAgents prints the number of agents that coordination or the authority knows and that are not ready now. Agents
+// in the queue manager's process do not count. A user without the right to ask, or without an answer, sees none.
 func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, network string, own map[string]bool) {
 	known := map[string]bool{} // whether it is ready
 	maps.Copy(known, own)
@@ -167,11 +167,12 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: not ready: %d of %s that the network knows: %s\n", len(missing), plural(int64(len(known)), "agent"), printable(names))
 }
 
-// saysAfter is after how long it is said what is missing of a cluster.
+// saysAfter is the time after which quorum reports the missing members of a cluster.
 const saysAfter = 5 * time.Second
 
-// quorum waits until the queue manager can store something, and then for its cluster to be whole, for saysAfter
-// in all; what is missing by then it says.
+// quorum waits until the queue manager can store data, and then at most saysAfter in all for the rest of its cluster.
+// Until it can store data, quorum prints the missing members after saysAfter. The deadline ends the wait with an error
+// of KindTimeout.
 func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline time.Time) error {
 	t := time.NewTicker(250 * time.Millisecond)
 	defer t.Stop()
@@ -204,7 +205,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 	}
 }
 
-// degraded is what is added where a queue manager's store has lost something.
+// degraded is a note for a queue manager whose store has lost data; empty for others.
 func degraded(conn *qmgr.Conn) string {
 	if why := conn.Facts().Degraded; why != "" {
 		return "; degraded: " + why

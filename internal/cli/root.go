@@ -20,7 +20,7 @@ import (
 // version is the version of the program. Main sets it.
 var version = "development"
 
-// Main runs the command line args, of which the first is the name of the program, and returns the exit code.
+// Main runs the command line args and returns the exit code. The first of args is the name of the program.
 func Main(of string, args []string, stdout, stderr io.Writer) int {
 	version = of
 	return run(asFTE(args[0], args[1:]), stdout, stderr)
@@ -64,7 +64,7 @@ func explain(stderr io.Writer, err error) {
 	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
 }
 
-// printable keeps a message on one line: names may hold anything.
+// printable keeps a message on one line, because names may contain any character.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 {
@@ -129,7 +129,7 @@ func bindSettings(root, cmd *cobra.Command) error {
 	return settingsError(err)
 }
 
-// settingsError makes whatever is wrong with the settings an error of usage.
+// settingsError makes an error in the settings one of usage.
 func settingsError(err error) error {
 	switch {
 	case err == nil:
@@ -151,7 +151,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneArg wants exactly one argument, called what.
+// oneArg accepts exactly one argument; the error gives its name.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
@@ -161,8 +161,7 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// A keeper keeps what it must remember in a directory, and tells when that was
-// taken away under it.
+// A keeper keeps data in a directory that it must not lose, and reports when the directory is gone.
 type keeper interface {
 	Gone() <-chan struct{}
 	Lost() error
@@ -180,8 +179,7 @@ func watchKeeper(ctx context.Context, end context.CancelCauseFunc, k keeper) {
 	}()
 }
 
-// lost is why a process must stop though nobody told it to; nil where somebody
-// did.
+// lost is the reason of a process that stops without having been told to; nil where it was told.
 func lost(ctx context.Context) error {
 	if e := (*transfer.Error)(nil); errors.As(context.Cause(ctx), &e) {
 		return e
@@ -198,7 +196,7 @@ func stateDir() (string, error) {
 	return dir, nil
 }
 
-// logFlags say what is logged, and how.
+// logFlags are the level and the format of the log.
 type logFlags struct{ level, format string }
 
 func (f *logFlags) add(c *cobra.Command, level string) {

@@ -41,7 +41,7 @@ func (p *planFlags) add(fl *pflag.FlagSet) {
 	fl.BoolVar(&p.redefine, "redefine", false, "put it in the place of your schedule of that name")
 }
 
-// given reports whether a schedule is meant, and refuses half a one.
+// given reports whether the flags ask for a schedule. It refuses an incomplete one.
 func (p *planFlags) given(fl *pflag.FlagSet) (bool, error) {
 	if fl.Changed("at") {
 		return true, nil
@@ -54,7 +54,7 @@ func (p *planFlags) given(fl *pflag.FlagSet) (bool, error) {
 	return false, nil
 }
 
-// scheduleLine is what --json prints of a schedule.
+// scheduleLine is the form of a schedule under --json.
 type scheduleLine struct {
 	MessageType string             `json:"message_type"` // schedule, scheduled, removed
 	Agent       transfer.AgentName `json:"agent"`
@@ -206,7 +206,7 @@ func lastOf(s *schedule.Schedule) string {
 	return pastWord(&s.Past[len(s.Past)-1])
 }
 
-// pastWord is what became of an occurrence, in a word or two.
+// pastWord describes the end of an occurrence in a word or two.
 func pastWord(p *schedule.Past) string {
 	switch {
 	case p.Missed > 0:
@@ -281,7 +281,7 @@ func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Sche
 	table(out, past)
 }
 
-// requestRows show what a request asks for.
+// requestRows show the contents of a request.
 func requestRows(q *transfer.Request) (rows [][]string) {
 	if q == nil {
 		return nil
@@ -289,7 +289,7 @@ func requestRows(q *transfer.Request) (rows [][]string) {
 	return append(sourceRows(q), []string{"destination", shownAt(q.Destination, q.Dest)}, []string{"job", printable(or(q.Job, "-"))})
 }
 
-// sourceRows show what a request sends.
+// sourceRows show the sources of a request.
 func sourceRows(q *transfer.Request) (rows [][]string) {
 	if q == nil {
 		return nil

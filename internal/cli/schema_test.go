@@ -138,7 +138,7 @@ func (s *schemas) add(t reflect.Type, props object, required map[string]bool, de
 	}
 }
 
-// docs/output.schema.json is the schema of what --json writes.
+// docs/output.schema.json is the schema of the output of --json.
 func TestSchema(t *testing.T) {
 	s := &schemas{defs: map[string]any{}}
 	var any []object

@@ -13,11 +13,11 @@ import (
 	"golang.org/x/term"
 )
 
-// A screen is what is known of where output goes.
+// A screen has the known properties of the output's terminal.
 type screen struct {
-	width int  // columns; 0: it is no terminal, and nothing is cut
+	width int  // columns; 0: it is no terminal, and text is not cut
 	color bool // states are coloured
-	ascii bool // it shows nothing but ASCII
+	ascii bool // it shows ASCII alone
 }
 
 func screenOf(w io.Writer) screen {
@@ -45,7 +45,7 @@ func unicodeLocale() bool {
 	return false
 }
 
-// text is what a screen can show of a line: on one line, and in its characters.
+// text makes a line printable, and replaces the characters that the screen cannot show by '?'.
 func (s screen) text(line string) string {
 	line = printable(line)
 	if !s.ascii {
@@ -78,7 +78,7 @@ func (s screen) paint(word string) string {
 var ranks = []string{"ALIASES", "MODE", "HOST", "UP SINCE", "TRANSFER", "RECEIVING", "WAITING", "SENDING", "JOB", "BYTES", "FILES", "SUBMITTED",
 	"SIZE", "FAILED", "FROM", "TO", "DIGEST", "AGENT", "TIME"}
 
-// Least widths of a last column that is cut, and of what an ID is cut to at its front.
+// Least widths: of a last column that is cut, and of the front part of a cut ID.
 const (
 	leastLast = 12
 	shortID   = 12
@@ -86,9 +86,9 @@ const (
 
 var wholeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// table writes rows with aligned columns. What others wrote into a cell does not
-// reach the terminal as more than text. Where the screen is too narrow columns are left
-// out by rank, IDs cut to their ends, which will do for an ID, and the last column cut.
+// table writes rows with aligned columns. Text from other programs reaches the terminal without its control characters.
+// On a narrow screen table leaves out columns by rank, cuts IDs to their ends, which commands accept for an ID, and
+// cuts the last column.
 func table(w io.Writer, rows [][]string) { screenOf(w).table(w, rows) }
 
 func (s screen) table(w io.Writer, rows [][]string) {
@@ -99,7 +99,7 @@ func (s screen) table(w io.Writer, rows [][]string) {
 	}
 
 	if len(rows) == 0 || rows[0][0] != strings.ToUpper(rows[0][0]) {
-		s.width = 0 // no columns with headings, but names and what they are: the terminal wraps them
+		s.width = 0 // no columns with headings, but names and descriptions: the terminal wraps them
 	}
 
 	if s.width > 0 {

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the screens anew")
 
-// What people see at 40, 80 and 200 columns, in UTF-8 and without, is kept in testdata.
+// The output at 40, 80 and 200 columns, with and without UTF-8, is kept in testdata.
 func TestScreens(t *testing.T) {
 	large := &transfer.Progress{State: transfer.Running, Current: "/srv/out/überweisungen-2026-11-22.dat", Lane: "direct", Found: transfer.Found{FilesTotal: 1, BytesTotal: 2 << 30, Walked: true}, Traffic: transfer.Traffic{BytesSent: 850 << 20, Epoch: 1}}
 	many := &transfer.Progress{State: transfer.Running, Current: "/srv/out/many/f00123.xml", Counts: transfer.Counts{Files: 9_120}, Found: transfer.Found{FilesTotal: 20_000, BytesTotal: 20_000 << 10, Walked: true}, Traffic: transfer.Traffic{BytesSent: 9 << 20, Epoch: 2, BytesWire: 3 << 20}, Promised: transfer.Promised{Compress: transfer.CompressFast}}

@@ -44,7 +44,7 @@ type sendFlags struct {
 	queueFlags
 }
 
-// fileFlags say which files are taken, and what becomes of them and of those that are there.
+// fileFlags select files, and say how a transfer treats its sources and existing files at the destination.
 type fileFlags struct {
 	recursive              bool
 	deleteSource, ifExists string
@@ -146,8 +146,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 	return c
 }
 
-// addRequest adds the flags that say what a request asks for; a monitor, a schedule or a template takes
-// them, too.
+// addRequest adds the flags that describe a request; commands for monitors, schedules and templates take them, too.
 func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
 	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
@@ -236,8 +235,8 @@ func needNetwork(url string) error {
 		WithHint("give --network URL or set FERRY_NETWORK")
 }
 
-// unsent is an error from before a request was handed over: where a signal ended the
-// command, it says that nothing was sent.
+// unsent adds to an error from before the submission of a request that no request was sent, where a signal ended the
+// command.
 func unsent(ctx context.Context, err error) error {
 	if sig, ok := signalled(ctx); ok && err != nil {
 		return fmt.Errorf("%w: nothing was sent", sig)
@@ -245,8 +244,7 @@ func unsent(ctx context.Context, err error) error {
 	return err
 }
 
-// slowNotice says so when a queue manager does not answer soon; what it returns
-// ends that.
+// slowNotice prints a notice when a queue manager does not answer within 2 s; stop cancels it.
 func slowNotice(cmd *cobra.Command, url string) (stop func()) {
 	t := time.AfterFunc(2*time.Second, func() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no queue manager answers at %s yet; trying on\n", printable(url))
@@ -254,7 +252,7 @@ func slowNotice(cmd *cobra.Command, url string) (stop func()) {
 	return func() { t.Stop() }
 }
 
-// connect tries for as long as limit, and says so when it takes a while.
+// connect tries for limit, and prints a notice when it takes a while.
 func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
 	defer slowNotice(cmd, url)()
 	return connectUser(ctx, cmd, url, name, limit, log)
@@ -397,7 +395,7 @@ func (f *sendFlags) bounds(q *transfer.Request) (err error) {
 	return err
 }
 
-// list makes the names of --files-from the sources, beneath what was the only one.
+// list makes the names of --files-from the sources, relative to the single SOURCE of the command line.
 func (f *sendFlags) list(q *transfer.Request, stdin io.Reader) (err error) {
 	if f.filesFrom == "" {
 		return nil
@@ -515,8 +513,8 @@ func hostLocation(l transfer.Location) (transfer.Location, error) {
 	return transfer.Match(transfer.Path(transfer.Literally(wd)) + l.Path), nil
 }
 
-// hostPath makes a path of this host absolute without touching its last
-// component or a final slash, both of which mean something.
+// hostPath makes a path of this host absolute. It keeps the last component and a final slash, because both have a
+// meaning.
 func hostPath(p transfer.Path) (transfer.Path, error) {
 	if p == "" {
 		return p, nil

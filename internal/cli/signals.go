@@ -32,8 +32,8 @@ func (e signalError) code() int {
 	return codeInterrupted
 }
 
-// untilSignal is a context that ends with a signalError at SIGINT or SIGTERM. After stop
-// the signals do what they do to any process, and so does a second one.
+// untilSignal returns a context that ends with a signalError at SIGINT or SIGTERM. After stop the signals have their
+// default effect on the process, and so has a second one.
 func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 1)
@@ -53,8 +53,8 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 	}
 }
 
-// serve begins a command that runs until SIGINT or SIGTERM tells it to stop: ctx ends with a signalError
-// then. It goes on with a closed standard output or standard error, and it logs SIGHUP.
+// serve begins a command that runs until SIGINT or SIGTERM: ctx then ends with a signalError. The command continues
+// with a closed standard output or standard error, and it logs SIGHUP.
 func (f *logFlags) serve(cmd *cobra.Command) (ctx context.Context, log logT, stop func(), err error) {
 	takePipes()
 	if log, err = f.logger(cmd); err != nil {

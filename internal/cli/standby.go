@@ -22,7 +22,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// agentStandby runs agents each of which is active or stands by, until it is told to stop.
+// agentStandby runs agents until it is told to stop. Each of them is active or stands by.
 func agentStandby(cmd *cobra.Command, f *agentFlags, names []string, network, dir, join string, roots []string) error {
 	told, log, stop, err := f.log.serve(cmd)
 	if err != nil {
@@ -111,7 +111,7 @@ func (p *pair) turn(ctx context.Context) (again bool, err error) {
 	var conn *qmgr.Conn
 	var link *agentLink
 	err = anew(ctx, func() (refused bool, err error) {
-		// What the other instance has renewed is read anew at each turn.
+		// Each turn reads the identity again, because the other instance may have renewed it.
 		if err = alone(ctx, p.cfg.Dir, func() (err error) {
 			i, err = serviceAt(ctx, p.cmd, p.network, p.cfg.Dir, p.join, identity.Agent, string(p.cfg.Name), p.cfg.Log)
 			return err
@@ -165,8 +165,8 @@ func (p *pair) turn(ctx context.Context) (again bool, err error) {
 	}
 }
 
-// alone does something in a state directory that the other instance does not do meanwhile:
-// of two that enrol at once, each would make keys.
+// alone runs do in a state directory while the other instance does not: two instances that enrol at once would each
+// make keys.
 func alone(ctx context.Context, dir string, do func() error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
@@ -188,8 +188,8 @@ func alone(ctx context.Context, dir string, do func() error) error {
 	}
 }
 
-// keepRead takes what the active instance has renewed: both have one identity in the state
-// directory, and who stands by renews nothing.
+// keepRead reads the identity again at each interval. Both instances have one identity in the state directory, and only
+// the active one renews it.
 func keepRead(ctx context.Context, i *identity.Identity, log logT) {
 	t := time.NewTicker(renewEvery)
 	defer t.Stop()
@@ -225,8 +225,8 @@ type coordinator struct {
 	log          logT
 }
 
-// turn is coordination until ctx ends, or until it has to stop: then one with a standby may
-// stand by itself, and the error is nil.
+// turn runs coordination until ctx ends, or until it has to stop. A coordination with a standby may then stand by
+// itself; the error is nil.
 func (c *coordinator) turn(ctx context.Context) error {
 	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: c.network, Name: "ferry coordination", Self: wire.Coordination, Identity: c.i, Timeout: -1, Log: c.log})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// streamRecovery is how long a transfer of standard input or output keeps trying while
-// nothing moves: somebody waits for it.
+// streamRecovery limits the retries of a transfer of standard input or output without progress. It is short because a
+// user waits for the transfer.
 const streamRecovery = "10m"
 
 func isStream(q *transfer.Request) bool {
@@ -149,8 +149,8 @@ func (o *output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// notices are standard error while a reader of the output is there. A reader that closes the output
-// wants no more of it, and the command ends without a word then.
+// notices writes to standard error until the reader of the output closes it. Such a reader needs no more output, and
+// the command then ends without a message.
 type notices struct {
 	io.Writer
 	output *output
@@ -202,8 +202,8 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 	})
 }
 
-// abandon makes writes to standard output fail once ctx has ended, also one that is blocked
-// because nobody reads; stop undoes that.
+// abandon makes writes to standard output fail once ctx has ended. That includes a write that is blocked because its
+// reader has stopped reading. stop undoes that.
 func abandon(ctx context.Context, s *agent.Streams) (stop func() bool) {
 	if out, ok := s.Target.(*pipe.Target); ok {
 		return context.AfterFunc(ctx, out.Abandon)

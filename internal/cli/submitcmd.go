@@ -50,7 +50,7 @@ those of ferry send.`,
 	return c
 }
 
-// submit does what a document asks for.
+// submit submits the request in a document.
 func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 	doc, err := readDocument(cmd, name)
 	if err != nil {
@@ -97,7 +97,8 @@ func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id tran
 	return q.call(cmd, p, f.detach, f.quiet)
 }
 
-// submitKept has an agent keep what a document asks for beside transfers, or end it.
+// submitKept sends an agent a document's request for a monitor, schedule or other kept object, or its request to end
+// one.
 func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
 	if f.dryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and the document asks for no such transfer")
@@ -134,7 +135,7 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	return nil
 }
 
-// nameZone gives a schedule whose times are in the zone of whoever asks that of this host, where it names none.
+// nameZone gives a schedule the zone of this host, where its times are in the submitter's zone and it names none.
 func nameZone(s *mftxml.Schedule) (err error) {
 	if s != nil && s.TimeBase == "admin" && s.Zone == "" {
 		s.Zone, err = schedule.ZoneOfHost()
@@ -170,7 +171,7 @@ func cancelDocument(cmd *cobra.Command, f *sendFlags, c *mftxml.Cancel) error {
 	return q.control(ctx, cmd, net, command{"cancel", wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
 }
 
-// printXML prints what a command line of ferry send asks for.
+// printXML prints the document for a command line of ferry send.
 func printXML(cmd *cobra.Command, f *sendFlags, args []string) error {
 	q, _, err := f.request(args, cmd.InOrStdin())
 	if err != nil {

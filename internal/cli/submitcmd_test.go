@@ -16,7 +16,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// requestOf is what ferry send makes of a command line.
+// requestOf returns the request that ferry send makes from a command line.
 func requestOf(t *testing.T, args ...string) *transfer.Request {
 	t.Helper()
 	f := &sendFlags{}
@@ -32,7 +32,7 @@ func requestOf(t *testing.T, args ...string) *transfer.Request {
 	return q
 }
 
-// fromXML is what a document asks for, as if it had come from the same user at the same time.
+// fromXML returns the request in a document, as if the same user had submitted it at the same time as like.
 func fromXML(t *testing.T, text []byte, like *transfer.Request) *transfer.Request {
 	t.Helper()
 	d, err := mftxml.Parse(text)
@@ -50,7 +50,7 @@ func fromXML(t *testing.T, text []byte, like *transfer.Request) *transfer.Reques
 	return q
 }
 
-// A document of somebody else's program asks for what ferry send would with the same words.
+// A document from another program makes the same request as ferry send with the same words.
 func TestXMLIsWhatSendAsksFor(t *testing.T) {
 	for name, args := range map[string][]string{
 		"file.xml": {"--priority", "3", "--job", "nightly", "--meta", "run=7", "--checksum", "md5", "--if-exists", "overwrite", "--recovery-timeout", "-1",
@@ -73,7 +73,7 @@ func TestXMLIsWhatSendAsksFor(t *testing.T) {
 	}
 }
 
-// What --to-xml prints asks for what was typed.
+// A document from --to-xml makes the same request as the command line that printed it.
 func TestToXMLAndBack(t *testing.T) {
 	for _, args := range [][]string{
 		{"ALPHA:a", "BETA:b"},
@@ -108,7 +108,7 @@ func TestToXMLAndBack(t *testing.T) {
 	}
 }
 
-// A command line of MQ MFT asks for what ferry send would with the same words.
+// A command line of MQ MFT makes the same request as ferry send with the same words.
 func TestCreateTransferIsWhatSendAsksFor(t *testing.T) {
 	for _, c := range []struct{ fte, send []string }{
 		{[]string{"-sa", "ALPHA", "-da", "BETA", "-df", "b", "a"}, []string{"--checksum", "md5", "--recovery-timeout", "-1", "ALPHA:a", "BETA:b"}},

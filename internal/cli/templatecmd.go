@@ -22,7 +22,7 @@ func newTemplate() *cobra.Command {
 	return c
 }
 
-// What --json prints of templates.
+// The output of --json for templates.
 type (
 	// A templateLine is a template that was made, imported, listed or removed.
 	templateLine struct {
@@ -87,7 +87,7 @@ func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine 
 	return err
 }
 
-// putTemplate is keepTemplate, and says nothing.
+// putTemplate is keepTemplate without output.
 func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
 	text, err := t.Export()
 	if err != nil {
@@ -109,7 +109,7 @@ func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine b
 	return tellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, keepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
 }
 
-// saidOfTemplate prints what became of a template.
+// saidOfTemplate prints the result of a command about a template.
 func (q *query) saidOfTemplate(cmd *cobra.Command, l templateLine) {
 	if q.json {
 		printJSON(cmd, l)
@@ -299,7 +299,7 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 	return c
 }
 
-// ofTemplate reports whether a schedule is meant by who sends from a template: his own, or that of the template.
+// ofTemplate reports whether a send from a template is scheduled: by flags, or else by the template.
 func (p *planFlags) ofTemplate(fl *pflag.FlagSet, t *template.Template, now bool) (bool, error) {
 	switch {
 	case now && fl.Changed("at"):
@@ -311,7 +311,8 @@ func (p *planFlags) ofTemplate(fl *pflag.FlagSet, t *template.Template, now bool
 	return true, nil
 }
 
-// laterOf is the schedule of a document for a template; nil: there is none. Its times are in the zone of this host where it says nothing of one.
+// laterOf returns the schedule of a document for a template; nil: there is none. Its times are in the zone of this host
+// where it names none.
 func laterOf(s *mftxml.Schedule) (*template.Later, error) {
 	if s == nil {
 		return nil, nil
@@ -327,7 +328,7 @@ func laterOf(s *mftxml.Schedule) (*template.Later, error) {
 	return &later, nil
 }
 
-// laterText says for people when what is sent from a template begins.
+// laterText describes the begin and the repetitions of a scheduled send from a template.
 func laterText(l *template.Later) string {
 	text := "at " + l.At
 	for _, w := range [][2]string{{", every ", l.Every}, {", until ", l.Until}, {", in ", l.Zone}} {

@@ -50,7 +50,7 @@ func needURL(url string) error {
 	return nil
 }
 
-// subjectFlags are whom a token is for: one of three.
+// subjectFlags are the name that a token is for: one of the three.
 type subjectFlags struct{ agent, user, qm string }
 
 func (s *subjectFlags) name(network string) (identity.Name, error) {
@@ -75,7 +75,7 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 	return n, n.Check()
 }
 
-// userRoles are what --role says.
+// userRoles are the words of --role.
 var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
 
 func newToken() *cobra.Command {

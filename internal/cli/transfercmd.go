@@ -77,7 +77,7 @@ func row(p *transfer.Progress) []string {
 		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(bytesSoFar(p)), stamp(submitted), p.Job, reason}
 }
 
-// bytesSoFar is what has arrived, and of a transfer that runs what has been sent.
+// bytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
 func bytesSoFar(p *transfer.Progress) int64 {
 	if p.State.Final() {
 		return p.Bytes
@@ -198,7 +198,7 @@ func signedText(r *client.Recorded, identities bool) string {
 	return "no"
 }
 
-// togetherText says how far a transfer is whose files get their names together.
+// togetherText describes the progress of a transfer whose files get their names together.
 func togetherText(p *transfer.Progress) string {
 	switch {
 	case p.Files == 0 && !p.State.Final() && p.Walked:
@@ -233,7 +233,7 @@ func (f *found) row() []string {
 	return []string{stamp(f.Time), "arrived", transfer.FormatBytes(f.Item.Size), or(f.Item.Digest, "-"), f.Item.Path.String()}
 }
 
-// namesOf are the sources of a request, as far as there is room for them on a line.
+// namesOf returns the sources of a request, as far as a line has room for them.
 func namesOf(q *audit.RequestFacts) string {
 	const named = 3
 	text := ""
@@ -262,7 +262,7 @@ func paren(s string) string {
 	return "(" + s + ")"
 }
 
-// oneID wants one transfer ID, or the end of one.
+// oneID accepts exactly one transfer ID, or the end of one.
 func oneID(cmd *cobra.Command, args []string) error {
 	if err := oneArg("a transfer ID or its last six or more characters")(cmd, args); err != nil {
 		return err
@@ -313,7 +313,7 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 	return c
 }
 
-// A command is one about a transfer, and its word.
+// A command is a command about a transfer, and its name.
 type command struct {
 	verb string
 	kind wire.Kind

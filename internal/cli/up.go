@@ -243,7 +243,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 			defer stop()
 			err = whileFull(ctx, log, "queue manager", u.dir, func() error { return up(ctx, cmd, u, log) })
 			if ctx.Err() != nil {
-				return nil // told to stop, be it before it was up
+				return nil // told to stop, possibly before it was up
 			}
 			return err
 		}}
@@ -284,7 +284,7 @@ type upFlags struct {
 	publishXML                             bool
 }
 
-// check refuses what cannot be meant, and fills in what is not given.
+// check refuses flags that contradict each other, and fills in the defaults.
 func (u *upFlags) check(cmd *cobra.Command) error {
 	if u.maxStored != "" {
 		n, err := transfer.ParseSize(u.maxStored)
@@ -419,7 +419,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	collectLess(slackOfManager)
 	for i, n := range names {
 		own, err := h.caller(server, transfer.AgentName(n).Token(), identity.Agent, n, log)
-		if transfer.KindOf(err) == transfer.KindDenied { // the others have nothing to do with that
+		if transfer.KindOf(err) == transfer.KindDenied { // that error does not concern the other services
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(err.Error()))
 			continue
 		}
@@ -446,7 +446,7 @@ func up(ctx context.Context, cmd *cobra.Command, u *upFlags, log logT) error {
 	return lost(ctx)
 }
 
-// remark is said of a queue manager that others should know of.
+// remark is a note in the message of the start: the queue manager is insecure, or it listens on every address.
 func (u *upFlags) remark() string {
 	host, _, err := net.SplitHostPort(u.listen)
 	ip := net.ParseIP(host)
@@ -459,7 +459,7 @@ func (u *upFlags) remark() string {
 	return ""
 }
 
-// A house knows what runs beside a queue manager. A nil home is that of one without identities.
+// A house knows the services beside a queue manager. A nil home is a house without identities.
 type house interface {
 	caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (qmgr.ConnConfig, error)
 	// document is the newest trust document; nil where there are no identities.
@@ -475,7 +475,7 @@ func (u *upFlags) manager(ctx context.Context, cmd *cobra.Command, clients int, 
 	return u.founded(ctx, clients, log)
 }
 
-// server is how the queue manager runs, but for whom it lets in.
+// server returns the configuration of the queue manager, without its guard.
 func (u *upFlags) server(clients int, log logT) (qmgr.ServerConfig, error) {
 	cfg := qmgr.ServerConfig{Name: u.name, Dir: filepath.Join(u.dir, "qm"), Listen: u.listen, MaxStored: u.stored, ChannelListen: u.channelListen, Clients: clients, Cluster: u.member(), Log: log}
 	for _, text := range u.channels {
@@ -522,7 +522,7 @@ func (u *upFlags) founded(ctx context.Context, clients int, log logT) (h *home, 
 	return h, server, nil
 }
 
-// agentRoots reads NAME=ROOT, in the order in which the names come first.
+// agentRoots reads specifications NAME=ROOT. The names keep the order of their first occurrence.
 func agentRoots(specs []string) (names []string, roots map[string][]string, err error) {
 	roots = map[string][]string{}
 	for _, s := range specs {
@@ -561,7 +561,7 @@ func newAgentLink(cc qmgr.ConnConfig) *agentLink {
 	l.cfg.OnRefused = func(err error) {
 		select {
 		case l.refused <- err:
-		default: // it was said
+		default: // it was reported
 		}
 	}
 	return l

@@ -44,15 +44,15 @@ func myIdentities() (*identities.Store, error) {
 	return identities.At(filepath.Join(home, "identities")), nil
 }
 
-// A caller is who connects to a queue manager: an identity, or nobody where that has none.
+// A caller connects to a queue manager. It has an identity, or none where the queue manager has no identities.
 type caller struct {
 	identity *identity.Identity
 	store    *identities.Store // where the address is to be kept; nil: nowhere
 	at       string
 }
 
-// userAt is as whom this OS user connects to a queue manager. Which network it belongs to is
-// known, or it says so itself: the connection verifies what it says.
+// userAt returns the caller of this OS user at a queue manager. The network of the queue manager is known, or the queue
+// manager names it; the connection verifies that name.
 func userAt(ctx context.Context, cmd *cobra.Command, url string, patience time.Duration) (c caller, err error) {
 	if f := cmd.Flags().Lookup("identity"); f != nil && f.Value.String() != "" {
 		c.identity, err = loadIdentity(f.Value.String())
@@ -62,7 +62,7 @@ func userAt(ctx context.Context, cmd *cobra.Command, url string, patience time.D
 	addresses := qmgr.Addresses(url)
 	store, err := myIdentities()
 	if err != nil && len(addresses) > 0 {
-		store = identities.At("") // there is nobody in it
+		store = identities.At("") // an empty store
 	}
 	for _, a := range addresses {
 		network, err := store.Network(a)
@@ -97,7 +97,7 @@ func mine(store *identities.Store, network, at string) (*identity.Identity, erro
 	return i, err
 }
 
-// plainly refuses to speak without identities to what is not on this host.
+// plainly refuses connections without identities to other hosts.
 func plainly(at string) error {
 	host, _, err := net.SplitHostPort(at)
 	if at == "" || err == nil && loopback(host) {
@@ -107,7 +107,7 @@ func plainly(at string) error {
 		WithHint("start it with `ferry up` and without --insecure")
 }
 
-// loopback reports whether a host is this one and nobody else's.
+// loopback reports whether a host name or address is this host's own.
 func loopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }
 
 func loadIdentity(path string) (*identity.Identity, error) {
@@ -148,9 +148,9 @@ func connectUser(ctx context.Context, cmd *cobra.Command, url, name string, pati
 	return conn, err
 }
 
-// elsewhere says of a queue manager that was refused as one of another network what is to be done where
-// that is one in which this user is, too. He is not taken for the one of that by himself: whoever is in both
-// networks could stand where the other one's queue manager was.
+// elsewhere adds a hint to a refusal by a queue manager of another network, where this user has an identity of that
+// network, too. It does not use that identity by itself. A member of both networks could otherwise stand in for the
+// queue manager of the other network at its address.
 func elsewhere(ctx context.Context, url string, who *identity.Identity, refused error) error {
 	store, err := myIdentities()
 	if err != nil {
@@ -169,9 +169,9 @@ func elsewhere(ctx context.Context, url string, who *identity.Identity, refused 
 			" before; if that is right give --identity " + i.Path() + ", or log in anew with a token of it")
 }
 
-// anew runs op, and again for a moment where a queue manager has refused an identity: one that
-// begins a network anew at the address of another has the identities made a moment before
-// it listens, and not before the address is looked up.
+// anew runs op, and again for anewFor while a queue manager refuses an identity. Another command may begin a new
+// network at the address of an earlier one. It makes the new identities a moment before it listens, which may be after
+// this command has looked up the address.
 func anew(ctx context.Context, op func() (refused bool, err error)) error {
 	end := time.Now().Add(anewFor)
 	for {
@@ -252,8 +252,8 @@ func keepRenewed(ctx context.Context, i *identity.Identity, renew func(context.C
 // identityDir is where an agent, or coordination, keeps its identity in its state directory.
 const identityDir = "identity"
 
-// serviceAt is as whom an agent or coordination connects: as what its directory says; where
-// there is nothing yet, with a token, or with an identity that this OS user has enrolled for it.
+// serviceAt returns the identity of an agent or of coordination. It is the one in its directory. Where that has none,
+// serviceAt gets one with a token, or this OS user enrols it.
 func serviceAt(ctx context.Context, cmd *cobra.Command, url, state, join string, role identity.Role, name string, log logT) (*identity.Identity, error) {
 	path := filepath.Join(state, identityDir)
 	if joining(join) {
@@ -264,7 +264,7 @@ func serviceAt(ctx context.Context, cmd *cobra.Command, url, state, join string,
 	return memberAt(ctx, cmd, url, path, joining(join), role, name, log)
 }
 
-// memberAt is serviceAt without a token; joined says that one was used.
+// memberAt is serviceAt without a token; joined says that a token was used.
 func memberAt(ctx context.Context, cmd *cobra.Command, url, path string, joined bool, role identity.Role, name string, log logT) (*identity.Identity, error) {
 	i, err := stored(path)
 	if err == nil {
@@ -300,8 +300,8 @@ func memberAt(ctx context.Context, cmd *cobra.Command, url, path string, joined 
 	return enrolHere(ctx, conn, path, identity.Name{Network: c.identity.Name().Network, Role: role, Name: name})
 }
 
-// strayed reports whether this OS user knows that the queue manager at a URL belongs to another
-// network than an identity: one that he has begun anew, most likely.
+// strayed reports whether this OS user knows that the queue manager at a URL belongs to another network than an
+// identity. Most likely the user has begun the network again.
 func strayed(_ context.Context, url string, i *identity.Identity) bool {
 	store, err := myIdentities()
 	if err != nil {
@@ -325,8 +325,7 @@ func stored(path string) (*identity.Identity, error) {
 	return identity.Load(dir)
 }
 
-// enrolHere has the authority issue an identity to what runs on this host, as a user who may
-// have it do so.
+// enrolHere has the authority issue an identity to a service on this host. The user of conn needs the right to enrol.
 func enrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.Name) (*identity.Identity, error) {
 	dir, err := keyfile.Make(path)
 	if err != nil {
@@ -365,8 +364,8 @@ func enrolHere(ctx context.Context, conn *qmgr.Conn, path string, name identity.
 	return identity.New(dir, keys, g)
 }
 
-// lives is an error of KindAlive where something of a name runs that is about to be enrolled
-// anew, and would be cut off by that.
+// lives returns an error of KindAlive where an agent or service of a name runs. A new enrolment of the name would
+// disconnect it.
 func lives(ctx context.Context, conn *qmgr.Conn, name identity.Name) error {
 	c := newClient(conn, "", livesWait)
 	if name.Role == identity.Agent {
@@ -411,9 +410,9 @@ func joinWith(ctx context.Context, cmd *cobra.Command, join, path string, role i
 	return err
 }
 
-// joinIn joins a network with a token as a name, and keeps the identity at a path. It has new keys: old
-// ones may be revoked, or another's. What was there before is put aside once that is done. Called
-// again with the same token it goes on where it was, or gives the identity that it has kept.
+// joinIn joins a network as a name with a token, and keeps the identity at path. The identity has new keys, because old
+// ones may be revoked or belong to another holder. An identity that was at path is put aside after that. A second call
+// with the same token resumes the first one, or returns its identity.
 func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (*identity.Identity, error) {
 	sum := sha256.Sum256([]byte(t.Secret))
 	mark := hex.EncodeToString(sum[:])
@@ -456,10 +455,10 @@ func joinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (
 	return stored(path)
 }
 
-// fileToken beside an identity is the hash of the token with which it was joined.
+// fileToken is the name of a file beside an identity. The file has the hash of the token that the identity joined with.
 const fileToken = "token.sha256"
 
-// envJoin holds a token, for those who cannot give a file.
+// envJoin is the environment variable for a token, for services that cannot name a file.
 const envJoin = "FERRY_JOIN"
 
 // addJoin adds the flag for a token.
@@ -468,7 +467,7 @@ func addJoin(c *cobra.Command, join *string) {
 	config.Never(c, "join") // FERRY_JOIN is a token, and not its file
 }
 
-// joining reports whether somebody is to join with a token.
+// joining reports whether a token is given.
 func joining(join string) bool { return join != "" || os.Getenv(envJoin) != "" }
 
 // readToken reads a token from a file or from standard input; from FERRY_JOIN where neither
@@ -494,7 +493,7 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 	return enrol.ParseToken(string(data))
 }
 
-// userName is what the OS user is called in a network.
+// userName returns the name of the OS user in a network.
 func userName() string {
 	name := strings.Map(func(r rune) rune {
 		if r <= ' ' || r == 0x7f {

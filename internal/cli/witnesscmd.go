@@ -18,7 +18,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// newAuditAccept has witnesses of the audit log go on from another one.
+// newAuditAccept makes the command that has witnesses accept another audit log.
 func newAuditAccept() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "accept AGENT...", Short: "Have agents that have seen another audit log go on from the present one",
@@ -63,7 +63,7 @@ had seen is put on record.`,
 	return c
 }
 
-// An accepted is what `ferry audit accept` says of an agent, as it is written in JSON.
+// accepted is the output of `ferry audit accept --json` for an agent.
 type accepted struct {
 	MessageType string             `json:"message_type"`
 	Agent       transfer.AgentName `json:"agent"`
@@ -139,7 +139,7 @@ type checking struct {
 	good, bad int
 }
 
-// most is how many proofs are checked of one file.
+// mostProofs is the number of proofs of one file that are checked at most.
 const mostProofs = 100_000
 
 func (k *checking) all(in io.Reader) error {
@@ -215,7 +215,7 @@ func (k *checking) rootsOf(p *audit.Proof) ([]string, error) {
 	return i.Roots().Ever().Hashes(), nil
 }
 
-// A checked is what `ferry audit check` says of a proof, as it is written in JSON.
+// checked is the output of `ferry audit check --json` for a proof.
 type checked struct {
 	MessageType string             `json:"message_type"`
 	Line        int                `json:"line"`
@@ -230,7 +230,7 @@ type checked struct {
 	Record      json.RawMessage    `json:"record,omitempty"`
 }
 
-// say prints what is proved, or why nothing is.
+// say prints the proved entry, or the reason why nothing is proved.
 func (k *checking) say(line int, p *audit.Proved, err error) {
 	c := checked{MessageType: "checked", Line: line, Proved: err == nil}
 	if err != nil {
@@ -274,8 +274,8 @@ func seenBy(all []audit.Seen) string {
 	return "seen by " + strings.Join(words, ", ")
 }
 
-// signatures is what `ferry audit verify` says of signatures and of the agents that it has
-// asked; empty: it has looked at none.
+// signatures is the part of the output of `ferry audit verify` about signatures and the agents that it has asked;
+// empty: it has examined neither.
 func signatures(r *audit.Report) string {
 	if r.Signed+r.Unsigned+r.Witnesses == 0 && len(r.Silent) == 0 {
 		return ""
@@ -291,8 +291,7 @@ func signatures(r *audit.Report) string {
 	return text
 }
 
-// verifyFiles reads a log in a directory, and holds it against what the agents of a network
-// have seen.
+// verifyFiles verifies a log in a directory against the checkpoints that the agents of a network have seen.
 func (q *auditQuery) verifyFiles(cmd *cobra.Command, log *audit.Log) (*audit.Report, error) {
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {

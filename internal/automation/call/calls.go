@@ -1,9 +1,9 @@
-// Package call runs the programs before and after an agent's transfers, and keeps in the
-// ledger which of them have ended and how.
+// Package call runs the programs before and after an agent's transfers. It keeps in the ledger the programs that have
+// ended, and their results.
 //
-// A program may run more than once: the ledger has that it is about to run before it does,
-// and how it ended after that, and a crash may fall between. One that has ended on record
-// is not run again. What an agent that stops has killed is run again by its next run.
+// A program may run more than once. The ledger notes before a run that it is about to begin, and after it how it ended;
+// a crash may fall between. A program is not run again once its end is on record. A program that was killed because the
+// agent stops is run again by the agent's next run.
 package call
 
 import (
@@ -35,12 +35,12 @@ type Runner interface {
 	Run(ctx context.Context, c program.Call) (program.Result, error)
 }
 
-// Config is what a Keeper works with.
+// Config is the configuration of a Keeper.
 type Config struct {
 	Agent  transfer.AgentName
 	Ledger *ledger.Ledger
 	Runner Runner                       // nil: no program may be run here
-	May    func(principal string) error // whether a principal may have programs run here; nil: everybody may
+	May    func(principal string) error // checks whether a principal may have programs run here; nil: all may
 	Note   func(*ledger.Tx, audit.Record) error
 	AtOnce int // programs of incoming transfers that run at the same time
 	Clock  clock.Clock
@@ -56,12 +56,12 @@ type Keeper struct {
 // New makes a Keeper.
 func New(cfg Config) *Keeper { return &Keeper{cfg, make(chan struct{}, max(1, cfg.AtOnce))} }
 
-// A state is what the ledger has of a call.
+// A state is the ledger's entry of a call.
 type state struct {
 	V       int             `json:"v"`
-	Attempt int             `json:"attempt"` // the one that is about to run, or the last one
+	Attempt int             `json:"attempt"` // the attempt that is about to run, or the last one
 	Ended   bool            `json:"ended,omitempty"`
-	Failure *transfer.Error `json:"failure,omitempty"` // of one that has ended
+	Failure *transfer.Error `json:"failure,omitempty"` // of a program that has ended
 }
 
 const stateVersion = 1
@@ -123,7 +123,7 @@ func Runnable(r Runner, agent transfer.AgentName, at transfer.CallPoint, p *tran
 	return err
 }
 
-// Runner is what runs the agent's programs; nil: none may be run.
+// Runner runs the agent's programs; nil: none may be run.
 func (k *Keeper) Runner() Runner { return k.cfg.Runner }
 
 // Ended says whether a program has ended on record, and how: failure is nil where that was no failure.
@@ -136,10 +136,9 @@ func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, e
 	return s.Ended, s.Failure, err
 }
 
-// Run runs a program until it ends well or has failed too often, unless it has ended on record.
-// failure is what is on record then. An error says that nothing is: ctx has ended, or the error is
-// of a kind that waits. Where the cause of the end of ctx is of KindCancelled, that is the failure
-// and on record.
+// Run runs a program until it ends well or has failed too often, unless its end is on record. failure is the failure on
+// record then. An error means that no end is on record: ctx has ended, or the error is of a kind that waits. A cause of
+// the end of ctx that is of KindCancelled is a failure, and on record.
 func (k *Keeper) Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error) {
 	ended, failure, err := k.Ended(c)
 	if ended && !failpoint.Planted("program-twice") || err != nil {
@@ -242,7 +241,8 @@ func (k *Keeper) note(t *ledger.Tx, c *transfer.Call, ran *transfer.Ran, failure
 	return k.cfg.Note(t, rec)
 }
 
-// Forget forgets the programs that one side has run for a transfer which is over there.
+// Forget removes the results of the programs that one side has run for a transfer, after the transfer's end on that
+// side.
 func (k *Keeper) Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		if at.AtDest() == atDest {
@@ -286,7 +286,7 @@ func (k *Keeper) Age(keep time.Duration) error {
 	})
 }
 
-// environment is what a program is told of its transfer.
+// environment returns the variables that tell a program about its transfer.
 func environment(c *transfer.Call, agent transfer.AgentName, attempt int) []string {
 	q := c.Request
 	env := []string{"FERRY_TRANSFER_ID=" + q.ID.String(), "FERRY_CALL=" + string(c.At), "FERRY_AGENT=" + string(agent),

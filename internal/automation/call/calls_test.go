@@ -52,7 +52,7 @@ func hangs(ctx context.Context, _ program.Call) (program.Result, error) {
 	return program.Result{Code: -1}, context.Cause(ctx)
 }
 
-// A bench is a Keeper with its ledger and what it puts on record.
+// A bench is a Keeper with its ledger and its audit records.
 type bench struct {
 	*calls.Keeper
 	runs   *runner
@@ -79,7 +79,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// bubble runs a test with a bench in which time passes when all wait.
+// bubble runs a test with a bench in a bubble: time passes when all goroutines wait.
 func bubble(t *testing.T, run func(context.Context, program.Call) (program.Result, error), test func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestRunsOnceAndIsOnRecord(t *testing.T) {
 	})
 }
 
-// Variables in arguments have the transfer's values, once; the record has what was run.
+// Variables in arguments get the transfer's values, once; the record has the expanded arguments.
 func TestArguments(t *testing.T) {
 	bubble(t, ends(1, 0), func(t *testing.T, b *bench) {
 		c := call(transfer.PostDest, transfer.Program{Name: "load", Retries: 1, Args: []string{"${State} ${Files}", "${Meta{region}}", "${Destination}", "$${State}", "${Attempt}"}})

@@ -16,7 +16,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Try is one run of a program, for as long as it may take.
+// A Try is one run of a program, with a time limit.
 type Try struct {
 	Runner  Runner
 	Clock   clock.Clock
@@ -25,12 +25,12 @@ type Try struct {
 	Program *transfer.Program
 	ID      transfer.ID // under which the audit log has it
 	Attempt int         // from 1
-	Env     []string    // beside what every program has
+	Env     []string    // beside the variables that every program has
 }
 
-// Run runs the program and waits for it. ran has no name and no arguments yet. failure is why its end is
-// one; nil: it is none. An error says that nothing has ended: ctx has, and not because of a cancel, or
-// the program was not started, for a reason that passes.
+// Run runs the program and waits for it. ran has no name and no arguments yet. failure is the reason why the program
+// has failed; nil: it has not. An error means that the program has not ended by itself: ctx has ended, and not because
+// of a cancel, or the program was not started, for a reason that passes.
 func (t *Try) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Error, err error) {
 	failpoint.Hit("program.begun")
 	log := t.Log.With("program", t.Program.Name, "at", t.At, "attempt", t.Attempt)
@@ -57,7 +57,7 @@ func (t *Try) Run(ctx context.Context) (ran *transfer.Ran, failure *transfer.Err
 	return ran, failure, nil
 }
 
-// errLate is the cause of the end of a program whose time is over.
+// errLate is the cause that ends a program after its time.
 var errLate = errors.New("its time is over")
 
 // limited runs the program, for as long as it may take.
@@ -124,7 +124,7 @@ func cancelled(ctx context.Context) *transfer.Error {
 // plainName is a metadata entry's that can be the name of a variable.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
-// Environment is what a program is told: some variables, and metadata, as far as they can be variables.
+// Environment returns the variables of a program: env, and the metadata that can be variables.
 func Environment(env []string, meta map[string]string) []string {
 	for name, value := range meta {
 		if plainName.MatchString(name) {

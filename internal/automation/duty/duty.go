@@ -1,12 +1,12 @@
-// Package duty is how an agent does more than people ask of it one by one: it watches
-// directories, submits at appointed times, keeps templates, runs programs on their own. What each of these is, its
-// own package knows (monitor, schedule, template, managedcall); the agent knows only duties. It hands
-// their commands and questions over, each with the authority that it takes, lends them
-// its ledger and a way to submit, and runs them while the agent's name is its own.
+// Package duty lets an agent do more than the transfers that users submit one by one. Duties watch directories, submit
+// at appointed times, keep templates, and run programs on their own. Each of these has a package of its own (monitor,
+// schedule, template, managedcall); the agent knows only duties. The agent passes their commands and questions to them,
+// each with the authority that it takes. It lends them its ledger and a way to submit, and runs them while the agent's
+// name is its own.
 //
-// A command is done once: what a duty writes for it and the answer that a repeat gets
-// are one transaction of the ledger. A duty submits under an ID that it has written down
-// before: submitting again after a crash finds the transfer that is there.
+// A command is done once: the ledger entries that a duty writes for it, and the answer that a repeat gets, are one
+// transaction of the ledger. A duty submits under an ID that it has written down before: submitting again after a crash
+// finds the transfer that is there.
 package duty
 
 import (
@@ -28,7 +28,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Duty is one of an agent's. Its methods are called by the agent.
+// A Duty is a duty of an agent. The agent calls its methods.
 type Duty interface {
 	// Commands are the kinds of command that change it; kinds are one duty's alone.
 	Commands() map[wire.Kind]Command
@@ -39,49 +39,49 @@ type Duty interface {
 	Run(ctx context.Context)
 }
 
-// A Reader is a duty to which documents of MQ MFT may be addressed: those on the agent's COMMAND queue
-// that ask for no transfer that begins at once.
+// A Reader is a duty that takes documents of MQ MFT: those on the agent's COMMAND queue that ask for no transfer that
+// begins at once.
 type Reader interface {
-	// Read is the command that a document asks for, of a kind of the duty's own; no kind: it asks for nothing of
-	// this duty. id is that of the command: a document gives the same command each time that it is read.
+	// Read returns the command in a document, of a kind of the duty's own; no kind: the document is not for this duty.
+	// id is the ID of the command: a document gives the same command each time that it is read.
 	Read(d *mftxml.Document, id transfer.ID) (kind wire.Kind, body any, err error)
 }
 
 // A Follower is a duty that follows the transfers that the agent sends.
 type Follower interface {
-	// Follow is told of each audit record of a transfer, in the transaction that writes the record. An error undoes the
+	// Follow takes each audit record of a transfer, in the transaction that writes the record. An error undoes the
 	// transaction.
 	Follow(t *ledger.Tx, r *audit.Record) error
 }
 
-// A Maker makes a duty of what an agent lends. It reads from the ledger what an earlier
-// run has left; an error keeps the agent from starting.
+// A Maker makes a duty that uses an agent's desk. It reads the state of an earlier run from the ledger; an error keeps
+// the agent from starting.
 type Maker func(Desk) (Duty, error)
 
-// A Caller is who has given a command or asked a question.
+// A Caller is the sender of a command or a question.
 type Caller struct {
 	word.Origin                     // of a command; of a question the principal alone
 	Originator  transfer.Originator // as the caller says, for people; zero of a question
 	Asked       time.Time           // when the command was given, by the caller's clock; zero of a question
 }
 
-// A Command is what a kind of command takes and does.
+// A Command is a kind of command: the authority that it needs, and the functions that do it.
 type Command struct {
 	Needs transfer.Authority
-	// Do changes the ledger and gives the body of the answer. An error of any kind but KindInternal is
-	// the answer, and nothing of what Do has written stays.
+	// Do changes the ledger and gives the body of the answer. An error of any kind but KindInternal is the answer, and
+	// undoes all that Do has written.
 	Do func(t *ledger.Tx, who Caller, body json.RawMessage) (answer any, err error)
-	// Done, which may be nil, is called once what Do has written is durable.
+	// Done, which may be nil, is called once the changes of Do are durable.
 	Done func()
 }
 
-// A Question is what a kind of question takes, and how it is answered.
+// A Question is a kind of question: the authority that it needs, and the function that answers it.
 type Question struct {
 	Needs  transfer.Authority
 	Answer func(who Caller, body json.RawMessage) (answer any, err error)
 }
 
-// A Desk is what an agent lends to a duty.
+// A Desk is the part of an agent that a duty uses.
 type Desk struct {
 	Agent  transfer.AgentName
 	Ledger *ledger.Ledger
@@ -92,8 +92,8 @@ type Desk struct {
 	// agent's ledger has it. A repeat under the same ID is the same transfer. An error of a kind that
 	// waits (busy, no space) says to try again later; others are final.
 	Submit func(by word.Origin, q *transfer.Request) (*transfer.Progress, error)
-	// Offer is Submit for what may go on without end, such as files that come into a directory: it leaves
-	// room in the agent's queue to people, and to what is submitted at its time.
+	// Offer is Submit for requests that may come without end, such as those for files in a directory. It leaves room in
+	// the agent's queue to users and to schedules.
 	Offer func(by word.Origin, q *transfer.Request) (*transfer.Progress, error)
 	// Status is how a transfer of this agent stands; KindNotFound where the ledger has none.
 	Status func(id transfer.ID) (*transfer.Progress, error)
@@ -101,20 +101,20 @@ type Desk struct {
 	Cancel func(by word.Origin, id transfer.ID) error
 	// May is whether a principal has an authority at this agent; KindDenied where not.
 	May func(principal string, right transfer.Authority) error
-	// Holds is nil while the members behind a command have the keys that they had then; KindDenied where one was
-	// enrolled again with others. Nothing more is done on the command then.
+	// Holds returns nil while the members behind a command have the keys that they had then. The error is of KindDenied
+	// where a member was enrolled again with other keys. The command must then have no further effect.
 	Holds func(by word.Origin) error
-	// Permit is what a principal may do with files here.
+	// Permit gives the rights of a principal on files here.
 	Permit func(principal string) place.Permit
 	// Programs runs those that the agent may run; nil: none.
 	Programs call.Runner
-	// Note puts an audit record into the outbox, in the transaction of what it is about.
+	// Note puts an audit record into the outbox, in the transaction of the change that it records.
 	Note  func(t *ledger.Tx, r audit.Record) error
 	Clock clock.Clock
 	Log   *slog.Logger
 }
 
-// Sees reports whether somebody may know of what is an owner's: it is his own, or he has AuthOperate here.
+// Sees reports whether a caller may see an object: the caller is its owner, or has AuthOperate here.
 func (d *Desk) Sees(who Caller, owner string) (bool, error) {
 	if owner == who.Principal {
 		return true, nil

@@ -19,11 +19,11 @@ func Decoded[T any](values iter.Seq2[string, []byte], decode func(data []byte) (
 	}
 }
 
-// Owned is what a duty keeps for a principal.
+// Owned is an object that a duty keeps for a principal.
 type Owned interface{ Owner() string }
 
-// Room returns an error of KindTooLarge where one more thing of a kind is more than a principal's share of limit, as
-// CheckShare says. what is the word for the kind.
+// Room returns an error of KindTooLarge where one more object of a kind exceeds a principal's share of limit, as
+// CheckShare says. The errors name the kind.
 func Room[T Owned](d *Desk, what, principal string, limit int, all iter.Seq2[T, error]) error {
 	own, others := 0, 0
 	for v, err := range all {
@@ -42,9 +42,9 @@ func Room[T Owned](d *Desk, what, principal string, limit int, all iter.Seq2[T, 
 // Share is the share of a principal in a limit of an agent: half of the room that the other principals leave, rounded up.
 func Share(others, limit int) int { return (limit - others + 1) / 2 }
 
-// CheckShare returns an error of KindTooLarge where a principal would have own things of a kind, and that is more than its
-// Share of the agent's limit. No principal alone can take all of
-// them, and all together have no more than the limit.
+// CheckShare returns an error of KindTooLarge where a principal would have own objects of a kind, and that exceeds its
+// Share of the agent's limit. No principal alone can take the whole limit, and all together have no more than the
+// limit.
 func CheckShare(d *Desk, what, principal string, own, others, limit int) error {
 	share := Share(others, limit)
 	if own <= share {
@@ -54,7 +54,7 @@ func CheckShare(d *Desk, what, principal string, own, others, limit int) error {
 		principal, own, what, d.Agent, share, limit).WithHint("remove one, or wait until one ends")
 }
 
-// Visible are those that somebody may know of.
+// Visible are the objects that a caller may see.
 func Visible[T Owned](d *Desk, who Caller, all iter.Seq2[T, error]) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for v, err := range all {
@@ -69,14 +69,14 @@ func Visible[T Owned](d *Desk, who Caller, all iter.Seq2[T, error]) iter.Seq2[T,
 	}
 }
 
-// Identified is what a duty keeps under an ID.
+// Identified is an object that a duty keeps under an ID.
 type Identified interface {
 	Owned
 	Ident() transfer.ID
 }
 
-// Find is the one whose ID ends in a suffix, of those that somebody may know of. what is the word for it, which is
-// that of its commands, too.
+// Find returns the object whose ID ends in a suffix, of those that a caller may see. The errors and their hints name
+// the kind of object.
 func Find[T Identified](d *Desk, who Caller, what, suffix string, all iter.Seq2[T, error]) (found T, err error) {
 	if err := transfer.CheckIDSuffix(suffix); err != nil {
 		return found, err

@@ -19,7 +19,7 @@ type thing struct {
 func (x thing) Owner() string      { return x.owner }
 func (x thing) Ident() transfer.ID { return x.id }
 
-// things are what a duty keeps, with an error behind them, if there is one.
+// things are the objects of a duty, with an error behind them, if there is one.
 func things(err error, all ...thing) iter.Seq2[thing, error] {
 	return func(yield func(thing, error) bool) {
 		for _, x := range all {
@@ -33,7 +33,7 @@ func things(err error, all ...thing) iter.Seq2[thing, error] {
 	}
 }
 
-// desk is of an agent where OPS may operate, and of whom BROKEN is nobody knows.
+// desk is of an agent where OPS may operate, and where the rights of BROKEN cannot be read.
 func desk() *Desk {
 	return &Desk{Agent: "ALPHA", May: func(principal string, right transfer.Authority) error {
 		switch {

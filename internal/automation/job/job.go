@@ -1,15 +1,15 @@
-// Package job sends the same sources to several destinations: a job has one transfer, its child, for
-// each of them, and a result that is folded from theirs. It is a duty of the agent that is the source.
+// Package job sends the same sources to several destinations. A job has one transfer, its child, for each of them, and
+// a result that is folded from theirs. It is a duty of the source agent.
 //
-// A command brings the request and the list of destinations. The job is written down with the IDs
-// of its children in the transaction of the answer; each child is submitted under its ID until the
-// agent's ledger has it or refuses it for good, and looked after until it has ended. A crash at any point
-// leaves children that are submitted again under their IDs, and found if they are there.
+// A command brings the request and the list of destinations. The job is written down with the IDs of its children in
+// the transaction of the answer. Each child is submitted under its ID until the agent's ledger has it or refuses it for
+// good, and watched until it has ended. A crash at any point leaves children that are submitted again under their IDs,
+// and found if they are there.
 //
-// Sources are deleted once they have arrived everywhere: by the last child, which is decided when the
-// others have ended. If each of them was successful and the same files have arrived at all of
-// them, byte for byte, it deletes what it sends, and only if that is the same once more; otherwise
-// nothing is deleted, and that is on record.
+// Sources are deleted once they have arrived everywhere. The last child deletes them; whether it may is decided when
+// the others have ended. Each of the others must be successful, and the same files must have arrived at all of them,
+// byte for byte. The last child then deletes the files that it sends, and only if they are the same once more.
+// Otherwise no source is deleted, and that is on record.
 package job
 
 import (
@@ -27,7 +27,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is commanded and asked.
+// Kinds of commands and questions.
 const (
 	CommandPut    wire.Kind = "job-put"    // Put
 	CommandCancel wire.Kind = "job-cancel" // Named
@@ -45,12 +45,12 @@ const (
 	maxJobs     = 1000                // that an agent keeps, with
 	maxKept     = 50_000              // children in all
 	retention   = 30 * 24 * time.Hour // that a job is kept after its end
-	maxReason   = 512                 // bytes of why a child has ended as it did
+	maxReason   = 512                 // bytes of the reason why a child has ended
 	listPage    = 200
 	childPage   = 100
 )
 
-// A Put makes a job. Its ID is that of the request, whose destination is the first.
+// A Put makes a job. Its ID is that of the request. The request's destination is the first of the job.
 type Put struct {
 	Request transfer.Request `json:"request"`
 	To      []To             `json:"to"`
@@ -69,14 +69,14 @@ func (to *To) child(n int, id transfer.ID) *Child {
 	return &Child{N: n, Destination: to.Agent, Dest: to.Dest, Retry: to.Retry, Transfer: id, State: transfer.Queued}
 }
 
-// Named names a job by its ID or the end of one.
+// Named names a job by its ID or by the end of its ID.
 type Named struct {
 	ID      string `json:"id"`
 	After   int    `json:"after,omitempty"`   // of AskShow: children with greater numbers
-	Request bool   `json:"request,omitempty"` // of AskShow: the request, too, and what each child repeats
+	Request bool   `json:"request,omitempty"` // of AskShow: the request, too, and the transfer that each child repeats
 }
 
-// A Page asks for the jobs whose IDs come after one.
+// A Page asks for the jobs with IDs after one.
 type Page struct {
 	After transfer.ID `json:"after,omitzero"`
 }
@@ -95,7 +95,7 @@ type Shown struct {
 	More    bool              `json:"more,omitempty"`
 }
 
-// A Job is one as the ledger has it, and as it is listed.
+// A Job is a job as the ledger has it, and as it is listed.
 type Job struct {
 	V           int                 `json:"v"`
 	ID          transfer.ID         `json:"id"`
@@ -115,13 +115,13 @@ type Job struct {
 	Code        int                 `json:"result_code"`
 }
 
-// Cancelled says who has cancelled a job, and when.
+// Cancelled is the origin and the time of a job's cancel.
 type Cancelled struct {
 	word.Origin
 	At time.Time `json:"at"`
 }
 
-// A Tally counts the children that have ended, and what has arrived.
+// A Tally counts the children that have ended, and their files and bytes.
 type Tally struct {
 	Ended      int   `json:"ended"`
 	Successful int   `json:"successful"`
@@ -132,14 +132,14 @@ type Tally struct {
 	Warnings   int64 `json:"warnings,omitempty"`
 }
 
-// A Child is the transfer of a job to one of its destinations. Of one that has not ended the ledger
-// knows the ID, and the rest is as the transfer says when it is shown.
+// A Child is the transfer of a job to one of its destinations. Until it has ended the ledger knows only its ID; the
+// other fields are those of the transfer when it is shown.
 type Child struct {
 	N           int                `json:"n"` // from 1, in the order of the destinations
 	Destination transfer.AgentName `json:"destination"`
 	Dest        transfer.Location  `json:"dest"`
 	Transfer    transfer.ID        `json:"transfer,omitzero"` // none: it is decided when the others have ended
-	Sum         string             `json:"sum,omitempty"`     // of that one: what must arrive for the sources to be deleted
+	Sum         string             `json:"sum,omitempty"`     // of that one: the files that must arrive for the sources to be deleted
 	Retry       *transfer.Retry    `json:"retry,omitempty"`
 	State       transfer.State     `json:"state"` // queued, until the agent's ledger has it
 	Code        int                `json:"result_code"`
@@ -170,7 +170,7 @@ func checkSize(n int) error {
 	return transfer.Errorf(transfer.KindTooLarge, "the job has %d bytes; the limit is %d", n, MaxPut).WithHint("use patterns or directories, or several jobs")
 }
 
-// Check refuses what cannot be a job.
+// Check refuses a Put that makes no job.
 func (p *Put) Check() error {
 	if err := checkSize(len(wire.Marshal(p))); err != nil {
 		return err
@@ -232,7 +232,8 @@ func childOf(of *transfer.Request, c *Child, children int) *transfer.Request {
 	return &q
 }
 
-// Requests are those of the children, under the ID of the job: what can be asked about them before they have their own.
+// Requests returns the requests of the children, under the ID of the job. They are for checks before the children have
+// their own IDs.
 func (p *Put) Requests() (all []*transfer.Request) {
 	for n := range p.To {
 		all = append(all, childOf(&p.Request, p.To[n].child(n+1, p.Request.ID), 1))
@@ -240,8 +241,8 @@ func (p *Put) Requests() (all []*transfer.Request) {
 	return all
 }
 
-// A drawer is the jobs' part of the ledger, by the job's ID: under j/ID what a job is, under r/ID
-// its request, under c/ID/N its children, and under a/ID that it has not ended.
+// A drawer is the jobs' part of the ledger, by the job's ID. j/ID has the job, r/ID its request, and c/ID/N its
+// children. a/ID is there until the job has ended.
 type drawer struct{ ledger.Drawer }
 
 func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "job")} }
@@ -287,13 +288,13 @@ func (d drawer) request(id transfer.ID) (*transfer.Request, error) {
 	return q, nil
 }
 
-// Owner is the principal for whom the job is.
+// Owner is the principal of the job.
 func (j *Job) Owner() string { return j.Principal }
 
 // Ident is the ID of the job.
 func (j *Job) Ident() transfer.ID { return j.ID }
 
-// all are the jobs whose IDs come after one.
+// all are the jobs with IDs after one.
 func (d drawer) all(after transfer.ID) iter.Seq2[*Job, error] {
 	from := ""
 	if !after.IsZero() {
@@ -302,7 +303,7 @@ func (d drawer) all(after transfer.ID) iter.Seq2[*Job, error] {
 	return duty.Decoded(d.All("j/", from), decodeJob)
 }
 
-// children are those of a job with numbers beyond one, limit at most; 0: all.
+// children returns the children of a job with numbers beyond after, limit at most; 0: all.
 func (d drawer) children(id transfer.ID, after, limit int) (all []Child, err error) {
 	for _, value := range d.All("c/"+id.String()+"/", childKey(id, after)) {
 		if limit > 0 && len(all) == limit {

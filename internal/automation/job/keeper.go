@@ -21,7 +21,7 @@ type keeper struct {
 	running map[transfer.ID]*run // the jobs that have not ended; of the goroutine of Run alone
 	pause   time.Duration        // until the next look
 	kept    int                  // how many children all jobs may have together
-	tidied  time.Time            // when old jobs were looked for last
+	tidied  time.Time            // when old jobs were removed last
 }
 
 // New makes the duty.
@@ -45,7 +45,7 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 	}
 }
 
-// Questions are answered about one's own jobs, and about those of others to who may operate.
+// Questions are answered about the caller's own jobs, and about those of others to callers with AuthOperate.
 func (k *keeper) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
 }
@@ -110,7 +110,7 @@ func (k *keeper) note(t *ledger.Tx, j *Job, r audit.Record) error {
 	return k.Note(t, r)
 }
 
-// share returns an error where one more job of a principal, with so many destinations, is more than its share.
+// share returns an error where one more job of a principal, with so many destinations, exceeds its share.
 func (k *keeper) share(d drawer, principal string, destinations int) error {
 	all, err := d.unfinished()
 	if err != nil {
@@ -138,7 +138,8 @@ func (k *keeper) share(d drawer, principal string, destinations int) error {
 	return duty.CheckShare(&k.Desk, "job destination", principal, parts, othersParts, k.kept)
 }
 
-// tidy forgets the jobs that ended long ago, and those that must make room for one more with so many children; 0: for none.
+// tidy removes the jobs that ended long ago, and those that must make room for one more with so many children; 0: for
+// none.
 func (d drawer) tidy(now time.Time, children, most int) error {
 	jobs, kept := 0, children
 	var ended []*Job // the oldest IDs first
@@ -192,7 +193,7 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	return j, k.note(t, j, audit.Record{Event: audit.Changed, Principal: who.Principal, Originator: &who.Originator, Text: fmt.Sprintf("cancels the job %s", j.ID), Vouched: audit.Vouched{Author: who.Author}})
 }
 
-// named is the job that a body names, of those that somebody may know of.
+// named returns the job that a body names, of those that a caller may see.
 func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Job, *Named, error) {
 	b := &Named{}
 	if err := json.Unmarshal(body, b); err != nil {
@@ -266,7 +267,7 @@ func (c *Child) take(p *transfer.Progress) {
 	c.State, c.Code, c.Reason, c.Started, c.Ended, c.Counts = p.State, p.Code, cut(p.Reason), p.Started, p.Ended, p.Counts
 }
 
-// Run looks after the jobs that have not ended.
+// Run runs the jobs that have not ended, until ctx ends.
 func (k *keeper) Run(ctx context.Context) {
 	k.begin()
 	t := k.Clock.NewTimer(0)

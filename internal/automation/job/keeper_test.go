@@ -110,7 +110,7 @@ func keys[K comparable, V any](m map[K]V) func(func(K) bool) {
 	}
 }
 
-// checkJob holds a job that has ended against what the agent has done.
+// checkJob compares a job that has ended with the transfers of the agent.
 func checkJob(w *world, id transfer.ID, cancelled bool, refused map[transfer.ID]bool) {
 	w.T.Helper()
 	s := w.show(id)
@@ -212,7 +212,7 @@ func TestDeletes(t *testing.T) {
 	}
 }
 
-// A job that is cancelled submits nothing more, and ends when what runs has ended.
+// A job that is cancelled submits no more transfers, and ends when the running ones have ended.
 func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(_ string, q *transfer.Request) error {
@@ -303,8 +303,8 @@ func TestWhoseJobs(t *testing.T) {
 	}
 }
 
-// Ends that could not be written down are written down later, and what the agent cannot say about one child keeps
-// no other one's from it.
+// Ends that could not be written down are written down later. An unreadable status of one child delays the end of no
+// other child.
 func TestLedgerFails(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(_ string, q *transfer.Request) error {
@@ -409,7 +409,7 @@ func TestForgotten(t *testing.T) {
 	w.Must(err)
 }
 
-// What cannot be a job is refused, with the reason.
+// A Put that makes no job is refused, with the reason.
 func TestPutsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *Put)

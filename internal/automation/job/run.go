@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Times between two looks at the children: short while something happens.
+// Times between two checks of the children: short while they change.
 const (
 	lookFirst = 50 * time.Millisecond
 	lookMost  = time.Second
@@ -32,10 +32,10 @@ type run struct {
 	told     map[int]bool // that it is cancelled
 }
 
-// begin says that nothing is known of what an earlier run of the agent has submitted.
+// begin forgets the state of an earlier run of the agent.
 func (k *keeper) begin() { k.running, k.pause = map[transfer.ID]*run{}, 0 }
 
-// look does for all jobs what is to be done now, and says when it is to be called again.
+// look does the steps of all jobs that are due, and returns the time until it is to be called again.
 func (k *keeper) look(ctx context.Context) (again time.Duration) {
 	if err := k.read(); err != nil {
 		k.Log.Error("cannot read jobs", "error", err)
@@ -120,7 +120,7 @@ func (k *keeper) job(id transfer.ID) (j *Job, q *transfer.Request, err error) {
 	return j, q, err
 }
 
-// step does for one job what is to be done now. room says whether the agent takes transfers.
+// step does the step of one job that is due. room says whether the agent takes transfers.
 func (k *keeper) step(ctx context.Context, id transfer.ID, r *run, room *bool) (moved bool, err error) {
 	j, q, err := k.job(id)
 	if err != nil {
@@ -149,7 +149,7 @@ func (k *keeper) step(ctx context.Context, id transfer.ID, r *run, room *bool) (
 	}
 	if err := k.settle(j.ID, q, r, ended); err != nil {
 		for _, c := range ended {
-			c.State = transfer.Queued // it is looked at again
+			c.State = transfer.Queued // it is checked again
 		}
 		return moved, errors.Join(append(failed, err)...)
 	}
@@ -228,8 +228,8 @@ func (k *keeper) submit(q *transfer.Request, j *Job, r *run, c *Child, room *boo
 	return nil
 }
 
-// redate gives a child another ID: the clock was put back, and the agent has refused the ID as one
-// from the future, which it does only with one that it does not have.
+// redate gives a child another ID. The clock was put back, and the agent has refused the ID as one from the future. The
+// agent refuses only an unknown ID so.
 func (k *keeper) redate(id transfer.ID, c *Child) error {
 	fresh := *c
 	fresh.Transfer = transfer.NewID(k.Clock.Now())
@@ -292,7 +292,7 @@ func (k *keeper) noteRefused(t *ledger.Tx, j *Job, q *transfer.Request, c *Child
 		Text: fmt.Sprintf("job %s, destination %d", j.ID, c.N)})
 }
 
-// end ends a job whose children have all ended.
+// end ends a job after the end of all its children.
 func (k *keeper) end(t *ledger.Tx, d drawer, j *Job) error {
 	all, err := d.children(j.ID, 0, 0)
 	if err != nil {
@@ -308,8 +308,8 @@ func (k *keeper) end(t *ledger.Tx, d drawer, j *Job) error {
 		Text: fmt.Sprintf("the job %s has ended: %s (%d), %d of %d destinations were successful", j.ID, j.State, j.Code, j.Tally.Successful, j.Children)})
 }
 
-// last decides the last child of a job that deletes its sources, once the others have ended: it has its
-// ID from then on, and whether it deletes is written down with it.
+// last decides the last child of a job that deletes its sources, once the others have ended. The child has its ID from
+// then on; whether it deletes is written down with it.
 func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 	c := &r.children[len(r.children)-1]
 	if !c.Transfer.IsZero() || c.State.Final() {
@@ -350,8 +350,8 @@ func (k *keeper) last(id transfer.ID, r *run) (decided bool, err error) {
 	return true, nil
 }
 
-// everywhere is the sum of what has arrived at each of some destinations: that without which no source is
-// deleted. why says why there is none; where no file has arrived there is none for no reason.
+// everywhere returns the sum of the files, if the same files have arrived at each destination of others. The sources
+// are deleted only under that sum. why is the reason of an empty sum; it is empty where no file has arrived.
 func everywhere(others []Child) (sum, why string) {
 	for n := range others {
 		c := &others[n]

@@ -22,13 +22,13 @@ type sent struct {
 	transfer.Progress
 }
 
-// A world is an agent with a keeper of jobs. What the agent has accepted is durable.
+// A world is an agent with a keeper of jobs. Transfers that the agent has accepted are durable.
 type world struct {
 	*dutytest.Agent
 	k    *keeper
 	sent map[transfer.ID]*sent
 
-	answer func(principal string, q *transfer.Request) error // what the agent says; nil: it accepts
+	answer func(principal string, q *transfer.Request) error // the agent's answer; nil: it accepts
 	dies   func()                                            // at each step that may be the last
 
 	unwritable func() bool // whether a transaction fails; nil: none does
@@ -41,7 +41,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// start begins a run, on what is in the ledger.
+// start begins a run on the contents of the ledger.
 func (w *world) start() {
 	d := w.Start()
 	d.Offer = func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
@@ -84,8 +84,8 @@ func (w *world) start() {
 	w.k.begin()
 }
 
-// submitted is the agent: it knows what it has accepted. It takes nothing whose ID is not written down, nothing
-// of a job that is cancelled, and nothing that deletes before all else of the job has arrived.
+// submitted is the agent: it knows the transfers that it has accepted. It refuses a child whose ID is not written down,
+// a child of a cancelled job, and a child that deletes before all others of the job have arrived.
 func (w *world) submitted(principal string, q *transfer.Request) error {
 	if err := q.Check(); err != nil {
 		w.T.Errorf("the request of a child is refused: %v", err)
@@ -146,7 +146,7 @@ func (w *world) end(s *sent, state transfer.State, files int64) {
 	}
 }
 
-// pass has the keeper do what is to be done now; a crash begins another run.
+// pass has the keeper do the steps that are due; a crash begins another run.
 func (w *world) pass() {
 	if !dutytest.Outlives(func() { w.k.look(w.T.Context()) }) {
 		w.start()

@@ -1,10 +1,10 @@
-// Package managedcall has an agent run a program that belongs to no transfer: MQ MFT's managed call. It
-// is a duty of that agent.
+// Package managedcall has an agent run a program that belongs to no transfer: MQ MFT's managed call. It is a duty of
+// that agent.
 //
-// A command brings the program. The call is written down in the transaction of the answer, and that
-// the program is about to run before it does: it is started once. Where the agent ends while it runs,
-// nobody knows how it ended; the next run of the agent says so, and does not start it again unless the call
-// asks for retries. How each run ended is one audit record, in the transaction that writes it down.
+// A command brings the program. The call is written down in the transaction of the answer. A mark that the program is
+// about to run is written before the run, so that the program is started once. Where the agent ends while the program
+// runs, the program's result is unknown. The next run of the agent says so, and does not start it again unless the call
+// asks for retries. The end of each run is one audit record, in the transaction that writes it down.
 package managedcall
 
 import (
@@ -20,7 +20,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is commanded and asked.
+// Kinds of commands and questions.
 const (
 	CommandRun    wire.Kind = "call-run"    // Put
 	CommandCancel wire.Kind = "call-cancel" // Named
@@ -53,7 +53,7 @@ func ParsePut(data []byte) (*Put, error) {
 	return p, p.Check()
 }
 
-// Check refuses what cannot be called.
+// Check refuses a Put that makes no call.
 func (p *Put) Check() error {
 	if p.ID.IsZero() {
 		return transfer.Errorf(transfer.KindMalformed, "the call has no ID")
@@ -67,23 +67,23 @@ func (p *Put) Check() error {
 	return p.Program.Check(transfer.ManagedCall)
 }
 
-// Named names a call by its ID or the end of one.
+// Named names a call by its ID or by the end of its ID.
 type Named struct {
 	ID string `json:"id"`
 }
 
-// A Page asks for the calls whose IDs come after one.
+// A Page asks for the calls with IDs after one.
 type Page struct {
 	After transfer.ID `json:"after,omitzero"`
 }
 
-// Listed are some calls, the oldest first, without the arguments of their programs and what these have written.
+// Listed are some calls, the oldest first, without the arguments and the output of their programs.
 type Listed struct {
 	Calls []Call `json:"calls"`
 	More  bool   `json:"more,omitempty"`
 }
 
-// A Call is one as the ledger has it, and as it is shown.
+// A Call is a call as the ledger has it, and as it is shown.
 type Call struct {
 	V           int                 `json:"v"`
 	ID          transfer.ID         `json:"id"`
@@ -106,7 +106,7 @@ type Call struct {
 
 const version = 1
 
-// settle takes in how a run ended, and says whether there is another one.
+// settle takes the end of a run, and reports whether there is another one.
 func (c *Call) settle(now time.Time, ran *transfer.Ran, failure *transfer.Error) (again bool) {
 	c.Ran, c.Reason = ran, failure
 	switch {
@@ -127,8 +127,8 @@ func (c *Call) settle(now time.Time, ran *transfer.Ran, failure *transfer.Error)
 	return false
 }
 
-// A drawer is the calls' part of the ledger, by the call's ID: under c/ID what a call is, and under a/ID that it
-// has not ended.
+// A drawer is the calls' part of the ledger, by the call's ID. c/ID has the call. a/ID is there until the call has
+// ended.
 type drawer struct{ ledger.Drawer }
 
 func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "call")} }
@@ -153,7 +153,7 @@ func (d drawer) get(id transfer.ID) (*Call, error) {
 	return decode(data)
 }
 
-// put writes a call. One that has not ended has the key "a/" and its ID beside it, with its principal.
+// put writes a call. A call that has not ended has the key "a/" and its ID beside it, with its principal.
 func (d drawer) put(c *Call) (err error) {
 	active := "a/" + c.ID.String()
 	if c.State.Final() {
@@ -167,13 +167,13 @@ func (d drawer) put(c *Call) (err error) {
 	return d.Put("c/"+c.ID.String(), wire.Marshal(c))
 }
 
-// Owner is the principal for whom the program runs.
+// Owner is the principal of the call.
 func (c *Call) Owner() string { return c.Principal }
 
 // Ident is the ID of the call.
 func (c *Call) Ident() transfer.ID { return c.ID }
 
-// all are the calls whose IDs come after one.
+// all are the calls with IDs after one.
 func (d drawer) all(after transfer.ID) iter.Seq2[*Call, error] {
 	from := ""
 	if !after.IsZero() {
@@ -200,7 +200,7 @@ func (d drawer) unfinished() (all []*Call, err error) {
 	return all, nil
 }
 
-// tidy makes room for one more call of a principal: the oldest of those that have ended give way.
+// tidy makes room for one more call of a principal: it removes the oldest of those that have ended.
 func (k *keeper) tidy(d drawer, principal string) error {
 	own, others := 1, 0
 	for _, of := range d.All("a/", "") {

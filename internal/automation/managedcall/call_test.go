@@ -26,7 +26,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A world is an agent that keeps calls. Its programs are a function; what it puts on record is in its ledger.
+// A world is an agent that keeps calls. Its programs are a function; its audit records are in its ledger.
 type world struct {
 	t      testing.TB
 	store  *faulty.MemoryStore
@@ -98,7 +98,7 @@ func (w *world) asked() func(principal string) error {
 	return w.denied
 }
 
-// crash ends the agent; what it does from now on is lost.
+// crash ends the agent; later changes of it are lost.
 func (w *world) crash() {
 	store := w.store.Snapshot()
 	w.stop()
@@ -169,7 +169,7 @@ func (w *world) show(id transfer.ID) *Call {
 	return c.(*Call)
 }
 
-// notes are what is on record of a call, of an event.
+// notes are the audit records of a call, of an event.
 func (w *world) notes(id transfer.ID, event audit.Event) (all []audit.Record) {
 	err := w.k.Ledger.View(func(t *ledger.Tx) error {
 		for _, value := range ledger.DrawerOf(t, "notes").All("r/", "") {
@@ -224,7 +224,7 @@ func TestRunsOnceAndIsOnRecord(t *testing.T) {
 	})
 }
 
-// A program that ran when its agent ended is not started again, and nobody says that he knew how it ended.
+// A program that ran when its agent ended is not started again, and no record claims to know how it ended.
 func TestNotAgainAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -378,7 +378,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// What holds when a call is given must hold when its turn comes.
+// The rights that a call needs are checked when it is given, and again when its turn comes.
 func TestRightsAtItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -514,7 +514,7 @@ func TestOfADocument(t *testing.T) {
 	}
 }
 
-// FuzzParsePut reads anything: what is taken can be put into a ledger and is the same then.
+// FuzzParsePut reads any text: a Put that is taken can be put into a ledger and is the same then.
 func FuzzParsePut(f *testing.F) {
 	f.Add([]byte(`{"id":"01a1f8ea-3fc1-7aab-9803-6cf40de780e6","agent":"BETA","program":{"name":"load.sh","args":["a b",""],"timeout":"3s","retries":2,"pause":"1s","success":"0,4-8"},"job":"j","meta":{"a":"b"}}`))
 	f.Add([]byte(`{"id":"01a1f8ea-3fc1-7aab-9803-6cf40de780e6","agent":"BETA","program":{"name":"../x"}}`))

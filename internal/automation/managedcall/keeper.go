@@ -38,7 +38,7 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 	}
 }
 
-// Questions are answered about one's own calls, and about those of others to who may operate.
+// Questions are answered about the caller's own calls, and about those of others to callers with AuthOperate.
 func (k *keeper) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
 }
@@ -136,7 +136,7 @@ func (k *keeper) cancel(t *ledger.Tx, who duty.Caller, body json.RawMessage) (an
 	return c, k.note(t, c, r)
 }
 
-// named is the call that a body names, of those that somebody may know of.
+// named returns the call that a body names, of those that a caller may see.
 func (k *keeper) named(d drawer, who duty.Caller, body json.RawMessage) (*Call, error) {
 	b := &Named{}
 	if err := json.Unmarshal(body, b); err != nil {

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// retry is after how long what cannot be done now is tried again.
+// retry is the pause before another try.
 const retry = time.Second
 
 // A crew is the programs that run. It belongs to the goroutine of Run.
@@ -53,8 +53,7 @@ func (k *keeper) Run(ctx context.Context) {
 	}
 }
 
-// interrupted says of each program that ran when an earlier run of the agent ended that nobody knows how
-// it ended.
+// interrupted ends each run that was going when an earlier run of the agent ended. The program's result is unknown.
 func (k *keeper) interrupted() error {
 	var found bool
 	if err := k.Ledger.View(func(t *ledger.Tx) error {
@@ -92,7 +91,8 @@ func (k *keeper) interrupted() error {
 	})
 }
 
-// look starts what may be started, and kills what was cancelled. again is when there is more to do; 0: when something changes.
+// look starts the programs that may start, and kills those of cancelled calls. again is the time until there is more to
+// do; 0: until something changes.
 func (w *crew) look(ctx context.Context) (again time.Duration) {
 	var all []*Call
 	err := w.Ledger.View(func(t *ledger.Tx) (err error) {
@@ -110,7 +110,7 @@ func (w *crew) look(ctx context.Context) (again time.Duration) {
 		case runs && c.Cancelled != "":
 			kill(transfer.Errorf(transfer.KindCancelled, "the call was cancelled"))
 		case runs:
-		case c.State == transfer.Running: // nobody knows how it ended; the agent's next run says so
+		case c.State == transfer.Running: // its result is unknown; the agent's next run says so
 		case !c.Next.IsZero() && wait > 0:
 			if again == 0 || wait < again {
 				again = wait
@@ -148,7 +148,7 @@ func (k *keeper) once(ctx context.Context, id transfer.ID) {
 	try := &call.Try{Runner: k.Programs, Clock: k.Clock, Log: k.Log.With("call", id), At: transfer.ManagedCall, Program: &c.Program, ID: id, Attempt: c.Attempt, Env: environment(c)}
 	ran, failure, err := try.Run(ctx)
 	if err != nil && !transfer.KindOf(err).Waits() {
-		return // the agent ends; its next run says what is known
+		return // the agent ends; its next run writes the result that is known
 	}
 
 	for {
@@ -184,7 +184,7 @@ func (k *keeper) begin(id transfer.ID) (begun *Call, err error) {
 	}); c == nil || err != nil {
 		return nil, err
 	}
-	why := k.Ledger.OutboxFull() // there must be room for what becomes of it
+	why := k.Ledger.OutboxFull() // there must be room for the record of its end
 	if why == nil {
 		why = k.Holds(c.Origin)
 	}
@@ -236,7 +236,7 @@ func (k *keeper) ended(t *ledger.Tx, c *Call, ran *transfer.Ran, failure *transf
 	return k.note(t, c, r)
 }
 
-// environment is what a program is told of its call.
+// environment returns the variables that tell a program about its call.
 func environment(c *Call) []string {
 	return call.Environment([]string{"FERRY_CALL=" + string(transfer.ManagedCall), "FERRY_CALL_ID=" + c.ID.String(), "FERRY_AGENT=" + string(c.Agent),
 		"FERRY_ORIGINATOR=" + c.Originator.String(), "FERRY_JOB=" + c.Job, "FERRY_ATTEMPT=" + strconv.Itoa(c.Attempt)}, c.Meta)

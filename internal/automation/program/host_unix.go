@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// guarded is why a file or directory could be written by somebody else than this user and root.
+// guarded returns the reason why a user other than this one and root could write to a file or directory.
 func guarded(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -29,5 +29,5 @@ func apart(cmd *exec.Cmd) {
 	mortal(cmd.SysProcAttr)
 }
 
-// refuseScript has nothing to refuse: the kernel, and no shell, takes the arguments.
+// refuseScript refuses nothing: the kernel, and no shell, takes the arguments.
 func refuseScript(string, []string) error { return nil }

@@ -11,10 +11,10 @@ import (
 	"ferry/internal/transfer"
 )
 
-// guarded has nothing to go by: permission bits do not say who may write here.
+// guarded checks nothing, because permission bits do not say which users may write here.
 func guarded(fs.FileInfo) error { return nil }
 
-// apart gives a command a process group; what is killed is the process alone.
+// apart gives a command a process group; a kill ends the process alone.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

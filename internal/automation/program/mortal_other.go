@@ -4,5 +4,5 @@ package program
 
 import "syscall"
 
-// mortal does nothing where the system has no such thing.
+// mortal does nothing: only Linux can end a program with its agent.
 func mortal(*syscall.SysProcAttr) {}

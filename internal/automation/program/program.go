@@ -1,20 +1,21 @@
-// Package program runs programs of one directory. A program is a file beneath the
-// directory that nobody but the agent's user and root can write to, and neither is any
-// directory on the way to it; links are followed, and what lies outside is not run.
+// Package program runs programs of one directory. A program is a file beneath the directory. Only the agent's user and
+// root can write to it and to every directory on the way to it. Links are followed, and a file outside the directory is
+// not run.
 //
-// What a program is given:
+// A program is given:
 //
 //   - its arguments, each as it stands: there is no shell and no variable, and a line end
 //     is a character like others
-//   - of the agent's environment PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and what the system
-//     itself needs (see inherited), and what the caller adds; nothing else
+//   - of the agent's environment PATH, HOME, LANG, LC_ALL, TZ, TMPDIR and the variables that
+//     the system itself needs (see inherited), and those that the caller adds; nothing else
 //   - the directory as its working directory, and a standard input that is at its end
-//   - one pipe as standard output and standard error, of which the end is kept; no other
-//     file of the agent's is open in it
+//   - one pipe as standard output and standard error, with the end of the output kept; no
+//     other file of the agent's is open in it
 //   - a process group of its own, which is killed when its time is over or the caller's
-//     context ends. What it leaves running when it ends by itself goes on without a pipe.
+//     context ends. Processes that it leaves behind when it ends by itself continue
+//     without a pipe.
 //
-// On Linux it dies with the agent; elsewhere one that an agent has left by a crash goes on.
+// On Linux it dies with the agent; elsewhere one that an agent has left by a crash continues.
 package program
 
 import (
@@ -36,7 +37,7 @@ import (
 // inherited are the variables that a program has of the agent's.
 var inherited = []string{"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "TMP", "TEMP", "SYSTEMROOT", "COMSPEC", "PATHEXT"}
 
-// pipeGrace is how long the output of what a program has left running is waited for.
+// pipeGrace is the wait for the output of processes that a program has left running.
 const pipeGrace = 2 * time.Second
 
 // A Dir is a directory of programs.
@@ -77,7 +78,7 @@ const guardHint = "make it belong to the agent's user or root, and `chmod go-w` 
 // Path is the directory, links resolved.
 func (d *Dir) Path() string { return d.real }
 
-// Find looks a program up. Errors are of KindProgram.
+// Find returns the file of a program. Errors are of KindProgram.
 func (d *Dir) Find(name string) (file string, err error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", d.bad(name, errors.New("its name leads out of the agent's directory of programs"))
@@ -111,7 +112,7 @@ func (d *Dir) bad(name string, err error) *transfer.Error {
 	return transfer.Errorf(transfer.KindProgram, "the program %.100s cannot be run: %w", name, err)
 }
 
-// plain is an error without the path that it names: who asks need not know where the directory is.
+// plain returns an error without the path that it names, because callers need not know the directory.
 func plain(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -124,13 +125,13 @@ func plain(err error) error {
 type Call struct {
 	Name string
 	Args []string
-	Env  []string // NAME=VALUE, beside what is inherited
+	Env  []string // NAME=VALUE, beside the inherited ones
 }
 
 // A Result is how a run ended.
 type Result struct {
 	Code   int    // exit code; -1: it did not end by itself
-	Output string // the end of what it has written, in UTF-8
+	Output string // the end of its output, in UTF-8
 	Cut    int64  // bytes that came before that
 }
 
@@ -184,7 +185,7 @@ func environment(more []string) (env []string) {
 	return append(env, more...)
 }
 
-// A tail keeps the end of what is written to it.
+// A tail keeps the end of the bytes written to it.
 type tail struct {
 	kept  []byte
 	total int64
@@ -203,7 +204,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text is what is kept, and how many bytes came before it. What is no UTF-8 is replaced.
+// text returns the kept bytes, and the number of bytes before them. Bytes that are no UTF-8 are replaced.
 func (t *tail) text() (s string, cut int64) {
 	kept := t.kept
 	if t.total > int64(len(kept)) { // it may begin within a character

@@ -156,8 +156,8 @@ func TestOutputIsBounded(t *testing.T) {
 	}
 }
 
-// What a program has started is killed with it when its time is over, nothing of it is left as a
-// zombie, and what it leaves when it ends by itself keeps nobody waiting.
+// The processes that a program has started are killed with it when its time is over. None of them is left as a zombie.
+// Processes that it leaves when it ends by itself keep no caller waiting.
 func TestEnds(t *testing.T) {
 	pids := filepath.Join(t.TempDir(), "pids")
 	must(t, syscall.Mkfifo(pids, 0o600))

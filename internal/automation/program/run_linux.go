@@ -15,8 +15,8 @@ func mortal(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 func run(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// What this process opens is closed in a program anyway; what was left open in this process by the
-	// one that has started it is, too. An old kernel cannot.
+	// Files that this process opens are closed in a program anyway. This closes files, too, that the parent of this
+	// process has left open in it. An old kernel cannot.
 	_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC)
 	return cmd.Run()
 }

@@ -13,8 +13,7 @@ import (
 // unitOf are Ferry's units of an interval, by MQ MFT's.
 var unitOf = map[string]string{"minutes": "m", "hours": "h", "days": "d", "weeks": "w", "months": "mo", "years": "y"}
 
-// Read is the command that a document of MQ MFT asks for: to make a schedule, or to remove one. It makes
-// the duty a duty.Reader.
+// Read returns the command in a document of MQ MFT: to make a schedule, or to remove one. It implements duty.Reader.
 func (k *keeper) Read(d *mftxml.Document, id transfer.ID) (wire.Kind, any, error) {
 	switch {
 	case d.Transfer != nil && d.Transfer.Schedule != nil:
@@ -26,11 +25,11 @@ func (k *keeper) Read(d *mftxml.Document, id transfer.ID) (wire.Kind, any, error
 	return "", nil, nil
 }
 
-// NameOf is the name of a schedule that nobody has given one.
+// NameOf is the name of a schedule that was given none.
 func NameOf(id transfer.ID) string { return id.String()[24:] }
 
-// FromDocument is the schedule of a transfer in a document of MQ MFT. Its name is made of an ID; its times are
-// words, of which the agent makes a plan. Where they are in the zone of whoever asks, the document names it.
+// FromDocument is the schedule of a transfer in a document of MQ MFT. Its name is made of an ID. Its times are words
+// that the agent makes a plan of. For times in the zone of the submitter the document names that zone.
 func FromDocument(d *mftxml.Document, id transfer.ID) (*Put, error) {
 	once := *d.Transfer
 	once.Schedule = nil

@@ -10,7 +10,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// inXML is a transfer of MQ MFT with what is said of its times.
+// inXML is a transfer of MQ MFT with the XML of a schedule.
 func inXML(schedule string) string {
 	return `<request version="6.00"><managedTransfer><originator><hostName>desk</hostName><userID>bob</userID></originator>` + schedule +
 		`<sourceAgent agent="ALPHA"/><destinationAgent agent="BETA"/><transferSet><item><source><file>a</file></source><destination><file>b</file></destination></item></transferSet></managedTransfer></request>`

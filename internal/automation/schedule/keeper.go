@@ -18,8 +18,8 @@ import (
 
 // Times of the keeper.
 const (
-	look  = 30 * time.Second // it looks at the clock at least so often: it may have been set
-	retry = time.Second      // until what had to wait is tried once more
+	look  = 30 * time.Second // between two checks of the clock at most: it may have been set
+	retry = time.Second      // until another try
 	late  = time.Minute      // an occurrence that is found so late is missed
 )
 
@@ -28,7 +28,7 @@ type keeper struct {
 	duty.Desk
 	changed chan struct{} // a command was given
 	claimed chan struct{} // something waits to be submitted
-	began   time.Time     // what was to be before is missed
+	began   time.Time     // occurrences before it are missed
 
 	agenda map[string]time.Time // of each schedule that has not ended: when it is due
 }
@@ -56,7 +56,7 @@ func (k *keeper) Commands() map[wire.Kind]duty.Command {
 	}
 }
 
-// Questions are answered about one's own schedules, and about those of others to who may operate.
+// Questions are answered about the caller's own schedules, and about those of others to callers with AuthOperate.
 func (k *keeper) Questions() map[wire.Kind]duty.Question {
 	return map[wire.Kind]duty.Question{AskList: {Answer: k.list}, AskShow: {Answer: k.show}}
 }
@@ -89,7 +89,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	case old == nil:
 		err = k.room(d, who.Principal)
 	case !old.Ended.IsZero():
-		if err = d.remove(p.Name); err == nil { // it counts no more, and the new one does
+		if err = d.remove(p.Name); err == nil { // the removed schedule does not count any more, and the new one does
 			err = k.room(d, who.Principal)
 		}
 	case old.Principal != who.Principal:
@@ -121,7 +121,7 @@ func (k *keeper) put(t *ledger.Tx, who duty.Caller, body json.RawMessage) (any, 
 	return s.shown(), k.noteChange(t, s, who, mftxml.ScheduleSubmit, "has the schedule "+s.Name+": "+s.Plan.String())
 }
 
-// String says for people when occurrences are.
+// String describes the times of the occurrences to users.
 func (p Plan) String() string {
 	text := "at " + p.Start.UTC().Format(time.RFC3339)
 	if !p.Every.IsZero() {
@@ -141,12 +141,12 @@ func (k *keeper) noteChange(t *ledger.Tx, s *Schedule, who duty.Caller, done, te
 		Principal: who.Principal, Originator: &who.Originator, Job: s.Job, Text: text, Figures: kept(s, done), Vouched: audit.Vouched{Author: who.Author}})
 }
 
-// kept is what was done with a schedule, for records.
+// kept is a command done with a schedule, for records.
 func kept(s *Schedule, done string) audit.Figures {
 	return audit.Figures{Kept: &audit.Kept{Kind: audit.KeptSchedule, Name: s.Name, Done: done}}
 }
 
-// room makes room for one more schedule of a principal: the one that has ended first goes.
+// room makes room for one more schedule of a principal: it removes the one that has ended first.
 func (k *keeper) room(d drawer, principal string) error {
 	var oldest *Schedule
 	n := 0
@@ -262,7 +262,7 @@ func (d drawer) request(name string) (*transfer.Request, error) {
 	return q, nil
 }
 
-// shown is a copy with what is worked out when a schedule is shown.
+// shown is a copy with the fields that are computed when a schedule is shown.
 func (s *Schedule) shown() *Schedule {
 	c := *s
 	if times, err := s.Plan.Times(); err == nil {
@@ -273,8 +273,8 @@ func (s *Schedule) shown() *Schedule {
 	return &c
 }
 
-// Run claims occurrences when they are due, and submits what is claimed. The two are apart, so
-// that nothing that waits to be submitted keeps others from being claimed in time.
+// Run claims occurrences when they are due, and submits the claimed ones. The two are apart, so that an occurrence that
+// waits to be submitted keeps no others from being claimed in time.
 func (k *keeper) Run(ctx context.Context) {
 	k.begin()
 	var wg sync.WaitGroup

@@ -22,7 +22,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A world is an agent with a keeper of schedules. What the agent has accepted is durable.
+// A world is an agent with a keeper of schedules. Transfers that the agent has accepted are durable.
 type world struct {
 	*dutytest.Agent
 	k        *keeper
@@ -34,7 +34,7 @@ type world struct {
 
 	overlap bool // of schedules that are made
 
-	answer func(principal string, q *transfer.Request) error // what the agent says; nil: it accepts
+	answer func(principal string, q *transfer.Request) error // the agent's answer; nil: it accepts
 	before func()                                            // before and after it has accepted
 	after  func()
 }
@@ -50,7 +50,7 @@ func newWorld(t testing.TB, now string) *world {
 	return w
 }
 
-// start begins a run, on what is in the ledger.
+// start begins a run on the contents of the ledger.
 func (w *world) start() {
 	d := w.Start()
 	d.Submit = func(by word.Origin, q *transfer.Request) (*transfer.Progress, error) {
@@ -69,8 +69,7 @@ func (w *world) start() {
 	w.k.begin()
 }
 
-// submitted is the agent: it knows what it has accepted, and takes nothing whose ID is not
-// written down.
+// submitted is the agent: it knows the transfers that it has accepted, and refuses an ID that is not written down.
 func (w *world) submitted(principal string, q *transfer.Request) error {
 	if w.before != nil {
 		w.before()
@@ -111,7 +110,7 @@ func (w *world) submitted(principal string, q *transfer.Request) error {
 	return nil
 }
 
-// pass has the keeper do what is to be done now; false: it crashed.
+// pass has the keeper do the steps that are due; false: it crashed.
 func (w *world) pass() bool {
 	return dutytest.Outlives(func() {
 		w.k.claim(false)
@@ -298,7 +297,7 @@ func TestTheClockIsSet(t *testing.T) {
 	}
 }
 
-// What comes after the clock was put back is not missed, though the agent's run began later by the clock.
+// An occurrence after the clock was put back is not missed, though the agent's run began later by the clock.
 func TestTheClockIsPutBackBeforeTheRunBegan(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Clock.At = w.Clock.At.Add(-time.Hour)
@@ -363,7 +362,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// While the agent is busy nothing is lost: what is due waits, the oldest first, up to a limit.
+// While the agent is busy no occurrence is lost: those that are due wait, the oldest first, up to a limit.
 func TestBusy(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.overlap = true
@@ -498,7 +497,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
-// What is claimed of a schedule that is removed or put in place of another one is not submitted.
+// A claim of a schedule that is removed or replaced is not submitted.
 func TestRemovedWhileItWaits(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.answer = func(string, *transfer.Request) error { return transfer.Errorf(transfer.KindBusy, "later") }

@@ -19,16 +19,16 @@ const (
 // wallForm is how Plan.Wall is written.
 const wallForm = "2006-01-02T15:04:05"
 
-// A Plan says when a schedule's occurrences are. They are numbered from 0.
+// A Plan gives the times of a schedule's occurrences. They are numbered from 0.
 //
-// Seconds, minutes and hours of Every are time that passes. Days, weeks, months and years are
-// counted on the calendar of Zone: each occurrence has the date that is so far from Wall's, and
-// Wall's time of day. A time of day that does not exist on its date, because clocks are put forward
-// over it, is the moment at which they are; of one that comes twice, because they are put back, the
-// first is meant. A month that is too short has the occurrence on its last day.
+// Seconds, minutes and hours of Every are time that passes. Days, weeks, months and years are counted on the calendar
+// of Zone. Each occurrence has the date at that distance from Wall's, and Wall's time of day. A time of day may not
+// exist on its date, because clocks are put forward over it; the occurrence is then at the moment of the change. A time
+// of day may come twice, because clocks are put back; the occurrence is then the first of them. A month that is too
+// short has the occurrence on its last day.
 type Plan struct {
 	Start time.Time `json:"start"`          // occurrence 0
-	Wall  string    `json:"wall,omitempty"` // date and time in Zone from which days and months are counted
+	Wall  string    `json:"wall,omitempty"` // date and time in Zone; days and months are counted from it
 	Zone  string    `json:"zone"`           // a name of the IANA time zone database
 	Every Interval  `json:"every,omitzero"` // none: there is one occurrence
 	Until time.Time `json:"until,omitzero"` // none is later
@@ -130,15 +130,15 @@ func (t *Times) last(n int64) int64 {
 	return n
 }
 
-// addMonths is so many months after a date, on the last day of one that is too short.
+// addMonths returns the date n months later. In a month that is too short that is the last day.
 func addMonths(wall time.Time, n int) time.Time {
 	y, m, d := wall.Date()
 	first := time.Date(y, m, 1, wall.Hour(), wall.Minute(), wall.Second(), 0, time.UTC).AddDate(0, n, 0)
 	return first.AddDate(0, 0, min(d, first.AddDate(0, 1, -1).Day())-1)
 }
 
-// resolve is the moment that a date and time of a zone stand for; wall has them as if they were
-// UTC. One that comes twice is the first; one that does not come is the end of the gap.
+// resolve returns the moment of a date and time in a zone; wall has them as if they were UTC. A time that comes twice
+// is the first; a time that does not exist is the end of the gap.
 func resolve(wall time.Time, zone *time.Location) time.Time {
 	const margin = 48 * time.Hour // more than any zone is away from UTC
 	if failpoint.Planted("schedule-in-utc") {

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// here is the zone of the host on which a test types.
+// here is the zone of the host in a test.
 func here() (string, error) { return "Europe/Berlin", nil }
 
 func plan(t testing.TB, now string, w Words) *Times {
@@ -71,9 +71,8 @@ func TestOccurrences(t *testing.T) {
 	}
 }
 
-// In a year, in zones whose clocks are changed, a daily occurrence is once on each date: when the
-// clock first shows its time or, where it does not, the first time after it. All minutes of the year
-// are looked at.
+// In a year, in zones whose clocks are changed, a daily occurrence is once on each date: when the clock first shows its
+// time or, where it does not, the first time after it. The test checks all minutes of the year.
 func TestOnceADay(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana"} {
 		for _, clock := range []string{"00:00", "01:45", "02:00", "02:15", "02:30", "03:00"} {
@@ -123,7 +122,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// What is malformed is refused, and says what is.
+// Malformed words are refused with an error that names them.
 func TestWordsAreRefused(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	for _, w := range []Words{
@@ -158,7 +157,7 @@ func TestIntervals(t *testing.T) {
 	}
 }
 
-// No words make a plan whose occurrences do not follow one another.
+// The times of a plan are in ascending order, for all words.
 func FuzzWords(f *testing.F) {
 	f.Add("+2s", "1h", "", "UTC", int64(0), int64(5))
 	f.Add("02:30", "1d", "2027-01-01T00:00:00Z", "Europe/Berlin", int64(3), int64(400))
@@ -193,7 +192,7 @@ func FuzzWords(f *testing.F) {
 	})
 }
 
-// What is no Put is refused, and never more than that.
+// A text that is no Put is refused, and never with an internal error.
 func FuzzParsePut(f *testing.F) {
 	q := sample()
 	put, _ := json.Marshal(Put{Name: "nightly", Plan: plan(f, "2026-11-25T12:00:00Z", Words{At: "02:30", Every: "1d"}).Plan, Missed: MissedOnce, Request: q})

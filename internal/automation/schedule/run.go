@@ -15,12 +15,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// claim claims what is due, and says when it is to be called again. changed says that the
-// schedules are others than they were.
+// claim claims the occurrences that are due, and returns the time until it is to be called again. changed says that the
+// schedules have changed.
 func (k *keeper) claim(changed bool) (again time.Duration) {
 	now := k.Clock.Now()
 	if now.Before(k.began) {
-		k.began = now // the clock was put back: what comes next is not missed
+		k.began = now // the clock was put back: the next occurrences are not missed
 	}
 	if changed || k.agenda == nil {
 		if err := k.read(); err != nil {
@@ -29,7 +29,7 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 		}
 	}
 
-	due := map[string]bool{} // by name; true: it waits, because a transfer of the schedule is under way
+	due := map[string]bool{} // by name; true: it waits, because a transfer of the schedule is running
 	for name, at := range k.agenda {
 		if at.After(now) {
 			continue
@@ -57,7 +57,7 @@ func (k *keeper) claim(changed bool) (again time.Duration) {
 	return again
 }
 
-// read makes the agenda anew.
+// read makes a new agenda.
 func (k *keeper) read() error {
 	agenda := map[string]time.Time{}
 	err := k.Ledger.View(func(t *ledger.Tx) error {
@@ -83,8 +83,8 @@ func (k *keeper) read() error {
 	return err
 }
 
-// holds reports whether the next occurrence waits, because a transfer of the schedule is claimed or under way; known says that
-// this is written down. A transfer that the agent has forgotten has ended.
+// holds reports whether the next occurrence waits, because a transfer of the schedule is claimed or running; known says
+// that this is written down. A transfer that the agent has forgotten has ended.
 func (k *keeper) holds(name string) (held, known bool, err error) {
 	var s *Schedule
 	err = k.Ledger.View(func(t *ledger.Tx) (err error) {
@@ -148,8 +148,8 @@ func (k *keeper) claimAll(due map[string]bool, now time.Time) error {
 	return nil
 }
 
-// claimOf passes the occurrences of a schedule that are due, with a claim for each that is to be
-// submitted. It gives the time of the next one. Where the schedule is held it notes that the next one waits.
+// claimOf passes the due occurrences of a schedule, with a claim for each that is to be submitted. It returns the time
+// of the next one. Where the schedule is held it notes that the next one waits.
 func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now time.Time) (next time.Time, err error) {
 	times, err := s.Plan.Times()
 	if err != nil {
@@ -192,8 +192,8 @@ func (k *keeper) claimOf(t *ledger.Tx, d drawer, s *Schedule, held bool, now tim
 	return next, d.put(s)
 }
 
-// inTime is the first of the occurrences from first to end that is submitted. Without overlap that is one at most: several are due
-// together where the transfer before was under way, or the agent was down.
+// inTime returns the first of the occurrences from first to end that is submitted. Without overlap one is submitted at
+// most. Several are due together where the transfer before was running, or the agent was down.
 func (k *keeper) inTime(s *Schedule, times *Times, first, end int64, now time.Time) (from int64) {
 	from = end
 	switch one := end-first == 1; {
@@ -213,7 +213,7 @@ func (k *keeper) inTime(s *Schedule, times *Times, first, end int64, now time.Ti
 	return from
 }
 
-// miss passes occurrences that nobody submits.
+// miss records a range of occurrences as missed.
 func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, now time.Time) error {
 	at, _ := times.At(from)
 	s.remember(Past{N: from, At: at, Missed: to - from, Done: now.UTC()})
@@ -228,9 +228,8 @@ func (k *keeper) miss(t *ledger.Tx, s *Schedule, times *Times, from, to int64, n
 
 const submitPage = 256 // claims that are read at once
 
-// submit submits what is claimed, and says when it is to be called again. While the agent is
-// busy or its disk is full, all of them wait; otherwise one that cannot be submitted keeps no
-// others.
+// submit submits the claimed occurrences, and returns the time until it is to be called again. While the agent is busy
+// or its disk is full, all of them wait. Otherwise one that cannot be submitted keeps no others.
 func (k *keeper) submit(ctx context.Context) (again time.Duration) {
 	again = look
 	for after := ""; ; {
@@ -308,8 +307,8 @@ func (k *keeper) submitOne(c *Claim) error {
 	return k.settle(c, q, transfer.AsError(err))
 }
 
-// redate gives a claim another ID: the clock was put back, and the agent has refused the ID as
-// one from the future, which it does only with one that it does not have.
+// redate gives a claim another ID. The clock was put back, and the agent has refused the ID as one from the future. The
+// agent refuses only an unknown ID so.
 func (k *keeper) redate(c *Claim, why error) error {
 	err := k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)
@@ -326,7 +325,7 @@ func (k *keeper) redate(c *Claim, why error) error {
 	return transfer.Errorf(transfer.KindBusy, "it has a new ID: %w", why)
 }
 
-// settle writes down what became of a claim.
+// settle writes down the result of a claim.
 func (k *keeper) settle(c *Claim, q *transfer.Request, refused *transfer.Error) error {
 	return k.Ledger.Update(func(t *ledger.Tx) error {
 		d := drawerOf(t)

@@ -1,14 +1,11 @@
-// Package schedule keeps schedules: transfers that an agent submits at appointed times, once
-// or again and again, for whoever has made the schedule. It is a duty of the agent that is the
-// source.
+// Package schedule keeps schedules: transfers that an agent submits at appointed times, once or repeatedly, for the
+// owner of the schedule. It is a duty of the source agent.
 //
-// Each occurrence has a number, and is submitted once. When its time comes, its number is
-// passed and an ID is written down for its transfer (a Claim), in one transaction of the ledger;
-// only then is it submitted, under that ID, until the agent's ledger has it or refuses it for good. A
-// crash at any point leaves the number to be passed or the claim to be submitted, and the claim
-// is either found to be in the ledger already or not. Clocks decide when an occurrence is
-// claimed, and its number decides that it is claimed once: a clock that is put back repeats
-// nothing.
+// Each occurrence has a number, and is submitted once. When its time comes, its number is passed and an ID is written
+// down for its transfer (a Claim), in one transaction of the ledger. Only then is it submitted, under that ID, until
+// the agent's ledger has it or refuses it for good. A crash at any point leaves the number to be passed or the claim to
+// be submitted. The claim's transfer is then found in the ledger, or submitted. Clocks decide when an occurrence is
+// claimed, and its number decides that it is claimed once: a clock that is put back repeats no occurrence.
 package schedule
 
 import (
@@ -26,7 +23,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is commanded and asked.
+// Kinds of commands and questions.
 const (
 	CommandPut    wire.Kind = "schedule-put"    // Put
 	CommandRemove wire.Kind = "schedule-remove" // Named
@@ -40,12 +37,12 @@ const (
 	MaxPut       = 120 << 10
 	maxWaiting   = 100 // occurrences of a schedule that are claimed and not submitted
 	maxPast      = 10  // occurrences that a schedule remembers
-	maxReason    = 512 // bytes of why one was refused
+	maxReason    = 512 // bytes of the reason of a refusal
 	listPage     = 200
 )
 
-// How occurrences are treated that have passed while the agent was down, and several that have become due while the
-// transfer before was under way.
+// The treatment of occurrences that have passed while the agent was down, and of several that have become due while the
+// transfer before was running.
 const (
 	MissedOnce = "once" // the last of them is submitted, late
 	MissedSkip = "skip" // none is
@@ -67,7 +64,7 @@ type Named struct {
 	Name string `json:"name"`
 }
 
-// A Page asks for the schedules whose names come after one.
+// A Page asks for the schedules with names after one.
 type Page struct {
 	After string `json:"after,omitempty"`
 }
@@ -78,11 +75,11 @@ type Listed struct {
 	More      bool       `json:"more,omitempty"`
 }
 
-// A Schedule is one as the ledger has it, and as it is shown.
+// A Schedule is a schedule as the ledger has it, and as it is shown.
 type Schedule struct {
 	V           int                 `json:"v"`
 	Name        string              `json:"name"`
-	ID          transfer.ID         `json:"id"` // tells it from another one of its name
+	ID          transfer.ID         `json:"id"` // distinguishes it from another one of its name
 	word.Origin                     // of the command that has made it
 	Originator  transfer.Originator `json:"originator"`
 	Made        time.Time           `json:"made"`
@@ -102,7 +99,7 @@ type Schedule struct {
 	Request     *transfer.Request   `json:"request,omitempty"`      // when it alone is shown
 }
 
-// A Past is what became of an occurrence, or of several that were missed.
+// A Past is the result of an occurrence, or of several that were missed.
 type Past struct {
 	N        int64           `json:"n"` // the number of the first
 	At       time.Time       `json:"at"`
@@ -124,7 +121,7 @@ type Claim struct {
 
 const version = 1
 
-// CheckName refuses what is no name of a schedule.
+// CheckName refuses an invalid name of a schedule.
 func CheckName(name string) error {
 	if !transfer.IsName(name, 64, "_.-") {
 		return transfer.Errorf(transfer.KindUsage, "schedule name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
@@ -160,9 +157,8 @@ func ParsePut(data []byte) (*Put, error) {
 	return p, cmp.Or(p.Request.Check(), variable.CheckPrograms(&p.Request))
 }
 
-// A drawer is the schedules' part of the ledger: under s/NAME what a schedule is and how it
-// stands, under r/NAME its request, and under w/ID, by the transfer's ID, what waits to be submitted,
-// the oldest first.
+// A drawer is the schedules' part of the ledger. s/NAME has a schedule and its status, and r/NAME its request. w/ID has
+// a claim that waits to be submitted, by the transfer's ID, the oldest first.
 type drawer struct{ ledger.Drawer }
 
 func drawerOf(t *ledger.Tx) drawer { return drawer{ledger.DrawerOf(t, "schedule")} }
@@ -195,10 +191,10 @@ func (d drawer) get(name string) (*Schedule, error) {
 
 func (d drawer) put(s *Schedule) error { return d.Put("s/"+s.Name, wire.Marshal(s)) }
 
-// Owner is the principal for whom the schedule submits.
+// Owner is the principal of the schedule.
 func (s *Schedule) Owner() string { return s.Principal }
 
-// all are the schedules whose names come after one.
+// all are the schedules with names after one.
 func (d drawer) all(after string) iter.Seq2[*Schedule, error] {
 	if after != "" {
 		after = "s/" + after
@@ -206,7 +202,7 @@ func (d drawer) all(after string) iter.Seq2[*Schedule, error] {
 	return duty.Decoded(d.All("s/", after), decodeSchedule)
 }
 
-// remove forgets a schedule, with what of it waits.
+// remove forgets a schedule, with its claims that wait.
 func (d drawer) remove(name string) error {
 	for _, key := range []string{"s/" + name, "r/" + name} {
 		if err := d.Delete(key); err != nil {
@@ -228,7 +224,7 @@ func (d drawer) remove(name string) error {
 	return err
 }
 
-// claim and unclaim keep and forget what is to be submitted.
+// claim and unclaim keep and forget a claim.
 func (d drawer) claim(c *Claim) error   { return d.Put("w/"+c.Transfer.String(), wire.Marshal(c)) }
 func (d drawer) unclaim(c *Claim) error { return d.Delete("w/" + c.Transfer.String()) }
 
@@ -241,7 +237,7 @@ func (d drawer) of(c *Claim) (*Schedule, error) {
 	return s, err
 }
 
-// remember adds what became of an occurrence.
+// remember adds the result of an occurrence.
 func (s *Schedule) remember(p Past) {
 	if p.Error != nil {
 		p.Error = &transfer.Error{Kind: p.Error.Kind, Text: cut(p.Error.Text), Hint: cut(p.Error.Hint)}

@@ -8,8 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An Interval is how far two occurrences are apart: time that passes, or days or months of
-// a calendar. One of its fields is set at most.
+// An Interval is the time between two occurrences: time that passes, or days or months of a calendar. One of its fields
+// is set at most.
 type Interval struct {
 	Elapsed time.Duration // whole seconds
 	Days    int
@@ -46,7 +46,7 @@ func ParseInterval(s string) (i Interval, err error) {
 // IsZero reports whether there is no interval.
 func (i Interval) IsZero() bool { return i == Interval{} }
 
-// calendar reports whether it is one of days or months.
+// calendar reports whether the interval is in days or months.
 func (i Interval) calendar() bool { return i.Days > 0 || i.Months > 0 }
 
 // least is no longer than the interval ever is.
@@ -68,7 +68,7 @@ func (i Interval) check() error {
 	return nil
 }
 
-// String writes what ParseInterval reads.
+// String writes an interval in the form of ParseInterval.
 func (i Interval) String() string {
 	for _, u := range []int{1, 0, 2, 3} { // the larger unit first
 		switch of := units[u]; {
@@ -88,7 +88,7 @@ func (i Interval) String() string {
 	return s
 }
 
-// MarshalText writes what ParseInterval reads.
+// MarshalText writes an interval in the form of ParseInterval.
 func (i Interval) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
 // UnmarshalText reads an interval.
@@ -98,7 +98,7 @@ func (i *Interval) UnmarshalText(b []byte) error {
 	return err
 }
 
-// Words are a plan as people give it.
+// Words are a plan in the words of a user.
 type Words struct {
 	At    string `json:"at"`              // +DURATION, hh:mm, a date and time with or without a zone of its own
 	Every string `json:"every,omitempty"` // an interval; none: once
@@ -107,7 +107,7 @@ type Words struct {
 	Zone  string `json:"zone,omitempty"` // none: that of the host that makes a plan of them
 }
 
-// Plan reads the words at a time. here tells the zone of the host, where one is needed.
+// Plan reads the words at a time. here returns the zone of the host, where one is needed.
 func (w Words) Plan(now time.Time, here func() (string, error)) (p Plan, err error) {
 	if w.Every != "" {
 		if p.Every, err = ParseInterval(w.Every); err != nil {
@@ -123,7 +123,7 @@ func (w Words) Plan(now time.Time, here func() (string, error)) (p Plan, err err
 			return p, err
 		}
 	default:
-		p.Zone = "UTC" // nothing asks for another one
+		p.Zone = "UTC" // no zone is needed
 	}
 	zone, err := zoneOf(p.Zone)
 	if err != nil {
@@ -149,14 +149,13 @@ func (w Words) Plan(now time.Time, here func() (string, error)) (p Plan, err err
 // The forms of a date and time without a zone.
 var localForms = []string{"2006-01-02T15:04", wallForm}
 
-// local reports whether a time is one of a zone that it does not say.
+// local reports whether a time names no zone.
 func local(s string) bool {
 	_, err := time.Parse(time.RFC3339, s)
 	return s != "" && s[0] != '+' && err != nil
 }
 
-// moment reads a point in time. One without a date is the first of that time of day after
-// another one.
+// moment reads a point in time. A time without a date is the first of that time of day after the time after.
 func moment(flag, s string, now, after time.Time, zone *time.Location) (at time.Time, wall string, err error) {
 	if len(s) > maxZone {
 		s = s[:maxZone]

@@ -6,7 +6,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The host's zone is what TZ says, where that is a zone with a name.
+// The host's zone is that of TZ, where that is a zone with a name.
 func TestZoneOfHost(t *testing.T) {
 	for tz, want := range map[string]string{
 		"": "UTC", "Europe/Berlin": "Europe/Berlin", ":America/New_York": "America/New_York", "/usr/share/zoneinfo/Asia/Kolkata": "Asia/Kolkata",

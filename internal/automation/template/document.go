@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// FromDocument is the template that a document of MQ MFT has. What of it Ferry's transfers cannot do is
-// refused by name. later is the schedule of the document, where it has one.
+// FromDocument returns the template in a document of MQ MFT. Functions that Ferry's transfers do not have are refused
+// by name. later is the schedule of the document, where it has one.
 func FromDocument(d *mftxml.Document, later *Later) (*Template, error) {
 	if d.Template == nil {
 		return nil, transfer.Errorf(transfer.KindDocument, "the XML document is no template")

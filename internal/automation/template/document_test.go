@@ -19,7 +19,7 @@ func fromXML(t *testing.T, text string) (*Template, error) {
 	return FromDocument(d, nil)
 }
 
-// A schedule is kept in words; nobody's is left out.
+// A schedule is kept in words. A document with a schedule makes no template without it.
 func TestDocumentWithSchedule(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join("..", "..", "mft", "xml", "testdata", "template.xml"))
 	if err != nil {

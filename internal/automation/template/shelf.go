@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is commanded and asked.
+// Kinds of commands and questions.
 const (
 	CommandPut    wire.Kind = "template-put"    // Put
 	CommandRemove wire.Kind = "template-remove" // Named
@@ -37,7 +37,7 @@ type Named struct {
 	Name string `json:"name"`
 }
 
-// A Page asks for the templates whose names come after one.
+// A Page asks for the templates with names after one.
 type Page struct {
 	After string `json:"after,omitempty"`
 }
@@ -48,7 +48,7 @@ type Listed struct {
 	More      bool   `json:"more,omitempty"`
 }
 
-// A Line is what a list has of a template.
+// A Line is a template in a list.
 type Line struct {
 	Name        string             `json:"name"`
 	Params      []Param            `json:"params,omitempty"` // the first ones, with their defaults cut short

@@ -1,10 +1,9 @@
-// Package template keeps templates: requests with parameters in them, by names, from
-// which people submit transfers of their own. It is a duty of the agent that is their source; the
-// agent keeps a template, and whoever sends from it fills it in and submits the result as any
-// other request.
+// Package template keeps templates: requests with parameters in them, by names. Users submit transfers of their own
+// from them. It is a duty of the source agent. The agent keeps a template; the program that sends from it fills it in,
+// and submits the result as any other request.
 //
-// A parameter is written ${NAME} in a source, a destination, the job, metadata or an argument of a program, where
-// the variables of a transfer are none unless the template has a parameter of that name; see package variable.
+// A parameter is written ${NAME} in a source, a destination, the job, metadata or an argument of a program. Variables
+// of a transfer in arguments are no parameters, unless the template has a parameter of that name; see package variable.
 package template
 
 import (
@@ -37,8 +36,8 @@ type Template struct {
 	V       int              `json:"v"`
 	Name    string           `json:"name"`
 	Params  []Param          `json:"params,omitempty"`
-	Request transfer.Request `json:"request"`            // its ID is nobody's
-	Later   *Later           `json:"schedule,omitempty"` // nil: what is sent from it begins at once
+	Request transfer.Request `json:"request"`            // it has no ID
+	Later   *Later           `json:"schedule,omitempty"` // nil: a transfer from it begins at once
 
 	word.Origin                      // of the command that has made it
 	Originator  *transfer.Originator `json:"originator,omitempty"`
@@ -48,7 +47,8 @@ type Template struct {
 // Owner is the principal that made the template.
 func (t *Template) Owner() string { return t.Principal }
 
-// A Later says when what is sent from a template begins, in the words of package schedule, which knows what they mean.
+// A Later is the time at which transfers from a template begin, in the words of package schedule, which gives their
+// meaning.
 type Later struct {
 	At    string `json:"at"`
 	Every string `json:"every,omitempty"`
@@ -78,7 +78,7 @@ type Param struct {
 	Default *string `json:"default,omitempty"`
 }
 
-// CheckName refuses what is no name of a template.
+// CheckName refuses an invalid name of a template.
 func CheckName(name string) error {
 	if !transfer.IsName(name, 64, "_.-") {
 		return transfer.Errorf(transfer.KindUsage, "template name %.80q is not valid: 1 to 64 letters, digits or _ . -, beginning with a letter or digit", name)
@@ -128,7 +128,7 @@ func Parse(data []byte) (*Template, error) {
 	return t, t.Check()
 }
 
-// Check refuses a template that cannot be sent from, whatever its parameters are.
+// Check refuses a template that makes no valid request with any values of its parameters.
 func (t *Template) Check() error {
 	if t.V != version {
 		return transfer.Errorf(transfer.KindVersion, "template version %d is not known here; this is version %d", t.V, version)
@@ -176,7 +176,7 @@ func (t *Template) Check() error {
 	return q.Check()
 }
 
-// Export writes the template as Parse reads it, without who made it.
+// Export writes the template as Parse reads it, without its maker.
 func (t *Template) Export() ([]byte, error) {
 	q, err := json.Marshal(&t.Request)
 	var of map[string]json.RawMessage

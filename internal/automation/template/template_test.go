@@ -31,7 +31,7 @@ func made(t testing.TB) *Template {
 	return tm
 }
 
-// A template is filled in with what is given, and with its defaults.
+// A template is filled in with the given values, and with its defaults.
 func TestFill(t *testing.T) {
 	for _, c := range []struct {
 		set  map[string]string
@@ -87,7 +87,7 @@ func TestArgumentsOfPrograms(t *testing.T) {
 	}
 }
 
-// What is exported is the same template again, whatever bytes are in its paths.
+// An exported template is read as the same template, with any bytes in its paths.
 func TestExport(t *testing.T) {
 	one := made(t)
 	one.Principal, one.Made, one.Later = "ann", time.Now(), &Later{At: "22:30", Every: "1d", Count: 3, Zone: "UTC"}
@@ -159,7 +159,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Whatever is read as a template can be exported, read again, and is refused or filled in.
+// A template that Parse accepts can be exported, read again, and is refused or filled in.
 func FuzzParse(f *testing.F) {
 	text, err := made(f).Export()
 	if err != nil {
@@ -239,7 +239,7 @@ func ask[T any](w *world, kind wire.Kind, body any) (v T, err error) {
 	return v, err
 }
 
-// Templates are kept over a crash, each under one name, for everybody, and changed by their owners.
+// Templates survive a crash, each under one name. All principals see them, and their owners change them.
 func TestShelf(t *testing.T) {
 	w := newWorld(t)
 	w.Denied["bob"] = "operate"

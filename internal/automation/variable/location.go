@@ -78,8 +78,8 @@ func notOfQueue(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("_.%-", c))
 }
 
-// check refuses a path that values lead out of the directory that the definition names. '\' counts as a separator, for the
-// host of the path may be one where it is.
+// check refuses a path that values lead out of the directory in the definition. '\' counts as a separator, because it
+// may be one on the host of the path.
 func (f *filling) check() error {
 	if f.of.Place != transfer.Files {
 		return nil

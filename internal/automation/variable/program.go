@@ -16,12 +16,12 @@ const (
 	DestAgent   = "DestinationAgent"
 	Attempt     = "Attempt"
 	Meta        = "Meta"        // ${Meta{NAME}}: the metadata NAME
-	Destination = "Destination" // of post-destination: what DEST turned out to be
+	Destination = "Destination" // of post-destination: the DEST that the transfer has chosen
 	State       = "State"       // of programs after a transfer, as the three that follow
 	Files       = "Files"
 	FilesFailed = "FilesFailed"
 	Bytes       = "Bytes"
-	Dollar      = "Dollar" // a $, for one that stands before a variable
+	Dollar      = "Dollar" // a $, for one in front of a variable
 )
 
 // plain are those that every program may have, and afterwards those after a transfer.
@@ -67,8 +67,8 @@ func CheckPrograms(q *transfer.Request) error {
 	return nil
 }
 
-// Arguments are those of a program with the values of a transfer, by the names above, and its metadata, in the
-// place of their variables. Each stays one argument, whatever is in the values.
+// Arguments returns the arguments of a program with a transfer's values, by the names above, and its metadata in the
+// place of variables. Each stays one argument with any values.
 func Arguments(p *transfer.Program, point transfer.CallPoint, values, meta map[string]string) ([]string, error) {
 	args := make([]string, len(p.Args))
 	for n, arg := range p.Args {
@@ -101,7 +101,7 @@ func Arguments(p *transfer.Program, point transfer.CallPoint, values, meta map[s
 	return args, full.Check(point)
 }
 
-// InPrograms gives programs with the values of variables in their arguments. What values refuses and a
+// InPrograms returns programs with the values of variables in their arguments. A variable that values refuses and a
 // transfer has stays, for Arguments; no value is taken for a variable there.
 func InPrograms(of *transfer.Programs, values Values) (*transfer.Programs, error) {
 	if of == nil {
@@ -126,10 +126,11 @@ func InPrograms(of *transfer.Programs, values Values) (*transfer.Programs, error
 	return all, nil
 }
 
-// fill puts values into a text of which Expand makes what it would have been, with the values as they are.
+// fill puts values into a text that is expanded again later. Expand makes of the result the text with these values as
+// they are.
 func fill(text string, values Values) (string, error) {
 	var b strings.Builder
-	var said string // what Expand is to make of what is not in b yet
+	var said string // text that Expand has yet to read, and that is not in b
 	err := expand(text, func(s string) { said += s }, func(name string, forms []string, written string) error {
 		value, err := values(name, forms)
 		switch {
@@ -149,5 +150,5 @@ func fill(text string, values Values) (string, error) {
 	return b.String(), err
 }
 
-// escape is a text of which Expand makes s.
+// escape returns a text that Expand turns into s.
 func escape(s string) string { return strings.ReplaceAll(s, "${", "$${") }

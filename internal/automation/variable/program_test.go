@@ -61,8 +61,8 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// FuzzInPrograms puts a value into an argument that has variables of a transfer, too: what comes out in the end is as
-// if all of them had been put in at once. No value is taken for a variable, whatever stands around it.
+// FuzzInPrograms puts a value into an argument that has variables of a transfer, too. The final text is the same as if
+// all of them had been put in at once. No value is taken for a variable, with any text around it.
 func FuzzInPrograms(f *testing.F) {
 	f.Add("${V}${State}", "a$")
 	f.Add("${V}{State}", "$")

@@ -1,8 +1,7 @@
-// Package variable puts values in the place of variables in what a monitor or a template
-// submits.
+// Package variable puts values in the place of variables in the requests of monitors and templates.
 //
-// A variable is written ${NAME}, in letters of either case, digits and _. What it stands for is put there as
-// it is and is not read again: a ${ in a value is text. $${ stands for ${ itself.
+// A variable is written ${NAME}, in letters of either case, digits and _. Its value is put there as it is and is not
+// read again: a ${ in a value is text. $${ stands for ${ itself.
 //
 // Arguments of programs may have variables of the transfer, too, which have values only when the program runs.
 package variable
@@ -13,11 +12,11 @@ import (
 	"ferry/internal/transfer"
 )
 
-// maxResult bounds what a text becomes, in bytes.
+// maxResult bounds the text that Expand returns, in bytes.
 const maxResult = 64 << 10
 
-// Values gives what a variable stands for: its name, and what stands in further braces behind it,
-// as "toUpper" of ${FileName{toUpper}}. An error of KindUsage says that there is no such variable.
+// Values returns the value of a variable. Its arguments are the variable's name and the contents of further braces
+// behind it, as "toUpper" of ${FileName{toUpper}}. An error of KindUsage says that there is no such variable.
 type Values func(name string, forms []string) (string, error)
 
 // Expand gives a text with the values of its variables.
@@ -47,7 +46,8 @@ func tooLong(text string, size int) error {
 	return transfer.Errorf(transfer.KindTooLarge, "%.80q is, or becomes, longer than %d bytes", text, maxResult)
 }
 
-// expand reads a text: it hands on what stands between the variables, and each of them, with how it is written.
+// expand reads a text. It calls plain for the text between the variables, and one for each variable, with the variable
+// as it is written.
 func expand(text string, plain func(string), one func(name string, forms []string, written string) error) error {
 	for rest := text; ; {
 		before, after, ok := strings.Cut(rest, "${")

@@ -1,6 +1,6 @@
-// Package dutytest is an agent as its duties see it, for their tests: a ledger in memory, which
-// outlives a crash as the last transaction has left it, a clock that stands still until it is set,
-// and principals who may do everything but what they are denied.
+// Package dutytest is an agent for the tests of duties. It has a ledger in memory, which survives a crash in the state
+// of the last transaction. Its clock stands still until it is set. Its principals have every authority but those that
+// they are denied.
 package dutytest
 
 import (
@@ -29,13 +29,13 @@ type Clock struct {
 
 func (c *Clock) Now() time.Time { return c.At }
 
-// An Agent is one that keeps a single duty.
+// An Agent is an agent with a single duty.
 type Agent struct {
 	T      testing.TB
 	Clock  *Clock
 	Ledger *ledger.Ledger    // of the run that has begun last
 	Notes  []audit.Record    // of all runs
-	Denied map[string]string // by the principal, the authorities that he does not have
+	Denied map[string]string // by the principal, the authorities that it lacks
 	Anew   map[string]bool   // principals that were enrolled again after all commands so far
 	store  *faulty.MemoryStore
 }
@@ -53,8 +53,8 @@ func (a *Agent) close() {
 	}
 }
 
-// Start begins a run, on what is in the ledger: the run before it ends as in a crash. What the desk
-// lends is the agent's; the test adds what it submits with.
+// Start begins a run on the contents of the ledger. The run before it ends as in a crash. The desk has the services of
+// the agent, except those for submitting, which the test adds.
 func (a *Agent) Start() duty.Desk {
 	a.T.Helper()
 	a.store = a.store.Snapshot()
@@ -122,10 +122,10 @@ func (a *Agent) Must(err error) {
 	}
 }
 
-// crash is what ends a run of the agent in the middle of what it does.
+// crash is the panic that ends a run of the agent at any point.
 type crash struct{}
 
-// Crash ends the run: nothing of the agent is done any more. It is called in what Outlives calls.
+// Crash ends the run at this point. It is called within a function that Outlives calls.
 func Crash() { panic(crash{}) }
 
 // Outlives reports whether the agent gets to the end of something, and not to a Crash before.
