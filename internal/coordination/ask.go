@@ -19,7 +19,7 @@ import (
 // pageBytes bounds an answer, so that it fits into a message everywhere.
 const pageBytes = 512 << 10
 
-// A question is what a kind of question needs, and how it is answered.
+// A question describes one kind of question: the authority that it needs and the function that answers it.
 type question struct {
 	needs  transfer.Authority
 	slow   bool // it reads the log, or asks the queue manager, and is answered beside the others
@@ -27,7 +27,7 @@ type question struct {
 	answer func(*Service, *asking, *wire.Answer) error
 }
 
-// questions is the table of what coordination is asked.
+// questions is the table of the questions that coordination answers.
 var questions = map[wire.Kind]question{
 	wire.AskPing:      {transfer.AuthNone, false, false, func(*Service, *asking, *wire.Answer) error { return nil }},
 	wire.AskKnown:     {transfer.AuthNone, false, false, (*Service).askKnown},
@@ -198,7 +198,7 @@ func (s *Service) askRegister(a *asking, ans *wire.Answer) error {
 	return s.beat(body.Beat)
 }
 
-// clearWait is how long the queue manager has for removing what is stored of an agent.
+// clearWait is the time that the queue manager has to remove the data stored for an agent.
 const clearWait = 10 * time.Second
 
 // askRemove removes an agent that is away, with all that is stored of it and for it. If it is heard of again it is there again.
@@ -287,7 +287,7 @@ func (s *Service) fromLog(suffix, whose string, notFound error) (*transfer.Progr
 
 var errPage = errors.New("the page is full")
 
-// RecordFilter is what a question asks of the audit log.
+// RecordFilter returns the filter of the audit log that a question asks for.
 func RecordFilter(a *wire.Ask) audit.Filter {
 	f := audit.Filter{IDSuffix: a.Suffix, Agent: a.Agent, Event: audit.Event(a.Event), Before: a.Index}
 	if w := a.Filter; w != nil {
@@ -332,8 +332,8 @@ func (s *Service) askAudit(a *asking, ans *wire.Answer) error {
 	return err
 }
 
-// askVerify reads the whole log again. Verified is the audit.Report.
-// What others have kept of it is in the question.
+// askVerify reads the whole log again. Verified is the audit.Report. The question carries the checkpoints that others
+// have kept of the log.
 func (s *Service) askVerify(a *asking, ans *wire.Answer) error {
 	kept, err := against(a)
 	if err != nil {

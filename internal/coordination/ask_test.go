@@ -39,8 +39,8 @@ func TestAuditInPages(t *testing.T) {
 	}
 }
 
-// Whoever asks for a name is answered from what destinations have written, unless he
-// asks for another role; other questions go to all records.
+// A question about a name is answered from the records of destinations, unless it names another role. Other questions
+// go to all records.
 func TestRecordFilter(t *testing.T) {
 	for _, c := range []struct {
 		f    wire.Filter

@@ -1,6 +1,5 @@
-// Package coordination keeps the registry of agents and the audit log, and
-// answers what people ask about the network. Transfers run without it: what
-// agents have to say waits in their outboxes.
+// Package coordination keeps the registry of agents and the audit log, and answers questions about the network.
+// Transfers run without it: the messages of agents wait in their outboxes.
 package coordination
 
 import (
@@ -28,13 +27,13 @@ import (
 	"ferry/internal/wire"
 )
 
-// Config is what the service is given.
+// Config is the configuration of the service.
 type Config struct {
 	Dir   string // the audit log and the registry
 	Claim *Claim // that StandBy has given; nil: there is no standby
 	Clock clock.Clock
 	Log   *slog.Logger
-	XML   bool // publish what becomes of transfers as MQ MFT does; see wire.LogSubject
+	XML   bool // publish the course of transfers in XML, as MQ MFT does; see wire.LogSubject
 }
 
 // A Service is the one writer of a network's audit log.
@@ -45,7 +44,7 @@ type Service struct {
 	notary  *notary // nil: the log is not signed
 	picture *status.Picture
 	queues  *queueBook
-	trust   *enrol.Keeper // whom nobody may trust, and who may do what
+	trust   *enrol.Keeper // revoked keys, and the rights of principals
 	rights  rights
 	obeyed  *obeyed
 	cancel  context.CancelFunc
@@ -56,12 +55,12 @@ type Service struct {
 	lost    error
 	reading reading // the questions that read the log
 
-	quiet   *quiet.Log // of what others have said
+	quiet   *quiet.Log // about the messages of others
 	foreign quiet.Gate // records of transfers that are another's, in the audit
 	learned chan struct{}
 }
 
-// Bounds of what agents can make the service hold and do at once.
+// Bounds of the resources that agents can make the service use.
 const (
 	maxLedgers = 1024 // of an agent, in the log
 	readers    = 4    // questions that read the log
@@ -139,8 +138,7 @@ func start(ctx context.Context, cfg Config, conn *qmgr.Conn) (*Service, error) {
 	return s, nil
 }
 
-// rebuildRecords is how far back the log is read at a start; what is older is
-// found by asking the log.
+// rebuildRecords is how many records the service reads back at a start. Older ones are found by asking the log.
 const rebuildRecords = 200_000
 
 func (s *Service) rebuild() error {
@@ -234,7 +232,7 @@ func (s *Service) watch(ctx context.Context) {
 	}
 }
 
-// remove takes an agent out of the registry. What it did stays on record.
+// remove takes an agent out of the registry. Its audit records stay.
 func (s *Service) remove(name transfer.AgentName, by string, author *word.Author) error {
 	if err := s.log.AppendOwn(audit.Record{Event: audit.Removed, Source: name, Principal: by, Vouched: audit.Vouched{Author: author}}); err != nil {
 		return err
@@ -292,7 +290,7 @@ func (s *Service) Stop() {
 	}
 }
 
-// batch appends an agent's batch to the log and says what the log has (R29).
+// batch appends an agent's batch to the log and answers with the receipt: the records that the log has (R29).
 func (s *Service) batch(d qmgr.Delivery) {
 	b, err := audit.DecodeBatch(d.Data)
 	if err == nil && wire.EventSubject(b.Agent) != d.Subject {
@@ -350,7 +348,7 @@ func (s *Service) batch(d qmgr.Delivery) {
 	}
 }
 
-// publish has a service say in XML what a record says of a transfer, or of what else an agent does.
+// publish publishes in XML the content of a record about a transfer, or about another activity of an agent.
 func publish(s *Service, r *audit.Record) {
 	if about, text := r.MFTKept(); text != nil {
 		sayXML(s, wire.KeptSubject(r.Agent, about), text)
@@ -360,7 +358,7 @@ func publish(s *Service, r *audit.Record) {
 	}
 }
 
-// sayXML publishes a document. Nobody may be there who hears it; the log has what must be kept.
+// sayXML publishes a document. There may be no subscriber; the log has everything that must be kept.
 func sayXML(s *Service, subject string, text []byte) {
 	if err := qmgr.PublishPlain(s.conn, subject, text); err != nil {
 		s.quiet.Warn("XML is not published", "subject", subject, "error", err)
@@ -384,7 +382,7 @@ func (s *Service) flag(agent transfer.AgentName) {
 	}
 }
 
-// reported takes heartbeats and live figures: of the agent on whose subject they come.
+// reported takes heartbeats and live figures. It believes only those of the agent that owns the subject.
 func (s *Service) reported(m qmgr.Message) {
 	r, err := wire.DecodeReport(m.Data)
 	if err == nil && !spoken(r, m.Subject) {
@@ -527,8 +525,8 @@ const relieveEvery = 30 * time.Second
 
 const registryPause = 200 * time.Millisecond
 
-// saveRegistry writes the names to a new file and renames it. It is a cache of
-// what agents say themselves: a failure is logged and otherwise does no harm.
+// saveRegistry writes the names to a new file and renames it. The file is a cache of the agents' own messages: a
+// failure is logged and does no other harm.
 func (s *Service) saveRegistry() {
 	if s.cfg.Claim != nil && s.cfg.Claim.fence() != nil {
 		return

@@ -24,15 +24,15 @@ const (
 	noteAsked   = 250 * time.Millisecond // since the last one, where an agent waits for its records
 )
 
-// Bounds of what is kept.
+// Bounds of the checkpoints and bindings that are kept.
 const (
 	maxNotes    = 64 // the newest, with their cosignatures
 	maxBindings = 64 // of an agent
 	saveNotes   = 30 * time.Second
 )
 
-// A notary signs checkpoints of the log, knows whose keys seal batches, and collects what
-// witnesses cosign. Of a network without identities there is none.
+// A notary signs checkpoints of the log, has the public keys that verify the seals of batches, and collects the
+// cosignatures of witnesses. A network without identities has none.
 type notary struct {
 	self *identity.Identity
 	key  *witness.Key
@@ -54,7 +54,7 @@ type bound struct {
 	audit.Sealer
 }
 
-// A noted is a checkpoint with its note and who has cosigned it.
+// A noted is a checkpoint with its signed note and its cosignatures.
 type noted struct {
 	At        witness.Checkpoint `json:"-"`
 	Note      []byte             `json:"note"`
@@ -77,14 +77,14 @@ func newNotary(self *identity.Identity, dir string, log *audit.Log, now func() t
 	return n, err
 }
 
-// A notesFile is what is kept of the notes.
+// A notesFile is the file of the notes.
 type notesFile struct {
 	V     int      `json:"v"`
 	Notes []*noted `json:"notes"`
 }
 
-// load reads the notes that were kept: those that the log, as it is, still has. They are a
-// convenience of those who want proofs of the past; one that cannot be read is left out.
+// load reads the kept notes that the log still confirms. They only serve proofs of the past, so a note that cannot be
+// read is left out.
 func (n *notary) load() {
 	data, err := os.ReadFile(n.path)
 	var f notesFile
@@ -126,8 +126,8 @@ func (n *notary) save(now bool) error {
 	return os.Rename(tmp, n.path)
 }
 
-// newest is the newest checkpoint. It is made where it is due; asked says that somebody waits
-// for records behind the last one.
+// newest returns the newest checkpoint, and makes one where one is due. asked: a caller waits for records behind the
+// last checkpoint.
 func (n *notary) newest(asked bool) (*noted, error) {
 	at := n.log.At(n.self.Name().Network)
 	n.mu.Lock()
@@ -246,8 +246,8 @@ func (n *notary) best(index int64) (*noted, error) {
 	return newest, nil
 }
 
-// append appends a batch that must be signed where there is a notary. refused is what its
-// agent is told of one that is not taken.
+// append appends a batch. Where there is a notary, the batch must be signed. refused is the answer to the agent when
+// its batch is not taken.
 func (n *notary) append(log *audit.Log, b audit.Batch) (r audit.Receipt, refused string, err error) {
 	if n == nil {
 		r, err = log.Append(b)
@@ -266,7 +266,7 @@ func (n *notary) append(log *audit.Log, b audit.Batch) (r audit.Receipt, refused
 	return r, "", err
 }
 
-// stopNotary writes what the notary has.
+// stopNotary writes the notes that the notary holds.
 func (s *Service) stopNotary() {
 	if s.notary == nil {
 		return

@@ -73,7 +73,7 @@ func (o *office) size(asked bool) int64 {
 	return k.At.Size
 }
 
-// A checkpoint is made each 100 records or 60 s, and when somebody waits, at intervals.
+// A checkpoint is made every 100 records or 60 s, and at shorter intervals while a caller waits.
 func TestWhenCheckpointsAreMade(t *testing.T) {
 	o := newOffice(t)
 	want := func(what string, asked bool, size int64) {
@@ -105,7 +105,8 @@ func TestWhenCheckpointsAreMade(t *testing.T) {
 	want("an earlier time", false, 104)
 }
 
-// What was cosigned is kept, also over a start, and of too many notes the others go first.
+// Cosigned checkpoints are kept, also over a restart. When there are too many notes, those without a cosignature go
+// first.
 func TestCosignedNotesAreKept(t *testing.T) {
 	o := newOffice(t)
 	if err := o.bind(o.alpha.Binding().Encode(), "BETA"); transfer.KindOf(err) != transfer.KindDenied {

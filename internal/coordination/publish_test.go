@@ -13,8 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// What an agent says of its transfers is published in XML where that is asked for, once it is in the log: not what it
-// says of another agent's, and not what comes again.
+// An agent's records about its transfers are published in XML where the configuration asks for it, once they are in the
+// log. Records about another agent's transfers and repeated records are not published.
 func TestTransfersAreTraced(t *testing.T) {
 	s := newStageOf(t, coordination.Config{Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), XML: true})
 	heard := make(chan qmgr.Message, 100)
@@ -77,7 +77,7 @@ func TestTransfersAreTraced(t *testing.T) {
 	t.Cleanup(stopLive)
 	p := &transfer.Progress{ID: id, Source: "ALPHA", Destination: "BETA", State: transfer.Running, Started: time.Now().Add(-time.Minute), Current: "/out/a\xff",
 		Counts: transfer.Counts{Files: 2, Bytes: 50}, Found: transfer.Found{FilesTotal: 9}, Traffic: transfer.Traffic{BytesSent: 70}}
-	for _, agent := range []transfer.AgentName{"GAMMA", "ALPHA"} { // of which the first is not believed
+	for _, agent := range []transfer.AgentName{"GAMMA", "ALPHA"} { // the first one is not believed
 		if p.BytesSent = 99; agent == p.Source {
 			p.BytesSent = 70
 		}

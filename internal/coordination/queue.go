@@ -41,7 +41,7 @@ func askQueue(s *Service, a *asking, ans *wire.Answer) error {
 	return err
 }
 
-// A queueDone is an answer, with what goes on record of it; empty: nothing.
+// A queueDone is an answer with the act that is recorded in the audit log; empty: none.
 type queueDone struct {
 	wire.QueueAnswer
 	act string

@@ -60,7 +60,7 @@ func (r *rollCall) take(agents []wire.AgentStatus) {
 	r.last = now
 }
 
-// change is what the log says of an agent; "": nothing.
+// change returns the level and the text of the log line about an agent's change; "": no line.
 func change(was, is presence) (slog.Level, string) {
 	degraded := func(p presence) bool { return p.status == wire.AgentDegraded }
 	switch {

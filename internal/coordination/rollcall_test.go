@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// What is said of agents is what has changed.
+// Only changes of agents are logged.
 func TestRollCall(t *testing.T) {
 	var text bytes.Buffer
 	r := rollCall{log: slog.New(slog.NewTextHandler(&text, nil))}

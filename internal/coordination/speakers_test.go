@@ -20,8 +20,7 @@ import (
 
 const patience = 90 * time.Second
 
-// A stage is a queue manager with coordination, and somebody who may speak on
-// every subject.
+// A stage is a queue manager with coordination, and a stranger who may publish on every subject.
 type stage struct {
 	t        *testing.T
 	ctx      context.Context
@@ -30,7 +29,7 @@ type stage struct {
 	log      *lines
 }
 
-// lines is what coordination logs.
+// lines collects the log of coordination.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -53,7 +52,7 @@ func newStage(t *testing.T) *stage {
 	return newStageOf(t, coordination.Config{Dir: t.TempDir()})
 }
 
-// newStageOf is newStage with a configuration; without a log what is logged is in s.log.
+// newStageOf is newStage with a configuration. Without a log in it, the lines go to s.log.
 func newStageOf(t *testing.T, cfg coordination.Config) *stage {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -95,7 +94,7 @@ func (s *stage) ask(a wire.Ask) (*wire.Answer, error) {
 	return wire.DecodeAnswer(data)
 }
 
-// register registers an agent as somebody.
+// register registers an agent in the name of a principal.
 func (s *stage) register(as string, b wire.Beat) error {
 	s.t.Helper()
 	b.V, b.Kind = wire.Version, wire.BeatKind
@@ -182,8 +181,7 @@ func (s *stage) verify() audit.Report {
 	return r
 }
 
-// One batch with a floor that was never reached does not silence an agent, and
-// what is missing is found.
+// One batch with a floor that was never reached does not silence an agent, and the missing records are found.
 func TestAForgedFloorSilencesNobody(t *testing.T) {
 	s := newStage(t)
 	subject := wire.EventSubject("ALPHA")

@@ -28,16 +28,15 @@ const (
 	claimEvery = time.Second
 )
 
-// A Claim is the lock of a directory that two coordination services share: who has it
-// is the one writer of the audit log. A mark stands behind it, for a service that has lost the
-// lock while it was stopped and was not told: it is looked at before each append, and
-// before anybody is told of one.
+// A Claim is the lock of a directory that two coordination services share: its holder is the one writer of the audit
+// log. A mark backs the lock, because a service that was stopped can lose the lock without notice. The service checks
+// the mark before each append and before each receipt.
 type Claim struct {
 	lock io.Closer
 	mark *filelock.Mark
 	seen bool // the lock has kept this process out for a while
 
-	alone bool // nobody stands by who could do better without the queue manager
+	alone bool // no standby could do better without the queue manager
 }
 
 // Close lets go.
@@ -58,10 +57,9 @@ func (c *Claim) fence() error {
 	return nil
 }
 
-// StandBy waits until this process may be the one coordination service on a directory that
-// two share, and gives the claim that Start needs in its Config. standing is called, once,
-// when another one is active. The error is of KindUsage where the directory is on storage whose
-// locks keep no other host out, and that of ctx where it ends.
+// StandBy waits until this process may be the one coordination service on a shared directory. It returns the claim that
+// Start needs in its Config. standing is called once, when another service is active. The error is of KindUsage where
+// the locks of the storage keep no other host out, and that of ctx where ctx ends.
 func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) (*Claim, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.System
@@ -93,7 +91,7 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 		default:
 			claim.seen = seen
 			if conn.Healthy(ctx) != nil {
-				claim.Close() // who does not reach the queue manager is no use
+				claim.Close() // a service without the queue manager is of no use
 				break
 			}
 			err := claim.take(cfg)
@@ -111,8 +109,8 @@ func StandBy(ctx context.Context, cfg Config, conn *qmgr.Conn, standing func()) 
 	}
 }
 
-// claimShared is the claim of a service without a standby in a directory that services have shared: one of them may be alive
-// that has lost the lock and was not told. nil: nobody has shared it.
+// claimShared claims a directory that services have shared, for a service without a standby. One of the others may be
+// alive and have lost the lock without notice. It returns nil where the directory was never shared.
 func claimShared(cfg Config) (*Claim, error) {
 	_, marked, err := filelock.HolderOf(filepath.Join(cfg.Dir, "standby.mark"))
 	if err != nil {

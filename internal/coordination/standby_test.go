@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A service without a standby, in a directory that services have shared, keeps to what they do: one that has lost its
-// lock and does not know appends nothing more, and while one has the lock it does not start.
+// A service without a standby follows the rules of a directory that services have shared. A service that has lost its
+// lock without notice appends nothing more, and while one has the lock another does not start.
 func TestCoordinationAloneWhereSomeHaveShared(t *testing.T) {
 	cfg := Config{Dir: t.TempDir(), Clock: clock.System}
 	check(t, os.MkdirAll(filepath.Join(cfg.Dir, "audit"), 0o700))

@@ -25,7 +25,7 @@ type trustFile string
 
 func trustIn(dir string) trustFile { return trustFile(filepath.Join(dir, "trust.json")) }
 
-// kept is what keep has kept for a network; nil: nothing.
+// kept returns the document that keep has stored for a network; nil: none.
 func (f trustFile) kept(network string) ([]byte, error) {
 	data, err := os.ReadFile(string(f))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +54,7 @@ func (f trustFile) keep(network string, doc []byte) error {
 	return keyfile.Replace(string(f), data)
 }
 
-// rights are what principals may do at coordination.
+// rights answers what principals may do at coordination.
 type rights struct{ *access.Judge }
 
 // may is whether a principal has an authority at an agent, or in the network.
@@ -72,7 +72,7 @@ func (r rights) seesAll(principal string) error {
 	return err
 }
 
-// whose is empty for a principal who sees all transfers, and his own token for another.
+// whose returns "" for a principal that sees all transfers, and the principal's own token for any other.
 func (r rights) whose(principal string) (string, error) {
 	switch err := r.seesAll(principal); {
 	case err == nil:
@@ -84,8 +84,7 @@ func (r rights) whose(principal string) (string, error) {
 	}
 }
 
-// seesRoots reports whether a principal may do anything at an agent for which he must know its
-// directories.
+// seesRoots reports whether a principal has a right at an agent for which it must know the agent's directories.
 func (r rights) seesRoots(principal string, at transfer.AgentName) bool {
 	for _, right := range []transfer.Authority{transfer.AuthSource, transfer.AuthDest, transfer.AuthOperate, transfer.AuthAdmin, transfer.AuthAudit} {
 		if r.may(principal, right, at) == nil {

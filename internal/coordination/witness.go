@@ -83,7 +83,7 @@ func (n *notary) has(k *noted, token string) bool {
 	return false
 }
 
-// witnesses are who has cosigned a note, as far as their keys are known.
+// witnesses returns the bindings of the cosigners of a note, as far as their keys are known.
 func (n *notary) witnesses(k *noted) (all []*witness.Binding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

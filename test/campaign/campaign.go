@@ -1,16 +1,15 @@
-// Package campaign runs one kind of fault many times from a seed, keeps count
-// of what was tried over all runs, and writes the counts where people read
-// them.
+// Package campaign runs one kind of fault many times from a seed, counts the cases over all runs, and writes the counts
+// into the documentation.
 //
-// A campaign is a test that calls Run. The environment says which campaigns
-// run and how much of them (see make test-faults):
+// A campaign is a test that calls Run. The environment names the campaigns to run and their length (see make
+// test-faults):
 //
 //	CAMPAIGN  the name of one; empty: all; not set: none
 //	COUNT     how many cases; "short": the form for every change; empty: the full count
 //	SEED      the first case; empty: the one behind the last on record
 //
-// A case is decided by its seed alone, so SEED=N COUNT=1 is case N again, as
-// far as real processes and the host's timing can be repeated.
+// A case is decided by its seed alone, so SEED=N COUNT=1 is case N again, as far as real processes and the host's
+// timing can be repeated.
 package campaign
 
 import (
@@ -25,16 +24,16 @@ import (
 	"time"
 )
 
-// A Spec says what a campaign is.
+// A Spec describes a campaign.
 type Spec struct {
 	Name     string   // CAMPAIGN= and the name of its results file
-	What     string   // one phrase: what is done, to what
-	Unit     string   // what is counted: "states", "kills"
+	What     string   // one phrase: the fault and its target
+	Unit     string   // the noun of the count: "states", "kills"
 	Full     int      // the count that must be reached
 	Short    int      // the count in the short form; 0: it has none
 	Root     bool     // it needs root, and its short form is left out without it
 	Tools    []string // programs that it runs
-	Packages []string // directories whose change voids the count; nil: all of internal and cmd
+	Packages []string // directories with code that voids the count when it changes; nil: all of internal and cmd
 }
 
 // C is one run of a campaign.

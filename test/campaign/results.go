@@ -135,8 +135,8 @@ func Code(root string, packages []string) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8]), nil
 }
 
-// commit names the commit that is checked out, and reports whether the sources
-// are its own: what is tried on others could never be tried again.
+// commit names the commit that is checked out, and reports whether the sources are its own: a case on other sources
+// could never be repeated.
 func commit(root string) (rev string, clean bool) {
 	git := func(args ...string) string {
 		c := exec.Command("git", args...)

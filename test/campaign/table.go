@@ -17,14 +17,14 @@ const (
 	tableEnd   = "<!-- end of campaigns -->"
 )
 
-// A Standing is what the results of a campaign amount to for the code as it is.
+// A Standing is the sum of a campaign's results for the present code.
 type Standing struct {
 	Last     Result
 	Count    int     // cases on the code as it is
 	Findings int     // on the code as it is
 	Ever     int     // cases on any code
 	Found    int     // on any code
-	Whole    *Result // the last run of the last code on which the whole count was reached and nothing found; nil: none
+	Whole    *Result // the last run of the last code that reached the whole count without a finding; nil: none
 }
 
 // Standings reads all results beneath the module's root and holds them against
@@ -65,8 +65,7 @@ func Standings(root string) ([]Standing, error) {
 	return all, nil
 }
 
-// whole is the last run of the last code on which a campaign reached its count
-// and found nothing.
+// whole returns the last run of the last code on which a campaign reached its count and found nothing.
 func whole(rs []Result) (last *Result) {
 	count, found := map[string]int{}, map[string]int{}
 	for n := range rs {

@@ -1,7 +1,7 @@
 //go:build unix
 
-// Package console_test types what the documents say is typed. Each document is one
-// session of a shell, in the order of its blocks that are marked console.
+// Package console_test types the commands of the documents. Each document is one session of a shell, in the order of
+// its blocks that are marked console.
 package console_test
 
 import (
@@ -48,11 +48,11 @@ var (
 	ids     = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 	digests = regexp.MustCompile(`[0-9a-f]{32,}`)
 	numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
-	rates   = regexp.MustCompile(` \([0-9.]+ [kMG]?i?B/s\)`) // shown of what took long enough to have one
+	rates   = regexp.MustCompile(` \([0-9.]+ [kMG]?i?B/s\)`) // shown for transfers that took long enough to have a rate
 	blanks  = regexp.MustCompile(` +`)
 )
 
-// shape is a text without what differs from run to run.
+// shape returns a text without the parts that differ from run to run.
 func shape(s string) string {
 	s = rates.ReplaceAllString(digests.ReplaceAllString(ids.ReplaceAllString(s, "ID"), "DIGEST"), "")
 	return strings.TrimSpace(blanks.ReplaceAllString(numbers.ReplaceAllString(s, "N"), " "))
@@ -90,7 +90,7 @@ func TestWhatIsTyped(t *testing.T) {
 	}
 }
 
-// session types a document's lines into one shell, as somebody does who pastes them.
+// session types a document's lines into one shell, as a user does who pastes them.
 func session(t *testing.T, top string, all []step) {
 	dir := filepath.Join(t.TempDir(), "try")
 	free, release, err := ports.Take()
@@ -103,10 +103,10 @@ func session(t *testing.T, top string, all []step) {
 	var script strings.Builder
 	script.WriteString("set -m\n")
 	for n, s := range all {
-		// What one step leaves behind is kept apart from that of the next one.
+		// Each step has an output file of its own.
 		out := filepath.Join(filepath.Dir(dir), strconv.Itoa(n))
 		typed := own.Replace(s.typed)
-		if strings.HasPrefix(typed, "ferry audit find") { // what an agent has just done comes a moment later
+		if strings.HasPrefix(typed, "ferry audit find") { // the records of an agent's last action come a moment later
 			typed = "for i in $(seq 100); do " + typed + " && break; sleep 0.1; done"
 		}
 		script.WriteString("exec >" + out + ".out 2>&1\n" + typed + "\necho $? >" + out + ".code\n")

@@ -78,7 +78,7 @@ func TestDocumentRulesCanFail(t *testing.T) {
 	})
 }
 
-// A textLine is a line of a page, cut into what is code and what is not.
+// A textLine is a line of a page, split into prose and code.
 type textLine struct {
 	number      int
 	prose, code string
@@ -109,9 +109,8 @@ func lines(text string) []textLine {
 
 var symbol = regexp.MustCompile(`(?:^|[^\w./-])([a-z][a-z0-9]*)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 
-// symbols complains about names in the documents that the code does not have.
-// The history (CHANGELOG, decisions) may name what is gone; a figure is read
-// on the flow page only.
+// symbols complains about names in the documents that the code does not have. The history (CHANGELOG, decisions) may
+// name removed symbols. Figures are checked on the flow page only.
 func symbols(files tree) []string {
 	if _, ok := files[flowPage]; !ok {
 		return []string{flowPage + " is missing: it tells the life of one file in the names of the code"}
@@ -153,9 +152,8 @@ func symbols(files tree) []string {
 	return bad
 }
 
-// declared is what each package of ours declares (Name, Type.Method,
-// Type.Field), under its name and under those by which others import it, and
-// which others are imported.
+// declared returns the declarations of each package of the project (Name, Type.Method, Type.Field), under its name and
+// under those by which others import it. It also returns the imported packages of others.
 func declared(files tree) (known map[string]map[string]bool, others map[string]bool) {
 	known, others = map[string]map[string]bool{}, map[string]bool{}
 	type from struct{ dir, name string }
@@ -297,8 +295,8 @@ func (files tree) leads(dir, target string) bool {
 
 var dependencyLine = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|(.*)$")
 
-// dependencies complains about direct dependencies that the page does not
-// explain, and of lines about what is none.
+// dependencies complains about direct dependencies that the page does not explain, and about lines for modules that are
+// no direct dependency.
 func dependencies(files tree) []string {
 	const page = "docs/dependencies.md"
 	direct := map[string]bool{}

@@ -42,7 +42,7 @@ var crossings = []crossing{
 	{"internal/security/enrol", "internal/qmgr", "a joiner and the authority exchange messages through a queue manager"},
 }
 
-// folderOf returns the folder in which a package lies, and "" outside the product.
+// folderOf returns the folder of a package, and "" outside the product.
 func folderOf(dir string) string {
 	first, rest, _ := strings.Cut(dir, "/")
 	if first != "internal" {

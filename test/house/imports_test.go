@@ -50,12 +50,11 @@ var rows = []row{
 	{[]string{"internal/sys/dirsync", "internal/sys/posixacl"}, "whoever keeps files makes their names durable in one way, and reads their access control lists in one way"},
 }
 
-// A keeper says who alone may import something, or who may not, beyond what
-// the rows say. Tests are held to it too; test/ stands outside the product and
-// is not.
+// A keeper restricts an import beyond the rows: to some packages, or away from some. Tests are held to it too; test/
+// stands outside the product and is not.
 type keeper struct {
 	imports string   // an import path; with / at its end, all under it
-	only    []string // where given, nobody else
+	only    []string // where given, no other package
 	never   []string
 	because string
 }
@@ -97,8 +96,7 @@ func breaker(dir string) bool {
 	return dir == "internal/faulty" || suiteOf(dir) != ""
 }
 
-// suiteOf is the package whose contract suite dir is: internal/ledger for
-// internal/ledger/ledgertest.
+// suiteOf returns the package that a contract suite in dir tests: internal/ledger for internal/ledger/ledgertest.
 func suiteOf(dir string) string {
 	parent := path.Dir(dir)
 	if path.Base(dir) == path.Base(parent)+"test" && rank(parent) >= 0 {

@@ -13,8 +13,8 @@ const (
 	mostInterface = 10 // methods of an interface, those of embedded ones not counted
 )
 
-// sizes counts what types have, in the product; a double in faulty has all methods of what
-// it stands for, and its own.
+// sizes counts the fields and methods of types in the product. A double in faulty has all methods of its original, and
+// its own.
 func sizes(files tree) []string {
 	counts, limits := map[string]int{}, map[string]int{}
 	seen := map[string]bool{} // methods: each platform may have its own

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// states finds what writes the state of a ledger record past Move, which holds it against
-// the table.
+// states finds code that writes the state of a ledger entry without Move, which checks it against the table.
 func states(files tree) []string {
 	var bad []string
 	for _, f := range files.goFiles() {

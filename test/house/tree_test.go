@@ -1,7 +1,6 @@
-// Package house_test holds the project to its own rules: which package may
-// import which, what a source file may look like, and that what the documents
-// say of the code is still there. A rule is a function from a tree of files to
-// complaints, so that each one is also tried on a small tree that breaks it.
+// Package house_test holds the project to its own rules: the allowed imports of packages, the form of source files, and
+// documents that agree with the code. A rule is a function from a tree of files to complaints, so that each one is also
+// tried on a small tree that breaks it.
 package house_test
 
 import (
@@ -26,7 +25,7 @@ import (
 // text is there with none.
 type tree map[string]string
 
-// A rule complains, one sentence each, about what breaks it.
+// A rule returns complaints about violations, one sentence each.
 type rule func(tree) []string
 
 // project is the tree that this test stands in.
@@ -81,15 +80,14 @@ func hold(t *testing.T, r rule) {
 	}
 }
 
-// A trial is a small tree and what a rule must say about it; "" is that the
-// rule must be content.
+// A trial is a small tree and the expected complaint of a rule; "": none.
 type trial struct {
 	name  string
 	files tree
 	want  string
 }
 
-// try shows that a rule can fail, and that it is content with what is right.
+// try shows that a rule can fail, and that it accepts a correct tree.
 func try(t *testing.T, r rule, trials []trial) {
 	t.Helper()
 	for _, c := range trials {
@@ -120,8 +118,8 @@ func (f goFile) line(n ast.Node) int { return f.fset.Position(n.Pos()).Line }
 
 func (f goFile) at(n ast.Node) string { return fmt.Sprintf("%s:%d", f.path, f.line(n)) }
 
-// goFiles parses every source file, whatever its build tags; test data apart.
-// What does not parse is left to the compiler.
+// goFiles parses every source file of any build tags, except test data. Files that do not parse are left to the
+// compiler.
 func (files tree) goFiles() []goFile {
 	var all []goFile
 	for _, name := range files.paths() {

@@ -1,6 +1,5 @@
-// Package judge is the one checker of all fault campaigns. A campaign gathers
-// facts about what it did and what there is after its faults have stopped;
-// Judge holds them against what must be true of every file that Ferry moves.
+// Package judge is the one checker of all fault campaigns. A campaign gathers facts about its actions and about the
+// state after its faults have stopped. Judge checks them against the invariants of every file that Ferry moves.
 //
 // The checks are numbered as violations name them:
 //
@@ -89,16 +88,16 @@ type Item struct {
 	Delete bool // the source was to be deleted
 	// Archive is its name in Facts.Source where the source was to be moved; empty: it was not.
 	Archive string
-	// Sent is what the source holds, where it is converted on its way; nil: Sum.
+	// Sent is the content at the source, where it is converted on its way; nil: Sum.
 	Sent *Sum
-	// Replaces is what had the destination's name before; nil: nothing.
+	// Replaces is the content under the destination's name before; nil: none.
 	Replaces *Sum
 	// Taken: a consumer has taken it from the destination, so that only its
 	// having been there can be known.
 	Taken bool
 }
 
-// A Transfer is what was asked for, and what was reported of it.
+// A Transfer is a request and the reports about it.
 type Transfer struct {
 	ID     string
 	Want   []string // the final states that it may have; none: successful
@@ -117,26 +116,25 @@ type Transfer struct {
 	Together bool
 }
 
-// Resources are what a process holds.
+// Resources are the resources that a process uses.
 type Resources struct {
 	Goroutines, Descriptors int
 	Memory, Store           int64 // bytes
 }
 
-// Facts are what a campaign knows when its faults have stopped and everything
-// has had the time to end.
+// Facts are a campaign's observations when its faults have stopped and everything has had the time to end.
 type Facts struct {
 	Transfers   []Transfer
 	Source      map[string]Sum
 	Destination map[string]Sum
 	Newer       map[string]Sum // files that came to a source's name after it was sent
 	Temporaries []string       // names of Ferry's own that are left
-	Torn        []string       // what an observer saw under final names and should not have
-	Audit       []string       // what a verification of the log complains of
-	Unfinished  []string       // what has not ended in time, and where it stands
+	Torn        []string       // wrong contents that an observer saw under final names
+	Audit       []string       // complaints of a verification of the log
+	Unfinished  []string       // transfers that have not ended in time, and their states
 	Before      *Resources     // of each process summed; nil: not looked at
 	After       *Resources
-	Canary      [2]map[string]Sum // what lies outside the roots, before and after
+	Canary      [2]map[string]Sum // the files outside the roots, before and after
 	// Real is the path of the destination's files without symbolic links, by name; nil: not looked at.
 	Real map[string]string
 	// Extra allows files at the destination that no transfer has brought.
@@ -346,7 +344,7 @@ func (j *judging) rest() {
 	}
 }
 
-// resources allows a tenth, and a little for what is small.
+// resources allows a tenth more, and a fixed slack for small values.
 func (j *judging) resources() {
 	b, a := j.f.Before, j.f.After
 	if b == nil || a == nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// good is what a world looks like in which all went well.
+// good returns the facts of a world without violations.
 func good() Facts {
 	a, b := Bytes([]byte("content of a")), Bytes([]byte("content of b"))
 	return Facts{
@@ -22,7 +22,7 @@ func good() Facts {
 	}
 }
 
-// What is converted on its way is held at its source against what was sent.
+// A file that is converted on its way is compared at its source with Sent.
 func TestJudgeKnowsWhatWasSent(t *testing.T) {
 	f := good()
 	sent := Bytes([]byte("what a was made of"))
@@ -72,8 +72,7 @@ func fails(f *Facts) {
 	delete(f.Destination, "out/a")
 }
 
-// Each thing that must never be is done to a world in which all went well, and
-// the judge says so and nothing else.
+// Each violation is planted in a world without violations, and the judge reports it and nothing else.
 func TestJudgeFindsEachViolation(t *testing.T) {
 	if found := Judge(good()); len(found) > 0 {
 		t.Fatalf("all is well, and the judge says %v", found)

@@ -22,7 +22,7 @@ import (
 // A mutant is a planted bug and the campaign that is to catch it.
 type mutant struct {
 	name     string // failpoint.Planted(name)
-	what     string // what it leaves out
+	what     string // the check that it leaves out
 	pkg      string // where the campaign is
 	campaign string // or a test, by its name
 }

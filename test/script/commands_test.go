@@ -20,11 +20,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// patience is how long a command waits for something before it gives up. It
-// decides nothing: what is awaited comes, or the product is wrong.
+// patience is how long a command waits before it gives up. It decides nothing: the awaited event comes, or the product
+// is wrong.
 const patience = 90 * time.Second
 
-// commands are what the scripts have beside testscript's own.
+// commands are the commands of the scripts beside testscript's own.
 //
 //	code N PROGRAM ARG...     run it; the result code must be N, or one of N,N...: 0,3 is a --detach to an
 //	                          agent that a busy host may keep from its receipt for five seconds
@@ -154,7 +154,7 @@ func same(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// beneath lists what is in a directory; one that is not there has nothing.
+// beneath lists the contents of a directory; a missing directory has none.
 func beneath(ts *testscript.TestScript, dir string) []string {
 	var names []string
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -292,9 +292,8 @@ func keep(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], v)
 }
 
-// await asks again and again until done says yes. Where it never does, last
-// tells what there was instead. Between two questions it pauses twice as long as
-// the first of them took, so that what is waited for has the processor.
+// await asks again and again until done returns true. When the time is over, it fails with the text of last. Between
+// two questions it pauses twice as long as the first of them took, so that the awaited process has the processor.
 func await(ts *testscript.TestScript, what string, done func() bool, last func() string) {
 	deadline := time.After(patience)
 	for {

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unprivileged runs a program that may read and write only what permissions
-// say, also where the tests run as root.
+// unprivileged runs a program that may read and write only as permissions allow, also where the tests run as root.
 func unprivileged() {
-	runtime.LockOSThread() // what is given up below is given up by this thread, which then becomes the program
+	runtime.LockOSThread() // this thread gives up its privileges and then becomes the program
 	if os.Geteuid() == 0 {
 		for _, c := range []uintptr{unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_FOWNER} {
 			if err := unix.Prctl(unix.PR_CAPBSET_DROP, c, 0, 0, 0); err != nil {

@@ -31,7 +31,7 @@ var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile("output.json")
 })
 
-// inSchema fails a script whose output has a line that the schema does not know.
+// inSchema fails a script with an output line that the schema does not have.
 func inSchema(ts *testscript.TestScript, lines []string) {
 	s, err := schema()
 	if err != nil {

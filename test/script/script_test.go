@@ -1,6 +1,5 @@
-// Package script_test runs the command line as people do. Each file of
-// testdata is a script that reads as a page of the manual: what to type, what
-// comes back, with which result code.
+// Package script_test runs the command line as users do. Each file of testdata is a script that reads as a page of the
+// manual: commands, their output and their result codes.
 package script_test
 
 import (
@@ -19,7 +18,7 @@ import (
 	"ferry/test/ports"
 )
 
-// builtVersion is what the binary under test says it is.
+// builtVersion is the version of the binary under test.
 const builtVersion = "1.2.3-script"
 
 func TestMain(m *testing.M) {
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 // its own, and no FERRY_ variable.
 func TestScripts(t *testing.T) {
 	bin := t.TempDir()
-	// Without what only a debugger needs, a third of the linker's work.
+	// Without the tables of a debugger, the linker has a third less to do.
 	for module, programs := range map[string][]string{
 		".":     {"./cmd/ferry", "github.com/nats-io/nats-server/v2"},
 		"bench": {"./cmd/ferry-bench"},

@@ -1,11 +1,9 @@
 //go:build linux
 
-// Package systemz_test runs Ferry of System z, whose bytes have the other order,
-// beside the one of this host: agents and coordination of linux/s390x under an
-// emulator, in one network with those of the host's own architecture. What is on
-// the wire and in the audit log must mean the same to both. It is run by
-// make test-s390x, which has the tests of the packages with formats of their own
-// run there, too.
+// Package systemz_test runs Ferry of System z, with its other byte order, beside the one of this host: agents and
+// coordination of linux/s390x under an emulator, in one network with those of the host's own architecture. Messages and
+// audit records must mean the same to both. It is run by make test-s390x, which also runs there the tests of the
+// packages with formats of their own.
 package systemz_test
 
 import (
@@ -29,8 +27,7 @@ const (
 	here = "HERE"
 )
 
-// What is under test: the host's own program, and the command that runs that of
-// System z.
+// The programs under test: the host's own, and the command that runs that of System z.
 var (
 	ferry  string
 	ferryZ []string
@@ -108,7 +105,7 @@ var ways = []struct{ name, from, to string }{
 	{"to System z", here, onZ},
 }
 
-// lanes are the ways for the data, by what the agents' --direct says.
+// lanes are the lanes for the data, by the value of the agents' --direct.
 var lanes = []string{"tls", "plain", "off"}
 
 // Files of all sizes arrive whole in both directions, over every lane, under
@@ -249,7 +246,7 @@ func verified(t *testing.T, program []string, log string, ids []string) {
 	}
 }
 
-// said is what a program writes on stdout. It must succeed.
+// said returns a program's output on stdout. The program must succeed.
 func said(t *testing.T, program []string, args ...string) string {
 	t.Helper()
 	argv := append(append([]string{}, program...), args...)

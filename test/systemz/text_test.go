@@ -23,9 +23,8 @@ var (
 	toEBCDIC   = []string{"--mode", "text", "--from-encoding", "UTF-8", "--to-encoding", "IBM-1047"}
 )
 
-// text is so many bytes or more of lines in UTF-8, none of which ends with a
-// blank or has more than 80 characters, and the same in IBM-1047, made by
-// tables that are not Ferry's.
+// text returns at least size bytes of lines in UTF-8, and the same in IBM-1047, made by tables that are not Ferry's. No
+// line ends with a blank or has more than 80 characters.
 func text(t *testing.T, size int) (utf8, ebcdic []byte) {
 	t.Helper()
 	var lines strings.Builder
@@ -66,8 +65,7 @@ func got(t *testing.T, n *network.Network, agent, rel string) []byte {
 	return data
 }
 
-// send sends one file with flags, and gives what is on record of what was
-// written.
+// send sends one file with flags, and returns the audit log's entry about the written file.
 func send(t *testing.T, n *network.Network, flags []string, from, to string) transfer.Written {
 	t.Helper()
 	s := n.Send(append(append([]string{}, flags...), from, to)...).Ends("successful", 0).Summary
@@ -81,9 +79,8 @@ func send(t *testing.T, n *network.Network, flags []string, from, to string) tra
 	return transfer.Written{}
 }
 
-// Text is converted by the agent that receives it, on either machine to the same
-// bytes: code pages in both directions, records with their descriptor words,
-// what is kept beside them, and the digest of what was written.
+// Text is converted by the agent that receives it, on either machine to the same bytes: code pages in both directions,
+// records with their descriptor words, the files beside them, and the digest of the written file.
 func TestTextIsConverted(t *testing.T) {
 	utf8, ebcdic := text(t, 2*mib)
 	n := up(t, "plain")
@@ -112,7 +109,7 @@ func TestTextIsConverted(t *testing.T) {
 	if lines := bytes.Count(utf8, []byte("\n")); written[0].Records != int64(lines) || written[0].Digest == "" {
 		t.Errorf("%d lines are %+v", lines, written[0])
 	}
-	// And back: what one has written, the other reads.
+	// And back: each machine reads the files that the other has written.
 	for _, w := range ways {
 		back := "from-" + w.to + "/records" // at w.from, which received it
 		send(t, n, fromEBCDIC, w.from+":"+back, w.to+":back")
@@ -122,9 +119,8 @@ func TestTextIsConverted(t *testing.T) {
 	}
 }
 
-// The agent of System z is killed while it converts, and while it sends what is
-// converted: the state of the conversion is in the checkpoint, and the file is
-// as if nothing had been.
+// The agent of System z is killed while it converts, and while it sends converted data. The state of the conversion is
+// in the checkpoint, and the file is the same as without a kill.
 func TestKilledInTheMiddleOfAText(t *testing.T) {
 	utf8, ebcdic := text(t, 96*mib)
 	for i, w := range ways {

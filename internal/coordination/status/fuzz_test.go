@@ -10,8 +10,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// FuzzPicture: whatever agents say of themselves and of transfers, the picture
-// can be shown, in pages that end.
+// FuzzPicture: after any messages of agents about themselves and about transfers, the picture can be shown, in pages
+// that end.
 func FuzzPicture(f *testing.F) {
 	for _, s := range []string{
 		`{"v":1,"kind":"beat","beat":{"v":1,"agent":"ALPHA","status":"READY"}}`, `{"v":1,"kind":"beat","beat":{}}`,

@@ -14,8 +14,8 @@ type Query struct {
 	Before transfer.ID // only older ones; zero: from the newest
 	Limit  int
 	Filter *wire.Filter // nil: all
-	// Whose is whose transfers are listed: of who has submitted them, and of an agent at one of
-	// their ends; empty: all.
+	// Whose is a principal: only the transfers that it has submitted are listed, and those with its agent at one end;
+	// empty: all.
 	Whose string
 }
 

@@ -17,8 +17,8 @@ type waiter struct {
 	at time.Time
 }
 
-// Standby takes what an instance says that stands by. It changes nothing of what is known
-// of the active one. It reports whether the agent is new.
+// Standby takes the message of an instance that stands by. It does not change the picture of the active instance. It
+// reports whether the agent is new.
 func (p *Picture) Standby(s *wire.Standby) (fresh bool) {
 	fresh = p.Know(s.Agent)
 	p.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// Standbys are shown beside the active instance, change nothing of what is known of it, and
-// are forgotten when they are not heard of, stop, or are active themselves.
+// Standbys are shown beside the active instance and do not change its picture. They are forgotten when they are silent,
+// stop, or become active.
 func TestStandbys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := status.New(clock.System)

@@ -1,7 +1,6 @@
-// Package status folds what agents report into the present picture: which
-// agents live, which transfers move and how far. It is the memory of the
-// coordination service, and nothing that it forgets is lost: the agents'
-// ledgers and the audit log have it.
+// Package status folds the reports of agents into the present picture: which agents live, which transfers move and how
+// far. It is the memory of the coordination service. Nothing that it forgets is lost: the agents' ledgers and the audit
+// log have it.
 package status
 
 import (
@@ -16,12 +15,12 @@ import (
 	"ferry/internal/wire"
 )
 
-// Bounds of a picture. Of transfers, those of the source that has most of them give
-// way first: no agent can push out what others have said.
+// Bounds of a picture. Transfers of the source that has most of them are dropped first, so no agent can push out the
+// reports of others.
 const (
 	MaxTransfers = 25_000
 	MaxAgents    = 10_000
-	maxBytes     = 64 << 20 // of what is said of transfers: reasons, failed items
+	maxBytes     = 64 << 20 // texts about transfers: reasons, failed items
 )
 
 // A Picture is safe for use by many goroutines.
@@ -45,8 +44,8 @@ type seen struct {
 	standbys []waiter
 }
 
-// A key names a transfer of a source. What one agent says of an ID changes
-// nothing of what another has said of it.
+// A key names a transfer of a source. A report of one agent about an ID does not change the reports of another agent
+// about it.
 type key struct {
 	id     transfer.ID
 	source transfer.AgentName
@@ -68,8 +67,7 @@ func New(c clock.Clock) *Picture {
 	return &Picture{clock: c, since: c.Now(), agents: map[transfer.AgentName]*seen{}, transfers: map[key]*entry{}}
 }
 
-// Know notes an agent of which nothing more is known. It reports whether it is
-// new.
+// Know adds an agent that is known by name only. It reports whether it is new.
 func (p *Picture) Know(name transfer.AgentName) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,8 +148,8 @@ func (p *Picture) Names() []transfer.AgentName {
 	return names
 }
 
-// Known says whether an agent was ever heard of, and how sure that is: nobody
-// can be called unknown before two heartbeats could have come (R4).
+// Known returns whether an agent was ever heard, and how sure that is: no agent is called unknown before two heartbeats
+// could have come (R4).
 func (p *Picture) Known(name transfer.AgentName) wire.Known {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,8 +157,7 @@ func (p *Picture) Known(name transfer.AgentName) wire.Known {
 	return wire.Known{Known: p.agents[name] != nil, Sure: wait <= 0, Wait: max(wait, 0)}
 }
 
-// Agents lists the agents by name, with their state worked out from the age of
-// what was last heard.
+// Agents lists the agents by name. Their state follows from the age of the last message.
 func (p *Picture) Agents() []wire.AgentStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,8 +198,8 @@ func (p *Picture) Progress(g *transfer.Progress) {
 // have said that it is withdrawn; its source agent knows better.
 func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
 
-// Queued notes what a submitter says of a transfer of which no agent has spoken
-// yet: that it was submitted, or, by who said that, withdrawn, or refused by its agent (Failed).
+// Queued takes a submitter's report about a transfer before any agent has reported it. The transfer was submitted; or
+// its submitter has withdrawn it, or its agent has refused it (Failed).
 func (p *Picture) Queued(g *transfer.Progress) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,8 +235,7 @@ func (p *Picture) drop(e *entry) {
 	delete(p.transfers, key{e.ID, e.Source})
 }
 
-// shrink lets transfers give way, of the source that has most of them: what is
-// over first, then what is queued, the oldest first.
+// shrink drops transfers of the source that has most of them: ended ones first, then queued ones, the oldest first.
 func (p *Picture) shrink() {
 	of := map[transfer.AgentName][]*entry{} // those that give way last come first
 	for _, e := range p.sorted() {
@@ -272,8 +268,7 @@ func (p *Picture) shrink() {
 	}
 }
 
-// weigh takes into account what an entry holds. What is dropped where all of them hold
-// too much is in the audit log.
+// weigh counts the size of an entry. Details that are dropped, where all entries are too large, are in the audit log.
 func (p *Picture) weigh(e *entry) {
 	if p.transfers[key{e.ID, e.Source}] != e {
 		return // it gave way at once
@@ -292,8 +287,8 @@ func (p *Picture) weigh(e *entry) {
 	}
 }
 
-// A share is what one source has of a picture: entries that are whole, the newest
-// first, and bare ones, the oldest first.
+// A share is the part of a picture that belongs to one source: whole entries, the newest first, and bare ones, the
+// oldest first.
 type share struct {
 	whole, bare []*entry
 	bytes       int
@@ -333,7 +328,7 @@ func (p *Picture) lighten() {
 	}
 }
 
-// basics is what an entry holds beside its reason and failed items.
+// basics is the size of an entry without its reason and failed items.
 func basics(e *entry) int {
 	size := len(e.Originator) + len(e.Job) + len(e.LaneReason) + len(e.Current)
 	for k, v := range e.meta {
@@ -349,10 +344,9 @@ func weight(e *transfer.Error) int {
 	return len(e.Text) + len(e.Hint)
 }
 
-// Record folds an audit record in: it is how the picture is rebuilt after a
-// restart, and how a transfer is known whose live figures were missed. It
-// reports false for a record in which an agent speaks of a transfer that is
-// another's; that one changes nothing.
+// Record folds an audit record in. Records rebuild the picture after a restart, and show transfers whose live figures
+// were missed. Record reports false for a record in which an agent reports another's transfer; such a record changes
+// nothing.
 func (p *Picture) Record(r *audit.Record) bool {
 	switch {
 	case r.Transfer.IsZero():
@@ -434,7 +428,8 @@ func (p *Picture) fold(g *transfer.Progress, r *audit.Record) {
 	}
 }
 
-// items counts outcomes where nobody else does: live figures count them, too.
+// items adds the failed outcomes of a record, at most transfer.MaxFailures and each item once: live figures have them,
+// too.
 func (p *Picture) items(g *transfer.Progress, items []transfer.Outcome) {
 	for i := range items {
 		if len(g.Failures) < transfer.MaxFailures && items[i].Failed() {
@@ -482,8 +477,8 @@ func (p *Picture) sorted() []*entry {
 	return all
 }
 
-// Transfer finds the one transfer whose ID ends in suffix, among those of a principal (see Of), or all
-// where whose is empty.
+// Transfer returns the one transfer with an ID that ends in suffix, among those of a principal (see Of). Without a
+// principal it looks among all.
 func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
 	if err := transfer.CheckIDSuffix(suffix); err != nil {
 		return nil, err
@@ -513,8 +508,8 @@ func (p *Picture) Transfer(suffix, whose string) (*transfer.Progress, error) {
 	return &c, nil
 }
 
-// shown is a transfer as it is shown: one that is not over and whose source is
-// not heard of stands as it stood then, and says so.
+// shown returns a transfer as users see it. Where it has not ended and its source is silent, its reason says so and the
+// figures are the last ones.
 func (p *Picture) shown(g *transfer.Progress) transfer.Progress {
 	c := *g
 	s := p.agents[g.Source]

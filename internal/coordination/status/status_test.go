@@ -68,8 +68,7 @@ func TestAgentsAge(t *testing.T) {
 	})
 }
 
-// TestKnown is R4: nobody is called unknown before two heartbeats could have
-// come.
+// TestKnown is R4: no agent is called unknown before two heartbeats could have come.
 func TestKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := status.New(clock.System)
@@ -116,7 +115,7 @@ func TestTheEndIsTheEnd(t *testing.T) {
 	if s := get().State; s != transfer.Successful {
 		t.Errorf("after the end: %s", s)
 	}
-	get().State = transfer.Failed // what is handed out is a copy
+	get().State = transfer.Failed // the caller gets a copy
 	if s := get().State; s != transfer.Successful {
 		t.Errorf("the picture was changed from outside: %s", s)
 	}
@@ -235,8 +234,7 @@ func TestPictureIsBounded(t *testing.T) {
 	}
 }
 
-// What an agent says of a transfer that is another's changes nothing of what is
-// believed of that, whichever is heard first.
+// An agent's report about another's transfer does not change the picture of that transfer, in either order of arrival.
 func TestOnlyItsSourceSpeaksOfATransfer(t *testing.T) {
 	for _, strangerFirst := range []bool{false, true} {
 		p := status.New(clock.System)
@@ -270,7 +268,7 @@ func TestOnlyItsSourceSpeaksOfATransfer(t *testing.T) {
 	}
 }
 
-// One who speaks of transfers without end pushes out nobody else's.
+// An agent that reports transfers without end pushes out no other agent's.
 func TestAFloodPushesOutItsOwn(t *testing.T) {
 	p := status.New(clock.System)
 	for n := range 100 {
@@ -310,8 +308,7 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 	}
 }
 
-// As many agents as anybody makes up: those that are heard of stay, and one that
-// is new finds room when others are away.
+// However many agents are made up, those that are heard stay. A new one finds room when others are away.
 func TestAgentsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := status.New(clock.System)
@@ -339,8 +336,7 @@ func TestAgentsAreBounded(t *testing.T) {
 	})
 }
 
-// A transfer whose source is not heard of says so, until it is heard of again
-// or the transfer is over.
+// A transfer with a silent source says so, until the source is heard again or the transfer has ended.
 func TestTransferOfASilentSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := status.New(clock.System)
@@ -377,7 +373,7 @@ func ExamplePicture_Known() {
 	// Output: true false false
 }
 
-// What a submitter says of its own transfer holds until the source agent speaks.
+// A submitter's report about its own transfer holds until the source agent reports.
 func TestASubmitterIsBelievedUntilItsAgentSpeaks(t *testing.T) {
 	p := status.New(clock.System)
 	say := func(n int, s transfer.State) {
@@ -416,7 +412,7 @@ func TestASubmitterIsBelievedUntilItsAgentSpeaks(t *testing.T) {
 	is(3, transfer.Withdrawn)
 }
 
-// A filter lets through what it says, and the rest is counted once.
+// A filter passes the transfers that it describes, and the rest is counted once.
 func TestFilter(t *testing.T) {
 	p := status.New(clock.System)
 	base := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -73,8 +73,7 @@ func set(f *pflag.Flag, s setting) error {
 	return many.Replace(s.values)
 }
 
-// lookup is what the environment says of a flag, or else the narrowest place
-// in the files.
+// lookup returns the setting of a flag in the environment, or else that of the narrowest command in the files.
 func (file *File) lookup(cmd *cobra.Command, f *pflag.Flag) (setting, bool) {
 	if v, ok := os.LookupEnv(Env(f.Name)); ok && v != "" {
 		return setting{values: []string{v}, origin: Env(f.Name)}, true
@@ -99,8 +98,8 @@ type Effective struct {
 	Origin  string `json:"origin"` // --FLAG, FERRY_FLAG, FILE:LINE or default
 }
 
-// Show lists the settings of a program, command by command, as they stand:
-// what a flag of the command line, the environment and the files say.
+// Show lists the effective settings of a program, command by command, from flags of the command line, the environment
+// and the files.
 func Show(root *cobra.Command, file *File) []Effective {
 	var all []Effective
 	if root.Hidden || root.Name() == "help" || root.Name() == "completion" {

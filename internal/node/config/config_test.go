@@ -353,8 +353,8 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzParse: no file makes the reader panic or hang; what it accepts are
-// settings that the program knows, none of them a secret.
+// FuzzParse: no file makes the reader panic or hang. Accepted settings belong to flags of the program, and none of them
+// is a secret.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		"network: nats://hub:4222\n",

@@ -27,7 +27,7 @@ const (
 	maxDepth  = 32
 )
 
-// A File is what the settings files say, all of them together.
+// A File has the settings of all settings files together.
 type File struct {
 	settings map[place]setting
 }
@@ -35,7 +35,7 @@ type File struct {
 // A place is a command's path and one of its flags.
 type place struct{ command, flag string }
 
-// A setting is what a file says of one flag, and where it says so.
+// A setting has the values that a file gives for one flag, and their origin.
 type setting struct {
 	values []string
 	list   bool
@@ -120,8 +120,7 @@ func parse(path string, data []byte, known keys) (map[place]setting, error) {
 	return r.found, nil
 }
 
-// screen refuses what the parser would be slow or deep at, and what settings
-// have no use for.
+// screen refuses text that would make the parser slow or recurse deeply, and YAML that settings have no use for.
 func screen(path, text string) error {
 	brackets, dashes, line, count := 0, 0, 0, 0
 	for _, t := range lexer.Tokenize(text) {

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// FuzzEnvironment: whatever the environment says of a flag, the flag has it or
-// the error names the variable, and no secret.
+// FuzzEnvironment: a flag takes any value of the environment, or the error names the variable and no secret.
 func FuzzEnvironment(f *testing.F) {
 	for _, s := range []string{"", "1", "true", "90s", "-1", "nats://u:p@h", "a,b", "\xff", "1h2m", "9999999999999999999", "/a\n/b"} {
 		f.Add(s)

@@ -33,9 +33,8 @@ func systemFile(goos string, getenv func(string) string) string {
 	return "/etc/ferry/config.yaml"
 }
 
-// StateDir is where Ferry keeps what it must remember when no directory is
-// named: XDG_STATE_HOME/ferry or ~/.local/state/ferry, Application Support on
-// macOS, the local application data on Windows. It is not created.
+// StateDir returns the directory of Ferry's state when none is named: XDG_STATE_HOME/ferry or ~/.local/state/ferry,
+// Application Support on macOS, the local application data on Windows. It is not created.
 func StateDir() (string, error) {
 	home, _ := os.UserHomeDir()
 	return stateDir(runtime.GOOS, home, os.Getenv)

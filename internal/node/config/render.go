@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A Value is what a settings file is to say of one flag.
+// A Value is the value of one flag in a settings file.
 type Value struct {
 	Flag  string
 	Words []string

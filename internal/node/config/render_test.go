@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What is rendered is read again as it was, whatever words it has.
+// Rendered settings are read again as they were, with any words in them.
 func TestRender(t *testing.T) {
 	root := &cobra.Command{Use: "ferry"}
 	run := &cobra.Command{Use: "run"}

@@ -35,7 +35,7 @@ const (
 // Config says where and how agents run.
 type Config struct {
 	Home    string // the user's state home, which has the directories of runs and the audit log
-	Root    string // beneath which files may be read and written
+	Root    string // files may be read and written beneath it
 	Records string // where data sets lie
 	Version string
 	Log     *slog.Logger
@@ -119,7 +119,7 @@ func (b *Box) Open(ctx context.Context, streams map[transfer.AgentName]*agent.St
 	for _, name := range []transfer.AgentName{Dest, Source} {
 		configs = append(configs, agent.Config{Name: name, Dir: filepath.Join(b.dir, string(name)), Carve: []string{c.Home}, Alone: true, Beside: beside[name],
 			Roots: []string{c.Root}, RecordRoot: c.Records, Version: c.Version, Log: c.Log, Streams: streams[name],
-			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where nobody is in between
+			Direct: agent.Direct{Mode: wire.DirectPlain}}) // over loopback, where no attacker is in between
 	}
 	configs[1].Duties = duties
 	if err := c.Share(configs, true); err != nil {
@@ -153,7 +153,7 @@ func (b *Box) Join(ctx context.Context, s *agent.Streams, as Caller) (*agent.Age
 	return b.start(ctx, configs[0], as.Agent)
 }
 
-// asks connects the user of this process, who submits and asks; no agent does that for him.
+// asks connects the user of this process, who submits and asks questions; no agent does that for a user.
 func (b *Box) asks(ctx context.Context, at qmgr.ConnConfig) error {
 	at.Name, at.Self, at.Log = "ferry", client.Me().Principal(), b.cfg.Log
 	conn, err := qmgr.Connect(ctx, at)
@@ -185,9 +185,8 @@ func (b *Box) Client(who transfer.Originator) *client.Client {
 	return &client.Client{Conn: b.user, Clock: clock.System, Who: who}
 }
 
-// Keep stops the agents once the destination has had the source's last word, so that the
-// record of both is complete, and moves their audit records into the user's own log. What
-// cannot be kept now the next run keeps.
+// Keep stops the agents once the destination has the source's last message, so that the ledgers of both are complete.
+// It moves their audit records into the user's own log. Records that cannot be kept now are kept by the next run.
 func (b *Box) Keep() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -268,8 +267,8 @@ func (b *Box) openAudit() (log *audit.Log, err error) {
 	return nil, err
 }
 
-// clearUp clears up behind runs that were killed: their audit records are kept, their
-// temporaries and directories removed. A run whose lock is held is alive.
+// clearUp cleans up after runs that were killed: it keeps their audit records and removes their temporary files and
+// directories. A run with a held lock is alive.
 func (b *Box) clearUp(runs string) {
 	dirs, _ := filepath.Glob(filepath.Join(runs, "run-*"))
 	for _, dir := range dirs {

@@ -40,7 +40,7 @@ func readFull(t *testing.T, f place.File, n int) []byte {
 	return b
 }
 
-// What was read can be read again, but for what the destination has made safe.
+// Bytes that were read can be read again, except those that the destination has made safe.
 func TestSourceKeepsWhatIsNotSafe(t *testing.T) {
 	in := bytes.Repeat([]byte("0123456789"), 100_000)
 	s := NewSource(bytes.NewReader(in))
@@ -135,14 +135,14 @@ func TestTargetWritesOnce(t *testing.T) {
 	}
 }
 
-// A journal has what was recorded last.
+// A journal has the outcomes that were recorded last.
 type journal struct{ done []transfer.Outcome }
 
 func (j *journal) Committing([]transfer.Intent) error          { return nil }
 func (j *journal) Again([]uint64) error                        { return nil }
 func (j *journal) Committed(outcomes []transfer.Outcome) error { j.done = outcomes; return nil }
 
-// A reader that does not read holds nobody up for longer than is wanted.
+// A reader that does not read blocks a process no longer than intended.
 func TestTargetIsAbandoned(t *testing.T) {
 	in, out := io.Pipe()
 	defer in.Close()
@@ -158,8 +158,7 @@ func TestTargetIsAbandoned(t *testing.T) {
 	}
 }
 
-// A process that only receives sends nothing, and one that only sends receives nothing,
-// whatever the request is.
+// A process that only receives sends nothing, and one that only sends receives nothing, at any request.
 func TestStreamsHaveOneDirection(t *testing.T) {
 	if several, unnamed := (Nothing{}).Expands(transfer.Match("*")); several || unnamed {
 		t.Error("a source of a process that only receives is more than one file")

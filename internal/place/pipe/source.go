@@ -1,6 +1,5 @@
-// Package pipe has places that are one stream each: a Source sends what a process reads
-// from its standard input as one file, and a Target writes one file to its standard output.
-// Neither outlives its process.
+// Package pipe has places that are one stream each: a Source sends the standard input of a process as one file, and a
+// Target writes one file to its standard output. Neither outlives its process.
 package pipe
 
 import (
@@ -27,9 +26,8 @@ const readAhead = 256 << 10
 // versionFormat begins the version of a stream; 8 random bytes follow.
 const versionFormat = 1
 
-// A Source is a stream as a place from which one file is sent, of a size that its end
-// tells. It keeps what has been read until the destination has made it safe, so that a
-// transfer that is resumed in this process can go on from there.
+// A Source is a stream as a place from which one file is sent. Its size is known at its end. It keeps the bytes that it
+// has read until the destination has made them safe, so that a transfer can resume in this process.
 type Source struct {
 	in      io.Reader
 	version transfer.Version
@@ -39,7 +37,7 @@ type Source struct {
 	start sync.Once
 	kept  []byte // read, and not safe yet
 	from  int64  // the offset of kept
-	next  int64  // what is read next by the file that is open
+	next  int64  // the offset of the open file's next read
 	err   error  // of the stream: io.EOF at its end
 	moved chan struct{}
 }
@@ -51,7 +49,7 @@ var (
 	_ place.Seeker    = (*file)(nil)
 )
 
-// NewSource makes a place of a stream, of which nothing is read before it is sent.
+// NewSource makes a place of a stream. It reads nothing before the stream is sent.
 func NewSource(in io.Reader) *Source {
 	v := make([]byte, 9)
 	v[0] = versionFormat
@@ -59,7 +57,7 @@ func NewSource(in io.Reader) *Source {
 	return &Source{in: in, version: transfer.Version(v), began: time.Now(), moved: make(chan struct{})}
 }
 
-// For is the Source: what is on its standard input is a process's own.
+// For returns the Source: the standard input belongs to its process.
 func (s *Source) For(transfer.Place, place.Permit) place.Source { return s }
 
 // Stdio is the location of standard input, and of standard output.
@@ -92,7 +90,7 @@ func missing(p transfer.Path) *transfer.Error {
 // Expands says that a stream is one file, with the name ItemName.
 func (s *Source) Expands(transfer.Location) (several, unnamed bool) { return false, false }
 
-// StatDir is of what a stream does not have.
+// StatDir returns an error, because a stream has no directories.
 func (s *Source) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
 	return 0, 0, missing(p)
 }
@@ -115,7 +113,7 @@ func (f files) Open(p transfer.Path, _ bool) (place.File, error) {
 	return &file{f.s}, nil
 }
 
-// read reads the stream, ahead of who sends it by readAhead.
+// read reads the stream, at most readAhead ahead of the open file.
 func (s *Source) read() {
 	buf := make([]byte, 64<<10)
 	for {
@@ -139,13 +137,13 @@ func (s *Source) read() {
 	}
 }
 
-// changed wakes who waits. s.mu is held.
+// changed wakes the waiting goroutines. s.mu is held.
 func (s *Source) changed() {
 	close(s.moved)
 	s.moved = make(chan struct{})
 }
 
-// Forget lets go of what the destination has made safe.
+// Forget drops the bytes that the destination has made safe.
 func (s *Source) Forget(below int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +173,8 @@ func (f *file) Wait() <-chan struct{} {
 	return f.s.moved
 }
 
-// Read gives what has been read of the stream. Where there is nothing yet it blocks until
-// there is: Wait comes first.
+// Read returns bytes of the stream that were read ahead. Where there are none yet it blocks until there are: Wait comes
+// first.
 func (f *file) Read(b []byte) (int, error) {
 	s := f.s
 	s.mu.Lock()
@@ -195,8 +193,7 @@ func (f *file) Read(b []byte) (int, error) {
 	}
 }
 
-// readAt copies what is kept from an offset on; nothing where that is still to come.
-// s.mu is held.
+// readAt copies the kept bytes from an offset on; none where they are still to come. s.mu is held.
 func (s *Source) readAt(b []byte, at int64) (int, error) {
 	end := s.from + int64(len(s.kept))
 	switch {
@@ -216,7 +213,7 @@ func (s *Source) readAt(b []byte, at int64) (int, error) {
 	return 0, nil
 }
 
-// ReadAt gives what is kept, and does not wait for what is to come.
+// ReadAt copies kept bytes, and does not wait for later ones.
 func (f *file) ReadAt(b []byte, at int64) (int, error) {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()
@@ -227,7 +224,7 @@ func (f *file) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// SeekTo goes back to what is kept.
+// SeekTo goes back to a byte that is kept.
 func (f *file) SeekTo(at int64) bool {
 	f.s.mu.Lock()
 	defer f.s.mu.Unlock()

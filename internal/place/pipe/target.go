@@ -15,20 +15,20 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Limits is what a Target does not promise, for the audit.
+// Limits lists for the audit the promises that a Target does not make.
 func Limits() []string {
 	return []string{"bytes are written to standard output as they arrive, before the file is whole"}
 }
 
-// A Target is a stream as a place where one file lands. What arrives is written at once,
-// and cannot be taken back: a file that begins again is compared with what was written.
+// A Target is a stream as a place where one file lands. It writes arriving bytes at once and cannot take them back. A
+// file that begins again is compared with the written bytes.
 type Target struct {
 	out io.Writer
 	id  transfer.ID
 
 	mu      sync.Mutex
 	written int64
-	sum     hash.Hash // of what was written
+	sum     hash.Hash // of the bytes written
 	failed  error     // of the stream
 
 	abandon   sync.Once
@@ -76,12 +76,12 @@ func (t *Target) Resolve(dest transfer.Location, several bool, _ place.Permit) (
 	return transfer.Resolution{Place: transfer.Streams, Base: Name}, nil
 }
 
-// Resolved is what was resolved.
+// Resolved returns the resolution as it is.
 func (t *Target) Resolved(res transfer.Resolution, _ place.Permit) (transfer.Resolution, error) {
 	return res, nil
 }
 
-// Ready is nil: what is wrong with a stream a write says.
+// Ready returns nil: faults of a stream appear when it is written.
 func (t *Target) Ready(transfer.Resolution) error { return nil }
 
 // Free is not known of a stream.
@@ -162,8 +162,8 @@ func (l *landing) Commit(_ context.Context, group []place.Pending) (done []trans
 	return done, nil
 }
 
-// incomplete is why what was written is not the file: it has failed, or has become shorter
-// since it was written.
+// incomplete returns the reason why the written bytes are not the file: a write has failed, or the file has become
+// shorter since it was written.
 func (p *part) incomplete() error {
 	p.t.mu.Lock()
 	defer p.t.mu.Unlock()
@@ -173,7 +173,7 @@ func (p *part) incomplete() error {
 	return p.t.failed
 }
 
-// Recover says that what is on record as complete is: nothing is left to be done for it.
+// Recover reports an item that is recorded as complete as done: nothing is left to do for it.
 func (l *landing) Recover(in transfer.Intent, _ string) (place.Verdict, transfer.Outcome, error) {
 	return place.Done, in.Outcome, nil
 }
@@ -185,7 +185,7 @@ const pointFormat = 1
 type part struct {
 	t   *Target
 	at  int64
-	sum hash.Hash // of what came again; nil where that began behind the start
+	sum hash.Hash // of the bytes that came again; nil where they began behind the start
 }
 
 func (p *part) Offset() int64 {
@@ -198,7 +198,7 @@ func (p *part) Point() []byte {
 	return binary.AppendUvarint([]byte{pointFormat}, uint64(p.Offset()))
 }
 
-// Write writes what has not been written before.
+// Write writes the bytes that were not written before.
 func (p *part) Write(b []byte) error {
 	t := p.t
 	t.mu.Lock()
@@ -245,7 +245,7 @@ func (p *part) Sync() error    { return nil }
 func (p *part) Close() error   { return nil }
 func (p *part) Discard() error { return nil }
 
-// Nowhere is a place to which nothing can be sent.
+// Nowhere is a place that cannot receive.
 type Nowhere struct{ place.Target }
 
 // Resolve refuses.
@@ -258,7 +258,7 @@ func (Nowhere) Resolved(transfer.Resolution, place.Permit) (transfer.Resolution,
 	return Nowhere{}.Resolve(transfer.Location{}, false, nil)
 }
 
-// Nothing is a place from which nothing can be sent.
+// Nothing is a place that cannot send.
 type Nothing struct{ place.Source }
 
 // For is Nothing.

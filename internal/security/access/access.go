@@ -1,6 +1,6 @@
-// Package access decides what a principal may do at an agent: by the policy in the network's
-// trust document, and by the agent's own sandbox, which narrows it. A principal is the token
-// that a connection vouches for; who that is, and which role he has, the document says.
+// Package access decides the rights of a principal at an agent. It applies the policy in the network's trust document
+// and the agent's own sandbox, which narrows the policy. A principal is the token that a connection vouches for. The
+// document has its name and its role.
 package access
 
 import (
@@ -18,9 +18,8 @@ import (
 // Fold says that the file systems of a host take letters of either case for one another.
 type Fold bool
 
-// A Judge decides for one agent, or for coordination. It is safe for concurrent use. The zero
-// Judge, and one that is nil, is that of a network without identities: everybody may do
-// everything that no sandbox refuses.
+// A Judge decides for one agent, or for coordination. It is safe for concurrent use. The zero Judge and a nil one are
+// those of a network without identities: they allow everything that no sandbox refuses.
 type Judge struct {
 	network string // empty: without identities
 	sandbox *policy.Rules
@@ -45,9 +44,8 @@ func NewJudge(network string, sandbox *policy.Rules, fold Fold) *Judge {
 // the user, the answer is an error that waits. Newer is called before the Judge is used.
 func (j *Judge) Newer(may func(user string) bool) { j.newer = may }
 
-// Take has the Judge decide by a document. One whose policy cannot be read is an error, and what
-// was taken before holds: the authority has a newer version, or is broken. By a document without rules
-// nothing is allowed.
+// Take has the Judge decide by a document. A document with a policy that cannot be read is an error, and the rules
+// taken before hold: the authority has a newer version, or is broken. A document without rules allows nothing.
 func (j *Judge) Take(d *trust.Document) error {
 	if d.Form() == trust.Keys {
 		j.rules.Store(&rules{Rules: &policy.Rules{}})
@@ -94,8 +92,8 @@ type Question struct {
 	Path      string // of rights to paths; with / at its end: whether he has it for any path beneath; empty: for any path
 }
 
-// Ask is nil, with the rule that allows it, or an error of KindDenied that names principal,
-// authority, agent, path and rule. Where nobody can know yet it waits.
+// Ask returns the rule that allows a question, or an error of KindDenied that names principal, authority, agent, path
+// and rule. The error is of KindBusy where the rules are not known yet.
 func (j *Judge) Ask(q Question) (rule string, err error) {
 	if j == nil || q.Right == transfer.AuthNone {
 		return "", nil
@@ -168,13 +166,14 @@ func (j *Judge) For(principal string, agent transfer.AgentName) func(right trans
 	}
 }
 
-// known is who a principal is by some rules; nil: without identities.
+// known is a principal with its kind, name and role by some rules; without identities the rules are nil.
 type known struct {
 	policy.Principal
 	of *rules
 }
 
-// who is a principal by the present rules. Where there are none yet, or newer ones may list the user, it waits.
+// who returns the principal of a token by the present rules. It returns an error where there are none yet, or newer
+// ones may list the user.
 func (j *Judge) who(token string) (*known, error) {
 	if j.network == "" {
 		return &known{Principal: named(token)}, nil
@@ -200,7 +199,7 @@ func notListed(p policy.Principal) error {
 		WithHint("the network's authority is asked for newer ones")
 }
 
-// decide is Ask of a principal who is known.
+// decide answers a question about a known principal.
 func (j *Judge) decide(k *known, q Question) (rule string, err error) {
 	who := k.Principal
 	if k.of != nil {
@@ -220,7 +219,7 @@ func (j *Judge) decide(k *known, q Question) (rule string, err error) {
 	return rule, nil
 }
 
-// named is whose token it is where there are no identities: an agent's begins with a capital or a
+// named returns the principal of a token in a network without identities: an agent's token begins with a capital or a
 // digit.
 func named(token string) policy.Principal {
 	p := policy.Principal{Kind: "user", Name: token}
@@ -237,10 +236,10 @@ func (j *Judge) question(who policy.Principal, q Question) policy.Question {
 	return policy.Question{Who: who, Right: q.Right, Agent: q.Agent, Path: q.Path, Fold: bool(j.fold)}
 }
 
-// principal is whose token it is, with his role.
+// principal returns the principal of a token, with its role.
 func (r *rules) principal(network, token string) (p policy.Principal, err error) {
 	if token == string(identity.Coordination) || token == string(identity.Authority) || token == "qmgr" {
-		return policy.Principal{Kind: token, Name: token}, nil // for whom no rule is
+		return policy.Principal{Kind: token, Name: token}, nil // no rule applies to it
 	}
 	n, err := identity.OfToken(network, token)
 	if err != nil {
@@ -258,7 +257,7 @@ func (r *rules) principal(network, token string) (p policy.Principal, err error)
 	return p, nil
 }
 
-// refusal says what was refused, and by which rule.
+// refusal returns the error of a refused question, with the rule that refuses it.
 func refusal(who policy.Principal, q Question, d policy.Decision, where string) error {
 	at := " in the network"
 	if q.Agent != "" {

@@ -23,7 +23,7 @@ const rules = `{"v":1,"rules":[
  {"name":"never","who":["*"],"deny":["/srv/out/Salaries/**"]},
  {"name":"peers","who":["agent:A*","agent:PIPE*"],"may":["peer"]}]}`
 
-// What a question is answered, and that a refusal names principal, authority, agent, path and rule.
+// TestAsk compares answers to questions. A refusal names principal, authority, agent, path and rule.
 func TestAsk(t *testing.T) {
 	j := access.NewJudge(network, nil, false)
 	if err := j.Ready(); transfer.KindOf(err) != transfer.KindBusy {

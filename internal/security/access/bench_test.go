@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// What it costs to hold one file against the rules that a network begins with.
+// BenchmarkPermit measures one decision about a file by the rules that a network begins with.
 func BenchmarkPermit(b *testing.B) {
 	j := access.NewJudge(network, nil, false)
 	if err := j.Take(&trust.Document{Network: network, Number: 1, Policy: policy.Default, Users: map[string]string{"ann": "admin"}}); err != nil {

@@ -20,8 +20,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// An ask is what somebody who is in the network asks its authority, on
-// wire.AskSubject("authority", …): the subject has its token, and the author signs it (word.Authority). Unknown fields are ignored.
+// An ask is a question of a member of the network to its authority, on wire.AskSubject("authority", …). The subject has
+// the member's token, and the author signs the question (word.Authority). Unknown fields are ignored.
 type ask struct {
 	V     int            `json:"v"`
 	ID    transfer.ID    `json:"id,omitzero"` // of the word; zero in a question without a signature
@@ -55,11 +55,11 @@ type Decision struct {
 // maxQuestions is how many questions are answered at once.
 const maxQuestions = 16
 
-// An op is what somebody asks for.
+// An op is the operation that a question asks for.
 type op string
 
 const (
-	opRenew      op = "renew"      // what the asker has; of anybody
+	opRenew      op = "renew"      // new credentials for the asker's own name; open to all
 	opTrust      op = "trust"      // the document that the asker keeps: agents, coordination and queue managers have the rules in it
 	opRules      op = "rules"      // the rules document; takes the authority audit or admin
 	opTest       op = "test"       // Questions; those about others take the same
@@ -70,9 +70,9 @@ const (
 	opRevoke     op = "revoke"     // Name
 	opTokens     op = "tokens"     // those that are open
 	opIdentities op = "identities" // all
-	opRotate     op = "rotate"     // begin to sign with new keys; of who has the authority admin
-	opPolicy     op = "policy"     // Policy from now on; of who has the authority admin
-	opMember     op = "member"     // the queue manager Which is no member of its cluster any more; of who has the authority admin
+	opRotate     op = "rotate"     // begin to sign with new keys; takes the authority admin
+	opPolicy     op = "policy"     // Policy from now on; takes the authority admin
+	opMember     op = "member"     // the queue manager Which leaves its cluster; takes the authority admin
 )
 
 // signed reports whether an op takes the signature of its author. A renewal proves the keys of the asker, and the authority
@@ -84,7 +84,7 @@ func (o op) changes() bool {
 	return o.signed() && o != opRules && o != opTest && o != opPipe && o != opTokens && o != opIdentities
 }
 
-// A reply is what the authority says.
+// A reply is the authority's answer.
 type reply struct {
 	V          int                   `json:"v"`
 	Error      *transfer.Error       `json:"error,omitempty"`
@@ -104,15 +104,13 @@ const (
 	minTTL = time.Second
 )
 
-// A Desk answers those who are in the network.
+// A Desk answers the questions of members of the network.
 type Desk struct {
 	Authority *authority.Authority
 	Conn      *qmgr.Conn // the authority's own
-	// Token writes a token's secret as the line that joiners are given; its error says why
-	// nobody could join with it.
+	// Token writes a token's secret as the line for joiners. Its error gives the reason why no joiner could use it.
 	Token func(secret string) (string, error)
-	// Changed is called after somebody was revoked, by an enrolment anew too, before the
-	// answer.
+	// Changed is called after a revocation, also that of a repeated enrolment, before the answer.
 	Changed func()
 	Log     *slog.Logger
 
@@ -236,7 +234,7 @@ func (d *Desk) do(token string, message []byte) (r reply, err error) {
 	}
 	switch q.Op {
 	case opEnrol:
-		d.enrolling.Lock() // of two who ask for one name at the same time the second is told
+		d.enrolling.Lock() // of two enrolments of one name at the same time, the second one sees the first
 		defer d.enrolling.Unlock()
 		var g identity.Grant
 		if !q.Anew && a.Role(name) != "" && !a.Has(name, q.Wish) && !authority.Ended(a, name) {
@@ -349,7 +347,7 @@ func (d *Desk) clear(name identity.Name) {
 
 const clearWait = 5 * time.Second
 
-// removeMember takes a queue manager out of its cluster. That somebody wanted it is on record first.
+// removeMember takes a queue manager out of its cluster. The authority records the request first.
 func (d *Desk) removeMember(which string, who identity.Name) error {
 	if err := authority.NoteRemoval(d.Authority, which, who.String()); err != nil {
 		return err
@@ -382,8 +380,9 @@ func (d *Desk) may(who, name identity.Name, q *ask) error {
 	return a.May(who, transfer.AuthEnrol)
 }
 
-// asks is who asks, by the token in the subject. All queue managers have one token: which of them it
-// is it says itself, and that does no more than have renewed what its keys were signed for.
+// asks returns the asker of a question, by the token in the subject. All queue managers share one token, so their
+// question has the name. That name only allows the queue manager to renew the signatures of its keys and to read the
+// trust document.
 func asks(network, token string, q *ask) (who identity.Name, err error) {
 	if token != wire.Manager || q.Op != opRenew && q.Op != opTrust {
 		if who, err = identity.OfToken(network, token); err == nil && transfer.AgentName(who.Name).Stream() && q.Op != opTrust {
@@ -491,7 +490,7 @@ func (a Asker) DropToken(ctx context.Context, which string) (int, error) {
 	return r.Dropped, err
 }
 
-// Revoke takes back what was issued to a name.
+// Revoke revokes the keys that were issued to a name.
 func (a Asker) Revoke(ctx context.Context, name identity.Name) error {
 	_, err := a.ask(ctx, ask{Op: opRevoke, Name: name.String()})
 	return err
@@ -509,7 +508,7 @@ func (a Asker) Tokens(ctx context.Context) ([]authority.OpenToken, error) {
 	return r.Tokens, err
 }
 
-// Identities lists what was issued.
+// Identities lists the issued identities.
 func (a Asker) Identities(ctx context.Context) ([]authority.Issued, error) {
 	r, err := a.ask(ctx, ask{Op: opIdentities})
 	return r.Identities, err

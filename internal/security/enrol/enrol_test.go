@@ -223,7 +223,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 	if _, err := Join(t.Context(), token, agent, directory(t)); transfer.KindOf(err) != transfer.KindConflict {
 		t.Errorf("another network's authority: %v", err)
 	}
-	// One that shows the right root, which anybody may have seen, behind a chain of its own.
+	// One that shows the right root, which is public, behind a chain of its own.
 	own := other.self()
 	cert := *own.Certificate()
 	cert.Certificate = append(cert.Certificate[:len(cert.Certificate):len(cert.Certificate)], s.Roots().Root.Raw)
@@ -253,7 +253,7 @@ func TestAFalseAuthorityLearnsNothing(t *testing.T) {
 	}
 }
 
-// What strangers say costs little, and does not keep a joiner out.
+// Requests of strangers cost little, and do not keep a joiner out.
 func TestStrangers(t *testing.T) {
 	s := newStage(t)
 	c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: 10 * time.Second}
@@ -299,7 +299,7 @@ func TestStrangers(t *testing.T) {
 		}
 	}
 
-	// Those who hold connections and say nothing have a share of them from one address.
+	// Silent connections from one address get no more than a share.
 	var held []net.Conn
 	for range 40 {
 		conn, err := net.Dial("tcp", s.address)
@@ -351,7 +351,7 @@ func TestManyJoin(t *testing.T) {
 	}
 }
 
-// FuzzToken: what is taken for a token is written as it was.
+// FuzzToken: an accepted token is written as it was read.
 func FuzzToken(f *testing.F) {
 	good := Token{Network: "abcdefgh12", Root: strings.Repeat("a", 64), Secret: base64.RawURLEncoding.EncodeToString(make([]byte, 32)), Addresses: []string{"host:4224", "[::1]:4224"}}
 	for _, s := range []string{"", good.String(), " " + good.String() + "\n", good.String() + ",", good.String() + ":x", strings.Replace(good.String(), "host:4224", "user@host:4224", 1), strings.ToUpper(good.String()), tokenPrefix} {

@@ -17,10 +17,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A Keeper keeps the newest trust document of the network that a connection is in. It has TLS refuse
-// the certificates that the document names as revoked, and the Judge decide by the document's
-// rules. Without an identity there is no document, and the Judge refuses only what the sandbox
-// refuses.
+// A Keeper keeps the newest trust document of a connection's network. TLS then refuses the certificates that the
+// document revokes, and the Judge decides by the document's rules. Without an identity there is no document, and the
+// Judge refuses only the requests that the sandbox refuses.
 type Keeper struct {
 	cfg   KeeperConfig
 	self  *identity.Identity
@@ -28,7 +27,7 @@ type Keeper struct {
 	judge *access.Judge
 
 	applying sync.Mutex
-	wake     chan struct{} // has one when what was published may have been missed
+	wake     chan struct{} // has one value when a published document may have been missed
 
 	mu              sync.Mutex
 	begun, answered int            // questions to the authority, and the number of the last one that was answered
@@ -38,7 +37,7 @@ type Keeper struct {
 // mostMissed is how many users that are not listed are asked for, until the next document.
 const mostMissed = 1024
 
-// KeeperConfig is what a Keeper works with.
+// KeeperConfig is the configuration of a Keeper.
 type KeeperConfig struct {
 	Conn    *qmgr.Conn
 	Clock   clock.Clock
@@ -52,7 +51,7 @@ type KeeperConfig struct {
 	// place, durably.
 	Kept func(network string) ([]byte, error)
 	Keep func(network string, doc []byte) error
-	// Revoked is called when there is a newer document: who is connected may be named in it.
+	// Revoked is called when there is a newer document: connected peers may be named in it.
 	Revoked func()
 }
 
@@ -63,7 +62,7 @@ const (
 	trustEvery = time.Hour
 )
 
-// NewKeeper begins with what was kept.
+// NewKeeper begins with the document that was kept.
 func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	k := &Keeper{cfg: cfg, self: cfg.Conn.Identity(), wake: make(chan struct{}, 1), missed: map[string]int{}}
 	if k.self == nil {
@@ -87,7 +86,7 @@ func NewKeeper(cfg KeeperConfig) (*Keeper, error) {
 	return k, nil
 }
 
-// Judge decides who may do what.
+// Judge returns the Judge of the network's rules and the sandbox.
 func (k *Keeper) Judge() *access.Judge { return k.judge }
 
 // Listen hears documents until stop, and asks for them until ctx ends. It returns once there is
@@ -114,8 +113,8 @@ func (k *Keeper) subject() string {
 	return wire.Rules
 }
 
-// Again has the authority asked now: what it published while the connection was lost is published again
-// only later.
+// Again asks the authority at once for documents that were published while the connection was lost. The authority
+// publishes them again only later.
 func (k *Keeper) Again() {
 	select {
 	case k.wake <- struct{}{}:
@@ -139,7 +138,7 @@ func (k *Keeper) heard(m qmgr.Message) {
 	}
 }
 
-// apply has those refused whom the document names, and its rules decide.
+// apply refuses the keys that the document revokes, and has the Judge decide by its rules.
 func (k *Keeper) apply() {
 	k.applying.Lock() // of two documents the newer one is applied last
 	defer k.applying.Unlock()
@@ -191,8 +190,8 @@ func (k *Keeper) newer(user string) bool {
 	return true
 }
 
-// askLoop asks again and again: a document that was published while nobody listened is published
-// again only later.
+// askLoop asks again and again: a document that was published while the connection was lost is published again only
+// later.
 func (k *Keeper) askLoop(ctx context.Context, asked bool) {
 	pause := trustAgain
 	for {
@@ -232,8 +231,7 @@ func (k *Keeper) Stale() error {
 		WithHint("start the authority: `ferry up`, or `ferry authority run`")
 }
 
-// Degraded is what people are told where nothing has been heard of the authority for long; empty
-// otherwise.
+// Degraded returns a warning for users where the authority has been silent for long; empty otherwise.
 func (k *Keeper) Degraded() string {
 	if k.self == nil || k.age() < trust.DegradedAfter {
 		return ""

@@ -22,7 +22,7 @@ import (
 // Limits of the listener, which strangers reach.
 const (
 	maxRequest = 16 << 10 // bytes of a request's body
-	maxAnswer  = 1 << 20  // with what a queue manager is told of whom not to let in
+	maxAnswer  = 1 << 20  // with the claims that a queue manager gets, which have the revocations
 	maxHeader  = 4 << 10
 	perAddress = 4  // connections at once
 	allAtOnce  = 64 // from all addresses
@@ -40,7 +40,7 @@ type request struct {
 	Nkey   string        `json:"nkey"`
 }
 
-// An answer is what it is told: the grant, or why not.
+// An answer is the authority's answer to a joiner: the grant, or the reason for a refusal.
 type answer struct {
 	Chain []byte         `json:"chain,omitempty"`
 	Roots []byte         `json:"roots,omitempty"`
@@ -64,7 +64,7 @@ func Serve(ctx context.Context, l net.Listener, self *identity.Identity, e Enrol
 		Handler:           http.HandlerFunc(s.handle),
 		ReadHeaderTimeout: patience, ReadTimeout: patience, WriteTimeout: patience, IdleTimeout: patience,
 		MaxHeaderBytes: maxHeader,
-		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // what strangers do wrong is not news
+		ErrorLog:       slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // faults of strangers are not logged
 	}
 	stop := context.AfterFunc(ctx, func() {
 		short, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)

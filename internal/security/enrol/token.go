@@ -1,7 +1,6 @@
-// Package enrol brings somebody new into a network: with a token, over HTTPS. The joiner has
-// its keys on its disk before it asks, and holds the authority's root against the hash in the
-// token before it shows the token's secret; so an authority that is not the network's learns
-// nothing, and an answer that is lost is asked for again.
+// Package enrol enrols new members in a network, with a token, over HTTPS. The joiner has its keys on its disk before
+// it asks. It compares the authority's root with the hash in the token before it shows the token's secret. So a false
+// authority learns nothing, and the joiner may ask again when an answer is lost.
 //
 //	joiner                                             authority
 //	TLS 1.3                                   ↔        its certificate, its issuer's, the root
@@ -17,7 +16,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Token is what a joiner is given, as one line:
+// A Token is the invitation of a joiner, as one line:
 //
 //	ferry-token:1:NETWORK:ROOT:SECRET:HOST:PORT[,HOST:PORT]…
 //

@@ -32,7 +32,7 @@ type turns struct {
 	over    bool
 }
 
-// A turn is a queue in which members take turns.
+// A turn is a queue that serves members in turn.
 type turn struct {
 	order []string // members that have a question, in the order of their turns
 	of    map[string][]qmgr.Message

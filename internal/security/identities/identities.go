@@ -1,5 +1,5 @@
-// Package identities keeps who an OS user is: one identity for each network that he is in,
-// and which of these networks a queue manager belongs to.
+// Package identities keeps the identities of an OS user, one for each of its networks, and the networks of queue
+// managers.
 //
 //	DIR/NETWORK/          the identity (package identity)
 //	DIR/addresses.json    {"v":1,"networks":{"HOST:PORT":"NETWORK"}}
@@ -68,7 +68,7 @@ func (s *Store) Load(network string) (*identity.Identity, error) {
 	return i, err
 }
 
-// Networks are those in which there is an identity.
+// Networks lists the networks that have an identity in the store.
 func (s *Store) Networks() ([]string, error) {
 	entries, err := os.ReadDir(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -180,8 +180,8 @@ func (s *Store) Know(network string, at ...string) error {
 	return dir.Write(fileAddresses, data)
 }
 
-// Moved forgets addresses on some hosts that were said to be of other networks than this one, in which
-// there is a new identity: their queue manager may have changed its network. Those of this host stay.
+// Moved forgets the addresses of some hosts that are recorded for other networks than this one, where there is a new
+// identity: their queue manager may have changed its network. Addresses of this host stay.
 func (s *Store) Moved(network string, hosts ...string) error {
 	a, err := s.addresses()
 	if errors.Is(err, fs.ErrNotExist) {

@@ -52,7 +52,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Who gets an identity in a network forgets what he knew of the hosts of its authority, and of no others.
+// A new identity in a network removes the recorded addresses of its authority's hosts, and of no others.
 func TestAHostThatChangesItsNetwork(t *testing.T) {
 	s := At(filepath.Join(t.TempDir(), "identities"))
 	must(t, s.Moved(two, "hub"))
@@ -86,7 +86,7 @@ func TestManyLearnAtOnce(t *testing.T) {
 	}
 }
 
-// What others may change is not believed, and what is damaged is named.
+// A file that others may change is not believed, and a damaged one is named.
 func TestAddressesThatAreNotBelieved(t *testing.T) {
 	s := At(filepath.Join(t.TempDir(), "identities"))
 	must(t, s.Know(one, "host:1"))
@@ -163,7 +163,7 @@ func FuzzAddresses(f *testing.F) {
 		must(t, s.Know(one, "other:1"))
 		must(t, os.WriteFile(filepath.Join(s.path, fileAddresses), data, 0o600))
 		if n, err := s.Network(address); err == nil {
-			_, err := s.Load(n) // whatever it says, it leads nowhere else
+			_, err := s.Load(n) // whatever its name, it leads nowhere else
 			if err == nil {
 				t.Errorf("%q has an identity", n)
 			}

@@ -200,7 +200,7 @@ func (d *Dir) Remove(name string) error {
 	return dirsync.Sync(d.path)
 }
 
-// Sweep removes what writes have left that a crash has cut off.
+// Sweep removes the temporary files of writes that a crash has interrupted.
 func (d *Dir) Sweep() error {
 	left, err := filepath.Glob(filepath.Join(d.path, ".new-*"))
 	for _, path := range left {

@@ -45,7 +45,7 @@ func TestSecretsAreKept(t *testing.T) {
 	}
 }
 
-// What others can read, or cannot be a secret, is refused in words.
+// A file that others can read, or that cannot be a secret, is refused with a readable error.
 func TestLaxSecretsAreRefused(t *testing.T) {
 	for _, mode := range []fs.FileMode{0o770, 0o705, 0o710, 0o701} {
 		path := filepath.Join(t.TempDir(), "d")
@@ -103,7 +103,7 @@ func TestLaxSecretsAreRefused(t *testing.T) {
 	}
 }
 
-// What a crash leaves is removed, and nothing else.
+// Leftovers of a crash are removed, and nothing else.
 func TestSweep(t *testing.T) {
 	d, err := Make(filepath.Join(t.TempDir(), "d"))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A file is replaced whole, and what a crash has left of an earlier attempt is in nobody's way.
+// A file is replaced whole, and the leftover of an attempt before a crash does not hinder it.
 func TestReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notes")
 	if err := os.WriteFile(path+".new", []byte("half of what was to be written"), 0o600); err != nil {

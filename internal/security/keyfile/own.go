@@ -20,7 +20,7 @@ import (
 type ForeignError struct {
 	Path     string // of a directory, a file or a link
 	UID, GID int    // of its owner
-	Writable bool   // others than its owner may change what is in it
+	Writable bool   // others than its owner may change its contents
 	File     bool   // it is a file
 }
 

@@ -7,8 +7,7 @@ import (
 	"io/fs"
 )
 
-// private has nothing to look at: who may read a file is in its access control list, which
-// it has from the user's directory.
+// private checks nothing: the access control list of the user's directory decides here which users may read a file.
 func private(string, fs.FileInfo, fs.FileMode) error { return nil }
 
 // look and entryOf are for systems where files have no owner and mode of Unix.

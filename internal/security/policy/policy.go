@@ -80,7 +80,7 @@ type Rule struct {
 	Write  []string             `json:"write,omitempty"`
 	Except []string             `json:"except,omitempty"` // excluded from Read and Write of this rule; other rules may give them
 	For    []string             `json:"for,omitempty"`    // of the authority delegate: users, in the form of Who
-	Deny   []string             `json:"deny,omitempty"`   // paths without any right for Who, and those beneath, in letters of either case
+	Deny   []string             `json:"deny,omitempty"`   // paths without any right for the principals of the rule, and those beneath, in letters of either case
 	// Last ends the decision for the principals of the rule: for them later rules neither give nor deny anything.
 	Last bool `json:"last,omitempty"`
 }

@@ -1,14 +1,13 @@
-// Package trust has the document by which a network's authority says who may do what, and whom
-// nobody may trust any more. It is numbered, signed and published; whoever has one takes no lower number, so an
-// old one cannot be slipped in after a revocation. It is signed anew each day, so that its age
-// says how long nothing has been heard of the authority.
+// Package trust has the document by which a network's authority publishes rights and revocations. The document is
+// numbered, signed and published. A holder takes no lower number than its own, so an old document cannot be slipped in
+// after a revocation. The authority signs it anew each day, so its age shows how long the authority has been silent.
 //
-// There are two forms of each number. The trust document names revoked keys and roots, and is for every
-// member. The rules document has the rules and the roles of users besides, and is for agents, coordination and queue managers.
-// A holder takes one of the forms, so rules are always of the number that it holds.
+// There are two forms of each number. The trust document names revoked keys and roots, and is for every member. The
+// rules document has the rules and the roles of users besides, and is for agents, coordination and queue managers. A
+// holder takes one of the forms, so rules are always of the number that it holds.
 //
-// The format is a signed note (golang.org/x/mod/sumdb/note, C2SP signed-note) whose text is
-// one line of JSON. The name of its key is that of the network.
+// The format is a signed note (golang.org/x/mod/sumdb/note, C2SP signed-note) with one line of JSON as its text. The
+// name of its key is that of the network.
 package trust
 
 import (
@@ -39,7 +38,7 @@ const (
 	MaxRevoked = 4000
 )
 
-// A Document is what an authority says.
+// A Document is the content of a trust or rules document.
 type Document struct {
 	V       int       `json:"v"`
 	Network string    `json:"network"`
@@ -58,7 +57,7 @@ type Document struct {
 // Form is whether a document has the rules.
 func (d *Document) Form() Form { return d.Policy != nil }
 
-// Revoked are the keys of somebody whom nobody may trust.
+// Revoked names a revoked key.
 type Revoked struct {
 	TLS   string    `json:"tls"`   // SHA-256 of the certificate's public key, in hexadecimal
 	Until time.Time `json:"until"` // when its certificates have ended, and it need not be named any longer
@@ -66,8 +65,7 @@ type Revoked struct {
 
 const version = 1
 
-// NewKey makes the key of a network's documents: the signer is the authority's secret, the
-// verifier is for everybody.
+// NewKey makes the key of a network's documents: the signer is the authority's secret, the verifier is public.
 func NewKey(network string) (signer, verifier string, err error) {
 	return note.GenerateKey(rand.Reader, name(network))
 }
@@ -155,8 +153,7 @@ type Holder struct {
 	raw []byte
 }
 
-// NewHolder begins with what was kept; nil: nothing was. What is kept was checked before, and
-// is checked again.
+// NewHolder begins with the kept document; nil: none. The document was checked before, and is checked again.
 func NewHolder(verifier, network string, form Form, kept []byte) (*Holder, error) {
 	h := &Holder{verifier: verifier, network: network, form: form}
 	if kept == nil {
@@ -166,9 +163,9 @@ func NewHolder(verifier, network string, form Form, kept []byte) (*Holder, error
 	return h, err
 }
 
-// Take takes a document that is newer than the one that is held, once keep has put it where it
-// survives, and reports whether it was newer. An older one is an error of KindConflict, and so is
-// another one of the same number: somebody has signed twice. While keep runs, Held gives the document before, at once.
+// Take takes a document that is newer than the one that is held, and reports whether it was newer. First keep must have
+// stored it durably. An older document is an error of KindConflict, and so is a different one of the same number: the
+// key has signed twice. While keep runs, Held returns the document before, at once.
 func (h *Holder) Take(data []byte, keep func([]byte) error) (fresh bool, err error) {
 	d, err := Open(h.verifier, h.network, data)
 	if err != nil {
@@ -203,8 +200,8 @@ func (h *Holder) Held() (*Document, []byte) {
 	return h.doc, h.raw
 }
 
-// Age is how old the document is that is held; without one it is that of a stale one. One
-// that is from more than a day ahead says nothing of how old it is: somebody's clock is wrong.
+// Age returns the age of the held document; without one, that of a stale one. The age of a document from more than a
+// day ahead is not known, because a clock is wrong: Age returns DegradedAfter.
 func (h *Holder) Age(now time.Time) time.Duration {
 	d, _ := h.Held()
 	if d == nil {

@@ -39,7 +39,7 @@ func doc(number uint64, revoked ...string) Document {
 	return d
 }
 
-// What an authority has signed is read as it was; what anybody has changed is not.
+// A signed document is read as it was written; a changed one is refused.
 func TestSigned(t *testing.T) {
 	signer, verifier := key(t, testNet)
 	data := signed(t, signer, doc(7, "bb", "aa"))
@@ -98,8 +98,7 @@ func open(verifier, network string, data []byte) error {
 	return err
 }
 
-// A lower number is never taken, nor a second document of a number, whatever comes between
-// and however often the holder starts again.
+// A lower number is never taken, nor a second document of a number, in any order of documents and restarts.
 func TestNumbersOnlyGrow(t *testing.T) {
 	signer, verifier := key(t, testNet)
 	h, err := NewHolder(verifier, testNet, Keys, nil)
@@ -144,7 +143,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 	}
 }
 
-// FuzzOpen: whatever comes, nothing is taken that the authority has not signed.
+// FuzzOpen: no document is taken that the authority has not signed.
 func FuzzOpen(f *testing.F) {
 	signer, verifier := key(f, testNet)
 	good := signed(f, signer, doc(3, "aa"))

@@ -5,7 +5,7 @@ package clock
 
 import "time"
 
-// A Clock tells the time and wakes those who wait.
+// A Clock tells the time and makes timers.
 type Clock interface {
 	// Now is the time of day, with a monotonic reading where there is one.
 	Now() time.Time
@@ -13,7 +13,7 @@ type Clock interface {
 	NewTimer(d time.Duration) Timer
 }
 
-// A Timer is a time.Timer whose channel is asked for.
+// A Timer is a time.Timer with its channel behind the method C.
 type Timer interface {
 	C() <-chan time.Time
 	Reset(d time.Duration) bool

@@ -1,6 +1,5 @@
-// Package descriptor divides the files that a process may have open among what it
-// does, so that the limit is never met: what each transfer cannot do without is set
-// aside for it, the rest is lent to what only makes things faster.
+// Package descriptor divides the descriptors of a process among its activities, so that the limit is never met. The
+// descriptors that a transfer needs are reserved for it. The rest is lent to activities that only make things faster.
 package descriptor
 
 import (
@@ -8,22 +7,21 @@ import (
 	"math"
 )
 
-// A Share is what one agent may have open. The zero value sets no bounds.
+// A Share is the number of descriptors of one agent, by use. The zero value sets no bounds.
 type Share struct {
 	Transfers int // that may run at once, as many again in the other direction
 	Places    int // items that are begun and undecided: a file and its directory each
 	Spare     int // descriptors to lend, beside those
-	Strangers int // connections of the direct lane that have not said who they are
+	Strangers int // connections of the direct lane that are not authenticated yet
 }
 
-// What is set aside. A transfer that is sent has its item journal, its walk (a
-// directory, and one below it), the directory and the file that it reads, and what is
-// looked up meanwhile. One that is received watches its file system and looks into
-// directories beside those of its places.
+// Reserved descriptors. A transfer that is sent has its item journal, its walk (a directory, and one below it), the
+// directory and the file that it reads, and a file that is looked up meanwhile. One that is received watches its file
+// system and looks into directories beside those of its files.
 const (
 	ofProcess  = 16 // its own streams and those of the runtime, its lock, a profile
 	ofAgent    = 8  // ledger, three connections, the direct lane's port
-	ofManager  = 28 // what streams and the audit log have open, also while they are rewritten
+	ofManager  = 28 // open files of streams and the audit log, also while they are rewritten
 	ofSending  = 8
 	ofArriving = 5
 	ofPlace    = 2
@@ -39,8 +37,8 @@ const (
 	mostClients  = 1 << 16
 )
 
-// Least is the lowest limit with which so many agents, and a queue manager where
-// manager is set, can run in one process.
+// Least is the lowest limit with which this number of agents, and a queue manager where manager is set, can run in one
+// process.
 func Least(agents int, manager bool) int {
 	n := ofProcess + agents*(ofAgent+leastStrangers+leastFiles)
 	if manager {

@@ -2,8 +2,7 @@ package descriptor
 
 import "testing"
 
-// Whatever the limit, the parts do not come to more than it, and each agent can do
-// its work.
+// At any limit, the parts do not come to more than it, and each agent can do its work.
 func TestDivide(t *testing.T) {
 	for agents := 0; agents <= 5; agents++ {
 		for _, manager := range []bool{false, true} {
@@ -27,8 +26,7 @@ func TestDivide(t *testing.T) {
 				if manager != (clients >= leastClients) {
 					t.Errorf("%d agents, manager %v, limit %d: %d clients", agents, manager, limit, clients)
 				}
-				// A file that is being written has a place; one more must be left for
-				// what is complete.
+				// A file that is being written takes one of Places; one more must be left for a complete file.
 				if agents > 0 && (s.Transfers < 1 || s.Places < s.Transfers+2 || s.Spare < 0 || s.Strangers < leastStrangers) {
 					t.Errorf("%d agents, manager %v, limit %d: %+v", agents, manager, limit, s)
 				}

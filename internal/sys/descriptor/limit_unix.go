@@ -8,10 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Limit is how many descriptors this process may have, after its soft limit has been
-// raised to the hard one. Go's runtime raises it at the start, and what is run from
-// here gets the old one back; that it was raised is made sure of here, for a process
-// whose limit was changed since.
+// Limit returns how many descriptors this process may have, and raises its soft limit to the hard one. Go's runtime
+// raises it at the start, and gives the old one to child processes. Limit raises it again for a process with a limit
+// that was changed since.
 func Limit() int {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {

@@ -1,16 +1,13 @@
-// Package extsort sorts more strings than may be held in memory: what does not fit
-// is sorted in runs in one file, which are merged as they are read. What does fit
-// never leaves memory.
+// Package extsort sorts more strings than may be held in memory. Strings that do not fit are sorted in runs in one
+// file, which are merged as they are read. Strings that fit never leave memory.
 //
-// The file is a scratch of this process: it is made when it is needed, nothing is
-// synced, and it goes when the reading ends. What a crash leaves, Clear removes. It
-// is
+// The file is a scratch of this process: it is made when it is needed, is never synced, and is removed when the reading
+// ends. Clear removes the leftovers of a crash. The file is
 //
 //	8 bytes  "FERRYRUN"
 //	1        version, 1
 //
-// then per string, the runs one after the other, its length as a uvarint and its
-// bytes.
+// then per string, the runs one after the other, its length as a uvarint and its bytes.
 package extsort
 
 import (
@@ -67,7 +64,7 @@ func (s *Sorter) Add(name string) error {
 // Held is how many bytes of memory the strings take that are in no run.
 func (s *Sorter) Held() int64 { return s.size }
 
-// spill writes what is held as one more run.
+// spill writes the strings in memory as one more run.
 func (s *Sorter) spill() error {
 	if len(s.runs) == maxRuns {
 		if err := s.compact(); err != nil {
@@ -292,8 +289,7 @@ func (m *merging) Pop() any {
 	return last
 }
 
-// Clear makes dir, and removes what an earlier process has left in it. Nobody may be
-// using it.
+// Clear makes dir, and removes the leftovers of an earlier process in it. No process may be using dir.
 func Clear(dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -28,7 +28,7 @@ func sorted(t *testing.T, s *Sorter) (all []string) {
 	}
 }
 
-// Whatever is added comes out in order, once for each time, with any memory.
+// All added strings come out in order, once for each time, with any memory.
 func TestSorted(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -56,8 +56,7 @@ func TestSorted(t *testing.T) {
 	}
 }
 
-// What fits into memory makes no file; nor does anything where there is no place
-// for one.
+// Strings that fit into memory make no file, and neither does a sorter without a directory.
 func TestInMemory(t *testing.T) {
 	dir := t.TempDir()
 	for _, s := range []*Sorter{New(dir, 1<<20), New("", 1)} {
@@ -75,7 +74,7 @@ func TestInMemory(t *testing.T) {
 	}
 }
 
-// A file that is not what was written is an error, not another order.
+// A file that has changed since it was written is an error, not another order.
 func TestDamaged(t *testing.T) {
 	for _, harm := range []func(f *os.File) error{
 		func(f *os.File) error { return f.Truncate(int64(len(magic)) + 3) },
@@ -116,7 +115,7 @@ func TestNoPlace(t *testing.T) {
 	s.Close()
 }
 
-// Clear takes what a crash has left.
+// Clear removes the leftovers of a crash.
 func TestClear(t *testing.T) {
 	dir := t.TempDir() + "/names"
 	for range 2 {

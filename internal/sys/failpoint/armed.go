@@ -39,7 +39,7 @@ func parse(s string) map[string]*plan {
 	return m
 }
 
-// Hit says that the named point has been reached, and does what the plan says.
+// Hit records that the named point has been reached, and follows the plan for it.
 func Hit(name string) {
 	mu.Lock()
 	p := plans[name]

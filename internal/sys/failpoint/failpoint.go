@@ -14,6 +14,6 @@ package failpoint
 // Hit says that the named point has been reached.
 func Hit(string) {}
 
-// Planted reports whether a planted bug is active. It never is in an ordinary
-// build, and what depends on it is not in the program.
+// Planted reports whether a planted bug is active. It never is in an ordinary build, and the compiler leaves out the
+// code that depends on it.
 func Planted(string) bool { return false }

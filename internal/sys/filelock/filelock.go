@@ -1,7 +1,6 @@
-// Package filelock makes a directory one process's own: it keeps a second one
-// out, and notices when what the process has open there has lost its path. A
-// lock belongs to a file's handle: the operating system lets go of it when the
-// process ends, however it ends.
+// Package filelock makes a directory one process's own. It keeps a second process out, and notices when a file that the
+// process has open there has lost its path. A lock belongs to a file's handle: the operating system releases it when
+// the process ends, in any way.
 package filelock
 
 import (

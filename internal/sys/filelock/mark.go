@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ErrTaken says that somebody else has marked a directory since.
+// ErrTaken reports that another instance has marked a directory since.
 var ErrTaken = errors.New("the directory was taken over")
 
-// A Holder is who has marked a directory as its own, as others may read it. One with
-// an empty Instance has let go of it and left nothing unfinished.
+// A Holder is the instance that has marked a directory as its own, for others to read. One with an empty Instance has
+// released the directory and left nothing unfinished.
 type Holder struct {
 	V        int       `json:"v"`
 	Instance string    `json:"instance"`
@@ -23,14 +23,13 @@ type Holder struct {
 	Since    time.Time `json:"since"`
 }
 
-// markSize is the length of a mark. It is written in place, in one piece and into one
-// file that is never replaced: who opens it anew reads what was written last, on a
-// network file system too, and not what a cache has of names.
+// markSize is the length of a mark. A mark is written in place, in one piece and into one file that is never replaced.
+// A reader that opens the file anew reads the last mark, on a network file system too, and no name from a cache.
 const markSize = 512
 
-// A Mark says in a directory whose it is. A lock keeps others out for as long as the
-// storage keeps the lock; a Mark lets whoever has lost the lock without being told,
-// such as a process that was stopped while its lease ran out, find that out.
+// A Mark names the holder of a directory in it. A lock keeps others out for as long as the storage keeps the lock. A
+// process can lose it without notice, for example when it was stopped while its lease ran out. The Mark lets that
+// process find it out.
 type Mark struct {
 	path string
 	mine []byte
@@ -64,8 +63,8 @@ func (m *Mark) write(by Holder) error {
 	return err
 }
 
-// Check is nil while the mark stands. Its error is ErrTaken where it is another's or
-// nobody's; any other error says that it could not be read.
+// Check returns nil while the mark stands. Its error is ErrTaken where the mark is missing or another's; with any other
+// error it could not be read.
 func (m *Mark) Check() error {
 	now, err := readMark(m.path)
 	switch {
@@ -87,8 +86,8 @@ func (m *Mark) Release() error {
 	return m.write(Holder{})
 }
 
-// HolderOf reads whose a directory is. marked is false where nobody ever marked it; a
-// mark that cannot be understood is one of a holder without a name, who has not let go.
+// HolderOf reads the holder of a directory. marked is false where there never was a mark. A mark that cannot be
+// understood is that of an unknown holder that has not released the directory.
 func HolderOf(path string) (h Holder, marked bool, err error) {
 	data, err := readMark(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Who has marked a directory finds out when another one has, and does not unmark it then.
+// The holder of a directory finds out when another one has marked it, and does not remove that mark.
 func TestMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mark")
 	if _, marked, err := HolderOf(path); marked || err != nil {

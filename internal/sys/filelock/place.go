@@ -8,15 +8,14 @@ import (
 	"syscall"
 )
 
-// A Place is a file or directory and the path at which it was found. What a
-// process has open it can go on writing when it has lost its name, and nobody
-// will ever read it.
+// A Place is a file or directory and the path at which it was found. A process can go on writing to an open file that
+// has lost its name, and those bytes are lost to all readers.
 type Place struct {
 	path string
 	was  fs.FileInfo
 }
 
-// PlaceOf is the place of what lies at a path.
+// PlaceOf returns the Place of the file or directory at a path.
 func PlaceOf(path string) (Place, error) {
 	was, err := os.Stat(path)
 	return Place{path, was}, err

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// try locks a byte that no file has, as a lock on Windows keeps even this process's other
-// handles from what is locked. It is the byte that bbolt locks, too.
+// try locks a byte that no file has, because a lock on Windows keeps even this process's other handles from the locked
+// bytes. bbolt locks the same byte.
 func try(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
 		0, 1, 0, &windows.Overlapped{Offset: math.MaxUint32, OffsetHigh: math.MaxUint32})

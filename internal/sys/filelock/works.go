@@ -21,7 +21,7 @@ func Works(dir string) error {
 func probe(path string) (err error) {
 	first, err := Take(path)
 	if errors.Is(err, ErrHeld) {
-		return nil // somebody else probes, and the lock has kept this one out
+		return nil // another process probes, and its lock has kept this one out
 	}
 	if err != nil {
 		return fmt.Errorf("files in %s cannot be locked: %w", filepath.Dir(path), err)

@@ -27,7 +27,7 @@ func (m mount) has(option string) bool {
 	return false
 }
 
-// shareable looks at the mount on which a directory lies.
+// shareable checks the mount of a directory.
 func shareable(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -100,9 +100,8 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// Kinds of file system on which a lock was found to keep other hosts out, or which no
-// other host has mounted at the same time. Those that are not listed are refused:
-// whether their locks leave the host cannot be seen from it.
+// Kinds of file system with locks that were found to keep other hosts out, or that no other host has mounted at the
+// same time. Those that are not listed are refused: a host cannot see whether their locks reach others.
 var (
 	// One host at a time has them mounted; a lock keeps this host's processes out.
 	ofOneHost = []string{"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "tmpfs", "overlay", "reiserfs", "jfs"}

@@ -1,5 +1,5 @@
-// Package posixacl reads POSIX access control lists in the form in which Linux gives them: a version of 4 bytes, then
-// entries of 8, each a tag, permission bits and an ID; all little-endian.
+// Package posixacl reads POSIX access control lists in the form that Linux uses: a version of 4 bytes, then entries of
+// 8, each a tag, permission bits and an ID; all little-endian.
 package posixacl
 
 import "encoding/binary"

@@ -1,5 +1,5 @@
-// Package quiet limits what others can cause to be written down: a line of a
-// kind at most once a minute, with the number of those that were left out.
+// Package quiet limits the log lines that others can cause: a line of a kind at most once a minute, with the number of
+// those that were left out.
 package quiet
 
 import (
@@ -32,9 +32,8 @@ func (g *Gate) Pass(now time.Time) (held int64, ok bool) {
 	return g.pass(now), true
 }
 
-// Held takes no event: ok reports whether some were held back and may be told of, which
-// counts as one that passes. It is for those who tell of them without waiting
-// for the next.
+// Held takes no event. ok reports whether events were held back and may be reported now, which counts as one that
+// passes. It serves callers that report them without waiting for the next event.
 func (g *Gate) Held(now time.Time) (held int64, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,9 +63,8 @@ func (g *Gate) pass(now time.Time) (held int64) {
 // maxKinds bounds the kinds that a Log tells apart. Those beyond share a gate.
 const maxKinds = 256
 
-// A Log writes what a peer's message caused. The text of a line is its kind, so
-// it is a constant, and what differs is in the attributes. It is safe for use by
-// many goroutines.
+// A Log writes lines that messages of peers cause. The text of a line is its kind, so it is a constant, and details are
+// in the attributes. It is safe for use by many goroutines.
 type Log struct {
 	to  *slog.Logger
 	now func() time.Time
@@ -75,10 +73,10 @@ type Log struct {
 	kinds map[kind]*Gate
 }
 
-// A kind is what a gate is for: a text, and of a dropped message its speaker.
+// A kind has a gate of its own: it is a text, and for a dropped message its speaker.
 type kind struct{ text, speaker string }
 
-// New limits what goes to a logger. now is the clock; nil means the host's.
+// New returns a Log that limits the lines to a logger. now is the clock; nil means the host's.
 func New(to *slog.Logger, now func() time.Time) *Log {
 	if now == nil {
 		now = time.Now
@@ -100,8 +98,8 @@ func (l *Log) Warn(text string, args ...any) { l.Log(slog.LevelWarn, text, args.
 // Error is Log at the level of an error.
 func (l *Log) Error(text string, args ...any) { l.Log(slog.LevelError, text, args...) }
 
-// Dropped writes that a message of a speaker is dropped, and why. Each speaker and
-// reason is a kind of its own, so that no speaker silences what others cause.
+// Dropped writes that a message of a speaker is dropped, with the reason. Each speaker and reason is a kind of its own,
+// so that no speaker silences lines about others.
 func (l *Log) Dropped(speaker, reason string, args ...any) {
 	if held, ok := l.pass(slog.LevelWarn, kind{reason, speaker}); ok {
 		l.write(slog.LevelWarn, held, "message dropped: "+reason, append([]any{"from", speaker}, args...))
@@ -142,8 +140,7 @@ func (l *Log) gate(k kind, now time.Time) *Gate {
 	return g
 }
 
-// forget makes room of the kinds of which there was nothing for twice as long as
-// Every. l.mu is held.
+// forget removes the kinds without an event for twice as long as Every. l.mu is held.
 func (l *Log) forget(now time.Time) {
 	for k, g := range l.kinds {
 		if g.idle(now) {

@@ -56,7 +56,7 @@ func TestLogKindsAreBounded(t *testing.T) {
 	}
 }
 
-// A speaker has lines of its own, and who has been quiet makes room for the next.
+// A speaker has lines of its own, and a quiet one makes room for the next.
 func TestLogDropped(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(1_000_000, 0)

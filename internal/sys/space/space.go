@@ -18,9 +18,8 @@ func Has(dir string, bytes, inodes uint64) bool {
 	return err == nil && b >= bytes && i >= inodes
 }
 
-// Shortage says of a disk on which a write in a directory has failed that it "is full", or that it "has no
-// inodes left": a file takes an inode beside its bytes. The nearest directory above counts where that one is
-// not there.
+// Shortage returns the reason why a write in a directory has failed on a full disk: it "is full", or it "has no inodes
+// left", because a file takes an inode beside its bytes. Where the directory is missing, the nearest one above counts.
 func Shortage(dir string) string {
 	if NoInodes(dir) {
 		return "has no inodes left"

@@ -1,5 +1,4 @@
-// Package spelling says how far one word is from another, for errors that name
-// what may have been meant.
+// Package spelling measures how far one word is from another, for errors that suggest the intended word.
 package spelling
 
 import (

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// A Door bounds how many connections may be there that have not said who they are. When
-// there are too many, the host that has most of them loses its oldest: whoever can say who he
-// is does so at once. The methods may be called from any goroutine.
+// A Door bounds the number of connections that are not authenticated yet. When there are too many, the host that has
+// most of them loses its oldest: an honest peer authenticates at once. The methods may be called from any goroutine.
 type Door struct {
 	most   int
 	mu     sync.Mutex
@@ -50,8 +49,8 @@ func (d *Door) Leave(c net.Conn) {
 	d.guests = slices.DeleteFunc(d.guests, func(g guest) bool { return g.c == c })
 }
 
-// siteOf is what counts as one host: an IPv4 address, and all addresses of an IPv6 network of
-// 64 bits, of which a host may take as many as it likes (RFC 4291, 2.5.1).
+// siteOf returns the key of one host: an IPv4 address, or an IPv6 network of 64 bits, because a host may take any
+// number of its addresses (RFC 4291, 2.5.1).
 func siteOf(c net.Conn) string {
 	a, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil || a.Addr().Unmap().Is4() {
@@ -61,7 +60,7 @@ func siteOf(c net.Conn) string {
 	return site.String()
 }
 
-// HostOf is who is at the other end of a connection, as far as that can be known.
+// HostOf returns the address at the other end of a connection, without the port where that can be told.
 func HostOf(c net.Conn) string {
 	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {

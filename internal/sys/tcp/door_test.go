@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A knock is a connection of which only where it comes from matters, and whether it is closed.
+// A knock is a connection that has only its remote address and whether it is closed.
 type knock struct {
 	net.Conn
 	from   net.TCPAddr
@@ -33,8 +33,8 @@ func TestTheHostWithMostStrangersLosesItsOldest(t *testing.T) {
 		}
 	}
 	slices.Sort(closed)
-	// The fifth finds two addresses, of which each has two, and the oldest of both goes; then
-	// the network of 64 bits has three, and in the end each address has two again.
+	// The fifth finds two addresses with two connections each, and the oldest of both goes. Then the network of 64 bits
+	// has three, and in the end each address has two again.
 	if want := []int{1, 3, 4}; !slices.Equal(closed, want) {
 		t.Errorf("closed are %v, and not %v", closed, want)
 	}

@@ -18,11 +18,10 @@ const gatherSize = 128 << 10
 // the memory there.
 const gatherAfter = 1 << 20
 
-// A Gathered connection lies beneath TLS, which writes and reads a record of
-// 16 KiB at a time: a call each, and for the other side a wake-up each. It keeps
-// full records back until there are many of them, something shorter comes, which
-// is the end of what is being said, or Flush is called; and it reads many at once.
-// It does either once the connection has carried a MiB in that direction, or from Start on.
+// A Gathered connection lies beneath TLS, which writes and reads a record of 16 KiB at a time: a call each, and for the
+// other side a wake-up each. Gathered holds full records back until its buffer is full, a shorter record ends the
+// message, or Flush is called. It also reads many records at once. It gathers once the connection has carried a MiB in
+// that direction, or from Start on.
 type Gathered struct {
 	net.Conn
 	in   *bufio.Reader
@@ -36,7 +35,7 @@ type Gathered struct {
 // Gather makes a Gathered connection.
 func Gather(c net.Conn) *Gathered { return &Gathered{Conn: c} }
 
-// Start has it gather from now on. Nobody reads meanwhile.
+// Start has the connection gather from now on. No goroutine may read meanwhile.
 func (g *Gathered) Start() {
 	g.in = bufio.NewReaderSize(g.Conn, gatherSize)
 	g.mu.Lock()
@@ -44,7 +43,7 @@ func (g *Gathered) Start() {
 	g.out = make([]byte, 0, gatherSize)
 }
 
-// Read reads what has come, up to len(b) bytes. One goroutine reads.
+// Read reads the bytes that are there, up to len(b). One goroutine reads.
 func (g *Gathered) Read(b []byte) (int, error) {
 	if g.in != nil {
 		return g.in.Read(b)
@@ -56,8 +55,8 @@ func (g *Gathered) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write says that it has written what is kept back. Where that then cannot be
-// written, the Write or Flush that finds out fails, and with it the connection.
+// Write also reports bytes as written that are held back. Where they cannot be written later, that Write or Flush
+// fails, and with it the connection.
 func (g *Gathered) Write(b []byte) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,14 +82,14 @@ func (g *Gathered) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Flush writes what is kept back.
+// Flush writes the records that are held back.
 func (g *Gathered) Flush() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.send()
 }
 
-// send writes what is kept back. The lock is held.
+// send writes the records that are held back. The lock is held.
 func (g *Gathered) send() error {
 	if len(g.out) == 0 {
 		return nil
@@ -100,7 +99,7 @@ func (g *Gathered) send() error {
 	return err
 }
 
-// A Whole is a TLS connection over a Gathered one, of which every Write goes out whole.
+// A Whole is a TLS connection over a Gathered one. Each of its Writes goes out whole.
 type Whole struct {
 	*tls.Conn
 	beneath *Gathered

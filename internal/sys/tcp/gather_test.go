@@ -19,8 +19,7 @@ func (s *sizes) Write(b []byte) (int, error) {
 	return s.data.Write(b)
 }
 
-// Records go out many at a time, in order, and none stays behind what ends with a
-// short one or with flush.
+// Records go out many at a time, in order, and none stays behind after a short one or a flush.
 func TestGatheredWrites(t *testing.T) {
 	const record = FullRecord + 22
 	c := &sizes{}

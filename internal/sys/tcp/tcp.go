@@ -1,13 +1,10 @@
-// Package tcp sets the options of TCP connections that decide how they behave
-// under managed transfer: whether small writes wait for company, whether what
-// arrives is acknowledged at once, and how much may be on its way.
+// Package tcp sets the options of TCP connections that decide how they behave under managed transfer: whether small
+// writes wait for more data, whether segments are acknowledged at once, and how many bytes may be in flight.
 //
-// The two first belong together. A sender that waits until its last small
-// segment is acknowledged (Nagle's algorithm, RFC 896) and a receiver that
-// delays its acknowledgement in the hope of data to send it with (RFC 1122,
-// 4.2.3.2; 40 ms on Linux) wait for each other whenever an exchange is two
-// small writes and an answer. Ferry writes whole messages and switches Nagle's
-// algorithm off.
+// The two first belong together. A sender that waits until its last small segment is acknowledged (Nagle's algorithm,
+// RFC 896) and a receiver that delays its acknowledgement in the hope of data to send it with (RFC 1122, 4.2.3.2; 40 ms
+// on Linux) wait for each other whenever an exchange is two small writes and an answer. Ferry writes whole messages and
+// switches Nagle's algorithm off.
 package tcp
 
 import (
@@ -26,7 +23,7 @@ type Options struct {
 	ReceiveBuffer int  // likewise
 }
 
-// Check refuses what is out of range.
+// Check returns an error for values that are out of range.
 func (o Options) Check() error {
 	for _, b := range []struct {
 		name string
@@ -39,8 +36,7 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Apply sets the options of a connection. What is no TCP connection is left as
-// it is.
+// Apply sets the options of a connection. A connection that is no TCP connection stays as it is.
 func (o Options) Apply(c net.Conn) error {
 	t, ok := c.(*net.TCPConn)
 	if !ok {

@@ -38,7 +38,7 @@ func TestTheSystemHasTheOptions(t *testing.T) {
 	if option(t, a, unix.IPPROTO_TCP, unix.TCP_NODELAY) == 0 || option(t, b, unix.IPPROTO_TCP, unix.TCP_NODELAY) != 0 {
 		t.Error("Nagle's algorithm is off by default, and on where it is asked for")
 	}
-	// Linux doubles what it is asked for.
+	// Linux doubles the requested size.
 	if got := option(t, a, unix.SOL_SOCKET, unix.SO_SNDBUF); got != 2<<16 {
 		t.Errorf("the send buffer has %d bytes", got)
 	}

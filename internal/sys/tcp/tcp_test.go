@@ -81,7 +81,7 @@ func TestStands(t *testing.T) {
 	}
 }
 
-// elsewhere is a connection whose address is none of this host's.
+// elsewhere is a connection with an address that is none of this host's.
 type elsewhere struct{ net.Conn }
 
 func (elsewhere) LocalAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 1} }

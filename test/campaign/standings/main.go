@@ -1,6 +1,5 @@
-// Command standings prints what the recorded campaigns amount to for the code
-// as it is, and brings the table in docs/reliability.md up to date. It ends
-// with 1 where a count has not been reached.
+// Command standings prints the sums of the recorded campaigns for the present code, and updates the table in
+// docs/reliability.md. It ends with 1 where a count has not been reached.
 package main
 
 import (
