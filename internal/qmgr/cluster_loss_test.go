@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A change of the leader is no loss, and is not taken for one; a deleted queue is a loss.
+// A change of the leader does not count as a loss; a deleted queue does.
 func TestLossInACluster(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, nil)

@@ -287,8 +287,8 @@ func TestConnComesBack(t *testing.T) {
 	}
 }
 
-// A proxy stands between a client and a server. Broken, it takes everything and
-// passes nothing on, as a path does that drops packets.
+// A proxy stands between a client and a server. When broken, it reads everything and passes nothing on, as a path does
+// that drops packets.
 type proxy struct {
 	net.Listener
 	to string

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// A slowKeeper looks at its streams when it is told to.
+// A slowKeeper inspects its streams only when the test lets it.
 type slowKeeper struct {
 	keeper
 	began chan uint64   // the number of a look

@@ -116,7 +116,7 @@ type storeTask struct {
 	Peer  string      `json:"peer,omitempty"` // token of the agent at the other side
 	ID    transfer.ID `json:"id,omitzero"`
 	Epoch uint32      `json:"epoch,omitempty"` // of a purge: the first one that stays
-	From  uint64      `json:"from,omitempty"`  // number in the stream: the beginning of a reading, or the first message that stays; 0: none stays
+	From  uint64      `json:"from,omitempty"`  // number in the stream: first message to read, or to keep; 0: keep none
 	Begin int         `json:"begin,omitempty"` // of a reading: bytes to skip of the message From
 	Most  int         `json:"most,omitempty"`  // of a reading: bytes that are wanted
 	Piece int         `json:"piece,omitempty"` // of a reading: bytes of one answer at most

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/rights.golden")
 
-// A network is a queue manager that knows the keys of a network.
+// A network is a queue manager with the keys of a network.
 type network struct {
 	keys *roles.Keys
 	ns   *server.Server
@@ -61,7 +61,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A line is a connection over which the protocol is spoken by hand.
+// A line is a connection on which the test speaks the protocol itself.
 type line struct {
 	t    testing.TB
 	conn net.Conn
