@@ -76,7 +76,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 				t.Errorf("people are told %v", err)
 			}
 		case <-ctx.Done():
-			t.Fatal("nobody is told anything")
+			t.Fatal("no notice has come")
 		}
 		if n := stored.Load(); n != 1 {
 			t.Fatalf("the request is in its queue %d times", n)

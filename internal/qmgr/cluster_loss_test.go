@@ -34,11 +34,11 @@ func TestLossInACluster(t *testing.T) {
 	}
 	for _, s := range c.up {
 		if d := s.Degraded(); d != "" {
-			t.Errorf("%s, of which others came to lead, is degraded: %s", s.Name(), d)
+			t.Errorf("%s is degraded after changes of the leader: %s", s.Name(), d)
 		}
 	}
 	if d := conn.Facts().Degraded; strings.Contains(d, "lost") || strings.Contains(d, "back") {
-		t.Errorf("the connection says after changes of who leads: %s", d)
+		t.Errorf("the connection reports after changes of the leader: %s", d)
 	}
 
 	c.marked(53)

@@ -387,7 +387,7 @@ func TestRevokedEverywhere(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.claims[2].Account != claims.Account {
-		t.Error("the member that was away has not kept whom to let in")
+		t.Error("the member that was away has not kept the claims")
 	}
 }
 

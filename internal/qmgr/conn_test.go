@@ -172,7 +172,7 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 	}()
 	select {
 	case <-connected:
-		t.Fatal("connected to nobody")
+		t.Fatal("connected without a queue manager")
 	case <-time.After(300 * time.Millisecond):
 	}
 	start(t, t.TempDir(), addr)

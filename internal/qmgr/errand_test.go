@@ -49,12 +49,12 @@ func TestManyAskForTheStreamsAtOnce(t *testing.T) {
 		synctest.Wait() // all of them wait
 		k.goOn <- struct{}{}
 		if n := <-got; n != 1 {
-			t.Errorf("who has asked first is given look %d", n)
+			t.Errorf("the first asker is given look %d", n)
 		}
 		k.goOn <- struct{}{}
 		for range 50 {
 			if n := <-got; n != 2 {
-				t.Errorf("who has asked during look 1 is given look %d", n)
+				t.Errorf("an asker during look 1 is given look %d", n)
 			}
 		}
 		synctest.Wait()

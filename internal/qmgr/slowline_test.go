@@ -145,7 +145,7 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	// The question is on the link for four fifths of its time-out.
 	asked := noise(int(lateLimit.Seconds() * lineRate * 8 / 10))
 	if answer, err := far.Request(testContext(t), wire.AskSubject(late.Self(), far.Self()), asked, lateLimit); err != nil || string(answer) != "late" {
-		t.Errorf("a question of %d bytes, whose answer takes half of %s: %q, %v", len(asked), lateLimit, answer, err)
+		t.Errorf("a question of %d bytes, with an answer after half of %s: %q, %v", len(asked), lateLimit, answer, err)
 	}
 	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})
 	if err != nil {

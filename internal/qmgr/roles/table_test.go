@@ -223,7 +223,7 @@ func TestRightsOverASocket(t *testing.T) {
 		l, refused := n.joinWith(t, n.keys.SignData, role, who[role])
 		if role == roles.Channel {
 			if !strings.Contains(refused, "Authorization Violation") {
-				t.Errorf("what a queue manager links with is let in as a client: %q", refused)
+				t.Errorf("the JWT of a queue manager's link is admitted as a client: %q", refused)
 			}
 			continue
 		}
@@ -233,7 +233,7 @@ func TestRightsOverASocket(t *testing.T) {
 		try(string(role)+", data", l, grant.For(who[role]))
 	}
 	if _, refused := n.join(t, roles.Channel, "qmgr"); !strings.Contains(refused, "Authorization Violation") {
-		t.Errorf("what a queue manager links with is let in as a client: %q", refused)
+		t.Errorf("the JWT of a queue manager's link is admitted as a client: %q", refused)
 	}
 	t.Logf("%d tried", tried)
 	golden(t, passed)
@@ -259,6 +259,6 @@ func golden(t *testing.T, passed map[string][]string) {
 	want, err := os.ReadFile(file)
 	must(t, err)
 	if b.String() != string(want) {
-		t.Errorf("what passes is not what %s lists; read it, then run this test with -update", file)
+		t.Errorf("the subjects that pass differ from %s; review them, then run this test with -update", file)
 	}
 }
