@@ -173,7 +173,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	}
 	o := other{announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
 	if known && was.Instance != x.Instance && now.Sub(was.heard) < managerGone {
-		o.twin = now // or it has just been started again: then this announcement is not sent a second time
+		o.twin = now // or it has just been started again: then the earlier instance is not heard again
 	}
 	back := !known || now.Sub(was.heard) > managerGone
 	a.others[token] = o

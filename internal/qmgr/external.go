@@ -205,7 +205,7 @@ func keepOperator(dir *keyfile.Dir, claims *jwt.OperatorClaims, text string) err
 // keepNewest keeps an account's JWT in a resolver's directory, unless there is a newer one.
 func keepNewest(resolver *keyfile.Dir, claims *jwt.AccountClaims, text string) error {
 	file := claims.Subject + ".jwt"
-	was, err := os.ReadFile(filepath.Join(resolver.Path(), file)) // it is no secret, and has the mode of the server's files
+	was, err := os.ReadFile(filepath.Join(resolver.Path(), file)) // it is no secret, and has the mode that the server gives it
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

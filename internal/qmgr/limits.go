@@ -145,8 +145,8 @@ func (l *limits) admit(class wire.Class, m quota.Message) error {
 	return err
 }
 
-// publish decides on a message of a client before its body is read (gate.Config.Publish). It does not limit queue
-// managers, coordination and the authority.
+// publish decides on a message of a client before its body is read (gate.Config.Publish). It neither delays nor charges
+// messages of queue managers, coordination and the authority.
 func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, instead *gate.Instead) {
 	if wire.TooLong(m.Subject) {
 		return 0, &gate.Instead{Subject: gate.RefusedSubject}
