@@ -61,7 +61,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A line is a connection on which the test speaks the protocol itself.
+// A line is a connection for the test, which writes the protocol itself.
 type line struct {
 	t    testing.TB
 	conn net.Conn
@@ -131,7 +131,7 @@ func (l *line) say(text string) (refusal string) {
 	}
 }
 
-// The map who has the token of each role that tries.
+// The tokens of the roles that try.
 var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.Pipe: "PIPE-0123456789000000000001", roles.User: "alice", roles.Member: "mary", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
 	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "qmgr", roles.Channel: "qmgr"}
 
