@@ -8,7 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// Agents calls fn for the agents that coordination knows, by name, until it fails.
+// Agents calls fn for the agents that coordination knows, by name, until fn fails.
 func (c *Client) Agents(ctx context.Context, fn func(*wire.AgentStatus) error) error {
 	for after, more := "", true; more; {
 		ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskAgents, Suffix: after})
@@ -71,7 +71,7 @@ func (c *Client) Names(ctx context.Context, name transfer.AgentName, prefix tran
 	return ans.Preview.List, nil
 }
 
-// RemoveAgent takes an agent that is away out of the registry. KindAlive: it is there.
+// RemoveAgent removes an absent agent from the registry. KindAlive: the agent is there.
 func (c *Client) RemoveAgent(ctx context.Context, name transfer.AgentName) error {
 	_, err := c.coordination(ctx, wire.Ask{Kind: wire.AskRemove, Body: wire.Marshal(wire.RemoveAgent{Agent: name})})
 	return err

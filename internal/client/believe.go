@@ -20,8 +20,8 @@ func Of(q *transfer.Request) Transfer {
 	return Transfer{Source: q.Source, ID: q.ID, Hash: q.Hash()}
 }
 
-// is reports whether a picture is one of the transfer by its source. A source that has lost the
-// ledger of the transfer no longer knows its request.
+// is reports whether a picture shows the transfer and comes from its source. A source that has lost the ledger of the
+// transfer no longer knows its request.
 func (t Transfer) is(p *transfer.Progress) bool {
 	if p == nil || p.ID != t.ID || p.Source != t.Source {
 		return false

@@ -39,7 +39,7 @@ type Client struct {
 	Network string        // where Conn leads to, for people
 	For     string        // the user that the client speaks for at agents; empty: its own
 
-	took time.Duration // until the last request was receipted, since it was stored or asked for last
+	took time.Duration // from the last time that the request was stored or asked for, until its receipt
 }
 
 // Me returns the originator: the user of this process and this host.
@@ -54,8 +54,8 @@ func Me() transfer.Originator {
 	return o
 }
 
-// Check refuses a request that must not be sent: malformed, over a limit, or
-// naming an agent that coordination is sure never to have heard of (R4).
+// Check refuses a request that must not be sent: malformed, over a limit, or for an agent that coordination is certain
+// not to know (R4).
 func (c *Client) Check(ctx context.Context, q *transfer.Request) error {
 	if err := q.Check(); err != nil {
 		return err
@@ -74,8 +74,8 @@ func (c *Client) Check(ctx context.Context, q *transfer.Request) error {
 	return nil
 }
 
-// CheckSize refuses a request that is larger than MaxRequest, or with more beside its
-// items than a message has room for.
+// CheckSize refuses a request that is larger than MaxRequest. It also refuses one that has more data beside its items
+// than a message has room for.
 func (c *Client) CheckSize(q *transfer.Request) error {
 	head, _, err := q.Split()
 	if err != nil {
@@ -271,7 +271,7 @@ func (c *Client) Watch(ctx context.Context, of Transfer, show func(*transfer.Pro
 	}
 	defer stop()
 
-	var caused time.Time // when the last question is, or was, asked because of a report
+	var caused time.Time // time of the next or the last question that a report has caused
 	pause := time.Duration(0)
 	// Ask once at the start: it may be over already. On a slow link the receipt has only just arrived.
 	t := c.Clock.NewTimer(slow(c.took))
@@ -330,7 +330,7 @@ func slow(receipt time.Duration) time.Duration {
 	return min(4*receipt, askedMost/4)
 }
 
-// over reports whether nothing more is to be waited for.
+// over reports whether the wait is over.
 func over(p *transfer.Progress) bool { return p.State.Final() || p.State == transfer.Parked }
 
 // Control sends a cancel or another command to an agent and waits for its
@@ -350,7 +350,7 @@ func (c *Client) control(ctx context.Context, of Transfer, kind wire.Kind) (*tra
 // endsSoon is the time for which Cancel waits for the end that most cancelled transfers have at once.
 const endsSoon = 2 * time.Second
 
-// Cancel cancels a transfer, and gives its end where that comes soon, else where it stands.
+// Cancel cancels a transfer. It returns the end if that comes soon, else the present picture.
 func (c *Client) Cancel(ctx context.Context, of Transfer) (*transfer.Progress, error) {
 	p, err := c.control(ctx, of, wire.ControlCancel)
 	if err != nil {

@@ -14,8 +14,8 @@ type AtAgent struct {
 	Agent transfer.AgentName
 }
 
-// Command gives the agent a command and waits for its answer; the command is durable, and repeated
-// under the same ID meanwhile. Where ctx ends first the error is a HandoverError.
+// Command sends the agent a command and waits for its answer; the command is durable, and repeated under the same ID
+// meanwhile. If ctx ends first, the error is a HandoverError.
 func (c AtAgent) Command(ctx context.Context, kind wire.Kind, body any) (*wire.Answer, error) {
 	inbox, answers, stop, err := c.inbox(c.Agent)
 	if err != nil {
@@ -57,5 +57,5 @@ func (c AtAgent) Question(ctx context.Context, kind wire.Kind, body any) (*wire.
 	return c.askAgent(ctx, c.Agent, wire.Ask{Kind: kind, Body: wire.Marshal(body)})
 }
 
-// Known refuses an agent that coordination is sure never to have heard of (R4).
+// Known refuses an agent that coordination is certain not to know (R4).
 func (c AtAgent) Known(ctx context.Context) error { return c.known(ctx, c.Agent) }

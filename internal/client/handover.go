@@ -16,7 +16,7 @@ import (
 type Handover string
 
 const (
-	// NotSent: no queue manager was sent it, or it is certain that none stored it.
+	// NotSent: it was sent to no queue manager, or certainly none stored it.
 	NotSent Handover = "not_sent"
 	// Unacknowledged: it was sent, and the acknowledgement of the store has not come. It may
 	// have been stored.
@@ -44,14 +44,14 @@ func (h Handover) after(s qmgr.Storing, err error) Handover {
 	return NotSent
 }
 
-// A HandoverError is why a request or a command has not been receipted by its agent, where the
-// agent itself has not refused it.
+// A HandoverError is the error of a request or a command without a receipt of its agent. An agent's own refusal is
+// another error.
 type HandoverError struct {
 	At    Handover
 	Name  string // of the message, as "transfer 0192…"
 	Agent transfer.AgentName
 	Err   error  // why it came no further
-	Hint  string // the next step where it may have been stored
+	Hint  string // the next step if it may have been stored
 }
 
 // kind returns KindNoManager if no queue manager is known to have the message.

@@ -19,8 +19,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A lossyLine is between a submitter and a queue manager. It loses the acknowledgement of the first
-// message for a command queue: that alone, or all answers until the line is open again.
+// A lossyLine is between a submitter and a queue manager. It loses the acknowledgement of the first message for a
+// command queue: that alone, or all answers until the link is open again.
 type lossyLine struct {
 	net.Listener
 	to   string
@@ -175,7 +175,7 @@ func (d *desk) tried(ctx context.Context, stored bool) (context.Context, func())
 	return ctx, cancel
 }
 
-// A request is queued only if the queue manager has said that it has stored it.
+// A request is queued only if the queue manager has acknowledged that it has stored it.
 func TestWhatIsQueuedIsStored(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	t.Cleanup(cancel)

@@ -9,10 +9,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// busyPause is between two tries where coordination does as much for others as it may.
+// busyPause is the pause between two tries while coordination is busy.
 const busyPause = 200 * time.Millisecond
 
-// AskQueue has coordination do something with an application queue. A coordination that is busy is asked again.
+// AskQueue has coordination do a task on an application queue. A coordination that is busy is asked again.
 func AskQueue(ctx context.Context, c *Client, what wire.QueueAsk) (*wire.QueueAnswer, error) {
 	ask := wire.Ask{Kind: wire.AskQueue, Body: wire.Marshal(what)}
 	ans, err := c.coordination(ctx, ask)

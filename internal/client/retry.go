@@ -76,7 +76,7 @@ func doubles(p *transfer.Progress, req *transfer.Request, said bool) error {
 	return e.WithHint("`ferry transfer show` says which; send the others with `ferry send`")
 }
 
-// recordsAgain is how often the audit log is asked for records that it does not have yet.
+// recordsAgain is the interval of questions for records that the audit log does not have yet.
 const recordsAgain = 200 * time.Millisecond
 
 // asked makes the request of a transfer anew, from the audit log.
@@ -135,7 +135,7 @@ func itemsAgain(a *audit.RequestFacts, resolved []transfer.Resolved) []transfer.
 	return items
 }
 
-// failures are the sources of the items of a transfer that failed.
+// failures returns the sources of the failed items of a transfer.
 func (c *Client) failures(ctx context.Context, p *transfer.Progress) (all []transfer.Path, err error) {
 	size, doubled := 0, 0
 	err = c.recordsOf(ctx, p.ID, wire.Ask{Filter: &wire.Filter{Name: "*", Failed: true, Role: audit.RoleSource}}, func(r *audit.Record) bool {

@@ -14,13 +14,13 @@ var (
 	administers = map[wire.Kind]bool{wire.AskRemove: true, wire.AskQueue: true}
 )
 
-// signed is a message to an agent with the signature of the client's identity. In a network without identities it is the message
-// alone.
+// signed returns a message to an agent with the signature of the client's identity. In a network without identities it
+// returns the message alone.
 func signed(c *Client, kind word.Kind, to transfer.AgentName, id transfer.ID, message []byte) []byte {
 	return signedTo(c, kind, identity.Name{Role: identity.Agent, Name: string(to)}, id, message)
 }
 
-// signedTo is signed for an addressee of the network.
+// signedTo is signed for any addressee of the network.
 func signedTo(c *Client, kind word.Kind, to identity.Name, id transfer.ID, message []byte) []byte {
 	self := c.Conn.Identity()
 	if self == nil {
@@ -34,7 +34,7 @@ func signedTo(c *Client, kind word.Kind, to identity.Name, id transfer.ID, messa
 	return word.Sign(self, s, message, c.Clock.Now())
 }
 
-// signedAsk is a question, signed where it is one of those that take a signature.
+// signedAsk returns a question, signed if it is one of those that take a signature.
 func signedAsk(c *Client, subject string, a wire.Ask) []byte {
 	message, id := wire.Marshal(a), transfer.NewID(c.Clock.Now())
 	if to := wire.Answerer(subject); to != wire.Coordination && (!plain[a.Kind] || c.For != "") {

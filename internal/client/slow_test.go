@@ -11,8 +11,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// An answer that takes half a second comes over a slow line. A request that is stored and not yet receipted is asked for
-// every 15 s, and it is stored again after 32 s. Where answers come at once it is stored again after 15 s.
+// An answer after half a second comes over a slow link. A request that is stored and not yet receipted is asked for
+// every 15 s, and it is stored again after 32 s. If answers come at once it is stored again after 15 s.
 func TestARequestIsRarelyRepeatedOverASlowLine(t *testing.T) {
 	for _, c := range []struct {
 		name          string

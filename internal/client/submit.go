@@ -16,24 +16,24 @@ import (
 const (
 	repeatFirst = time.Second
 	repeatMost  = 4 * time.Second
-	heldFor     = 15 * time.Second // three times as long as an agent lets a request rest that it does not take yet
-	storeAgain  = 15 * time.Second // a request that is stored is stored again, for the case that it was lost
+	heldFor     = 15 * time.Second // three times as long as an agent keeps a request that it cannot accept yet
+	storeAgain  = 15 * time.Second // a stored request is stored again, in case it was lost
 	storeMost   = time.Minute      // and then less often
-	storePart   = 30 * time.Second // for a part of a request, over a slow line
+	storePart   = 30 * time.Second // for a part of a request, over a slow link
 )
 
-// Submit hands the request over until the source agent has receipted it, and
-// gives the receipt. A refusal is an error with its kind. notice, if not nil,
-// is told why it takes long. When ctx ends first the error is a HandoverError: it says whether
-// the queue manager has stored the request, which is then queued and may be accepted whenever
-// the agent comes. One that may have been stored is withdrawn where that can be done; where it turns out
-// that the agent has the transfer, the receipt is its picture, or nil where that must be asked for.
+// Submit hands the request over until the source agent has receipted it, and returns the receipt. A refusal is an error
+// with its kind. notice, if not nil, is called with the reason of a delay.
 //
-// A request that the queue manager has is stored again where the connection was lost
-// meanwhile, as the queue manager may have lost it, and otherwise only now and then:
-// on a slow line each copy and its receipt take the room of data. An agent that
-// cannot take the request yet leaves it in its queue and says so each time that it
-// comes back. For as long as it is heard to say so, it is not stored again.
+// When ctx ends first the error is a HandoverError. It states whether the queue manager has stored the request. A
+// stored request is queued and may be accepted when the agent comes. A request that may have been stored is withdrawn
+// if possible. If the agent turns out to have the transfer, the receipt is its picture, or nil if the caller must ask
+// for that.
+//
+// A request that the queue manager has is stored again if the connection was lost meanwhile, as the queue manager may
+// have lost it. Otherwise it is stored again only at long intervals: on a slow link each copy and its receipt take the
+// room of data. An agent that cannot accept the request yet leaves it in its queue, and reports that each time that it
+// tries again. While such reports come, the request is not stored again.
 func (c *Client) Submit(ctx context.Context, q *transfer.Request, notice func(error)) (*transfer.Progress, error) {
 	n, err := c.submission(q, notice)
 	if err != nil {
@@ -46,13 +46,13 @@ func (c *Client) Submit(ctx context.Context, q *transfer.Request, notice func(er
 	return n.retract(context.WithoutCancel(ctx), err)
 }
 
-// submission is one of a request, which is split.
+// submission makes the submission of a request, which it splits.
 func (c *Client) submission(q *transfer.Request, notice func(error)) (*submission, error) {
 	head, parts, err := q.Split()
 	return &submission{Client: c, q: head, parts: parts, notice: notice, handover: NotSent}, err
 }
 
-// A submission is one request that is being handed over.
+// A submission is one request in the course of its handover.
 type submission struct {
 	*Client
 	q      *transfer.Request // the head
@@ -78,7 +78,7 @@ type storage struct {
 
 // copies describes the stored messages of the requests of one submission.
 type copies struct {
-	first uint64 // the lowest number of one that was acknowledged; 0: none was
+	first uint64 // the lowest number of an acknowledged one; 0: none was
 	doubt bool   // there may be others, of any number
 }
 
@@ -89,16 +89,16 @@ func (c *copies) add(s qmgr.Storing) {
 	c.doubt = c.doubt || s.Doubt
 }
 
-// A storing is how many parts were stored by a connection.
+// A storing holds the number of parts that a connection has stored.
 type storing struct {
 	parts int
 	lost  int // connections by then
 }
 
-// store hands the request to the queue manager, if it is due.
+// store sends the request to the queue manager, if it is due.
 func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	now, lost := s.Clock.Now(), s.Conn.Lost()
-	again := max(s.last.again, min(askShare*s.asking, storeMost)) // on a slow line the queue before it takes long
+	again := max(s.last.again, min(askShare*s.asking, storeMost)) // on a slow link the queue before it takes long
 	if s.last.again > 0 && lost == s.last.lost && now.Sub(s.last.at) < again {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (s *submission) store(ctx context.Context, subject, inbox string) error {
 	return err
 }
 
-// good is for how long the request may still be accepted; 0 for ever.
+// good returns the time for which the request may still be accepted; 0 for ever.
 func (s *submission) good() time.Duration {
 	if s.until.IsZero() {
 		return 0
@@ -175,7 +175,7 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 			s.last, s.begun = storage{}, storing{}
 		}
 		s.took = s.Clock.Now().Sub(began)
-		s.asking = max(s.took-pause, 0) // on a slow line the request itself may be as long on its way
+		s.asking = max(s.took-pause, 0) // on a slow link the request itself may take as long
 		if p != nil {
 			s.handover = Receipted
 			return p, err
@@ -199,8 +199,8 @@ func (s *submission) run(ctx context.Context) (*transfer.Progress, error) {
 	}
 }
 
-// unfinished is the error of a handover that ends with ctx. last is why the last try to store the
-// request failed.
+// unfinished returns the error of a handover that ends with ctx. last is the error of the last try to store the
+// request.
 func (s *submission) unfinished(ctx context.Context, last error) error {
 	return &HandoverError{At: s.handover, Name: "transfer " + s.q.ID.String(), Agent: s.q.Source, Err: why(ctx, last),
 		Hint: "`ferry transfer show " + s.q.ID.String() + "` says whether it was, and `ferry transfer cancel` ends it"}
@@ -236,9 +236,8 @@ func away(a transfer.AgentName) error {
 	return transfer.Errorf(transfer.KindUnreachable, "agent %s does not answer; waiting for it", a)
 }
 
-// receipt waits for the agent's answer, then asks for it. An agent that cannot
-// take the request yet says so at once: that does not end the pause. held
-// reports that it was heard to say so.
+// receipt waits for the agent's answer, then asks for it. An agent that cannot accept the request yet reports that at
+// once: the report does not end the pause. held reports that it came.
 func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-chan []byte, pause time.Duration) (p *transfer.Progress, held bool, err error) {
 	t := c.Clock.NewTimer(pause)
 	defer t.Stop()
@@ -271,8 +270,8 @@ func (c *Client) receipt(ctx context.Context, q *transfer.Request, answers <-cha
 	}
 }
 
-// tellCoordination lets the transfer be seen as queued, as withdrawn, or as failed where its agent has
-// refused it. Nothing depends on it.
+// tellCoordination publishes the transfer as queued, as withdrawn, or as failed if its agent has refused it. Nothing
+// depends on it.
 func (c *Client) tellCoordination(q *transfer.Request, as transfer.State, why error) {
 	code := as.Code()
 	if why != nil {

@@ -15,10 +15,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// An agent that cannot take a request leaves it in its queue and says so each
-// time that it comes back. The request is not stored again meanwhile, however
-// many pauses go by: the queue must not fill with it. It is when the agent has
-// nothing to say any more: then the queue may have lost it.
+// An agent that cannot accept a request leaves it in its queue and reports that each time that it tries again. The
+// request is not stored again meanwhile, however many pauses pass: the queue must not fill with it. It is stored again
+// when the agent is silent: then the queue may have lost it.
 func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -77,7 +76,7 @@ func TestARequestThatIsNotTakenYetIsStoredAgainOnlyWhenItIsLost(t *testing.T) {
 				t.Errorf("people are told %v", err)
 			}
 		case <-ctx.Done():
-			t.Fatal("nobody is told anything")
+			t.Fatal("no notice has come")
 		}
 		if n := stored.Load(); n != 1 {
 			t.Fatalf("the request is in its queue %d times", n)
@@ -161,7 +160,7 @@ func (h *handTimers) NewTimer(time.Duration) clock.Timer {
 func (t *handTimer) C() <-chan time.Time { return t.c }
 func (t *handTimer) Stop() bool          { return true }
 
-// made is how many timers there are.
+// made returns the number of timers.
 func (h *handTimers) made() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -35,8 +35,8 @@ func (c *Client) Transfers(ctx context.Context, filter *wire.Filter, limit int, 
 	}
 }
 
-// Transfer finds a transfer by its ID or the end of one through coordination, and asks the
-// source agent for the present picture where that answers. KindNotFound: there is none.
+// Transfer finds a transfer by its ID or the end of one through coordination, and asks the source agent for the present
+// picture, if the agent answers. KindNotFound: there is none.
 func (c *Client) Transfer(ctx context.Context, suffix string) (*transfer.Progress, error) {
 	ans, err := c.coordination(ctx, wire.Ask{Kind: wire.AskTransfer, Suffix: suffix})
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Client) recordsOf(ctx context.Context, id transfer.ID, ask wire.Ask, fn
 	return err
 }
 
-// An Item is an outcome as the audit log has it.
+// An Item is an outcome from the audit log.
 type Item struct {
 	Time        time.Time
 	Transfer    transfer.ID
@@ -150,7 +150,7 @@ func (c *Client) Recorded(ctx context.Context, p *transfer.Progress, failed bool
 		}
 		return true
 	}
-	for _, role := range []string{audit.RoleDestination, audit.RoleSource} { // the source's say the same, and may come first
+	for _, role := range []string{audit.RoleDestination, audit.RoleSource} { // the source's records have the same, and may come first
 		if err == nil && len(r.Items) == 0 {
 			err = c.recordsOf(ctx, p.ID, wire.Ask{Filter: &wire.Filter{Name: "*", Failed: failed, Role: role}}, take)
 		}

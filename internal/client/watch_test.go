@@ -13,7 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A toldClock has a time that a test sets, and one timer: it tells when the timer is to ring, and the test rings it.
+// A toldClock has a time that a test sets, and one timer: it reports when the timer is to ring, and the test rings it.
 type toldClock struct {
 	mu     sync.Mutex
 	now    time.Time

@@ -65,7 +65,7 @@ func (c *Client) SubmitInTime(ctx context.Context, q *transfer.Request, notice f
 	return nil, err
 }
 
-// retract withdraws a request that may have been stored. err is why it is not known.
+// retract withdraws a request that may have been stored. err is the reason for the doubt.
 func (s *submission) retract(ctx context.Context, err error) (*transfer.Progress, error) {
 	p, end := s.withdraw(ctx)
 	var h *HandoverError
@@ -87,8 +87,8 @@ type withdrawal struct {
 	why     error // it may run, or have run
 }
 
-// withdraw takes the request back. Where the agent has the transfer, its picture is given, or nil
-// where that must be asked for.
+// withdraw withdraws the request. If the agent has the transfer, it returns the transfer's picture, or nil if the
+// caller must ask for that.
 func (s *submission) withdraw(ctx context.Context) (*transfer.Progress, withdrawal) {
 	ctx, cancel := context.WithTimeout(ctx, withdrawFor)
 	defer cancel()
@@ -140,7 +140,7 @@ func (s *submission) away(ctx context.Context) withdrawal {
 	defer cancel()
 	at, err := s.Conn.Standing(ctx, qmgr.Commands(s.q.Source))
 	never := transfer.KindOf(err) == transfer.KindNotFound || err == nil && at.Handed < s.copies.first && at.Age > s.Clock.Now().Sub(s.began)
-	// A queue manager that has been away may have lost how far the reader had come.
+	// A queue manager that has been away may have lost the reader's position.
 	if s.copies.doubt || !never || s.Conn.Lost() != s.lost {
 		return withdrawal{why: errTaken}
 	}
@@ -150,8 +150,8 @@ func (s *submission) away(ctx context.Context) withdrawal {
 // errTaken is the reason for doubt about a withdrawal from an absent agent.
 var errTaken = errors.New("the agent is away, and may have had the request before")
 
-// errSilent is why a withdrawal is in doubt that an agent which is there has not
-// answered: it may have ended the transfer, and be slow to say so.
+// errSilent is the reason for doubt about a withdrawal from an agent that is there and has not answered: it may have
+// ended the transfer, and be slow to report it.
 var errSilent = errors.New("the agent is there and has not answered")
 
 // heard takes the agent's answer to the withdrawal.

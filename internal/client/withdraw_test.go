@@ -19,7 +19,7 @@ func TestWhatIsSaidToBeWithdrawnNeverRan(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		before    int  // requests that the agent reads before, and goes
-		takes     bool // the agent comes, takes the request and goes
+		takes     bool // the agent comes, accepts the request and goes
 		withdrawn bool
 	}{
 		{name: "an agent that was never there", withdrawn: true},

@@ -12,20 +12,21 @@ const (
 	// with it. Other messages wait behind both. Data that leave stand still until their acknowledgements arrive. The
 	// shortest round trip of the link is added.
 	takenWorth = 150 * time.Millisecond
-	// takenLeast is the least answer: a question and the head of its answer have 1 KiB.
+	// takenLeast is the smallest amount for an answer: a question and the head of its answer have 1 KiB.
 	takenLeast = 6 << 10
 	// givenWorth is the time that the link needs for a batch of messages. One batch is on the link.
 	givenWorth = 1500 * time.Millisecond
-	// heardWorth is the time that a page of a list is worth, or a message that is stored.
+	// heardWorth is the time that the link needs for a page of a list, or for a message that is stored.
 	heardWorth = 2 * time.Second
 	// amountFirst is the amount while no rate is known, and amountLeast the least: a second and half a second of the
-	// slowest line.
+	// slowest link.
 	amountFirst = 8 << 10
 	amountLeast = 4 << 10
 	amountGrows = 4 // times as much as before, at most
 )
 
-// slowest is the slowest line that is meant to work, in bytes of messages a second: a quarter of it is for headers and other messages.
+// slowest is the rate of the slowest link that must work, in bytes of messages a second: a quarter of it is for headers
+// and other messages.
 const slowest = 64e3 / 8 * 3 / 4
 
 // Slowest returns the time that so many bytes take on the slowest link.
@@ -100,7 +101,7 @@ func (a *amount) answered(bytes, first int, asked, came time.Time, trip time.Dur
 	a.mu.Lock()
 	a.trip = trip
 	a.mu.Unlock()
-	if 2*first > bytes { // too little is behind it to measure a rate
+	if 2*first > bytes { // the bytes behind it are too few to measure a rate
 		a.took(bytes, asked)
 		return
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// An amount begins small, follows the rate of the line up and down, and is worth the same time on each.
+// An amount begins small, follows the rate of the link up and down, and is worth the same time on each.
 func TestAmount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := amount{worth: time.Second}
@@ -40,7 +40,7 @@ func TestAmount(t *testing.T) {
 	})
 }
 
-// Of two answers that are on the line together, the second one took the time since the first one was there.
+// Of two answers that are on the link together, the second one took the time since the arrival of the first one.
 func TestAmountsThatOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := amount{worth: time.Second}
@@ -81,8 +81,8 @@ func TestUnanswered(t *testing.T) {
 	}
 }
 
-// The time before the first part of an answer is not the line's: questions wait behind data that leave. An answer is worth the shortest
-// round trip more.
+// The time before the first part of an answer does not count for the link: questions wait behind data that leave. An
+// answer is worth the shortest round trip more.
 func TestAmountOfAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, part = 100_000, 8 << 10
@@ -90,7 +90,7 @@ func TestAmountOfAnswers(t *testing.T) {
 			a := amount{worth: time.Second, least: 5000}
 			for range 20 {
 				n, asked := a.bytes(1<<20), time.Now()
-				time.Sleep(700 * time.Millisecond) // nothing is on the line
+				time.Sleep(700 * time.Millisecond) // nothing is on the link
 				first := min(n, part)
 				time.Sleep(time.Duration(first) * time.Second / rate)
 				came := time.Now()
@@ -101,7 +101,7 @@ func TestAmountOfAnswers(t *testing.T) {
 			if n := a.bytes(1 << 20); n < want*9/10 || n > want*11/10 {
 				t.Errorf("with a round trip of %v it is %d, want about %d", trip, n, want)
 			}
-			for range 20 { // the line has become slow, and an answer is one part
+			for range 20 { // the link has become slow, and an answer is one part
 				n, asked := a.bytes(1<<20), time.Now()
 				time.Sleep(time.Duration(n) * time.Second / 1000)
 				a.answered(n, n, asked, time.Now(), trip)

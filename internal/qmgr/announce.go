@@ -38,8 +38,8 @@ type announcer struct {
 type other struct {
 	announcement
 	heard time.Time
-	ahead time.Duration // by how much its clock is ahead of this one's, the time of the way included
-	twin  time.Time     // when something was heard of another instance of its name
+	ahead time.Duration // how far its clock is ahead of this one's, with the travel time of the message
+	twin  time.Time     // time of the last announcement of another instance of its name
 }
 
 // An announcement is the description that a queue manager publishes of itself. Unknown fields are ignored.
@@ -56,7 +56,7 @@ type announcement struct {
 	Clients      int       `json:"clients"`
 	Stored       uint64    `json:"stored_bytes"`
 	Degraded     string    `json:"degraded,omitempty"`
-	Links        uint64    `json:"links"` // how often a channel of it has come up
+	Links        uint64    `json:"links"` // how often one of its channels has come up
 }
 
 // Times of announcements.
@@ -108,7 +108,7 @@ func (a *announcer) about() announcement {
 	return x
 }
 
-// lookForCoordination finds out whether coordination reads here: it waits for messages, or has some.
+// lookForCoordination finds out whether coordination is connected here: its reader waits for messages, or has some.
 func (a *announcer) lookForCoordination() {
 	ctx, cancel := context.WithTimeout(a.f.ctx, apiTimeout)
 	defer cancel()
@@ -173,7 +173,7 @@ func (a *announcer) announced(m *nats.Msg) {
 	}
 	o := other{announcement: x, heard: now, ahead: x.Time.Sub(now), twin: was.twin}
 	if known && was.Instance != x.Instance && now.Sub(was.heard) < managerGone {
-		o.twin = now // or it has just been started again: then it is not heard a second time
+		o.twin = now // or it has just been started again: then the earlier instance is not heard again
 	}
 	back := !known || now.Sub(was.heard) > managerGone
 	a.others[token] = o

@@ -24,7 +24,8 @@ type batch struct {
 	Proofs []json.RawMessage `json:"proofs,omitempty"`
 }
 
-// prove adds the proof of an identity to a batch. It reports whether the forwarder has one. Without identities it needs none.
+// prove adds the proof of an identity to a batch. It reports whether the forwarder has one. A network without
+// identities needs none.
 func (f *forwarder) prove(b *batch, token string) bool {
 	if f.places.guard == nil {
 		return true
@@ -89,7 +90,7 @@ func idOf(h nats.Header) string {
 	return ""
 }
 
-// headerFrom is the header of a stored message that has come through a channel: the queue manager that handed it on.
+// headerFrom is the header of a stored message that has come through a channel: the queue manager that forwarded it.
 const headerFrom = "Ferry-From"
 
 // isPrintable reports whether a text is of printable ASCII characters without blanks.
@@ -123,7 +124,7 @@ func (f *forwarder) store(b batch, from string) (stored int, held []int, err err
 	return stored, held, err
 }
 
-// isHeld reports whether a message waits for the reason of an error, and those of other authors do not.
+// isHeld reports whether an error holds back the messages of its author alone.
 func isHeld(err error) bool {
 	switch transfer.KindOf(err) {
 	case transfer.KindNoSpace, transfer.KindDenied, transfer.KindClock, transfer.KindUnknownAgent:

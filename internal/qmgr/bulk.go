@@ -13,9 +13,8 @@ type bulk struct {
 	link    *link
 }
 
-// ready returns the connection for bulk data, once it is up. Where the queue manager is in this process no
-// connection is slow, and ready returns the connection for control. The error is of KindNoManager where the
-// queue manager is away.
+// ready returns the connection for bulk data, once it is up. To a queue manager in this process no connection is slow,
+// and ready returns the connection for control. The error is of KindNoManager if the queue manager is away.
 func (b *bulk) ready(ctx context.Context) (*link, error) {
 	c, l := b.link.c, b.link
 	if c.cfg.Server != nil {

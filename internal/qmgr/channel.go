@@ -70,7 +70,7 @@ type ChannelState struct {
 const (
 	maxChannels         = 1000
 	channelDial         = 4 * time.Second
-	channelAgain        = 500 * time.Millisecond // after an attempt, and as long again at most
+	channelAgain        = 500 * time.Millisecond // after an attempt, and once more as long at most
 	channelGreet        = 10 * time.Second       // for TLS, and to show the identity
 	channelWrite        = time.Minute            // without a byte taken
 	channelFile         = "channels.json"
@@ -187,7 +187,7 @@ func openChannels(s *Server) (*Channels, error) {
 	return c, err
 }
 
-// put defines a channel, in the place of one of its name. One that was stopped stays so.
+// put defines a channel, or replaces the one of its name. A stopped channel stays stopped.
 func (c *Channels) put(n Channel) {
 	at := c.index(n.Name)
 	if at < 0 {
@@ -443,7 +443,7 @@ func (c *Channels) none(name string) error {
 	return transfer.Errorf(transfer.KindNotFound, "queue manager %s has no channel %s", c.s.cfg.Name, name)
 }
 
-// reload has the library take the channels as they are now.
+// reload has the library apply the present channels.
 func (c *Channels) reload() error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()

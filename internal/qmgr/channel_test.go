@@ -42,7 +42,7 @@ func linkedIn(t *testing.T, a *authority.Authority, name, dir string, to ...Chan
 	return s
 }
 
-// to is a channel to a queue manager.
+// to returns a channel to a queue manager.
 func to(s *Server) Channel { return Channel{Name: s.Name(), URL: "nats://" + s.Channels().Addr()} }
 
 // running waits until the channels of a queue manager are up.
@@ -68,7 +68,7 @@ func as(t *testing.T, a *authority.Authority, s *Server, name string) *Conn {
 	return connect(t, cfg)
 }
 
-// beats says where an agent is until the test ends.
+// beats publishes the heartbeats of an agent until the test ends.
 func beats(t *testing.T, c *Conn, name transfer.AgentName) {
 	t.Helper()
 	ctx, end := context.WithCancel(context.Background())
@@ -87,7 +87,7 @@ func both(t *testing.T, f func(t *testing.T, a *authority.Authority)) {
 	t.Run("insecure", func(t *testing.T) { f(t, nil) })
 }
 
-// stored is how many messages a stream has.
+// stored returns the number of messages in a stream.
 func stored(t *testing.T, s *Server, stream Stream) uint64 {
 	t.Helper()
 	js := s.forwarder.own.js()
@@ -326,7 +326,7 @@ func leafOf(t *testing.T, s *Server, i *identity.Identity, jwt string) (*leaf, e
 	return leafNamed(t, s, i, jwt, i.Name().Name)
 }
 
-// leafNamed is leafOf of one that says a name.
+// leafNamed is leafOf under another name.
 func leafNamed(t *testing.T, s *Server, i *identity.Identity, jwt, name string) (*leaf, error) {
 	t.Helper()
 	raw, err := net.Dial("tcp", s.Channels().Addr())
@@ -415,7 +415,8 @@ func TestRightsAtAChannel(t *testing.T) {
 	}
 }
 
-// A queue manager takes a bounded number of connections of another one. Each of them may take memory for its subjects.
+// A queue manager accepts a bounded number of connections of another one. Each of them may need memory for its
+// subjects.
 func TestLinksOfOnePeerAreBounded(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -543,7 +544,7 @@ func TestBatchesThatAreRefused(t *testing.T) {
 	}
 }
 
-// An ID that one queue manager hands on does not keep out the message of another that has the same.
+// An ID that one queue manager forwards does not keep out the message of another that has the same.
 func TestIDsOfWhatIsHandedOn(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")
@@ -564,8 +565,8 @@ func TestIDsOfWhatIsHandedOn(t *testing.T) {
 	}
 }
 
-// A queue manager that takes a batch, stores nothing of it and gives no reason is not asked again at once. The messages
-// stay.
+// A queue manager that accepts a batch, stores nothing of it and gives no reason is not asked again at once. The
+// messages stay.
 func TestNothingOfABatchIsStored(t *testing.T) {
 	noLeaks(t)
 	s := linked(t, nil, "ONE")
@@ -631,7 +632,7 @@ func TestWhatOthersSayIsBounded(t *testing.T) {
 	if say("REAL", ""); !knows("REAL") {
 		t.Error("those that are away leave no room")
 	}
-	f.forget(time.Now().Add(managerGone + agentAway + time.Second)) // the beats of so many agents take their time
+	f.forget(time.Now().Add(managerGone + agentAway + time.Second)) // the beats of so many agents need some time
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.blocked) > 0 || len(f.places.all) > 0 {

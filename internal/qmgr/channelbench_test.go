@@ -51,7 +51,7 @@ func BenchmarkChannel(b *testing.B) {
 		{"reply", 200, func(data []byte) error { return PublishPlain(alpha, "ferry.reply.BETA.ALPHA", data) }},
 	} {
 		data := make([]byte, x.size)
-		for passes := false; !passes; { // interest takes a moment
+		for passes := false; !passes; { // it needs a moment until the peer knows the subject
 			benched(b, x.publish(data))
 			select {
 			case <-came:

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/security/identity"
 )
 
-// A channel leads to all members of a cluster: messages pass, and commands are handed on, whichever member an agent is at.
+// A channel leads to all members of a cluster: messages pass, and commands are forwarded, with the agent at any member.
 func TestAChannelToACluster(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)

@@ -63,7 +63,7 @@ func TestAChannelDoesNotCarryTheFilesOfOthers(t *testing.T) {
 	}
 }
 
-// placedAt is a statement of an identity that it is at a queue manager.
+// placedAt returns a signed place of an identity at a queue manager.
 func placedAt(t *testing.T, i *identity.Identity, at string, when time.Time) json.RawMessage {
 	t.Helper()
 	x := identity.Place{At: at, Made: when.UnixMilli()}
@@ -88,8 +88,8 @@ func handOn(t *testing.T, c *Conn, from string, b batch) (r batchResult) {
 	return r
 }
 
-// A queue manager hands on messages of identities that were connected to it. A message of another identity is not stored, with
-// any forged or borrowed proof.
+// A queue manager forwards messages of identities that were connected to it. A message of another identity is not
+// stored, with any forged or borrowed proof.
 func TestABatchIsOfThoseWhoWereThere(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)

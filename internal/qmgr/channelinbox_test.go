@@ -15,10 +15,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// A peer that hears the inbox of a question cannot answer for the queue manager, or the agent, that was asked: the matrix of
-// TestWhatAChannelPasses has these inboxes. A queue manager that ONE or ALPHA has asked learns no inbox for the answers of another queue manager. Otherwise it answers for
-// the other one: ONE drops requests that it believes to be handed on, and ALPHA loses chunk messages that it believes to be
-// stored.
+// A peer that hears the inbox of a question cannot answer for the queue manager, or the agent, that was asked: the
+// matrix of TestWhatAChannelPasses has these inboxes. A queue manager that ONE or ALPHA has asked learns no inbox for
+// the answers of another queue manager. Otherwise it could answer for the other one. Then ONE would drop requests that
+// were never forwarded, and ALPHA would lose chunk messages that were never stored.
 func TestAQueueManagerDoesNotAnswerForAnother(t *testing.T) {
 	a := authoritytest.New(t)
 	s := linked(t, a, "ONE")

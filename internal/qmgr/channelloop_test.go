@@ -48,7 +48,7 @@ func TestAPeerDoesNotPretendALoop(t *testing.T) {
 	place := func(i *identity.Identity, token, at string) string {
 		return message(wire.PlaceSubject(token), placedAt(t, i, at, time.Now()))
 	}
-	// TWO says that it is at THREE, and THREE does not.
+	// TWO has a place at THREE, and THREE has none at TWO.
 	_, err = fmt.Fprint(l.conn, place(two, wire.Manager, "ONE")+place(two, wire.Manager, "THREE")+place(authoritytest.Identity(t, a, identity.Agent, "DELTA", roles.Agent), "DELTA", "TWO")+
 		"LS+ "+loop+"\r\nLS+ ferry.reply.DELTA.*\r\n")
 	must(t, err)

@@ -75,7 +75,7 @@ func (w *wireEnd) say(format string, args ...any) {
 	}
 }
 
-// next is the next line, of a connection that is there.
+// next returns the next line, of a connection that is there.
 func (w *wireEnd) next(what string) string {
 	w.t.Helper()
 	line := receive(w.t, what, w.lines)
@@ -85,7 +85,7 @@ func (w *wireEnd) next(what string) string {
 	return line
 }
 
-// heard are the subjects of the messages that have come before one on a marker.
+// heard returns the subjects of the messages that have come before one on a marker.
 func (w *wireEnd) heard(marker string) map[string]bool {
 	w.t.Helper()
 	all := map[string]bool{}
@@ -197,7 +197,7 @@ func never(string) bool      { return false }
 
 var secretOfTests = strings.Repeat("A", wire.InboxSecret)
 
-// matrix are all subjects.
+// matrix returns all subjects.
 func matrix(managers map[string]string) []matrixRow {
 	id := "01900000-0000-7000-8000-000000000000"
 	rows := []matrixRow{
@@ -229,7 +229,8 @@ func matrix(managers map[string]string) []matrixRow {
 	return rows
 }
 
-// kindOf is 1 for a subject of the account for data: a leafnode is cut off that names a subject of another account.
+// kindOf returns 1 for a subject of the account for data: a leafnode that names a subject of another account is cut
+// off.
 func kindOf(subject string) int {
 	if strings.HasPrefix(subject, "ferry.data.") {
 		return 1
@@ -325,7 +326,8 @@ func TestWhatAChannelPasses(t *testing.T) {
 				heard := two.control.heard("ferry.reply.BEHIND.LAST")
 				maps.Copy(heard, two.data.heard("ferry.data.BEHIND.LAST.x"))
 				maps.DeleteFunc(heard, func(subject string, _ bool) bool {
-					// ONE hands on to TWO the commands for BEHIND that were published before, when it has looked at them.
+					// ONE forwards to TWO the commands for BEHIND that were published before, when it has looked at
+					// them.
 					return subject == "ferry.forward.TWO.ONE" || strings.HasPrefix(subject, "ferry.manager.") || strings.HasPrefix(subject, "ferry.place.") || strings.HasPrefix(subject, "ferry.beat.")
 				})
 				if len(heard) > 0 {

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// movedWithin is how long messages may take to find an agent that has moved, on a host that is busy.
+// movedWithin is the time in which messages must find an agent that has moved, on a busy host.
 const movedWithin = 10 * time.Second
 
 // hears has messages on a subject counted.
@@ -23,7 +23,7 @@ func hears(t *testing.T, c *Conn, subject string) chan string {
 	return got
 }
 
-// reaches publishes until a message comes, and says how long that took.
+// reaches publishes until a message comes, and returns the time that this needed.
 func reaches(t *testing.T, from *Conn, subject string, got chan string) time.Duration {
 	t.Helper()
 	for len(got) > 0 {

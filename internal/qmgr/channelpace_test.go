@@ -52,8 +52,8 @@ func TestRepliesThroughAChannelHaveAPace(t *testing.T) {
 	}
 }
 
-// The gate of an honest queue manager has delayed the messages of each member. None of them is dropped behind a channel, also if those
-// of a second have waited for the line.
+// The gate of an honest queue manager has delayed the messages of each member. None of them is dropped behind a
+// channel, also if those of a second have waited for the link.
 func TestPacesOfSpeakers(t *testing.T) { synctest.Test(t, pacesOfSpeakers) }
 
 func pacesOfSpeakers(t *testing.T) {

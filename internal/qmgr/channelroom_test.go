@@ -27,8 +27,8 @@ func charge(t *testing.T, s *Server, member, via string) {
 	s.limits.look(st)
 }
 
-// The requests that a queue manager hands on are charged to their author and to that queue manager. Messages of an author without
-// room are held, and those of others behind them are stored.
+// The requests that a queue manager forwards are charged to their author and to that queue manager. Messages of an
+// author without room are held, and those of others behind them are stored.
 func TestABatchIsCharged(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)
@@ -67,7 +67,7 @@ func TestABatchIsCharged(t *testing.T) {
 	}
 }
 
-// A queue manager refuses requests that another one hands on for an agent that is not enrolled.
+// A queue manager refuses requests that another one forwards for an agent that is not enrolled.
 func TestABatchIsForEnrolledAgents(t *testing.T) {
 	noLeaks(t)
 	a := authoritytest.New(t)

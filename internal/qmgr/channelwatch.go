@@ -28,7 +28,7 @@ type silence struct {
 	sound   time.Time // since when there was no silence
 }
 
-// watch looks at the channels until the server ends.
+// watch checks the channels until the server ends.
 func (c *Channels) watch() {
 	known, connected := map[string]*silence{}, map[uint64]bool{}
 	t := time.NewTicker(channelLook)
@@ -94,7 +94,8 @@ func (c *Channels) silent(leafs []*server.LeafInfo, known map[string]*silence, n
 	return all
 }
 
-// heard takes how many bytes a connection has brought, and reports whether that has been too few for too long.
+// heard takes the number of bytes that a connection has received, and reports whether they have been too few for too
+// long.
 func (s *silence) heard(id uint64, in int64, now time.Time) (tooLong bool) {
 	if s.id != id || in != s.in {
 		if s.id != id || now.Sub(s.since) > s.patient/2 {

@@ -95,8 +95,8 @@ func (c *Cluster) apply(s *Server, opts *server.Options) error {
 		}
 		opts.Routes = append(opts.Routes, u)
 	}
-	// The library takes the number of routes for how many members there are to be, when it begins a
-	// cluster, and does not dial itself.
+	// When the library begins a cluster, it takes the number of routes as the number of members. So the routes include
+	// the address of this member, which the library does not dial.
 	self := host
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
 		self = "127.0.0.1"

@@ -10,7 +10,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// A change of the leader is no loss, and is not taken for one; a deleted queue is a loss.
+// A change of the leader does not count as a loss; a deleted queue does.
 func TestLossInACluster(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, nil)
@@ -34,11 +34,11 @@ func TestLossInACluster(t *testing.T) {
 	}
 	for _, s := range c.up {
 		if d := s.Degraded(); d != "" {
-			t.Errorf("%s, of which others came to lead, is degraded: %s", s.Name(), d)
+			t.Errorf("%s is degraded after changes of the leader: %s", s.Name(), d)
 		}
 	}
 	if d := conn.Facts().Degraded; strings.Contains(d, "lost") || strings.Contains(d, "back") {
-		t.Errorf("the connection says after changes of who leads: %s", d)
+		t.Errorf("the connection reports after changes of the leader: %s", d)
 	}
 
 	c.marked(53)

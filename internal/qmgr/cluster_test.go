@@ -158,7 +158,7 @@ func TestThreeAreOne(t *testing.T) {
 	writer := connect(t, ConnConfig{URL: c.urls(0), Identity: c.is[0], Timeout: electing})
 	enqueue(t, writer, "ferry.command.A.me", "with two")
 	c.of = 3
-	for n := range 2 { // a third is let in where there is a route for it
+	for n := range 2 { // a third is admitted if there is a route for it
 		c.up[n].Shutdown()
 		c.start(n)
 		c.whole(0, 1)
@@ -333,7 +333,7 @@ func TestWhoMayBeARoute(t *testing.T) {
 		}
 		defer conn.Close()
 		conn.SetDeadline(time.Now().Add(patience))
-		_, err = bufio.NewReader(conn).ReadString('\n') // INFO, which each end says at once
+		_, err = bufio.NewReader(conn).ReadString('\n') // INFO, which each end sends at once
 		return err
 	}
 	until(t, "all members know each other", func() bool { return c.up[0].Passing() == "" })
@@ -387,7 +387,7 @@ func TestRevokedEverywhere(t *testing.T) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.claims[2].Account != claims.Account {
-		t.Error("the member that was away has not kept whom to let in")
+		t.Error("the member that was away has not kept the claims")
 	}
 }
 
@@ -447,8 +447,9 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
-// A member that is told the size of the store for stored delivery starts whoever else is there. The store has that
-// size, and as many replicas as the other queues once all members are there, whether it was asked for before or not.
+// A member with a configured size of the store for stored delivery starts, whichever other members are there. The store
+// has that size, and as many replicas as the other queues once all members are there, whether it was asked for before
+// or not.
 func TestTheStoreOfAClusterHasItsSize(t *testing.T) {
 	t.Parallel()
 	for _, early := range []bool{false, true} {

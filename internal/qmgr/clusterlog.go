@@ -56,7 +56,7 @@ var routeLines = sync.OnceValue(func() []routeMeaning {
 	}
 })
 
-// repeats keeps a log from saying the same thing again and again.
+// repeats keeps a log from repeating the same line.
 type repeats struct {
 	mu   sync.Mutex
 	said map[string]time.Time
@@ -78,7 +78,7 @@ func (r *repeats) new(line string, now time.Time) bool {
 	return true
 }
 
-// ofRoutes puts a line of the library about routes into Ferry's words, and reports whether it was one.
+// ofRoutes translates a log line of the library about routes, and reports whether it was one.
 func (l *serverLog) ofRoutes(format string, v []any) bool {
 	text, level, ok := routeLine(fmt.Sprintf(format, v...))
 	if !ok {

@@ -72,7 +72,7 @@ func (m *member) remember() {
 	}
 }
 
-// leaderMark asks the leader of a queue how far it has come; a zero mark is of one that is not there.
+// leaderMark asks the leader of a queue for its mark; a zero mark stands for a missing queue.
 func (m *member) leaderMark(name string) (mark, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -35,7 +35,7 @@ type ConnConfig struct {
 	URL    string      // nats://HOST:PORT, or several with commas between for a cluster
 	Server *Server     // instead of URL: the queue manager of this process (bindings mode)
 	Name   string      // shown to the queue manager's operator; default "ferry"
-	Self   string      // the token as which it asks and answers; default: that of Name
+	Self   string      // the token for its questions and answers; default: that of Name
 	TCP    tcp.Options // of the connections over TCP
 	TLS    *tls.Config // the handshake comes before the queue manager's first byte (handshake_first); nil: as URL says
 	// Identity is the identity that connects, where the queue manager has a Guard. It takes the place of TLS, and of
@@ -206,7 +206,7 @@ func links(c *Conn) []*link {
 	return []*link{c.control, c.data}
 }
 
-// place checks where the configuration leads and words it, without secrets.
+// place checks the address of the configuration and describes it, without secrets.
 func (cfg *ConnConfig) place() (string, error) {
 	if cfg.Server != nil {
 		return "queue manager " + cfg.Server.Name(), nil
@@ -284,8 +284,8 @@ func (c *Conn) attempt(ctx context.Context) error {
 		return err
 	}
 
-	// The library waits as long as the context lets it, also for an answer of a
-	// queue manager that has gone meanwhile: only asking again finds the next.
+	// The library waits as long as the context allows, also for the answer of a queue manager that has gone meanwhile.
+	// Only a new question finds the next one.
 	ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 	defer cancel()
 	if s := c.cfg.Server; s != nil {
@@ -343,7 +343,7 @@ func (c *Conn) Close() {
 	c.mu.Lock()
 	c.end()
 	c.mu.Unlock()
-	for range 2 { // a new session may have begun while the old ones were being closed
+	for range 2 { // a new session may have begun while the earlier ones were being closed
 		c.control.close()
 		c.data.close()
 		c.bulk.link.close()
@@ -373,7 +373,7 @@ func (c *Conn) noticed(finding string) {
 	}
 }
 
-// A packer compresses messages, of so many bytes in a second.
+// A packer compresses messages, of up to a number of bytes in a second.
 type packer struct{ bytes *rate.Limiter }
 
 func (p packer) pack(message []byte) []byte {

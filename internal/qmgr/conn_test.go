@@ -172,7 +172,7 @@ func TestConnectWaitsForTheServer(t *testing.T) {
 	}()
 	select {
 	case <-connected:
-		t.Fatal("connected to nobody")
+		t.Fatal("connected without a queue manager")
 	case <-time.After(300 * time.Millisecond):
 	}
 	start(t, t.TempDir(), addr)
@@ -287,8 +287,8 @@ func TestConnComesBack(t *testing.T) {
 	}
 }
 
-// A proxy stands between a client and a server. Broken, it takes everything and
-// passes nothing on, as a path does that drops packets.
+// A proxy stands between a client and a server. When broken, it reads everything and passes nothing on, as a path does
+// that drops packets.
 type proxy struct {
 	net.Listener
 	to string

@@ -76,7 +76,8 @@ func (a asker) placed(ctx context.Context, e errand) (res errandResult, err erro
 	return res, nil
 }
 
-// say signs a place of the Conn. It is nil without an identity, or if the name of the queue manager is not known.
+// say signs a place of the Conn. The place is nil without an identity, or if the name of the queue manager is not
+// known.
 func (p *placing) say(c *Conn) (said json.RawMessage, made int64, err error) {
 	i := c.cfg.Identity
 	if i == nil || i.Name().Role == identity.Manager {

@@ -73,7 +73,7 @@ type Delivery struct {
 	Data     []byte
 	Attempts int       // 1 at first
 	Stored   time.Time // by the queue manager's clock
-	From     string    // the queue manager that has handed it on through a channel, as a token; empty: none has
+	From     string    // token of the queue manager that has forwarded it through a channel; empty: none has
 	Ack      func() error
 	Nak      func(delay time.Duration) error // again, after the delay
 	Term     func() error                    // never again
@@ -114,7 +114,7 @@ type queueReader struct {
 	h func(Delivery)
 }
 
-// once reads until something is wrong, or returns nil when again is closed.
+// once reads until an error occurs, or returns nil when again is closed.
 func (r *queueReader) once(ctx context.Context, again <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -236,7 +236,7 @@ func (r *queueReader) deliver(m *nats.Msg) {
 // A Standing is the position of the reader of a queue.
 type Standing struct {
 	Unread uint64        `json:"unread"` // messages that have not been acknowledged, with those that are being handled
-	Handed uint64        `json:"handed"` // number of the newest message that was handed out; 0: none was
+	Handed uint64        `json:"handed"` // number of the newest delivered message; 0: none was
 	Age    time.Duration `json:"age"`    // since the durable was made; 0 where messages may have been read elsewhere
 	Now    time.Time     `json:"now"`    // by the queue manager's clock
 }

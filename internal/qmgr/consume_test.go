@@ -258,7 +258,7 @@ func TestDeletedStreams(t *testing.T) {
 	}
 }
 
-// A message that says for how long it is good is made anew for each try.
+// A message that states its validity is made again for each try.
 func TestEnqueueFresh(t *testing.T) {
 	noLeaks(t)
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), "")})

@@ -27,7 +27,7 @@ type finding struct {
 	at   time.Time
 }
 
-// add takes a finding and reports whether it is news.
+// add takes a finding and reports whether it is new.
 func (f *findings) add(text string, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,7 +95,7 @@ const (
 type witness struct {
 	mu      sync.Mutex
 	streams map[string]mark
-	doubts  map[string]time.Time // since when a stream that has copies seems to have gone back
+	doubts  map[string]time.Time // since when a replicated stream seems to have gone back
 	readers map[string]*reader   // by stream and durable
 }
 
@@ -111,7 +111,7 @@ func newWitness() *witness {
 	return &witness{streams: map[string]mark{}, doubts: map[string]time.Time{}, readers: map[string]*reader{}}
 }
 
-// saw notes that a stream has, or had, a message of that sequence.
+// saw records that a stream has, or had, a message of that sequence.
 func (w *witness) saw(stream string, seq uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -84,7 +84,7 @@ const (
 	minErrandIdle = time.Minute
 )
 
-// A queueNamed is the queue that a durable of Ferry's reads.
+// A queueNamed is the queue of one of Ferry's durables.
 func queueNamed(durable string) (q Queue, ok bool) {
 	if durable == wire.Coordination {
 		return Events(), true
@@ -156,7 +156,7 @@ type registrar struct {
 	// leads returns an error if a stream has no leader at present; "" stands for all streams. nil: an operation on the
 	// stream shows that.
 	leads func(Stream) error
-	// room takes space of the disk for messages, until done is called; nil: the disk is not known.
+	// room reserves space of the disk for messages, until done is called; nil: the disk is not known.
 	room func(bytes, messages int) (done func(), err error)
 	// members returns the queue managers of the cluster; nil: the streams name them.
 	members func(context.Context) ([]Member, error)
@@ -169,7 +169,7 @@ type registrar struct {
 	waiting map[string]int // by asker
 	all     int
 	bytes   int     // of them
-	looking *looked // the look at the streams that is under way; nil: none is
+	looking *looked // the look at the streams in progress; nil: none is
 	next    *looked // the look after it, for requests that came meanwhile
 }
 
@@ -478,8 +478,8 @@ func (a asker) ask(ctx context.Context, e errand) (res errandResult, err error) 
 	return a.askOn(ctx, a.c.control, e, nil, nil)
 }
 
-// askOn asks on one of the connections, with data behind the errand. some, if it is not nil, is called with the
-// part of the answer that is there, once it has more than the data behind it.
+// askOn asks on one of the connections, with data behind the errand. some, if it is not nil, is called with the part of
+// the answer that has arrived, once it has more than the data behind it.
 func (a asker) askOn(ctx context.Context, l *link, e errand, behind []byte, some func(*errandResult)) (res errandResult, err error) {
 	e.V = 1
 	body, err := json.Marshal(e)

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// A slowKeeper looks at its streams when it is told to.
+// A slowKeeper inspects its streams only when the test lets it.
 type slowKeeper struct {
 	keeper
 	began chan uint64   // the number of a look
@@ -49,12 +49,12 @@ func TestManyAskForTheStreamsAtOnce(t *testing.T) {
 		synctest.Wait() // all of them wait
 		k.goOn <- struct{}{}
 		if n := <-got; n != 1 {
-			t.Errorf("who has asked first is given look %d", n)
+			t.Errorf("the first asker is given look %d", n)
 		}
 		k.goOn <- struct{}{}
 		for range 50 {
 			if n := <-got; n != 2 {
-				t.Errorf("who has asked during look 1 is given look %d", n)
+				t.Errorf("an asker during look 1 is given look %d", n)
 			}
 		}
 		synctest.Wait()

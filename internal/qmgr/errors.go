@@ -12,19 +12,19 @@ import (
 	"ferry/internal/wire"
 )
 
-// Error codes of JetStream that the client library has no name for.
+// Error codes of JetStream that the client library does not name.
 const (
 	codeNoStorage     = 10023 // the server's or account's storage is used up
 	codeStorageLimit  = 10047
 	codeStoreMaxBytes = 10077 // the stream is full, or the sender's share of it
-	codeNotEnrolled   = 19404 // Ferry's own: the network has no agent to take the message
+	codeNotEnrolled   = 19404 // Ferry's own: the network has no such agent
 
-	codeWrongSequence   = 10071 // the newest message is another one than was expected
-	codeWrongSequenceOf = 10164 // the same, where a cluster has not agreed yet on one before
+	codeWrongSequence   = 10071 // the newest message is not the expected one
+	codeWrongSequenceOf = 10164 // the same, while a cluster has not agreed yet on an earlier message
 
 	codeConsumerCreate    = 10012 // among others: a requested change is impossible
 	codeConsumerExists    = 10148
-	codeConsumerNotUnique = 10100 // another one of a work queue has the filter
+	codeConsumerNotUnique = 10100 // another durable of a work queue has the filter
 	codeConsumerOffline   = 10195
 	codeStreamOffline     = 10118 // the server cannot use the stream, or a reader of it
 	codeStreamStopped     = 10194 // the same, with the reason
@@ -44,8 +44,7 @@ func (c *Conn) away() error {
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s is not connected", c.where)
 }
 
-// explain puts an error of the library in Ferry's terms. Size is that of the
-// message in bytes.
+// explain translates an error of the library. Size is that of the message in bytes.
 func (c *Conn) explain(err error, subject string, size int) error {
 	switch {
 	case errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrDisconnected),
@@ -56,8 +55,8 @@ func (c *Conn) explain(err error, subject string, size int) error {
 	return explain(err, "the queue manager at "+c.where, subject, size, c.Facts().MaxPayload)
 }
 
-// explain puts an error of the library in Ferry's terms, where the connection is there. Where
-// names the queue manager, size is that of the message and limit that of any, in bytes.
+// explain translates an error of the library on a connection that is there. Where names the queue manager, size is that
+// of the message and limit that of any, in bytes.
 func explain(err error, where, subject string, size int, limit int64) error {
 	var e *transfer.Error
 	var api *jetstream.APIError

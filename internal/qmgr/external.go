@@ -128,7 +128,7 @@ func (e External) Check() error {
 	return nil
 }
 
-// routes puts the cluster in the terms of the configuration; nil: there is none.
+// routes returns the cluster's routes in the form of the configuration; nil: there is no cluster.
 func (e External) routes() (map[string]any, error) {
 	if e.Cluster == nil {
 		return nil, nil
@@ -205,7 +205,7 @@ func keepOperator(dir *keyfile.Dir, claims *jwt.OperatorClaims, text string) err
 // keepNewest keeps an account's JWT in a resolver's directory, unless there is a newer one.
 func keepNewest(resolver *keyfile.Dir, claims *jwt.AccountClaims, text string) error {
 	file := claims.Subject + ".jwt"
-	was, err := os.ReadFile(filepath.Join(resolver.Path(), file)) // which is no secret, and of a mode of the server's
+	was, err := os.ReadFile(filepath.Join(resolver.Path(), file)) // it is no secret, and has the mode that the server gives it
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -42,10 +42,10 @@ type about struct {
 	Passing  string        `json:"passing,omitempty"`   // the present faults of the cluster
 	Short    string        `json:"short,omitempty"`     // the shortage of its disk at present
 	NoQuorum bool          `json:"no_quorum,omitempty"` // nothing can be stored at present
-	Alone    time.Duration `json:"alone,omitempty"`     // for how long it has been without most of the others, in nanoseconds; 0: it is not
+	Alone    time.Duration `json:"alone,omitempty"`     // time without most of the other members, in nanoseconds; 0: they are connected
 }
 
-// present names the faults of a queue manager at present; "" for none.
+// present describes the present faults of a queue manager; "" for none.
 func (a *about) present() *string {
 	text := strings.Trim(a.Passing+"; "+a.Short, "; ")
 	return &text

@@ -128,7 +128,8 @@ func (r *registrar) store(ctx context.Context, asker string, t storeTask) (store
 	return res, err
 }
 
-// clear removes all that members have stored, and all that is stored for agents among them, here and at the queue managers that can be reached.
+// clear removes all stored messages from members, and those for the agents among them, here and at all queue managers
+// that can be reached.
 func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
 	f := r.forwarder()
 	for _, token := range tokens {
@@ -142,7 +143,7 @@ func (r *registrar) clear(ctx context.Context, tokens []string) (err error) {
 		}
 		for _, at := range elsewhere {
 			if _, failed := f.askStore(ctx, at, token, storeTask{Do: storeClear}); failed != nil && transfer.KindOf(failed) != transfer.KindUnreachable {
-				err = errors.Join(err, failed) // one that is gone for ever is not in the way
+				err = errors.Join(err, failed) // a queue manager that is gone for ever must not prevent it
 			}
 		}
 	}
@@ -253,7 +254,7 @@ func readFar(message []byte) (subject, inbox string, data []byte, err error) {
 	return line[1], line[2], message[n+1:], nil
 }
 
-// receipts are those that an agent waits for of other queue managers.
+// receipts are the receipts that an agent expects from other queue managers.
 type receipts struct {
 	secret string // of the inboxes where they come
 
@@ -279,7 +280,7 @@ const (
 	oldReceipt   = 5 * time.Minute
 )
 
-// listen hears the receipts of a queue manager from now on, by its token.
+// listen subscribes to the receipts of a queue manager, by its token.
 func (s *StoreAt) listen(at string) error {
 	r := s.receipts
 	r.mu.Lock()
@@ -341,8 +342,8 @@ func (w *farReceipt) forget() {
 	delete(w.r.waiting, w.n)
 }
 
-// wait waits for it. It is overdue when neither it nor another receipt of that queue manager has come for storeAckWait since the message was
-// sent: behind a slow channel the receipts come as slowly as the channel carries the messages.
+// wait waits for the receipt. The receipt is overdue when no receipt of that queue manager has come for storeAckWait
+// since the message was sent. Behind a slow channel the receipts come as slowly as the channel carries the messages.
 func (w *farReceipt) wait(ctx context.Context) error {
 	defer w.forget()
 	look := time.NewTicker(quietLook)
@@ -379,7 +380,7 @@ func (r *receipts) newest(w *farReceipt) time.Time {
 	return w.since
 }
 
-// A Receipt is the queue manager's word on a message that is to be stored.
+// A Receipt is the queue manager's answer to a message that is to be stored.
 type Receipt struct {
 	c    *Conn
 	of   string
@@ -387,7 +388,7 @@ type Receipt struct {
 	link *link // that carried the message
 	sent time.Time
 	ack  jetstream.PubAckFuture
-	far  *farReceipt // instead of ack, for one that is stored elsewhere
+	far  *farReceipt // instead of ack, for a message that is stored elsewhere
 	err  error
 }
 

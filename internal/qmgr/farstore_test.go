@@ -64,7 +64,7 @@ func TestStoredAtAnotherQueueManager(t *testing.T) {
 	sent, err := alpha.Sent(ctx, v.At)
 	must(t, err)
 	if len(sent.Shelves) != 1 || sent.Shelves[0].To != "BETA" {
-		t.Errorf("of what it has sent ALPHA sees %+v there", sent)
+		t.Errorf("ALPHA sees %+v as its sent messages there", sent)
 	}
 	if own, err := alpha.Sent(ctx, ""); err != nil || len(own.Shelves) != 0 {
 		t.Errorf("and here it sees %+v, %v", own, err)
@@ -143,7 +143,7 @@ func TestWhatAnotherQueueManagerMayNotStore(t *testing.T) {
 		return r
 	}
 	if r := ask(farTask{"ALPHA", storeTask{Do: storeOutgoing, At: "THREE"}}); r.Error != nil || r.Store == nil || r.Store.Mark == "" {
-		t.Errorf("a look at what was sent: %+v", r)
+		t.Errorf("a look at sent messages: %+v", r)
 	}
 	for what, f := range map[string]farTask{
 		"no agent":       {"coordination", storeTask{Do: storeOutgoing}},

@@ -12,9 +12,9 @@ import (
 
 const (
 	followEvery = 3 * time.Second // between two questions how the cluster stands
-	// A member that is without most of the others for so long is left for another one.
+	// After that time without most of the others, a member is left for another one.
 	leaveAfter = 2 * time.Second
-	leaveMost  = time.Minute // where no other one is better: between two times that it is left
+	leaveMost  = time.Minute // if no other one is better: between two attempts to leave it
 
 	doubtEvery = settled / 4
 )
@@ -29,7 +29,7 @@ func follow(c *Conn) {
 	for !sleep(c.ctx, followEvery, nil) {
 		s := c.control.now.Load()
 		if s == nil || !c.control.up.Load() || addresses(c) < 2 && c.Facts().Cluster == "" && *c.passing.Load() == "" {
-			continue // with a queue manager alone that is well there is nothing to be known
+			continue // a single queue manager without faults has no cluster to follow
 		}
 		var a about
 		alone := time.Duration(0)
@@ -93,7 +93,7 @@ func here(c *Conn) string {
 	return c.where
 }
 
-// doubt looks at the streams again where one seems to have gone back, until it is known.
+// doubt looks at the streams again if one seems to have gone back, until that is certain.
 func doubt(c *Conn) {
 	if !c.witness.doubtful() || c.doubting.Swap(true) {
 		return

@@ -48,7 +48,7 @@ type forwarder struct {
 	mu      sync.Mutex
 	due     map[string]int       // by the addressee's token: how many looks are left after a message was stored
 	waits   map[string]int       // by the queue manager's token: how many messages waited at the last look
-	blocked map[string]time.Time // by the queue manager's token, or an agent's behind blockedAgent, until when it is left alone
+	blocked map[string]time.Time // by the queue manager's token, or an agent's behind blockedAgent: no attempts until then
 }
 
 const blockedAgent = "agent "
@@ -65,7 +65,7 @@ const (
 	forwardAgain  = time.Second           // after a batch was not taken
 	forwardLook   = 5 * time.Second       // between two looks at everything
 	forwardSoon   = 20 * time.Millisecond // an announced message is stored a moment later
-	forwardLooks  = 4                     // that long after each other, twice as long each time
+	forwardLooks  = 4                     // interval of these looks, twice as long each time
 	forwardAtOnce = 8
 	maxAgents     = 100_000
 	agentGone     = 24 * time.Hour // without a heartbeat
@@ -401,7 +401,7 @@ func (f *forwarder) gather(st jetstream.Stream, subjects []string) (b batch, seq
 	return b, seqs, nil
 }
 
-// send hands a batch on. The first n of its messages are stored there, but for the held ones.
+// send sends a batch to another queue manager. The first n of its messages are stored there, but for the held ones.
 func (f *forwarder) send(to string, b batch) (n int, held []int, err error) {
 	data, err := json.Marshal(b)
 	if err != nil {

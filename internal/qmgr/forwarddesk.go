@@ -25,7 +25,8 @@ func newForwardDesk(f *forwarder) *forwardDesk {
 	return &forwardDesk{f, turns.New[*nats.Msg](), quota.NewPace(placesLists)}
 }
 
-// asked has a question wait for the turn of its queue manager. A queue manager without room hears nothing, and asks again.
+// asked has a question wait for the turn of its queue manager. A queue manager beyond its room gets no answer, and asks
+// again.
 func (d *forwardDesk) asked(m *nats.Msg) {
 	from := wire.LastToken(m.Subject)
 	if m.Reply != "" && !d.turns.Add(from, len(m.Data)+len(m.Subject), m) {

@@ -26,9 +26,8 @@ import (
 type Guard struct {
 	Identity *identity.Identity // of the queue manager itself
 	Claims   roles.Claims
-	// Keep keeps newer claims where they are found at the next start; nil: they are kept nowhere. It is
-	// called before they take effect. Where it fails they take effect, and it is called again with the next
-	// claims, also with the same ones.
+	// Keep stores newer claims for the next start; nil: they are not stored. It is called before they take effect. They
+	// take effect even if it fails. Then it is called again with the next claims, also with the same ones.
 	Keep func(roles.Claims) error
 	// Enrolled reports whether the network has an agent with a token. Requests, commands and messages of stored delivery for
 	// others are refused. nil: no agent is unknown.
@@ -87,7 +86,7 @@ type admission struct {
 func (g *Guard) open(s *Server, l net.Listener) *gate.Gate {
 	own := g.Identity.Name()
 	others := identity.OneOf(own.Network, identity.Agent, identity.User, identity.Coordination, identity.Authority)
-	// A queue manager's JWT has no limits. Others link at ports of their own, where they have the rights of that.
+	// A queue manager's JWT has no limits. Other queue managers link at the port for channels, with the JWT for that.
 	all := func(n identity.Name) error {
 		if n == own {
 			return nil
@@ -217,7 +216,7 @@ func (s *Server) admit(c roles.Claims) error {
 	return errors.Join(keepClaims(s, c), takeEffect(s, now))
 }
 
-// keepClaims keeps claims for the next start. s.admitting is held.
+// keepClaims stores claims for the next start. s.admitting is held.
 func keepClaims(s *Server, c roles.Claims) error {
 	if s.cfg.Guard.Keep == nil {
 		return nil

@@ -31,7 +31,7 @@ func testLog(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// start runs an embedded server. Listen "" takes in-process connections only.
+// start runs an embedded server. Listen "" accepts in-process connections only.
 func start(t testing.TB, dir, listen string) *Server {
 	t.Helper()
 	s, err := StartServer(testContext(t), ServerConfig{Dir: dir, Listen: listen, Log: testLog(t)})
@@ -98,8 +98,8 @@ func wantKind(t testing.TB, err error, kind transfer.Kind, words ...string) {
 	}
 }
 
-// freePort is an address without a listener. No other test takes it before this one ends, and no
-// outgoing connection has it.
+// freePort returns an address without a listener. No other test uses it before this one ends, and no outgoing
+// connection has it.
 func freePort(t testing.TB) string {
 	t.Helper()
 	port, release, err := ports.Take()

@@ -37,7 +37,7 @@ func TestAnswersGoToInboxes(t *testing.T) {
 		}
 	}
 	if _, err := asker.Request(testContext(t), wire.AskAgent("BETA", "ann"), nil, patience); transfer.KindOf(err) != transfer.KindUnreachable {
-		t.Errorf("a question that nobody hears: %v", err)
+		t.Errorf("a question without a listener: %v", err)
 	}
 }
 

@@ -118,8 +118,8 @@ func (s *Server) diagnose(opts *server.Options, x *examination, was marks) (dama
 	delete(was.Streams, string(StreamStore))
 	s.compare(was.Streams, now, x.unread)
 	for _, line := range x.complaints {
-		// A reader that was given more than there is proves a loss even after a
-		// crash, which may otherwise leave a torn end.
+		// A reader that has received more messages than the stream has proves a loss. That holds even after a crash,
+		// which may otherwise leave a torn end.
 		if was.Ended || strings.Contains(line, "past last stream sequence") {
 			s.noticed("its store is not as it was left: %s", line)
 		}
@@ -336,7 +336,7 @@ func (x *examination) unreadable(ctx context.Context, name string) (int, error) 
 	return int(max(min(state.Msgs, st.CachedInfo().State.Msgs), read) - read), nil
 }
 
-// each gives the messages of a stream that can be read, in order.
+// each passes the readable messages of a stream to a function, in order.
 func each(ctx context.Context, st jetstream.Stream, f func(*jetstream.RawStreamMsg) error) error {
 	state := st.CachedInfo().State
 	for seq := state.FirstSeq; seq <= state.LastSeq && state.Msgs > 0; {
@@ -360,7 +360,7 @@ func each(ctx context.Context, st jetstream.Stream, f func(*jetstream.RawStreamM
 	return nil
 }
 
-// count reads a stream to its end and gives the number of its messages.
+// count reads a stream to its end and returns the number of its messages.
 func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err error) {
 	if want == 0 {
 		return 0, nil
@@ -389,8 +389,8 @@ func count(ctx context.Context, st jetstream.Stream, want uint64) (n uint64, err
 	return n, nil
 }
 
-// rescue makes a store with the commands that can be read of a stream. Audit batches
-// are not taken over: their senders send them again.
+// rescue makes a store with the readable commands of a stream. Audit batches are not taken over: their senders send
+// them again.
 func (s *Server) rescue(ctx context.Context, opts *server.Options, from *examination, stream Stream) error {
 	st, err := from.js.Stream(ctx, string(stream))
 	if err != nil {

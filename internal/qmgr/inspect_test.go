@@ -58,8 +58,7 @@ func filled(t *testing.T, crash bool) string {
 	return copied
 }
 
-// commandsLeft are the commands that a reader gets, in order, up to one that is
-// stored last.
+// commandsLeft returns the commands that a reader gets, in order, up to one that is stored last.
 func commandsLeft(t *testing.T, c *Conn) (left []string) {
 	t.Helper()
 	got, stop := consume(t, c, commands)
@@ -296,7 +295,7 @@ func TestFindingsFade(t *testing.T) {
 	}
 }
 
-// lost is closed when a connection is known to be down.
+// lost returns a channel that is closed when a connection is known to be down.
 func lost(t *testing.T, c *Conn) <-chan struct{} {
 	ch := make(chan struct{})
 	eventually(t, "the connection is down", func() bool { return !c.control.up.Load() && !c.data.up.Load() })

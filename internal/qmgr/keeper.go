@@ -28,7 +28,7 @@ type keeper interface {
 	standing(ctx context.Context, q Queue) (Standing, error)
 	forget(ctx context.Context, name string, queues []Queue) error
 	owner(ctx context.Context, name string) (owner, error)
-	// setOwner is of KindConflict where the owner is not of the revision in o.
+	// setOwner is of KindConflict if the present revision is not that of o.
 	setOwner(ctx context.Context, name string, o owner) (revision uint64, err error)
 	// strangers returns the tokens of agents that have messages in a crowded stream of commands and have never read from
 	// it.
@@ -37,8 +37,8 @@ type keeper interface {
 	purge(ctx context.Context, tokens []string) (gone uint64, err error)
 	// store does a task on the part of StreamStore that belongs to the holder of the token self.
 	store(ctx context.Context, self string, t storeTask) (storeResult, error)
-	// queue does something with an application queue, for the holder of the token self. some, if it is not nil, may be
-	// called with the part of the result that is there.
+	// queue does a task on an application queue, for the holder of the token self. some, if it is not nil, may be
+	// called with the part of the result that has arrived.
 	queue(ctx context.Context, self string, t queueTask, some func(*queueResult)) (queueResult, error)
 }
 
@@ -97,8 +97,8 @@ func (l library) ensure(ctx context.Context) (map[string]mark, error) {
 	return all, nil
 }
 
-// durable replaces a durable that stands ahead of its stream: then the stream was lost or put
-// back, and the durable would skip all that comes until the stream has caught up.
+// durable makes the durable of a queue, or finds it. It replaces one that is ahead of its stream: then the stream was
+// lost or put back, and the durable would skip all messages until the stream has caught up.
 func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 	cfg := jetstream.ConsumerConfig{
 		Durable:            q.Durable,
@@ -154,8 +154,8 @@ func (l library) durable(ctx context.Context, q Queue) (d durable, err error) {
 	return d, err
 }
 
-// estranged reports whether a durable cannot be made because there is one that
-// is not as Ferry makes them: under its name, or with its filter.
+// estranged reports whether a durable cannot be made because another one has its name or its filter, and a
+// configuration that is not Ferry's.
 func estranged(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	if !errors.As(err, &api) || noRoom(err) {
@@ -168,7 +168,8 @@ func estranged(err error) bool {
 	return false
 }
 
-// noRoom reports whether a server has refused something because its disk is full: it has only words for that.
+// noRoom reports whether a server has refused a request because its disk is full. The server has no error code for
+// that, only a text.
 func noRoom(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	return errors.As(err, &api) && (strings.Contains(api.Description, syscall.ENOSPC.Error()) || strings.Contains(api.Description, syscall.EDQUOT.Error()))
@@ -291,8 +292,8 @@ func (l library) purge(ctx context.Context, tokens []string) (gone uint64, err e
 	return gone, nil
 }
 
-// crowd returns a stream of commands and, where it is crowded, the subjects of its messages by the tokens of agents that have
-// never read from it, with the numbers of messages.
+// crowd returns a stream of commands. If the stream is crowded, crowd also returns the subjects of its messages with
+// their numbers of messages, by the tokens of agents that have never read from it.
 func (l library) crowd(ctx context.Context, stream Stream) (s jetstream.Stream, strangers map[string]map[string]uint64, err error) {
 	s, err = l.js().Stream(ctx, string(stream))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

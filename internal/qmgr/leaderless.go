@@ -57,7 +57,7 @@ func (m *member) removeOrphans(ctx context.Context, o *orphans) {
 			"stream", name, "after", o.limit.String())
 		ctx, cancel := context.WithTimeout(ctx, apiTimeout)
 		if err := m.s.about.js().DeleteStream(ctx, name); err != nil {
-			// The one that leads the queue would have answered. Whether it has gone is seen at the next look.
+			// The leader of the queue would have answered. The next look shows whether the queue has gone.
 			m.s.cfg.Log.Debug("nobody says that a queue was removed", "stream", name, slog.Any("error", err))
 		}
 		cancel()

@@ -37,7 +37,7 @@ type stock struct {
 
 const (
 	stockLook  = 2 * time.Second // while messages are charged
-	stockPause = time.Second     // between two looks: within it a message that was admitted is stored
+	stockPause = time.Second     // between two looks: within it an admitted message is stored
 )
 
 // The rates of one member.
@@ -128,7 +128,7 @@ func roomOf(cfg jetstream.StreamConfig) quota.Room {
 	return quota.Room{MaxBytes: limit(cfg.MaxBytes), MaxMessages: limit(cfg.MaxMsgs), MaxPerSubject: limit(cfg.MaxMsgsPerSubject)}
 }
 
-// admit charges a message that is to be stored.
+// admit charges a message for a stream.
 func (l *limits) admit(class wire.Class, m quota.Message) error {
 	if l == nil {
 		return nil
@@ -145,8 +145,8 @@ func (l *limits) admit(class wire.Class, m quota.Message) error {
 	return err
 }
 
-// publish decides on a message of a client before its body is read (gate.Config.Publish). Queue managers may publish
-// everything, and coordination and the authority as much as they have to say.
+// publish decides on a message of a client before its body is read (gate.Config.Publish). It neither delays nor charges
+// messages of queue managers, coordination and the authority.
 func (l *limits) publish(from gate.Caller, m gate.Message) (wait time.Duration, instead *gate.Instead) {
 	if wire.TooLong(m.Subject) {
 		return 0, &gate.Instead{Subject: gate.RefusedSubject}

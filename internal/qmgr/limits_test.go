@@ -37,8 +37,8 @@ func TestARefusalGoesToItsAskerAlone(t *testing.T) {
 	}
 }
 
-// A member submits a batch at once, and goes on at a rate that leaves the streams and the agents time for others. Its replies to one
-// agent do not delay those to another.
+// A member submits a batch at once, and continues at a rate that leaves the streams and the agents time for others. Its
+// replies to one agent do not delay those to another.
 func TestPaces(t *testing.T) { synctest.Test(t, paces) }
 
 func paces(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	dialTimeout   = 4 * time.Second // to connect, and again without a byte while hands are shaken
+	dialTimeout   = 4 * time.Second // to connect, and again without a byte during the handshake
 	reconnectWait = 200 * time.Millisecond
 	refusedFor    = 3 * time.Second
 )
@@ -69,12 +69,12 @@ type link struct {
 	ups   int64         // how often it has come up
 
 	refusing sync.Mutex
-	no       time.Time // since when it is refused; zero: it is not
+	no       time.Time // time of the first refusal; zero: it is not refused
 
 	taps atomic.Pointer[[]*tapping] // replaced, never changed
 }
 
-// A tapping has the messages of subjects that begin so.
+// A tapping has the messages of subjects with a prefix.
 type tapping struct {
 	prefix []byte
 	tap.Target
@@ -256,8 +256,7 @@ func (l *link) complain(sub *nats.Subscription, err error) {
 	l.c.cfg.Log.Log(context.Background(), level, "the queue manager connection reports an error", attrs...)
 }
 
-// lost begins a new session when the library has given the old one up, which it
-// does on errors that it does not know.
+// lost begins a new session when the library has given up the present one, as it does on errors that it does not know.
 func (l *link) lost(nc *nats.Conn) {
 	if l.c.ctx.Err() != nil {
 		return
@@ -406,7 +405,7 @@ func (s *subscription) bind(nc *nats.Conn) error {
 	return sub.SetPendingLimits(s.waiting, s.bytes)
 }
 
-// roundTrip asks the queue manager for a sign of life, until ctx ends.
+// roundTrip waits for a sign of life of the queue manager, until ctx ends.
 func (l *link) roundTrip(ctx context.Context) error {
 	if !l.up.Load() {
 		return l.c.away()
@@ -428,7 +427,7 @@ func (l *link) roundTrip(ctx context.Context) error {
 	return err
 }
 
-// A dialer makes the sockets of a link and remembers why it could not.
+// A dialer makes the sockets of a link and remembers the cause of a failure.
 type dialer struct {
 	link *link
 
@@ -492,11 +491,11 @@ func (d *dialer) made(conn net.Conn, err error, local bool) (net.Conn, error) {
 	return tapped, nil
 }
 
-// greetings are the handshakes of this process that are under way. When hundreds of agents in
-// it come back at once, each would otherwise take as long as all of them, and give up.
+// greetings are the handshakes of this process in progress. When hundreds of agents in it come back at once, each would
+// otherwise take as long as all of them, and give up.
 var greetings = make(chan struct{}, 16)
 
-// greet shakes hands, for as long as something moves on the connection.
+// greet makes the handshake. It has as long as bytes move on the connection.
 func (d *dialer) greet(sock *socket, c *tls.Conn) error {
 	d.mu.Lock()
 	ctx := d.ctx
@@ -522,8 +521,8 @@ func (d *dialer) greet(sock *socket, c *tls.Conn) error {
 	return err
 }
 
-// strayed takes the result of a handshake. A Conn that was connected before logs once that the queue manager
-// there is of another network, and tries on: the address may lead to its own one again.
+// strayed takes the result of a handshake. If a queue manager of another network answers, a Conn that was connected
+// before logs that once and keeps trying: the address may lead to its own network again.
 func strayed(c *Conn, err error) {
 	var e *transfer.Error
 	if err == nil {

@@ -10,9 +10,8 @@ import (
 	"ferry/internal/sys/quiet"
 )
 
-// serverLog hands the embedded server's log to slog. The server's notices are
-// many and of no interest to an operator: they are debug lines here. A fatal
-// line does not end the process; StartServer turns it into its error.
+// serverLog passes the embedded server's log to slog. The server's notices are many and of no interest to an operator:
+// they are debug lines here. A fatal line does not end the process; StartServer turns it into its error.
 type serverLog struct {
 	log     *slog.Logger
 	members *quiet.Log // of faults of clients

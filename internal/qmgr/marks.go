@@ -25,14 +25,13 @@ const (
 // marks is the queue manager's memory of its store, in a file beside it.
 type marks struct {
 	V       int             `json:"v"`
-	Ended   bool            `json:"ended"` // in order: the store must be as it was left
+	Ended   bool            `json:"ended"` // in order: the next start must find the same store
 	Streams map[string]mark `json:"streams"`
 }
 
 func (s *Server) marksPath() string { return filepath.Join(s.cfg.Dir, marksFile) }
 
-// loadMarks reads the marks; there are none where they cannot be read, for then
-// they can prove nothing.
+// loadMarks reads the marks. Marks that cannot be read count as none: they prove nothing.
 func (s *Server) loadMarks() marks {
 	var m marks
 	data, err := os.ReadFile(s.marksPath())
@@ -45,7 +44,7 @@ func (s *Server) loadMarks() marks {
 	return m
 }
 
-// notePlaces notes where the directory and the store in it lie.
+// notePlaces records the identities of the directory and of the store in it.
 func (s *Server) notePlaces() error {
 	for _, name := range []string{lockName, server.JetStreamStoreDir} {
 		p, err := filelock.PlaceOf(filepath.Join(s.cfg.Dir, name))
@@ -103,7 +102,7 @@ func storeOf(s *Server, ns *server.Server) (*server.JSInfo, error) {
 	return ns.Jsz(&server.JSzOptions{Streams: true})
 }
 
-// marksOf asks a server how far its streams have come.
+// marksOf asks a server for the marks of its streams.
 func (s *Server) marksOf(ns *server.Server) (map[string]mark, error) {
 	j, err := storeOf(s, ns)
 	if err != nil {
@@ -152,7 +151,7 @@ func (s *Server) remember() {
 	}
 }
 
-// leave notes that the server has ended in order.
+// leave records that the server has ended in order.
 func (s *Server) leave() {
 	if s.known == nil || s.Lost() != nil {
 		return

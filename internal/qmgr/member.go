@@ -30,7 +30,7 @@ const (
 	aloneDir   = "alone"        // the store of a queue manager from before it became a member
 
 	memberLook = 500 * time.Millisecond // between two looks at the others
-	raiseEvery = 2 * time.Second        // between two looks at how often the queues are kept
+	raiseEvery = 2 * time.Second        // between two attempts to raise the number of replicas
 )
 
 // A memberNote is a member's memory of its cluster, in a file. It names the cluster and the member of the directory,
@@ -41,7 +41,7 @@ type memberNote struct {
 	Name    string   `json:"name"`
 	Account string   `json:"account"`           // that has the queues
 	Members []string `json:"members"`           // all that were ever seen, this one among them
-	Removed []string `json:"removed,omitempty"` // those that were, and are to be so never again
+	Removed []string `json:"removed,omitempty"` // former members, which may never join again
 }
 
 // A member is a queue manager's part in a cluster.
@@ -218,7 +218,7 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 			n++
 			out := &nats.Msg{Subject: msg.Subject, Header: nats.Header{}, Data: msg.Data}
 			maps.Copy(out.Header, msg.Header)
-			if out.Header.Get(nats.MsgIdHdr) == "" { // known when it is tried again within two minutes
+			if out.Header.Get(nats.MsgIdHdr) == "" { // its ID is known if it is tried again within two minutes
 				out.Header.Set(nats.MsgIdHdr, fmt.Sprintf("alone-%s-%d", s.cfg.Name, msg.Sequence))
 			}
 			_, err := s.about.js().PublishMsg(ctx, out)
@@ -237,7 +237,7 @@ func (m *member) handOver(ctx context.Context, opts *server.Options) error {
 	return os.Rename(dir, done)
 }
 
-// watch looks at the others until the server ends, and lets them hear of this member.
+// watch looks at the other members and publishes this one's hello, until the server ends.
 func (m *member) watch() {
 	t := time.NewTicker(memberLook)
 	defer t.Stop()

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Member is a queue manager as `ferry qm` shows it. Of one that is away little more is known than its name.
+// A Member is a queue manager in the list of `ferry qm`. Of an absent one little more is known than its name.
 type Member struct {
 	Name        string    `json:"name"`
 	Cluster     string    `json:"cluster,omitempty"`

@@ -20,8 +20,8 @@ const (
 	mendBytes  = 4 << 20
 	mendInodes = 32
 
-	// With less than that a disk is full. The store needs space to remove a message, too: the reserve is
-	// given up then, so that messages can be consumed.
+	// A disk with less space than that is full. The store needs space to remove a message, too: the reserve is removed
+	// then, so that messages can be consumed.
 	fullBytes  = 256 << 10
 	fullInodes = 4
 	reserveDir = "reserve" // of files, for inodes as well

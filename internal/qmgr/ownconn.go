@@ -58,7 +58,8 @@ func newOwnConn(s *Server, data bool) (*ownConn, error) {
 func (o *ownConn) conn() *nats.Conn        { return o.now.Load().nc }
 func (o *ownConn) js() jetstream.JetStream { return o.now.Load().js }
 
-// subscribe has messages of a subject handled, by one of a group where it has a name, until stop.
+// subscribe has messages of a subject handled until stop. With a group name, one member of the group handles each
+// message.
 func (o *ownConn) subscribe(subject, group string, h nats.MsgHandler) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

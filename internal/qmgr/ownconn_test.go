@@ -32,7 +32,7 @@ func (b busyServer) InProcessConn() (net.Conn, error) {
 	return client, nil
 }
 
-// A queue manager waits up to a minute for its own answer, since silence within its process says only that the host is
+// A queue manager waits up to a minute for its own answer, since silence within its process means only that the host is
 // busy. Then it gives up.
 func TestAQueueManagerWaitsForItself(t *testing.T) {
 	for _, c := range []struct {

@@ -16,10 +16,9 @@ func (c *Conn) Owner(ctx context.Context, name string) (data []byte, revision ui
 	return o.Value, o.Revision, c.explain(err, ownerSubject(name), 0)
 }
 
-// SetOwner writes the value of a name, at most 64 KiB, where its revision is still the one that
-// is given, and gives the new one. Its error is of KindConflict where the value
-// has been replaced. It tries once: after another error the value may have been
-// written all the same.
+// SetOwner writes the value of a name, at most 64 KiB, if its revision is still the given one. It returns the new
+// revision. Its error is of KindConflict if the value has been replaced. It tries once: after another error the value
+// may have been written all the same.
 func (c *Conn) SetOwner(ctx context.Context, name string, data []byte, revision uint64) (uint64, error) {
 	if len(data) > maxOwnerSize {
 		return 0, transfer.Errorf(transfer.KindTooLarge, "the owner of %s has %d bytes; the limit is %d", name, len(data), maxOwnerSize)

@@ -70,7 +70,7 @@ func TestStanding(t *testing.T) {
 	defer cancel()
 	c := connect(t, ConnConfig{URL: s.URL()})
 	if _, err := c.Standing(ctx, commands); transfer.KindOf(err) != transfer.KindNotFound {
-		t.Errorf("a queue that nobody has ever read: %v", err)
+		t.Errorf("a queue that was never read: %v", err)
 	}
 	const total = 3
 	for range total {

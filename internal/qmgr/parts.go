@@ -13,8 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A long answer goes out in parts. Each part that arrives is a sign of life of the answerer, however slow its
-// line is, and other messages pass between them.
+// A long answer goes out in parts. Each part that arrives is a sign of life of the answerer, however slow its link is,
+// and other messages pass between them.
 const (
 	headerPart = "Ferry-Part" // ID OFFSET TOTAL
 	// partSize is the size of a part: a second of the slowest link. An answer has at most partsMost of them, and each
@@ -71,8 +71,8 @@ func (g *gathering) add(m *nats.Msg) (whole bool) {
 	return len(g.data) == total
 }
 
-// ask sends a question and gathers its answer. some, if it is not nil, is called after each part. The answerer has
-// the timeout for each part, and the lines to the queue manager and from it as long as they need; 0: until ctx ends.
+// ask sends a question and gathers its answer. some, if it is not nil, is called after each part. The answerer has the
+// timeout for each part; 0: until ctx ends. The time that the links to and from the queue manager need is added.
 func (l *link) ask(ctx context.Context, subject string, data []byte, timeout time.Duration, some func(*gathering) error) ([]byte, error) {
 	c := l.c
 	if !l.up.Load() {

@@ -38,7 +38,7 @@ type passage struct {
 	paces *peerPaces
 }
 
-// So many places of each peer are checked in a second, and at once.
+// The number of a peer's places that are checked in a second, and at once.
 const (
 	placesASecond = 500
 	placesAtOnce  = 5000

@@ -38,8 +38,7 @@ func webServer(t *testing.T) *server.Server {
 	return web
 }
 
-// tlsServer runs a queue manager that shakes hands before it says anything, and gives the
-// configuration that trusts it.
+// tlsServer runs a queue manager that shakes hands before its first byte, and returns the configuration that trusts it.
 func tlsServer(t testing.TB) (*server.Server, *tls.Config) {
 	t.Helper()
 	cert, trust := certificate(t)

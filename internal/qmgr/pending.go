@@ -19,7 +19,7 @@ const (
 	pendingFree   = 1 << 20                // a connection with fewer bytes is never cut
 	pendingIdle   = 100 * time.Millisecond // between two looks
 	pendingBusy   = 25 * time.Millisecond  // when a quarter of the budget waits
-	pendingShare  = 4                      // as long as a look takes, so many times, the next one waits
+	pendingShare  = 4                      // the next look waits as many times as long as a look takes
 	pendingEach   = 100 * time.Microsecond // but no longer than that for each connection, and pendingIdle
 	notReading    = 2 * time.Second        // without a byte taken
 	// pendingKept is the time for which the library may hold the bytes of a cut connection: until the present write
@@ -88,7 +88,7 @@ func (c *crowd) judge(now time.Time, all []waiting) (cut []waiting, sum int64) {
 		if longest == 0 && w.pending >= pendingFree {
 			longest = now.Sub(takers[w.id].since)
 		}
-		// Those that came with the worst are no better than it.
+		// Connections that came together with the worst one are no better than it.
 		still := now.Sub(takers[w.id].since)
 		stuck := still >= notReading || sum > pendingBudget && still > longest/2 && longest > 0
 		if w.pending >= pendingFree && (stuck || sum > pendingBudget && left > pendingAfter) {

@@ -46,7 +46,7 @@ func TestJudgePending(t *testing.T) {
 		t.Errorf("%v are cut, which have just come", cut)
 	}
 	if cut := look(notReading, others(3*mib)...); len(cut) != 1 || !cut[200] {
-		t.Errorf("%v are cut, and not the one for which more waits than it may", cut)
+		t.Errorf("%v are cut, and not the one with too many waiting bytes", cut)
 	}
 	if cut := look(2*pendingKept, others(4*mib)...); len(cut) > 0 {
 		t.Errorf("%v are cut while little waits and nothing is held any more", cut)

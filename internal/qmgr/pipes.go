@@ -21,7 +21,7 @@ type pipeBook struct {
 	of map[string]map[transfer.AgentName]time.Time // when they last asked for a reader
 }
 
-// enter takes a pipe that asks for a reader. The error is of KindBusy where its user has too many.
+// enter counts a pipe that asks for a reader. The error is of KindBusy if its user has too many.
 func (b *pipeBook) enter(pipe transfer.AgentName, now time.Time) error {
 	user := pipe.StreamUser()
 	b.mu.Lock()
@@ -44,7 +44,7 @@ func (b *pipeBook) enter(pipe transfer.AgentName, now time.Time) error {
 	return nil
 }
 
-// leave takes a pipe out after its readers were removed.
+// leave removes a pipe from the count after its readers were removed.
 func (b *pipeBook) leave(pipe transfer.AgentName) {
 	user := pipe.StreamUser()
 	b.mu.Lock()

@@ -51,7 +51,7 @@ func (p *places) proves(all []json.RawMessage, token, from string, most time.Dur
 	return "", err
 }
 
-// speaksAs reports whether a token is that of an identity, or of a pipe of the user that it is.
+// speaksAs reports whether a token is that of an identity, or of a pipe of that user.
 func speaksAs(who identity.Name, token string) bool {
 	return who.Role != identity.Manager && who.Token() == token || who.Role == identity.User && transfer.AgentName(token).StreamOf(who.String())
 }

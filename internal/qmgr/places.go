@@ -22,7 +22,7 @@ import (
 // Times and limits of places.
 const (
 	placeEvery = 2 * time.Minute  // between two places that a client gives its queue manager
-	placeLife  = 10 * time.Minute // a place counts for so long after it has come
+	placeLife  = 10 * time.Minute // the time for which a place counts after it has come
 	// mateLife is the same of a member of a cluster that names another member. For that time the other member forwards
 	// messages while this one is away.
 	mateLife = 24 * time.Hour

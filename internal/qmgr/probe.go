@@ -75,7 +75,7 @@ func Addresses(urls string) (all []string) {
 // TLS answers in plain text.
 const firstWord = 50 * time.Millisecond
 
-// errProbed ends a handshake that has shown all that it was for.
+// errProbed ends a handshake that has shown the certificate.
 var errProbed = errors.New("the certificate has been seen")
 
 // Probe describes the listener at an address, HOST:PORT. It shows the listener neither a certificate nor a command of

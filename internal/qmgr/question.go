@@ -11,7 +11,7 @@ import (
 
 // Times of a question.
 const (
-	// still is for how long nothing may move on a connection before a question on it is given up.
+	// still is the time without movement on a connection after which a question on it is given up.
 	still = probeTimeout
 	// prompt is the part of the time-out after which the first sign of life follows a question. A later one that takes
 	// longer than this part was delayed.
@@ -100,8 +100,8 @@ func (p *question) delayed(part time.Duration) bool {
 	return p.link.passes(p) && time.Since(began) > p.timeout/part
 }
 
-// passes sends a sign of life and reports whether it came back. It waits as long as something moves on the
-// connection, and until ctx ends.
+// passes sends a sign of life and reports whether it came back. It waits as long as bytes move on the connection, and
+// until ctx ends.
 func (l *link) passes(ctx context.Context) bool {
 	ctx, cancel := l.socket.Load().moving(ctx, still)
 	defer cancel()
@@ -129,7 +129,7 @@ func (s *socket) moving(ctx context.Context, limit time.Duration) (context.Conte
 	return ctx, cancel
 }
 
-// A movement changes whenever bytes come, or the other host has acknowledged some.
+// A movement is a count that changes when bytes come, or when the other host has acknowledged some.
 type movement struct {
 	pulse
 	acked uint64

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// queuePublish stores the next messages of an item, with the receipt that they are there, or nothing.
+// queuePublish stores the next messages of an item together with the new receipt, or stores nothing.
 func (l library) queuePublish(ctx context.Context, self string, t *queueTask) (*wire.QueueReceipt, error) {
 	if len(t.Items) != 1 || len(t.Sizes) > QueueBatch || t.Before < 0 || !printable(t.Header) {
 		return nil, transfer.Errorf(transfer.KindUsage, "messages for the queue %s are malformed", t.Span.Queue)
@@ -62,7 +62,7 @@ func (l library) queuePublish(ctx context.Context, self string, t *queueTask) (*
 	return &wire.QueueReceipt{Messages: n, Last: t.Last, Number: number}, err
 }
 
-// printable reports whether headers can be those of messages.
+// printable reports whether headers are valid for messages.
 func printable(header map[string]string) bool {
 	names := wire.QueueHeaders()
 	for name, v := range header {
@@ -73,7 +73,7 @@ func printable(header map[string]string) bool {
 	return true
 }
 
-// A batching is messages that the server stores at once, or not at all.
+// A batching is a set of messages that the server stores at once, or not at all.
 type batching struct {
 	nc      *nats.Conn
 	id      string
@@ -86,7 +86,7 @@ func newBatching(nc *nats.Conn) (*batching, error) {
 	return &batching{nc: nc, id: rand.Text(), answers: sub}, err
 }
 
-// publish sends a message. The server answers the first and the last one, and each that it does not take.
+// publish sends a message. The server answers the first and the last one, and each one that it refuses.
 func (b *batching) publish(m *nats.Msg, answered bool) error {
 	b.sent++
 	m.Header.Set("Nats-Batch-Id", b.id)
@@ -97,7 +97,7 @@ func (b *batching) publish(m *nats.Msg, answered bool) error {
 	return b.nc.PublishMsg(m)
 }
 
-// answered waits until the server has stored the batch, and gives the number of its last message.
+// answered waits until the server has stored the batch, and returns the number of its last message.
 func (b *batching) answered(ctx context.Context) (number uint64, err error) {
 	for {
 		answer, err := b.answers.NextMsgWithContext(ctx)

@@ -19,10 +19,10 @@ import (
 	"ferry/internal/wire"
 )
 
-// A hold keeps messages of a queue for one reader, so that no two are handed the same message: one message for
-// `ferry queue get`, or the messages of a span for a transfer that removes them at its end. It is a
-// message of StreamHold, and so outlives the reader and takes no room of the queue. The maker
-// of a hold looks at the others after that, and of two that meet the older one holds.
+// A hold keeps messages of a queue for one reader, so that no two readers get the same message. It holds one message
+// for `ferry queue get`, or the messages of a span for a transfer that removes them at its end. It is a message of
+// StreamHold, and so outlives the reader and takes no room of the queue. The maker of a hold looks at the others after
+// that. Of two holds that overlap, the older one is valid.
 const (
 	// holdOne is the time for which one message is held, beside the time that it needs on a link of holdRate bytes a
 	// second.
@@ -32,7 +32,7 @@ const (
 	HoldSpan = 48 * time.Hour
 )
 
-// holds are the holds of a queue that are not those of one transfer, or of one message.
+// holds are the holds of a queue, without those of one transfer, or of one message.
 type holds struct {
 	single map[uint64]uint64 // number of a message, and of its hold
 	spans  []heldSpan
@@ -40,7 +40,7 @@ type holds struct {
 
 type heldSpan struct {
 	wire.QueueSpan
-	Number uint64 `json:"number,omitempty"` // of the hold, as it was before its first renewal; 0: it was not renewed
+	Number uint64 `json:"number,omitempty"` // of the hold before its first renewal; 0: it was not renewed
 }
 
 // holdsOf looks at the holds of the queue of a span, except those that a filter of subjects matches.
@@ -81,7 +81,7 @@ func (h *holds) covers(m *jetstream.RawStreamMsg) bool {
 	})
 }
 
-// matches reports whether a subject is one of a filter.
+// matches reports whether a subject matches one of some filters.
 func matches(filter, subject string) bool {
 	f, t := strings.Split(filter, "."), strings.Split(subject, ".")
 	return slices.EqualFunc(f, t, func(f, t string) bool { return f == "*" || f == t })
@@ -109,7 +109,7 @@ func (l library) queueHold(ctx context.Context, s, h jetstream.Stream, self stri
 	if t.Span.Last == 0 || t.ID.IsZero() {
 		return transfer.Errorf(transfer.KindUsage, "which messages of the queue %s are held is not said", t.Span.Queue)
 	}
-	// Messages that are gone are not held: a hold that outlives its transfer is in the way of no later one.
+	// Messages that are gone are not held: a hold that outlives its transfer hinders no later one.
 	some, err := getMessages(ctx, s, t.Span.Filter(), max(t.Span.First, 1), 1)
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (l library) queueHold(ctx context.Context, s, h jetstream.Stream, self stri
 	if err != nil {
 		return err
 	}
-	// A transfer that walks again picks other messages: its own earlier hold is not in its way.
+	// A transfer that walks again picks other messages: its own earlier hold does not hinder it.
 	all, err := holdsOf(ctx, h, &t.Span, t.Span.HoldsOfTransfer(self, t.ID))
 	if err == nil {
 		err = all.meets(&t.Span, number)
@@ -138,8 +138,8 @@ func (l library) queueHold(ctx context.Context, s, h jetstream.Stream, self stri
 	return nil
 }
 
-// queueRenew has the holds of a transfer on a queue last for another HoldSpan: a part of them. A hold keeps its age, and
-// one that ends meanwhile is not made again. After is the subject where it has ended; "": that was all.
+// queueRenew extends a part of a transfer's holds on a queue by another HoldSpan. A hold keeps its age. A hold that
+// ends meanwhile is not made again. After is the subject where the part has ended; "": that was all.
 func (l library) queueRenew(ctx context.Context, h jetstream.Stream, self string, t *queueTask) (after string, err error) {
 	info, err := h.Info(ctx, jetstream.WithSubjectFilter(t.Span.HoldsOfTransfer(self, t.ID)))
 	if err != nil {
@@ -190,8 +190,8 @@ func (l library) hold(ctx context.Context, m *nats.Msg, d time.Duration, opts ..
 	return ack.Sequence, nil
 }
 
-// queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold. A message that is too
-// large to be handed out is not held: others could not send it as a file for a minute.
+// queueClaim finds the oldest message of a span that is not held, and holds it. Number is that of the hold. A message
+// that is too large for Claim is not held: the hold would only keep others from sending it as a file for a minute.
 func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queueTask) (res queueResult, err error) {
 	filter := t.Span.Filter()
 	all, err := holdsOf(ctx, h, &t.Span, "")
@@ -235,7 +235,7 @@ func (l library) queueClaim(ctx context.Context, s, h jetstream.Stream, t *queue
 	return res, nil
 }
 
-// wrongSequence reports whether a message was not stored since another one was the newest of its subject.
+// wrongSequence reports whether a message was not stored because another one is the newest of its subject.
 func wrongSequence(err error) bool {
 	api := (*jetstream.APIError)(nil)
 	return errors.As(err, &api) && (api.ErrorCode == codeWrongSequence || api.ErrorCode == codeWrongSequenceOf)
@@ -257,15 +257,15 @@ func queueTakeHeld(ctx context.Context, s, h jetstream.Stream, t *queueTask) err
 	return h.Purge(ctx, jetstream.WithPurgeSubject(subject))
 }
 
-// Hold holds the messages of a span for a transfer, which removes them at its end. KindBusy: some of them are held for
-// another one.
+// Hold holds the messages of a span for a transfer, which removes them at its end. KindBusy: another transfer holds
+// some of them.
 func (q *Queues) Hold(ctx context.Context, of wire.QueueSpan, id transfer.ID) error {
 	of.First = cmp.Or(of.First, 1)
 	_, err := q.task(ctx, queueTask{Do: queueHold, Span: of, ID: id})
 	return err
 }
 
-// Renew has the holds of a transfer on a queue last for another HoldSpan. Holds that have ended are not made again.
+// Renew extends a transfer's holds on a queue by another HoldSpan. Holds that have ended are not made again.
 func (q *Queues) Renew(ctx context.Context, queue transfer.QueueName, id transfer.ID) error {
 	for t := (queueTask{Do: queueRenew, Span: wire.QueueSpan{Queue: queue}, ID: id}); ; {
 		res, err := q.task(ctx, t)
@@ -281,9 +281,9 @@ func (q *Queues) Release(ctx context.Context, queue transfer.QueueName, id trans
 	return err
 }
 
-// Claim holds the oldest message of a span that is not held yet, for a minute and the time of its bytes, and gives
-// it; nil: there is none. Got takes it out with the hold that Claim gives. Of a message larger than wire.MaxQueuePeek it gives the
-// size, and no hold.
+// Claim holds the oldest message of a span that is not held yet, and returns it; nil: there is none. The hold lasts a
+// minute and the time of the message's bytes. Got removes the message with the hold of Claim. Of a message larger than
+// wire.MaxQueuePeek, Claim returns the size, and no hold.
 func (q *Queues) Claim(ctx context.Context, of wire.QueueSpan) (m *wire.QueueMessage, hold uint64, err error) {
 	res, err := q.task(ctx, queueTask{Do: queueClaim, Span: of})
 	if err == nil && res.Message != nil {
@@ -292,7 +292,7 @@ func (q *Queues) Claim(ctx context.Context, of wire.QueueSpan) (m *wire.QueueMes
 	return res.Message, res.Number, err
 }
 
-// Got removes a message that Claim has given. KindConflict: it is not held any more, and may be handed to another.
+// Got removes a message of Claim. KindConflict: it is not held any more, and another reader may get it.
 func (q *Queues) Got(ctx context.Context, queue transfer.QueueName, mark string, number, hold uint64) error {
 	_, err := q.task(ctx, queueTask{Do: queueRemoveHeld, Span: wire.QueueSpan{Queue: queue, Mark: mark, Last: number}, Number: hold})
 	return err

@@ -24,7 +24,7 @@ func put(t *testing.T, q *Queues, n int) {
 	}
 }
 
-// A message that is too large for an answer is not held: the next asker is told the same.
+// A message that is too large for an answer is not held: the next asker gets the same answer.
 func TestNoClaimOfALargeMessage(t *testing.T) {
 	q, v := queued(t)
 	if _, err := q.Put(testContext(t), wire.QueueSpan{Queue: "ORDERS"}, false, make([]byte, wire.MaxQueuePeek+1)); err != nil {
@@ -38,7 +38,7 @@ func TestNoClaimOfALargeMessage(t *testing.T) {
 	}
 }
 
-// However many take messages by hand at once, each message is handed to one of them.
+// Many readers take messages by hand at once. Each message goes to one of them.
 func TestClaimsAtOnce(t *testing.T) {
 	q, v := queued(t)
 	const messages, readers = 40, 8

@@ -53,7 +53,7 @@ func (r *queueReading) begin() {
 	}
 }
 
-// Next gives the next piece; io.EOF: there are no more. Its data are the caller's.
+// Next returns the next piece; io.EOF: there are no more. Its data are the caller's.
 func (r *queueReading) Next() (p wire.QueuePiece, err error) {
 	for {
 		r.begin()
@@ -99,7 +99,7 @@ func (r *queueReading) Wait() <-chan struct{} {
 	}
 }
 
-// transient reports whether the same question may be answered soon.
+// transient reports whether a repeated question may soon succeed.
 func transient(err error) bool {
 	switch transfer.KindOf(err) {
 	case transfer.KindNoManager, transfer.KindTimeout, transfer.KindUnreachable, transfer.KindBusy:
@@ -121,7 +121,7 @@ type queueFlight struct {
 	res    queueResult   // as far as it is here
 	over   bool
 	err    error
-	next   *queueFlight // nil: it is not asked for, or there is none
+	next   *queueFlight // nil: it has not been asked for, or there is none
 	n      int          // pieces that were taken
 	offset int          // bytes of the next one that were, or come before it in its message
 	done   int          // bytes of the next one that were
@@ -163,7 +163,8 @@ func (f *queueFlight) wake() {
 	f.come = make(chan struct{})
 }
 
-// arrived takes the part of the answer that is here. Where the next one begins is known from the first part on.
+// arrived takes the part of the answer that has arrived. From the first part on, the beginning of the next answer is
+// known.
 func (f *queueFlight) arrived(res *queueResult) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,7 +199,7 @@ func (f *queueFlight) follow() *queueFlight {
 	return next
 }
 
-// take waits for a piece, and gives as much as there is of it. Without a piece and an error all were taken.
+// take waits for a piece, and returns the arrived part of it. Without a piece and an error all were taken.
 func (f *queueFlight) take(ctx context.Context) (p wire.QueuePiece, there bool, err error) {
 	for {
 		f.mu.Lock()

@@ -12,7 +12,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A crawlingKeeper has one message of a queue, which the line carries at a rate. It breaks an answer once, in the middle.
+// A crawlingKeeper has one message of a queue, which the link carries at a rate. It breaks an answer once, in the
+// middle.
 type crawlingKeeper struct {
 	keeper
 	data   []byte
@@ -57,7 +58,7 @@ func (k *crawlingKeeper) queue(_ context.Context, _ string, t queueTask, some fu
 	return res, nil
 }
 
-// queues are the application queues that it keeps.
+// queues returns the application queues of the keeper.
 func (k *crawlingKeeper) queues(t *testing.T) *Queues {
 	c := &Conn{control: &link{again: make(chan struct{})}, amounts: newAmounts(), keeper: k}
 	c.ctx, c.end = context.WithCancel(t.Context())
@@ -66,8 +67,8 @@ func (k *crawlingKeeper) queues(t *testing.T) *Queues {
 	return QueuesOf(c)
 }
 
-// A reader of a queue asks for as much as the line carries in 0.15 s, first for 8 KiB. It keeps the part of an answer that has arrived
-// when the answer breaks, and asks for the rest alone.
+// A reader of a queue asks for as many bytes as the link carries in 0.15 s, first for 8 KiB. It keeps the part of an
+// answer that has arrived when the answer breaks, and asks for the rest alone.
 func TestAReaderKeepsThePartThatArrived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 100_000
@@ -99,7 +100,7 @@ func TestAReaderKeepsThePartThatArrived(t *testing.T) {
 	})
 }
 
-// Messages are stored in batches of 1.5 s of the line, of 8 KiB at first, with one message at least.
+// Messages are stored in batches of 1.5 s of the link, of 8 KiB at first, with one message at least.
 func TestBatchesOfMessagesFollowTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, messages, size = 20_000, 400, 1000

@@ -32,11 +32,11 @@ const (
 	queuePrefix  = "APP_" // of the names of the streams
 	maxQueues    = 1000
 	queueOnce    = 2048           // messages that are looked at in one errand
-	queueBytes   = 1 << 20        // of them at most; of a message that has more a piece
+	queueBytes   = 1 << 20        // of them at most; a longer message comes in pieces
 	queueFrame   = 20             // bytes that a piece takes beside its data
 	queueStored  = 2<<20 - 64<<10 // bytes of a task that stores messages: one of the largest
 	queueTime    = apiTimeout / 8 // then an errand answers with a partial result; in a busy cluster each message may take ms
-	queueAhead   = 16             // requests for messages that are on their way at once
+	queueAhead   = 16             // requests for messages in progress at once
 	queueGroups  = 512            // in one answer
 	queueGroup   = 150            // bytes of one in it
 	receiptsOnce = 512
@@ -82,8 +82,8 @@ type queueTask struct {
 	Offset   int            `json:"offset,omitempty"` // of a read: where it begins in the first message
 	Room     int            `json:"room,omitempty"`   // of a read, or of groups: bytes that the answer may have, about
 
-	// Of messages of an item that are stored. Sizes are those of their data, which follow the task, one after the
-	// other. They are stored behind the Before messages of the item that the newest receipt, with the number Number, has.
+	// For messages of an item. Sizes are those of their data, which follow the task, one after the other. They are
+	// stored behind the Before messages of the newest receipt, which has the number Number.
 	Header map[string]string `json:"header,omitempty"`
 	Sizes  []int             `json:"sizes,omitempty"`
 	Before int               `json:"before,omitempty"`
@@ -266,7 +266,7 @@ func queueMark(info *jetstream.StreamInfo) string {
 	return strconv.FormatInt(info.Created.UnixNano(), 36)
 }
 
-// queueCreate makes a queue; one that is there is an error.
+// queueCreate makes a queue; an existing one is an error.
 func (l library) queueCreate(ctx context.Context, t *queueTask) (res queueResult, err error) {
 	names, err := l.queueNames(ctx)
 	switch {
@@ -410,7 +410,7 @@ func (l library) queuePut(ctx context.Context, s jetstream.Stream, self string, 
 	return ack.Sequence, nil
 }
 
-// readQueued puts a message in Ferry's terms, without its data.
+// readQueued converts a message of JetStream, without its data.
 func readQueued(m *jetstream.RawStreamMsg) wire.QueueMessage {
 	q := wire.QueueMessage{Number: m.Sequence, Size: len(m.Data), Header: map[string]string{}}
 	if t := strings.Split(m.Subject, "."); len(t) == 5 {
@@ -438,7 +438,7 @@ func (res *queueResult) oldest(ctx context.Context, s jetstream.Stream, of *wire
 	return nil
 }
 
-// count counts the messages of a span from its first number on: a part of them.
+// count counts a part of the messages of a span, from its first number on.
 func (res *queueResult) count(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
 	return res.look(ctx, s, of, queueBytes, func(m *jetstream.RawStreamMsg) (left int) {
 		res.Count, res.Bytes = res.Count+1, res.Bytes+uint64(len(m.Data))
@@ -446,8 +446,8 @@ func (res *queueResult) count(ctx context.Context, s jetstream.Stream, of *wire.
 	})
 }
 
-// read gives the data of messages of a span from an offset in its first one on: about as many bytes as there is
-// room for. Of the last one it may be a piece.
+// read returns the data of messages of a span from an offset in its first one on, up to about the room. The last
+// message may be a piece.
 func (res *queueResult) read(ctx context.Context, s jetstream.Stream, t *queueTask) error {
 	left := min(max(t.Room, amountLeast), queueBytes)
 	return res.look(ctx, s, &t.Span, left, func(m *jetstream.RawStreamMsg) int {
@@ -466,8 +466,8 @@ func (res *queueResult) read(ctx context.Context, s jetstream.Stream, t *queueTa
 	})
 }
 
-// look gives messages of a span to take from its first number on, until that has no room left for more. Next is
-// where it ended.
+// look passes messages of a span to take from its first number on, until take has no more room. Next is the position
+// after the last one.
 func (res *queueResult) look(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan, left int, take func(*jetstream.RawStreamMsg) (left int)) error {
 	filter, began, seen := of.Filter(), time.Now(), 0
 	for next, ahead := max(of.First, 1), 1; of.Last == 0 || next <= of.Last; {
@@ -496,9 +496,9 @@ func (res *queueResult) look(ctx context.Context, s jetstream.Stream, of *wire.Q
 	return nil
 }
 
-// getMessages gives, in order, the messages with so many numbers from one on, and the first one behind them.
-// The requests are on their way together: between the members of a cluster a request takes much longer than
-// its work. None: there are no more.
+// getMessages returns, in order, the messages with so many numbers from one on, and the first one behind them. The
+// requests are sent together: between the members of a cluster a request takes much longer than its work. No messages:
+// there are no more.
 func getMessages(ctx context.Context, s jetstream.Stream, filter string, from uint64, numbers int) (all []*jetstream.RawStreamMsg, err error) {
 	got, errs := make([]*jetstream.RawStreamMsg, numbers), make([]error, numbers)
 	var wg sync.WaitGroup
@@ -521,8 +521,8 @@ func getMessages(ctx context.Context, s jetstream.Stream, filter string, from ui
 	return all, nil
 }
 
-// take removes the messages of a span. A purge has no lower bound: where others are before the first one, the
-// messages are removed one by one, a part of them.
+// take removes the messages of a span. A purge has no lower bound: if others are before the first one, take removes a
+// part of the messages, one by one.
 func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.QueueSpan) error {
 	if of.Last == 0 {
 		return nil
@@ -557,8 +557,7 @@ func (res *queueResult) take(ctx context.Context, s jetstream.Stream, of *wire.Q
 	}
 }
 
-// groups finds the groups of a span, in the order of their subjects, and which of them are complete: a part
-// of them.
+// groups finds a part of the groups of a span, in the order of their subjects, and determines the complete ones.
 func (res *queueResult) groups(ctx context.Context, s jetstream.Stream, t *queueTask) error {
 	info, err := s.Info(ctx, jetstream.WithSubjectFilter(t.Span.Filter()))
 	if err != nil {
@@ -605,7 +604,7 @@ func queueReceiptOf(ctx context.Context, s jetstream.Stream, self string, t *que
 	return &wire.QueueReceipt{Messages: n, Last: last, Number: m.Sequence}, nil
 }
 
-// settle removes receipts of the writer: of some items of a transfer, a part of them, or of all.
+// settle removes receipts of the writer: a part of those of some items of a transfer, or of all items.
 func (res *queueResult) settle(ctx context.Context, s jetstream.Stream, self string, t *queueTask) error {
 	if len(t.Items) == 0 {
 		return s.Purge(ctx, jetstream.WithPurgeSubject(wire.ReceiptsOf(t.Span.Queue, self, t.ID)))

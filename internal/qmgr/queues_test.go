@@ -17,7 +17,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// queued is a queue manager with a queue, as ALPHA uses it.
+// queued returns the queues of ALPHA at a queue manager, and one queue there.
 func queued(t *testing.T) (*Queues, wire.QueueView) {
 	t.Helper()
 	c := connect(t, ConnConfig{Server: start(t, t.TempDir(), ""), Name: "ALPHA"})
@@ -273,8 +273,7 @@ func TestQueueGroupsAll(t *testing.T) {
 	}
 }
 
-// A slowStream is messages of a queue, from 1 on, each of a group, at a queue manager that takes its
-// time for each request.
+// A slowStream has messages of a queue, from 1 on, each of a group, at a queue manager that is slow for each request.
 type slowStream struct {
 	jetstream.Stream
 	wait     func() // as long as a request takes

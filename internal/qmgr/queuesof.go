@@ -27,7 +27,7 @@ func (q *Queues) task(ctx context.Context, t queueTask) (queueResult, error) {
 	return q.taskPartly(ctx, t, nil)
 }
 
-// taskPartly has a task done. some, if it is not nil, may be called with the part of the result that is here.
+// taskPartly has a task done. some, if it is not nil, may be called with the part of the result that has arrived.
 func (q *Queues) taskPartly(ctx context.Context, t queueTask, some func(*queueResult)) (queueResult, error) {
 	if !q.c.control.up.Load() {
 		return queueResult{}, q.c.away()
@@ -45,7 +45,7 @@ func (q *Queues) taskPartly(ctx context.Context, t queueTask, some func(*queueRe
 	return res, nil
 }
 
-// explain puts an error of a task in Ferry's terms, and gives the next step for a queue that is missing.
+// explain translates an error of a task, and adds the next step for a queue that is missing.
 func (q *Queues) explain(err error, queue transfer.QueueName, size int) error {
 	if err == nil {
 		return nil
@@ -94,7 +94,7 @@ func (q *Queues) Remove(ctx context.Context, queue transfer.QueueName) error {
 	return err
 }
 
-// Put stores one message, of the writer and group of a span, and gives its number.
+// Put stores one message, of the writer and group of a span, and returns its number.
 func (q *Queues) Put(ctx context.Context, to wire.QueueSpan, last bool, data []byte) (number uint64, err error) {
 	res, err := q.task(ctx, queueTask{Do: queuePut, Span: to, Last: last, Data: data})
 	return res.Number, err
@@ -160,8 +160,7 @@ func (q *Queues) Receipt(ctx context.Context, of wire.QueueItem, mark string) (w
 	return *res.Receipt, nil
 }
 
-// Settle removes the receipts of items that are on record as there; of all items of the transfer where none
-// is named.
+// Settle removes the receipts of items that are on record as stored; without items, of all items of the transfer.
 func (q *Queues) Settle(ctx context.Context, queue transfer.QueueName, id transfer.ID, items []uint64) error {
 	for {
 		now := items[:min(len(items), receiptsOnce)]

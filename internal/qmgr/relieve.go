@@ -12,9 +12,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// Relieve removes commands for agents that have never read any and that keep does not know by their tokens, from each stream of
-// commands that is more than half full: such commands take the room of others, and no agent reads them. It returns the number of
-// messages that are gone.
+// Relieve removes commands from each stream of commands that is more than half full. It removes those for agents that
+// have never read any, and that keep does not know by their tokens: no agent reads them, and they take the room of
+// others. It returns the number of removed messages.
 func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone uint64, err error) {
 	if !c.control.up.Load() {
 		return 0, c.away()
@@ -27,8 +27,8 @@ func (c *Conn) Relieve(ctx context.Context, keep func(token string) bool) (gone 
 	return gone, c.explain(err, "the streams of commands", 0)
 }
 
-// clear removes the messages of a member from the streams, and those that wait for it where it is an agent. Its audit records and its
-// messages in application queues stay.
+// clear removes the messages of a member from the streams, and for an agent also those that wait for it. Its audit
+// records and its messages in application queues stay.
 func (l library) clear(ctx context.Context, token string) (err error) {
 	if token == "" || len(token) > maxToken || !isPrintable(token) || strings.ContainsAny(token, ".*>") {
 		return transfer.Errorf(transfer.KindUsage, "%.80q is the token of no member", token)

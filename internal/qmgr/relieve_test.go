@@ -34,7 +34,7 @@ func store(t *testing.T, c *Conn, subject string) error {
 	return c.Enqueue(testContext(t), subject, "", []byte("x"))
 }
 
-// full is the error of a message to a queue without room. It asks again where the context ended before the answer.
+// full returns the error of a message to a queue without room. It asks again if the context ended before the answer.
 func full(t *testing.T, c *Conn, subject string) (err error) {
 	t.Helper()
 	eventually(t, "the queue manager answers", func() bool {

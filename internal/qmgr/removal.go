@@ -36,15 +36,15 @@ const (
 	removeWait = 3 * time.Second
 )
 
-// RemoveMember has the queue manager that a connection of the authority's leads to remove a member of its cluster that is not
-// running. Its error is of KindNotFound where there is none of that name, of KindAlive where it runs, and of KindNoManager where most
-// of the others are not there.
+// RemoveMember has the queue manager of the authority's connection remove a member of its cluster that is not running.
+// Its error is of KindNotFound if there is none of that name, of KindAlive if it runs, and of KindNoManager if most of
+// the others are not there.
 func RemoveMember(ctx context.Context, c *Conn, name string, as SystemUser) error {
 	_, err := asker{c}.ask(ctx, errand{Op: opRemove, Remove: &removal{name, as}})
 	return err
 }
 
-// remove removes another member of the cluster. It may be asked for again where that was interrupted.
+// remove removes another member of the cluster. It may be repeated after an interruption.
 func (m *member) remove(ctx context.Context, r removal) error {
 	s, cluster := m.s, m.s.cfg.Cluster.Name
 	m.mu.Lock()
@@ -85,8 +85,8 @@ func (m *member) remove(ctx context.Context, r removal) error {
 	}
 }
 
-// askRemoval asks the library's server that leads the cluster. A member that it does not know any more was removed by an
-// earlier try.
+// askRemoval asks the library's server that leads the cluster. A member that this server does not know was removed by
+// an earlier try.
 func (m *member) askRemoval(ctx context.Context, r removal) error {
 	s := m.s
 	refused := func(err error) error {
@@ -133,7 +133,7 @@ func peerID(name string) string {
 	return string(sum[:size])
 }
 
-// gone has the member forget one that was removed, at its next look.
+// gone has the member forget removed members, at its next look.
 func (m *member) gone(names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -147,7 +147,7 @@ func (m *member) gone(names ...string) {
 // maxRemoved bounds how many removed members are remembered.
 const maxRemoved = 1000
 
-// forget takes those that were removed out of a note.
+// forget removes the removed members from a note.
 func (m *member) forget(n memberNote) (now memberNote, changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -13,8 +13,9 @@ import (
 	"ferry/internal/wire"
 )
 
-// A member that is gone for good is taken out of its cluster; the others keep all that is stored, go on, and forget it, those too that were
-// away. One under another name takes its place, and queues are kept three times again. The removed one is not let in any more.
+// A member that is gone for good is removed from its cluster. The others, absent ones among them, keep all stored
+// messages, continue, and forget it. One under another name takes its place, and queues have three replicas again. The
+// removed one is not admitted any more.
 func TestAMemberIsRemoved(t *testing.T) {
 	t.Parallel()
 	c := newTrio(t, authoritytest.New(t))

@@ -11,7 +11,7 @@ import (
 
 // Error codes of JetStream for more replicas than there are members of a cluster.
 const (
-	codeNoPeers    = 10005 // not enough members that are there and have room
+	codeNoPeers    = 10005 // not enough members with room are there
 	codeResources  = codeNoStorage
 	codeNoReplicas = 10074 // there is no cluster
 )
@@ -48,8 +48,8 @@ func (l library) create(ctx context.Context, cfg jetstream.StreamConfig) (jetstr
 	return s, err
 }
 
-// raise gives a stream of one replica three where there are three members by now; its durables follow. It
-// takes none away: a member that is gone for an hour is no reason to keep less.
+// raise gives a stream of one replica three if there are three members by now; its durables follow. It takes none away:
+// a member that is gone for an hour is no reason to keep fewer.
 func (l library) raise(ctx context.Context, s jetstream.Stream) (jetstream.Stream, error) {
 	info := s.CachedInfo()
 	if info.Cluster == nil || info.Cluster.Name == "" || info.Config.Replicas > 1 || failpoint.Planted("replicas-stay-one") {

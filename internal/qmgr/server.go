@@ -59,10 +59,10 @@ type ServerConfig struct {
 	ChannelListen string    // HOST:PORT for the channels of other queue managers; "": none come in
 	Channels      []Channel // to others, beside those that were defined before
 
-	has func(dir string, bytes, inodes uint64) bool // whether a disk has so much left; default space.Has
+	has func(dir string, bytes, inodes uint64) bool // reports whether a disk has so much left; default space.Has
 }
 
-// An entrance is where clients come in, if there is a Guard.
+// An entrance is the listener for clients, if there is a Guard.
 type entrance struct {
 	listener net.Listener
 	gate     *gate.Gate // admits them
@@ -153,7 +153,7 @@ func StartServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	return s, nil
 }
 
-// options checks the configuration and puts it in the library's terms.
+// options checks the configuration and converts it to the library's.
 func (cfg ServerConfig) options() (*server.Options, error) {
 	if strings.ContainsAny(cfg.Name, " \t\r\n") {
 		return nil, transfer.Errorf(transfer.KindUsage, "queue manager name %q is not valid: it has a space", cfg.Name)
@@ -287,8 +287,8 @@ func listenError(flag, listen string, err error) error {
 	return e.WithHint("choose another address with " + flag)
 }
 
-// start opens the store and the listener. A server without one is there for
-// one process and keeps nothing for a later run.
+// start opens the store and the listener. A server without a listener serves one process and keeps nothing for a later
+// run.
 func (s *Server) start(opts *server.Options) error {
 	if s.cfg.Listen != "" && s.cfg.Guard != nil {
 		var err error

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	// writeError is in the server's words on a stream that it has opened and cannot write. The messages can be read.
+	// writeError is a part of the server's log line about a stream that it has opened and cannot write. The messages
+	// can be read.
 	writeError = " write error: "
 
-	// halfBatch begins the server's words on a batch that is in a stream in part, with its rest missing.
+	// halfBatch begins the server's log line about a batch that is in a stream in part, with its rest missing.
 	halfBatch = "Failed restoring partial batch write"
 
-	batchesDir = "batches" // of a stream: the server keeps a batch there until all of it is in the stream
-	heldDir    = "batches" // of the queue manager: the same, of streams that are looked at without them
+	batchesDir = "batches" // of a stream: the server keeps a batch there until all of it is stored
+	heldDir    = "batches" // of the queue manager: the same, for streams that are inspected without them
 
 	ferryPrefix = "FERRY_" // of the names of streams that are no application queue
 
@@ -33,7 +34,7 @@ const (
 	spareInodes = 16
 )
 
-// failedCalls are the errors of system calls that say nothing about the content of a file.
+// failedCalls are the errors of system calls that do not depend on the content of a file.
 var failedCalls = []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EIO,
 	syscall.EROFS, syscall.EACCES, syscall.EPERM}
 
@@ -64,8 +65,8 @@ func (l *serverLog) failed() string {
 	return strings.TrimSpace(l.calls)
 }
 
-// inconclusive returns an error where streams seem to be damaged, and a system call failed while the server read the
-// store: the streams may be sound, and stay where they are.
+// inconclusive returns an error if streams seem to be damaged, and a system call failed while the server read the
+// store: the streams may be sound, and stay in their places.
 func (x *examination) inconclusive(damaged map[string]bool, dir string) error {
 	line := x.log.failed()
 	errno := failedCall(line)
@@ -103,10 +104,10 @@ func staged(s *Server) (dirs map[string]string, bytes uint64) {
 	return dirs, bytes
 }
 
-// holdBatches looks at the store without its batches where the disk has no room for them. The server ends a batch that
-// is in its stream in part when it opens the stream; where it fails it forgets the rest, and a file would be stored
-// twice in part. Such a store waits for space. A batch without a message in the stream is dropped: its sender was
-// told nothing, and sends it again.
+// holdBatches looks at the store without its batches if the disk has no room for them. When the server opens a stream,
+// it completes a batch that is in the stream in part. If that fails, it forgets the rest, and a file would be stored
+// twice in part. Such a store waits for space. A batch without a message in the stream is dropped: its sender has no
+// acknowledgement, and sends it again.
 func holdBatches(s *Server, opts *server.Options) error {
 	held := filepath.Join(s.cfg.Dir, heldDir)
 	if err := restoreBatches(s, held); err != nil { // a process that was killed left them
@@ -170,9 +171,9 @@ type room struct {
 	taken uint64 // by those that are being stored
 }
 
-// take returns an error of KindNoSpace where the disk has no room for messages of so many bytes and of so many
-// numbers, and takes the room until done is called. The server writes a batch twice. The reserve stays for the
-// removal of messages, and for commands.
+// take reserves room for messages of so many bytes and of so many numbers until done is called. It returns an error of
+// KindNoSpace if the disk has no such room. The server writes a batch twice. The reserve stays for the removal of
+// messages, and for commands.
 func (r *room) take(s *Server, bytes, messages int) (done func(), err error) {
 	need := 2 * uint64(bytes+messages*frameBytes)
 	r.mu.Lock()
@@ -189,5 +190,5 @@ func (r *room) take(s *Server, bytes, messages int) (done func(), err error) {
 	}, nil
 }
 
-// frameBytes are those of a stored message beside its data, about.
+// frameBytes is the approximate size of a stored message beside its data.
 const frameBytes = 600

@@ -8,8 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A stream is not taken for damaged where a system call fails that reads its file. It stays, and serves as
-// soon as the call succeeds.
+// A stream does not count as damaged if a system call that reads its file fails. It stays, and serves as soon as the
+// call succeeds.
 func TestFailedReadPutsNothingAside(t *testing.T) {
 	noLeaks(t)
 	dir := filled(t, false)

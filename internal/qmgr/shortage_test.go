@@ -18,7 +18,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A disk that tells a server how much it has left.
+// A fakeDisk sets a server's free space.
 type fakeDisk struct{ left atomic.Uint64 }
 
 func newDisk(left uint64) *fakeDisk {
@@ -40,8 +40,8 @@ func (d *fakeDisk) start(t *testing.T, dir string) (*Server, error) {
 
 const plenty = 1 << 40
 
-// crashedWithBatch is a store with the queue Q, which has the first two messages of a batch; of the batch three
-// messages are staged. Half: the process died before it had written the second message.
+// crashedWithBatch returns a store with the queue Q. The queue has the first two messages of a batch; of the batch
+// three messages are staged. Half: the process died before it had written the second message.
 func crashedWithBatch(t *testing.T, half bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -82,7 +82,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 		msgs := filepath.Join(s.streamDir(copied, queueStream("Q")), "msgs")
 		data, err := os.ReadFile(filepath.Join(msgs, "1.blk"))
 		must(t, err)
-		first := int64(binary.LittleEndian.Uint32(data) &^ (1 << 31)) // bytes of the first record; the bit says that it has headers
+		first := int64(binary.LittleEndian.Uint32(data) &^ (1 << 31)) // bytes of the first record; the bit marks headers
 		must(t, os.Truncate(filepath.Join(msgs, "1.blk"), first))
 		for _, name := range []string{filepath.Join(msgs, "index.db"), filepath.Join(copied, marksFile)} {
 			if err := os.Remove(name); !os.IsNotExist(err) {
@@ -93,7 +93,7 @@ func crashedWithBatch(t *testing.T, half bool) string {
 	return copied
 }
 
-// messagesOf are the messages of the queue Q.
+// messagesOf returns the messages of the queue Q.
 func messagesOf(t *testing.T, s *Server) (all []string) {
 	t.Helper()
 	c := connect(t, ConnConfig{URL: s.URL(), Self: wire.Coordination})
@@ -103,8 +103,8 @@ func messagesOf(t *testing.T, s *Server) (all []string) {
 	return all
 }
 
-// A batch that is in its queue in part is completed at the start. Where the disk has no room for its rest, the server
-// does not start and forgets nothing of the batch.
+// A batch that is in its queue in part is completed at the start. If the disk has no room for its rest, the server does
+// not start and forgets nothing of the batch.
 func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 	noLeaks(t)
 	dir, disk := crashedWithBatch(t, true), newDisk(0)
@@ -126,7 +126,7 @@ func TestHalfStoredBatchWaitsForSpace(t *testing.T) {
 	}
 }
 
-// A server starts on a full disk where nothing of a staged batch is in the queue. It drops the batch.
+// A server starts on a full disk if no message of a staged batch is in the queue. It drops the batch.
 func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 	noLeaks(t)
 	dir := crashedWithBatch(t, false)
@@ -140,7 +140,8 @@ func TestStagedBatchIsDroppedOnFullDisk(t *testing.T) {
 	}
 }
 
-// A disk without room takes no message of a queue, and messages are taken out. Room that is taken for other messages counts.
+// A disk without room accepts no message of a queue, and messages are removed. Room that is reserved for other messages
+// counts.
 func TestFullDiskRefusesMessages(t *testing.T) {
 	noLeaks(t)
 	disk := newDisk(plenty)

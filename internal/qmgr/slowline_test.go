@@ -19,7 +19,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A slowLine is a line to a queue manager that carries so many bytes a second, in each direction.
+// A slowLine is a link to a queue manager that carries so many bytes a second, in each direction.
 type slowLine struct {
 	url     string
 	carried atomic.Int64 // from the queue manager
@@ -68,7 +68,7 @@ func layLine(t *testing.T, s *Server) *slowLine {
 				near.Close()
 				continue
 			}
-			// Bytes in buffers of the host are not on the line.
+			// Bytes in buffers of the host are not on the link.
 			near.(*net.TCPConn).SetWriteBuffer(8 << 10)
 			far.(*net.TCPConn).SetReadBuffer(8 << 10)
 			x.mu.Lock()
@@ -81,7 +81,7 @@ func layLine(t *testing.T, s *Server) *slowLine {
 	return x
 }
 
-// cut ends all connections over the line.
+// cut ends all connections over the link.
 func (x *slowLine) cut() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -91,7 +91,7 @@ func (x *slowLine) cut() {
 	x.conns = nil
 }
 
-// noise is bytes that no compression makes smaller.
+// noise returns bytes that no compression makes smaller.
 func noise(n int) []byte {
 	b, r := make([]byte, n), rand.New(rand.NewPCG(1, 2))
 	for k := range b {
@@ -112,8 +112,8 @@ func answering(t *testing.T, c *Conn, after time.Duration, data []byte) {
 	t.Cleanup(stop)
 }
 
-// A question does not time out while its answer arrives: neither where the line of the asker is slow, nor where
-// that of the answerer is. The answerer has the whole time-out, also where the question takes most of it on the line. A question
+// A question does not time out while its answer arrives, neither over a slow link of the asker nor over a slow link of
+// the answerer. The answerer has the whole time-out, also if the question needs most of it on the link. A question
 // without an answer times out.
 func TestQuestionsOverSlowLines(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
@@ -123,11 +123,11 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	answering(t, near, 0, data)
 	answering(t, far, 0, long)
 	const (
-		limit = 700 * time.Millisecond // less than the answer takes
-		more  = 4 * limit              // less than the long answer takes; a busy host can be silent for limit
-		short = 50 * time.Millisecond  // less than a part of it takes on the asker's line
+		limit = 700 * time.Millisecond // less than the time of the answer
+		more  = 4 * limit              // less than the time of the long answer; a busy host can be silent for limit
+		short = 50 * time.Millisecond  // less than the time of a part of it on the asker's link
 
-		lateLimit = 600 * time.Millisecond // more than a question takes on the line, and less than that and the answerer take
+		lateLimit = 600 * time.Millisecond // more than a question needs on the link, and less than that and the answerer need
 	)
 	for _, c := range []struct {
 		asker, of *Conn
@@ -142,10 +142,10 @@ func TestQuestionsOverSlowLines(t *testing.T) {
 	}
 	late := connect(t, ConnConfig{URL: s.URL(), Name: "LATE"})
 	answering(t, late, lateLimit/2, []byte("late"))
-	// The question is on the line for four fifths of its time-out.
+	// The question is on the link for four fifths of its time-out.
 	asked := noise(int(lateLimit.Seconds() * lineRate * 8 / 10))
 	if answer, err := far.Request(testContext(t), wire.AskSubject(late.Self(), far.Self()), asked, lateLimit); err != nil || string(answer) != "late" {
-		t.Errorf("a question of %d bytes, whose answer takes half of %s: %q, %v", len(asked), lateLimit, answer, err)
+		t.Errorf("a question of %d bytes, with an answer after half of %s: %q, %v", len(asked), lateLimit, answer, err)
 	}
 	stop, err := near.Subscribe(wire.AllAsks("MUTE"), func(Message) {})
 	if err != nil {
@@ -176,7 +176,7 @@ func TestPagesAreCompressed(t *testing.T) {
 	}
 }
 
-// A command that takes longer on its way than a sign of life may, and than its acknowledgement, comes once. A process
+// A command that needs longer on its way than a sign of life may, and than its acknowledgement, comes once. A process
 // that the host does not run for a second loses its turn: one round of three must be right.
 func TestCommandOverSlowLine(t *testing.T) {
 	for round := 1; ; round++ {
@@ -215,7 +215,7 @@ func commandsOverSlowLine(t *testing.T) string {
 	return ""
 }
 
-// Messages of a queue come over a slow line once, also where the connection is lost: the part of an answer that has
+// Messages of a queue come over a slow link once, also if the connection is lost: the part of an answer that has
 // arrived is kept.
 func TestQueueOverSlowLine(t *testing.T) {
 	s := start(t, t.TempDir(), "127.0.0.1:0")
@@ -260,7 +260,7 @@ func TestQueueOverSlowLine(t *testing.T) {
 	if n := far.control.socket.Load().in.Load() + far.data.socket.Load().in.Load(); n > lineRate/2 {
 		t.Errorf("%d bytes came on the connections that are not for messages of queues", n)
 	}
-	// Two answers may have been on their way when the line was cut.
+	// Two answers may have been on their way when the link was cut.
 	if carried, most := line.carried.Load()-before, int64(len(want))*13/10+2*lineRate; carried > most {
 		t.Errorf("the line has carried %d bytes for %d", carried, len(want))
 	}

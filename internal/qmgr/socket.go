@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	writeStep  = time.Second           // how often a write that waits is looked at
+	writeStep  = time.Second           // interval of the looks at a write that waits
 	writeSteps = 8                     // steps without a byte after which a write fails
 	writeHeld  = 20 * time.Millisecond // a write that took longer had to wait for the peer
 )
@@ -94,9 +94,8 @@ func (s *socket) SetDeadline(t time.Time) error {
 	return nil
 }
 
-// A pulse is proof of life: it changes when the peer has been heard, or when it
-// has taken bytes that had filled the send buffer. Bytes that merely vanish
-// into the buffer prove nothing.
+// A pulse is proof of life: it changes when bytes of the peer have come, or when the peer has taken bytes that had
+// filled the send buffer. Bytes that merely vanish into the buffer prove nothing.
 type pulse struct{ in, held int64 }
 
 func (s *socket) pulse() pulse { return pulse{s.in.Load(), s.held.Load()} }

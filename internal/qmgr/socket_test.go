@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// A line that is thin and full takes long, and is not cut for it: a write that
-// had to wait and went on is a sign of life.
+// A full, slow link needs long, and is not cut for it: a write that had to wait and continued is a sign of life.
 func TestThinLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -76,8 +75,8 @@ func TestStuckWriteEnds(t *testing.T) {
 	})
 }
 
-// The library's time for greeting a queue manager bounds how long nothing moves, and not how long the line needs for the
-// greeting.
+// The library's time for greeting a queue manager bounds the time without movement, and not the time that the link
+// needs for the greeting.
 func TestGreetingOverSlowLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

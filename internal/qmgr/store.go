@@ -29,18 +29,18 @@ const StreamStore Stream = roles.StreamStore
 const (
 	// DefaultMaxStored is the size of the store in bytes without a setting.
 	DefaultMaxStored = 3584 << 20
-	// MinMaxStored is the least that it can be told.
+	// MinMaxStored is the smallest setting.
 	MinMaxStored = 64 << 20
 	// MaxStoredMessage is the size of the largest message, its subject and headers apart.
 	MaxStoredMessage = wire.MaxStored
 
 	storedOverhead = 1 << 10  // of a message in the stream: its subject, and room
 	storeListMost  = 512      // entries of one look
-	storeListOfOne = 64       // of them of one agent at the other side, where there are others
-	storeMalformed = 64       // subjects that are none, of those that a look removes
+	storeListOfOne = 64       // of them for one agent at the other side, if there are others
+	storeMalformed = 64       // malformed subjects that one look removes
 	storeLook      = 32 << 10 // bytes of a look, compressed
 	storeReadMost  = 8 << 20  // bytes of one reading
-	storeAhead     = 8        // messages of one reading that are fetched at once
+	storeAhead     = 8        // messages that one reading fetches at once
 	storeIdle      = time.Hour
 
 	// A look lists subjects, and each message may have its own. The looks of one agent list the subjects of other
@@ -88,8 +88,8 @@ func (s *Shelf) subject() string { return wire.StoreSubject(s.To, s.From, s.ID, 
 
 // A StoreView is the part of StreamStore that one agent sees.
 type StoreView struct {
-	Mark    string  // names the stream as it was made: two agents with one mark are at one store
-	Shelves []Shelf // of the agent, oldest transfers first; not all, where there are very many
+	Mark    string  // names the stream: two agents with one mark are at one store
+	Shelves []Shelf // of the agent, oldest transfers first; an incomplete list if there are very many
 	Used    int64   // bytes at most that the agent's own messages take, as their source
 	Share   int64   // limit of Used
 
@@ -107,7 +107,7 @@ const (
 	storeReader   = "reader"   // make the reader of a shelf, for whole messages
 	storeTrim     = "trim"     // messages that the agent has taken are removed
 	storePurge    = "purge"    // messages that the agent has sent are removed
-	storeClear    = "clear"    // the messages of a member are removed, and those that wait for it
+	storeClear    = "clear"    // the messages of a member, and those that wait for it, are removed
 )
 
 // A storeTask is one operation of an agent on its own part of StreamStore.
@@ -116,10 +116,10 @@ type storeTask struct {
 	Peer  string      `json:"peer,omitempty"` // token of the agent at the other side
 	ID    transfer.ID `json:"id,omitzero"`
 	Epoch uint32      `json:"epoch,omitempty"` // of a purge: the first one that stays
-	From  uint64      `json:"from,omitempty"`  // number in the stream: where to read from, or the first message that stays; 0: none stays
-	Begin int         `json:"begin,omitempty"` // of a reading: bytes of the message From that are not wanted
+	From  uint64      `json:"from,omitempty"`  // number in the stream: first message to read, or to keep; 0: keep none
+	Begin int         `json:"begin,omitempty"` // of a reading: bytes to skip of the message From
 	Most  int         `json:"most,omitempty"`  // of a reading: bytes that are wanted
-	Piece int         `json:"piece,omitempty"` // of a reading: bytes that one answer may have
+	Piece int         `json:"piece,omitempty"` // of a reading: bytes of one answer at most
 	At    string      `json:"at,omitempty"`    // token of the queue manager that does the task; empty: this one (outgoing: the peer's)
 }
 
@@ -219,7 +219,7 @@ func (l library) store(ctx context.Context, self string, t storeTask) (res store
 	return res, err
 }
 
-// ledgerOf gives the mark of the ledger that has an agent's name, as the agent has written it; empty: none has it.
+// ledgerOf returns the mark of the ledger that has an agent's name, from the agent's own entry; empty: none has it.
 func (l library) ledgerOf(ctx context.Context, name transfer.AgentName) (string, error) {
 	o, err := l.owner(ctx, name.Token())
 	if err != nil {
@@ -255,8 +255,8 @@ func (l library) storeStream(ctx context.Context) (jetstream.Stream, error) {
 	}
 }
 
-// createStore makes the stream: in a cluster with as many replicas as the others have, which a stream that is
-// not synced cannot have. Where members are away it is synced all the same, so that it can be given them later.
+// createStore makes the stream: in a cluster with as many replicas as the others have. A stream that is not synced
+// cannot have them. If members are away it is synced all the same, so that it can be given them later.
 func (l library) createStore(ctx context.Context, cfg jetstream.StreamConfig) (jetstream.Stream, error) {
 	s, err := l.createReplicated(ctx, cfg)
 	if !tooFew(err) {
@@ -328,7 +328,7 @@ func (l library) fitStoreSoon(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// raiseStore gives the stream its replicas, where it was made while a member of the cluster was away.
+// raiseStore gives the stream its replicas, if it was made while a member of the cluster was away.
 func (l library) raiseStore(ctx context.Context) {
 	if s, err := l.js().Stream(ctx, string(StreamStore)); err == nil {
 		l.raise(ctx, s) // tried again at the next look
@@ -364,7 +364,7 @@ func (res *storeResult) look(ctx context.Context, s jetstream.Stream, filter str
 		return cmp.Or(strings.Compare(a.ID.String(), b.ID.String()), cmp.Compare(a.Epoch, b.Epoch))
 	})
 
-	// One peer with very many keeps none of the others out.
+	// A peer with very many shelves does not displace the others.
 	count, rest := map[string]int{}, []storeShelf(nil)
 	for _, sh := range all {
 		if count[sh.Peer]++; count[sh.Peer] <= storeListOfOne {
@@ -400,8 +400,8 @@ func (l library) makeReader(ctx context.Context, self, subject string, from uint
 	return err
 }
 
-// readShelf gives bytes of a shelf, from the byte Begin of the message From on: Most bytes, in answers of Piece bytes at most.
-// An answer is sent when the next bytes are there, because the last answer must say that it is the last one.
+// readShelf returns Most bytes of a shelf, from the byte Begin of the message From on, in answers of Piece bytes at
+// most. An answer is sent when the next bytes are there, because the last answer must be marked as the last one.
 func readShelf(ctx context.Context, s jetstream.Stream, filter string, t *storeTask, answer func(storeResult, []byte)) error {
 	left, piece := min(t.Most, storeReadMost), min(t.Piece, MaxStoredMessage)
 	if left <= 0 || piece <= 0 || t.Begin < 0 {

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// storing is a queue manager that stores a little, with ALPHA connected to it.
+// storing returns a queue manager that stores a little, and the connection of ALPHA to it.
 func storing(t *testing.T, most int64) (*Server, *Conn) {
 	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), MaxStored: most, Log: testLog(t)})
 	if err != nil {

@@ -42,8 +42,8 @@ type conversation struct {
 	bytes   int64 // that one answer may have at most
 }
 
-// Times of a conversation. Any byte on the link is a sign of life. slowestLine bounds how long one answer may
-// take while other bytes come.
+// Times of a conversation. Any byte on the link is a sign of life. slowestLine bounds the time of one answer while
+// other bytes come.
 const (
 	quietMost   = 10 * time.Second
 	quietLook   = 250 * time.Millisecond
@@ -105,7 +105,7 @@ func (l *link) converse(ctx context.Context, q conversation, take func(answer *n
 	}
 }
 
-// An answerWait decides when an answer is given up. Any byte on the link is a sign of life.
+// An answerWait decides when to give up an answer. Any byte on the link is a sign of life.
 type answerWait struct {
 	pulse           pulse
 	heard, answered time.Time     // when the pulse changed last, and when the last answer came
@@ -120,7 +120,7 @@ func newAnswerWait(bytes int64, p pulse, now time.Time) answerWait {
 // answer takes in that an answer has come.
 func (p *answerWait) answer(is pulse, now time.Time) { p.pulse, p.heard, p.answered = is, now, now }
 
-// over takes in the pulse, and reports whether nothing more is to be waited for.
+// over takes the pulse, and reports whether the wait is over.
 func (p *answerWait) over(is pulse, now time.Time) bool {
 	if is != p.pulse {
 		p.pulse, p.heard = is, now
@@ -128,7 +128,7 @@ func (p *answerWait) over(is pulse, now time.Time) bool {
 	return now.Sub(p.heard) > quietMost || now.Sub(p.answered) > quietMost+p.slow
 }
 
-// storeErrand has the queue manager do a task with the store, and gives each of its answers to take.
+// storeErrand has the queue manager do a task with the store, and passes each of its answers to take.
 func (l *link) storeErrand(ctx context.Context, self string, t storeTask, answers int, size int64, take func(res storeResult, data []byte) error) error {
 	body, err := json.Marshal(errand{V: 1, Op: opStore, Store: &t})
 	if err != nil {
@@ -157,5 +157,5 @@ func readStoreAnswer(answer []byte) (storeResult, []byte, error) {
 	return *res.Store, data, nil
 }
 
-// errNoReceipt is the end of the patience with a receipt.
+// errNoReceipt is the error of a wait for a receipt that has lasted too long.
 var errNoReceipt = errors.New("it does not say whether it has stored a message")

@@ -11,13 +11,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// While bytes come, an answer is waited for as long as it takes on the slowest line. Where nothing comes, it is
-// given up after ten seconds.
+// While bytes come, the wait for an answer lasts as long as the answer needs on the slowest link. Without bytes it ends
+// after ten seconds.
 func TestPatienceFollowsBytes(t *testing.T) {
 	began := time.Unix(1000, 0)
 	now := began
 	slow := newAnswerWait(MaxStoredMessage, pulse{}, now)
-	for k := range 40 { // a byte every second, of a message that takes 33 s
+	for k := range 40 { // a byte every second, of a message that needs 33 s
 		if now = now.Add(time.Second); slow.over(pulse{in: int64(k + 1)}, now) {
 			t.Fatalf("the answer is given up after %s, and bytes come", now.Sub(began))
 		}
@@ -36,7 +36,7 @@ func TestPatienceFollowsBytes(t *testing.T) {
 	}
 }
 
-// A receipt is not overdue while the queue manager has not got the message, however long that takes.
+// A receipt is not overdue while the queue manager has not got the message, however long that lasts.
 func TestAReceiptIsOverdueFromWhenTheMessageIsThere(t *testing.T) {
 	var l trip
 	old := l.begin()
@@ -77,7 +77,7 @@ func TestReceiptsOfASlowChannel(t *testing.T) {
 	}
 }
 
-// overTCP is a queue manager that stores a little, and ALPHA connected to it over TCP.
+// overTCP returns the connection of ALPHA, over TCP, to a queue manager that stores a little.
 func overTCP(t *testing.T) *Conn {
 	t.Helper()
 	s, err := StartServer(testContext(t), ServerConfig{Dir: t.TempDir(), Listen: "127.0.0.1:0", MaxStored: MinMaxStored, Log: testLog(t)})
@@ -86,7 +86,8 @@ func overTCP(t *testing.T) *Conn {
 	return connect(t, ConnConfig{URL: s.URL(), Name: "ALPHA"})
 }
 
-// Stored data takes neither the control nor the data connection, in both directions: signs of life do not queue behind it.
+// Stored data uses neither the control nor the data connection, in both directions: signs of life do not queue behind
+// it.
 func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
@@ -108,7 +109,8 @@ func TestStoredDataHasAConnectionOfItsOwn(t *testing.T) {
 	}
 }
 
-// The bytes of a reading that have come stay when the connection is lost. The next reading goes on behind them, in the middle of a message.
+// The bytes of a reading that have come stay when the connection is lost. The next reading begins behind them, in the
+// middle of a message.
 func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
@@ -148,7 +150,7 @@ func TestAReadingGoesOnBehindWhatHasCome(t *testing.T) {
 	}
 }
 
-// A message that another one has taken the place of is read from its beginning.
+// A message that has replaced another one is read from its beginning.
 func TestAssembly(t *testing.T) {
 	var a Assembly
 	whole := func(n uint64, size, begin int, data string) string {
@@ -187,7 +189,7 @@ func TestAssembly(t *testing.T) {
 	behind(10, 0, true)
 }
 
-// On a line that carries much, whole messages come, from the end of the last reading on. The reader is made anew for another shelf.
+// On a fast link whole messages come, from the end of the last reading on. The reader is made again for another shelf.
 func TestAReadingOfWholeMessages(t *testing.T) {
 	c := overTCP(t)
 	alpha, ctx := StoreOf(c, "ALPHA"), testContext(t)
@@ -248,7 +250,7 @@ type silentReceipt struct{ jetstream.PubAckFuture }
 func (silentReceipt) Ok() <-chan *jetstream.PubAck { return nil }
 func (silentReceipt) Err() <-chan error            { return nil }
 
-// A receipt is waited for as long as the line has not carried the message, and 10 s longer.
+// The wait for a receipt lasts until the link has carried the message, and 10 s longer.
 func TestAReceiptIsWaitedForWhileTheMessageIsOnTheLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Conn{}

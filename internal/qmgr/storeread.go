@@ -19,7 +19,7 @@ type Stored struct {
 	Data   []byte
 }
 
-// A storeCursor is where the reader of an agent stands. The zero value is none.
+// A storeCursor is the position of an agent's reader. The zero value is none.
 type storeCursor struct {
 	shelf   Shelf
 	next    uint64 // number in the stream where it reads on
@@ -131,7 +131,7 @@ func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part))
 		n++
 		return n == pullMost, nil
 	})
-	if err == nil && spent { // on a busy host it may just take long
+	if err == nil && spent { // on a busy host the answer may only be slow
 		cons, failed := l.js().Consumer(ctx, string(StreamStore), roles.DurableStore+s.of.Token())
 		if err = failed; err == nil {
 			info := cons.CachedInfo()
@@ -146,10 +146,10 @@ func (s *StoreAt) pull(ctx context.Context, l *link, r Reading, take func(Part))
 	return spent, err
 }
 
-// errMissed is found by a reader that the server has sent a message that did not come.
+// errMissed is the error of a reader that has missed a message of the server.
 var errMissed = errors.New("a stored message did not come; it is read again")
 
-// An Assembly puts the messages of a shelf together of their parts. The zero value is ready.
+// An Assembly assembles the messages of a shelf from their parts. The zero value is ready.
 type Assembly struct {
 	of   uint64 // number of the message that the last part belongs to; 0: there was none
 	part []byte // bytes of it that have come; nil: all
@@ -175,7 +175,7 @@ func (a *Assembly) Rest() int {
 // Holds returns the memory of the incomplete message, in bytes.
 func (a *Assembly) Holds() int { return cap(a.part) }
 
-// Add takes a part in, and gives the message that is complete with it.
+// Add adds a part, and returns the message that is complete with it.
 func (a *Assembly) Add(p Part) (m Stored, whole bool) {
 	if p.Number != a.of || p.Size != a.size || p.Begin != len(a.part) {
 		*a = Assembly{of: p.Number, size: p.Size}

@@ -17,7 +17,7 @@ type Stream string
 
 // The streams.
 const (
-	// StreamCommand holds ferry.command.> until an agent has acknowledged them, 14 days at most; 5,000 for one
+	// StreamCommand holds ferry.command.> until the agent has acknowledged each message, 14 days at most; 5,000 for one
 	// agent of one principal.
 	StreamCommand Stream = roles.StreamCommand
 	// StreamControl holds ferry.control.> likewise. Cancels and administration have room that requests cannot take.
@@ -218,7 +218,7 @@ func notTaken(c *Conn, subject string, err error) error {
 	return transfer.Errorf(transfer.KindNoManager, "the queue manager at %s did not take the message for %s in time: %w", c.where, subject, err)
 }
 
-// errNotSent is why a message certainly was not stored: it was not sent, or no stream took it.
+// errNotSent is the cause for a message that certainly was not stored: it was not sent, or no stream took it.
 var errNotSent = errors.New("the message was not taken")
 
 // store tries once, and gives the message's number.

@@ -41,7 +41,7 @@ var defaultTimes = times{
 // watch also measures the round trip: five times as often while the link is used.
 func (c *Conn) watch(l *link) {
 	before := l.socket.Load().pulse()
-	var cut *socket // the last one that was; another takes its place when there is a connection again
+	var cut *socket // the last one that was cut; the next connection replaces it
 	var s unanswered
 	for n := 1; !sleep(c.ctx, c.cfg.times.probeEvery/quickly, nil); n++ {
 		sock := l.socket.Load()
@@ -74,12 +74,12 @@ func (c *Conn) watch(l *link) {
 	}
 }
 
-// An unanswered decides whether a connection that does not answer is cut. Where others to the same host carry bytes, the
-// line is full, and the system sends lost packets of this one again, later each time. A new connection would have to wait
-// as well.
+// An unanswered decides whether to cut a connection that does not answer. If others to the same host carry bytes, the
+// link is full, and the system sends lost packets of this one again, later each time. A new connection would have to
+// wait as well.
 type unanswered struct{ since time.Time } // zero: the connection answers
 
-// over takes in whether the connection was alive at a look, and whether others carried bytes meanwhile.
+// over takes whether the connection was alive at a look, and whether others carried bytes meanwhile.
 func (s *unanswered) over(alive, beside bool, now time.Time) bool {
 	switch {
 	case alive:
@@ -168,7 +168,7 @@ func (t *trip) had(sent, now time.Time) time.Duration {
 	return now.Sub(t.told)
 }
 
-// forget forgets the last round trip: the connection is new.
+// forget drops the last round trip: the connection is new.
 func (t *trip) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

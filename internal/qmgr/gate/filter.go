@@ -156,7 +156,7 @@ func (f *filter) connect(options []byte) error {
 	return f.line("CONNECT", []string{string(text)})
 }
 
-// message passes on a message. Of its words the last ones are sizes.
+// message passes on a message. The last words of its line are sizes.
 func (f *filter) message(op string, args []string, sizes int) error {
 	var header, size uint64
 	for _, arg := range args[len(args)-sizes:] {
@@ -238,8 +238,8 @@ func literal(subject string) bool {
 	return subject[0] != '.' && subject[len(subject)-1] != '.' && !strings.Contains(subject, "..")
 }
 
-// pass passes on the bytes of a message. Long ones go in large pieces and past the buffers: each
-// piece is a meeting of two goroutines.
+// pass passes on the bytes of a message. Long ones go in large pieces and past the buffers: each piece costs a switch
+// between two goroutines.
 func (f *filter) pass(size int) error {
 	if size < longMessage {
 		_, err := io.CopyN(f.out, f.in, int64(size))

@@ -145,7 +145,7 @@ func FuzzFilter(f *testing.F) {
 				t.Fatalf("it has the size %q", size)
 			}
 			if len(out) < n+2 {
-				return // the client has not said the rest
+				return // the client has not sent the rest
 			}
 			if out[n:n+2] != "\r\n" {
 				t.Fatalf("%d bytes are not the end of a message: %q", n, out)

@@ -34,7 +34,7 @@ const Refused = "ferry.refused."
 
 // The subjects of refusals.
 const (
-	RefusedReply   = Refused + "reply." // and the reply follows, which is not one of the client's own
+	RefusedReply   = Refused + "reply." // the reply follows, which is not one of the client's own
 	RefusedSubject = Refused + "subject"
 	RefusedSize    = Refused + "size"
 	RefusedHeaders = Refused + "headers"
@@ -57,7 +57,7 @@ const (
 	strangers   = 1024                   // connections without a proved identity, where Config has no limit
 	writeTime   = time.Minute            // to write the data of one read to a client, at most maxBuffer bytes
 	inBuffer    = 2 * maxLine            // bytes of the client that the filter has not read
-	outBuffer   = 16 << 10               // and that it has passed on and the server has not read
+	outBuffer   = 16 << 10               // bytes that it has passed on and the server has not read
 	minBuffer   = 1 << 10                // bytes on their way from the server to a client,
 	maxBuffer   = 64 << 10               // and at most
 	acceptPause = 100 * time.Millisecond // where no connection can be accepted
@@ -80,7 +80,7 @@ type Config struct {
 	// Strangers is the limit of connections without a proved identity; 0: 1,024.
 	Strangers int
 	Log       *slog.Logger
-	// Peers is of a gate for the channels of other queue managers, and not for clients.
+	// Peers makes the gate one for the channels of other queue managers, and not for clients.
 	Peers *Peers
 }
 
@@ -277,8 +277,8 @@ func answer(client net.Conn, server net.Conn, most int) error {
 		if err != nil {
 			return err
 		}
-		// A client that takes nothing any more is cut: the server has its own deadlines, but
-		// cannot end a write that is under way here.
+		// A client that takes no bytes any more is cut: the server has its own deadlines, but cannot end a write that
+		// is in progress here.
 		client.SetWriteDeadline(time.Now().Add(writeTime))
 		if _, err := client.Write(buf[:n]); err != nil {
 			return err

@@ -47,8 +47,8 @@ const (
 	maxWants      = 1 << 19  // subjects that the peer may subscribe; the server takes no more of a connection
 	maxWantBytes  = 64 << 20 // bytes of these subjects
 
-	// A Link asks its Passage again about lookRate subjects a second, and about lookAhead at once. A peer with very many subjects, at
-	// which identities come and go without end, hears later.
+	// A Link asks its Passage again about lookRate subjects a second, and about lookAhead at once. A peer with very
+	// many subjects, with frequent changes of its identities, hears later.
 	lookRate  = 20_000
 	lookAhead = 1_000_000
 	lookPause = 50 * time.Millisecond // before it looks at the subjects that are left
@@ -337,7 +337,7 @@ func (l *Link) wanted(words []string) error {
 	return nil
 }
 
-// unwanted takes a subject that the peer does not want to hear any more.
+// unwanted takes the end of a subscription of the peer.
 func (l *Link) unwanted(key string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -357,7 +357,7 @@ func (l *Link) unwanted(key string) error {
 	return l.line("LS-", key)
 }
 
-// message passes on a message, where the peer may publish it. Of its words the last ones are sizes.
+// message passes on a message, if the peer may publish it. The last words of its line are sizes.
 func (l *Link) message(op string, words []string, sizes int) error {
 	var header, size uint64
 	for _, word := range words[len(words)-sizes:] {
@@ -440,7 +440,7 @@ func (l *Link) line(op string, words ...string) error {
 	return err
 }
 
-// A leafHello has the fields of CONNECT that a peer may set. A peer that were to call itself a hub, for instance, would have
+// A leafHello has the fields of CONNECT that a peer may set. A peer that called itself a hub, for instance, would have
 // another part.
 type leafHello struct {
 	Version       string   `json:"version,omitempty"`

@@ -39,7 +39,7 @@ func (r *rules) Read(_ string, body []byte) (bool, error) {
 // paced is a message beyond the pace of its speaker, by its size.
 const paced = 77
 
-// linkOf is a Link that has read the lines of a peer, with the lines that it has passed on.
+// linkOf returns a Link that has read the lines of a peer, with the lines that it has passed on.
 func linkOf(said string, r *rules) (*Link, *bytes.Buffer, error) {
 	var out bytes.Buffer
 	l := newLink(bufio.NewReaderSize(strings.NewReader(said), maxLinkLine), bufio.NewWriter(&out))
@@ -191,7 +191,7 @@ func FuzzLink(f *testing.F) {
 					t.Fatal(err)
 				}
 				if _, err := in.Discard(size + 2); err != nil {
-					return // the peer has said no more
+					return // the peer has sent no more
 				}
 			default:
 				t.Fatalf("a line is %q", line)
@@ -200,7 +200,8 @@ func FuzzLink(f *testing.F) {
 	})
 }
 
-// A peer that wants to hear very many subjects, or very long ones, does not take the memory of the queue manager. It is not cut off.
+// A peer that subscribes very many subjects, or very long ones, does not use up the memory of the queue manager. It is
+// not cut off.
 func TestSubjectsOfAPeerAreBounded(t *testing.T) {
 	for _, size := range []int{10, 4000} {
 		var said strings.Builder

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/sys/tcp"
 )
 
-// Peers is for the part of a Config that is of channels alone.
+// Peers is the part of a Config for channels alone.
 type Peers struct {
 	// Sign signs the server's nonce with the key that the server trusts. A connection past this gate has no such signature.
 	Sign func(nonce string) string

@@ -39,12 +39,12 @@ type Room struct {
 	MaxPerSubject         uint64 // messages; the stream refuses more
 }
 
-// A Message is one that is to be stored.
+// A Message is a message that is to be stored.
 type Message struct {
 	Subject     string
 	Member      string // the token of its sender
 	Destination string // the token of its addressee
-	Via         string // the token of the queue manager that hands it on; "" if the member itself has published it here
+	Via         string // token of the queue manager that forwards it; "" if the member itself has published it here
 	Size        int    // of its body, in bytes
 }
 
@@ -79,7 +79,7 @@ func NewStock(name string, share Share, room Room) *Stock {
 	return &Stock{name: name, share: share, room: room, subjects: map[source]*waiting{}, members: map[string]*amount{}, to: map[string]*amount{}, via: map[string]*amount{}}
 }
 
-// Admit charges a message. Its error is of KindNoSpace where there is no room for it.
+// Admit charges a message. Its error is of KindNoSpace if there is no room for it.
 func (s *Stock) Admit(m Message) error {
 	size := amount{uint64(m.Size + len(m.Subject) + overhead), 1}
 	s.mu.Lock()
@@ -151,8 +151,8 @@ func (s *Stock) Held() bool {
 	return len(s.subjects) > 0
 }
 
-// Look takes in how the stream stands: its room, and how many messages each of its subjects has. Messages that were admitted
-// after the last look may still be on their way to the stream. They stay charged until the next one.
+// Look takes the state of the stream: its room, and the number of messages of each of its subjects. Messages that were
+// admitted after the last look may still be on their way to the stream. They stay charged until the next one.
 func (s *Stock) Look(room Room, subjects map[string]uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ type Pace struct {
 // NewPace returns a Pace that limits the rate of each member.
 func NewPace(r Rate) *Pace { return &Pace{rate: r, members: map[string]*rate.Limiter{}} }
 
-// Take returns for how long a member must wait before it publishes a message of a size.
+// Take returns the time that a member must wait before it publishes a message of a size.
 func (p *Pace) Take(member string, size int, now time.Time) time.Duration {
 	return p.of(member, now).ReserveN(now, p.cost(size)).DelayFrom(now)
 }

@@ -30,7 +30,7 @@ func fill(t *testing.T, s *Stock, member, to string, size int) (n int) {
 	}
 }
 
-// One member takes a ninth of a stream, by bytes and by messages, and another one finds room.
+// One member can use a ninth of a stream, by bytes and by messages, and another one finds room.
 func TestAShareOfTheRoom(t *testing.T) {
 	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
 	if n := fill(t, s, "eve", "NOSUCH", mib); n < 50 || n > 57 {
@@ -51,7 +51,7 @@ func TestAShareOfTheRoom(t *testing.T) {
 // Twenty members together leave room for a twenty-first.
 func TestManyMembersLeaveRoom(t *testing.T) {
 	s := stockOf(Share{Member: 1, Destination: 16}, 512*mib, 200_000)
-	for round := range 2 { // they all go on
+	for round := range 2 { // all of them continue
 		for n := range 20 {
 			fill(t, s, fmt.Sprint("eve", n), fmt.Sprint("AGENT", n), 100_000)
 		}
@@ -76,7 +76,7 @@ func TestOneDestinationLeavesRoom(t *testing.T) {
 	}
 }
 
-// The messages that one queue manager hands on, of many members for many agents, leave room for others.
+// The messages that one queue manager forwards, of many members for many agents, leave room for others.
 func TestOneQueueManagerLeavesRoom(t *testing.T) {
 	s := stockOf(Share{Member: 1, Destination: 16, Via: 4}, 512*mib, 200_000)
 	from := func(via string, n int) error {
@@ -228,7 +228,7 @@ func TestAStreamWithoutLimits(t *testing.T) {
 	}
 }
 
-// A member publishes a burst at once, and goes on at its rate. Another one is not delayed by that.
+// A member publishes a burst at once, and continues at its rate. Another one is not delayed by that.
 func TestPace(t *testing.T) {
 	p := NewPace(Rate{Messages: 100, Bytes: 1000, Burst: 2 * time.Second})
 	now := time.Unix(1, 0)

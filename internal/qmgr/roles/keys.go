@@ -36,7 +36,7 @@ func NewSigners() (Signers, error) {
 	return s, nil
 }
 
-// Seeds writes the keys out: the secret that ReadSigners takes.
+// Seeds returns the seeds of the keys: the secret that ReadSigners takes.
 func (s Signers) Seeds() (map[string]string, error) {
 	out := seeds{}
 	for r, kp := range s {
@@ -95,7 +95,7 @@ func (s seeds) get(name string, kind nkeys.PrefixByte) (nkeys.KeyPair, error) {
 	return kp, nil
 }
 
-// Seeds writes the keys out: the secret that ReadKeys takes.
+// Seeds returns the seeds of the keys: the secret that ReadKeys takes.
 func (k *Keys) Seeds() (map[string]string, error) {
 	out, err := k.Roles.Seeds()
 	if err != nil {
@@ -211,7 +211,7 @@ func template(r Role, g Grant) jwt.UserPermissionLimits {
 	if r == Channel {
 		t.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
 		t.Subs = maxLinkSubs
-		t.ProxyRequired = true // the gate, which holds a queue manager to those behind the channel
+		t.ProxyRequired = true // the gate, which restricts a queue manager to the identities behind the channel
 	}
 	return t
 }

@@ -120,13 +120,13 @@ func TestWhoIsNotLetIn(t *testing.T) {
 	must(t, err)
 	n.ns.UpdateAccountClaims(account, a)
 	if s := alpha.read(); !strings.Contains(s, "Revoked") && s != "closed" {
-		t.Errorf("the connection of who is revoked hears %q", s)
+		t.Errorf("the connection of a revoked identity hears %q", s)
 	}
 	if refused := beta.say("PUB ferry.beat.BETA 0\r\n"); refused != "" {
-		t.Errorf("somebody else hears %q", refused)
+		t.Errorf("another identity hears %q", refused)
 	}
 	if _, refused := n.connect(t, before, kp); refused == "" {
-		t.Error("who is revoked is let in again")
+		t.Error("a revoked identity is admitted again")
 	}
 
 	stranger, err := roles.NewKeys()
@@ -143,6 +143,6 @@ func TestWhoIsNotLetIn(t *testing.T) {
 	thief, err := nkeys.CreateUser()
 	must(t, err)
 	if _, refused := n.connect(t, sign(n.keys, now.Add(time.Hour)), thief); refused == "" {
-		t.Error("who has the JWT and not the key is let in")
+		t.Error("a JWT without its key is admitted")
 	}
 }

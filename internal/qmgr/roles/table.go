@@ -17,8 +17,8 @@ import (
 // A Role is the role of an identity in a network.
 type Role string
 
-// The roles. Admin, Operator and Auditor are users who see the live figures of all transfers, and their published form
-// in XML. The agent or service that a user asks decides by the rules. The rules give a Member rights by its name alone.
+// The roles. Admin, Operator and Auditor are users with the live figures of all transfers, and their published form in
+// XML. The agent or service that a user asks decides by the rules. The rules give a Member rights by its name alone.
 const (
 	Agent        Role = "agent"
 	Pipe         Role = "pipe" // the standard input or output of a user's command, for one transfer (Ticket)

@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/rights.golden")
 
-// A network is a queue manager that knows the keys of a network.
+// A network is a queue manager with the keys of a network.
 type network struct {
 	keys *roles.Keys
 	ns   *server.Server
@@ -61,7 +61,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A line is a connection over which the protocol is spoken by hand.
+// A line is a connection for the test, which writes the protocol itself.
 type line struct {
 	t    testing.TB
 	conn net.Conn
@@ -131,7 +131,7 @@ func (l *line) say(text string) (refusal string) {
 	}
 }
 
-// The map who has the token of each role that tries.
+// The tokens of the roles that try.
 var who = map[roles.Role]string{roles.Agent: "ALPHA", roles.Pipe: "PIPE-0123456789000000000001", roles.User: "alice", roles.Member: "mary", roles.Operator: "olga", roles.Admin: "adam", roles.Auditor: "anna",
 	roles.Coordination: "coordination", roles.Authority: "authority", roles.Manager: "qmgr", roles.Channel: "qmgr"}
 
@@ -223,7 +223,7 @@ func TestRightsOverASocket(t *testing.T) {
 		l, refused := n.joinWith(t, n.keys.SignData, role, who[role])
 		if role == roles.Channel {
 			if !strings.Contains(refused, "Authorization Violation") {
-				t.Errorf("what a queue manager links with is let in as a client: %q", refused)
+				t.Errorf("the JWT of a queue manager's link is admitted as a client: %q", refused)
 			}
 			continue
 		}
@@ -233,7 +233,7 @@ func TestRightsOverASocket(t *testing.T) {
 		try(string(role)+", data", l, grant.For(who[role]))
 	}
 	if _, refused := n.join(t, roles.Channel, "qmgr"); !strings.Contains(refused, "Authorization Violation") {
-		t.Errorf("what a queue manager links with is let in as a client: %q", refused)
+		t.Errorf("the JWT of a queue manager's link is admitted as a client: %q", refused)
 	}
 	t.Logf("%d tried", tried)
 	golden(t, passed)
@@ -259,6 +259,6 @@ func golden(t *testing.T, passed map[string][]string) {
 	want, err := os.ReadFile(file)
 	must(t, err)
 	if b.String() != string(want) {
-		t.Errorf("what passes is not what %s lists; read it, then run this test with -update", file)
+		t.Errorf("the subjects that pass differ from %s; review them, then run this test with -update", file)
 	}
 }

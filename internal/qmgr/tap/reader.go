@@ -36,8 +36,8 @@ type reader struct {
 	line  bool // the library's line goes on until its end
 	blind bool // the input is not understood: all of it is the library's
 
-	// let: the queue manager has answered the first PING, and so let this connection in,
-	// by lines that are understood.
+	// let reports that the queue manager has answered the first PING, and so let this connection in, by lines that are
+	// understood.
 	let atomic.Bool
 }
 
@@ -196,7 +196,7 @@ func (t *reader) take(to *Target, subject, reply string, size int) error {
 	return nil
 }
 
-// fields appends the words of a line to words; of more than six, seven.
+// fields appends the words of a line to words; seven of a line with more than six.
 func fields(words [][]byte, line []byte) [][]byte {
 	for len(words) <= 6 {
 		line = bytes.TrimLeft(line, " \t")
