@@ -8,8 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// Silence is counted from the last contact, or where there was none in this run, from
-// the last one of an earlier run.
+// Silence counts from the last contact. Without a contact in this run, it counts from the last one of an earlier run.
 func TestSilence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	c := contact{since: now.Add(-time.Minute), before: time.Hour}

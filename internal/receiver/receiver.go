@@ -269,13 +269,13 @@ func (r *Receiver) startWith(id transfer.ID, from transfer.AgentName, m *wire.Me
 	r.start(a)
 }
 
-// Why a message finds no actor.
+// Reasons why a message has no actor.
 var (
 	errTaken   = transfer.Errorf(transfer.KindBusy, "another agent has opened a transfer of this ID")
 	errCrowded = transfer.Errorf(transfer.KindBusy, "too many transfers of this source are under way, or nothing comes of them")
 )
 
-// Live reports whether a transfer of that source is going on here.
+// Live reports whether a transfer of that source has an actor here.
 func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -322,8 +322,8 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	}
 	r.mu.Unlock()
 	if known {
-		// The message is looked at here, beside the loop, which writes meanwhile, and
-		// while it is still in the processor's cache.
+		// Chunk checks the message here, beside the loop, which writes meanwhile, and while the message is still in the
+		// processor's cache.
 		p := parcel{m: data, head: h, direct: direct, intact: wire.Intact(data)}
 		if s := a.w.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
 			p.absent = s
@@ -348,8 +348,7 @@ func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	return i
 }
 
-// start runs an actor; r.mu is held. A defect in one transfer must not take the
-// agent down with it.
+// start runs an actor; r.mu is held. A defect in one transfer must not end the agent.
 func (r *Receiver) start(a *incoming) {
 	r.actors[a.id] = a
 	r.speakers.actors[a.from]++
@@ -394,7 +393,7 @@ func (r *Receiver) ended(a *incoming) {
 }
 
 func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
-	c := *m // the same message may be on its way from another goroutine
+	c := *m // another goroutine may send the same message
 	c.From = r.cfg.Agent
 	if err := r.cfg.Link.Send(to, &c); err != nil {
 		r.cfg.Log.Debug("cannot send message; will retry", "kind", m.Kind, "to", to, "error", err)

@@ -7,8 +7,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A destination repeats one ACK of each source that has sent bytes and no whole message. The ACK says
-// how far messages have arrived that the destination has not dealt with.
+// A destination repeats one ACK of each source that has sent bytes and no whole message. The ACK has the sequence of
+// the last arrived message, also of one that is not handled yet.
 func TestAcksAreRepeatedWhileBytesCome(t *testing.T) {
 	came := map[transfer.AgentName]int64{}
 	l := listening{came: func(from transfer.AgentName) int64 { return came[from] }}
