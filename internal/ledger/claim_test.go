@@ -22,8 +22,7 @@ func claim(t *testing.T, dir, by string) *Claim {
 	return c
 }
 
-// stolen is the claim of an instance that has the lock because the storage has taken it
-// from another one.
+// stolen returns the claim of an instance that has the lock because the storage has taken it from another one.
 func stolen(dir, by string) *Claim {
 	return &Claim{dir: dir, by: filelock.Holder{Instance: by, Host: by}, lock: io.NopCloser(nil), store: io.NopCloser(nil)}
 }
@@ -140,8 +139,8 @@ func TestALedgerThatIsHandedOver(t *testing.T) {
 	}
 }
 
-// Whoever has lost the lock without being told can record nothing more, and nothing that
-// it writes all the same is in the ledger or in a journal.
+// An instance that has lost the lock without notice can record no more. None of its later writes is in the ledger or in
+// a journal.
 func TestALedgerThatIsTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))

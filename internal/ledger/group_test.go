@@ -45,7 +45,7 @@ func full(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// sampleIntents are n intents, or outcomes in them, with numbers that ascend.
+// sampleIntents returns n intents, or outcomes in them, with numbers that ascend.
 func sampleIntents(r *rand.Rand, what byte, n int) []transfer.Intent {
 	ins := make([]transfer.Intent, n)
 	item := r.Uint64N(5)

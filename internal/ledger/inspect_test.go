@@ -46,7 +46,7 @@ func grown(t testing.TB, dir string, records int) (file string) {
 	return filepath.Join(dir, "ledger.db")
 }
 
-// contents is all that a store has.
+// contents returns all data of a store, as text.
 func contents(t testing.TB, dir string) (all string, err error) {
 	t.Helper()
 	s, err := openBolt(dir, time.Second)
@@ -124,8 +124,7 @@ func TestUnbornDatabase(t *testing.T) {
 	}
 }
 
-// A ledger of a host with the other byte order is not called damaged: whoever
-// believed that would move it away.
+// A ledger of a host with the other byte order is not called damaged: that error would make an operator move it away.
 func TestDatabaseOfOtherByteOrder(t *testing.T) {
 	dir := t.TempDir()
 	file := grown(t, dir, 10)

@@ -37,7 +37,7 @@ func openJournal(t testing.TB, l *Ledger) *Journal {
 	return j
 }
 
-// journalItems are items with everything that an item can have.
+// journalItems returns items with every field that an item can have.
 func journalItems() []transfer.Item {
 	all := []transfer.Item{
 		{Type: transfer.ItemFile, Source: "/in/a", Name: "a", Size: 1 << 40},

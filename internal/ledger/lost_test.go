@@ -89,8 +89,7 @@ func TestLostLedgerOfZeros(t *testing.T) {
 	}
 }
 
-// The reserve keeps its name when its space is given up: it says that there was
-// a ledger.
+// The reserve keeps its name when its space is given up: it shows that there was a ledger.
 func TestReserveGivenUpLeavesItsName(t *testing.T) {
 	dir := lived(t)
 	l, err := ledger.Open(dir, ledger.Options{Reserve: 1 << 16})

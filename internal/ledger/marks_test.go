@@ -79,7 +79,7 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// FuzzMarks: a record of marks is read as it was written, or is an error.
+// FuzzMarks reads any bytes as a record of marks. The result is written again as the same record, or is an error.
 func FuzzMarks(f *testing.F) {
 	f.Add(packMarks([]fileMark{{1, 2, 3, "/a"}, {2, 3, 4, "/a"}, {3, 4, 1 << 60, "/b"}}))
 	f.Add([]byte{marksVersion})

@@ -62,7 +62,7 @@ func fileNames(t *testing.T, d ledger.Files) {
 		must(t, errors.Join(f.Sync(), f.Close()))
 	}
 
-	must(t, created(t, d, "b").Close()) // it is there, and stays as it is
+	must(t, created(t, d, "b").Close()) // it exists, and stays unchanged
 	must(t, errors.Join(d.Sync(), d.Remove("c"), d.Sync()))
 	names, err := d.List()
 	slices.Sort(names)

@@ -21,7 +21,7 @@ func opensCount(t *testing.T, p *Place) {
 	}
 
 	must(t, l.Close())
-	must(t, l.Close()) // once is enough
+	must(t, l.Close()) // one close is enough
 	l = p.open(t)
 	if l.Incarnation() != inc || l.Generation() != 2 || l.Unclean() {
 		t.Errorf("opened again: incarnation %x, generation %d, unclean %v", l.Incarnation(), l.Generation(), l.Unclean())
@@ -327,7 +327,7 @@ func retention(t *testing.T, p *Place) {
 // floor rises.
 func tombstonesAreBounded(t *testing.T, p *Place) {
 	l := p.open(t)
-	const more = 333 // added in transactions that do not end where the limit is
+	const more = 333 // added in transactions that do not end at the limit
 	total := ledger.MaxTombstones + more
 	for n := range 5 {
 		must(t, l.Update(func(tx *ledger.Tx) error {

@@ -292,8 +292,7 @@ func storeSequence(t *testing.T, open func() (ledger.Store, error)) {
 	}))
 }
 
-// storeModel compares a store with a map over random transactions, some of
-// which are refused, and over openings.
+// storeModel compares a store with a map over random transactions, some of them refused, and over openings.
 func storeModel(t *testing.T, open func() (ledger.Store, error)) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := opened(t, open)

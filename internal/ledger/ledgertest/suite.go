@@ -16,7 +16,7 @@ type Place struct {
 	Open func(ledger.Options) (*ledger.Ledger, error)
 	// Crash ends the run that has the ledger open as a kill does. Closing the ledger later does not change its data.
 	Crash func(testing.TB)
-	// Flaky says that calls on the item journals may fail, and succeed later.
+	// Flaky means that calls on the item journals may fail, and succeed later.
 	Flaky bool
 }
 
