@@ -11,8 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The log of a transfer has one line for each thing that an operator would ask about,
-// however often it is tried again.
+// The log of a transfer has one line for each event that an operator would ask about, for any number of attempts.
 func TestChronicle(t *testing.T) {
 	var text bytes.Buffer
 	now := time.Unix(1000, 0)

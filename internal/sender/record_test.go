@@ -238,7 +238,8 @@ func TestRevive(t *testing.T) {
 	}
 }
 
-// The picture of the end is published once, however often it is to be shown. Each publication costs 400 bytes of a slow line.
+// The final status is published once, even if it is to be shown more often. Each publication costs 400 bytes of a slow
+// link.
 func TestTheEndIsShownOnce(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	shown := map[transfer.State]int{}
@@ -338,7 +339,7 @@ func TestAGuardedJournalWithoutItsEnd(t *testing.T) {
 	}
 }
 
-// The destination is told of the end once the ledger has it, and not before.
+// The destination gets the end once the ledger has it, and not before.
 func TestTheEndIsOnRecordBeforeItIsTold(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	if err := m.rec.begin(); err != nil {
