@@ -171,7 +171,7 @@ func TestTheLastGroupIsTold(t *testing.T) {
 	t.Errorf("%d messages were sent, and none has the outcome", len(said.all))
 }
 
-// An agent that stops with messages waiting takes them for no gap, and opens no epoch.
+// An agent that stops does not take its waiting messages for a gap, and opens no epoch.
 func TestAStopIsNoGap(t *testing.T) {
 	r, id, said := resting(t)
 	i := live(t, r, id)

@@ -21,7 +21,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A source may send a sign of life for a transfer without a record on this side, such as behind an OPEN that was refused.
+// A source may send a sign of life for a transfer without an entry on this side, for example after an OPEN that was
+// refused.
 func TestASignOfLifeWithoutARecord(t *testing.T) {
 	r, _, said := resting(t)
 	i := r.newActor(transfer.NewID(time.Now()), "ALPHA")

@@ -361,8 +361,8 @@ func (r *Receiver) admit(principal string, from transfer.AgentName, id transfer.
 	return r.cfg.Admit(principal, from, id)
 }
 
-// noteDenied records in the audit that a transfer was refused, once a minute at most, with the number of refusals
-// before that have no record of their own.
+// noteDenied records in the audit that a transfer was refused, once a minute at most. The record has the number of
+// refusals before it that have no record of their own.
 func (r *Receiver) noteDenied(id transfer.ID, from transfer.AgentName, principal string, why error) {
 	held, ok := r.denied.Pass(r.cfg.Clock.Now())
 	if !ok {

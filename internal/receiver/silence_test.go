@@ -24,7 +24,7 @@ func TestWhenASourceIsSilent(t *testing.T) {
 		deed    func(i *incoming, now time.Time) // 5 s after the last message
 		now     time.Duration
 		silent  bool
-		another bool // of its transfers sends all the time
+		another bool // another of its transfers sends all the time
 	}{
 		{name: "9 s without a word", now: 9 * time.Second},
 		{name: "11 s without a word", now: 11 * time.Second, silent: true},

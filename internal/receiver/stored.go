@@ -10,13 +10,14 @@ import (
 
 // Stored delivery (R31). The messages of a source lie on shelves of the queue manager's store, one for each of its
 // epochs. The agent reads the shelves, one at a time, and hands each message to Take. Take returns when the transfer's
-// actor has dealt with the message: messages wait only in the store. A message stays there until all of its data is
-// decided, or safe and open to be resumed by the process that reads the next one (Taken, in the ledger). After a crash
-// the rest of the shelf is read again from there.
+// actor has handled the message: messages wait only in the store.
 //
-//	OPEN, the first message   a new epoch: ACCEPT, for a source that hears it
+// A message stays there until all of its data is decided, or is safe and can be resumed by the process that reads the
+// next one. The ledger has that as Taken. After a crash the rest of the shelf is read again from there.
+//
+//	OPEN, the first message   a new epoch: ACCEPT, for a source that receives it
 //	chunk messages            each in its turn; one that is ahead of its turn comes again
-//	a hole                    RESYNC, until a shelf of a later epoch is there; this one goes
+//	a hole                    RESYNC, until a shelf of a later epoch is there; this one is removed
 
 // A Shelf is one epoch of a transfer in the store.
 type Shelf struct {

@@ -9,7 +9,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A transfer is not silent while its shelf is being read, however long a message takes. It is silent once the reader reads other shelves.
+// A transfer is not silent while its shelf is being read, even if a message takes long. It is silent once the reader
+// reads other shelves.
 func TestAShelfThatIsReadIsNotSilent(t *testing.T) {
 	r, id, _ := resting(t)
 	i := live(t, r, id)
