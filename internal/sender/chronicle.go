@@ -70,7 +70,7 @@ func (c *chronicle) waiting(reason *transfer.Error) {
 	c.told[kind], c.quiet, c.waits = now, 0, true
 }
 
-// reasonsLogged is how many failed items the line about the end names.
+// reasonsLogged is the most failed items that the log of the end names.
 const reasonsLogged = 3
 
 // ended logs the end.

@@ -76,7 +76,7 @@ func TestChronicle(t *testing.T) {
 	to(transfer.Negotiating, nil)
 	to(transfer.Running, nil)
 	said(`level=INFO msg="transfer waits" error="no space is left"`, `level=INFO msg="transfer continues" lane=direct resumes=0 waits=1`)
-	for range 100 { // epochs that come to nothing, for two reasons by turns
+	for range 100 { // epochs without progress, for two reasons by turns
 		to(transfer.Waiting, full)
 		to(transfer.Negotiating, nil)
 		to(transfer.Running, nil)

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// slowFiles are item journals on a disk that takes its time to open one.
+// slowFiles are item journals on a disk with slow opens.
 type slowFiles struct {
 	ledger.Files
 	began, may chan struct{}

@@ -1,11 +1,11 @@
-// Package sender is the source's side of a transfer: it walks the requested files
-// into the item journal, opens the transfer at the destination, reads the
-// files once and in order, sends them as the receiver allows, records the
-// outcomes and deletes the sources if the request says so.
+// Package sender is the source's side of a transfer. It walks the requested files
+// into the item journal and opens the transfer at the destination. It reads the
+// files once and in order, and sends them as the receiver allows. It records the
+// outcomes, and deletes the sources if the request says so.
 //
 // An Outgoing is one transfer. Its Drive runs it from one state of
-// transfer.State to the next until it ends or must wait; a second goroutine,
-// the pump, reads and sends while an epoch is open; a third walks.
+// transfer.State to the next until it ends or must wait. A second goroutine,
+// the pump, reads and sends while an epoch is open. A third one walks.
 package sender
 
 import (
