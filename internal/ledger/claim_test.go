@@ -48,7 +48,7 @@ func has(t *testing.T, l *Ledger, key string) (is bool) {
 	return is
 }
 
-// One instance has a shared ledger at a time, be the others sharing it or not.
+// One instance has a shared ledger at a time; the others may share it or not.
 func TestOneInstanceHasTheLedger(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))
@@ -88,7 +88,7 @@ func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
 	if err := put(one, "before"); err != nil {
 		t.Fatal(err)
 	}
-	// The storage has dropped the locks of one, which is stopped.
+	// The storage has dropped the locks of the stopped instance.
 	if err := errors.Join(one.claim.lock.Close(), os.Rename(filepath.Join(dir, storeName), filepath.Join(dir, "x")), copyFile(filepath.Join(dir, "x"), filepath.Join(dir, storeName))); err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 	if _, err := j.f.WriteAt(bytes.Repeat([]byte("z"), 100), j.tail); err != nil {
 		t.Fatal(err)
 	}
-	// It has yet to write again, and reads no record that the ledger does not have.
+	// It has yet to write again, and reads no entry that the ledger does not have.
 	if err := one.View(func(*Tx) error { return nil }); transfer.KindOf(err) != transfer.KindAlive {
 		t.Errorf("the instance that lost the ledger reads it: %v", err)
 	}
@@ -235,7 +235,7 @@ func TestTwoTakersOneOfThemStopped(t *testing.T) {
 	}
 }
 
-// A crash between the mark and the end of a takeover is taken over like any other.
+// A takeover that crashed between the mark and its end is taken over like any other.
 func TestATakeoverThatWasCutShort(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// full sets every field of a type to something, so that none is forgotten.
+// full sets every field of a type to a value, so that no field is forgotten.
 func full(r *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -228,7 +228,7 @@ func TestGroupsAreInvisible(t *testing.T) {
 	}
 }
 
-// Items far apart, and very many, are in groups of their own.
+// Items far apart, and very many items, are in groups of their own.
 func TestGroupsAreBounded(t *testing.T) {
 	l := newLedger(t)
 	var outs []transfer.Outcome

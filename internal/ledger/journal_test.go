@@ -153,7 +153,7 @@ func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
 	if items, _ := readAll(t, j); len(items) != 20_000 {
 		t.Errorf("%d items after the sync", len(items))
 	}
-	if err := j.Sync(); err != nil { // nothing new
+	if err := j.Sync(); err != nil { // no new items
 		t.Fatal(err)
 	}
 }
@@ -190,7 +190,7 @@ func TestJournalRestart(t *testing.T) {
 	}
 }
 
-// TestJournalReadWhileWritten: cursors follow the walk to its end.
+// TestJournalReadWhileWritten checks that cursors follow the walk to its end.
 func TestJournalReadWhileWritten(t *testing.T) {
 	j := openJournal(t, newLedger(t))
 	const total = 5000
@@ -312,7 +312,7 @@ func TestJournalDamaged(t *testing.T) {
 		}
 		j, err := l.Journal(journalID)
 		if err != nil {
-			continue // it may also be seen at once
+			continue // the open may also find it
 		}
 		if err := j.CheckDamage(5); err == nil {
 			t.Errorf("damage at byte %d is not found", at)
@@ -348,7 +348,7 @@ func TestDropJournal(t *testing.T) {
 	}
 }
 
-// TestFormatIsChecked: a ledger of another format is refused with both figures.
+// TestFormatIsChecked checks that a ledger of another format is refused, with both format numbers in the error.
 func TestFormatIsChecked(t *testing.T) {
 	dir := t.TempDir()
 	l, err := Open(dir, Options{Reserve: -1})
@@ -364,7 +364,7 @@ func TestFormatIsChecked(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordIsNamed: it is an error, never skipped.
+// TestDamagedRecordIsNamed checks that a damaged record is an error that names it, and is never skipped.
 func TestDamagedRecordIsNamed(t *testing.T) {
 	l := newLedger(t)
 	if err := l.Update(func(tx *Tx) error { return tx.tx.Bucket(bSource).Put(journalID[:], []byte("{")) }); err != nil {
@@ -457,8 +457,7 @@ func FuzzReadRecord(f *testing.F) {
 	})
 }
 
-// A reading can begin with any item, also behind a reopening and a walk that was taken
-// back.
+// A reading can begin with any item, also after a reopening and after a walk that was taken back.
 func TestJournalReadFromTheMiddle(t *testing.T) {
 	l := newLedger(t)
 	j := openJournal(t, l)
@@ -522,7 +521,7 @@ func TestJournalReadFromTheMiddle(t *testing.T) {
 	look()
 }
 
-// A record at another place than its own ends the list: of another number, or of another transfer's journal.
+// A record in the wrong place ends the list: a record with another number, or of another transfer's journal.
 func TestJournalRecordsOutOfPlace(t *testing.T) {
 	l := newLedger(t)
 	records := func(id transfer.ID) (all [][]byte) {

@@ -54,7 +54,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	open(t, dir)
 }
 
-// Of processes that begin a ledger in the same new directory one gets it, whole.
+// Of several processes that begin a ledger in the same new directory, one gets a complete ledger.
 func TestTwoBeginALedger(t *testing.T) {
 	for range 20 {
 		dir := t.TempDir()
@@ -132,7 +132,7 @@ func TestReserve(t *testing.T) {
 		}
 	}
 	must(t, l.Close())
-	// A reserve that cannot be taken makes the ledger low, not unusable.
+	// A reserve that cannot be written makes the ledger low, not unusable.
 	must(t, os.RemoveAll(filepath.Join(dir, "reserve")))
 	must(t, os.Mkdir(filepath.Join(dir, "reserve"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "reserve", "in the way"), nil, 0o600))

@@ -13,7 +13,7 @@ func markOf(n uint64) *transfer.Mark {
 	return &transfer.Mark{Volume: 1 + n%2, Number: n / 2, Stamp: uint32(n * 7)}
 }
 
-// A mark is found until the transfer ends, by every item but its own, and only while no other file has its number.
+// Every other item finds a mark until the transfer ends, and only while no other file has its number.
 func TestMarks(t *testing.T) {
 	l, err := Open(t.TempDir(), Options{Reserve: -1})
 	if err != nil {

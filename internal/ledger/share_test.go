@@ -15,7 +15,7 @@ func idOf(n int) (id transfer.ID) {
 	return id
 }
 
-// A principal has a floor of its own. Where more have one than may, the lowest is that of all: no ID that was forgotten becomes
+// A principal has a floor of its own. Beyond MaxFloors the lowest becomes the floor of all: no forgotten ID becomes
 // unknown.
 func TestFloorsAreBounded(t *testing.T) {
 	l := newLedger(t)
