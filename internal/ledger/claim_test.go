@@ -112,7 +112,7 @@ func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
 	}
 	one.Close()
 	if again := openWith(t, dir, nil); again.TakenOver() || again.Close() != nil || ClaimHolder(dir).Instance != "" {
-		t.Error("what was handed over is not gone on with where it lies")
+		t.Error("a ledger that was handed over is not used in place")
 	}
 }
 
@@ -171,10 +171,10 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 		t.Errorf("the instance that lost the ledger reads it: %v", err)
 	}
 	if has(t, two, "late") {
-		t.Error("what was written late is in the ledger")
+		t.Error("a late write is in the ledger")
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "items", id.String())); err != nil || bytes.Contains(data, []byte("zzz")) {
-		t.Errorf("what was written late is in the journal: %v", err)
+		t.Errorf("a late write is in the journal: %v", err)
 	}
 
 	if err := put(one, "after"); transfer.KindOf(err) != transfer.KindAlive {

@@ -139,7 +139,7 @@ func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
 		}
 	}
 	if _, _, more, _, _ := c.Next(); more || j.Totals().Items != 0 {
-		t.Error("what is not synced is offered")
+		t.Error("unsynced items are offered")
 	}
 	select {
 	case <-wait:
@@ -405,7 +405,7 @@ func TestGroupOutlivesItsCulprits(t *testing.T) {
 	if err := l.View(func(tx *Tx) error {
 		for n := range group {
 			if there := getU64(tx.tx.Bucket(bMeta), fmt.Sprint("n", n)) != 0; there == (n%7 == 0) {
-				t.Errorf("what caller %d wrote is there: %v", n, there)
+				t.Errorf("the write of caller %d is there: %v", n, there)
 			}
 		}
 		return nil
@@ -514,7 +514,7 @@ func TestJournalReadFromTheMiddle(t *testing.T) {
 	}
 	grow(count + 1)
 	if n, it, more, _, err := c.Next(); n != uint64(count-1) || it.Name != name(count-1) || !more || err != nil {
-		t.Errorf("what came then is %d, %+v, %v, %v", n, it, more, err)
+		t.Errorf("the next item is %d, %+v, %v, %v", n, it, more, err)
 	}
 	j.Close()
 	j = openJournal(t, l)

@@ -60,14 +60,14 @@ func TestPartsOfARequest(t *testing.T) {
 		t.Errorf("the parts are %v, %v", got, err)
 	}
 	if _, err := partsOf(l, q, "mallory"); transfer.KindOf(err) != transfer.KindMalformed {
-		t.Errorf("the parts of somebody else: %v", err)
+		t.Errorf("the parts of another principal: %v", err)
 	}
 	must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().Claim(q.ID, "ann", parts) }))
 	if _, err := partsOf(l, q, "ann"); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the parts still wait: %v", err)
 	}
 	if _, err := partsOf(l, q, "mallory"); transfer.KindOf(err) != transfer.KindMalformed {
-		t.Errorf("the parts of somebody else have gone, too: %v", err)
+		t.Errorf("the parts of another principal have gone, too: %v", err)
 	}
 	must(t, l.View(func(tx *ledger.Tx) error {
 		p, err := tx.Requests().Asked(q.ID, 2)

@@ -29,7 +29,7 @@ func TestFilesMove(t *testing.T) {
 	}
 	f.hold()
 	if f.unended() != two {
-		t.Error("what the last epoch was writing is not found")
+		t.Error("the file of the last epoch is not found")
 	}
 	f.resume(two)
 	if f.cur != two || len(f.held) != 1 || f.heldOf(2) != nil {

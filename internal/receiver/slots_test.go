@@ -44,7 +44,7 @@ func TestSlotsGoRound(t *testing.T) {
 	}
 	now = now.Add(waiterExpiry)
 	if s.othersWait(now) {
-		t.Error("those who no longer ask still wait")
+		t.Error("transfers that no longer ask still wait")
 	}
 	if had, next := s.release(slotID(9)); had || next[1] != nil {
 		t.Error("a transfer without a slot gave one back")

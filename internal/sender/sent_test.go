@@ -61,10 +61,10 @@ func TestDigestsThatWereSent(t *testing.T) {
 	}
 	s.end(0, "2")
 	if _, ok := s.digestOf(0, "1"); ok {
-		t.Error("the digest of what was sent before is still known")
+		t.Error("the digest of an earlier version is still known")
 	}
 	if s.digest(0, "1", "late"); s.items[0].summed {
-		t.Error("a digest of what was sent before is taken for the file's")
+		t.Error("a digest of an earlier version is taken for the file's")
 	}
 }
 
