@@ -277,7 +277,7 @@ func (cm *committer) beginAgain(c committed, again *place.AgainError) {
 }
 
 // meddled counts the times that other processes touch an item's temporary. It reports whether the count has reached
-// maxMeddled.
+// maxMeddled. A directory that has moved does not count.
 func (cm *committer) meddled(a place.Again) bool {
 	if a.Err.Kind == transfer.KindMoved {
 		return false

@@ -65,7 +65,7 @@ type Taking struct {
 }
 
 const (
-	mostAhead    = 512             // messages before their turn that make a hole
+	mostAhead    = 512             // most messages before their turn; more are a hole
 	mostMarks    = 4096            // taken messages that are tracked one by one
 	mostOwed     = 16384           // undelivered outcomes above which no more is taken
 	trimEvery    = time.Second     // at most
