@@ -20,17 +20,15 @@ import (
 	"ferry/internal/transfer"
 )
 
-// boltStore is the Store of every real ledger: the file ledger.db. Every value
-// in it ends with a CRC-32C (big-endian) of its bucket's name, a zero byte, its
-// key and itself, because the database has no checksums of its own but those of
-// its two heads, and a flipped bit in an offset must not be believed.
+// boltStore is the Store of every real ledger: the file ledger.db. Every value in it ends with a CRC-32C (big-endian)
+// of its bucket's name, a zero byte, its key and itself. The database has no checksums of its own except those of its
+// two heads, and a flipped bit in an offset must not go unnoticed.
 type boltStore struct {
 	db   *bolt.DB
 	file string
 }
 
-// bSequences holds the numbers that buckets count up, by their names: the
-// database's own have no checksum.
+// bSequences holds the sequence numbers of buckets, by their names: the database's own numbers have no checksum.
 var bSequences = []byte("sequences")
 
 const damagedHint = "move the whole directory aside to begin anew: outcomes of transfers under way are then unknown"
@@ -45,9 +43,8 @@ func lost(file, trace string) *transfer.Error {
 		WithHint(damagedHint)
 }
 
-// openBolt opens the database in dir, which another process may have for as
-// long as patience lasts. All of it is read and checked first. It is made where
-// there is none, unless something in dir shows that there was one.
+// openBolt opens the database in dir. It waits up to patience while another process has it. It first reads and checks
+// the whole database. It makes a missing one, unless a trace in dir shows that there was one.
 func openBolt(dir string, patience time.Duration) (Store, error) {
 	file := filepath.Join(dir, storeName)
 	born, err := inspectBolt(file, patience)
@@ -201,7 +198,7 @@ func (s *boltStore) Close() error { return s.db.Close() }
 
 type boltTx struct {
 	tx  *bolt.Tx
-	bad error // damage that was met
+	bad error // damage found so far
 }
 
 func (t *boltTx) ID() int { return t.tx.ID() }
@@ -231,7 +228,7 @@ func valueSum(bucket, key, value []byte) uint32 {
 	return crc32.Update(sum, castagnoli, value)
 }
 
-// unsealed takes the checksum off a value.
+// unsealed checks and removes the checksum of a value.
 func unsealed(bucket, key, sealed []byte) ([]byte, error) {
 	n := len(sealed) - 4
 	if n < 0 || binary.BigEndian.Uint32(sealed[n:]) != valueSum(bucket, key, sealed[:n]) {

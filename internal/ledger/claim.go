@@ -16,13 +16,12 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Files of a ledger's directory that several instances of an agent may take, one after
-// the other.
+// Files of a ledger's directory that several instances of an agent may take over, one after the other.
 const (
 	claimName = "standby.lock"
 	markName  = "standby.mark"
 	storeName = "ledger.db"
-	copySoon  = ".taken-" // in the name of a copy that has not taken its place yet; an instance follows
+	copySoon  = ".taken-" // in the name of a copy before its rename; an instance follows
 )
 
 const claimAgain = 20 * time.Millisecond // between two attempts of an instance that does not stand by
@@ -39,13 +38,13 @@ type Claim struct {
 	dir   string
 	by    filelock.Holder
 	lock  io.Closer
-	store io.Closer      // lock of ledger.db as it was found; nil: there was none
+	store io.Closer      // lock of the existing ledger.db; nil: there was none
 	mark  *filelock.Mark // nil until the ledger is open
 	taken bool           // from a holder that has not released it
 }
 
-// TakeClaim takes the lock without waiting, making the directory. Its error is
-// filelock.ErrHeld while another instance has it, or one that does not share its ledger.
+// TakeClaim takes the lock without waiting, and makes the directory. Its error is filelock.ErrHeld while another
+// instance has the lock, or one that does not share its ledger.
 func TakeClaim(dir string, by filelock.Holder) (*Claim, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, transfer.Errorf(transfer.KindUnwritable, "the state directory cannot be made: %w", err)
@@ -212,7 +211,7 @@ func (c *Claim) replaceByCopy(path string) (err error) {
 	return os.Rename(soon, path)
 }
 
-// dropCopies removes copies that have not taken their places, whoever has made them.
+// dropCopies removes copies of any instance that have not got their final names.
 func dropCopies(dir string) error {
 	all, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -22,8 +22,7 @@ func claim(t *testing.T, dir, by string) *Claim {
 	return c
 }
 
-// stolen is the claim of an instance that has the lock because the storage has taken it
-// from another one.
+// stolen returns the claim of an instance that has the lock because the storage has taken it from another one.
 func stolen(dir, by string) *Claim {
 	return &Claim{dir: dir, by: filelock.Holder{Instance: by, Host: by}, lock: io.NopCloser(nil), store: io.NopCloser(nil)}
 }
@@ -49,7 +48,7 @@ func has(t *testing.T, l *Ledger, key string) (is bool) {
 	return is
 }
 
-// One instance has a shared ledger at a time, be the others sharing it or not.
+// One instance has a shared ledger at a time; the others may share it or not.
 func TestOneInstanceHasTheLedger(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))
@@ -89,7 +88,7 @@ func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
 	if err := put(one, "before"); err != nil {
 		t.Fatal(err)
 	}
-	// The storage has dropped the locks of one, which is stopped.
+	// The storage has dropped the locks of the stopped instance.
 	if err := errors.Join(one.claim.lock.Close(), os.Rename(filepath.Join(dir, storeName), filepath.Join(dir, "x")), copyFile(filepath.Join(dir, "x"), filepath.Join(dir, storeName))); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +112,7 @@ func TestAnInstanceAloneWhereSomeHaveShared(t *testing.T) {
 	}
 	one.Close()
 	if again := openWith(t, dir, nil); again.TakenOver() || again.Close() != nil || ClaimHolder(dir).Instance != "" {
-		t.Error("what was handed over is not gone on with where it lies")
+		t.Error("a ledger that was handed over is not used in place")
 	}
 }
 
@@ -140,8 +139,8 @@ func TestALedgerThatIsHandedOver(t *testing.T) {
 	}
 }
 
-// Whoever has lost the lock without being told can record nothing more, and nothing that
-// it writes all the same is in the ledger or in a journal.
+// An instance that has lost the lock without notice can record no more. None of its later writes is in the ledger or in
+// a journal.
 func TestALedgerThatIsTakenOver(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))
@@ -167,15 +166,15 @@ func TestALedgerThatIsTakenOver(t *testing.T) {
 	if _, err := j.f.WriteAt(bytes.Repeat([]byte("z"), 100), j.tail); err != nil {
 		t.Fatal(err)
 	}
-	// It has yet to write again, and reads no record that the ledger does not have.
+	// It has yet to write again, and reads no entry that the ledger does not have.
 	if err := one.View(func(*Tx) error { return nil }); transfer.KindOf(err) != transfer.KindAlive {
 		t.Errorf("the instance that lost the ledger reads it: %v", err)
 	}
 	if has(t, two, "late") {
-		t.Error("what was written late is in the ledger")
+		t.Error("a late write is in the ledger")
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "items", id.String())); err != nil || bytes.Contains(data, []byte("zzz")) {
-		t.Errorf("what was written late is in the journal: %v", err)
+		t.Errorf("a late write is in the journal: %v", err)
 	}
 
 	if err := put(one, "after"); transfer.KindOf(err) != transfer.KindAlive {
@@ -236,7 +235,7 @@ func TestTwoTakersOneOfThemStopped(t *testing.T) {
 	}
 }
 
-// A crash between the mark and the end of a takeover is taken over like any other.
+// A takeover that crashed between the mark and its end is taken over like any other.
 func TestATakeoverThatWasCutShort(t *testing.T) {
 	dir := t.TempDir()
 	one := openWith(t, dir, claim(t, dir, "one"))

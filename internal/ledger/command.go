@@ -30,7 +30,7 @@ func (t *Tx) Command(principal string, id transfer.ID) (hash string, answer []by
 	return c.Hash, c.Answer, err
 }
 
-// PutCommand notes the answer of a command.
+// PutCommand records the answer of a command.
 func (t *Tx) PutCommand(principal string, id transfer.ID, hash string, answer []byte) error {
 	data, err := json.Marshal(command{recordVersion, t.Running(), hash, answer})
 	if err != nil {
@@ -69,7 +69,7 @@ func oldCommands(t *Tx, before time.Duration, dated time.Time) (old [][]byte, er
 	return old, err
 }
 
-// dropCommands forgets commands and raises the floor over them.
+// dropCommands drops commands and raises the floor over them.
 func dropCommands(t *Tx, keys [][]byte) error {
 	for _, k := range keys {
 		if err := commandFloors.raise(t, transfer.ID(k[principalSize:])); err != nil {

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/ledger/ledgertest"
 )
 
-// onDisk is a ledger in a directory. A crash leaves the directory as it is at
-// that moment; the next run goes on in a copy.
+// onDisk returns a ledger in a directory. A crash leaves the directory as it is at that moment; the next run uses a
+// copy of it.
 func onDisk(t *testing.T) *ledgertest.Place {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	return &ledgertest.Place{

@@ -6,7 +6,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// MaxDrawerKey is how long a key in a drawer may be, in bytes.
+// MaxDrawerKey is the greatest length of a key in a drawer, in bytes.
 const MaxDrawerKey = 8 << 10
 
 // A Drawer is the part of a ledger that one of the agent's duties has to itself: an ordered map of bytes. Only the duty
@@ -34,7 +34,7 @@ func (d Drawer) Put(key string, value []byte) error {
 	return d.b.Put(d.key(key), value)
 }
 
-// Delete removes a key; that there is none is no error.
+// Delete removes a key; a missing key is no error.
 func (d Drawer) Delete(key string) error { return d.b.Delete(d.key(key)) }
 
 // All returns the keys that begin with prefix and come after a key ("": all), in their order, with their values. Each

@@ -7,14 +7,13 @@ var OpenBolt = openBolt
 
 type DirFiles = dirFiles
 
-// DropReserve gives the reserve up, as a full disk makes it.
+// DropReserve gives up the reserve, as on a full disk.
 func (l *Ledger) DropReserve() { l.reserve.drop() }
 
 // MaxWaitingParts bounds the parts that wait for their head.
 const MaxWaitingParts = maxWaitingParts
 
-// WaitingParts is how many bytes of parts wait for their head: all, as they are counted,
-// or those of an ID.
+// WaitingParts returns how many bytes of parts wait for their head: all, as they are counted, or those of an ID.
 func (l *Ledger) WaitingParts(of ...transfer.ID) (n int64) {
 	l.Update(func(t *Tx) error {
 		n = 0

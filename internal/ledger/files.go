@@ -39,7 +39,7 @@ func (d dirFiles) Create(name string) (File, error) {
 
 func (d dirFiles) Open(name string) (File, error) { return file(os.Open(d.path(name))) }
 
-// file keeps a nil *os.File from becoming a File that is not nil.
+// file turns a nil *os.File into a nil File.
 func file(f *os.File, err error) (File, error) {
 	if err != nil {
 		return nil, err

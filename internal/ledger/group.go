@@ -9,18 +9,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Items that are committed together are kept together: a record for each of
-// 100,000 small files, written, replaced and dropped, would cost more than the
-// files. It shows nowhere outside: an item is in one record at most, its own or a
-// group's, and every method sees it there.
+// Items that are committed together are kept in one entry, a group. An entry for each of 100,000 small files, written,
+// replaced and dropped, would cost more than the files. Groups do not show outside: an item is in at most one entry,
+// its own or a group's, and every method finds it there.
 //
-// The key of a group is the transfer, the number of its first item and that of
-// its last; no two groups of a transfer begin with the same. The value: see
-// packed.
+// The key of a group is the transfer, the number of its first item and that of its last; no two groups of a transfer
+// begin with the same number. For the value see packed.
 const (
-	groupFrom = 4    // fewer items have records of their own
-	groupMost = 256  // items in one record
-	groupSpan = 4096 // the first and the last are nearer than that
+	groupFrom = 4    // fewer items have entries of their own
+	groupMost = 256  // items in one entry
+	groupSpan = 4096 // the numbers of the first and the last item differ by less
 )
 
 func groupKey(id transfer.ID, first, last uint64) []byte {
@@ -124,7 +122,7 @@ func (t *Tx) DropItems(id transfer.ID, items []uint64) error {
 	return nil
 }
 
-// A groupRecord is a group that is read.
+// A groupRecord is a group with its key and value.
 type groupRecord struct {
 	key, value []byte
 	items      []uint64
@@ -158,7 +156,7 @@ func damagedGroup(key []byte, err error) error {
 	return transfer.Errorf(transfer.KindInternal, "ledger: group record %x is damaged: %w", key, err)
 }
 
-// leaveGroups takes items, which are sorted, out of the groups that they are in.
+// leaveGroups removes items, which must be sorted, from their groups.
 func (t *Tx) leaveGroups(id transfer.ID, items []uint64) error {
 	groups, err := t.groupsWith(id, items)
 	if err != nil {
@@ -168,7 +166,7 @@ func (t *Tx) leaveGroups(id transfer.ID, items []uint64) error {
 	b := t.tx.Bucket(bGroups)
 	stay := make([][]transfer.Intent, len(groups))
 	what := make([]byte, len(groups))
-	for n, g := range groups { // before anything changes: values do not outlast that
+	for n, g := range groups { // before any change: values are not valid after it
 		if !slices.ContainsFunc(g.items, func(k uint64) bool { _, is := slices.BinarySearch(items, k); return !is }) {
 			continue
 		}

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// full sets every field of a type to something, so that none is forgotten.
+// full sets every field of a type to a value, so that no field is forgotten.
 func full(r *rand.Rand, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -45,7 +45,7 @@ func full(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-// sampleIntents are n intents, or outcomes in them, with numbers that ascend.
+// sampleIntents returns n intents, or outcomes in them, with numbers that ascend.
 func sampleIntents(r *rand.Rand, what byte, n int) []transfer.Intent {
 	ins := make([]transfer.Intent, n)
 	item := r.Uint64N(5)
@@ -228,7 +228,7 @@ func TestGroupsAreInvisible(t *testing.T) {
 	}
 }
 
-// Items far apart, and very many, are in groups of their own.
+// Items far apart, and very many items, are in groups of their own.
 func TestGroupsAreBounded(t *testing.T) {
 	l := newLedger(t)
 	var outs []transfer.Outcome

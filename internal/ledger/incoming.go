@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An Incoming is the record of a transfer that this agent receives.
+// An Incoming is the entry of a transfer that this agent receives.
 type Incoming struct {
 	V          int                 `json:"v"`
 	Request    transfer.Request    `json:"request"` // without its items
@@ -46,24 +46,23 @@ type Extent struct {
 // A Set is the state of items that are to get their names together. Before either field is set, no item of the set is
 // decided.
 type Set struct {
-	Failed     *transfer.Error `json:"failed,omitempty"`     // why none gets its name; nil: nothing has failed
+	Failed     *transfer.Error `json:"failed,omitempty"`     // why no item gets its name; nil: no item has failed
 	Committing bool            `json:"committing,omitempty"` // all were COMMITTING at once; a later failure affects one item alone
 }
 
-// Gathers reports whether the transfer's items are to get their names together, and have not
-// come to that yet.
+// Gathers reports whether the transfer's items are to get their names together, and have not yet reached COMMITTING or
+// failed.
 func (in *Incoming) Gathers() bool {
 	return in.Request.Together && in.Set.Failed == nil && !in.Set.Committing
 }
 
 // Generations name the temporaries of a transfer.
 type Generations struct {
-	Generation uint64   `json:"generation"`                  // of those that are written
+	Generation uint64   `json:"generation"`                  // of temporaries that are written
 	Older      []uint64 `json:"older_generations,omitempty"` // of earlier holders, before takeovers; see Succeed
 }
 
-// Move takes the record to a state that transfer.Incoming must allow. In all others than
-// Receiving no epoch is open.
+// Move takes the entry to a state; transfer.Incoming must allow the move. No epoch is open after it.
 func (in *Incoming) Move(to transfer.Incoming) error {
 	if !in.State.CanMove(to) {
 		return fmt.Errorf("internal error: transfer %s cannot go from %s to %s at its destination", in.Request.ID, in.State, to)
@@ -72,7 +71,7 @@ func (in *Incoming) Move(to transfer.Incoming) error {
 	return nil
 }
 
-// mostOlder bounds the generations that a record names.
+// mostOlder bounds the generations in an entry.
 const mostOlder = 64
 
 // Succeed makes another generation the one whose temporaries are used, after a takeover of the ledger.
@@ -112,7 +111,7 @@ type Checkpoint struct {
 	// with the beginning is not in the store any more.
 	Begin []byte `json:"begin,omitempty"`
 
-	// Of an item that is converted.
+	// Of a converted item.
 	Plan    string             `json:"plan,omitempty"`    // the plan of the state
 	State   []byte             `json:"state,omitempty"`   // of the conversion, at the point
 	Written []transfer.Segment `json:"written,omitempty"` // of the temporary, up to Dest
@@ -153,7 +152,7 @@ func (t *Tx) PutIncoming(in *Incoming) error {
 	return putJSON(t.tx.Bucket(bIncoming), id[:], in)
 }
 
-// DropIncoming forgets a transfer as if it had never been accepted.
+// DropIncoming drops a transfer as if it had never been accepted.
 func (t *Tx) DropIncoming(id transfer.ID) error {
 	for _, b := range [][]byte{bItems, bGroups, bDirs, bTargets, bMarks} {
 		if err := dropAll(t.tx.Bucket(b), id[:]); err != nil {
@@ -163,7 +162,7 @@ func (t *Tx) DropIncoming(id transfer.ID) error {
 	return t.tx.Bucket(bIncoming).Delete(id[:])
 }
 
-// Incomings calls fn for every record, oldest ID first.
+// Incomings calls fn for every entry, oldest ID first.
 func (t *Tx) Incomings(fn func(*Incoming) error) error {
 	b := t.tx.Bucket(bIncoming)
 	return each(b, nil, func(k, _ []byte) error {
@@ -175,7 +174,7 @@ func (t *Tx) Incomings(fn func(*Incoming) error) error {
 	})
 }
 
-// PutItem writes an item's record; DropItem forgets it.
+// PutItem writes an item's entry; DropItem drops it.
 func (t *Tx) PutItem(id transfer.ID, item uint64, it Item) error {
 	if err := t.leaveGroups(id, []uint64{item}); err != nil {
 		return err
@@ -202,7 +201,7 @@ func (t *Tx) Item(id transfer.ID, item uint64) (*Item, error) {
 	return it, nil
 }
 
-// Items calls fn for the records of a transfer's items, in order.
+// Items calls fn for the entries of a transfer's items, in order.
 func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
 	groups, err := t.grouped(id)
 	if err != nil {
@@ -229,8 +228,8 @@ func (t *Tx) Items(id transfer.ID, fn func(item uint64, it *Item) error) error {
 	return err
 }
 
-// PutDir notes that temporaries of a transfer may be in a directory (R23), and whether it is missing.
-// The first note holds.
+// PutDir records that temporaries of a transfer may be in a directory (R23), and whether the directory is missing. The
+// first record of a directory stays.
 func (t *Tx) PutDir(id transfer.ID, dir transfer.Path, missing bool) error {
 	b, key := t.tx.Bucket(bDirs), dirKey(id, dir)
 	if b.Get(key) != nil {

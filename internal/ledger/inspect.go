@@ -75,7 +75,7 @@ func inspectBolt(file string, patience time.Duration) (born bool, err error) {
 			WithHint("start the agent on a host of the kind that it ran on, or give it a state directory of its own here")
 	}
 
-	// Opened for reading it keeps writers out, and little can go wrong.
+	// An open for reading keeps writers out, and fails rarely.
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
 	defer (&boltStore{file: file}).guard(&err)
@@ -108,8 +108,8 @@ func foreign(f io.ReaderAt) bool {
 	return other(pageHead) == boltMagic && other(pageHead+4) == boltVersion
 }
 
-// wasBorn reports whether there is a database. A power cut can leave of one that
-// was being made its size and nothing of it.
+// wasBorn reports whether there is a database. A power cut during its making can leave a file of the right size without
+// contents.
 func wasBorn(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -144,10 +144,10 @@ func inspectPages(f io.ReaderAt, bytes int64) error {
 // An inspection goes through a database once. It holds the pages from the root to its present position.
 type inspection struct {
 	f      io.ReaderAt
-	bytes  uint64 // that the file has
+	bytes  uint64 // of the file
 	size   uint64 // of a page
-	pages  uint64 // that the database has
-	newest []byte // the head that counts
+	pages  uint64 // of the database
+	newest []byte // the valid head with the newest transaction
 	seen   []uint64
 }
 
@@ -229,8 +229,8 @@ func (in *inspection) page(id uint64) ([]byte, error) {
 	return in.read(id*in.size, (more+1)*in.size)
 }
 
-// tree checks a page and all below it. Its keys are not less than from, and
-// less than to where that is given. bucket is nil in the tree of buckets.
+// tree checks a page and all pages below it. Its keys are not less than from, and less than to unless to is nil. bucket
+// is nil in the tree of buckets.
 func (in *inspection) tree(id uint64, bucket, from, to []byte, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("page %d is %d levels deep", id, depth)

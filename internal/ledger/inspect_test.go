@@ -46,7 +46,7 @@ func grown(t testing.TB, dir string, records int) (file string) {
 	return filepath.Join(dir, "ledger.db")
 }
 
-// contents is all that a store has.
+// contents returns all data of a store, as text.
 func contents(t testing.TB, dir string) (all string, err error) {
 	t.Helper()
 	s, err := openBolt(dir, time.Second)
@@ -86,7 +86,7 @@ func TestDamageIsFound(t *testing.T) {
 			b = b[:at]
 		case 1:
 			clear(b[at:min(at+512, len(b))])
-		case 2: // the heads of pages are few bytes of many
+		case 2: // the heads of pages are a small part of the bytes
 			at = at/4096*4096 + r.IntN(48)
 			b[at] ^= 1 << r.IntN(8)
 		default:
@@ -103,13 +103,12 @@ func TestDamageIsFound(t *testing.T) {
 			found++
 		}
 	}
-	if found < 150 { // the others met pages that are free
+	if found < 150 { // the others changed free pages
 		t.Errorf("only %d of 600 changes were found", found)
 	}
 }
 
-// A file that a power cut has left without content begins anew; one that has
-// any does not.
+// A file that a power cut has left without contents begins anew; a file with contents does not.
 func TestUnbornDatabase(t *testing.T) {
 	for size, ok := range map[int]bool{0: true, 16 << 10: true, 32 << 10: false} {
 		dir := t.TempDir()
@@ -124,8 +123,7 @@ func TestUnbornDatabase(t *testing.T) {
 	}
 }
 
-// A ledger of a host with the other byte order is not called damaged: whoever
-// believed that would move it away.
+// A ledger of a host with the other byte order is not called damaged: that error would make an operator move it away.
 func TestDatabaseOfOtherByteOrder(t *testing.T) {
 	dir := t.TempDir()
 	file := grown(t, dir, 10)
@@ -141,7 +139,7 @@ func TestDatabaseOfOtherByteOrder(t *testing.T) {
 	}
 }
 
-// Damage that comes while the ledger is open is an error of the transaction.
+// Damage during an open ledger is an error of the transaction.
 func TestDamageWhileOpen(t *testing.T) {
 	dir := t.TempDir()
 	file := grown(t, dir, 400)
@@ -168,7 +166,7 @@ func TestDamageWhileOpen(t *testing.T) {
 	}
 }
 
-// A panic of the caller's own is not taken for damage.
+// A panic of the caller is not taken for damage.
 func TestOwnPanicGoesOn(t *testing.T) {
 	s, err := openBolt(t.TempDir(), time.Second)
 	mustDo(t, err)
@@ -193,7 +191,7 @@ func FuzzInspect(f *testing.F) {
 		if at >= 0 && at < len(b) {
 			copy(b[at:], change)
 		}
-		inspectPages(bytes.NewReader(b), int64(len(b))) // it must only come to an end
+		inspectPages(bytes.NewReader(b), int64(len(b))) // it must only return
 	})
 }
 

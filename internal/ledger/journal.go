@@ -67,7 +67,7 @@ type extent struct {
 	ended bool
 	tally Tally
 	last  *transfer.Item
-	marks []int64 // where every markEvery-th item begins, from the first one
+	marks []int64 // offset of every markEvery-th item, from the first one
 }
 
 // markEvery is how many items lie between two marks. A reading can begin at a mark.
@@ -83,7 +83,7 @@ type Totals struct {
 // A Tally counts the files that a finished walk passed over.
 type Tally struct {
 	Links   int64 // symbolic links
-	LeftOut int64 // files that the request does not want, since the walk was interrupted last
+	LeftOut int64 // files that the request excludes, since the walk was interrupted last
 }
 
 func (l *Ledger) journalPath(id transfer.ID) string {
@@ -93,9 +93,8 @@ func (l *Ledger) journalPath(id transfer.ID) string {
 // Journal opens the item journal of a transfer, and makes it if it is missing.
 func (l *Ledger) Journal(id transfer.ID) (*Journal, error) { return l.openJournal(id, false) }
 
-// ResumeJournal opens an item journal that Journal has made. Where nothing is
-// left of it, it is lost: were it begun again, items would get the numbers of
-// others, which are known to the destination.
+// ResumeJournal opens an item journal that Journal has made. A missing or empty one is lost. If it were begun again,
+// items would get the numbers of others, and the destination has those numbers.
 func (l *Ledger) ResumeJournal(id transfer.ID) (*Journal, error) { return l.openJournal(id, true) }
 
 func (l *Ledger) openJournal(id transfer.ID, made bool) (*Journal, error) {
@@ -133,8 +132,7 @@ func journalError(l *Ledger, be string, err error) error {
 	return transfer.Errorf(transfer.KindOf(err), "the item journal cannot be %s: %w", be, err)
 }
 
-// CheckDamage reports an error where the journal has fewer items than the n
-// that were offered from it.
+// CheckDamage returns an error if the journal has fewer items than the n that were offered from it.
 func (j *Journal) CheckDamage(n uint64) error {
 	if j.items < n {
 		return unlike(j.name, "it has %d items, and %d were offered", j.items, n)
@@ -179,7 +177,7 @@ func (j *Journal) recover(made bool) error {
 			WithHint("look at the destination, then submit the missing files as a new transfer")
 	}
 
-	if !begun { // nothing, or a crash while the header was written
+	if !begun { // empty, or a crash while the header was written
 		if _, err := j.f.WriteAt(journalHead(), 0); err != nil {
 			return err
 		}
@@ -201,7 +199,7 @@ func (j *Journal) recover(made bool) error {
 	return nil
 }
 
-// rewrite writes the file's bytes over themselves.
+// rewrite writes the file's bytes again in place.
 func (j *Journal) rewrite() error {
 	b := make([]byte, min(j.tail, 256<<10))
 	for at := int64(0); at < j.tail; at += int64(len(b)) {
@@ -291,7 +289,7 @@ func (l *Ledger) JournalTotals(id transfer.ID) (Totals, error) {
 	return j.totals(), err
 }
 
-// count counts an item that begins at a byte.
+// count counts an item that begins at byte at.
 func (e *extent) count(it *transfer.Item, at int64) {
 	if e.items%markEvery == 0 {
 		e.marks = append(e.marks, at)
@@ -487,7 +485,7 @@ func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan stru
 	}
 
 	if c.at == c.end {
-		c.end = synced // records do not straddle it
+		c.end = synced // no record crosses it
 		c.buf.Reset(io.NewSectionReader(c.j.f, c.at, c.end-c.at))
 	}
 
@@ -513,8 +511,8 @@ func (c *Cursor) read() (n uint64, it transfer.Item, more bool, wait <-chan stru
 // Count returns the number of items up to the present position.
 func (c *Cursor) Count() uint64 { return c.next }
 
-// DropOrphans removes the journals of transfers that are over, or that the
-// ledger does not know: a crash may leave one behind.
+// DropOrphans removes the journals of transfers that are over, or that the ledger does not know: a crash may leave such
+// a journal.
 func (l *Ledger) DropOrphans() error {
 	names, err := l.files.List()
 	if err != nil {
@@ -525,7 +523,7 @@ func (l *Ledger) DropOrphans() error {
 		for _, name := range names {
 			id, err := transfer.ParseID(name)
 			if err != nil {
-				continue // not ours
+				continue // not an item journal
 			}
 			rec, err := t.Source(id)
 			if err != nil {

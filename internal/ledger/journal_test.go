@@ -37,7 +37,7 @@ func openJournal(t testing.TB, l *Ledger) *Journal {
 	return j
 }
 
-// journalItems are items with everything that an item can have.
+// journalItems returns items with every field that an item can have.
 func journalItems() []transfer.Item {
 	all := []transfer.Item{
 		{Type: transfer.ItemFile, Source: "/in/a", Name: "a", Size: 1 << 40},
@@ -139,7 +139,7 @@ func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
 		}
 	}
 	if _, _, more, _, _ := c.Next(); more || j.Totals().Items != 0 {
-		t.Error("what is not synced is offered")
+		t.Error("unsynced items are offered")
 	}
 	select {
 	case <-wait:
@@ -153,7 +153,7 @@ func TestJournalOffersOnlyWhatIsSynced(t *testing.T) {
 	if items, _ := readAll(t, j); len(items) != 20_000 {
 		t.Errorf("%d items after the sync", len(items))
 	}
-	if err := j.Sync(); err != nil { // nothing new
+	if err := j.Sync(); err != nil { // no new items
 		t.Fatal(err)
 	}
 }
@@ -190,7 +190,7 @@ func TestJournalRestart(t *testing.T) {
 	}
 }
 
-// TestJournalReadWhileWritten: cursors follow the walk to its end.
+// TestJournalReadWhileWritten checks that cursors follow the walk to its end.
 func TestJournalReadWhileWritten(t *testing.T) {
 	j := openJournal(t, newLedger(t))
 	const total = 5000
@@ -312,7 +312,7 @@ func TestJournalDamaged(t *testing.T) {
 		}
 		j, err := l.Journal(journalID)
 		if err != nil {
-			continue // it may also be seen at once
+			continue // the open may also find it
 		}
 		if err := j.CheckDamage(5); err == nil {
 			t.Errorf("damage at byte %d is not found", at)
@@ -348,7 +348,7 @@ func TestDropJournal(t *testing.T) {
 	}
 }
 
-// TestFormatIsChecked: a ledger of another format is refused with both figures.
+// TestFormatIsChecked checks that a ledger of another format is refused, with both format numbers in the error.
 func TestFormatIsChecked(t *testing.T) {
 	dir := t.TempDir()
 	l, err := Open(dir, Options{Reserve: -1})
@@ -364,7 +364,7 @@ func TestFormatIsChecked(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordIsNamed: it is an error, never skipped.
+// TestDamagedRecordIsNamed checks that a damaged record is an error that names it, and is never skipped.
 func TestDamagedRecordIsNamed(t *testing.T) {
 	l := newLedger(t)
 	if err := l.Update(func(tx *Tx) error { return tx.tx.Bucket(bSource).Put(journalID[:], []byte("{")) }); err != nil {
@@ -405,7 +405,7 @@ func TestGroupOutlivesItsCulprits(t *testing.T) {
 	if err := l.View(func(tx *Tx) error {
 		for n := range group {
 			if there := getU64(tx.tx.Bucket(bMeta), fmt.Sprint("n", n)) != 0; there == (n%7 == 0) {
-				t.Errorf("what caller %d wrote is there: %v", n, there)
+				t.Errorf("the write of caller %d is there: %v", n, there)
 			}
 		}
 		return nil
@@ -457,8 +457,7 @@ func FuzzReadRecord(f *testing.F) {
 	})
 }
 
-// A reading can begin with any item, also behind a reopening and a walk that was taken
-// back.
+// A reading can begin with any item, also after a reopening and after a walk that was taken back.
 func TestJournalReadFromTheMiddle(t *testing.T) {
 	l := newLedger(t)
 	j := openJournal(t, l)
@@ -515,14 +514,14 @@ func TestJournalReadFromTheMiddle(t *testing.T) {
 	}
 	grow(count + 1)
 	if n, it, more, _, err := c.Next(); n != uint64(count-1) || it.Name != name(count-1) || !more || err != nil {
-		t.Errorf("what came then is %d, %+v, %v, %v", n, it, more, err)
+		t.Errorf("the next item is %d, %+v, %v, %v", n, it, more, err)
 	}
 	j.Close()
 	j = openJournal(t, l)
 	look()
 }
 
-// A record at another place than its own ends the list: of another number, or of another transfer's journal.
+// A record in the wrong place ends the list: a record with another number, or of another transfer's journal.
 func TestJournalRecordsOutOfPlace(t *testing.T) {
 	l := newLedger(t)
 	records := func(id transfer.ID) (all [][]byte) {

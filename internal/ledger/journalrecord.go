@@ -30,10 +30,10 @@ func tornAt(err error) error {
 	return err
 }
 
-// records reads one record of a transfer's journal after the other.
+// records reads the records of a transfer's journal one by one.
 type records struct {
 	id   transfer.ID
-	n    uint64 // of the record that is next
+	n    uint64 // of the next record
 	r    io.Reader
 	head [8]byte
 	body []byte
@@ -89,11 +89,11 @@ func encodeItem(b []byte, id transfer.ID, n uint64, it transfer.Item) []byte {
 	return appendRecord(b, id, n, body)
 }
 
-// fields takes big-endian fields off the front of a record.
+// fields removes big-endian fields from the front of a record.
 type fields struct {
 	b    []byte
 	bad  bool
-	skim bool // texts are passed over
+	skim bool // texts are skipped
 }
 
 func (f *fields) take(n int) []byte {

@@ -20,7 +20,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// formatVersion is the version of the store's records. No other version is read.
+// formatVersion is the version of the store's format. The ledger reads no other version.
 const formatVersion = 4
 
 var (
@@ -50,18 +50,16 @@ type Options struct {
 	Lock  time.Duration // how long to wait until another process releases the ledger; default 5 s
 	Clock clock.Clock
 	Log   *slog.Logger
-	// Reserve is how many bytes of disk are put aside; default 4 MiB, negative: none.
+	// Reserve is the number of bytes of disk to put aside; default 4 MiB, negative: none.
 	Reserve int64
-	// OutboxLimit is how many audit records may wait for coordination; default 100,000.
+	// OutboxLimit is the most audit records that may wait for coordination; default 100,000.
 	OutboxLimit int64
-	// Store and Files take the place of ledger.db and of items/ where they are
-	// given; with both of them there is no reserve unless one is asked for, and
-	// nothing is written into the directory. The ledger closes the store.
+	// Store and Files replace ledger.db and items/ if they are given. With both of them there is no reserve unless
+	// Reserve asks for one, and the ledger writes no file into the directory. The ledger closes the store.
 	Store Store
 	Files Files
-	// Claim is held where several instances share the ledger. Open and Close take it over:
-	// it is closed with the ledger, and where Open fails. Without one, Open takes one of its own in a directory
-	// that instances have ever shared.
+	// Claim is the claim of a ledger that several instances share. Open and Close take it over: it is closed with the
+	// ledger, and also if Open fails. Without one, Open takes its own in a directory that instances have ever shared.
 	Claim *Claim
 }
 
@@ -82,7 +80,7 @@ type Ledger struct {
 	outbox      atomic.Int64
 	reserve     reserve
 	used        [rooms]use // the writer's, like doubt
-	doubt       bool       // about whether the last transaction is durable
+	doubt       bool       // whether the last transaction is durable
 	tenure
 }
 
@@ -170,7 +168,7 @@ func (l *Ledger) openDir() (err error) {
 	return err
 }
 
-// onDisk reports whether the ledger has its directory for more than a reserve.
+// onDisk reports whether the ledger keeps its store or its files in its directory.
 func (l *Ledger) onDisk() bool { return l.opt.Store == nil || l.opt.Files == nil }
 
 // syncDir makes the names in the ledger's directories durable.
@@ -226,8 +224,8 @@ func (l *Ledger) Incarnation() uint64 { return l.incarnation }
 // IncarnationText returns Incarnation as it is written in messages and records.
 func (l *Ledger) IncarnationText() string { return fmt.Sprintf("%016x", l.incarnation) }
 
-// Generation counts how often the ledger has been opened; it is part of the
-// name of every temporary, so that no run writes into another's.
+// Generation returns how often the ledger has been opened. It is part of the name of every temporary, so that no run
+// writes into another's.
 func (l *Ledger) Generation() uint64 { return l.generation }
 
 // Unclean reports whether the run before this one ended without Close.
@@ -265,10 +263,10 @@ type op struct {
 
 var errClosed = transfer.Errorf(transfer.KindInternal, "the ledger is closed")
 
-// Update runs fn in a transaction that is on disk when Update returns. Many
-// callers at once share transactions, and with them syncs; therefore fn may be
-// run again and must change nothing but the transaction until Update returns. fn waits for no lock
-// that is held during an Update: the transactions of all callers run one after the other, and would wait for each other.
+// Update runs fn in a transaction that is on disk when Update returns. Concurrent callers share transactions, and with
+// them syncs. Therefore fn may be run again, and must change only the transaction until Update returns. fn must not
+// wait for a lock that a caller holds during an Update: the transactions of all callers run one after the other, and
+// would wait for each other.
 func (l *Ledger) Update(fn func(*Tx) error) error {
 	o := &op{fn, make(chan error, 1)}
 	select {
@@ -290,9 +288,9 @@ func (l *Ledger) Update(fn func(*Tx) error) error {
 	}
 }
 
-// View runs fn in a read-only transaction. Of a ledger that was taken over it returns the error of the loss, also
-// where fn was run: a transaction that ended behind the takeover is in the file of this process alone, and its
-// writer has yet to learn of the loss.
+// View runs fn in a read-only transaction. If the ledger was taken over, View returns the error of the loss, also after
+// fn has run. A transaction that ended after the takeover is in the file of this process alone, and its writer has yet
+// to notice the loss.
 func (l *Ledger) View(fn func(*Tx) error) error {
 	if err := l.Lost(); err != nil {
 		return err
@@ -339,7 +337,7 @@ func (l *Ledger) waiting(first *op) []*op {
 	return group
 }
 
-// commit runs a group; one that fails does not take the others down with it.
+// commit runs a group; a failing member does not make the others fail.
 func (l *Ledger) commit(group []*op) {
 	var culprit *op
 	var failure error
@@ -422,10 +420,9 @@ type change struct {
 	used   [rooms]use
 }
 
-// attempt runs fn in a transaction. It may fail and take effect all the same:
-// the sync behind it failed, so that this process sees it and a crash may undo
-// it. Then there is doubt. refused: fn returned a transfer.Error, and the disk did not
-// fail.
+// attempt runs fn in a transaction. A transaction may fail and take effect all the same: the sync after it failed, so
+// that this process sees it and a crash may undo it. Then it is in doubt. refused reports that fn returned a
+// transfer.Error, and the disk did not fail.
 func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
 	var made change
 	id, content := 0, false
@@ -448,10 +445,9 @@ func (l *Ledger) attempt(fn func(*Tx) error) (err error, refused bool) {
 	return err, refused
 }
 
-// settle makes a transaction durable about which there is doubt. It takes an
-// empty one: that writes only the root anew, which cannot hurt anything,
-// whereas one with content would overwrite the pages of the state before, to
-// which a crash may still go back.
+// settle makes a transaction durable that is in doubt. It runs an empty transaction, which writes only the root again
+// and does no harm. A transaction with content would overwrite pages of the state before, and a crash may still go back
+// to that state.
 func (l *Ledger) settle() error {
 	if !l.doubt {
 		return nil

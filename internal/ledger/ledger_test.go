@@ -31,7 +31,7 @@ func open(t testing.TB, dir string) *ledger.Ledger {
 	return l
 }
 
-// id is the nth of a row of transfer IDs that sort by n.
+// id returns the nth of a series of transfer IDs that sort by n.
 func id(n int) (out transfer.ID) {
 	out[0], out[1], out[2], out[6], out[8] = byte(n>>16), byte(n>>8), byte(n), 0x70, 0x80
 	out[15] = 1
@@ -54,7 +54,7 @@ func TestOneProcessAtATime(t *testing.T) {
 	open(t, dir)
 }
 
-// Of processes that begin a ledger in the same new directory one gets it, whole.
+// Of several processes that begin a ledger in the same new directory, one gets a complete ledger.
 func TestTwoBeginALedger(t *testing.T) {
 	for range 20 {
 		dir := t.TempDir()
@@ -114,7 +114,7 @@ func TestReserve(t *testing.T) {
 	if fi, err := os.Stat(filepath.Join(dir, "reserve")); err != nil || fi.Size() != 3<<20 || l.Low() {
 		t.Errorf("the reserve: %v, %v, low %v", fi, err, l.Low())
 	}
-	// A transaction that meets a full disk gives the reserve up and goes on.
+	// A transaction on a full disk gives the reserve up and is repeated.
 	tries := 0
 	err = l.Update(func(tx *ledger.Tx) error {
 		if tries++; tries == 1 {
@@ -126,13 +126,13 @@ func TestReserve(t *testing.T) {
 		t.Errorf("it was tried %d times: %v", tries, err)
 	}
 	if !l.Low() {
-		// Low takes the reserve again where there is space, as there is here.
+		// Low writes the reserve again if there is space, as there is here.
 		if _, err := os.Stat(filepath.Join(dir, "reserve")); err != nil {
 			t.Errorf("not low, and no reserve: %v", err)
 		}
 	}
 	must(t, l.Close())
-	// A reserve that cannot be taken makes the ledger low, not unusable.
+	// A reserve that cannot be written makes the ledger low, not unusable.
 	must(t, os.RemoveAll(filepath.Join(dir, "reserve")))
 	must(t, os.Mkdir(filepath.Join(dir, "reserve"), 0o700))
 	must(t, os.WriteFile(filepath.Join(dir, "reserve", "in the way"), nil, 0o600))

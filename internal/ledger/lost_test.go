@@ -33,7 +33,7 @@ func TestLostLedger(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		gone  []string         // removed from a used directory
-		sizes map[string]int64 // that files are cut to
+		sizes map[string]int64 // files that are cut to a size
 		lost  string           // the trace that the error names; empty: it begins anew
 	}{
 		{name: "all gone", gone: []string{"ledger.db", "reserve", journal}},
@@ -89,8 +89,7 @@ func TestLostLedgerOfZeros(t *testing.T) {
 	}
 }
 
-// The reserve keeps its name when its space is given up: it says that there was
-// a ledger.
+// The reserve keeps its name when its space is given up: it shows that there was a ledger.
 func TestReserveGivenUpLeavesItsName(t *testing.T) {
 	dir := lived(t)
 	l, err := ledger.Open(dir, ledger.Options{Reserve: 1 << 16})

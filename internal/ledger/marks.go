@@ -8,13 +8,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The marks of a transfer's files are kept until it ends. One record has those of up to 256 files with
-// neighbouring numbers, because files that were made one after another often have such: a record
-// for each of a million files would cost more than the files.
+// The marks of a transfer's files are kept until it ends. One record has those of up to 256 files with neighbouring
+// numbers, because files that were made in a row often have such numbers. A record for each of a million files would
+// cost more than the files.
 //
-// The key of a record is the transfer, the volume, and the number without its last byte. The value is the
-// version (1) and, for each mark, the number's last byte, 4 bytes of stamp, the item, and the directory of its
-// path as a length and bytes. An empty directory is that of the mark before. Numbers and lengths are varints.
+// The key of a record is the transfer, the volume, and the number without its last byte. The value is the version (1)
+// and the marks. Each mark is the number's last byte, 4 bytes of stamp, the item, and the directory of its path as a
+// length and bytes. An empty directory is that of the mark before. Numbers and lengths are varints.
 const marksVersion = 1
 
 // A fileMark is a mark in a record.
@@ -72,7 +72,7 @@ func unpackMarks(b []byte) (all []fileMark, err error) {
 	return all, nil
 }
 
-// marksIn reads the record of a key; none is no error.
+// marksIn reads the record of a key; a missing one is no error.
 func marksIn(t *Tx, key []byte) ([]fileMark, error) {
 	v := t.tx.Bucket(bMarks).Get(key)
 	if v == nil {
@@ -85,7 +85,7 @@ func marksIn(t *Tx, key []byte) ([]fileMark, error) {
 	return all, nil
 }
 
-// PutMarks keeps the marks of intents, in place of those that had the same numbers.
+// PutMarks keeps the marks of intents, and replaces marks with the same numbers.
 func PutMarks(t *Tx, id transfer.ID, ins []transfer.Intent) error {
 	records := map[string][]fileMark{}
 	for n := range ins {

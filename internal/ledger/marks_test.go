@@ -13,7 +13,7 @@ func markOf(n uint64) *transfer.Mark {
 	return &transfer.Mark{Volume: 1 + n%2, Number: n / 2, Stamp: uint32(n * 7)}
 }
 
-// A mark is found until the transfer ends, by every item but its own, and only while no other file has its number.
+// Every other item finds a mark until the transfer ends, and only while no other file has its number.
 func TestMarks(t *testing.T) {
 	l, err := Open(t.TempDir(), Options{Reserve: -1})
 	if err != nil {
@@ -79,7 +79,7 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// FuzzMarks: a record of marks is read as it was written, or is an error.
+// FuzzMarks reads any bytes as a record of marks. The result is written again as the same record, or is an error.
 func FuzzMarks(f *testing.F) {
 	f.Add(packMarks([]fileMark{{1, 2, 3, "/a"}, {2, 3, 4, "/a"}, {3, 4, 1 << 60, "/b"}}))
 	f.Add([]byte{marksVersion})

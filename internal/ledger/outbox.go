@@ -12,7 +12,7 @@ import (
 // The outbox holds audit records from the transaction that caused them until
 // coordination has receipted them. They are numbered from 1 without gaps.
 
-// Audit puts a record into the outbox; build is given its number.
+// Audit puts a record into the outbox; build gets its number.
 func (t *Tx) Audit(build func(n uint64) []byte) error {
 	b := t.tx.Bucket(bOutbox)
 	n, err := b.NextSequence()
@@ -26,7 +26,7 @@ func (t *Tx) Audit(build func(n uint64) []byte) error {
 // Outbox returns the number of waiting records.
 func (l *Ledger) Outbox() int64 { return l.outbox.Load() }
 
-// OutboxFull returns the error that pauses transfers while too many wait.
+// OutboxFull returns the error that pauses transfers while too many records wait.
 func (l *Ledger) OutboxFull() error {
 	if n := l.outbox.Load(); n >= l.opt.OutboxLimit {
 		return transfer.Errorf(transfer.KindBusy, "the audit outbox is full: %d records wait for coordination", n).
@@ -83,7 +83,7 @@ func Drop(t *Tx, n uint64) error {
 // Numbered returns the number of the newest audit record that was ever put into the outbox.
 func Numbered(t *Tx) uint64 { return t.tx.Bucket(bOutbox).Sequence() }
 
-// Noted returns the audit record of a number that waits in the outbox; nil: it does not.
+// Noted returns the audit record with number n from the outbox; nil: it is not there.
 func Noted(t *Tx, n uint64) []byte {
 	return t.tx.Bucket(bOutbox).Get(binary.BigEndian.AppendUint64(nil, n))
 }
@@ -118,8 +118,8 @@ func Renumber(t *Tx, beyond uint64, rewrite func(record []byte, n uint64) ([]byt
 	return nil
 }
 
-// Mark names the ledger in the state that it has since the last Remark, or since it was made.
-// A copy that is put back later has the same mark until Remark.
+// Mark returns the name of the ledger's state since the last Remark, or since it was made. A copy that is restored
+// later has the same mark until Remark.
 func Mark(l *Ledger) (mark string, err error) {
 	err = l.View(func(t *Tx) error {
 		mark = l.IncarnationText()

@@ -50,7 +50,7 @@ func pack(what byte, items []transfer.Intent) ([]byte, error) {
 	return b, nil
 }
 
-// uvarint takes a number off the front of b.
+// uvarint removes a number from the front of b.
 func uvarint(b []byte) (v uint64, rest []byte, err error) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 {
@@ -94,7 +94,7 @@ func packedItems(b []byte) ([]uint64, error) {
 	return items, err
 }
 
-// unpack reads a value.
+// unpack returns the kind and the items of a value.
 func unpack(b []byte) (what byte, ins []transfer.Intent, err error) {
 	what, items, b, err := packedHead(b)
 	if err != nil {

@@ -10,16 +10,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A request with many items comes as parts and a head (transfer.Request.Split), in any
-// order. Parts wait for their head in a bucket of their own, each submitter's apart from
-// those of others, and move to the accepted ones with it.
+// A request with many items comes as parts and a head (transfer.Request.Split), in any order. Parts wait for their head
+// in a bucket of their own, separate for each submitter, and move to the accepted ones with it.
 const (
 	maxWaitingParts = 64 << 20            // bytes of the parts that wait; beyond it the oldest IDs of the largest principal are dropped
-	waitingParts    = 14 * 24 * time.Hour // of the agent's running time, then they go: as long as a head may lie in its queue
+	waitingParts    = 14 * 24 * time.Hour // of the agent's running time, then they are dropped: as long as a head may wait in its queue
 )
 
-// Requests are the parts of large requests and the destinations of their items, as a
-// transaction has them.
+// Requests are the parts of large requests and the destinations of their items, in a transaction.
 type Requests struct{ t *Tx }
 
 // Requests returns the ledger's data of requests beside their heads.
@@ -35,7 +33,7 @@ type waiting struct {
 // partsOf returns the key prefix of a principal's parts under an ID.
 func partsOf(id transfer.ID, principal string) []byte { return append(keyOf(principal), id[:]...) }
 
-// PutPart keeps a part of a request until its head comes. Repeating it is no error.
+// PutPart keeps a part of a request until its head comes. A repeat is no error.
 func (r Requests) PutPart(id transfer.ID, principal string, p transfer.Part) error {
 	data, err := json.Marshal(waiting{recordVersion, r.t.Running(), p})
 	if err != nil {
@@ -79,7 +77,7 @@ func (r Requests) Parts(q *transfer.Request, principal string) (parts []transfer
 var errOtherParts = transfer.Errorf(transfer.KindMalformed, "the parts of the request are others than its head says").
 	WithHint("submit it under a new ID")
 
-// Claim makes the parts of a request of a principal those of an accepted one.
+// Claim moves the parts of a principal's request to the accepted ones.
 func (r Requests) Claim(id transfer.ID, principal string, parts []transfer.Part) error {
 	for _, p := range parts {
 		if err := putJSON(r.t.tx.Bucket(bAsked), itemKey(id, uint64(p.From)), p); err != nil {
@@ -150,19 +148,19 @@ func (r Requests) Resolved(id transfer.ID, fn func(transfer.Resolved) error) err
 
 // Targets is the progress of the targets of an incoming transfer.
 type Targets struct {
-	Last  uint64 `json:"last"` // the last one that is here
+	Last  uint64 `json:"last"` // the last one that has come
 	Bytes int    `json:"bytes"`
-	All   bool   `json:"all"` // it is the last of all
+	All   bool   `json:"all"` // Last is the last of all
 }
 
-// A Target is one of them, as it was resolved.
+// A Target is a target with its resolution.
 type Target struct {
 	V int `json:"v"`
 	transfer.Target
 	Place transfer.Place  `json:"place,omitempty"`
 	Base  transfer.Path   `json:"base,omitempty"`
 	Into  bool            `json:"into,omitempty"`
-	Error *transfer.Error `json:"error,omitempty"` // why nothing can land there
+	Error *transfer.Error `json:"error,omitempty"` // why no item can land there
 }
 
 // Resolved returns the resolution for the source.

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// split makes a head with one item and parts with one each.
+// split returns a head with one item and parts with one item each.
 func split(t *testing.T, n int, sources ...transfer.Path) (*transfer.Request, []transfer.Part) {
 	t.Helper()
 	q := &transfer.Request{ID: id(n), Items: transfer.ItemsOf(sources[0]), Rest: &transfer.Rest{Items: len(sources) - 1}}
@@ -60,14 +60,14 @@ func TestPartsOfARequest(t *testing.T) {
 		t.Errorf("the parts are %v, %v", got, err)
 	}
 	if _, err := partsOf(l, q, "mallory"); transfer.KindOf(err) != transfer.KindMalformed {
-		t.Errorf("the parts of somebody else: %v", err)
+		t.Errorf("the parts of another principal: %v", err)
 	}
 	must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().Claim(q.ID, "ann", parts) }))
 	if _, err := partsOf(l, q, "ann"); transfer.KindOf(err) != transfer.KindNotFound {
 		t.Errorf("the parts still wait: %v", err)
 	}
 	if _, err := partsOf(l, q, "mallory"); transfer.KindOf(err) != transfer.KindMalformed {
-		t.Errorf("the parts of somebody else have gone, too: %v", err)
+		t.Errorf("the parts of another principal have gone, too: %v", err)
 	}
 	must(t, l.View(func(tx *ledger.Tx) error {
 		p, err := tx.Requests().Asked(q.ID, 2)
@@ -99,7 +99,7 @@ func TestPartsThatNobodyClaims(t *testing.T) {
 	if l.WaitingParts() > ledger.MaxWaitingParts || waits(0) || !waits(19) {
 		t.Errorf("%d bytes wait; the oldest %v, the newest %v", l.WaitingParts(), waits(0), waits(19))
 	}
-	for range 30 { // each is put in place of itself
+	for range 30 { // each put replaces the same part
 		must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().PutPart(id(19), "ann", big) }))
 		must(t, l.Update(func(tx *ledger.Tx) error { return tx.Requests().PutPart(id(0), "ann", big) }))
 	}

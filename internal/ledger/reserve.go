@@ -17,11 +17,11 @@ type reserve struct {
 	log  *slog.Logger
 
 	low     atomic.Bool
-	writing sync.RWMutex // read-held while something is written, held while the reserve is
+	writing sync.RWMutex // read-held during a write, held while the reserve is written
 }
 
-// reserveName is the reserve in the ledger's directory. Once it is there it stays,
-// if only as an empty file: it shows that there has been a ledger.
+// reserveName is the reserve in the ledger's directory. It stays there, if only as an empty file: it shows that there
+// has been a ledger.
 const reserveName = "reserve"
 
 func (r *reserve) path() string { return filepath.Join(r.dir, reserveName) }
@@ -29,9 +29,8 @@ func (r *reserve) path() string { return filepath.Join(r.dir, reserveName) }
 // Shortage returns the shortage of the ledger's disk in words: "is full" or "has no inodes left".
 func (l *Ledger) Shortage() string { return space.Shortage(l.dir) }
 
-// Low reports whether the ledger's disk has been full: nothing new is to be
-// accepted. It tries to take the reserve again first, unless something is being
-// written: that must not find the disk full for the sake of the reserve.
+// Low reports whether the ledger's disk has been full: then no new work is to be accepted. It first tries to write the
+// reserve again, unless a write is running: the reserve must not fill the disk for that write.
 func (l *Ledger) Low() bool {
 	r := &l.reserve
 	if r.low.Load() && r.writing.TryLock() {
@@ -41,8 +40,7 @@ func (l *Ledger) Low() bool {
 	return r.low.Load()
 }
 
-// spared makes a call that writes. Where the disk is full it is made once more
-// on the space of the reserve.
+// spared makes a call that writes. If the disk is full, it makes the call once more on the space of the reserve.
 func (r *reserve) spared(call func() error) error {
 	r.writing.RLock()
 	defer r.writing.RUnlock()

@@ -10,7 +10,7 @@ import (
 // the oldest entry of the largest holder is dropped.
 type room struct {
 	bucket []byte
-	holder int // how many bytes of a key name the holder
+	holder int // number of bytes of a key that name the holder
 	limit  int64
 	cost   func(k, v []byte) int64
 }
@@ -38,7 +38,7 @@ func keyOf(principal string) []byte {
 	return sum[:principalSize]
 }
 
-// A use is how much of a room its holders have, or by how much a transaction has changed that. Its holders have something.
+// A use is the size of a room by holder, or the change of it by a transaction. Every holder in it has entries.
 type use struct {
 	all int64
 	of  map[string]int64
@@ -60,7 +60,7 @@ func (u *use) join(made *use) {
 	}
 }
 
-// countRooms reads how much the holders have.
+// countRooms reads the sizes of the holders.
 func countRooms(l *Ledger, tx StoreTx) error {
 	for r := range allRooms {
 		l.used[r] = use{}
@@ -98,7 +98,7 @@ func putShared(t *Tx, r int, k, v []byte, gone func(k, v []byte) error) error {
 	return t.tx.Bucket(allRooms[r].bucket).Put(k, v)
 }
 
-// dropShared deletes a record of a room. That there is none is no error.
+// dropShared deletes an entry of a room; a missing entry is no error.
 func dropShared(t *Tx, r int, k []byte) error {
 	b := t.tx.Bucket(allRooms[r].bucket)
 	v := b.Get(k)
@@ -138,7 +138,7 @@ func largest(t *Tx, r int, holder string, more int64) (most string, next int64) 
 	return most, next
 }
 
-// giveWay deletes the oldest records of a holder, one at least, while on is true for the rest.
+// giveWay deletes the oldest entries of a holder, one at least, while on is true for the rest.
 func giveWay(t *Tx, r int, holder string, gone func(k, v []byte) error, on func(has int64) bool) error {
 	b := t.tx.Bucket(allRooms[r].bucket)
 	for {
@@ -187,7 +187,7 @@ func (f floors) of(t *Tx, principal []byte) (id transfer.ID) {
 	return id
 }
 
-// raise lifts the floor of all principals over an ID, unless it is higher already.
+// raise raises the floor of all principals to an ID, unless it is higher already.
 func (f floors) raise(t *Tx, id transfer.ID) error {
 	if floor := f.of(t, nil); string(id[:]) <= string(floor[:]) {
 		return nil
@@ -195,7 +195,7 @@ func (f floors) raise(t *Tx, id transfer.ID) error {
 	return t.tx.Bucket(bMeta).Put([]byte(f.all), id[:])
 }
 
-// raiseOf lifts the floor of a principal over an ID, unless it is higher already.
+// raiseOf raises the floor of a principal to an ID, unless it is higher already.
 func (f floors) raiseOf(t *Tx, principal []byte, id transfer.ID) error {
 	if floor := f.of(t, principal); string(id[:]) <= string(floor[:]) {
 		return nil

@@ -15,7 +15,7 @@ func idOf(n int) (id transfer.ID) {
 	return id
 }
 
-// A principal has a floor of its own. Where more have one than may, the lowest is that of all: no ID that was forgotten becomes
+// A principal has a floor of its own. Beyond MaxFloors the lowest becomes the floor of all: no forgotten ID becomes
 // unknown.
 func TestFloorsAreBounded(t *testing.T) {
 	l := newLedger(t)
@@ -53,7 +53,7 @@ func TestFloorsAreBounded(t *testing.T) {
 	}
 }
 
-// The parts of the principal with most bytes of them give way, however its IDs are dated.
+// The parts of the principal with most bytes of them are dropped, for any dates of its IDs.
 func TestPartsOfOneLeaveThoseOfOthers(t *testing.T) {
 	l := newLedger(t)
 	put := func(principal string, n, bytes int) {
@@ -98,7 +98,8 @@ func TestPartsOfOneLeaveThoseOfOthers(t *testing.T) {
 	}
 }
 
-// Many small records give way to a large one, in rooms of many holders, and the sums equal the records that are there.
+// Many small entries are dropped for a large one, in rooms of many holders, and the sums equal the entries that are
+// there.
 func TestRoomsCountWhatIsThere(t *testing.T) {
 	l := newLedger(t)
 	counted := func() (all int64, of map[string]int64) {

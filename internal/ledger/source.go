@@ -12,14 +12,14 @@ import (
 
 const recordVersion = 1
 
-// A Source is the record of a transfer that this agent sends. When the
-// transfer is over it is all that remains of it (R25).
+// A Source is the entry of a transfer that this agent sends. When the transfer is over, the entry is all that remains
+// of it (R25).
 type Source struct {
 	V          int              `json:"v"`
 	Request    transfer.Request `json:"request"` // without its items once it is over
-	Hash       string           `json:"hash"`    // of the request as it was submitted
+	Hash       string           `json:"hash"`    // of the submitted request
 	Accepted   time.Time        `json:"accepted"`
-	Recovering time.Time        `json:"recovering,omitzero"` // since when nothing has moved: where the recovery time-out starts; zero while it moves
+	Recovering time.Time        `json:"recovering,omitzero"` // start of the recovery time-out: no progress since; zero: there is progress
 
 	State      transfer.State       `json:"state"`
 	Progress   transfer.Progress    `json:"progress"`
@@ -31,12 +31,12 @@ type Source struct {
 	Journal    bool                 `json:"journal,omitempty"` // the item journal has been made, and must be there
 	Decided    transfer.ItemSet     `json:"decided"`
 	Crashes    int                  `json:"crashes,omitempty"`
-	Cancel     bool                 `json:"cancel,omitempty"`  // asked for, and not done yet
+	Cancel     bool                 `json:"cancel,omitempty"`  // requested, and not done yet
 	Pardon     uint64               `json:"pardon,omitempty"`  // how often an operator has resumed it
 	Settled    bool                 `json:"settled,omitempty"` // every outcome is recorded
 	Programs   Programs             `json:"programs,omitzero"`
 	Shelved    uint64               `json:"stored,omitempty"`     // with stored delivery: number of the epoch's last message, once all are in the store
-	Shelves    []string             `json:"shelves,omitempty"`    // and the queue managers that have, or had, it, the last one last: tokens; empty: the agent's own
+	Shelves    []string             `json:"shelves,omitempty"`    // the queue managers that have, or had, the epochs, the last one last: tokens; empty: the agent's own
 	StoredFor  string               `json:"stored_for,omitempty"` // mark of the ledger that had the destination's name when the first epoch was stored; empty: none
 	EndedAt    time.Duration        `json:"ended_at,omitempty"`   // agent's running time
 
@@ -60,11 +60,11 @@ func (s *Source) Disowned() bool { return s.Hash == "" && s.State.Final() }
 // automation/call.
 type Programs struct {
 	Met    bool            `json:"met,omitempty"`    // every trigger was met, and they are not looked at again
-	Ready  bool            `json:"ready,omitempty"`  // the program before it has ended well, too
-	Failed *transfer.Error `json:"failed,omitempty"` // of a program after it: the first that failed
+	Ready  bool            `json:"ready,omitempty"`  // the pre-source program has ended well, too
+	Failed *transfer.Error `json:"failed,omitempty"` // of the first later program that failed
 }
 
-// Fail notes a failure, if it is one and the first.
+// Fail records the first failure; a nil e is none.
 func (p *Programs) Fail(e *transfer.Error) {
 	if p.Failed == nil {
 		p.Failed = e
@@ -82,12 +82,11 @@ func (s *Source) Move(to ...transfer.State) error {
 	return nil
 }
 
-// A Delete is a source file that is to be removed (R28). Aside is set before
-// the file is renamed out of the way.
+// A Delete is a source file that is to be removed (R28). Aside is set before the file is renamed.
 type Delete struct {
 	V       int              `json:"v"`
 	Source  transfer.Path    `json:"source"`
-	Picked  transfer.Path    `json:"picked,omitempty"` // that of the item
+	Picked  transfer.Path    `json:"picked,omitempty"` // of the item
 	Version transfer.Version `json:"version"`
 	Aside   string           `json:"aside,omitempty"`
 	Archive transfer.Path    `json:"archive,omitempty"` // the archive path for the source, if its name there is free
@@ -126,7 +125,7 @@ func (t *Tx) PutSource(s *Source) error {
 	return putJSON(t.tx.Bucket(bSource), s.Request.ID[:], s)
 }
 
-// Sources calls fn for every record, oldest ID first.
+// Sources calls fn for every entry, oldest ID first.
 func (t *Tx) Sources(fn func(*Source) error) error {
 	b := t.tx.Bucket(bSource)
 	return each(b, nil, func(k, _ []byte) error {
@@ -138,13 +137,13 @@ func (t *Tx) Sources(fn func(*Source) error) error {
 	})
 }
 
-// PutDelete notes a source file to delete; DropDelete that it is done.
+// PutDelete records a source file to delete; DropDelete drops that entry.
 func (t *Tx) PutDelete(id transfer.ID, item uint64, d Delete) error {
 	d.V = recordVersion
 	return putJSON(t.tx.Bucket(bDeletes), itemKey(id, item), d)
 }
 
-// DropDelete forgets a deletion that is done or given up.
+// DropDelete drops a deletion that is done or given up.
 func (t *Tx) DropDelete(id transfer.ID, item uint64) error {
 	return t.tx.Bucket(bDeletes).Delete(itemKey(id, item))
 }
@@ -187,14 +186,14 @@ func (t *Tx) Running() time.Duration {
 	return time.Duration(getU64(t.tx.Bucket(bMeta), "running"))
 }
 
-// AddRunning counts running time on.
+// AddRunning adds to the running time.
 func (l *Ledger) AddRunning(d time.Duration) error {
 	return l.Update(func(t *Tx) error {
 		return putU64(t.tx.Bucket(bMeta), "running", uint64(t.Running()+d))
 	})
 }
 
-// forgetAtOnce is how many records one transaction of Forget drops.
+// forgetAtOnce is how many entries one transaction of Forget drops.
 const forgetAtOnce = 256
 
 // Forget drops entries that ended more than keep of running time ago. It looks for them without holding up writers. A
@@ -223,7 +222,7 @@ func (o *oldRecords) count() int {
 	return len(o.sources) + len(o.incomings) + len(o.commands) + len(o.parts)
 }
 
-// head takes up to n of each kind off.
+// head removes up to n keys of each kind and returns them.
 func (o *oldRecords) head(n int) (h oldRecords) {
 	h.sources, o.sources = o.sources[:min(n, len(o.sources))], o.sources[min(n, len(o.sources)):]
 	h.incomings, o.incomings = o.incomings[:min(n, len(o.incomings))], o.incomings[min(n, len(o.incomings)):]
@@ -259,7 +258,7 @@ func (t *Tx) old(before time.Duration, dated time.Time) (o oldRecords, err error
 	return o, err
 }
 
-// drop forgets records and raises the floor over the sources among them.
+// drop drops entries and raises the floor over the sources among them.
 func (t *Tx) drop(o oldRecords) error {
 	for _, id := range o.sources {
 		if err := errors.Join(transferFloors.raise(t, id), t.tx.Bucket(bSource).Delete(id[:])); err != nil {

@@ -15,15 +15,14 @@ type Store interface {
 	Close() error
 }
 
-// A StoreTx is a transaction. It is not used after the function that it was
-// given to has returned, nor are the keys and values that it has given out.
+// A StoreTx is a transaction. The caller must not use it, or keys and values from it, after its function has returned.
 type StoreTx interface {
-	// ID numbers transactions: that of a View is that of the last Update that it
-	// sees, that of an Update is one more than the last that took effect.
+	// ID numbers transactions. The ID of a View is that of the last Update that it sees. The ID of an Update is one
+	// more than the last that took effect.
 	ID() int
 	// Make makes a missing bucket; only in an Update.
 	Make(name []byte) error
-	Bucket(name []byte) Bucket // that has been made
+	Bucket(name []byte) Bucket // the bucket must exist
 }
 
 // A Bucket is an ordered map, and a number that counts up. Keys are not empty. A caller must not change slices from a
@@ -33,15 +32,15 @@ type Bucket interface {
 	Put(key, value []byte) error
 	Delete(key []byte) error // a missing key is no error
 	Cursor() Iterator
-	Count() int // in an Update: when that began
+	Count() int // in an Update: at its beginning
 	Sequence() uint64
 	NextSequence() (uint64, error) // counts up and returns the new number
 	SetSequence(n uint64) error    // counts on from n
 }
 
-// An Iterator goes through a bucket in the order of the keys. A change to the
-// bucket ends it, until the next Seek. At the end the key is nil.
+// An Iterator goes through a bucket in the order of the keys. A change to the bucket ends it, until the next Seek. At
+// the end the key is nil.
 type Iterator interface {
-	Seek(key []byte) (k, v []byte) // the first that is not less; nil: the first of all
+	Seek(key []byte) (k, v []byte) // the first key that is not less; nil: the first of all
 	Next() (k, v []byte)
 }

@@ -21,7 +21,7 @@ func tombKey(of byte, holder string, id transfer.ID) []byte {
 	return append(append([]byte{of}, keyOf(holder)...), id[:]...)
 }
 
-// A Tombstone is how a transfer has ended before its request was known.
+// A Tombstone records how a transfer ended before its request was known.
 type Tombstone struct {
 	V  int            `json:"v"`
 	As transfer.State `json:"as"`
@@ -51,8 +51,8 @@ func (t *Tx) EntombOf(id transfer.ID, source transfer.AgentName) error {
 	return entomb(t, tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled})
 }
 
-// Behead notes at a destination that the first message of a source's shelf is missing, so that the transfer
-// does not begin. Restore takes that back.
+// Behead records at a destination that the first message of a source's shelf is missing, so that the transfer does not
+// begin. Restore removes that.
 func Behead(t *Tx, id transfer.ID, source transfer.AgentName) error {
 	return entomb(t, tombOf(id, source), Tombstone{V: recordVersion, As: transfer.Cancelled, Headless: true})
 }
@@ -81,7 +81,7 @@ func entomb(t *Tx, key []byte, s Tombstone) error {
 	var old Tombstone
 	if known, err := getJSON(b, "tombstone", key, &old); err != nil || known && old.Headless == s.Headless {
 		return err
-	} else if known { // of the two reasons, cancelling stays
+	} else if known { // of the two reasons, the cancel stays
 		old.Headless = false
 		return putJSON(b, key, old)
 	}

@@ -15,5 +15,5 @@ func (d Document) Get() []byte {
 	return append([]byte(nil), d.t.tx.Bucket(bMeta).Get(d.key)...)
 }
 
-// Put keeps a document in place of the one before.
+// Put replaces the document.
 func (d Document) Put(doc []byte) error { return d.t.tx.Bucket(bMeta).Put(d.key, doc) }

@@ -22,7 +22,7 @@ type tenure struct {
 	claim  *Claim // nil: it is not shared
 	places []filelock.Place
 	why    atomic.Pointer[transfer.Error]
-	gone   chan struct{} // closed with why set
+	gone   chan struct{} // closed after why is set
 	once   sync.Once
 }
 
@@ -34,7 +34,7 @@ func (t *tenure) lose(e *transfer.Error) {
 	})
 }
 
-// watchPlaces notes where the ledger's files lie.
+// watchPlaces records the paths of the ledger's files.
 func (l *Ledger) watchPlaces() error {
 	if !l.onDisk() {
 		return nil
@@ -53,7 +53,7 @@ func (l *Ledger) watchPlaces() error {
 	return nil
 }
 
-// look compares paths and files. Its error is final. It is the writer's.
+// look compares paths and files. Its error is final. Only the writer calls it.
 func (l *Ledger) look() error {
 	if err := l.Lost(); err != nil || failpoint.Planted("state-dir-not-watched") {
 		return err

@@ -50,8 +50,7 @@ func wantGone(t *testing.T, l *ledger.Ledger, dir string, err error) {
 	}
 }
 
-// A state directory that is taken away is noticed within 10 s though nothing is
-// written, and nothing can be read or written from then on.
+// The loss of a state directory is noticed within 10 s, even without a write. From then on all reads and writes fail.
 func TestStateTakenAwayIsNoticed(t *testing.T) {
 	for name, take := range takings {
 		t.Run(name, func(t *testing.T) {
@@ -72,8 +71,8 @@ func TestStateTakenAwayIsNoticed(t *testing.T) {
 	}
 }
 
-// A transaction that was written after the directory was taken away is not
-// acknowledged: no request is accepted with it.
+// A transaction that was written after the directory was taken away is not acknowledged: no request is accepted with
+// it.
 func TestNothingIsWrittenToAStateTakenAway(t *testing.T) {
 	for name, take := range takings {
 		t.Run(name, func(t *testing.T) {

@@ -7,8 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A place that cannot append says so before anything is sent, for a transfer and for one
-// of its targets.
+// A place that cannot append refuses before data is sent, for a transfer and for one of its targets.
 func TestPlaceThatCannotAppend(t *testing.T) {
 	type without struct{ place.Target }
 	appending := transfer.Options{IfExists: transfer.IfExistsAppend}

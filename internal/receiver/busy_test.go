@@ -7,8 +7,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A BUSY that answers an OPEN has its nonce: where the destination turns a transfer away, and where the epoch that the OPEN
-// was to begin anew ends in place of that.
+// A BUSY that answers an OPEN has the OPEN's nonce: if the destination refuses the transfer for now, if the epoch that
+// the OPEN was to restart ends instead, and while a program runs.
 func TestBusyHasTheNonceOfItsQuestion(t *testing.T) {
 	reason := transfer.Errorf(transfer.KindNoSpace, "no space")
 	for name, answer := range map[string]func(r *Receiver, i *incoming){

@@ -10,8 +10,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// Programs runs the programs of transfers at their destination, and has on record how they ended;
-// see call.Keeper.
+// Programs runs the programs of transfers at their destination, and records their ends; see call.Keeper.
 type Programs interface {
 	Vet(q *transfer.Request, principal string, atDest bool) error
 	Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error)
@@ -19,7 +18,7 @@ type Programs interface {
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
 }
 
-// programAgain is when a program is looked after again that could not be run or recorded.
+// programAgain is the time between attempts to run a program or record its end.
 const programAgain = 4 * time.Second
 
 // programEnded is a message from the Receiver to one of its actors; it is no message of the wire.
@@ -40,7 +39,7 @@ type callKey struct {
 
 func newUnderWay() underWay { return underWay{running: map[callKey]context.CancelCauseFunc{}} }
 
-// start notes that a program runs, or reports that it does already or that too many do.
+// start registers a running program. It reports false if the program runs already, or too many do.
 func (c *underWay) start(k callKey, end context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,7 +150,7 @@ func (i calling) before(o *wire.Open) (over bool, err error) {
 // errBuried refuses a transfer that was cancelled before it began.
 var errBuried = transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 
-// admitted asks whether a transfer may come, and its programs may run. A refusal is put on record.
+// admitted checks that a transfer may come, and that its programs may run. It records a refusal in the audit.
 func (rc *record) admitted(o *wire.Open) (rules string, err error) {
 	if rules, err = rc.r.admit(o.Principal, rc.from, rc.id); err == nil {
 		err = vetPrograms(&rc.r.cfg, &o.Request, o.Principal)
@@ -160,7 +159,7 @@ func (rc *record) admitted(o *wire.Open) (rules string, err error) {
 	return rules, err
 }
 
-// denied puts on record that a transfer is refused, where the error is of KindDenied.
+// denied records a refused transfer in the audit, if the error is of KindDenied.
 func (rc *record) denied(o *wire.Open, err error) {
 	if transfer.KindOf(err) == transfer.KindDenied {
 		rc.r.noteDenied(rc.id, rc.from, o.Principal, err)
@@ -178,7 +177,7 @@ func (i calling) busy(o *wire.Open, at transfer.CallPoint) {
 type posting struct {
 	over    bool
 	failure *transfer.Error
-	due     time.Time // when it is looked after again; zero: at once
+	due     time.Time // when it is checked again; zero: at once
 }
 
 // next returns when the program is checked again; zero: never, or at once.

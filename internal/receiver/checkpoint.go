@@ -16,8 +16,8 @@ var zeroTime time.Time
 // A checkpoint keeps how far the written data is safe.
 type checkpoint struct {
 	safe    *wire.Safe        // the last safe point
-	running chan checkpointed // of the one that is being made; nil: none
-	due     time.Time         // when the next one begins at the latest; zero: nothing is to be made safe
+	running chan checkpointed // result of the running one; nil: none runs
+	due     time.Time         // latest start of the next one; zero: nothing is to be made safe
 }
 
 // A checked file is one of a checkpoint.
@@ -134,7 +134,7 @@ func (w *writer) safeNow(files []checked) {
 		c, at := files[n].file, files[n].pt.Source
 		w.com.unsafe -= at - c.safe
 		c.safe = at
-		if m := w.com.bad[c.item]; at > m.safe || c.begin.Version != m.version { // an item that begins again and comes as far as before has not moved
+		if m := w.com.bad[c.item]; at > m.safe || c.begin.Version != m.version { // an item that begins again and comes as far as before has made no progress
 			w.com.bad[c.item] = mishaps{safe: at, version: c.begin.Version}
 		}
 		w.cp.safe = &wire.Safe{Item: c.item, Offset: at}
@@ -144,7 +144,7 @@ func (w *writer) safeNow(files []checked) {
 	w.com.news = true
 }
 
-// unchecked deals with a checkpoint that failed at a file.
+// unchecked handles a checkpoint that failed at a file.
 func (w *writer) unchecked(c *file, err error) {
 	if unrecorded := (recordError{}); errors.As(err, &unrecorded) {
 		w.log.Error("cannot record checkpoint", "item", c.item, "error", err)
@@ -179,7 +179,7 @@ func (w *writer) restart(c *file) {
 	if err := w.forgetPoint(c.item); err != errRedo {
 		w.log.Error("cannot write the ledger", "error", err)
 	}
-	delete(w.com.bad, c.item) // it is not for damage on the way that it begins again
+	delete(w.com.bad, c.item) // the restart is not for damage on the way
 	w.drop(c, true)
 }
 

@@ -12,7 +12,7 @@ import (
 // It holds one of the agent's places for undecided items.
 type ending struct {
 	pending place.Pending
-	left    place.Part // of an item that fails: its temporary, which goes once that is on record
+	left    place.Part // of an item that fails: its temporary, removed once the failure is on record
 	stale   *stale     // of an item that fails before it begins in this epoch: its temporary of an earlier epoch
 	size    int64      // bytes beyond the last safe point
 	safe    int64      // the last safe point
@@ -44,7 +44,7 @@ func (e *ending) letGo(keep bool) {
 	}
 }
 
-// committed is the end of a group.
+// committed is the result of a group's commit.
 type committed struct {
 	group    []ending
 	outcomes []transfer.Outcome
@@ -72,9 +72,9 @@ type committer struct {
 	offers   offering
 	news     bool               // the source has yet to hear of a decision or a safe point
 	unsafe   int64              // data bytes that a crash would lose, of files that are being written and of groups
-	failures int                // syncs that failed since something was made safe
+	failures int                // failed syncs since the last safe point
 	bad      map[uint64]mishaps // of items, since something was committed
-	touched  map[uint64]int     // how often others have touched the temporary of an undecided item
+	touched  map[uint64]int     // how often other processes have touched an undecided item's temporary
 	short    shortage
 }
 
@@ -124,8 +124,8 @@ func (cm *committer) drain() {
 	}
 }
 
-// commitGroup decides the items of a group, beside the loop: those that have failed,
-// and the others by way of the commit path.
+// commitGroup decides the items of a group, beside the loop: first the complete items by the commit path, then the
+// failed ones.
 func (cm *committer) commitGroup(landing place.Landing, group []ending) (outcomes []transfer.Outcome, err error) {
 	var failed []transfer.Outcome
 	var pend []place.Pending
@@ -250,8 +250,8 @@ func (cm *committer) commitFailed(c committed) {
 	}
 }
 
-// maxMeddled is how often an item begins again because others have touched its
-// temporary; then it fails.
+// maxMeddled is how often other processes must touch an item's temporary until the item fails; before that it begins
+// again.
 const maxMeddled = 5
 
 // beginAgain requests items again after a change to their directory or temporary. An item fails when its temporary is
@@ -277,7 +277,7 @@ func (cm *committer) beginAgain(c committed, again *place.AgainError) {
 }
 
 // meddled counts the times that other processes touch an item's temporary. It reports whether the count has reached
-// maxMeddled.
+// maxMeddled. A directory that has moved does not count.
 func (cm *committer) meddled(a place.Again) bool {
 	if a.Err.Kind == transfer.KindMoved {
 		return false
@@ -289,8 +289,8 @@ func (cm *committer) meddled(a place.Again) bool {
 	return true
 }
 
-// failAlone decides an item that fails outside a group. If its set has yet to be named, that is
-// over before.
+// failAlone decides an item that fails outside a group. If its set still gathers, failAlone first records that the set
+// has failed.
 func (cm *committer) failAlone(o transfer.Outcome) error {
 	if cm.gathers() {
 		if err := (ofSet{cm.record}).noteBroken(transfer.SetFailed(o.Path, o.Err)); err != nil {

@@ -27,7 +27,7 @@ func (l ends) Commit(_ context.Context, pend []place.Pending) ([]transfer.Outcom
 	return l.commit(pend)
 }
 
-// part is a temporary that is let go of.
+// part is a temporary that records its end.
 type part struct {
 	place.Part
 	gone *string
@@ -46,7 +46,7 @@ func (s *sent) Send(_ transfer.AgentName, m *wire.Message) error {
 	return nil
 }
 
-// resting is a receiver that has the record of a transfer from ALPHA.
+// resting returns a receiver that has the entry of a transfer from ALPHA.
 func resting(t *testing.T) (*Receiver, transfer.ID, *sent) {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -69,7 +69,7 @@ func resting(t *testing.T) (*Receiver, transfer.ID, *sent) {
 	return r, id, said
 }
 
-// live is an actor of that transfer, with an epoch that has begun.
+// live returns an actor of that transfer, with an epoch that has begun.
 func live(t *testing.T, r *Receiver, id transfer.ID) *incoming {
 	t.Helper()
 	i := r.newActor(id, "ALPHA")
@@ -147,8 +147,7 @@ func TestMeddling(t *testing.T) {
 	}
 }
 
-// A group that ends as its actor does is told of: the source need not wait for the next
-// run of the agent.
+// A group that ends together with its actor is reported: the source need not wait for the next run of the agent.
 func TestTheLastGroupIsTold(t *testing.T) {
 	r, id, said := resting(t)
 	i := live(t, r, id)
@@ -172,7 +171,7 @@ func TestTheLastGroupIsTold(t *testing.T) {
 	t.Errorf("%d messages were sent, and none has the outcome", len(said.all))
 }
 
-// An agent that stops with messages waiting takes them for no gap, and opens no epoch.
+// An agent that stops does not take its waiting messages for a gap, and opens no epoch.
 func TestAStopIsNoGap(t *testing.T) {
 	r, id, said := resting(t)
 	i := live(t, r, id)

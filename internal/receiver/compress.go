@@ -11,9 +11,8 @@ import (
 // item like a bad hash or offset (R12).
 var errPacked = errors.New("a compressed chunk cannot be restored")
 
-// packed restores a compressed chunk and writes it. The memory for it is one
-// chunk's, from the receiver's stock, and is given back once the bytes are
-// written and digested.
+// packed restores a compressed chunk and writes it. It takes memory for one chunk from the receiver's stock, and
+// returns it once the bytes are written and digested.
 func (w *writer) packed(f *wire.Frame) error {
 	memory, _ := w.r.chunks.Get().(*[]byte)
 	if memory == nil {

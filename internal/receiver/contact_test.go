@@ -8,8 +8,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// Silence is counted from the last contact, or where there was none in this run, from
-// the last one of an earlier run.
+// Silence counts from the last contact. Without a contact in this run, it counts from the last one of an earlier run.
 func TestSilence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	c := contact{since: now.Add(-time.Minute), before: time.Hour}
@@ -22,7 +21,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// A source may send a sign of life for a transfer without a record on this side, such as behind an OPEN that was refused.
+// A source may send a sign of life for a transfer without an entry on this side, for example after an OPEN that was
+// refused.
 func TestASignOfLifeWithoutARecord(t *testing.T) {
 	r, _, said := resting(t)
 	i := r.newActor(transfer.NewID(time.Now()), "ALPHA")

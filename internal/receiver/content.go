@@ -177,13 +177,13 @@ type contentError struct{ why *transfer.Error }
 func (e *contentError) Error() string { return e.why.Error() }
 func (e *contentError) Unwrap() error { return e.why }
 
-// clean reports whether bytes come out as they go in, as all before them did.
+// clean reports whether the conversion leaves the bytes unchanged, as all before them.
 func (v *converting) clean(b []byte, absent *conversion.Pair) bool {
 	p, ok := v.pipe.Suspects()
 	return v.pipe.Clean(b, ok && absent != nil && *absent == p)
 }
 
-// through lets the pipeline write.
+// through runs a step of the pipeline and writes its output.
 func (c *file) through(run func(write func([]byte) error) error) error {
 	v := c.conv
 	w := writing{to: func(p []byte) error {
@@ -214,7 +214,7 @@ const beside = 128 << 10
 type writing struct {
 	to     func([]byte) error
 	busy   chan error // of the piece that is being written; nil: none
-	failed error      // nothing is written any more
+	failed error      // after it no piece is written
 }
 
 func (w *writing) next(p []byte) error {
@@ -240,7 +240,7 @@ func (w *writing) wait() error {
 	return w.failed
 }
 
-// unwritten deals with a write that failed.
+// unwritten handles a write that failed.
 func (w *writer) unwritten(c *file, err error) error {
 	if bad := (*contentError)(nil); errors.As(err, &bad) {
 		return w.doom(c, bad.why)
@@ -271,7 +271,7 @@ func (w *writer) finishConverting(c *file) (ok bool, err error) {
 	v := c.conv
 	if !v.over {
 		v.over = true
-		if v.out == nil && !v.pipe.Clean(nil, false) { // an empty file, which may become more than that
+		if v.out == nil && !v.pipe.Clean(nil, false) { // an empty file, which the conversion may make longer
 			c.changed()
 		}
 		if v.out == nil {

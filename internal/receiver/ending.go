@@ -46,8 +46,7 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	}
 }
 
-// giveWay removes the partial file of a transfer that waits: others wait, too,
-// and came first.
+// giveWay removes the partial file of a waiting transfer, because older transfers that wait have their own.
 func (i *incoming) giveWay() {
 	if i.rec == nil || i.ep.live {
 		return
@@ -76,7 +75,7 @@ func (i *incoming) giveWay() {
 	}
 }
 
-// closeEpoch forgets the epoch; the loop's last act, too.
+// closeEpoch closes the epoch; the loop also calls it last.
 func (i *incoming) closeEpoch() {
 	for _, c := range i.w.files.all() {
 		i.w.drop(c, false)
@@ -192,8 +191,7 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string,
 	i.over = true
 }
 
-// logEnd logs the end of the transfer at this side; reason is "" where all of it is
-// decided and delivered.
+// logEnd logs the end of the transfer at this side; reason is "" if all of it is decided and delivered.
 func (rc *record) logEnd(reason string) {
 	c := &rc.rec.Counts
 	level, state := slog.LevelInfo, string(rc.rec.State)

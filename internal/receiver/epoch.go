@@ -12,7 +12,7 @@ import (
 // value. The zero value is no open epoch.
 type epoch struct {
 	live    bool
-	account *flow.Account // credit; a RESYNC hands it on
+	account *flow.Account // credit; a RESYNC passes it to the next epoch
 	direct  bool          // ACCEPT named the direct lane
 	shelved bool          // they come from the store
 	begun   bool          // the first message is here
@@ -30,9 +30,9 @@ type epoch struct {
 	ackDue  time.Time     // zero: not
 	granted []granted     // the announced limits that are not used up, oldest first
 	trip    time.Duration // the shortest round trip
-	trips   int           // how many of them were seen
+	trips   int           // number of measured round trips
 
-	silentAt time.Time // when the source is taken for silent
+	silentAt time.Time // when the source counts as silent
 
 	// Results of the background work, for the loop to act on between messages.
 	again string          // why another epoch must begin; messages that come meanwhile are discarded
@@ -68,7 +68,7 @@ const (
 	longSigns = 8
 )
 
-// A granted is a limit that was announced, and when.
+// A granted is an announced limit with its time.
 type granted struct {
 	limit int64
 	at    time.Time

@@ -14,7 +14,7 @@ func newEpoch() *epoch {
 	return &e
 }
 
-// A path is long once new credit has taken a while to bring new data, often and always.
+// A path is long once new credit has taken a while to bring new data, each of longSigns times.
 func TestLongPath(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -38,7 +38,7 @@ func TestLongPath(t *testing.T) {
 	}
 }
 
-// An epoch that follows has the credit and the lane of the one before, and nothing else.
+// A following epoch has the credit and the lane of the one before, and no other state of it.
 func TestFollowingEpoch(t *testing.T) {
 	e := newEpoch()
 	e.direct, e.begun, e.next, e.taken, e.again, e.ask = true, true, 9, 100, "a gap", true

@@ -19,7 +19,7 @@ type file struct {
 	written *transfer.Written // once conv has ended and has changed anything
 
 	ended      bool    // all bytes are here
-	earlier    bool    // they were before this epoch
+	earlier    bool    // all bytes came before this epoch
 	summed     bool    // the source's digest has come
 	said, tail string  // digests from the source: of the file, and of the bytes sent since a resume
 	checking   bool    // a checkpoint of it is running
@@ -103,7 +103,7 @@ func (f *files) unsummed() (n int) {
 	return n
 }
 
-// unlist takes a file out of those that are held.
+// unlist removes a file from the held ones.
 func (f *files) unlist(c *file) {
 	for n := range f.held {
 		if f.held[n] == c {
@@ -113,7 +113,7 @@ func (f *files) unlist(c *file) {
 	}
 }
 
-// remove takes a file out.
+// remove removes a file from the held ones, or as the current one.
 func (f *files) remove(c *file) {
 	if c == f.cur {
 		f.cur = nil

@@ -29,7 +29,7 @@ func TestFilesMove(t *testing.T) {
 	}
 	f.hold()
 	if f.unended() != two {
-		t.Error("what the last epoch was writing is not found")
+		t.Error("the file of the last epoch is not found")
 	}
 	f.resume(two)
 	if f.cur != two || len(f.held) != 1 || f.heldOf(2) != nil {
@@ -47,8 +47,9 @@ func TestFilesMove(t *testing.T) {
 	}
 }
 
-// TestDirectoriesOfAnEarlierRun: a directory that was noted as missing counts as made by the transfer in a later run alone. In
-// the same run the landing knows the directories that it has made, and another transfer may have made this one.
+// TestDirectoriesOfAnEarlierRun records missing directories. Such a directory counts as made by the transfer only in a
+// later run. In the same run the landing tracks the directories that it has made, and another transfer may have made
+// this one.
 func TestDirectoriesOfAnEarlierRun(t *testing.T) {
 	store, files, id := faulty.NewMemoryStore(), faulty.NewMemoryFiles(), transfer.NewID(time.UnixMilli(1))
 	for _, later := range []bool{false, true} {

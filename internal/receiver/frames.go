@@ -15,8 +15,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// tempsAhead is for how many items at once the ledger notes that temporaries
-// may exist, so that small files do not cost a synced record each.
+// tempsAhead is for how many items at once the ledger records that temporaries may exist, so that small files do not
+// cost a synced entry each.
 const tempsAhead = 256
 
 // A writer writes the data of an epoch's frames.
@@ -302,8 +302,7 @@ func (w *writer) reopenFile(item uint64, b *wire.Begin, d *destination, what *co
 	return nil
 }
 
-// data writes a run of bytes, or of zeros where b is nil. absent is a byte pair known to
-// be absent from b; nil: unknown.
+// data writes a run of bytes; a nil b stands for zeros. absent is a byte pair known to be absent from b; nil: unknown.
 func (w *writer) data(offset, n int64, b []byte, absent *conversion.Pair) error {
 	c := w.files.cur
 	if offset != c.offset() || n < 0 || n > transfer.MaxChunk || c.begin.Size >= 0 && n > c.begin.Size-offset {
@@ -331,15 +330,14 @@ func (w *writer) doom(c *file, err *transfer.Error) error {
 	return w.failed(c.item, c.begin, err, left, safe)
 }
 
-// doomed records a failure of an item that has no file; it takes its turn among the
-// group.
+// doomed records a failure of an item without a file; the item joins the group in its turn.
 func (w *writer) doomed(item uint64, b *wire.Begin, err *transfer.Error) error {
 	return w.failed(item, b, err, nil, 0)
 }
 
 func (w *writer) failed(item uint64, b *wire.Begin, err *transfer.Error, left place.Part, safe int64) error {
 	o := transfer.Outcome{Item: item, Type: transfer.ItemBad}
-	if b != nil { // otherwise all of it was damaged, its name included
+	if b != nil { // otherwise BEGIN was damaged, with its name
 		o = w.outcome(item, b)
 	}
 	o.Err = err
@@ -391,7 +389,7 @@ func (w *writer) setAside(c *file) (left place.Part, safe int64) {
 	return c.partial, c.safe
 }
 
-// stopFile ends the work on a file. It reports false where a checkpoint has ended it.
+// stopFile ends the work on a file. It reports false if a checkpoint has ended it.
 func (w *writer) stopFile(c *file) bool {
 	if c.checking {
 		w.awaitCheckpoint()
@@ -416,7 +414,7 @@ func (c *file) stop() {
 	}
 }
 
-// stumbled deals with a frame that could not be taken.
+// stumbled handles a frame that could not be taken.
 func (w *writer) stumbled(f *wire.Frame, err error) {
 	switch {
 	case errors.Is(err, errOffset), errors.Is(err, errPacked):

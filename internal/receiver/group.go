@@ -2,20 +2,19 @@ package receiver
 
 import "time"
 
-// A group is the items that are decided together. One gathers while another one is being
-// committed.
+// A group is the items that are decided together. One group gathers while another one is committed.
 type group struct {
 	items []ending        // that gather
 	size  int64           // bytes of them beyond their safe points
-	due   time.Time       // when they are committed at the latest; zero: nothing gathers, or that was not decided
+	due   time.Time       // latest time of the commit; zero: no item gathers, or the time is not set
 	ended map[uint64]bool // items that gather or are being committed
-	whole bool            // they are all of a set
+	whole bool            // they are all items of a set
 
 	running     chan committed // of those that are being committed; nil: none
 	runningSize int64
 }
 
-// add lets an item join.
+// add adds an item.
 func (g *group) add(e ending) {
 	g.ended[e.pending.Outcome.Item] = true
 	g.items = append(g.items, e)
@@ -49,5 +48,5 @@ func (g *group) drop() (items []ending) {
 	return items
 }
 
-// idle reports whether nothing gathers and nothing is being committed.
+// idle reports whether no item gathers and no group is being committed.
 func (g *group) idle() bool { return g.running == nil && len(g.items) == 0 }

@@ -7,8 +7,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A group gathers while another is committed, and both keep their items from being
-// begun again.
+// A group gathers while another is committed, and the items of both are not begun again.
 func TestGroupGathers(t *testing.T) {
 	g := group{ended: map[uint64]bool{}}
 	of := func(item uint64, size int64) ending {

@@ -22,7 +22,7 @@ type incoming struct {
 
 	ep       epoch
 	shelf    shelving        // with stored delivery
-	waits    *transfer.Error // why its last epoch ended; nil: for no reason of this side's
+	waits    *transfer.Error // why its last epoch ended; nil: no reason of this side
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
 	answered time.Time // when a strayChunk was answered
@@ -34,12 +34,12 @@ type incoming struct {
 	over      bool   // the loop is to end
 	opening   uint64 // nonce of the OPEN that is being answered; 0: none is
 
-	// When things are due; zero: not.
+	// Times; zero: not set.
 	overDue  time.Time // to ask whether the source has ended the transfer
-	acquitAt time.Time // a suspect that has run so long is none
+	acquitAt time.Time // a suspect that has run until then is cleared
 }
 
-// loop takes one thing at a time until the transfer is over.
+// loop handles one event at a time until the transfer is over.
 func (i *incoming) loop(ctx context.Context) {
 	timer := i.r.cfg.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -74,7 +74,7 @@ func (i *incoming) loop(ctx context.Context) {
 		}
 		now := i.r.cfg.Clock.Now()
 		if i.ep.live && i.w.blocked() {
-			i.ep.silentAt = now.Add(sourceSilent) // it is the disk that is slow
+			i.ep.silentAt = now.Add(sourceSilent) // the disk is slow, not the source
 		}
 		i.due(now)
 		if i.over {
@@ -198,7 +198,7 @@ func loaded(i *incoming) bool {
 	return true
 }
 
-// own reports whether a message is the Receiver's, and none of the source.
+// own reports whether a message is from the Receiver, not from the source.
 func own(k wire.Kind) bool {
 	return k == dropPartials || k == addressMoved || k == sourceOver || k == sourceLost || k == programEnded
 }
@@ -262,7 +262,7 @@ func (i *incoming) chunk(p parcel) {
 // afterMessage acknowledges, checkpoints and groups as the sizes demand.
 func (i *incoming) afterMessage() {
 	now := i.r.cfg.Clock.Now()
-	i.ep.silentAt = now.Add(sourceSilent) // it may be the disk that took long
+	i.ep.silentAt = now.Add(sourceSilent) // the disk may be slow, not the source
 	if i.ep.ask || i.ep.unacked >= flow.AckEvery(i.rec.Settings, i.ep.account.Ahead()+i.ep.unacked) {
 		i.ack()
 	} else if i.ep.unacked > 0 && i.ep.ackDue.IsZero() {

@@ -46,8 +46,7 @@ func (j *journal) Again(items []uint64) error {
 	})
 }
 
-// Committed records outcomes, with the audit records of them, in one
-// transaction (R29).
+// Committed records outcomes, with their audit records, in one transaction (R29).
 func (j *journal) Committed(outcomes []transfer.Outcome) error {
 	failpoint.Hit("receiver.before_committed")
 	return j.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
@@ -86,7 +85,7 @@ func (j *journal) note(t *ledger.Tx, outcomes []transfer.Outcome) error {
 	})
 }
 
-// noteItems cuts outcomes into as many audit records as they need.
+// noteItems splits outcomes into as many audit records as they need.
 func noteItems(outcomes []transfer.Outcome, note func([]transfer.Outcome) error) error {
 	for len(outcomes) > 0 {
 		n := max(audit.FitItems(outcomes), 1)

@@ -18,7 +18,7 @@ type mailbox struct {
 	limit    int64
 	closed   bool     // no epoch is open: chunk messages are dropped
 	stray    bool     // a strayChunk is in controls
-	busy     bool     // a chunk message that was taken out is being dealt with
+	busy     bool     // a chunk message that was taken out is being handled
 	stored   *shelved // nil: none waits
 	notify   chan struct{}
 
@@ -32,7 +32,7 @@ type parcel struct {
 	head   wire.Header
 	direct bool             // it came over the direct lane
 	intact bool             // its hash is right
-	first  bool             // nothing waited
+	first  bool             // no other message waited
 	absent *conversion.Pair // byte pair known to be absent from it; nil: unknown
 }
 
@@ -89,7 +89,7 @@ func (b *mailbox) allow(granted int64) {
 	b.mu.Unlock()
 }
 
-// putStored puts a stored message there, unless one waits.
+// putStored puts a stored message into the mailbox, unless one waits.
 func (b *mailbox) putStored(p *shelved) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,7 +101,7 @@ func (b *mailbox) putStored(p *shelved) bool {
 	return true
 }
 
-// takeStored takes it; nil where none waits.
+// takeStored takes the waiting stored message; nil if there is none.
 func (b *mailbox) takeStored() (p *shelved) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,18 +13,18 @@ const (
 	thinOffer     = 250 * time.Millisecond // a slower acknowledgement means a slow link
 )
 
-// An offering is the outcomes that a source has not acknowledged, and the batch of
-// them that is on its way. At most one batch is, and it is repeated as it is.
+// An offering is the outcomes that a source has not acknowledged, and the batch of them that is outstanding. At most
+// one batch is outstanding, and its repeats are unchanged.
 //
-//	nothing is out   → propose: a batch is out, with a number of its own
-//	a batch is out   → sent: it is repeated when due; acked with its number: nothing is out
+//	no batch            → propose: a batch with a number of its own
+//	a batch outstanding → sent: it is repeated when due; acked with its number: no batch
 type offering struct {
 	waiting []transfer.Outcome // decided, oldest first; the batch is the first of them
 	size    int                // of the batch
 	last    bool               // the batch is marked as the last one
 	batches uint64             // made in this run
 	sentAt  time.Time
-	due     time.Time     // when it is to be repeated, or another one made; zero: when there is something new
+	due     time.Time     // when it is repeated, or another one is made; zero: at the next outcome
 	backoff time.Duration // of the repeats of this batch
 }
 
@@ -35,8 +35,8 @@ func (o *offering) outstanding() bool { return o.size > 0 || o.last }
 // reports false if there is nothing to offer.
 func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
 	if o.size == 0 && (!o.last || o.due.IsZero()) {
-		// A number of its own for each making, over all runs: the answer to a
-		// smaller batch must not pass for the answer to this one.
+		// Each batch has a number of its own, over all runs: the answer to a smaller batch must not pass for the answer
+		// to this one.
 		o.batches++
 		o.size = batchSize(o.waiting)
 		o.backoff = 0
@@ -58,8 +58,7 @@ func batchSize(all []transfer.Outcome) (n int) {
 	return n
 }
 
-// sent notes that the batch was sent. It is due again after a while that doubles, and
-// by margin more.
+// sent records that the batch was sent. It is due again after a time that doubles, plus margin.
 func (o *offering) sent(now time.Time, margin time.Duration) {
 	o.backoff = min(max(2*o.backoff, repeatFirst), repeatMost)
 	o.sentAt, o.due = now, now.Add(o.backoff+margin)

@@ -52,7 +52,7 @@ func TestOfferingRepeatsABatch(t *testing.T) {
 	}
 }
 
-// The end is said even where nothing is left, with a number of its own.
+// The end is offered even if no outcome is left, with a number of its own.
 func TestOfferingSaysTheEnd(t *testing.T) {
 	now := time.Unix(1000, 0)
 	o := offering{waiting: decided(1)}

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// maxCrashes is how many crashes without progress set a transfer aside.
+// maxCrashes is the number of crashes without progress after which a transfer is refused.
 const maxCrashes = 3
 
 // opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or, if the transfer is over, its end.
@@ -50,7 +50,7 @@ func (i *incoming) opened(o *wire.Open) {
 			}
 			return
 		case o.Nonce < i.rec.Nonce:
-			return // an older OPEN that was held up on the way
+			return // an older OPEN that was delayed on the way
 		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.accept != nil:
 			i.r.send(i.from, i.ep.accept) // the answer was lost
 			return
@@ -65,7 +65,7 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if i.rec != nil {
-		if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil { // it was asked when the transfer began, and rules change
+		if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil { // it was checked when the transfer began, but rules change
 			if transfer.KindOf(err).Waits() {
 				i.r.send(i.from, busy(o, i.id, err))
 			} else {
@@ -279,7 +279,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	return nil, 0
 }
 
-// begin makes the record of a transfer that is new here.
+// begin makes the ledger entry of a transfer that is new here.
 func (rc *record) begin(o *wire.Open, lane string) error {
 	rules, err := rc.admitted(o)
 	if err == nil {
@@ -353,7 +353,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 	return nil
 }
 
-// admit asks whether a transfer may come at all.
+// admit checks whether a transfer may come at all.
 func (r *Receiver) admit(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error) {
 	if r.cfg.Admit == nil {
 		return "", nil
@@ -361,8 +361,8 @@ func (r *Receiver) admit(principal string, from transfer.AgentName, id transfer.
 	return r.cfg.Admit(principal, from, id)
 }
 
-// noteDenied puts on record that a transfer was refused, once a minute at most, with how many were
-// before: none of them has a record of its own.
+// noteDenied records in the audit that a transfer was refused, once a minute at most. The record has the number of
+// refusals before it that have no record of their own.
 func (r *Receiver) noteDenied(id transfer.ID, from transfer.AgentName, principal string, why error) {
 	held, ok := r.denied.Pass(r.cfg.Clock.Now())
 	if !ok {

@@ -45,11 +45,11 @@ func delivered(i *incoming) uint64 {
 	return i.rec.Decided.Count() - min(i.rec.Decided.Count(), uint64(len(i.com.offers.waiting)))
 }
 
-// ask lets an actor know if its transfer is over at the source. Where enough
-// others are asking, it has to come again.
+// ask asks the source for the transfer's status, and sends the actor a message if the transfer is over there. If enough
+// other transfers ask, the actor must call ask again later.
 //
-// A source that has fewer outcomes than it has acknowledged runs on an older copy of its ledger. Its
-// answer is to a question of this moment, so that no message which was held up decides this.
+// A source that has fewer outcomes than it has acknowledged runs on an older copy of its ledger. Its answer is to a
+// question of this moment, so that no delayed message decides this.
 func (r *Receiver) ask(i *incoming) {
 	select {
 	case r.asking <- struct{}{}:

@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A source is not asked how many outcomes it has while a group is committed: those of the group would count as
+// A destination does not ask a source while a group is committed: the outcomes of the group would count as
 // acknowledged, and the source would seem to have lost them.
 func TestNoQuestionWhileAGroupIsCommitted(t *testing.T) {
 	r, id, _ := resting(t)

@@ -16,7 +16,7 @@ type places struct {
 	most int
 
 	mu       sync.Mutex
-	single   int                 // taken by items that are named alone
+	single   int                 // taken by items outside sets
 	sets     map[transfer.ID]int // taken by sets
 	reserved int                 // the sum of those
 	queue    []setWaiter         // sets that wait, in the order of their first requests
@@ -27,7 +27,7 @@ type places struct {
 type setWaiter struct {
 	waiter
 	need int
-	told bool // that there are enough
+	told bool // it was woken for its turn
 }
 
 func newPlaces(most int) *places {
@@ -88,7 +88,7 @@ func (p *places) reserve(w waiter, need int, take bool) (ok bool, next *waiter) 
 		return true, nil
 	}
 
-	p.owed(w.asked) // those that no longer ask go
+	p.owed(w.asked) // removes sets that no longer ask
 	at := slices.IndexFunc(p.queue, func(o setWaiter) bool { return o.id == w.id })
 	if at < 0 && len(p.queue) < maxActors {
 		p.queue = append(p.queue, setWaiter{waiter: w, need: need})
@@ -121,7 +121,7 @@ func (p *places) release(id transfer.ID, now time.Time) (next *waiter) {
 	return p.given(now)
 }
 
-// takePlace takes a place for an item that begins. One of a set has its own.
+// takePlace takes a place for an item that begins. An item of a set has its own.
 func (rc *record) takePlace() (ok bool, free <-chan struct{}) {
 	if rc.set.reserved {
 		return true, nil

@@ -39,12 +39,12 @@ import (
 
 // Times of the receiver.
 const (
-	ackSilence     = 50 * time.Millisecond // an ACK after this much quiet
-	groupWait      = 20 * time.Millisecond // a small file waits no longer for others
+	ackSilence     = 50 * time.Millisecond // an ACK after this much silence
+	groupWait      = 20 * time.Millisecond // the longest that a small file waits for others
 	checkpointTime = 5 * time.Second
 	ackRepeat      = time.Second
 	resyncRepeat   = time.Second
-	sourceSilent   = 10 * time.Second // then the slot goes to another
+	sourceSilent   = 10 * time.Second // then another transfer gets the slot
 	turnSilent     = 45 * time.Second // the same, of one transfer while others of its source send
 	repeatFirst    = time.Second
 	repeatMost     = 4 * time.Second
@@ -93,8 +93,8 @@ type Config struct {
 	Limits   []string   // the guarantees that the place cannot give here, for the audit
 	Memory   *wire.Memory
 	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
-	// Came counts the bytes of chunk messages that lanes have brought from an agent, parts of
-	// messages included; nil: nothing is counted.
+	// Came returns the bytes of chunk messages that lanes have brought from an agent, parts of messages included; nil:
+	// the bytes are not counted.
 	Came func(from transfer.AgentName) int64
 	// Over asks a source for the status of a transfer there. The error is of KindNotFound if the source does not know
 	// the transfer; any other error means that no answer has come. nil: no source is asked.
@@ -116,22 +116,22 @@ type Rights struct {
 	Admit func(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error)
 }
 
-// Lanes agrees on how chunk messages are to come.
+// Lanes negotiates the lane of chunk messages.
 type Lanes interface {
-	// Meet answers an OPEN: which lane it is to be, why it is not the direct one,
-	// and how this agent can be met on it. An error refuses the transfer.
+	// Meet answers an OPEN: the name of the lane, the reason if it is not the direct one, and the way to this agent on
+	// it. An error refuses the transfer.
 	Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error)
-	// Offer is how this agent can be met on the direct lane at present; nil: not.
+	// Offer returns the way to this agent on the direct lane at present; nil: none.
 	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
 }
 
-// A Receiver has all incoming transfers of one agent.
+// A Receiver keeps all incoming transfers of one agent.
 type Receiver struct {
 	cfg     Config
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
-	unswept atomic.Bool // there may be records that are unswept
+	unswept atomic.Bool // there may be unswept entries
 	places  *places
 	asking  chan struct{} // a token for each question to a source
 	decoder compress.Decoder
@@ -139,12 +139,12 @@ type Receiver struct {
 
 	slots  *slots
 	calls  underWay
-	denied quiet.Gate // transfers that were refused for want of an authority, in the audit
+	denied quiet.Gate // transfers that were refused for a missing authority, in the audit
 
 	mu       sync.Mutex
 	speakers speakers
 	actors   map[transfer.ID]*incoming
-	spoke    map[transfer.AgentName]time.Time // when a chunk message of a source, or ALIVE, came last
+	spoke    map[transfer.AgentName]time.Time // last chunk message or ALIVE of a source
 }
 
 // New makes a Receiver; Recover must be called before the first message.
@@ -269,13 +269,13 @@ func (r *Receiver) startWith(id transfer.ID, from transfer.AgentName, m *wire.Me
 	r.start(a)
 }
 
-// Why a message finds no actor.
+// Reasons why a message has no actor.
 var (
 	errTaken   = transfer.Errorf(transfer.KindBusy, "another agent has opened a transfer of this ID")
 	errCrowded = transfer.Errorf(transfer.KindBusy, "too many transfers of this source are under way, or nothing comes of them")
 )
 
-// Live reports whether a transfer of that source is going on here.
+// Live reports whether a transfer of that source has an actor here.
 func (r *Receiver) Live(id transfer.ID, from transfer.AgentName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -322,8 +322,8 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	}
 	r.mu.Unlock()
 	if known {
-		// The message is looked at here, beside the loop, which writes meanwhile, and
-		// while it is still in the processor's cache.
+		// Chunk checks the message here, beside the loop, which writes meanwhile, and while the message is still in the
+		// processor's cache.
 		p := parcel{m: data, head: h, direct: direct, intact: wire.Intact(data)}
 		if s := a.w.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
 			p.absent = s
@@ -348,8 +348,7 @@ func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	return i
 }
 
-// start runs an actor; r.mu is held. A defect in one transfer must not take the
-// agent down with it.
+// start runs an actor; r.mu is held. A defect in one transfer must not end the agent.
 func (r *Receiver) start(a *incoming) {
 	r.actors[a.id] = a
 	r.speakers.actors[a.from]++
@@ -394,7 +393,7 @@ func (r *Receiver) ended(a *incoming) {
 }
 
 func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
-	c := *m // the same message may be on its way from another goroutine
+	c := *m // another goroutine may send the same message
 	c.From = r.cfg.Agent
 	if err := r.cfg.Link.Send(to, &c); err != nil {
 		r.cfg.Log.Debug("cannot send message; will retry", "kind", m.Kind, "to", to, "error", err)

@@ -23,7 +23,7 @@ type record struct {
 	facts   *facts           // the constant part of it; the background may read it
 	to      destinations
 	adopted bool                   // from the ledger: an earlier process, or an earlier actor, began it
-	dirs    map[transfer.Path]bool // noted in the ledger (R23)
+	dirs    map[transfer.Path]bool // recorded in the ledger (R23)
 	pointed map[uint64]bool        // items that may have a resume point in the ledger
 	set     setState
 }
@@ -38,7 +38,7 @@ type facts struct {
 	replaces   bool // files at the destination
 }
 
-// know takes the record in; the facts are taken once.
+// know takes an entry of the ledger; it sets the facts once.
 func (rc *record) know(rec *ledger.Incoming) {
 	rc.rec = rec
 	if rec != nil && rc.facts == nil {
@@ -47,7 +47,7 @@ func (rc *record) know(rec *ledger.Incoming) {
 	}
 }
 
-// load reads the transfer's record, if there is one.
+// load reads the transfer's entry, if there is one.
 func (rc *record) load() error {
 	return rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
 		rec, err := t.Incoming(rc.id)
@@ -58,7 +58,7 @@ func (rc *record) load() error {
 	})
 }
 
-// update changes the transfer's record in a transaction of its own.
+// update changes the transfer's entry in a transaction of its own.
 func (rc *record) update(change func(t *ledger.Tx, rec *ledger.Incoming) error) error {
 	var after *ledger.Incoming
 	err := rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
@@ -94,7 +94,7 @@ func (rc *record) crashed() {
 	}
 }
 
-// entry begins an audit record of this transfer.
+// entry returns a new audit record of this transfer.
 func (rc *record) entry(event audit.Event, fill func(*audit.Record)) audit.Record {
 	a := audit.Record{Event: event, Role: audit.RoleDestination, Transfer: rc.id,
 		Source: rc.from, Destination: rc.r.cfg.Agent, Job: rc.facts.job, Principal: rc.facts.principal}
@@ -112,7 +112,7 @@ func (rc *record) unwritable(err error) *transfer.Error {
 	return transfer.Errorf(transfer.KindBusy, "%s cannot read or write its ledger: %w", rc.r.cfg.Agent, err)
 }
 
-// land makes the landing area from the record.
+// land makes the landing from the entry.
 func (rc *record) land() {
 	q := &rc.rec.Request
 	cfg := landingOf(rc.rec)
@@ -143,7 +143,7 @@ func (rc *record) outcome(item uint64, b *wire.Begin) transfer.Outcome {
 	return o
 }
 
-// hasItems reports whether the ledger has anything of a transfer's items.
+// hasItems reports whether the ledger has entries of the transfer's items.
 func (rc *record) hasItems() bool {
 	has := false
 	err := rc.r.cfg.Ledger.View(func(t *ledger.Tx) error {
@@ -189,8 +189,7 @@ func (rc *record) dropPoint(item uint64) error {
 	return rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropItem(rc.id, item) })
 }
 
-// forgetPoint makes the ledger forget a resume point and asks for the item
-// from its start.
+// forgetPoint drops a resume point from the ledger and requests the item from its start.
 func (rc *record) forgetPoint(item uint64) error {
 	if err := rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropItem(rc.id, item) }); err != nil {
 		return rc.unwritable(err)
@@ -241,8 +240,7 @@ func (rc *record) undecidedIntents() (map[uint64]bool, error) {
 	return keep, err
 }
 
-// noteTemporary records where temporaries will be before there is one (R23), and which directories
-// will be made.
+// noteTemporary records the places of temporaries before there are any (R23), and the directories that will be made.
 func (rc *record) noteTemporary(item uint64, loc *place.Location) error {
 	dirs := append(loc.NewDirs, loc.TempDirs...)
 	if item < rc.rec.Temps && !slices.ContainsFunc(dirs, func(d transfer.Path) bool { return !rc.dirs[d] }) {
@@ -250,7 +248,7 @@ func (rc *record) noteTemporary(item uint64, loc *place.Location) error {
 	}
 
 	if len(rc.dirs) > 4096 {
-		clear(rc.dirs) // noting one twice does no harm
+		clear(rc.dirs) // recording one twice does no harm
 	}
 
 	err := rc.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
@@ -271,7 +269,7 @@ func (rc *record) notedDirs(dirs []transfer.Path) {
 	}
 }
 
-// putDirs notes directories in the ledger, first those that are missing.
+// putDirs records directories in the ledger, the missing ones first.
 func (rc *record) putDirs(t *ledger.Tx, loc *place.Location) error {
 	for _, dir := range loc.NewDirs {
 		if err := t.PutDir(rc.id, dir, true); err != nil {

@@ -84,11 +84,11 @@ func landingOf(in *ledger.Incoming) place.LandConfig {
 	return place.LandConfig{Transfer: in.Request.ID, Principal: in.Principal, Generation: in.Generation, Older: in.Older, Patience: patience(&in.Request)}
 }
 
-// mostPatience is how long an item waits at most for an obstacle at its destination.
+// mostPatience is the longest that an item waits for an obstacle at its destination.
 const mostPatience = 10 * time.Minute
 
-// patience ends two tries of the source before its recovery time-out does: the item fails with its reason then,
-// and the transfer does not fail without one.
+// patience returns how long an item waits for an obstacle. It ends two attempts before the source's recovery time-out:
+// the item then fails with its reason, and the transfer does not fail without one.
 func patience(q *transfer.Request) time.Duration {
 	if r := time.Duration(q.Recovery); r > 0 {
 		return min(mostPatience, max(r/2, r-8*time.Second))
@@ -96,7 +96,7 @@ func patience(q *transfer.Request) time.Duration {
 	return mostPatience
 }
 
-// revive makes the actor of a transfer that the ledger has, at start.
+// revive makes the actor of a transfer in the ledger, at the start.
 func (r *Receiver) revive(rec *ledger.Incoming) error {
 	i := r.newActor(rec.Request.ID, rec.Request.Source)
 	if err := i.adopt(rec); err != nil {
@@ -145,5 +145,5 @@ func silentFor(t *ledger.Tx, rec *ledger.Incoming) time.Duration {
 	if rec.Heard == 0 {
 		return 0
 	}
-	return max(0, t.Running()-rec.Heard-time.Minute) // both are counted in minutes
+	return max(0, t.Running()-rec.Heard-time.Minute) // both have a resolution of one minute
 }

@@ -7,8 +7,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A destination repeats one ACK of each source that has sent bytes and no whole message. The ACK says
-// how far messages have arrived that the destination has not dealt with.
+// A destination repeats one ACK of each source that has sent bytes and no whole message. The ACK has the sequence of
+// the last arrived message, also of one that is not handled yet.
 func TestAcksAreRepeatedWhileBytesCome(t *testing.T) {
 	came := map[transfer.AgentName]int64{}
 	l := listening{came: func(from transfer.AgentName) int64 { return came[from] }}
@@ -45,7 +45,7 @@ func TestAcksAreRepeatedWhileBytesCome(t *testing.T) {
 	for seq := uint64(6); seq <= 8; seq++ {
 		all[2].box.chunk(parcel{m: make([]byte, 100), head: wire.Header{Epoch: 3, Seq: seq}}, 4096)
 	}
-	all[2].box.chunk(parcel{m: make([]byte, 100), head: wire.Header{Epoch: 2, Seq: 900}}, 4096) // by a lane that is slower
+	all[2].box.chunk(parcel{m: make([]byte, 100), head: wire.Header{Epoch: 2, Seq: 900}}, 4096) // by a slower lane
 	if o := look("messages wait to be dealt with", "B"); o[0].ack.Ack.Here != 8 || o[0].ack.Ack.Seq != 5 {
 		t.Errorf("the ACK says that %d has arrived and %d was taken in, not 8 and 5", o[0].ack.Ack.Here, o[0].ack.Ack.Seq)
 	}

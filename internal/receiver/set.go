@@ -21,7 +21,7 @@ type setState struct {
 	reserved bool // it has places for all of them
 }
 
-// A setWriter is the writer of a set, and ofSet the record of one.
+// A setWriter is the writer of a set. ofSet is the record of one.
 type (
 	setWriter struct{ *writer }
 	ofSet     struct{ *record }
@@ -68,7 +68,7 @@ func (rc ofSet) reserve(take bool) bool {
 	return ok
 }
 
-// lacksPlaces reports whether it is a set that would have to wait for places.
+// lacksPlaces reports whether the transfer is a set that would have to wait for places.
 func (rc ofSet) lacksPlaces() bool {
 	return rc.rec != nil && rc.rec.Gathers() && rc.set.items > 0 && !rc.set.reserved && !rc.reserve(false)
 }
@@ -77,7 +77,7 @@ func (rc ofSet) noPlaces() *transfer.Error {
 	return transfer.Errorf(transfer.KindBusy, "%s has no room yet for %d more items that are to arrive together", rc.r.cfg.Agent, rc.set.items)
 }
 
-// fits refuses an item that cannot begin: it is too far ahead, or the set has fewer.
+// fits refuses an item that cannot begin: it is too far ahead, or beyond the number of the set's items.
 func fits(w *writer, item uint64) error {
 	if !w.rec.Decided.Fits(item) {
 		return fmt.Errorf("%w: item %d is too far ahead", errOffset, item)
@@ -88,7 +88,7 @@ func fits(w *writer, item uint64) error {
 	return nil
 }
 
-// gather hands over the set once all of it is here.
+// gather hands over the set once all of it has come.
 func (w setWriter) gather() {
 	if !w.gathers() || w.total == nil || *w.total == 0 || w.files.cur != nil || w.com.grp.running != nil || w.writer.ending() {
 		return
@@ -147,7 +147,7 @@ func (rc ofSet) noteBroken(why *transfer.Error) error {
 	return nil
 }
 
-// ending takes an ending of a set, which an item that fails ends.
+// ending takes the ending of a set's item. A failed item fails the set.
 func (w setWriter) ending(e *ending) error {
 	o := &e.pending.Outcome
 	if o.Err == nil || !w.gathers() {

@@ -68,7 +68,7 @@ func TestASetThatAsksNoMoreIsOwedNothing(t *testing.T) {
 		t.Fatal("a place that is owed was taken")
 	}
 	if ok, _ := p.take(now.Add(waiterExpiry)); !ok {
-		t.Fatal("a set whose source is gone keeps others out")
+		t.Fatal("a set of a silent source keeps others out")
 	}
 }
 

@@ -16,7 +16,7 @@ type taking struct{ *incoming }
 
 func (i taking) at() Shelf { return Shelf{i.from, i.id, i.rec.Epoch} }
 
-// isStored reports whether the transfer comes by way of the store.
+// isStored reports whether the transfer comes through the store.
 func (rc *record) isStored() bool { return rc.rec != nil && rc.rec.Request.Stored() }
 
 // unshelve handles a stored message, and answers it.
@@ -140,7 +140,7 @@ func (i taking) atRest() (Verdict, error) {
 	return Later, transfer.Errorf(transfer.KindBusy, "%s cannot go on with the transfer yet", i.r.cfg.Agent)
 }
 
-// enter writes an epoch of the source's into the ledger.
+// enter records an epoch of the source in the ledger.
 func (i taking) enter(o *wire.Open, live bool) error {
 	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
 		rec.Epoch, rec.Taken, rec.Live = o.Stored.Epoch, 0, live
@@ -157,7 +157,7 @@ func (i taking) enter(o *wire.Open, live bool) error {
 	return err
 }
 
-// beginShelf opens the epoch, at a message.
+// beginShelf opens the epoch at message next.
 func (i taking) beginShelf(next uint64) {
 	if i.ep.account == nil {
 		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
@@ -285,8 +285,8 @@ func (i taking) atHole() (Verdict, error) {
 	return Later, i.waits
 }
 
-// all reports whether this ledger has all that was ever taken of a transfer: it had the agent's name when
-// the first epoch was stored, and has not been replaced by an older copy since. An error is of a kind that waits.
+// all reports whether this ledger has all of a transfer that was ever taken: it had the agent's name when the first
+// epoch was stored, and has not been replaced by an older copy since. An error is of a kind that waits.
 func (i taking) all(o *wire.Open) (bool, error) {
 	mark, err := ledger.Mark(i.r.cfg.Ledger)
 	switch {
@@ -301,8 +301,8 @@ func (i taking) all(o *wire.Open) (bool, error) {
 	return true, nil
 }
 
-// refuseUnknown answers an OPEN of a transfer without a record here. The first message of its shelf is missing, or the
-// shelf is empty. It reports false where the transfer can begin again, because nothing of it was taken.
+// refuseUnknown answers an OPEN of a transfer without an entry here. The first message of its shelf is missing, or the
+// shelf is empty. It reports false if the transfer can begin again, because no part of it was taken.
 func (i taking) refuseUnknown(o *wire.Open) bool {
 	all, err := i.all(o)
 	switch {
@@ -314,8 +314,8 @@ func (i taking) refuseUnknown(o *wire.Open) bool {
 	return !all
 }
 
-// mayBegin refuses a transfer without a record here, if another ledger may have taken some of it: the first message of its shelf
-// was missing before, or the source has stored earlier epochs.
+// mayBegin refuses a transfer without an entry here, if another ledger may have taken some of it: the first message of
+// its shelf was missing before, or the source has stored earlier epochs.
 func (i taking) mayBegin(o *wire.Open) error {
 	headless := false
 	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
@@ -366,7 +366,7 @@ func (i taking) covered() (n int) {
 	for k := range i.shelf.marks {
 		m := &i.shelf.marks[k]
 		switch {
-		case m.last: // how many items there are is not in the ledger until all are decided
+		case m.last: // the number of items is not in the ledger until all are decided
 			return n
 		case below >= m.top:
 		case m.open && below >= m.top-1 && i.safeTo(m.top-1, m.offset):
@@ -467,7 +467,7 @@ func (i taking) openedStored(o *wire.Open) {
 	}
 	switch {
 	case i.rec.Epoch > o.Stored.Epoch || o.Stored.Again || i.rec.Epoch == o.Stored.Epoch && i.shelf.hole != "":
-		if i.rec.Epoch > o.Stored.Epoch { // its ledger was put back: it gets there, one epoch after another
+		if i.rec.Epoch > o.Stored.Epoch { // the source's ledger was restored: it catches up, one epoch after another
 			i.sayHole(o.Stored.Epoch, "there was a later epoch")
 			return
 		}
@@ -494,7 +494,7 @@ func (i taking) openedStored(o *wire.Open) {
 	}
 }
 
-// mostForeign is how many OPENs from another store are a wait; then the transfer is refused.
+// mostForeign is how many OPENs from another store get a wait; then the transfer is refused.
 const mostForeign = 3
 
 // foreign reports whether an OPEN names another store than the one that was seen last.
@@ -578,7 +578,7 @@ func (i taking) nothingThere(o *wire.Open) {
 	}
 }
 
-// holed ends the epoch because something of it is missing, and asks the source for another one.
+// holed ends the epoch because a message of it is missing, and asks the source for another one.
 func (i taking) holed(reason string) {
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
 	if i.ep.live {
@@ -617,7 +617,7 @@ func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
 	return t.Items(i.id, func(item uint64, it *ledger.Item) error {
 		p := it.Point
 		if p != nil {
-			i.pointed[item] = true // it does no harm where the transaction fails
+			i.pointed[item] = true // it does no harm if the transaction fails
 		}
 		if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
 			at := p.Point

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// takeMessage takes the message that is next.
+// takeMessage takes the next message.
 func (i taking) takeMessage(p *shelved) bool {
 	frames, err := wire.ParseFrames(p.head, p.Data, wire.Intact(p.Data))
 	if err != nil {

@@ -16,15 +16,15 @@ type stopped struct {
 
 func (c *stopped) Now() time.Time { return c.now }
 
-// A source is silent after 10 s without a message or a word that it lives. While other transfers of it send, one of them
-// that does not may take 45 s.
+// A source is silent after 10 s without a message or a sign of life. While its other transfers send, a silent transfer
+// has 45 s.
 func TestWhenASourceIsSilent(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		deed    func(i *incoming, now time.Time) // 5 s after the last message
 		now     time.Duration
 		silent  bool
-		another bool // of its transfers sends all the time
+		another bool // another of its transfers sends all the time
 	}{
 		{name: "9 s without a word", now: 9 * time.Second},
 		{name: "11 s without a word", now: 11 * time.Second, silent: true},
@@ -57,14 +57,14 @@ func TestWhenASourceIsSilent(t *testing.T) {
 	}
 }
 
-// alive has the source say that it lives in an epoch.
+// alive returns a deed that sends ALIVE in an epoch.
 func alive(epoch uint32) func(*incoming, time.Time) {
 	return func(i *incoming, _ time.Time) {
 		i.control(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: epoch}})
 	}
 }
 
-// A source that says that it lives, to a destination that has no epoch open, hears that at once.
+// An ALIVE to a destination without an open epoch is answered at once.
 func TestASourceThatLivesHearsThatNoEpochIsOpen(t *testing.T) {
 	r, id, said := resting(t)
 	i := live(t, r, id)
@@ -93,7 +93,7 @@ func TestArrivedIsOfAnEpoch(t *testing.T) {
 	}
 }
 
-// One transfer that says that the source lives says it for all transfers of that source, and for no other source.
+// One transfer's ALIVE counts for all transfers of its source, and for no other source.
 func TestOneTransferLivesForAllOfItsSource(t *testing.T) {
 	r, id, _ := resting(t)
 	r.actors[id] = live(t, r, id)

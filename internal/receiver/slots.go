@@ -16,16 +16,15 @@ type waiter struct {
 	asked time.Time
 }
 
-// slots is which transfers may have an open epoch, and which wait for that. It is safe
-// for concurrent use.
+// slots are the transfers that may have an open epoch, and those that wait for one. It is safe for concurrent use.
 type slots struct {
-	count int // how many transfers hold one at the same time
+	count int // most transfers that hold one at the same time
 
 	mu      sync.Mutex
 	live    map[transfer.ID]transfer.AgentName // holding a slot, with their sources
 	waiters []waiter
 	kept    map[transfer.ID]bool // waiting, with a partial file
-	suspect transfer.ID          // the one transfer with a slot that was live at a crash and has not moved since
+	suspect transfer.ID          // the transfer with a slot that was live at a crash and has made no progress since
 	accused []waiter             // transfers that come after the suspect
 }
 
@@ -67,7 +66,7 @@ func (s *slots) admit(w waiter) (place int, gave bool) {
 	return ahead + 1, false
 }
 
-// othersWait reports whether any transfer has asked for a slot and has none.
+// othersWait reports whether a transfer has asked for a slot and has none.
 func (s *slots) othersWait(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

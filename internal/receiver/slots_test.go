@@ -44,7 +44,7 @@ func TestSlotsGoRound(t *testing.T) {
 	}
 	now = now.Add(waiterExpiry)
 	if s.othersWait(now) {
-		t.Error("those who no longer ask still wait")
+		t.Error("transfers that no longer ask still wait")
 	}
 	if had, next := s.release(slotID(9)); had || next[1] != nil {
 		t.Error("a transfer without a slot gave one back")
@@ -54,7 +54,7 @@ func TestSlotsGoRound(t *testing.T) {
 	}
 }
 
-// One source has so many places in the queue and no more.
+// The places of one source in the queue are bounded.
 func TestSlotsBoundTheQueue(t *testing.T) {
 	now := time.Unix(1000, 0)
 	s := newSlots(1)
@@ -92,7 +92,7 @@ func TestSuspectsTakeTurns(t *testing.T) {
 	}
 }
 
-// As many waiting transfers as there are slots keep a partial file; the youngest gives way.
+// At most as many waiting transfers as there are slots keep a partial file; the youngest loses its own.
 func TestTheYoungestPartialGivesWay(t *testing.T) {
 	s := newSlots(2)
 	for _, n := range []int{5, 3} {

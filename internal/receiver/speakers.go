@@ -11,7 +11,7 @@ import (
 // Bounds of one source agent, so that none keeps others out (INV-12). They are well above the needs of an agent that
 // keeps to Ferry's own limits.
 const (
-	maxOfSpeaker = 512  // transfers that are dealt with at once, and that wait for a slot
+	maxOfSpeaker = 512  // transfers that have an actor, and that wait for a slot
 	maxTombs     = 1000 // tombstones that a run makes for a source
 	maxSleeping  = 4096 // transfers without data, kept on disk alone until their source is heard
 )
@@ -23,7 +23,7 @@ type speakers struct {
 	// sleeping are transfers without an actor: they were accepted, no data has come, and the source is silent. The next
 	// OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
-	leaving  map[transfer.ID]bool      // are being forgotten
+	leaving  map[transfer.ID]bool      // are being dropped
 	reading  map[transfer.ID]time.Time // of transfers with a shelf that is being read: last report of the reader
 	headless map[transfer.ID]bool      // the first message of their shelf is missing
 	strange  map[transfer.ID]int       // by transfer: OPENs that named another store
@@ -38,20 +38,19 @@ func newSpeakers() speakers {
 	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}, reading: map[transfer.ID]time.Time{}, headless: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
 }
 
-// full reports whether a source has as many transfers here as one may have, or all
-// together as many as there may be.
+// full reports whether a source, or all sources together, have the most transfers allowed here.
 func (r *Receiver) full(from transfer.AgentName) bool {
 	return r.speakers.actors[from] >= maxOfSpeaker || len(r.actors) >= maxActors
 }
 
-// turnAway answers an OPEN that there is no room for; other messages are repeated.
+// turnAway answers an OPEN that finds no room; other messages are repeated.
 func (r *Receiver) turnAway(m *wire.Message, reason *transfer.Error) {
 	if m.Kind == wire.KindOpen {
 		r.send(m.From, busyAt(m.Open, m.Transfer, maxActors, reason))
 	}
 }
 
-// mayEntomb counts a tombstone of a source.
+// mayEntomb counts a tombstone of a source, and reports whether the source may have one more.
 func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,13 +10,14 @@ import (
 
 // Stored delivery (R31). The messages of a source lie on shelves of the queue manager's store, one for each of its
 // epochs. The agent reads the shelves, one at a time, and hands each message to Take. Take returns when the transfer's
-// actor has dealt with the message: messages wait only in the store. A message stays there until all of its data is
-// decided, or safe and open to be resumed by the process that reads the next one (Taken, in the ledger). After a crash
-// the rest of the shelf is read again from there.
+// actor has handled the message: messages wait only in the store.
 //
-//	OPEN, the first message   a new epoch: ACCEPT, for a source that hears it
+// A message stays there until all of its data is decided, or is safe and can be resumed by the process that reads the
+// next one. The ledger has that as Taken. After a crash the rest of the shelf is read again from there.
+//
+//	OPEN, the first message   a new epoch: ACCEPT, for a source that receives it
 //	chunk messages            each in its turn; one that is ahead of its turn comes again
-//	a hole                    RESYNC, until a shelf of a later epoch is there; this one goes
+//	a hole                    RESYNC, until a shelf of a later epoch is there; this one is removed
 
 // A Shelf is one epoch of a transfer in the store.
 type Shelf struct {
@@ -33,14 +34,14 @@ type Shelves interface {
 	// Trim reports that the messages of a shelf below a number are needed no more; 0: all of them. It does not block,
 	// and the removal may come later.
 	Trim(at Shelf, below uint64)
-	// Mark names the store, as it was when the agent looked last; "" is that there is none. known is false before that.
+	// Mark returns the name of the store when the agent looked last; "": there is none. known is false before that.
 	Mark() (mark string, known bool)
 	// Compared reports whether the agent has compared its ledger with coordination's log in this run: by then an older
 	// copy of the ledger has another ledger.Mark.
 	Compared() bool
 }
 
-// A StoredMessage is one of a shelf, with its number in the store.
+// A StoredMessage is a message of a shelf, with its number in the store.
 type StoredMessage struct {
 	Shelf
 	Number uint64
@@ -51,10 +52,10 @@ type StoredMessage struct {
 type Verdict int
 
 const (
-	Took   Verdict = iota // it was dealt with: the next one
+	Took   Verdict = iota // it was handled: the next one
 	Rewind                // the shelf is to be read again from its first message
-	Later                 // the transfer cannot take anything at present
-	Spent                 // nothing on the shelf is needed any more
+	Later                 // the transfer cannot take a message at present
+	Spent                 // no message of the shelf is needed any more
 )
 
 // A Taking is the verdict on a stored message, with its reason.
@@ -64,24 +65,24 @@ type Taking struct {
 }
 
 const (
-	mostAhead    = 512             // messages that come before their turn until that is a hole
+	mostAhead    = 512             // most messages before their turn; more are a hole
 	mostMarks    = 4096            // taken messages that are tracked one by one
 	mostOwed     = 16384           // undelivered outcomes above which no more is taken
 	trimEvery    = time.Second     // at most
-	shelfRepeat  = 2 * time.Second // of the RESYNC about a hole, doubling
+	shelfRepeat  = 2 * time.Second // time until RESYNC about a hole is repeated, doubling
 	shelfRepeats = time.Minute
 	mostHeadless = 4096
 )
 
 // A shelving is the status of an incoming transfer's shelf.
 type shelving struct {
-	marks   []shelfMark // of messages that were taken and are not in the ledger as that, oldest first
+	marks   []shelfMark // of messages that were taken but not recorded as taken, oldest first
 	top     uint64      // one more than the greatest item that has begun
-	ahead   int         // messages that came before their turn since the last one that did not
+	ahead   int         // messages before their turn since the last one in turn
 	fresh   bool        // no message has come since the shelf was opened
-	trimDue time.Time   // zero: nothing is to be trimmed
-	trimmed time.Time   // when that was done last
-	acked   time.Time   // when an ACK was sent last
+	trimDue time.Time   // zero: no message is to be trimmed
+	trimmed time.Time   // last trim
+	acked   time.Time   // last ACK
 
 	hole    string    // the gap on the shelf of the ledger's epoch; empty: none
 	holeDue time.Time // when RESYNC is repeated
@@ -103,7 +104,7 @@ type shelved struct {
 	StoredMessage
 	head   wire.Header
 	open   *wire.Open // instead of a chunk message
-	absent bool       // nothing is on the shelf; open came by REPLY
+	absent bool       // the shelf is empty; open came by REPLY
 	said   chan Taking
 }
 
@@ -114,7 +115,7 @@ func (p *shelved) answer(v Verdict, why error) {
 // A Desk hands stored messages over to a Receiver.
 type Desk struct{ *Receiver }
 
-// Take takes a stored message, and returns when it is dealt with or ctx ends.
+// Take takes a stored message, and returns when it is handled or ctx ends.
 func (r Desk) Take(ctx context.Context, m StoredMessage) Taking {
 	p := &shelved{StoredMessage: m, said: make(chan Taking, 1)}
 	var why string
@@ -157,7 +158,7 @@ func (r Desk) Comes(shelves []Shelf) {
 	}
 }
 
-// comes reports whether the transfer's shelf was being read a short while ago.
+// comes reports whether the transfer's shelf was read a short while ago.
 func (i taking) comes(now time.Time) bool {
 	i.r.mu.Lock()
 	defer i.r.mu.Unlock()
@@ -200,8 +201,8 @@ func (r Desk) hand(ctx context.Context, p *shelved) Taking {
 	return Taking{Verdict: Later}
 }
 
-// behead notes that a transfer without a record here has a shelf without its first message: the queue
-// manager has lost it, or an earlier ledger has taken it (R35).
+// behead records that a transfer without an entry here has a shelf without its first message: the queue manager has
+// lost it, or an earlier ledger has taken it (R35).
 func (r Desk) behead(id transfer.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -211,7 +212,7 @@ func (r Desk) behead(id transfer.ID) {
 	r.speakers.headless[id] = true
 }
 
-// restore takes back that a transfer is headless.
+// restore removes the record that a transfer is headless.
 func (r Desk) restore(id transfer.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A transfer is not silent while its shelf is being read, however long a message takes. It is silent once the reader reads other shelves.
+// A transfer is not silent while its shelf is being read, even if a message takes long. It is silent once the reader
+// reads other shelves.
 func TestAShelfThatIsReadIsNotSilent(t *testing.T) {
 	r, id, _ := resting(t)
 	i := live(t, r, id)
@@ -31,7 +32,7 @@ func TestAShelfThatIsReadIsNotSilent(t *testing.T) {
 	}
 }
 
-// A heardLate is a store of an agent that compares its ledger with coordination's log when the test says so.
+// A heardLate is a store of an agent that compares its ledger with coordination's log at a time set by the test.
 type heardLate struct {
 	Shelves
 	compared bool
@@ -39,9 +40,9 @@ type heardLate struct {
 
 func (h *heardLate) Compared() bool { return h.compared }
 
-// TestALedgerThatIsFoundToBeOlderLate: the first message of a shelf is missing, and the source names the mark of this ledger.
-// The source is told to wait until the ledger was compared with coordination's log. Where the log shows that the ledger is an
-// older copy, the transfer is refused; otherwise it begins again.
+// TestALedgerThatIsFoundToBeOlderLate begins with a shelf without its first message, and with a source that names the
+// mark of this ledger. The source must wait until the ledger was compared with coordination's log. If the log shows
+// that the ledger is an older copy, the transfer is refused; otherwise it begins again.
 func TestALedgerThatIsFoundToBeOlderLate(t *testing.T) {
 	for name, older := range map[string]bool{"as it was": false, "older copy": true} {
 		t.Run(name, func(t *testing.T) {

@@ -58,8 +58,7 @@ func (w *writer) settleSums() {
 	(setWriter{w}).gather()
 }
 
-// settleSum lets a file join the group if its digests are complete and agree, and
-// fails it if they do not.
+// settleSum adds a file to the group if its digests are complete and agree. It fails the file if they do not agree.
 func (w *writer) settleSum(c *file) error {
 	if !c.summed || c.checking || c.complete != nil || !c.run.Ready() {
 		return nil
@@ -107,7 +106,7 @@ func (w *writer) settleSum(c *file) error {
 	return w.addEnding(e)
 }
 
-// unread deals with a file that could not be read back for its digest.
+// unread handles a file that could not be read back for its digest.
 func (w *writer) unread(c *file, err error) error {
 	if !errors.Is(err, digest.ErrPrefix) {
 		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", w.r.cfg.Agent, w.to.path(c.begin), err).

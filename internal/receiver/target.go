@@ -9,13 +9,13 @@ import (
 	"ferry/internal/wire"
 )
 
-// A destination is where items land that have one target, or none of their own.
+// A destination is the landing of the items with one target, or of those without a target of their own.
 type destination struct {
 	landing place.Landing
 	place   transfer.Place
 	dest    transfer.Location // as the request has it
 	options transfer.Options
-	err     *transfer.Error // why nothing can land here
+	err     *transfer.Error // why no item can land here
 }
 
 // method returns the digest method of files.
@@ -24,7 +24,7 @@ func (d *destination) method() digest.Method {
 	return m
 }
 
-// destinations are where the items of a transfer land, by target.
+// destinations are the destinations of a transfer, by target.
 type destinations struct {
 	ledger *ledger.Ledger
 	of     *transfer.Request // without its items
@@ -32,11 +32,11 @@ type destinations struct {
 	known  map[uint64]*destination
 }
 
-// mostDestinations bounds those that are kept in memory.
+// mostDestinations bounds the destinations in memory.
 const mostDestinations = 4096
 
-// at finds where the items of a target land; 0 is the transfer's DEST. An error is
-// errOffset, for a target that is not known, or the ledger's.
+// at returns the destination of a target; 0 is the transfer's DEST. An error is errOffset, for an unknown target, or
+// the ledger's.
 func (g *destinations) at(to uint64) (*destination, error) {
 	if d := g.known[to]; d != nil {
 		return d, nil
@@ -94,7 +94,7 @@ func (g *destinations) resolution(to uint64, at transfer.Path) transfer.Resoluti
 // mostTargets bounds the targets of a transfer, in bytes as the ledger has them.
 const mostTargets = 4 * transfer.MaxRequest
 
-// vetTargets refuses targets of an OPEN that do not fit those that are here, or cannot be.
+// vetTargets refuses targets of an OPEN that contradict the known ones, or are impossible.
 func vetTargets(o *wire.Open, known ledger.Targets) error {
 	if o.Targets == nil {
 		if o.Request.Dest.IsZero() && o.Dest == "" || known.Last > 0 && !known.All {

@@ -17,9 +17,9 @@ import (
 type asked struct {
 	ledger *ledger.Ledger
 	q      *transfer.Request
-	from   int // the place of the first one of part
+	from   int // the index of the first item of part
 	part   []transfer.RequestItem
-	starts []int // of the parts that were read: the places of their first ones
+	starts []int // of the parts that were read: the indexes of their first items
 }
 
 // item returns the nth request item, counted from 0.
@@ -44,7 +44,7 @@ func (a *asked) item(n int) (*transfer.RequestItem, error) {
 	return &a.part[n-a.from], nil
 }
 
-// next reads the part that follows.
+// next reads the following part.
 func (a *asked) next() error {
 	a.from = max(a.from+len(a.part), len(a.q.Items))
 	var p *transfer.Part
@@ -62,7 +62,7 @@ func (a *asked) next() error {
 	return err
 }
 
-// each calls fn for the items from a place on, in order, until it reports false.
+// each calls fn for the items from an index on, in order, until it reports false.
 func (a *asked) each(from int, fn func(n int, it *transfer.RequestItem) bool) error {
 	for n := from; n < a.q.Count(); n++ {
 		it, err := a.item(n)
@@ -76,21 +76,21 @@ func (a *asked) each(from int, fn func(n int, it *transfer.RequestItem) bool) er
 	return nil
 }
 
-// asked begins to read the items of a transfer's request.
+// asked returns a reader of the items of a transfer's request.
 func (c *Config) asked(rec *ledger.Source) *asked { return &asked{ledger: c.Ledger, q: &rec.Request} }
 
-// A task is how the files of a request item are sent.
+// A task is the way in which the files of a request item are sent.
 type task struct {
 	arg     int // the request item; -1: none yet
 	to      uint64
-	expect  transfer.Version // of the file that is to be sent; empty: any version
+	expect  transfer.Version // of the file to send; empty: any version
 	options transfer.Options
 	dest    transfer.Location
 	method  digest.Method
-	content bool // more than their bytes can matter
+	content bool // the form of the content may matter, not only the bytes
 }
 
-// task finds out how a file of a request item is sent.
+// task returns the task for the files of a request item.
 func (a *asked) task(arg int) (t task, err error) {
 	it, err := a.item(arg)
 	if err != nil {
@@ -111,18 +111,18 @@ func (a *asked) task(arg int) (t task, err error) {
 	return t, err
 }
 
-// A course is where the items of a request without a DEST of their own go.
+// A course is the destination of a request's items without a DEST of their own.
 type course struct {
-	dest    transfer.Location // as the destination is to take it; zero: there are none
+	dest    transfer.Location // as the destination is to take it; zero: there are no such items
 	several bool              // it must be a directory
 }
 
-// add takes an item in.
+// add adds an item.
 func (c *course) add(p place.Source, q *transfer.Request, source transfer.Location, first bool) {
 	many, unnamed := p.Expands(source)
 	c.several = c.several || many || !first
 	if unnamed || q.Base != "" {
-		c.dest = c.dest.AsDirectory() // its content goes into DEST, be it there already or not
+		c.dest = c.dest.AsDirectory() // its content goes into DEST, existing or not
 	}
 }
 
@@ -246,7 +246,7 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 			arg.Group = nil
 			for len(resolved) > 0 && resolved[0].N <= uint64(n)+1 {
 				if arg.Group = group(resolved[0].Resolution); resolved[0].Error != nil {
-					arg.Group = &place.Group{} // its files fail there, each for itself
+					arg.Group = &place.Group{} // its files fail there, each by itself
 				}
 				resolved = resolved[1:]
 			}
@@ -277,7 +277,7 @@ type Survey struct {
 	Preview wire.Preview // with its destinations
 }
 
-// Survey takes a request apart that has all of its items. Items of one DEST form a group.
+// Survey splits up a request that has all of its items. Items of one DEST form a group.
 func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	s := &Survey{Walk: c.walkOf(q)}
 	to, err := c.goesTo(q, func(fn func(int, *transfer.RequestItem) bool) error {

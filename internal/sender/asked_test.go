@@ -12,7 +12,7 @@ type flat struct{ place.Source }
 
 func (flat) Expands(transfer.Location) (several, unnamed bool) { return false, false }
 
-// TestPickedMessagesReachTheWalk: the walk of a request has the picked messages of each of its items.
+// TestPickedMessagesReachTheWalk checks that the walk of a request has the picked messages of each of its items.
 func TestPickedMessagesReachTheWalk(t *testing.T) {
 	const picked = "queue:ORDERS?mark=m&picked=3-1-7"
 	at := transfer.Location{Place: transfer.Queues, Path: "queue:ORDERS"}

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A source takes a BUSY for the answer to its OPEN only if both have one nonce, on each way of delivery.
+// A source takes a BUSY as the answer to its OPEN only if both have one nonce, on each kind of delivery.
 func TestBusyAnswersOneQuestion(t *testing.T) {
 	for delivery, hear := range map[string]func(m *made, open *wire.Open, said *wire.Message) (bool, error){
 		"direct": func(m *made, open *wire.Open, said *wire.Message) (bool, error) {

@@ -10,8 +10,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Programs runs the programs of transfers at their source, and has on record how they ended;
-// see call.Keeper.
+// Programs runs the programs of transfers at their source, and records their ends; see call.Keeper.
 type Programs interface {
 	Run(ctx context.Context, c *transfer.Call) (failure *transfer.Error, err error)
 	Forget(t *ledger.Tx, q *transfer.Request, atDest bool) error
@@ -179,8 +178,8 @@ func endingOf(rec *ledger.Source) transfer.State {
 	return s
 }
 
-// programRuns notes that the destination runs a program of the transfer: meanwhile the recovery time-out
-// does not count.
+// programRuns records that the destination runs a program of the transfer: meanwhile the recovery time-out does not
+// count.
 func (r *record) programRuns(since time.Time) error {
 	if r.read().Request.Programs.OfDest() == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// waitAgain is after how long a wait for the same kind of reason is logged again.
+// waitAgain is the time after which a wait for the same kind of reason is logged again.
 const waitAgain = time.Hour
 
 // A chronicle logs the course of one transfer: one line each when it starts, has to wait, resumes, and ends. It is not
@@ -17,7 +17,7 @@ const waitAgain = time.Hour
 type chronicle struct {
 	log   *slog.Logger // with the ID and the agents
 	now   func() time.Time
-	told  map[transfer.Kind]time.Time // when a wait for such a reason was logged last
+	told  map[transfer.Kind]time.Time // by reason: last log of a wait
 	quiet int                         // waits that were not logged since the last line
 	waits bool                        // the last line reports a wait
 }
@@ -70,7 +70,7 @@ func (c *chronicle) waiting(reason *transfer.Error) {
 	c.told[kind], c.quiet, c.waits = now, 0, true
 }
 
-// reasonsLogged is how many failed items the line about the end names.
+// reasonsLogged is the most failed items that the log of the end names.
 const reasonsLogged = 3
 
 // ended logs the end.

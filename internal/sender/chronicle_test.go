@@ -11,8 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// The log of a transfer has one line for each thing that an operator would ask about,
-// however often it is tried again.
+// The log of a transfer has one line for each event that an operator would ask about, for any number of attempts.
 func TestChronicle(t *testing.T) {
 	var text bytes.Buffer
 	now := time.Unix(1000, 0)
@@ -77,7 +76,7 @@ func TestChronicle(t *testing.T) {
 	to(transfer.Negotiating, nil)
 	to(transfer.Running, nil)
 	said(`level=INFO msg="transfer waits" error="no space is left"`, `level=INFO msg="transfer continues" lane=direct resumes=0 waits=1`)
-	for range 100 { // epochs that come to nothing, for two reasons by turns
+	for range 100 { // epochs without progress, for two reasons by turns
 		to(transfer.Waiting, full)
 		to(transfer.Negotiating, nil)
 		to(transfer.Running, nil)

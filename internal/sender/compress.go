@@ -6,12 +6,12 @@ import (
 
 // A squeezer compresses the data of one epoch, if the request asks for it.
 type squeezer struct {
-	enc    *compress.Encoder // nil: everything goes plain
+	enc    *compress.Encoder // nil: no data is compressed
 	memory []byte            // of the compressed bytes, until they are in the message
 	item   uint64
 }
 
-// newSqueezer makes the one of an epoch; encoders may be nil.
+// newSqueezer returns the squeezer of an epoch; encoders may be nil.
 func newSqueezer(encoders *compress.Encoders, word string, chunk int) squeezer {
 	if encoders == nil {
 		encoders = new(compress.Encoders)

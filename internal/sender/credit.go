@@ -17,7 +17,7 @@ func (c *credit) raise(limit int64) {
 	c.limit = max(c.limit, limit)
 }
 
-// take takes as much as there is, most at most. Of less than least it takes nothing.
+// take takes the available credit, most bytes at most. If less than least is available, it takes none.
 func (c *credit) take(least, most int64) (got int64, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

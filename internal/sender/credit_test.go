@@ -15,7 +15,7 @@ func TestCredit(t *testing.T) {
 	c.giveBack(3)
 	c.raise(5) // came late
 	if got, ok := c.take(3, 9); got != 3 || !ok || c.used() != 10 {
-		t.Errorf("what was given back is %d, %v; %d are used", got, ok, c.used())
+		t.Errorf("after giveBack %d are taken, %v; %d are used", got, ok, c.used())
 	}
 	c.raise(12)
 	if got, ok := c.take(1, 9); got != 2 || !ok {

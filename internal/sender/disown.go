@@ -7,8 +7,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A Begun is the record that others have of a transfer that this agent has accepted, and that its
-// ledger may have lost.
+// A Begun is the record that other agents have of a transfer that this agent has accepted, and that its ledger may have
+// lost.
 type Begun struct {
 	ID          transfer.ID
 	Destination transfer.AgentName

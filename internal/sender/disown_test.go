@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A transfer that the ledger never knew ends as lost. One that the ledger may have forgotten with its time does not
+// A transfer that the ledger never knew ends as lost. One that the ledger may have forgotten after its time does not
 // end a second time.
 func TestDisown(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())

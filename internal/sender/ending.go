@@ -12,7 +12,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// wait moves to Waiting, until the transfer is tried again.
+// wait moves to Waiting, until the next attempt.
 func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 	return o.waitFor(reason, place, waitRetry)
 }
@@ -70,9 +70,8 @@ func cancel(rec *ledger.Source) *wire.Message {
 	return &wire.Message{Kind: wire.KindCancel, Cancel: &wire.Cancel{Principal: rec.Canceller.Principal}}
 }
 
-// MarkUnreachable moves a transfer that is not being driven to Waiting: its
-// destination is known to be away. It reports true where the recovery time-out
-// is over and the transfer has failed.
+// MarkUnreachable moves a transfer without a driver to Waiting: its destination is known to be away. It reports true if
+// the recovery time-out is over and the transfer has failed.
 func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 	reason := transfer.Errorf(transfer.KindUnreachable, "%s is not reachable", o.to).
 		WithHint("the transfer goes on when the agent is there")
@@ -133,7 +132,7 @@ func (o *Outgoing) Dispose() {
 	}
 }
 
-// release ends that sources are kept for the transfer.
+// release ends the place's hold on the transfer's sources.
 func release(o *Outgoing) error {
 	if len(o.held) == 0 {
 		return nil

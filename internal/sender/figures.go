@@ -12,7 +12,7 @@ import (
 // figures are the live figures of a transfer, beyond its ledger entry. They are safe for concurrent use.
 type figures struct {
 	mu                       sync.Mutex
-	sent, resent, held, wire int64 // bytes: of files, of files again, that the destination has, of chunk messages
+	sent, resent, held, wire int64 // bytes: of files, of files sent again, held by the destination, of chunk messages
 	ahead                    int64 // bytes that this side may run ahead
 	high                     map[uint64]int64
 	ordered                  bool      // items end in their order: high keeps only the last one
@@ -21,14 +21,14 @@ type figures struct {
 	place                    int
 	nextTry                  time.Time
 	safe                     wire.Safe
-	heard                    time.Time // of outcomes
-	lane, why                string    // of the epoch, and why it is not the direct one
+	heard                    time.Time // last outcomes
+	lane, why                string    // of the epoch, and the reason if it is not the direct one
 	breaks                   int       // of the lane, with no safe point or outcome between them
 	shown                    time.Time
 	ended                    bool // the end was shown
 }
 
-// A snapshot is the figures that each change of the record writes down.
+// A snapshot is the figures that each change of the ledger entry writes.
 type snapshot struct {
 	sent, resent, wire, ahead int64
 	lane, why                 string
@@ -61,8 +61,7 @@ func (f *figures) put(p *transfer.Progress) {
 	p.BytesHeld, p.Current, p.Place, p.NextTry = f.held, f.current, f.place, f.nextTry
 }
 
-// due reports whether the picture is to be shown now, which it is once a second, or when
-// that is forced; then it counts as shown.
+// due reports whether the status is to be shown now: once a second, or if forced. Then it counts as shown.
 func (f *figures) due(now time.Time, forced bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -114,21 +113,21 @@ func (f *figures) wired(n int) {
 	f.wire += int64(n)
 }
 
-// reads notes which file is being read.
+// reads records the file that is being read.
 func (f *figures) reads(path transfer.Path) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.current = path
 }
 
-// waits notes the place in the destination's queue, 0 being none, and the next try.
+// waits records the place in the destination's queue, 0 being none, and the next attempt.
 func (f *figures) waits(place int, next time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.place, f.nextTry = place, next
 }
 
-// accepted notes that an epoch is about to open.
+// accepted records that an epoch will open now.
 func (f *figures) accepted() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,7 +164,7 @@ func (f *figures) acked(a *wire.Ack) (safe bool) {
 	return safe
 }
 
-// recorded notes that outcomes came at a time.
+// recorded records the time of outcomes.
 func (f *figures) recorded(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,7 +197,7 @@ func (f *figures) cannotBe(a *wire.Ack) (bytes, past bool) {
 	return a.Bytes > f.sent, a.Safe != nil && a.Safe.Offset > f.high[a.Safe.Item]
 }
 
-// forget forgets how far an item was sent that is decided.
+// forget drops the sent offset of a decided item.
 func (f *figures) forget(item uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A wakeup wakes one goroutine; several at once are one.
+// A wakeup wakes one goroutine; several wakeups before it runs count once.
 type wakeup chan struct{}
 
 func (w wakeup) wake() {
@@ -25,7 +25,7 @@ type inbox struct {
 	mu       sync.Mutex
 	messages []*wire.Message
 	run      string // the run of the destination that accepted the last epoch
-	nudged   bool   // the destination runs anew
+	nudged   bool   // the destination has started again
 }
 
 // deliver keeps a message, if there is room.
@@ -52,8 +52,7 @@ func (b *inbox) take() *wire.Message {
 	return m
 }
 
-// nudge notes that the destination runs anew, and reports false where that very run has
-// accepted the epoch.
+// nudge records that the destination has started again. It reports false if that very run has accepted the epoch.
 func (b *inbox) nudge(run string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,14 +61,14 @@ func (b *inbox) nudge(run string) bool {
 	return !known
 }
 
-// accepted notes which run of the destination has accepted an epoch.
+// accepted records the run of the destination that has accepted an epoch.
 func (b *inbox) accepted(run string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.run, b.nudged = run, false
 }
 
-// takeNudge reports whether the destination runs anew, once.
+// takeNudge reports, once, whether the destination has started again.
 func (b *inbox) takeNudge() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

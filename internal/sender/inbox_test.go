@@ -34,7 +34,7 @@ func TestInbox(t *testing.T) {
 		state transfer.State
 		from  transfer.AgentName
 		kind  wire.Kind
-		kept  int // of a thousand
+		kept  int // of a thousand messages
 		heard bool
 	}{
 		{transfer.Running, "BETA", wire.KindAck, 256, true},

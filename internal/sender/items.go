@@ -11,15 +11,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// items are those of a transfer: its item journal, and the walk that fills it. They are
-// safe for concurrent use; only the goroutine that drives the transfer opens, closes,
-// begins and stops.
+// items keep the item journal of a transfer, and the walk that fills it. They are safe for concurrent use; only the
+// driver of the transfer opens and closes the journal, and starts and stops the walk.
 type items struct {
 	cfg  *Config
 	log  *slog.Logger
 	id   transfer.ID
 	made bool   // by an earlier run
-	wake func() // there are more, or the walk has ended
+	wake func() // called when there are more items, or the walk has ended
 
 	mu     sync.Mutex
 	open   *ledger.Journal
@@ -84,7 +83,7 @@ func (s *items) total() (uint64, error) {
 	return 0, transfer.Errorf(transfer.KindMalformed, "the walk has not ended")
 }
 
-// check reports an error of KindLost where the destination has decided an item that the journal lacks.
+// check returns an error of KindLost if the destination has decided an item that the journal lacks.
 func (s *items) check(n uint64) error {
 	t, fixed, err := s.look()
 	if err == nil && fixed && n >= uint64(t.Items) {
@@ -93,7 +92,7 @@ func (s *items) check(n uint64) error {
 	return err
 }
 
-// from reads up to most items, the one with a number first.
+// from reads up to most items, beginning with number n.
 func (s *items) from(n uint64, most int) ([]transfer.Item, error) {
 	if j := s.journal(); j != nil {
 		if all, err := j.Items(n, most); err == nil {

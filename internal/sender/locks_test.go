@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// slowFiles are item journals on a disk that takes its time to open one.
+// slowFiles are item journals on a disk with slow opens.
 type slowFiles struct {
 	ledger.Files
 	began, may chan struct{}
@@ -23,9 +23,8 @@ func (f slowFiles) Create(name string) (ledger.File, error) {
 	return f.Files.Create(name)
 }
 
-// While the item journal of a resumed transfer is read and written again, which takes
-// long where there are millions of items, heartbeats have its figures, messages are
-// taken, and the ledger can be written for this transfer and others.
+// A resumed transfer reads and writes its item journal again, which takes long with millions of items. Meanwhile
+// heartbeats have its figures, messages are taken, and the ledger can be written for this transfer and others.
 func TestNothingWaitsForTheItemJournal(t *testing.T) {
 	began, may := make(chan struct{}), make(chan struct{})
 	m := newMade(t, slowFiles{faulty.NewMemoryFiles(), began, may})
@@ -43,7 +42,7 @@ func TestNothingWaitsForTheItemJournal(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(time.Minute): // only where it hangs
+	case <-time.After(time.Minute): // only if it hangs
 		t.Error("something waits for the item journal")
 	}
 	close(may)

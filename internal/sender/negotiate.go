@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// negotiate repeats OPEN until it is answered. No answer is a wait, too.
+// negotiate repeats OPEN until it is answered. Without an answer the transfer waits.
 func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.before_open")
 	rec := o.rec.read()
@@ -60,7 +60,7 @@ func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 		}
 		select {
 		case <-timer.C():
-			if pause > repeatFirst && o.rec.overdue() { // once it has had its chance
+			if pause > repeatFirst && o.rec.overdue() { // after its first attempts
 				return o.giveUp(rec.Progress.Reason)
 			}
 			if o.cfg.Clock.Now().Sub(start) >= noAnswer+2*o.slack(unsent) {
@@ -160,9 +160,9 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 		}
 		err = o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 			if len(m.Resolved.List) > 0 {
-				rec.Recovering = o.cfg.Clock.Now() // it moves
+				rec.Recovering = o.cfg.Clock.Now() // there is progress
 			}
-			rec.Targets = m.Resolved.Known // less than before where the destination has forgotten them
+			rec.Targets = m.Resolved.Known // less than before if the destination has forgotten them
 			return t.Requests().PutResolved(o.ID, m.Resolved.List)
 		})
 		return err != nil, nil, err
@@ -184,11 +184,11 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 		v, err = o.fail(transfer.Errorf(transfer.KindLost, "%s has withdrawn the transfer", rec.Request.Destination))
 		return true, v, err
 	}
-	return false, nil, nil // of an older conversation
+	return false, nil, nil // from an earlier negotiation
 }
 
-// refused ends the transfer. Where a ledger was lost, undecided items are
-// unknown and never offered again under this ID (R35).
+// refused ends the transfer. After the loss of a ledger, undecided items are unknown and never offered again under this
+// ID (R35).
 func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 	if e.Kind == transfer.KindParked {
 		err := o.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
@@ -206,7 +206,7 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 // accepted records the epoch and begins the walk at the first time. A Verdict gives the reason why the epoch is not
 // begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
-	if err := o.items.openJournal(o.rec.read(), a.Resume.End()); err != nil { // such as one that is damaged
+	if err := o.items.openJournal(o.rec.read(), a.Resume.End()); err != nil { // for example a damaged one
 		return o.pumpFailed(err)
 	}
 

@@ -13,7 +13,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// model says how two files stand to each other, without bytes.
+// model compares two files in an order, without bytes.
 var model = map[string]func(a, b *transfer.Item) int{
 	transfer.OrderName: func(a, b *transfer.Item) int { return cmp.Compare(a.Name, b.Name) },
 	transfer.OrderTime: func(a, b *transfer.Item) int { return cmp.Compare(a.Mtime, b.Mtime) },
@@ -81,7 +81,7 @@ func FuzzItemIn(f *testing.F) {
 	})
 }
 
-// The items of a request may be asked for in any order: each part of the ledger is read where it is.
+// The items of a request may be read in any order: each part is read from its position in the ledger.
 func TestAskedInAnyOrder(t *testing.T) {
 	q := &transfer.Request{ID: transfer.ID{1}, Dest: transfer.File("d/")}
 	const count = 4000

@@ -44,7 +44,7 @@ func (p *parts) status() *transfer.Progress {
 
 func (p *parts) snapshot() snapshot { return p.live.snapshot(p.items.totals()) }
 
-// show publishes the picture; unforced at most once a second.
+// show publishes the status, once a second at most unless forced.
 func (p *parts) show(forced bool) {
 	if !p.live.due(p.cfg.Clock.Now(), forced) {
 		return
@@ -73,7 +73,7 @@ func (p *parts) delay() time.Duration {
 	return p.cfg.Delay()
 }
 
-// fromPeer reports whether a message is the destination's.
+// fromPeer reports whether a message is from the destination.
 func (p *parts) fromPeer(m *wire.Message) bool {
 	if m.From == p.to {
 		return true
@@ -82,6 +82,5 @@ func (p *parts) fromPeer(m *wire.Message) bool {
 	return false
 }
 
-// doubt notes that a message of the destination was dropped because it cannot be true, and
-// why.
+// doubt records that an impossible message of the destination was dropped, with the reason.
 func (p *parts) doubt(why string) { p.cfg.Quiet.Dropped(string(p.to), why, "transfer", p.ID) }

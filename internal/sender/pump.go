@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// maxTries is how often an item is started because its source keeps changing.
+// maxTries is the most starts of an item with a changing source.
 const maxTries = 3
 
 // A pump reads and sends in one epoch.
@@ -33,30 +33,30 @@ type pump struct {
 	b        *wire.Builder
 	chunk    int
 	seq      uint64
-	sealed   atomic.Uint64 // messages that were handed to the lane, or are just being
+	sealed   atomic.Uint64 // messages that were handed to the lane, or are being handed over
 	resume   map[uint64]transfer.Point
 	squeezer squeezer
 	sources  place.Files
 	rate     int64      // of the request, bytes a second; 0: no limit
-	summing  []*reading // files that were sent but for their digests
+	summing  []*reading // files that were sent without their digests
 	again    []resend   // files that are to be sent again
 	asked    *asked
 	task     task // of the item that is being sent
 
 	signs
-	none *transfer.Error // why no file of a set is sent; nil: they are, or it is no set
+	none *transfer.Error // why no file of a set is sent; nil: they are sent, or it is no set
 
 	credit credit
 	out    atomic.Pointer[flow.Flight] // way.flight, once the lane is open
 }
 
-// signs go with the next message.
+// signs are the flags of the next message.
 type signs struct {
-	starved bool // credit was waited for since the last message
-	idle    bool // nothing follows for now: the message asks for an acknowledgement
+	starved bool // the pump has waited for credit since the last message
+	idle    bool // no message follows for now: the message asks for an acknowledgement
 }
 
-// A way is how the messages of an epoch travel.
+// A way is the lane of an epoch's messages, with its state.
 type way struct {
 	took   time.Duration // that the destination's last answer to OPEN took
 	lane   Lane
@@ -74,7 +74,7 @@ type laneError struct{ err error }
 func (e *laneError) Error() string { return "the lane: " + e.err.Error() }
 func (e *laneError) Unwrap() error { return e.err }
 
-// Why a file is sent again from its start.
+// Reasons to send a file again from its start.
 var (
 	errChanged = errors.New("the source has changed")
 	errDamaged = errors.New("what the destination has of it is not what was read")
@@ -118,7 +118,7 @@ func startPumping(p *pump, resume transfer.Resume) {
 	}()
 }
 
-// stop ends the pump and waits for it. It may be called again.
+// stop stops the pump and waits for its end. It may be called again.
 func (p *pump) stop() {
 	p.cancel()
 	if p.done != nil {
@@ -142,7 +142,7 @@ func (p *pump) acked(a *wire.Ack) {
 // silent reports whether the destination counts as silent. heard is the time of its last message.
 func (p *pump) silent(heard time.Time) bool {
 	f := p.out.Load()
-	// Without one the lane is being opened, which has time-outs of its own.
+	// Without a flight the lane is being opened, which has time-outs of its own.
 	return f != nil && f.Overdue(heard, p.cfg.Clock.Now())
 }
 
@@ -293,7 +293,7 @@ func guarded(q *transfer.Request) bool {
 	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
 }
 
-// guard waits for the end of the walk of a guarded request.
+// guard waits for the end of the walk if the request is guarded.
 func (p *pump) guard(j *ledger.Journal) error {
 	if !guarded(&p.rec.read().Request) {
 		return nil
@@ -301,7 +301,7 @@ func (p *pump) guard(j *ledger.Journal) error {
 	return p.await(func() bool { return j.Totals().Ended }, nil)
 }
 
-// openLane chooses how this epoch's messages travel.
+// openLane opens the lane of this epoch's messages.
 func (p *pump) openLane() error {
 	if p.head != nil {
 		return openShelf(p)
@@ -318,7 +318,7 @@ func (p *pump) openLane() error {
 	}
 
 	if was == transfer.LaneDirect && name == transfer.LaneQueue {
-		// After a RESYNC, which could not ask the destination to dial; OPEN can.
+		// After a RESYNC the destination cannot be asked to dial; with OPEN it can.
 		return &laneError{errors.New(reason)}
 	}
 
@@ -368,7 +368,7 @@ func (p *pump) begin(n uint64, b *wire.Begin) error {
 	return nil
 }
 
-// A resend is a file that must be sent again from its start, and why.
+// A resend is a file that must be sent again from its start, with the reason.
 type resend struct {
 	item uint64
 	it   transfer.Item
@@ -377,7 +377,7 @@ type resend struct {
 
 // item sends one item.
 func (p *pump) item(n uint64, it transfer.Item) error {
-	// Names beneath a base are all sent alike, except that a version may be expected of each.
+	// Names beneath a base have one task, unless a version is expected of each.
 	same := p.task.arg == it.Arg || p.task.arg >= 0 && p.asked.q.Base != "" && p.task.expect == ""
 	if !same && it.Arg < p.asked.q.Count() { // missing items come after the last argument
 		var err error
@@ -407,7 +407,7 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 	err := p.file(n, it, false)
 	for again := false; errors.Is(err, place.ErrUnsized); again = true {
 		delete(p.resume, n)
-		err = p.file(n, it, again) // the first time it may just have grown
+		err = p.file(n, it, again) // at the first try it may just have grown
 	}
 
 	if errors.Is(err, errChanged) {

@@ -41,7 +41,7 @@ func (r *reading) close() {
 func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 	r, offset, err := p.openReading(n, it, unsized)
 	if transfer.KindOf(err).Waits() {
-		return err // its root is away, or the host is short of something: no verdict on the file
+		return err // its root is away, or the host lacks a resource: no verdict on the file
 	}
 	if err != nil {
 		return p.fail(n, it, transfer.AsError(err))
@@ -68,7 +68,7 @@ func (p *pump) file(n uint64, it transfer.Item, unsized bool) error {
 // read it again.
 const lastingFrom = 1 << 20
 
-// lasting reports whether a reading is of use to a later epoch once the file was sent.
+// lasting reports whether a reading is useful to a later epoch once the file was sent.
 func (r *reading) lasting() bool {
 	return r.streams() || r.resumed || r.sum != nil && r.sum.At() >= lastingFrom
 }
@@ -79,7 +79,7 @@ func (r *reading) streams() bool {
 	return ok
 }
 
-// openReading opens the file, or takes up the one that was being read.
+// openReading opens the file, or resumes the reading of an earlier epoch.
 func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, int64, error) {
 	pt, resumed := p.resume[n]
 	if k := p.left.take(n); k != nil {
@@ -121,7 +121,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	switch {
 	case known && !resumed:
 		return r, 0, nil
-	case known: // nothing of it need be read again
+	case known: // no part of it need be read again
 		r.tail, r.sum = true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, nil)
 		return r, pt.Source, nil
 	case resumed:
@@ -136,7 +136,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	return r, 0, nil
 }
 
-// isExpected refuses a file that is another version than the request expects; an empty one is any version.
+// isExpected refuses a file that has another version than the request expects; an empty want is any version.
 func (r *reading) isExpected(want transfer.Version) error {
 	if want == "" || r.facts.Version == want || failpoint.Planted("replaced-unseen") {
 		return nil
@@ -161,14 +161,14 @@ func (p *pump) mayGoOn(r *reading) error {
 	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthSource, r.facts.Lies)
 }
 
-// seek goes to an offset of a file, where that is possible.
+// seek moves to an offset of a file, if that is possible.
 func seek(f place.File, at int64) bool {
 	s, ok := f.(place.Rewinder)
 	return ok && s.SeekTo(at)
 }
 
-// stream sends a file's bytes from offset and its end. It reports false without an
-// error where the destination has decided the item meanwhile.
+// stream sends a file's bytes from offset and its end. It reports false without an error if the destination has decided
+// the item meanwhile.
 func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	version, size := r.facts.Version, r.facts.Size
 	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.facts.Mode, Size: size,
@@ -347,7 +347,7 @@ func (p *pump) awaitBytes(f place.File) error {
 	return nil
 }
 
-// read puts up to n bytes that are next into the message.
+// read puts up to n next bytes into the message.
 func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 	buf := p.b.Data(r.item, offset, int(n))
 	k, err := r.src.Read(buf)

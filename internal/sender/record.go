@@ -21,13 +21,13 @@ type record struct {
 
 	programs Programs
 
-	turn sync.Mutex // to make a change
+	turn sync.Mutex // held for a change
 	told chronicle  // under turn
 	snap snapshot   // under turn, of the change that is being made
 
 	mu    sync.Mutex
 	last  *ledger.Source // as it was written last; replaced, never changed
-	stuck time.Time      // reading of this process when Recovering was set or this run began
+	stuck time.Time      // this process's time when Recovering was set or this run began
 }
 
 // know takes in a ledger entry that was read or written. Its Recovering is a time of day. This process counts the time
@@ -86,8 +86,7 @@ func (r *record) left(d time.Duration) time.Duration {
 	return max(0, min(d, r.stuck.Add(limit).Sub(r.clock.Now())))
 }
 
-// held notes for how long a limit held the transfer up: the recovery time-out does not
-// count that.
+// held records how long a limit held the transfer up: the recovery time-out does not count that time.
 func (r *record) held(d time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,8 +95,7 @@ func (r *record) held(d time.Duration) {
 	}
 }
 
-// update changes the record in a transaction of its own and moves it through the given
-// states.
+// update changes the entry in a transaction of its own and moves it through the given states.
 func (r *record) update(change func(t *ledger.Tx, rec *ledger.Source) error, to ...transfer.State) error {
 	r.turn.Lock()
 	defer r.turn.Unlock()
@@ -133,7 +131,7 @@ func (r *record) update(change func(t *ledger.Tx, rec *ledger.Source) error, to 
 	return err
 }
 
-// begin moves to Negotiating from where nothing runs.
+// begin moves to Negotiating from a state in which the transfer does not run.
 func (r *record) begin() error {
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		now := r.clock.Now()
@@ -146,7 +144,7 @@ func (r *record) begin() error {
 	}, transfer.Negotiating)
 }
 
-// renegotiate goes back to OPEN with a new nonce.
+// renegotiate returns to OPEN with a new nonce.
 func (r *record) renegotiate() error {
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Nonce++
@@ -166,14 +164,14 @@ func (r *record) recovering() error {
 	})
 }
 
-// standStill notes in a record that nothing moves from now on, where that is not noted yet.
+// standStill records in an entry that there is no progress from now on, if that is not recorded yet.
 func standStill(rec *ledger.Source, now time.Time) {
 	if rec.Recovering.IsZero() {
 		rec.Recovering = now
 	}
 }
 
-// progressed notes that something moves: it ends a recovery and forgives crashes.
+// progressed records progress: it ends a recovery and forgives crashes.
 func (r *record) progressed() error {
 	if rec := r.read(); rec.Recovering.IsZero() && rec.Crashes == 0 {
 		return nil
@@ -184,7 +182,7 @@ func (r *record) progressed() error {
 	})
 }
 
-// logWait logs a wait that is no state.
+// logWait logs a wait without a state of its own.
 func (r *record) logWait(reason *transfer.Error) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
@@ -201,7 +199,7 @@ func (r *record) end(t *ledger.Tx, rec *ledger.Source, e *transfer.Error) error 
 	}
 
 	p.Place, p.NextTry, p.Current = 0, time.Time{}, ""
-	if p.FilesTotal == 1 { // its name stays with the figures
+	if p.FilesTotal == 1 { // its name stays with the figures of a single file
 		p.Current = r.snap.current
 	}
 

@@ -62,7 +62,7 @@ func newMade(t *testing.T, journals ledger.Files) *made {
 	return m
 }
 
-// A record moves by the table or not at all, and then nothing of the change stays.
+// A record moves by the table of states. A refused move leaves no part of the change.
 func TestARecordMovesByTheTable(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	err := m.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error { rec.Nonce = 7; return nil }, transfer.Settling)
@@ -152,7 +152,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// The last outcomes end a transfer only where they are all that the walk has found.
+// The last outcomes end a transfer only if they are all items of the walk.
 func TestLastOutcomes(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	if err := m.rec.begin(); err != nil {
@@ -189,7 +189,7 @@ func TestLastOutcomes(t *testing.T) {
 	if s := m.State(); s != transfer.Negotiating || len(m.told) > 0 {
 		t.Fatalf("with one item of two it is %s, and %d batches are acknowledged", s, len(m.told))
 	}
-	m.notes = nil // those of changes that were not made
+	m.notes = nil // notes of refused changes
 	m.outcomes.record(&wire.Outcomes{Batch: 1, Outcomes: both[:1]})
 	m.outcomes.record(&wire.Outcomes{Batch: 2, Last: true, Outcomes: both})
 	m.outcomes.record(&wire.Outcomes{Batch: 2, Last: true, Outcomes: both}) // its acknowledgement was lost
@@ -238,7 +238,8 @@ func TestRevive(t *testing.T) {
 	}
 }
 
-// The picture of the end is published once, however often it is to be shown. Each publication costs 400 bytes of a slow line.
+// The final status is published once, even if it is to be shown more often. Each publication costs 400 bytes of a slow
+// link.
 func TestTheEndIsShownOnce(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	shown := map[transfer.State]int{}
@@ -338,7 +339,7 @@ func TestAGuardedJournalWithoutItsEnd(t *testing.T) {
 	}
 }
 
-// The destination is told of the end once the ledger has it, and not before.
+// The destination gets the end once the ledger has it, and not before.
 func TestTheEndIsOnRecordBeforeItIsTold(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	if err := m.rec.begin(); err != nil {

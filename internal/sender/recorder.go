@@ -27,7 +27,7 @@ type recorder struct {
 
 	mu      sync.Mutex
 	batches []*wire.Outcomes // that are to be recorded, oldest first
-	busy    bool             // a goroutine is at it
+	busy    bool             // a goroutine records batches
 	fault   *transfer.Error  // why the last batch could not be recorded; nil: it was
 }
 
@@ -52,7 +52,7 @@ func (r *recorder) recordAll() {
 	}
 }
 
-// next takes a batch; with none the goroutine that asks is to end.
+// next takes a batch; with none the calling goroutine must end.
 func (r *recorder) next() *wire.Outcomes {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +113,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 	r.live.recorded(r.cfg.Clock.Now())
 	state := r.rec.state()
 	if m.Last && (state == transfer.Parked || state == transfer.Accepted) {
-		return // there is no way to the end from here; unanswered, it comes again
+		return // no move from here ends the transfer; unanswered, the batch comes again
 	}
 
 	if !doubtful { // a doubtful outcome may be believed when it comes again
@@ -142,7 +142,7 @@ func (r *recorder) doubtOrLog(err error, what string) {
 	r.log.Error(what, "error", err)
 }
 
-// note notes why a batch could not be recorded; nil: it was.
+// note records why a batch could not be recorded; nil: it was.
 func (r *recorder) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,8 +159,8 @@ func (r *recorder) unrecorded() *transfer.Error {
 	return r.fault
 }
 
-// lose ends a transfer with a damaged item journal: the outcomes of the destination cannot be held against it, so
-// undecided items are unknown (R35). The outcomes go into the audit, and their sources stay.
+// lose ends a transfer with a damaged item journal: the outcomes cannot be checked against the journal, so undecided
+// items are unknown (R35). The outcomes go into the audit, and their sources stay.
 func (r *recorder) lose(m *wire.Outcomes, why *transfer.Error) {
 	err := r.rec.update(func(t *ledger.Tx, rec *ledger.Source) error {
 		switch rec.State {
@@ -276,7 +276,7 @@ func (r *recorder) forget(outcomes []transfer.Outcome) {
 	}
 }
 
-// take writes a batch into the record, and moves the transfer on with the last one.
+// take writes a batch into the ledger entry, and moves the transfer on with the last one.
 func (r *recorder) take(t *ledger.Tx, rec *ledger.Source, m *wire.Outcomes, believed []believed, total uint64) error {
 	if rec.State.Final() {
 		return errOver
@@ -330,8 +330,8 @@ func (r *recorder) count(t *ledger.Tx, rec *ledger.Source, outcomes []believed) 
 	return fresh, nil
 }
 
-// remove notes that a source is to be deleted or archived. Where nothing proves that its file had
-// its final name, the source stays, with a warning.
+// remove records that a source is to be deleted or archived. If there is no proof that its file had its final name, the
+// source stays, with a warning.
 func (r *recorder) remove(t *ledger.Tx, rec *ledger.Source, b *believed) error {
 	d := ledger.Delete{Source: b.Source, Picked: b.Picked, Version: b.Version, Form: b.form, Archive: b.to}
 	if b.Taken.Certain() {
@@ -395,9 +395,9 @@ func (r *recorder) spare(t *ledger.Tx, rec *ledger.Source) error {
 	}))
 }
 
-// allOrNone decides, before the first source is deleted, that none is where the request wants all
-// of them to go or none: an item has failed, or a program at the destination, or a source has to
-// stay. Skipped items are no failures; their sources stay in any case.
+// allOrNone decides, before the first source is deleted, to delete none if the request wants all or none of them
+// removed and one cannot be: an item has failed, or a program at the destination, or a source has to stay. Skipped
+// items are no failures; their sources stay in any case.
 func (r *recorder) allOrNone(t *ledger.Tx, rec *ledger.Source) error {
 	stays := rec.Progress.Warnings > 0
 	if rec.State != transfer.Settling || !rec.Request.AllSources || endingOf(rec) == transfer.Successful && !stays {
@@ -431,8 +431,7 @@ func failureOf(rec *ledger.Source) *transfer.Error {
 	return &e
 }
 
-// late puts outcomes that come after the verdict into the audit; the verdict
-// and the sources stay.
+// late puts outcomes that come after the end into the audit; the final state and the sources stay.
 func (r *recorder) late(m *wire.Outcomes) {
 	rec := r.rec.read()
 	if rec.Settled {

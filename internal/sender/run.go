@@ -16,7 +16,7 @@ import (
 // off, because the ledger could not be written, the epoch is over and run asks for another one.
 func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	a := o.opening
-	if o.opening = nil; a == nil { // an epoch is never sent in a second time from its first message
+	if o.opening = nil; a == nil { // an epoch is never sent twice from its first message
 		return nil, o.rec.renegotiate()
 	}
 
@@ -62,7 +62,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				return o.wait(m.Busy.Reason, m.Busy.Place)
 			case m.Kind == wire.KindCancelled:
 				p.stop()
-				if err := o.rec.renegotiate(); err != nil { // the way from Running to Failed
+				if err := o.rec.renegotiate(); err != nil { // the moves from Running to Failed
 					return nil, err
 				}
 				return o.fail(transfer.Errorf(transfer.KindLost, "the destination has withdrawn the transfer"))
@@ -95,7 +95,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				o.log.Info("destination silent; reopening the transfer")
 				return nil, o.rec.renegotiate()
 			}
-			if o.rec.overdue() { // epochs come and go, and nothing gets through
+			if o.rec.overdue() { // epochs begin and end without progress
 				p.stop()
 				if err := o.rec.renegotiate(); err != nil {
 					return nil, err
@@ -111,7 +111,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 	}
 }
 
-// pumpFailed sorts out why sending stopped.
+// pumpFailed handles the error that stopped the pump.
 func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	var lane *laneError
 	broke := errors.As(err, &lane)
@@ -160,10 +160,9 @@ func (o *Outgoing) halt() error {
 	return o.rec.renegotiate()
 }
 
-// laneBroke counts how often the lane has broken with no progress in between.
-// After the first time the transfer is opened again at once, as the connection may
-// have been lost long ago; after each later one it waits twice as long as after the
-// one before, 4 s at most.
+// laneBroke counts the breaks of the lane without progress in between, and returns the pause. After the first break the
+// transfer is opened again at once, as the connection may have been lost long ago. After each later one it waits twice
+// as long as before, 4 s at most.
 func (o *Outgoing) laneBroke() (pause time.Duration) {
 	if n := o.live.broke() - 2; n >= 0 {
 		pause = min(breakFirst<<min(n, 10), waitRetry)

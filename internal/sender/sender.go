@@ -1,11 +1,11 @@
-// Package sender is the source's side of a transfer: it walks the requested files
-// into the item journal, opens the transfer at the destination, reads the
-// files once and in order, sends them as the receiver allows, records the
-// outcomes and deletes the sources if the request says so.
+// Package sender is the source's side of a transfer. It walks the requested files
+// into the item journal and opens the transfer at the destination. It reads the
+// files once and in order, and sends them as the receiver allows. It records the
+// outcomes, and deletes the sources if the request says so.
 //
 // An Outgoing is one transfer. Its Drive runs it from one state of
-// transfer.State to the next until it ends or must wait; a second goroutine,
-// the pump, reads and sends while an epoch is open; a third walks.
+// transfer.State to the next until it ends or must wait. A second goroutine,
+// the pump, reads and sends while an epoch is open. A third one walks.
 package sender
 
 import (
@@ -35,7 +35,7 @@ const (
 	repeatMost    = 4 * time.Second
 	noAnswer      = 10 * time.Second // to OPEN, and twice the slack: then Waiting
 	waitRetry     = 4 * time.Second
-	breakFirst    = 250 * time.Millisecond // until a lane that broke twice is tried again
+	breakFirst    = 250 * time.Millisecond // pause after the second break of a lane
 	progressEvery = time.Second
 )
 
@@ -44,16 +44,15 @@ type Link interface {
 	Send(to transfer.AgentName, m *wire.Message) error
 }
 
-// A Lane carries the chunk messages of one epoch. Send takes a message over,
-// its memory too, and blocks while the lane is congested; an error means that
-// messages may have been lost, and ends the epoch. Done is closed when that is
-// found out between messages; it may be nil.
+// A Lane carries the chunk messages of one epoch. Send takes over a message with its memory, and blocks while the lane
+// is congested. An error means that messages may have been lost, and ends the epoch. Done is closed when the lane finds
+// a loss between messages; it may be nil.
 type Lane interface {
 	Send(message []byte) error
 	Done() <-chan struct{}
 }
 
-// Lanes chooses how chunk messages travel.
+// Lanes chooses the lane of chunk messages.
 type Lanes interface {
 	// Offer returns the direct lane's part of OPEN; nil if there is none.
 	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
@@ -93,13 +92,13 @@ type Config struct {
 
 	Content  conversion.Defaults // of text files here
 	Programs Programs            // nil: none are run here
-	// Scratch is a directory of this agent's alone for items that are to be sorted and are too many
-	// for memory; empty: all stay there.
+	// Scratch is a directory of this agent alone, for items to be sorted that are too many for memory; empty: all stay
+	// in memory.
 	Scratch string
 }
 
-// An Outgoing is one transfer that this agent sends. One goroutine at a time drives it; the
-// fields below parts are that one's, but for in and outcomes.
+// An Outgoing is one transfer that this agent sends. One goroutine at a time drives it. The fields below parts belong
+// to that goroutine, except in and outcomes.
 type Outgoing struct {
 	parts
 
@@ -108,7 +107,7 @@ type Outgoing struct {
 
 	inherited bool          // an earlier run had sent some items
 	opening   *wire.Accept  // of an epoch that run has not begun
-	accept    *wire.Accept  // the last one: how the destination can be met
+	accept    *wire.Accept  // the last one, with the way to the destination
 	answer    time.Duration // that the last answer to OPEN took
 	kept      carryover
 	shelving  shelving // with stored delivery
@@ -133,7 +132,7 @@ func NewRecord(q transfer.Request, origin word.Origin, now time.Time) *ledger.So
 		State: transfer.Queued, Progress: p}
 }
 
-// New makes an Outgoing of a record that is in the ledger.
+// New makes an Outgoing of an entry that is in the ledger.
 func New(cfg Config, rec *ledger.Source) *Outgoing {
 	if cfg.Quiet == nil {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
@@ -160,7 +159,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 	o.kept = carryover{files: map[uint64]*reading{}, tries: map[uint64]int{}, digests: digest.NewBacklog(o.feeder.wake)}
 	o.outcomes = recorder{parts: o.parts, moved: func() { cfg.Changed(o) }}
 	if _, ok := cfg.Place.(place.Releaser); ok && rec.Request.Removes() {
-		for n := range rec.Request.Items { // the record of a transfer that has ended has no items
+		for n := range rec.Request.Items { // the entry of a transfer that has ended has no items
 			o.held = append(o.held, rec.Request.Items[n].Source.Path)
 		}
 	}
@@ -184,8 +183,7 @@ func (o *Outgoing) Nudge(instance string) {
 	}
 }
 
-// Deliver takes a control message, and reports whether it is the destination's. It
-// does not block.
+// Deliver takes a control message, and reports whether it is from the destination. It does not block.
 func (o *Outgoing) Deliver(m *wire.Message) bool {
 	if !o.fromPeer(m) {
 		return false
@@ -240,7 +238,7 @@ func (o *Outgoing) Cancel(by word.Origin) error {
 // Cancelled reports whether the transfer has been asked to end.
 func (o *Outgoing) Cancelled() bool { return o.rec.read().Cancel }
 
-// A Verdict is how a Drive ended.
+// A Verdict is the result of a Drive.
 type Verdict struct {
 	Final   bool
 	Stopped bool            // the context ended; the ledger has the rest

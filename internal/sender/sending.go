@@ -96,11 +96,11 @@ func (p *pump) flush() error {
 	return p.send(p.b.Seal, p.b.Len(), p.idle)
 }
 
-// lookAgain is how often a message that waits by a limit looks whether that has changed.
+// lookAgain is how often a message that waits for a limit checks whether the limit has changed.
 const lookAgain = time.Second
 
-// throttle waits until a message of size bytes may be sent by the limits that are set,
-// with signs of life meanwhile. That wait is no standstill of the transfer.
+// throttle waits until the limits allow a message of size bytes, with signs of life meanwhile. The recovery time-out
+// does not count that wait.
 func (p *pump) throttle(size int64) error {
 	if p.cfg.Throttle == nil {
 		return nil
@@ -133,7 +133,7 @@ func (p *pump) throttle(size int64) error {
 	}
 }
 
-// send hands the next message over to the lane.
+// send hands over the next message to the lane.
 func (p *pump) send(seal func(wire.Header) []byte, size int, ask bool) error {
 	failpoint.Hit("sender.before_message")
 	p.seq++

@@ -154,7 +154,7 @@ func (s *sent) believe(oc transfer.Outcome) (is believed, why string) {
 	return is, ""
 }
 
-// forget forgets an item that is decided.
+// forget drops a decided item.
 func (s *sent) forget(n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ func TestOutcomesThatAreBelieved(t *testing.T) {
 	}{
 		{transfer.Outcome{Item: 0, Type: transfer.ItemFile, Source: "a"}, "an outcome of a file that was not sent to its end"},
 		{transfer.Outcome{Item: 0, Type: transfer.ItemFile, Source: "a", Err: bad}, ""},
-		{transfer.Outcome{Item: 0, Type: transfer.ItemBad, Err: bad}, ""}, // all of it was damaged, its name included
+		{transfer.Outcome{Item: 0, Type: transfer.ItemBad, Err: bad}, ""}, // its BEGIN was damaged, with its name
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: v}, ""},
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "b", Version: "\x01then"}, "an outcome of another state of the file than was sent"},
 		{transfer.Outcome{Item: 1, Type: transfer.ItemFile, Source: "a", Version: v}, "an outcome of another file than the item's"},
@@ -47,7 +47,7 @@ func TestOutcomesThatAreBelieved(t *testing.T) {
 	}
 }
 
-// The digest that was sent is one of a version.
+// The digest that was sent belongs to a version.
 func TestDigestsThatWereSent(t *testing.T) {
 	s := &sent{items: map[uint64]*begun{}}
 	s.begin(0, transfer.Item{Type: transfer.ItemFile, Source: "a"}, &task{})
@@ -61,15 +61,15 @@ func TestDigestsThatWereSent(t *testing.T) {
 	}
 	s.end(0, "2")
 	if _, ok := s.digestOf(0, "1"); ok {
-		t.Error("the digest of what was sent before is still known")
+		t.Error("the digest of an earlier version is still known")
 	}
 	if s.digest(0, "1", "late"); s.items[0].summed {
-		t.Error("a digest of what was sent before is taken for the file's")
+		t.Error("a digest of an earlier version is taken for the file's")
 	}
 }
 
-// With stored delivery a destination may have decided items that lie far beyond the first one that is not decided
-// here: one batch has it, and more of those that follow than are undecided at a time.
+// With stored delivery a destination may have decided items far beyond the first undecided one here. One batch may have
+// that item, and more following items than are undecided at a time.
 func TestReach(t *testing.T) {
 	batch := []transfer.Outcome{{Item: 7}, {Item: 7 + transfer.MaxUndecided}, {Item: 7 + transfer.MaxUndecided + 500}}
 	for _, c := range []struct {

@@ -46,9 +46,8 @@ func (o *Outgoing) waitSettling(reason *transfer.Error) (*Verdict, error) {
 	return &Verdict{Reason: reason, Retry: waitRetry}, err
 }
 
-// deleteSome notes where the sources go aside, in one transaction for all, and
-// then deletes them (R28). reason is why some must wait, which ends with the
-// recovery time-out.
+// deleteSome records the aside names of the sources, in one transaction for all, and then deletes the sources (R28).
+// reason is why some must wait; the wait ends with the recovery time-out.
 func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *transfer.Error, err error) {
 	deleter, ok := o.cfg.Place.(place.Deleter)
 	if !ok {
@@ -82,7 +81,7 @@ func (o *Outgoing) deleteSome(items []uint64, dels []ledger.Delete) (reason *tra
 		} else if err != nil {
 			warnings[n] = transfer.AsError(err)
 			o.log.Warn("source neither deleted nor archived", "path", d.Source, "error", err)
-		} else if d.Form && d.Archive == "" { // in an archive it goes along
+		} else if d.Form && d.Archive == "" { // in an archive the form moves along
 			if err := deleter.DropForm(d.Reads()); err != nil {
 				o.log.Warn("cannot delete the sidecar of a deleted source", "path", d.Source, "error", err)
 			}

@@ -86,7 +86,7 @@ func Stow(o *Outgoing) Stowing { return Stowing{o} }
 
 func (p *parts) stored() bool { return p.rec.read().Request.Stored() }
 
-// Shelved reports whether all that is to be sent is in the store.
+// Shelved reports whether all messages of the transfer are in the store.
 func (o Stowing) Shelved() bool { return o.rec.read().Shelved > 0 && o.stored() }
 
 // hearStored handles the destination's messages for a transfer that waits.
@@ -121,7 +121,7 @@ func (o Stowing) decisive(rec *ledger.Source, m *wire.Message) bool {
 	return m.Kind == wire.KindResync && m.Resync.Epoch == rec.Epoch || m.Kind == wire.KindRefuse && m.Refuse.Nonce <= rec.Nonce || m.Kind == wire.KindCancelled
 }
 
-// Wants reports whether a message that came while the transfer waited is a reason to take it up at once.
+// Wants reports whether a message that came while the transfer waited is a reason to drive it at once.
 func (o Stowing) Wants(m *wire.Message) bool {
 	return o.stored() && o.decisive(o.rec.read(), m)
 }
@@ -154,7 +154,7 @@ func (o Stowing) StillShelved() (ended bool, err error) {
 	return false, err
 }
 
-// moves notes that something moves, and starts counting again from now: the rest may take as long again.
+// moves records progress, and restarts the recovery time-out from now: the rest may take as long again.
 func (r *record) moves() error {
 	return r.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Recovering, rec.Crashes = r.clock.Now(), 0
@@ -418,7 +418,7 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 	return nil, nil
 }
 
-// laneStored is why messages take the queue lane.
+// laneStored is the reason why messages take the queue lane.
 const laneStored = "stored delivery"
 
 // openShelf opens the epoch in the store: its first message is OPEN.
@@ -448,7 +448,7 @@ func (o Stowing) shelve(ctx context.Context) (*Verdict, error) {
 		o.cfg.Store.Unpark()
 	} else {
 		resume, head := s.resume, s.head
-		if s.resume, s.head = nil, nil; resume == nil { // an epoch is never sent in a second time from its first message
+		if s.resume, s.head = nil, nil; resume == nil { // an epoch is never sent twice from its first message
 			return nil, o.rec.renegotiate()
 		}
 		p = newPump(o.Outgoing, o.rec.read().Epoch, unlimited, *resume)
@@ -624,7 +624,7 @@ func (o Stowing) shelved(p *pump) (*Verdict, error) {
 		return nil
 	}, transfer.Waiting)
 	failpoint.Hit("sender.after_shelved")
-	return &Verdict{Reason: reason, Retry: time.Second}, err // it asks once, in case the destination is there
+	return &Verdict{Reason: reason, Retry: time.Second}, err // it asks once, in case the destination is connected
 }
 
 // unshelve ends the transfer's use of the store. The driver calls it, or another goroutine if there is no driver.
@@ -640,7 +640,8 @@ func (o Stowing) unshelve() {
 	}
 }
 
-// far reports whether something is stored at another queue manager: a destination there may take it when the source cannot reach either.
+// far reports whether messages are stored at another queue manager: a destination there may take them while the source
+// can reach neither.
 func (o Stowing) far() bool { return o.stored() && o.rec.read().Shelf() != "" }
 
 // endsAtOnce reports whether a cancel needs no answer of another agent.

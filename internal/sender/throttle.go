@@ -24,7 +24,7 @@ type limited struct {
 	pacer flow.Pacer
 }
 
-// NewThrottle makes one without limits.
+// NewThrottle returns a Throttle without limits.
 func NewThrottle(c clock.Clock) *Throttle {
 	return &Throttle{clock: c, to: map[transfer.AgentName]*limited{}}
 }

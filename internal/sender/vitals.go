@@ -2,8 +2,7 @@ package sender
 
 import "ferry/internal/wire"
 
-// Vitals are the signs of life of an epoch that do not travel with the data. The goroutine that drives the
-// transfer has them.
+// Vitals are the signs of life of an epoch that are sent beside the data. They belong to the driver of the transfer.
 type vitals struct {
 	carried uint64 // bytes that the lane had carried at the last look
 }

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A pause is a clock that stands still until it is told otherwise.
+// A pause is a clock that stands still until the test moves it.
 type pause struct {
 	clock.Clock
 	now time.Time
@@ -27,7 +27,7 @@ func (l *told) Send(_ transfer.AgentName, m *wire.Message) error {
 	return nil
 }
 
-// A crawling lane takes messages and says how far its line has got.
+// A crawling lane takes messages and reports the bytes that its link has carried.
 type crawling struct {
 	Lane
 	bytes   uint64
@@ -36,8 +36,8 @@ type crawling struct {
 
 func (l *crawling) Carried() (uint64, bool) { return l.bytes, l.waiting }
 
-// While the line carries bytes of a message and has more to carry, the destination is not taken for silent, and
-// hears beside the data that the source lives.
+// While the link carries bytes of a message and has more to carry, the destination does not count as silent. The
+// destination gets signs of life beside the data.
 func TestALongMessageIsNoSilence(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	now, link, lane := &pause{now: start}, &told{}, &crawling{waiting: true}
@@ -84,8 +84,8 @@ func TestALongMessageIsNoSilence(t *testing.T) {
 	}
 }
 
-// The source says that it lives where a message is on the line, and nothing else says so: neither at once, nor where there is a
-// store in between, nor without a message.
+// The source sends ALIVE only while a message is in flight and no other message shows that it lives. It sends none at
+// once, none with a store in between, and none without a message.
 func TestSignsOfLifeAreFew(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -122,7 +122,8 @@ func TestSignsOfLifeAreFew(t *testing.T) {
 // A standingShelf is a store that is not used.
 type standingShelf struct{ Shelf }
 
-// A message that has arrived is no longer on the line, though it is not acknowledged. A message that was not sent cannot have arrived.
+// An arrived message is no longer in flight, though it is not acknowledged. A message that was not sent cannot have
+// arrived.
 func TestArrivedIsNotOnTheLine(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := &pump{}

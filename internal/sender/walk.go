@@ -13,13 +13,13 @@ import (
 // journalBatch is how many items are synced into the journal at once.
 const journalBatch = 1024
 
-// scarce reports whether a transfer that waits should keep nothing open.
+// scarce reports whether a waiting transfer should keep no file open.
 func (c *Config) scarce() bool {
 	l, ok := c.Place.(place.FileBudget)
 	return ok && l.Scarce()
 }
 
-// borrow asks for something open that could be done without; giveBack ends that.
+// borrow asks for a descriptor that is not essential; giveBack returns it.
 func (c *Config) borrow() bool {
 	l, ok := c.Place.(place.FileBudget)
 	return !ok || l.Borrow()
@@ -31,8 +31,7 @@ func (c *Config) giveBack() {
 	}
 }
 
-// bothEnds reports whether the destination is known to have the files of this host
-// beneath the same roots.
+// bothEnds reports whether the destination is known to have the files of this host beneath the same roots.
 func (c *Config) bothEnds(q *transfer.Request) bool {
 	return q.Destination == c.Agent || q.Destination == c.Beside && c.Beside != ""
 }
@@ -99,7 +98,7 @@ func (c *Config) walk(ctx context.Context, rec *ledger.Source, after *transfer.I
 	return tally, err
 }
 
-// A filling puts items into a journal, and syncs it now and then: the first ones soon.
+// A filling puts items into a journal, and syncs it from time to time: the first items soon.
 type filling struct {
 	c        *Config
 	j        *ledger.Journal

@@ -50,10 +50,10 @@ func content(t testing.TB, d ledger.Files, name string) string {
 
 func fileNames(t *testing.T, d ledger.Files) {
 	if f, err := d.Open("a"); !errors.Is(err, fs.ErrNotExist) || f != nil {
-		t.Errorf("what is not there is opened: %v, %v", f, err)
+		t.Errorf("a missing file is opened: %v, %v", f, err)
 	}
 	if err := d.Remove("a"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("what is not there is removed: %v", err)
+		t.Errorf("a missing file is removed: %v", err)
 	}
 
 	for _, name := range []string{"b", "a", "c"} {
@@ -62,7 +62,7 @@ func fileNames(t *testing.T, d ledger.Files) {
 		must(t, errors.Join(f.Sync(), f.Close()))
 	}
 
-	must(t, created(t, d, "b").Close()) // it is there, and stays as it is
+	must(t, created(t, d, "b").Close()) // it exists, and stays unchanged
 	must(t, errors.Join(d.Sync(), d.Remove("c"), d.Sync()))
 	names, err := d.List()
 	slices.Sort(names)
@@ -127,6 +127,6 @@ func fileReaders(t *testing.T, d ledger.Files) {
 	}
 
 	if _, err := r.WriteAt(b, 0); err == nil {
-		t.Error("what was opened for reading is written")
+		t.Error("a file that was opened for reading is written")
 	}
 }

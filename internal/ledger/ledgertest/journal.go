@@ -162,7 +162,7 @@ func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 		return nil
 	})
 	if _, _, more, _, _ := c.Next(); more || j.Totals().Items != 0 {
-		t.Error("what is not synced is offered")
+		t.Error("unsynced items are offered")
 	}
 
 	select {
@@ -175,7 +175,7 @@ func journalOffersOnlyWhatIsSynced(t *testing.T, p *Place) {
 			t.Fatal(err)
 		}
 		if last := j.Last(); last != nil {
-			t.Error("a sync has failed, and what it was for is not taken back")
+			t.Error("a sync has failed, and its items are not taken back")
 		}
 		return
 	}

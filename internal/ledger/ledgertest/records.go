@@ -21,7 +21,7 @@ func opensCount(t *testing.T, p *Place) {
 	}
 
 	must(t, l.Close())
-	must(t, l.Close()) // once is enough
+	must(t, l.Close()) // one close is enough
 	l = p.open(t)
 	if l.Incarnation() != inc || l.Generation() != 2 || l.Unclean() {
 		t.Errorf("opened again: incarnation %x, generation %d, unclean %v", l.Incarnation(), l.Generation(), l.Unclean())
@@ -163,7 +163,7 @@ func recordsRoundTrip(t *testing.T, p *Place) {
 			func() (bool, error) { v, err := tx.Item(id(1), 8); return v == nil, err },
 		} {
 			if ok, err := missing(); !ok || err != nil {
-				t.Errorf("what is not there: %v, %v", ok, err)
+				t.Errorf("a missing entry: %v, %v", ok, err)
 			}
 		}
 		return nil
@@ -297,11 +297,11 @@ func retention(t *testing.T, p *Place) {
 	}
 
 	if yes, _ := known(stays); yes != [3]bool{true, true, false} {
-		t.Errorf("what is not over: %v", yes)
+		t.Errorf("entries that are not over: %v", yes)
 	}
 
 	if yes, _ := known(young); yes != all {
-		t.Errorf("what is younger: %v", yes)
+		t.Errorf("younger entries: %v", yes)
 	}
 
 	must(t, errors.Join(l.AddRunning(20*24*time.Hour), l.Forget(keep)))
@@ -327,7 +327,7 @@ func retention(t *testing.T, p *Place) {
 // floor rises.
 func tombstonesAreBounded(t *testing.T, p *Place) {
 	l := p.open(t)
-	const more = 333 // added in transactions that do not end where the limit is
+	const more = 333 // added in transactions that do not end at the limit
 	total := ledger.MaxTombstones + more
 	for n := range 5 {
 		must(t, l.Update(func(tx *ledger.Tx) error {
@@ -393,7 +393,7 @@ func tombstonesAreBounded(t *testing.T, p *Place) {
 		own, err := tx.Entombed(id(1<<21), "ann")
 		must(t, err)
 		if of := id(1 << 21); !tx.EntombedOf(of, "ALPHA") || tx.EntombedOf(of, "BETA") || own.As != "" || tx.EntombedOf(id(total-1), "ALPHA") {
-			t.Error("a tombstone holds for others than the source whose it is")
+			t.Error("a tombstone holds for other sources than its own")
 		}
 		return nil
 	}))

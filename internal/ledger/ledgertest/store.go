@@ -25,12 +25,12 @@ func RunStore(t *testing.T, place func(*testing.T) func() (ledger.Store, error))
 		test func(*testing.T, func() (ledger.Store, error))
 	}{
 		{"values come back as they were", storeValues},
-		{"what is refused has not happened", storeRefused},
+		{"a refused transaction changes nothing", storeRefused},
 		{"transactions are numbered", storeIDs},
 		{"a view stands still", storeViews},
 		{"iterators go in order", storeIterates},
 		{"sequences go on", storeSequence},
-		{"it does what a map does", storeModel},
+		{"it behaves as a map", storeModel},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
 	}
@@ -150,7 +150,7 @@ func storeRefused(t *testing.T, open func() (ledger.Store, error)) {
 			t.Error(err)
 		}
 		if got := all(b); !slices.Equal(got, []string{"a", "9", "c", ""}) {
-			t.Errorf("a transaction does not see what it wrote: %q", got)
+			t.Errorf("a transaction does not see its own writes: %q", got)
 		}
 		return no
 	})
@@ -292,8 +292,7 @@ func storeSequence(t *testing.T, open func() (ledger.Store, error)) {
 	}))
 }
 
-// storeModel compares a store with a map over random transactions, some of
-// which are refused, and over openings.
+// storeModel compares a store with a map over random transactions, some of them refused, and over openings.
 func storeModel(t *testing.T, open func() (ledger.Store, error)) {
 	r := rand.New(rand.NewPCG(1, 2))
 	s := opened(t, open)

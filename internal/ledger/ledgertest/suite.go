@@ -16,7 +16,7 @@ type Place struct {
 	Open func(ledger.Options) (*ledger.Ledger, error)
 	// Crash ends the run that has the ledger open as a kill does. Closing the ledger later does not change its data.
 	Crash func(testing.TB)
-	// Flaky says that calls on the item journals may fail, and succeed later.
+	// Flaky means that calls on the item journals may fail, and succeed later.
 	Flaky bool
 }
 
@@ -39,20 +39,20 @@ func Run(t *testing.T, place func(*testing.T) *Place) {
 		test func(*testing.T, *Place)
 	}{
 		{"opens are counted", opensCount},
-		{"a crash keeps what was acknowledged", crashKeeps},
+		{"a crash keeps acknowledged updates", crashKeeps},
 		{"an update after the end fails", updateAfterCloseFails},
 		{"updates share transactions", updatesShareTransactions},
 		{"records come back as they were", recordsRoundTrip},
 		{"deletions are given in portions", deletesAreLimited},
 		{"the outbox is numbered", outbox},
-		{"what is over is forgotten in time", retention},
+		{"finished transfers are forgotten in time", retention},
 		{"commands are forgotten in time", commandRetention},
 		{"commands are bounded", commandsAreBounded},
 		{"tombstones are bounded", tombstonesAreBounded},
 		{"a journal comes back as it was", journalRoundTrip},
-		{"a journal offers what is synced", journalOffersOnlyWhatIsSynced},
+		{"a journal offers synced items only", journalOffersOnlyWhatIsSynced},
 		{"a journal goes on after a crash", journalGoesOn},
-		{"journals of what is over go", orphans},
+		{"journals of finished transfers are removed", orphans},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, place(t)) })
 	}
