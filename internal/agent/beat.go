@@ -60,7 +60,7 @@ func (a *heartbeats) beatLoop() {
 	}
 }
 
-// figuresMost is the longest time for which figures that have only grown are left out, on a link of any rate.
+// figuresMost is the longest time without figures that have only grown, on a link of any rate.
 const figuresMost = 30 * time.Second
 
 // beatNow asks for a heartbeat out of turn: something in it has changed.

@@ -180,7 +180,7 @@ func TestWhoCanHaveAName(t *testing.T) {
 	}
 }
 
-// A name is released by the instance that has it, whatever revision of the entry it knew last, and by no other.
+// A name is released by the instance that has it, at any revision of the entry that it knew last, and by no other.
 func TestANameIsLetGoOf(t *testing.T) {
 	s := newStage(t)
 	a, _, err := s.start(t.TempDir())

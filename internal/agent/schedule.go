@@ -293,8 +293,8 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	return e.o.Drive(s.ctx)
 }
 
-// freshFor is the number of the connection's delays for which an agent counts as there after a sign of it. On a slow
-// link many transfers to it cost one question; on a fast link each one asks.
+// freshFor is the number of the connection's delays after a sign of an agent until it is asked again. On a slow link
+// many transfers to it cost one question; on a fast link each one asks.
 const freshFor = 4
 
 // reachable asks an agent whether it is there. An agent that is away is not asked again for a while, so that many

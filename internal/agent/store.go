@@ -421,8 +421,8 @@ func (r *shelfReader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
 	}
 }
 
-// inTurn returns the shelves to read: for each transfer that of the newest epoch, and the shelf whose turn is next
-// first. It removes the others.
+// inTurn returns the shelves to read, in the order of their turns. Of each transfer it takes the newest epoch, and
+// removes the others.
 func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 	type one struct {
 		from transfer.AgentName

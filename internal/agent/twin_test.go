@@ -134,7 +134,7 @@ func TestASlowLineIsNoTwin(t *testing.T) {
 	}
 }
 
-// A process that listens and says nothing has the name, whatever the reason for its silence.
+// A process that listens and says nothing has the name, for any reason of its silence.
 func TestASilentTwinIsOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

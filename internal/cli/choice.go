@@ -64,8 +64,7 @@ func (v *nonEmpty) Set(s string) error {
 	return nil
 }
 
-// whichFiles describes the files that a request takes, and their order; empty: all, in the order in which the walk
-// finds them.
+// whichFiles describes the choice of files of a request, and their order; empty: all, in the order of the walk.
 func whichFiles(q *audit.RequestFacts) string {
 	f, all := q.Filter, []string{}
 	add := func(given bool, what string) {

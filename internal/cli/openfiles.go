@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// shareFiles gives each agent of this process its share of the files that the process may have open, and the queue
-// manager, where there is one, the number of its clients. Below a minimum no service is started, because it would stand
+// shareFiles gives each agent of this process its share of the files that the process may have open. The queue manager,
+// where there is one, gets the number of its clients. Below a minimum no service is started, because it would stand
 // still.
 func shareFiles(agents []agent.Config, manager bool) (clients int, err error) {
 	wanted := 1

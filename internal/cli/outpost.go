@@ -22,7 +22,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// An outpost runs beside a queue manager whose network has its authority elsewhere. It keeps the queue manager's claims
+// An outpost runs beside a queue manager in a network with its authority elsewhere. It keeps the queue manager's claims
 // beside its identity. The queue manager therefore starts and runs while the authority is away.
 type outpost struct {
 	ctx   context.Context // ends with stop
@@ -71,8 +71,7 @@ func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, 
 	return o, o.server, nil
 }
 
-// open reads the queue manager's identity, or joins the network. It returns the guard, by which the queue manager
-// admits connections.
+// open reads the queue manager's identity, or joins the network. It returns the guard of the queue manager.
 func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, error) {
 	path := filepath.Join(o.dir, identitiesDir, "qm")
 	if joining(join) {

@@ -205,7 +205,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 	}
 }
 
-// degraded is a note for a queue manager whose store has lost data; empty for others.
+// degraded is a note about a queue manager with a loss in its store; empty for others.
 func degraded(conn *qmgr.Conn) string {
 	if why := conn.Facts().Degraded; why != "" {
 		return "; degraded: " + why

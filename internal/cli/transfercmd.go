@@ -198,7 +198,7 @@ func signedText(r *client.Recorded, identities bool) string {
 	return "no"
 }
 
-// togetherText describes the progress of a transfer whose files get their names together.
+// togetherText describes the progress of a transfer that gives all its files their names together.
 func togetherText(p *transfer.Progress) string {
 	switch {
 	case p.Files == 0 && !p.State.Final() && p.Walked:

@@ -19,8 +19,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// With crashes at every step, transfers that end anyhow, an agent that is busy or refuses, and jobs
-// that are cancelled, each destination gets one transfer, and each job ends as its children did.
+// Each destination gets one transfer, and each job ends as its children did. The test has crashes at every step,
+// transfers that end anyhow, an agent that is busy or refuses, and jobs that are cancelled.
 func TestJobsWithCrashes(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

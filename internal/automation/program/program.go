@@ -135,9 +135,9 @@ type Result struct {
 	Cut    int64  // bytes that came before that
 }
 
-// Run runs a program and waits for it. Where ctx ends before it, it is killed with its group; the
-// error is then the cause of ctx. Other errors say that it was not started, or ended by a signal,
-// and are of KindProgram, or of a kind that waits where the host is short of something.
+// Run runs a program and waits for it. Where ctx ends before the program, Run kills the program with its group; the
+// error is then the cause of ctx. Other errors say that it was not started, or was ended by a signal. They are of
+// KindProgram, or of a kind that waits where the host is short of something.
 func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
 	file, err := d.Find(c.Name)
 	if err != nil {

@@ -177,8 +177,8 @@ func (w *world) show(name string) *Schedule {
 	return s.(*Schedule)
 }
 
-// In a year with changes of clocks in three zones, crashes at every step and an agent that is busy
-// now and then, each occurrence is submitted once.
+// Each occurrence is submitted once, in a year with changes of clocks in three zones, crashes at every step and an
+// agent that is busy now and then.
 func TestAYear(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
