@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// olderFor is how long an agent is DEGRADED after it has found that it runs on an older copy of its ledger.
+// olderFor is the time for which an agent is DEGRADED after it has found that it runs on an older copy of its ledger.
 const olderFor = 24 * time.Hour
 
 // An older says whether the ledger of an agent is an older copy of itself, as a backup that was

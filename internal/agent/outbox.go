@@ -245,8 +245,7 @@ func (a *outbox) flush() {
 // An Appender makes a batch durable in an audit log, and returns the receipt of the log.
 type Appender func(audit.Batch) (audit.Receipt, error)
 
-// DrainOutbox hands every record to the log and drops it here. It is for an
-// agent on a network without coordination.
+// DrainOutbox passes every record to the log and removes it here. It is for an agent on a network without coordination.
 func (a *Agent) DrainOutbox(log Appender) error { return drain(a.ledger, a.cfg.Name, log) }
 
 func drain(l *ledger.Ledger, name transfer.AgentName, log Appender) error {

@@ -69,13 +69,13 @@ type leftover struct {
 	id transfer.ID
 }
 
-// A leaving is how much of it goes.
+// A leaving is the part of a leftover that is to be removed.
 type leaving struct {
 	to     transfer.AgentName
 	before uint32 // epochs
 }
 
-// A roomView is whether an agent may store something more.
+// A roomView is an answer to the question whether an agent may store more.
 type roomView struct {
 	err    error
 	looked time.Time
@@ -152,7 +152,7 @@ func (s *storing) Left(at string, to transfer.AgentName, id transfer.ID, before 
 	poke(s.tidy)
 }
 
-// Park lets as many transfers wait for room without a slot as there are slots.
+// Park lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
 func (s *storing) Park() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

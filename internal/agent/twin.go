@@ -38,8 +38,8 @@ func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 	return true, nil
 }
 
-// Displaced gives the reason where the agent must stop because another instance has its
-// name. By then it takes no more work; Stop must follow.
+// Displaced returns a channel for the reason why the agent must stop: another instance has its name. By then the agent
+// takes no more work; Stop must follow.
 func (a *Agent) Displaced() <-chan error { return a.own.lost }
 
 // askTwin asks the listener on a subject, and waits for a second. asked reports, where no answer came, that the queue

@@ -90,8 +90,8 @@ const (
 	whenAll  = "all"  // all of them, once everything has
 )
 
-// deleting is when sources are deleted; "" is never. true and false are words for each and never, as of a flag
-// that takes no value otherwise.
+// deleting returns the time at which sources are deleted; "" is never. true and false are words for each and never, as
+// of a flag that takes no value otherwise.
 func (f *fileFlags) deleting() string {
 	switch f.deleteSource {
 	case "true":

@@ -51,7 +51,7 @@ type home struct {
 	again chan struct{} // the network is reached again
 }
 
-// A way is how an authority reaches its network.
+// A way is the connection of an authority to its network.
 type way struct {
 	conn  *qmgr.Conn // the authority's
 	admit func(roles.Claims) error
@@ -295,8 +295,8 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep, May: rules.may, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
 }
 
-// attend has the authority answer until stop, over the queue manager and, while a token is
-// open, at the address enrolAt; "": the port after the queue manager's.
+// attend has the authority answer until stop, over the queue manager and, while a token is open, at the address
+// enrolAt; "": the port after the queue manager's.
 func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
 	var err error
 	if h.enrol, err = nextPort(enrolAt, listen, server.URL()); err != nil {
@@ -382,8 +382,7 @@ func (h *home) caller(server *qmgr.Server, token string, role identity.Role, nam
 	return cc, err
 }
 
-// forgetAddresses has the OS user's commands speak without identities to a queue manager that
-// has none any more.
+// forgetAddresses makes the OS user's commands connect without identities to a queue manager that has none any more.
 func forgetAddresses(listen string) error {
 	store, err := myIdentities()
 	if err != nil {

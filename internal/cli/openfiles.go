@@ -41,8 +41,7 @@ func shareFiles(agents []agent.Config, manager bool) (clients int, err error) {
 	return clients, nil
 }
 
-// wantedBy is how many transfers an agent is to run at once, in the direction that has
-// more.
+// wantedBy returns the number of transfers that an agent is to run at once, in the direction with more of them.
 func wantedBy(c *agent.Config) int {
 	return max(cmp.Or(c.MaxSource, agent.DefaultTransfers), cmp.Or(c.MaxDestination, agent.DefaultTransfers))
 }

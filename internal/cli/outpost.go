@@ -41,7 +41,7 @@ type outpost struct {
 	all []*identity.Identity // of the services in this process
 }
 
-// fileNote has the newest rules document, beside the queue manager's identity.
+// fileNote is the file of the newest rules document, beside the queue manager's identity.
 const fileNote = "trust.note"
 
 // outpost starts a queue manager that has joined a network.
@@ -232,7 +232,7 @@ func (o *outpost) attend(listen string) error {
 	return nil
 }
 
-// caller is how something in this process connects to its queue manager.
+// caller returns the configuration for the connection of a service in this process to its queue manager.
 func (o *outpost) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if role == identity.Manager {

@@ -133,7 +133,7 @@ func columnWidths(rows [][]string) map[int]int {
 	return widths
 }
 
-// sum is how far the first n columns reach.
+// sum is the width of the first n columns.
 func sum(widths map[int]int, n int) (all int) {
 	for i := range n {
 		all += widths[i] + 2

@@ -128,7 +128,7 @@ type Call struct {
 	Env  []string // NAME=VALUE, beside the inherited ones
 }
 
-// A Result is how a run ended.
+// A Result is the result of a run.
 type Result struct {
 	Code   int    // exit code; -1: it did not end by itself
 	Output string // the end of its output, in UTF-8
