@@ -36,7 +36,7 @@ type post struct {
 	acks, naks, terms int
 	answers           chan []byte
 	inbox             string
-	name              string // his principal
+	name              string // its principal
 }
 
 func newPost(t *testing.T, duties ...duty.Maker) *post {
@@ -46,7 +46,7 @@ func newPost(t *testing.T, duties ...duty.Maker) *post {
 	return p
 }
 
-// put delivers one message that was stored at a time.
+// put delivers one message with a time of storing.
 func (p *post) put(doc string, stored time.Time) {
 	p.agent.Deliver(qmgr.Delivery{Subject: wire.CommandSubject("ALPHA", p.name), Data: []byte(doc), Attempts: 1, Stored: stored,
 		Ack:  func() error { p.acks++; return nil },
@@ -71,7 +71,7 @@ func (p *post) knows(id transfer.ID) *transfer.Progress {
 	return a.Progress
 }
 
-// hears gives the next answer.
+// hears returns the next answer.
 func (p *post) hears() (*wire.Answer, error) {
 	p.t.Helper()
 	select {
@@ -201,7 +201,7 @@ func TestAMalformedDocumentIsOnRecord(t *testing.T) {
 	})
 }
 
-// A cancel in XML ends a transfer, one that has not come included, once.
+// A cancel in XML ends a transfer, also one that has not come, once.
 func TestACancelInXML(t *testing.T) {
 	p := newPost(t)
 	stored := time.Now()

@@ -106,7 +106,7 @@ func (s *stage) answers(instance string) {
 	s.Cleanup(stop)
 }
 
-// beat lets another instance of ALPHA be heard.
+// beat publishes a heartbeat of another instance of ALPHA.
 func (s *stage) beat(instance string) {
 	s.Helper()
 	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: instance, Status: wire.AgentReady}
@@ -115,8 +115,8 @@ func (s *stage) beat(instance string) {
 	}
 }
 
-// An agent that hears another one of its name stops where that one has the name
-// and lives. Where it does not live, the agent takes its name back.
+// An agent that hears another instance of its name stops where that one has the name and lives. Where it does not live,
+// the agent takes its name back.
 func TestAnotherInstanceIsHeard(t *testing.T) {
 	s := newStage(t)
 	a, _, err := s.start(t.TempDir())
@@ -187,7 +187,7 @@ func TestANameIsLetGoOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.put(s.holder()) // as the agent itself does when it is stopped before it hears that it has
+	s.put(s.holder()) // as the agent itself does when it is stopped before the answer comes
 	a.Stop()
 	if h := s.holder(); h != "" {
 		t.Errorf("the name is still that of %s", h)
@@ -203,7 +203,7 @@ func TestANameIsLetGoOf(t *testing.T) {
 	}
 }
 
-// killed leaves the record of a run that could not let go.
+// killed leaves the entry of a run that could not release the name.
 func (s *stage) killed(dir string) {
 	s.Helper()
 	a, _, err := s.start(dir)
@@ -258,8 +258,8 @@ func (w *text) String() string {
 	return w.buf.String()
 }
 
-// rival lets another instance of ALPHA be heard from another queue manager. It answers that it
-// runs since a time.
+// rival publishes a heartbeat of another instance of ALPHA at another queue manager. The instance answers that it has
+// run since a time.
 func (s *stage) rival(instance string, since time.Time) {
 	s.Helper()
 	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: instance, Status: wire.AgentReady, Host: "elsewhere", Started: since, Manager: "OTHER"}
@@ -275,8 +275,8 @@ func (s *stage) rival(instance string, since time.Time) {
 	}
 }
 
-// Two queue managers that a channel joins each have an owner of the name. The instance that
-// has run longer stays, and the other one says so.
+// Two queue managers that a channel joins each have an owner of the name. The instance that has run longer stays, and
+// the other one reports it.
 func TestAnInstanceAtAnotherQueueManager(t *testing.T) {
 	s := newStage(t)
 	a, said, err := s.start(t.TempDir())

@@ -245,8 +245,8 @@ func stateOf(i *identity.Identity) tls.ConnectionState {
 	return s
 }
 
-// A user that was enrolled after the agent has heard the rules is not refused: its request waits until the authority has
-// been asked. A user that the authority does not list is refused then.
+// A user that was enrolled after the agent got the rules is not refused: its request waits until the authority has been
+// asked. A user that the authority does not list is refused then.
 func TestANewUserWaitsForTheRules(t *testing.T) {
 	s := newTrusted(t)
 	doc, err := s.net.Trust(trust.Rules)

@@ -106,8 +106,8 @@ func start(t *testing.T, ctx context.Context, url string) (*agent.Agent, error) 
 	return a, err
 }
 
-// A line that loses packets keeps answers away for seconds. That is no agent that
-// lives and is silent, and an agent that lives is one over any line.
+// A link that loses packets delays answers for seconds. That does not make an agent that lives and is silent. An agent
+// that lives counts as alive over any link.
 func TestASlowLineIsNoTwin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A runner runs nothing, and answers as a test says.
+// A runner runs no programs, and returns the results of a test.
 type runner struct {
 	run  func(ctx context.Context, c program.Call) (program.Result, error)
 	seen []program.Call
@@ -38,7 +38,7 @@ func (r *runner) Run(ctx context.Context, c program.Call) (program.Result, error
 	return r.run(ctx, c)
 }
 
-// ends gives the exit codes one after the other; the last one again and again.
+// ends returns the exit codes one after the other; the last one repeatedly.
 func ends(codes ...int) func(context.Context, program.Call) (program.Result, error) {
 	return func(context.Context, program.Call) (program.Result, error) {
 		code := codes[0]
@@ -186,8 +186,8 @@ func TestHasLimitedTime(t *testing.T) {
 	})
 }
 
-// An agent that stops leaves nothing on record, and its next run has it run again; a cancelled
-// transfer has its program's end on record.
+// An agent that stops puts no end of a program on record, and its next run has it run again. A cancelled transfer has
+// its program's end on record.
 func TestIsStopped(t *testing.T) {
 	for _, at := range []transfer.CallPoint{transfer.PreSource, transfer.PreDest} {
 		bubble(t, hangs, func(t *testing.T, b *bench) {

@@ -225,7 +225,7 @@ func TestCancel(t *testing.T) {
 	w.pass()
 	w.answer = nil
 	if _, err := w.command("bob", CommandCancel, Named{ID: j.ID.String()}); err != nil {
-		t.Fatal(err) // he may operate
+		t.Fatal(err) // bob has AuthOperate
 	}
 	w.pass()
 	beta := w.only(j.ID, "BETA")
@@ -245,7 +245,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A cancel that comes while transfers are being submitted keeps the next one from it.
+// A cancel that comes while transfers are being submitted stops the next one.
 func TestCancelWhileItSubmits(t *testing.T) {
 	w := newWorld(t)
 	var j *Job
@@ -333,7 +333,7 @@ func TestLedgerFails(t *testing.T) {
 	}
 }
 
-// A clock that is put back costs a child its ID, and nothing else.
+// A clock that is put back costs a child its ID only.
 func TestClockPutBack(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(_ string, q *transfer.Request) error {

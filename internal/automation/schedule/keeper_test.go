@@ -128,7 +128,7 @@ func (w *world) next() (at time.Time) {
 	return at
 }
 
-// until passes the time up to an hour, with each thing done when it is to be.
+// until passes the time up to an hour, and has the keeper do each step when it is due.
 func (w *world) until(end time.Time) {
 	for {
 		for !w.pass() {
@@ -241,7 +241,7 @@ func TestAYear(t *testing.T) {
 	}
 }
 
-// An agent that was down for a week makes up for it with one transfer, or with none.
+// An agent that was down for a week submits one transfer for the missed occurrences, or none.
 func TestDown(t *testing.T) {
 	for _, c := range []struct {
 		missed string
@@ -273,8 +273,8 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// A clock that is put back repeats nothing, and one that is put forward is as if the agent had
-// been down.
+// A clock that is put back repeats no occurrence. A clock that is put forward has the effect of a time in which the
+// agent was down.
 func TestTheClockIsSet(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
@@ -408,7 +408,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Another kind of failure of one schedule's keeps no other's.
+// Another kind of failure of one schedule does not delay other schedules.
 func TestOneThatFails(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "a", MissedSkip, Words{At: "+1m"}))
@@ -517,8 +517,8 @@ func TestRemovedWhileItWaits(t *testing.T) {
 	}
 }
 
-// A schedule that another one of its name takes the place of while it is submitted leaves nothing on
-// that one's record.
+// A schedule may be replaced by another one of its name while it is submitted. It then leaves no trace in the record of
+// the new one.
 func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
@@ -575,7 +575,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// A schedule in the place of one that has ended counts in its maker's share.
+// A schedule in the place of an ended one counts in its maker's share.
 func TestTheShareCountsNamesThatAreTakenAgain(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "first", MissedOnce, Words{At: "+1m"}))
@@ -630,7 +630,7 @@ func TestRun(t *testing.T) {
 			return err
 		}))
 		c.Done()
-		// The agent is asked again each second; twice at once, where it is time to look anyway.
+		// The agent is asked again each second; twice at once, where a look is due anyway.
 		if first, second := <-ran, <-ran; first <= 90*time.Second || first > 93*time.Second || second != time.Hour+90*time.Second {
 			t.Errorf("they run after %s and %s", first, second)
 		}

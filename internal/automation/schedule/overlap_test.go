@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// busy makes a schedule with occurrences a minute apart, the first of them under way.
+// busy makes a schedule with occurrences a minute apart. The first of them is running.
 func busy(t *testing.T, missed string, overlap bool) *world {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.begins, w.overlap = transfer.Running, overlap
@@ -129,7 +129,7 @@ func TestOneAtATimeWhileTheAgentIsBusy(t *testing.T) {
 	w.ranAre("12:01", "12:02")
 }
 
-// A schedule that is defined anew waits for the transfer of the one before.
+// A schedule that is defined again waits for the transfer of the one before.
 func TestRedefinedWhileATransferIsUnderWay(t *testing.T) {
 	w := busy(t, MissedOnce, false)
 	p, err := Words{At: "+1m", Every: "1m"}.Plan(w.Clock.At, here)
