@@ -78,7 +78,7 @@ func (p *post) hears() (*wire.Answer, error) {
 	case data := <-p.answers:
 		return wire.DecodeAnswer(data)
 	case <-time.After(patience):
-		p.t.Fatal("nobody answers")
+		p.t.Fatal("ALPHA does not answer")
 	}
 	return nil, nil
 }
@@ -336,7 +336,7 @@ func TestDocumentsOfSchedulesAndMonitors(t *testing.T) {
 		t.Errorf("there are %d schedules", n)
 	}
 	if ans, err := at.Question(p.ctx, schedule.AskList, struct{}{}); err != nil || !strings.Contains(string(ans.Body), `"originator":{"user":"bob","host":"desk"}`) {
-		t.Errorf("the schedule is for somebody else: %v, %s", err, ans.Body)
+		t.Errorf("the schedule has another originator: %v, %s", err, ans.Body)
 	}
 	p.put(scheduled, stored.Add(time.Second))
 	if _, err := p.hears(); err != nil || count(schedule.AskList, "schedules") != 2 {

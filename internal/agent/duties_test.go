@@ -125,7 +125,7 @@ func TestDutiesHaveRoom(t *testing.T) {
 	q := request()
 	net := &client.Client{Conn: s.stranger, Clock: clock.System, Timeout: patience}
 	if _, err := net.Submit(busy, &q, func(error) { cancel() }); err == nil {
-		t.Fatal("a request of somebody is accepted though the queue is full")
+		t.Fatal("a request of a user is accepted though the queue is full")
 	}
 	took := 0
 	for range 102 {

@@ -130,7 +130,7 @@ func TestAnotherInstanceIsHeard(t *testing.T) {
 	for s.holder() != mine { // 0000 does not answer
 		select {
 		case err := <-a.Displaced():
-			t.Fatalf("the name is lost to nobody: %v", err)
+			t.Fatalf("the name is lost, and no instance has it: %v", err)
 		case <-s.ctx.Done():
 			t.Fatal("the name is not taken back")
 		default:
@@ -160,11 +160,11 @@ func TestWhoCanHaveAName(t *testing.T) {
 		before func(s *stage, dir string)
 		waits  bool
 	}{
-		"nobody":                     {func(*stage, string) {}, false},
+		"no instance":                {func(*stage, string) {}, false},
 		"its own last run":           {func(s *stage, dir string) { s.killed(dir) }, false},
 		"one that has stopped":       {func(s *stage, _ string) { s.stopped() }, false},
 		"one elsewhere that is away": {func(s *stage, _ string) { s.put("0000") }, true},
-		"something that is nothing":  {func(s *stage, _ string) { s.nonsense() }, false},
+		"an unreadable entry":        {func(s *stage, _ string) { s.nonsense() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := newStage(t), t.TempDir()

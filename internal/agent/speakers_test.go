@@ -260,7 +260,7 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 				t.Errorf("an answer of nothing that was asked: %+v", a)
 			}
 		case <-s.ctx.Done():
-			t.Fatal("those who ask properly get no answer")
+			t.Fatal("questions with a proper inbox get no answer")
 		}
 	}
 	s.settled()

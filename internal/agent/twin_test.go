@@ -127,7 +127,7 @@ func TestASlowLineIsNoTwin(t *testing.T) {
 		close(line.open)
 	}()
 	if _, err := start(t, ctx, "nats://"+line.Addr().String()); err != nil {
-		t.Fatalf("nobody else is called so: %v", err)
+		t.Fatalf("no other agent has the name: %v", err)
 	}
 	if _, err := start(t, ctx, server.URL()); transfer.KindOf(err) != transfer.KindAlive {
 		t.Errorf("a second agent of the name: %v", err)

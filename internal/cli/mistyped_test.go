@@ -117,7 +117,7 @@ func TestMistyped(t *testing.T) {
 		}
 	}
 	if tried < 190 || near < tried*19/20 {
-		t.Errorf("of %d, %d name what was meant", tried, near)
+		t.Errorf("of %d, %d name the word that was meant", tried, near)
 	}
 	if names, err := filepath.Glob("*"); err != nil || len(names) != 1 {
 		t.Errorf("there is something by now: %v, %v", names, err)

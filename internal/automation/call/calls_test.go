@@ -199,7 +199,7 @@ func TestIsStopped(t *testing.T) {
 				t.Errorf("after a stop: %v, %v, %v", failure, err, b.notes)
 			}
 			if ended, _, _ := b.Ended(c); ended {
-				t.Error("what was stopped has ended on record")
+				t.Error("a stopped program has its end on record")
 			}
 			again := calls.New(b.cfg)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -209,7 +209,7 @@ func TestIsStopped(t *testing.T) {
 				t.Errorf("after a cancel: %v, %+v", failure, b.notes)
 			}
 			if ended, failure, _ := b.Ended(c); !ended || failure.Kind != transfer.KindCancelled {
-				t.Error("what was cancelled has not ended on record")
+				t.Error("a cancelled program has no end on record")
 			}
 		})
 	}
@@ -266,7 +266,7 @@ func TestRefuses(t *testing.T) {
 		waits.May = func(string) error { return transfer.Errorf(transfer.KindBusy, "the rules are old") }
 		c.Request.ID[15]++
 		if _, err := calls.New(waits).Run(t.Context(), c); transfer.KindOf(err) != transfer.KindBusy {
-			t.Errorf("while nobody knows: %v", err)
+			t.Errorf("while the rules are old: %v", err)
 		}
 	})
 	bubble(t, func(context.Context, program.Call) (program.Result, error) {
@@ -296,7 +296,7 @@ func TestForgets(t *testing.T) {
 		}
 		must(t, b.ledger.Update(func(tx *ledger.Tx) error { return b.Forget(tx, c.Request, true) }))
 		if !ended(c) || ended(&d) {
-			t.Error("the destination has forgotten what is the source's, or not its own")
+			t.Error("Forget at the destination has removed the source's program, or has left its own")
 		}
 		time.Sleep(24 * time.Hour) //house:sleep because it runs in a bubble
 		must(t, b.Age(25*time.Hour))

@@ -286,17 +286,17 @@ func TestWhoseJobs(t *testing.T) {
 		t.Error("its owner does not list it")
 	}
 	if _, err := w.command("tom", CommandPut, sample(w.Clock.At, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindDenied {
-		t.Errorf("one who may not send makes a job: %v", err)
+		t.Errorf("a principal without the right to send makes a job: %v", err)
 	}
 	p := sample(w.Clock.At, "BETA", "CHI")
 	p.Request.Disposition = transfer.DispositionDelete
 	if _, err := w.command("kim", CommandPut, p); transfer.KindOf(err) != transfer.KindDenied {
-		t.Errorf("one who may not delete makes a job that does: %v", err)
+		t.Errorf("a principal without the right to delete makes a job that deletes: %v", err)
 	}
 	w.answer = func(string, *transfer.Request) error { return transfer.Errorf(transfer.KindDenied, "no") }
 	w.pass()
 	if s := w.show(j.ID); s.State != transfer.Failed || s.Code != transfer.KindDenied.Code() || s.Of[0].Reason == nil {
-		t.Errorf("a job whose transfers are all refused is %+v", s.Job)
+		t.Errorf("a job with refused transfers only is %+v", s.Job)
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(w.Notes), func(r audit.Record) bool { return r.Event != audit.Failed })); n != 2 {
 		t.Errorf("%d of 2 refusals are on record", n)

@@ -92,7 +92,7 @@ func TestWhatAProgramIsGiven(t *testing.T) {
 	res, err = d.try(t, t.Context(), Call{Name: "both"})
 	must(t, err)
 	if res.Code != 7 || res.Output != "out\nerr\n" {
-		t.Errorf("what it wrote, and its code, are %+v", res)
+		t.Errorf("the result of the program is %+v", res)
 	}
 }
 

@@ -268,7 +268,7 @@ func TestDown(t *testing.T) {
 			t.Errorf("%s: then %d run in ten minutes", c.missed, n-c.ran)
 		}
 		if !slices.ContainsFunc(w.Notes, func(r audit.Record) bool { return r.Event == audit.Warning && strings.Contains(r.Text, "missed") }) {
-			t.Errorf("%s: the audit does not have what was missed", c.missed)
+			t.Errorf("%s: the audit does not have the missed occurrences", c.missed)
 		}
 	}
 }
@@ -486,7 +486,7 @@ func TestOwners(t *testing.T) {
 	refused("it is gone", err, transfer.KindNotFound)
 	w.until(w.Clock.At.Add(2 * time.Minute))
 	if n := len(w.ran["other"]); n != 1 {
-		t.Errorf("what was removed has run: %d", n)
+		t.Errorf("the schedules of one name have run %d times, not once", n)
 	}
 	done := ""
 	for _, r := range w.Notes {
