@@ -134,7 +134,7 @@ func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEn
 	return turned, nil
 }
 
-// How a run along a shelf has ended.
+// A runEnd is the reason for the end of a run along a shelf.
 type runEnd int
 
 const (

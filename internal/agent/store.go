@@ -25,7 +25,7 @@ const (
 	storeTry     = 30 * time.Second // at most; a question is given up earlier when no byte comes
 	storeSlice   = 2 * time.Second  // of a shelf, while others wait
 	storeLater   = 4 * time.Second  // until a transfer that could take no message is tried again
-	storeTake    = 20 * time.Second // for a message, on a disk that stands still: then others have their turn
+	storeTake    = 20 * time.Second // for a message, on a disk that hangs: then other shelves have their turn
 	storeActive  = time.Second      // between two looks while messages come, at least
 	storeSeldom  = 5 * time.Second  // and at most
 	storeIdle    = time.Minute      // for so long after the last of it
@@ -52,7 +52,7 @@ type storing struct {
 	mu     sync.Mutex
 	mark   string                           // of the store, and
 	seen   bool                             // whether it was looked for
-	looks  map[receiver.Shelf]*wire.Message // whether the mark was read
+	looks  map[receiver.Shelf]*wire.Message // OPENs that wait for a reading of their shelves
 	trims  map[receiver.Shelf]uint64        // first number that stays; MaxUint64: none does
 	left   map[leftover]leaving             // is to go from the store
 	parked int

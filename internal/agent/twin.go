@@ -13,7 +13,7 @@ import (
 const maxSilent = 3
 
 // refuseTwin asks whether the name is alive (R5). The queue manager says at once when there is no listener. Silence
-// means that an instance listens, if the queue manager is the agent's and not only the network's.
+// means that an instance listens, unless the network has lost the question or the answer.
 func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 	for unanswered := 0; unanswered < maxSilent; {
 		data, asked, err := a.askTwin(ctx, wire.AskAgent(a.cfg.Name, a.cfg.Name.Token()))

@@ -288,7 +288,7 @@ func TestQuestionsAreSigned(t *testing.T) {
 		}
 	}
 
-	// A queue manager asks as root: unsigned, with its own signature, and with an earlier word of root.
+	// A queue manager asks as root: unsigned, with its own signature, and with an earlier signature of root.
 	as, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.master.Identity(), Self: "root"})
 	s.must(err)
 	t.Cleanup(as.Close)

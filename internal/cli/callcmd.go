@@ -300,7 +300,7 @@ func exitOf(c *managedcall.Call) string {
 	return fmt.Sprint(c.Ran.Code)
 }
 
-// about opens the connection, finds the call that the argument names, and calls fn with it.
+// aboutCall opens the connection, finds the call that the argument names, and calls fn with it.
 func (q *keptQuery) aboutCall(fn func(k *kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		k, done, err := q.openKept(cmd)

@@ -204,7 +204,7 @@ func (h *home) latest(i *identity.Identity) bool {
 }
 
 // follow renews the identities in this process after a change of the authority's keys. It runs before queue managers
-// hear of the change, because they may then refuse the old keys.
+// get the change, because they may then refuse the old keys.
 func (h *home) follow() error {
 	h.mu.Lock()
 	all := slices.Clone(h.all)

@@ -286,8 +286,8 @@ func (r *fteRun) cancel() error {
 	return nil
 }
 
-// source returns the source agent of a transfer. -a may name either of its agents; where coordination does not know the
-// transfer, -a is the source.
+// source returns the source agent of a transfer. -a may name either of its agents. Where coordination does not know the
+// transfer, or does not answer, -a is the source.
 func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID) (transfer.AgentName, error) {
 	named := r.Get("a")
 	if named == "" {

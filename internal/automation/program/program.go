@@ -15,7 +15,7 @@
 //     context ends. Processes that it leaves behind when it ends by itself continue
 //     without a pipe.
 //
-// On Linux it dies with the agent; elsewhere one that an agent has left by a crash continues.
+// On Linux a program ends with the agent; elsewhere a program that an agent has left by a crash continues.
 package program
 
 import (
