@@ -393,7 +393,7 @@ func (a *intake) look(check func() error) error {
 	}
 }
 
-// fromTheFuture is the error of an ID that would be remembered too briefly.
+// fromTheFuture returns the error for an ID that would be remembered too briefly.
 func (a *intake) fromTheFuture(id transfer.ID, now time.Time) error {
 	return transfer.Errorf(transfer.KindClock, "transfer %s was made at %s, ahead of the clock of %s (%s)", id,
 		id.Time().UTC().Format(time.RFC3339), a.cfg.Name, now.UTC().Format(time.RFC3339)).
@@ -456,7 +456,7 @@ func (a *intake) place(t *ledger.Tx, rec *ledger.Source, arrived *arrival) error
 	return a.note(t, r)
 }
 
-// enter hands a record over to the scheduler.
+// enter adds a transfer to the scheduler.
 func (a *intake) enter(rec *ledger.Source) {
 	o := sender.New(a.sendCfg, rec)
 	if !rec.State.Final() {

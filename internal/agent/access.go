@@ -156,7 +156,7 @@ func (g *gatekeeper) admits(principal string, from transfer.AgentName, id transf
 	return rule, err
 }
 
-// ownPipe is nil where an agent is the pipe of a principal for a transfer.
+// ownPipe returns nil where an agent is the pipe of a principal for a transfer.
 func (g *gatekeeper) ownPipe(principal string, from transfer.AgentName, id transfer.ID) error {
 	self := g.conn.Identity()
 	if self == nil {

@@ -45,14 +45,14 @@ import (
 	"ferry/internal/wire"
 )
 
-// Retention is how long outcomes are kept, in the agent's running time;
-// farFuture is how far ahead of the agent's clock an ID may be.
+// Retention is the time for which outcomes are kept, in the agent's running time. farFuture is the most by which the
+// time of an ID may be ahead of the agent's clock.
 const (
 	Retention = 30 * 24 * time.Hour
 	farFuture = time.Hour
 )
 
-// DefaultTransfers is how many transfers an agent runs at once in each direction.
+// DefaultTransfers is the number of transfers that an agent runs at once in each direction.
 const DefaultTransfers = 25
 
 // Config is the configuration of an agent.
@@ -166,8 +166,7 @@ func (c *Config) fill() {
 // name is that of one transfer.
 func (c *Config) unique() bool { return c.Alone || c.Streams != nil }
 
-// spareEach is how many descriptors the transfers of an agent may each keep open
-// beyond need.
+// spareEach is the number of descriptors that each transfer of an agent may keep open beyond need.
 const spareEach = 8
 
 func randomHex(n int) string {
@@ -440,7 +439,7 @@ func (a *Agent) closeStores() {
 // must be stopped. Lost gives the reason then.
 func (a *Agent) Gone() <-chan struct{} { return a.ledger.Gone() }
 
-// Lost is nil until Gone is closed.
+// Lost returns the reason of the loss; nil until Gone is closed.
 func (a *Agent) Lost() error { return a.ledger.Lost() }
 
 // WaitIdle waits until all transfers that arrive here are finished, or ctx ends.
@@ -493,7 +492,7 @@ func (a *Agent) Reconnected() {
 // Name is the agent's name.
 func (a *Agent) Name() transfer.AgentName { return a.cfg.Name }
 
-// OutboxLeft is how many audit records are not known to be in coordination's log.
+// OutboxLeft returns the number of audit records that are not known to be in coordination's log.
 func (a *Agent) OutboxLeft() int64 { return a.ledger.Outbox() }
 
 // ageLoop counts the running time, and removes entries that are too old.

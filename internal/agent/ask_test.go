@@ -35,7 +35,8 @@ func TestPreviewsAreChecked(t *testing.T) {
 	}
 }
 
-// Only so many previews walk at once, and one speaker leaves one of them to others; one more starts nothing.
+// A bounded number of previews walk at once, and one speaker leaves one of them to others. A preview beyond that starts
+// no walk.
 func TestPreviewsAreBounded(t *testing.T) {
 	a := newAnswers(&sides{core: &core{cfg: Config{Name: "ALPHA"}, log: slog.New(slog.DiscardHandler)}})
 	for n := range previews {
@@ -58,7 +59,7 @@ func TestPreviewsAreBounded(t *testing.T) {
 	}
 }
 
-// A look at files that hangs holds commands up for a moment, and a few of them at most.
+// A check of files that hangs holds commands up for a moment, and a few of them at most.
 func TestLooksThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newIntake(&sides{core: &core{cfg: Config{Clock: clock.System}}})
@@ -83,7 +84,7 @@ func TestLooksThatHang(t *testing.T) {
 	})
 }
 
-// Outcomes that nothing waits for take a place in a queue, and no goroutine.
+// Outcomes of transfers that do not run take a place in a queue, and no goroutine.
 func TestLateOutcomesWait(t *testing.T) {
 	a := newReplies(&sides{core: &core{log: slog.New(slog.DiscardHandler)}})
 	a.sched = newScheduler(a.core, newOwner(a.core), nil)

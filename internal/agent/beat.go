@@ -28,9 +28,9 @@ func (a *heartbeats) publishBeat(status string) {
 	a.conn.Publish(wire.BeatSubject(a.cfg.Name), wire.Marshal(wire.Report{V: wire.Version, Kind: wire.BeatKind, Beat: b}))
 }
 
-// announceFor is how long an agent that starts publishes a heartbeat at each turn. Interest takes a moment to pass a
-// channel: another agent of the name may miss the first heartbeats. Until the next regular heartbeat there is no gap,
-// so that two agents of one name that start together detect each other within 5 s.
+// announceFor is the time for which an agent that starts publishes a heartbeat at each turn. Interest takes a moment to
+// pass a channel: another agent of the name may miss the first heartbeats. Until the next regular heartbeat there is no
+// gap, so that two agents of one name that start together detect each other within 5 s.
 const announceFor = wire.BeatEvery
 
 // beatLoop publishes heartbeats: at once, within a second, where something has changed.
@@ -60,7 +60,7 @@ func (a *heartbeats) beatLoop() {
 	}
 }
 
-// figuresMost is the longest time for which figures that have only grown are left out, on a link of any rate.
+// figuresMost is the longest time without figures that have only grown, on a link of any rate.
 const figuresMost = 30 * time.Second
 
 // beatNow asks for a heartbeat out of turn: something in it has changed.

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A minutes is the host's clock. Its timers of a minute fire when the test says so, and its time goes on by a minute then.
+// A minutes is the host's clock. The test fires its timers of a minute, and sets its time a minute forward then.
 type minutes struct {
 	clock.Clock
 	ahead atomic.Int64 // of the host's clock, in nanoseconds
@@ -163,7 +163,7 @@ func TestAnOlderLedgerIsNoticedLater(t *testing.T) {
 	}
 	had := numbered(t, dir)
 
-	s, m := newStage(t), newMinutes() // its queue manager knows of no owner
+	s, m := newStage(t), newMinutes() // its queue manager has no owner of the name
 	a := s.startAt(older, m, false)
 	before, err := a.Mark()
 	if err != nil {

@@ -55,7 +55,7 @@ func newCore(cfg Config, conn *qmgr.Conn) *core {
 	return c
 }
 
-// answer says something to whoever asked for it, by its token, on its inbox.
+// answer sends an answer to the inbox of the asker with the token to.
 func (c *core) answer(to, inbox string, ans wire.Answer) { c.answerWith(to, inbox, wire.Marshal(ans)) }
 
 func (c *core) answerWith(to, inbox string, data []byte) {
@@ -87,7 +87,7 @@ func (c *core) note(t *ledger.Tx, r audit.Record) error {
 	return err
 }
 
-// lasting gives a queue's consumer the time that the agent may be away.
+// lasting makes a queue's consumer last for the time that the agent may be away.
 func (c *core) lasting(q qmgr.Queue) qmgr.Queue {
 	if c.cfg.Streams != nil {
 		q.Idle = qmgr.PipeIdle

@@ -29,8 +29,8 @@ func newReplies(w *sides) *replies {
 	return &replies{sides: w, turns: turns.New[qmgr.Message](), late: make(chan *wire.Message, maxLate), stray: strays{of: map[transfer.AgentName]int64{}}}
 }
 
-// came has a message of the REPLY queue wait for the turn of its speaker. Any message may be lost on its way, and the speaker
-// repeats it.
+// came queues a message of the REPLY queue for the turn of its speaker. Any message may be lost on its way, and the
+// speaker repeats it.
 func (a *replies) came(m qmgr.Message) {
 	if from := wire.LastToken(m.Subject); !a.turns.Add(from, len(m.Data)+len(m.Subject), m) {
 		a.quiet.Dropped(from, "too many control messages wait")

@@ -36,7 +36,7 @@ type post struct {
 	acks, naks, terms int
 	answers           chan []byte
 	inbox             string
-	name              string // his principal
+	name              string // its principal
 }
 
 func newPost(t *testing.T, duties ...duty.Maker) *post {
@@ -46,7 +46,7 @@ func newPost(t *testing.T, duties ...duty.Maker) *post {
 	return p
 }
 
-// put delivers one message that was stored at a time.
+// put delivers one message with a time of storing.
 func (p *post) put(doc string, stored time.Time) {
 	p.agent.Deliver(qmgr.Delivery{Subject: wire.CommandSubject("ALPHA", p.name), Data: []byte(doc), Attempts: 1, Stored: stored,
 		Ack:  func() error { p.acks++; return nil },
@@ -71,14 +71,14 @@ func (p *post) knows(id transfer.ID) *transfer.Progress {
 	return a.Progress
 }
 
-// hears gives the next answer.
+// hears returns the next answer.
 func (p *post) hears() (*wire.Answer, error) {
 	p.t.Helper()
 	select {
 	case data := <-p.answers:
 		return wire.DecodeAnswer(data)
 	case <-time.After(patience):
-		p.t.Fatal("nobody answers")
+		p.t.Fatal("ALPHA does not answer")
 	}
 	return nil, nil
 }
@@ -201,7 +201,7 @@ func TestAMalformedDocumentIsOnRecord(t *testing.T) {
 	})
 }
 
-// A cancel in XML ends a transfer, one that has not come included, once.
+// A cancel in XML ends a transfer, also one that has not come, once.
 func TestACancelInXML(t *testing.T) {
 	p := newPost(t)
 	stored := time.Now()
@@ -336,7 +336,7 @@ func TestDocumentsOfSchedulesAndMonitors(t *testing.T) {
 		t.Errorf("there are %d schedules", n)
 	}
 	if ans, err := at.Question(p.ctx, schedule.AskList, struct{}{}); err != nil || !strings.Contains(string(ans.Body), `"originator":{"user":"bob","host":"desk"}`) {
-		t.Errorf("the schedule is for somebody else: %v, %s", err, ans.Body)
+		t.Errorf("the schedule has another originator: %v, %s", err, ans.Body)
 	}
 	p.put(scheduled, stored.Add(time.Second))
 	if _, err := p.hears(); err != nil || count(schedule.AskList, "schedules") != 2 {

@@ -66,7 +66,7 @@ func (c *counter) Questions() map[wire.Kind]duty.Question {
 	}}}
 }
 
-// A duty's command is done once however often it comes, and one that is refused leaves nothing but its answer.
+// A duty's command is done once however often it comes. A refused command leaves only its answer.
 func TestDutiesAreDoneOnce(t *testing.T) {
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
 	s := newScene(t, func(d duty.Desk) (duty.Duty, error) { c.Desk = d; return c, nil })
@@ -125,7 +125,7 @@ func TestDutiesHaveRoom(t *testing.T) {
 	q := request()
 	net := &client.Client{Conn: s.stranger, Clock: clock.System, Timeout: patience}
 	if _, err := net.Submit(busy, &q, func(error) { cancel() }); err == nil {
-		t.Fatal("a request of somebody is accepted though the queue is full")
+		t.Fatal("a request of a user is accepted though the queue is full")
 	}
 	took := 0
 	for range 102 {
@@ -139,7 +139,8 @@ func TestDutiesHaveRoom(t *testing.T) {
 	}
 }
 
-// Transfers that duties offer without end leave a tenth of the queue to people. It counts in the shares of their makers.
+// Transfers that duties offer without end leave a tenth of the queue to users. They count in the shares of their
+// makers.
 func TestOffersLeaveRoom(t *testing.T) {
 	desk := make(chan duty.Desk, 1)
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}
@@ -165,7 +166,8 @@ func TestOffersLeaveRoom(t *testing.T) {
 	s.submitted()
 }
 
-// A duty cancels a transfer that it has submitted, whoever orders that; one that is over it cannot cancel.
+// A duty cancels a transfer that it has submitted, for any principal of the command. A second cancel of it succeeds,
+// too.
 func TestDutiesCancel(t *testing.T) {
 	desk := make(chan duty.Desk, 1)
 	c := &counter{running: make(chan struct{}), asked: make(chan transfer.Request), done: make(chan *transfer.Progress, 1)}

@@ -10,7 +10,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// A control message of one agent waits for one of another agent, and not for all that the other one has sent before.
+// A control message of one agent waits for one of another agent at most, and not for all earlier messages of the other
+// one.
 func TestAFloodOfRepliesDelaysNoOther(t *testing.T) {
 	s := newScene(t)
 	answered := make(chan string, 1000)

@@ -130,7 +130,7 @@ func (h *heldBook) release(id transfer.ID) error {
 	return errors.Join(err, h.ledger.Update(func(t *ledger.Tx) error { return h.drawer(t).Delete(id.String()) }))
 }
 
-// renew has the holds of a transfer last for another span.
+// renew renews the holds of a transfer for another span.
 func (h *heldBook) renew(id transfer.ID) error {
 	all, err := h.queues(id)
 	now := h.clock.Now()

@@ -204,7 +204,7 @@ func (h *heldStory) runs(d time.Duration, each func()) {
 	}
 }
 
-// A transfer that lives for 5 days keeps its messages, though its agent and its queue manager are away for hours, and
+// A transfer that lives for 5 days keeps its messages, though its agent and its queue manager are away for hours. It
 // renews the holds a few times.
 func TestHoldsLastAsLongAsTheirTransfer(t *testing.T) {
 	tellHeld(t, func(h *heldStory) {

@@ -36,7 +36,7 @@ func (s *courier) until(what func() bool) {
 	}
 }
 
-// publish has the agent hear the newest rules.
+// publish sends the newest rules to the agent.
 func (s *courier) publish() {
 	s.Helper()
 	doc, err := s.net.Trust(trust.Rules)
@@ -60,7 +60,8 @@ func (h holds) Commands() map[wire.Kind]duty.Command {
 func (h holds) Questions() map[wire.Kind]duty.Question { return nil }
 func (h holds) Run(ctx context.Context)                { <-ctx.Done() }
 
-// Nothing more is done on a command if its author was enrolled again with other keys, or if it came before that, unsigned.
+// A command has no further effect if its author was enrolled again with other keys, or if it came before that,
+// unsigned.
 func TestACommandOfAFormerHolder(t *testing.T) {
 	var desk duty.Desk
 	given := make(chan word.Origin, 1)
@@ -120,7 +121,7 @@ func TestACommandOfAFormerHolder(t *testing.T) {
 	}
 }
 
-// A user that a rule lets speak for another one has the rights of that one, but for the authority admin.
+// A user that acts for another one by a rule has the rights of that one, but for the authority admin.
 func TestADelegate(t *testing.T) {
 	var desk duty.Desk
 	s := newCourier(t, func(d duty.Desk) (duty.Duty, error) { desk = d; return holds{d, nil}, nil })

@@ -224,8 +224,8 @@ type dataConn struct{ *qmgr.Conn }
 // DataCarried is qmgr.DataCarried of the connection.
 func (c dataConn) DataCarried() (bytes uint64, waiting bool) { return qmgr.DataCarried(c.Conn) }
 
-// came is how many bytes lanes have brought that may be a source's: all that came on the data
-// connection, and on direct paths from it.
+// came returns the number of bytes that lanes have brought and that may be a source's: all bytes on the data
+// connection, and those on direct paths from it.
 func (l *lanes) came(from transfer.AgentName) int64 {
 	n := qmgr.DataCame(l.conn)
 	if l.hub != nil {
@@ -234,7 +234,7 @@ func (l *lanes) came(from transfer.AgentName) int64 {
 	return n
 }
 
-// Open gives the lane of an epoch at the source.
+// Open returns the lane of an epoch at the source.
 func (l *lanes) Open(ctx context.Context, to transfer.AgentName, id transfer.ID, want string, said *wire.Accept, took time.Duration) (sender.Lane, string, string, error) {
 	reason := said.LaneReason
 	if hub, _ := l.direct(); want != transfer.LaneQueue && said.Lane == transfer.LaneDirect && said.Direct != nil && hub != nil {

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// olderFor is how long an agent is DEGRADED after it has found that it runs on an older copy of its ledger.
+// olderFor is the time for which an agent is DEGRADED after it has found that it runs on an older copy of its ledger.
 const olderFor = 24 * time.Hour
 
 // An older says whether the ledger of an agent is an older copy of itself, as a backup that was
@@ -64,12 +64,12 @@ func (o *older) hearLog(last uint64, hash string) {
 	o.compared.Store(true)
 }
 
-// hear takes the number of the last audit record that coordination or a peer has of the ledger.
+// hear takes the number of the last audit record of the ledger that the queue manager or coordination has.
 func (o *older) hear(last uint64, where string) error { return o.hearRecord(last, "", where) }
 
-// hearRecord takes the number of the last audit record that coordination or a peer has of the ledger, and its hash if
-// that is known. The ledger may have fewer records, or another one of this number. Its records then get numbers beyond
-// that one, because under known numbers they would be taken for repeats.
+// hearRecord takes the number of the last audit record of the ledger that the queue manager or coordination has, and
+// its hash if that is known. The ledger may have fewer records, or another one of this number. Its records then get
+// numbers beyond that one, because under known numbers they would be taken for repeats.
 func (o *older) hearRecord(last uint64, hash, where string) error {
 	if last > audit.MaxNumber/2 {
 		return nil

@@ -154,9 +154,9 @@ func numbered(t *testing.T, dir string) (n uint64) {
 	return n
 }
 
-// A transfer that coordination has on record and that the ledger does not know ends. Its request does not run when it comes
-// again, and a cancel says that it is over. Neither the word of an agent that claims to be the destination nor that of a user
-// makes a record.
+// A transfer that coordination has on record and that the ledger does not know ends. Its request does not run when it
+// comes again, and a cancel gets the answer that it is over. The statement of an agent that claims to be the
+// destination makes no record, and that of a user neither.
 func TestATransferThatTheLedgerDoesNotKnow(t *testing.T) {
 	s := newStage(t)
 	_, said, err := s.start(t.TempDir())

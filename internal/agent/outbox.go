@@ -19,8 +19,8 @@ const (
 	batchRecords  = 500
 	batchBytes    = 512 << 10
 	batchesAhead  = 8
-	thinLag       = 250 * time.Millisecond // of messages that wait on the line: then batches are
-	thinBatch     = 32 << 10               // bytes at most, so that others pass between them, and
+	thinLag       = 250 * time.Millisecond // of messages that wait on the link: then batches are
+	thinBatch     = 32 << 10               // bytes at most, so that other messages pass between them
 	thinGather    = 10 * time.Second       // records of this time share one batch
 	gather        = 50 * time.Millisecond  // from one sending to the next: records of a busy time share a batch
 	settling      = 20 * time.Millisecond  // wait for the transaction that notes a record
@@ -245,8 +245,7 @@ func (a *outbox) flush() {
 // An Appender makes a batch durable in an audit log, and returns the receipt of the log.
 type Appender func(audit.Batch) (audit.Receipt, error)
 
-// DrainOutbox hands every record to the log and drops it here. It is for an
-// agent on a network without coordination.
+// DrainOutbox passes every record to the log and removes it here. It is for an agent on a network without coordination.
 func (a *Agent) DrainOutbox(log Appender) error { return drain(a.ledger, a.cfg.Name, log) }
 
 func drain(l *ledger.Ledger, name transfer.AgentName, log Appender) error {

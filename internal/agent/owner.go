@@ -283,7 +283,7 @@ func (o *owner) renew(ctx context.Context) error {
 	}
 }
 
-// errUnobeyed says that commands wait that have not been obeyed in time.
+// errUnobeyed reports commands that wait and have not been obeyed in time.
 var errUnobeyed = transfer.Errorf(transfer.KindBusy, "commands wait to be obeyed")
 
 // drain waits until every cancel that is in the queue has been obeyed.

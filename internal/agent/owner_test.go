@@ -106,7 +106,7 @@ func (s *stage) answers(instance string) {
 	s.Cleanup(stop)
 }
 
-// beat lets another instance of ALPHA be heard.
+// beat publishes a heartbeat of another instance of ALPHA.
 func (s *stage) beat(instance string) {
 	s.Helper()
 	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: instance, Status: wire.AgentReady}
@@ -115,8 +115,8 @@ func (s *stage) beat(instance string) {
 	}
 }
 
-// An agent that hears another one of its name stops where that one has the name
-// and lives. Where it does not live, the agent takes its name back.
+// An agent that hears another instance of its name stops where that one has the name and lives. Where it does not live,
+// the agent takes its name back.
 func TestAnotherInstanceIsHeard(t *testing.T) {
 	s := newStage(t)
 	a, _, err := s.start(t.TempDir())
@@ -130,7 +130,7 @@ func TestAnotherInstanceIsHeard(t *testing.T) {
 	for s.holder() != mine { // 0000 does not answer
 		select {
 		case err := <-a.Displaced():
-			t.Fatalf("the name is lost to nobody: %v", err)
+			t.Fatalf("the name is lost, and no instance has it: %v", err)
 		case <-s.ctx.Done():
 			t.Fatal("the name is not taken back")
 		default:
@@ -160,11 +160,11 @@ func TestWhoCanHaveAName(t *testing.T) {
 		before func(s *stage, dir string)
 		waits  bool
 	}{
-		"nobody":                     {func(*stage, string) {}, false},
+		"no instance":                {func(*stage, string) {}, false},
 		"its own last run":           {func(s *stage, dir string) { s.killed(dir) }, false},
 		"one that has stopped":       {func(s *stage, _ string) { s.stopped() }, false},
 		"one elsewhere that is away": {func(s *stage, _ string) { s.put("0000") }, true},
-		"something that is nothing":  {func(s *stage, _ string) { s.nonsense() }, false},
+		"an unreadable entry":        {func(s *stage, _ string) { s.nonsense() }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, dir := newStage(t), t.TempDir()
@@ -180,14 +180,14 @@ func TestWhoCanHaveAName(t *testing.T) {
 	}
 }
 
-// A name is released by the instance that has it, whatever revision of the entry it knew last, and by no other.
+// A name is released by the instance that has it, at any revision of the entry that it knew last, and by no other.
 func TestANameIsLetGoOf(t *testing.T) {
 	s := newStage(t)
 	a, _, err := s.start(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.put(s.holder()) // as the agent itself does when it is stopped before it hears that it has
+	s.put(s.holder()) // as the agent itself does when it is stopped before the answer comes
 	a.Stop()
 	if h := s.holder(); h != "" {
 		t.Errorf("the name is still that of %s", h)
@@ -203,7 +203,7 @@ func TestANameIsLetGoOf(t *testing.T) {
 	}
 }
 
-// killed leaves the record of a run that could not let go.
+// killed leaves the entry of a run that could not release the name.
 func (s *stage) killed(dir string) {
 	s.Helper()
 	a, _, err := s.start(dir)
@@ -258,8 +258,8 @@ func (w *text) String() string {
 	return w.buf.String()
 }
 
-// rival lets another instance of ALPHA be heard from another queue manager. It answers that it
-// runs since a time.
+// rival publishes a heartbeat of another instance of ALPHA at another queue manager. The instance answers that it has
+// run since a time.
 func (s *stage) rival(instance string, since time.Time) {
 	s.Helper()
 	b := &wire.Beat{V: wire.Version, Kind: wire.BeatKind, Agent: "ALPHA", Instance: instance, Status: wire.AgentReady, Host: "elsewhere", Started: since, Manager: "OTHER"}
@@ -275,8 +275,8 @@ func (s *stage) rival(instance string, since time.Time) {
 	}
 }
 
-// Two queue managers that a channel joins each have an owner of the name. The instance that
-// has run longer stays, and the other one says so.
+// Two queue managers that a channel joins each have an owner of the name. The instance that has run longer stays, and
+// the other one reports it.
 func TestAnInstanceAtAnotherQueueManager(t *testing.T) {
 	s := newStage(t)
 	a, said, err := s.start(t.TempDir())

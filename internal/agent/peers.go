@@ -53,7 +53,7 @@ func (p *peers) watch(name transfer.AgentName, hear func() (stop func(), err err
 }
 
 // forget removes the peers that are not used. It calls used with the lock held. A transfer that begins to use a peer
-// and then watches it therefore finds the peer, or makes it anew.
+// and then watches it therefore finds the peer, or makes it again.
 func (p *peers) forget(used func(name transfer.AgentName) bool) {
 	var stops []func()
 	p.mu.Lock()

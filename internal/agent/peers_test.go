@@ -40,8 +40,8 @@ func TestPeersAreForgotten(t *testing.T) {
 	}
 }
 
-// A peer that has answered, or was heard, is taken to be there for a short time: on a slow line transfers to it share one question.
-// One that ends, or is away, is asked again.
+// A peer that has answered, or was heard, counts as there for a short time: on a slow link transfers to it share one
+// question. A peer that ends, or is away, is asked again.
 func TestAFreshPeerIsNotAsked(t *testing.T) {
 	start := time.Unix(1000, 0)
 	for _, c := range []struct {

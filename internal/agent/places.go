@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// queuesDir is where in an agent's state directory files are kept that arrive for queues.
+// queuesDir is the directory for files that arrive for queues, in an agent's state directory.
 const queuesDir = "queues"
 
 // newPlaces are the local files of an agent, and the application queues of its queue manager.

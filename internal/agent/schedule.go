@@ -13,7 +13,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// peerRetry is how long an agent that is away is not asked again, unless a heartbeat comes.
+// peerRetry is the time for which an agent that is away is not asked again, unless a heartbeat comes.
 const peerRetry = 4 * time.Second
 
 // A scheduler gives the source slots: to the highest priority first, then to
@@ -84,7 +84,7 @@ func (s *scheduler) replace(old *sender.Outgoing, rec *ledger.Source) {
 	s.progress(o.Status())
 }
 
-// find gives a transfer that is not over.
+// find returns a transfer that is not over; nil: there is none.
 func (s *scheduler) find(id transfer.ID) *sender.Outgoing {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *scheduler) find(id transfer.ID) *sender.Outgoing {
 	return nil
 }
 
-// counted is how many transfers of a principal are not over, and how many of all.
+// counted returns the number of a principal's transfers that are not over, and the number of all.
 func (s *scheduler) counted(principal string) (own, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -293,8 +293,8 @@ func (s *scheduler) run(e *entry, ending bool) (v sender.Verdict) {
 	return e.o.Drive(s.ctx)
 }
 
-// freshFor is the number of the connection's delays for which an agent counts as there after a sign of it. On a slow
-// link many transfers to it cost one question; on a fast link each one asks.
+// freshFor is the number of the connection's delays after a sign of an agent until it is asked again. On a slow link
+// many transfers to it cost one question; on a fast link each one asks.
 const freshFor = 4
 
 // reachable asks an agent whether it is there. An agent that is away is not asked again for a while, so that many

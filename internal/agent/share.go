@@ -35,7 +35,8 @@ type pacer struct {
 	next map[string]time.Time // by speaker
 }
 
-// delay is how long a request of a speaker stays away: again, or longer where many of the same speaker do.
+// delay returns the time until a request of a speaker comes again. It is longer where many requests of the same speaker
+// wait.
 func (p *pacer) delay(speaker string, now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// One user takes half of an agent's queue at most. Its other requests stay in the queue manager's queue, come again the more
-// seldom the more they are, and are taken when one of its transfers ends.
+// One user takes half of an agent's queue at most. Its other requests stay in the queue manager's queue, and come again
+// less often the more they are. They are taken when one of its transfers ends.
 func TestOneUserLeavesRoomInTheQueue(t *testing.T) {
 	s := sceneOf(t, agent.Config{MaxQueued: 10})
 	answers := make(chan *wire.Answer, 100)

@@ -27,7 +27,7 @@ const (
 	aliveLook = time.Second // between two signs that shelves are being read
 )
 
-// A holding is how far a shelf was read.
+// A holding is the position in a shelf up to which it was read.
 type holding struct {
 	next  uint64        // number in the store of the first message that was not taken; 0: the first of the shelf
 	ready []qmgr.Stored // messages that have come and were not taken
@@ -35,7 +35,7 @@ type holding struct {
 	qmgr.Assembly
 }
 
-// at is where to read on.
+// at returns the position of the next reading.
 func (h *holding) at() (number uint64, begin int) {
 	if number, begin, began := h.Behind(); began {
 		return number, begin
@@ -70,7 +70,7 @@ func (hs *holdings) shelf(at receiver.Shelf) *holding {
 // began reports whether any message of a shelf was taken.
 func (hs *holdings) began(at receiver.Shelf) bool { return hs.of[at] != nil && hs.of[at].next > 0 }
 
-// rewind has a shelf read from its start.
+// rewind makes the next reading of a shelf begin at its start.
 func (hs *holdings) rewind(at receiver.Shelf) { delete(hs.of, at) }
 
 func (hs *holdings) forget(gone func(receiver.Shelf) bool) {
@@ -134,7 +134,7 @@ func (r *shelfReader) shelf(at receiver.Shelf, turn []receiver.Shelf) (end runEn
 	return turned, nil
 }
 
-// How a run along a shelf has ended.
+// A runEnd is the reason for the end of a run along a shelf.
 type runEnd int
 
 const (
@@ -249,7 +249,7 @@ func (r *shelfReader) ask(ctx context.Context, x *running, into *qmgr.Assembly, 
 	})
 }
 
-// hand hands a message over. over reports that the transfer takes no more in this run.
+// hand passes a message to the receiver. over reports that the transfer takes no more in this run.
 func (r *shelfReader) hand(at receiver.Shelf, h *holding, m qmgr.Stored) (end runEnd, over bool, err error) {
 	ctx, cancel := context.WithTimeout(r.ctx, storeTake)
 	defer cancel()

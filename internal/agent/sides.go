@@ -36,7 +36,7 @@ type sides struct {
 	disowned atomic.Int64 // transfers that coordination has had ended in this run, because the ledger does not know them
 }
 
-// sendAs is how files are sent for a principal.
+// sendAs returns the sending configuration for a principal.
 func (w *sides) sendAs(principal string, of transfer.Place) *sender.Config {
 	cfg := w.sendCfg
 	cfg.Place = place.As(cfg.Place, principal).For(of, w.gate.permit(principal))

@@ -147,7 +147,7 @@ func (s *scene) until(what string, ok func() bool) {
 	}
 }
 
-// request is one that ALPHA accepts.
+// request is a request that ALPHA accepts.
 func request() transfer.Request {
 	now := time.Now()
 	return transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(now), Submitted: now.UTC(), Source: "ALPHA", Destination: "BETA", Originator: transfer.Originator{User: "ann", Host: "box"}, Items: transfer.ItemsOf("a"), Dest: transfer.File("b")}
@@ -260,7 +260,7 @@ func TestAnswersGoWhereTheyWereAskedFrom(t *testing.T) {
 				t.Errorf("an answer of nothing that was asked: %+v", a)
 			}
 		case <-s.ctx.Done():
-			t.Fatal("those who ask properly get no answer")
+			t.Fatal("questions with a proper inbox get no answer")
 		}
 	}
 	s.settled()

@@ -25,7 +25,7 @@ const (
 	storeTry     = 30 * time.Second // at most; a question is given up earlier when no byte comes
 	storeSlice   = 2 * time.Second  // of a shelf, while others wait
 	storeLater   = 4 * time.Second  // until a transfer that could take no message is tried again
-	storeTake    = 20 * time.Second // for a message, on a disk that stands still: then others have their turn
+	storeTake    = 20 * time.Second // for a message, on a disk that hangs: then other shelves have their turn
 	storeActive  = time.Second      // between two looks while messages come, at least
 	storeSeldom  = 5 * time.Second  // and at most
 	storeIdle    = time.Minute      // for so long after the last of it
@@ -52,7 +52,7 @@ type storing struct {
 	mu     sync.Mutex
 	mark   string                           // of the store, and
 	seen   bool                             // whether it was looked for
-	looks  map[receiver.Shelf]*wire.Message // whether the mark was read
+	looks  map[receiver.Shelf]*wire.Message // OPENs that wait for a reading of their shelves
 	trims  map[receiver.Shelf]uint64        // first number that stays; MaxUint64: none does
 	left   map[leftover]leaving             // is to go from the store
 	parked int
@@ -69,13 +69,13 @@ type leftover struct {
 	id transfer.ID
 }
 
-// A leaving is how much of it goes.
+// A leaving is the part of a leftover that is to be removed.
 type leaving struct {
 	to     transfer.AgentName
 	before uint32 // epochs
 }
 
-// A roomView is whether an agent may store something more.
+// A roomView is an answer to the question whether an agent may store more.
 type roomView struct {
 	err    error
 	looked time.Time
@@ -152,7 +152,7 @@ func (s *storing) Left(at string, to transfer.AgentName, id transfer.ID, before 
 	poke(s.tidy)
 }
 
-// Park lets as many transfers wait for room without a slot as there are slots.
+// Park lets as many transfers wait for room without a slot as there are slots. It reports whether one more may wait.
 func (s *storing) Park() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -421,8 +421,8 @@ func (r *shelfReader) lookAgain(looks map[receiver.Shelf]*wire.Message) {
 	}
 }
 
-// inTurn returns the shelves to read: for each transfer that of the newest epoch, and the shelf whose turn is next
-// first. It removes the others.
+// inTurn returns the shelves to read, in the order of their turns. Of each transfer it takes the newest epoch, and
+// removes the others.
 func (r *shelfReader) inTurn(all []qmgr.Shelf) (turn []receiver.Shelf) {
 	type one struct {
 		from transfer.AgentName

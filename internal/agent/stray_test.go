@@ -14,7 +14,7 @@ import (
 )
 
 // Outcomes of a transfer that the ledger never had are acknowledged: the source may have lost its ledger, and its
-// destination is to be released (R35). No record says anything of the transfer or of its files: there is one warning that counts them.
+// destination is to be released (R35). No record names the transfer or its files: one warning counts them.
 func TestOutcomesOfUnknownTransfers(t *testing.T) {
 	s, dir := newStage(t), t.TempDir()
 	a, said, err := s.start(dir)

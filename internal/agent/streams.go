@@ -34,7 +34,7 @@ func (a *Agent) places() (s Streams, err error) {
 	return Streams{Source: both, Target: both, Limits: local.Limits()}, nil
 }
 
-// scratch is where names and items are sorted that are too many for memory. local.Open clears it.
+// scratch is the directory for sorting names and items that are too many for memory. local.Open clears it.
 func (a *Agent) scratch() string { return filepath.Join(a.cfg.Dir, "names") }
 
 // forget removes the queues, the state and the holder of an agent that does not come back.

@@ -171,7 +171,7 @@ func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 	s.must(s.master.Publish(wire.Rules, doc))
 	s.says(wire.AgentReady, "")
 	if k := s.submit(); k != transfer.KindNone {
-		t.Errorf("what is said of a request is of kind %s", k)
+		t.Errorf("the answer to a request is of kind %s", k)
 	}
 	stop()
 
@@ -179,12 +179,12 @@ func TestAnAgentThatHearsNothingOfTheAuthority(t *testing.T) {
 	stop = s.run()
 	s.says(wire.AgentDegraded, "nothing has been heard of the network's authority for 8 days")
 	if k := s.submit(); k != transfer.KindNone {
-		t.Errorf("after 8 days what is said of a request is of kind %s", k)
+		t.Errorf("after 8 days the answer to a request is of kind %s", k)
 	}
 	s.clock.by.Store(int64(31 * 24 * time.Hour))
 	s.says(wire.AgentDegraded, "for 31 days")
 	if k := s.submit(); k != transfer.KindBusy {
-		t.Errorf("after 31 days what is said of a request is of kind %s", k)
+		t.Errorf("after 31 days the answer to a request is of kind %s", k)
 	}
 	stop()
 	s.clock.by.Store(0)
@@ -211,7 +211,7 @@ func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 		return s.alpha.Client(identity.OneOf(s.net.Network(), identity.Agent)).VerifyConnection(stateOf(gone)) != nil
 	}
 	if refuses() {
-		t.Fatal("somebody is refused who was not revoked")
+		t.Fatal("an identity that was not revoked is refused")
 	}
 	s.must(s.master.Publish(wire.Rules, old))
 	s.must(s.master.Publish(wire.Rules, doc))
@@ -221,7 +221,7 @@ func TestAnAgentTakesTheNewestTrustDocument(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
-			t.Fatal("who was revoked is not refused")
+			t.Fatal("a revoked identity is not refused")
 		}
 	}
 	for _, x := range [][]byte{old, others, []byte("x"), nil} {
@@ -245,8 +245,8 @@ func stateOf(i *identity.Identity) tls.ConnectionState {
 	return s
 }
 
-// A user that was enrolled after the agent has heard the rules is not refused: its request waits until the authority has
-// been asked. A user that the authority does not list is refused then.
+// A user that was enrolled after the agent got the rules is not refused: its request waits until the authority has been
+// asked. A user that the authority does not list is refused then.
 func TestANewUserWaitsForTheRules(t *testing.T) {
 	s := newTrusted(t)
 	doc, err := s.net.Trust(trust.Rules)

@@ -13,7 +13,7 @@ import (
 const maxSilent = 3
 
 // refuseTwin asks whether the name is alive (R5). The queue manager says at once when there is no listener. Silence
-// means that an instance listens, if the queue manager is the agent's and not only the network's.
+// means that an instance listens, unless the network has lost the question or the answer.
 func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 	for unanswered := 0; unanswered < maxSilent; {
 		data, asked, err := a.askTwin(ctx, wire.AskAgent(a.cfg.Name, a.cfg.Name.Token()))
@@ -38,8 +38,8 @@ func (a *Agent) refuseTwin(ctx context.Context) (silent bool, err error) {
 	return true, nil
 }
 
-// Displaced gives the reason where the agent must stop because another instance has its
-// name. By then it takes no more work; Stop must follow.
+// Displaced returns a channel for the reason why the agent must stop: another instance has its name. By then the agent
+// takes no more work; Stop must follow.
 func (a *Agent) Displaced() <-chan error { return a.own.lost }
 
 // askTwin asks the listener on a subject, and waits for a second. asked reports, where no answer came, that the queue

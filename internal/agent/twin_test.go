@@ -106,8 +106,8 @@ func start(t *testing.T, ctx context.Context, url string) (*agent.Agent, error) 
 	return a, err
 }
 
-// A line that loses packets keeps answers away for seconds. That is no agent that
-// lives and is silent, and an agent that lives is one over any line.
+// A link that loses packets delays answers for seconds. That does not make an agent that lives and is silent. An agent
+// that lives counts as alive over any link.
 func TestASlowLineIsNoTwin(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -127,14 +127,14 @@ func TestASlowLineIsNoTwin(t *testing.T) {
 		close(line.open)
 	}()
 	if _, err := start(t, ctx, "nats://"+line.Addr().String()); err != nil {
-		t.Fatalf("nobody else is called so: %v", err)
+		t.Fatalf("no other agent has the name: %v", err)
 	}
 	if _, err := start(t, ctx, server.URL()); transfer.KindOf(err) != transfer.KindAlive {
 		t.Errorf("a second agent of the name: %v", err)
 	}
 }
 
-// A process that listens and says nothing has the name, whatever the reason for its silence.
+// A process that listens and says nothing has the name, for any reason of its silence.
 func TestASilentTwinIsOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

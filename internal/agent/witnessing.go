@@ -157,14 +157,14 @@ func (w *witnessing) loop() {
 	}
 }
 
-// first is how long a witness waits before it asks for the first time, so that agents that
-// start together do not ask together.
+// first returns the pause before the first question of a witness. It differs between agents, so that agents that start
+// together do not ask together.
 func (w *witnessing) first() time.Duration {
 	h := tlog.RecordHash([]byte(w.cfg.Name))
 	return time.Duration(h[0]) * 4 * time.Millisecond
 }
 
-// due is how long it is until the log is asked for next, when it was at a time.
+// due returns the time until the next question for the log, if the last one was at a time.
 func (w *witnessing) due(last, now time.Time) time.Duration {
 	every := lookEvery
 	w.mu.Lock()

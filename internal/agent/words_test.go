@@ -26,7 +26,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// A courier delivers messages to ALPHA, as often as it likes, and hears the answer to each.
+// A courier delivers messages to ALPHA, any number of times, and receives the answer to each.
 type courier struct {
 	*trusted
 	inbox   string
@@ -34,7 +34,7 @@ type courier struct {
 	root    *identity.Identity // an administrator
 }
 
-// A letter is one message.
+// A letter is a message.
 type letter struct {
 	subject string
 	id      transfer.ID
@@ -70,7 +70,7 @@ func newCourier(t *testing.T, duties ...duty.Maker) *courier {
 	return s
 }
 
-// request is one of ann's, unsigned.
+// request is a request of ann, unsigned.
 func (s *courier) request() letter {
 	q := request()
 	return letter{wire.CommandSubject("ALPHA", s.user.Self()), q.ID, wire.Marshal(wire.Submit{V: wire.Version, Request: q, Reply: s.inbox})}
@@ -222,7 +222,7 @@ func TestDocumentsThroughAChannel(t *testing.T) {
 	}
 }
 
-// A sends is a duty that submits a transfer by each command, and says so.
+// A sends is a duty that submits a transfer by each command, and reports it.
 type sends struct {
 	duty.Desk
 	sent chan error
@@ -274,7 +274,7 @@ func TestDutiesKeepTheirAuthor(t *testing.T) {
 	}
 }
 
-// Questions that change something, or read files, are signed by their author, and one that changes something is obeyed once.
+// Questions that change state, or read files, are signed by their author. A question that changes state is obeyed once.
 func TestQuestionsAreSigned(t *testing.T) {
 	s := newCourier(t)
 	ann := &client.Client{Conn: s.user, Clock: clock.System, Timeout: 90 * time.Second}
@@ -288,7 +288,7 @@ func TestQuestionsAreSigned(t *testing.T) {
 		}
 	}
 
-	// A queue manager asks as root: unsigned, with its own signature, and with an earlier word of root.
+	// A queue manager asks as root: unsigned, with its own signature, and with an earlier signature of root.
 	as, err := qmgr.Connect(s.ctx, qmgr.ConnConfig{URL: s.server.URL(), Identity: s.master.Identity(), Self: "root"})
 	s.must(err)
 	t.Cleanup(as.Close)
@@ -448,8 +448,8 @@ func TestTheTextOfACommandIsNotKept(t *testing.T) {
 	}))
 }
 
-// Of a withdrawal nothing is kept but the tombstone: done again it has no other effect. A command from another time is
-// refused, a withdrawal, too, and nothing is kept of it.
+// Of a withdrawal only the tombstone is kept: done again it has no other effect. A command from another time is
+// refused, also a withdrawal, and leaves no trace.
 func TestWhatIsKeptOfCommands(t *testing.T) {
 	s := newCourier(t)
 	at := func(kind wire.Kind, of transfer.ID, when time.Time) letter {

@@ -364,7 +364,7 @@ func age(d time.Duration) string {
 	return d.Round(time.Second).String() + " ago"
 }
 
-// upSince is when the agent started, while it runs.
+// upSince returns the time at which the agent started, while it runs.
 func upSince(a *wire.AgentStatus) string {
 	if a.Status == wire.AgentStopped || a.Status == wire.AgentUnreachable {
 		return "-"

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A directory of an identity is put aside; an empty one is removed, and the one that was put aside before stays.
+// A directory of an identity is put aside. An empty one is removed, and the one that was put aside before stays.
 func TestPutAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "network")
 	key := filepath.Join(path, "key.pem")

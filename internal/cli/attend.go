@@ -14,7 +14,7 @@ import (
 type attended struct {
 	*agent.Agent
 	close func() // may be called more than once
-	// refused says that the queue manager takes the agent's identity no more.
+	// refused gets an error when the queue manager refuses the agent's identity.
 	refused <-chan error
 	ended   func() // called when the agent had to stop by itself; may be nil
 }

@@ -200,7 +200,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 	return c
 }
 
-// sayLimit says that there may be more than was asked for.
+// sayLimit prints a note that there may be more than the limit.
 func sayLimit(cmd *cobra.Command, n, limit int, what string) {
 	if n == limit {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: only the newest %s shown; --limit shows more\n", plural(int64(n), what))
@@ -220,7 +220,7 @@ func (f *found) line() []string {
 	return []string{stamp(f.Time), result, at(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
 }
 
-// ended is how an item ended, in a word.
+// ended describes the end of an item in a word.
 func ended(o *transfer.Outcome) string {
 	switch {
 	case o.OK():
@@ -322,7 +322,7 @@ func itemWords(event audit.Event, o *transfer.Outcome) string {
 	return text
 }
 
-// each hands out the records that a question is about, newest first.
+// each calls fn for each record that a question is about, newest first.
 func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMessage) error) error {
 	dir, err := q.local()
 	if err != nil {

@@ -129,7 +129,7 @@ func awaitChange(ctx context.Context, dir string) {
 	}
 }
 
-// listing has the names, sizes and times of all files in a directory.
+// listing returns the names, sizes and times of all files in a directory.
 func listing(dir string) string {
 	var all strings.Builder
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -95,7 +95,7 @@ func TestADegradedServiceIsTriedWhenItsFilesAreAtRest(t *testing.T) {
 		if err := b.run(service{name: "coordination", dir: dir, degraded: func(error) {}, start: b.starts("coordination", errors.New("damaged"))}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(lookPause / 2) // between two looks
+		time.Sleep(lookPause / 2) // between two checks
 		for n := range 5 {        // a copy that takes 10 s
 			time.Sleep(lookPause)
 			write(n + 2)
@@ -113,8 +113,8 @@ func TestADegradedServiceIsTriedWhenItsFilesAreAtRest(t *testing.T) {
 	})
 }
 
-// An error of a service that is not to be degraded ends the process, at once or later. So does one that another process
-// has already, where it is found at the start.
+// An error of a service that is not to be degraded ends the process, at once or later. So does a service that another
+// process has already, where it is found at the start.
 func TestServicesThatEndTheProcess(t *testing.T) {
 	full, wrong, alive := error(syscall.ENOSPC), errors.New("wrong"), transfer.Errorf(transfer.KindAlive, "another one")
 	never := func(err error) { t.Errorf("degraded: %v", err) }

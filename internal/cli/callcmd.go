@@ -103,7 +103,7 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 	return c
 }
 
-// call gives a call to its agent, and waits for its end unless leave is set.
+// call sends a call to its agent, and waits for its end unless leave is set.
 func (q *query) call(cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {
@@ -140,7 +140,7 @@ type callWatch struct {
 	said        string
 }
 
-// notice says something on stderr, once.
+// notice prints a message to stderr, once.
 func (w *callWatch) notice(format string, args ...any) {
 	if s := fmt.Sprintf(format, args...); !w.quiet && s != w.said {
 		w.said = s
@@ -233,7 +233,7 @@ func (w *callWatch) output(c *managedcall.Call) {
 	fmt.Fprint(out, text)
 }
 
-// endOfCall is how a call ended in a few words.
+// endOfCall describes the end of a call in a few words.
 func endOfCall(c *managedcall.Call) string {
 	if c.Ran == nil || c.Attempt == 0 {
 		return fmt.Sprintf("%s %s", c.ID, c.State)
@@ -300,7 +300,7 @@ func exitOf(c *managedcall.Call) string {
 	return fmt.Sprint(c.Ran.Code)
 }
 
-// about opens the connection, finds the call that the argument names, and calls fn with it.
+// aboutCall opens the connection, finds the call that the argument names, and calls fn with it.
 func (q *keptQuery) aboutCall(fn func(k *kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		k, done, err := q.openKept(cmd)

@@ -44,7 +44,7 @@ type upAnswer struct {
 	Error    *transfer.Error     `json:"error,omitempty"`
 }
 
-// maxUpQuestion is how large a question may be, in bytes.
+// maxUpQuestion bounds a question, in bytes.
 const maxUpQuestion = 4 << 10
 
 // An upDesk answers for the process of `ferry up`.

@@ -64,8 +64,7 @@ func (v *nonEmpty) Set(s string) error {
 	return nil
 }
 
-// whichFiles describes the files that a request takes, and their order; empty: all, in the order in which the walk
-// finds them.
+// whichFiles describes the choice of files of a request, and their order; empty: all, in the order of the walk.
 func whichFiles(q *audit.RequestFacts) string {
 	f, all := q.Filter, []string{}
 	add := func(given bool, what string) {
@@ -91,8 +90,8 @@ const (
 	whenAll  = "all"  // all of them, once everything has
 )
 
-// deleting is when sources are deleted; "" is never. true and false are words for each and never, as of a flag
-// that takes no value otherwise.
+// deleting returns the time at which sources are deleted; "" is never. true and false are words for each and never, as
+// of a flag that takes no value otherwise.
 func (f *fileFlags) deleting() string {
 	switch f.deleteSource {
 	case "true":

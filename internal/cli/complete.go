@@ -28,7 +28,7 @@ var flagWords = map[string][]string{
 	"missed": {"once", "skip"},
 }
 
-// addCompletions gives the flags and arguments of all commands their completions.
+// addCompletions adds completions to the flags and arguments of all commands.
 func addCompletions(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		addCompletions(c)

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// eachCommand calls fn for every command that people see.
+// eachCommand calls fn for every command that is not hidden.
 func eachCommand(c *cobra.Command, fn func(*cobra.Command)) {
 	fn(c)
 	for _, sub := range c.Commands() {

@@ -109,7 +109,7 @@ func pins(own *identity.Identity, members []string) ([]string, error) {
 	return all, nil
 }
 
-// issueOver has the authority of a network issue the identity of an external server.
+// issueOver asks the authority of a network for the identity of an external server.
 func (q *query) issueOver(cmd *cobra.Command, path, name string) (i *identity.Identity, claims roles.Claims, err error) {
 	ctx, a, network, done, err := q.askAuthority(cmd)
 	if err != nil {
@@ -135,7 +135,7 @@ func (q *query) issueOver(cmd *cobra.Command, path, name string) (i *identity.Id
 	return i, claims, err
 }
 
-// issueFrom has the authority in a directory issue it.
+// issueFrom issues the identity of an external server from the authority in a directory.
 func issueFrom(cmd *cobra.Command, from, path, name string) (i *identity.Identity, claims roles.Claims, err error) {
 	log, err := errorLogger(cmd)
 	if err != nil {

@@ -51,7 +51,7 @@ type home struct {
 	again chan struct{} // the network is reached again
 }
 
-// A way is how an authority reaches its network.
+// A way is the connection of an authority to its network.
 type way struct {
 	conn  *qmgr.Conn // the authority's
 	admit func(roles.Claims) error
@@ -204,7 +204,7 @@ func (h *home) latest(i *identity.Identity) bool {
 }
 
 // follow renews the identities in this process after a change of the authority's keys. It runs before queue managers
-// hear of the change, because they may then refuse the old keys.
+// get the change, because they may then refuse the old keys.
 func (h *home) follow() error {
 	h.mu.Lock()
 	all := slices.Clone(h.all)
@@ -274,7 +274,7 @@ func (h *home) lives(name identity.Name) error {
 	return lives(h.ctx, w.conn, name)
 }
 
-// guard returns the identity, the claims and the rules by which the queue manager admits connections.
+// guard returns the guard of the queue manager: its identity, the claims and the rules for connections.
 func (h *home) guard(name string) (*qmgr.Guard, error) {
 	var err error
 	if h.qm, err = h.issue(filepath.Join(h.dir, identitiesDir, "qm"), identity.Manager, name, roles.Manager); err != nil {
@@ -284,7 +284,7 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The claims are kept for the day on which the authority runs elsewhere.
+	// The claims are kept for a later move of the authority to another process.
 	keep := func(c roles.Claims) error { return keepClaims(h.qm, c) }
 	if err := keep(claims); transfer.Full(err) {
 		h.log.Warn("the disk is full: the claims of the queue manager are kept later", "dir", h.dir, "error", err)
@@ -295,8 +295,8 @@ func (h *home) guard(name string) (*qmgr.Guard, error) {
 	return &qmgr.Guard{Identity: h.qm, Claims: claims, Keep: keep, May: rules.may, Enrolled: func(token string) bool { return authority.Enrolled(h.Authority, token) }}, nil
 }
 
-// attend has the authority answer until stop, over the queue manager and, while a token is
-// open, at the address enrolAt; "": the port after the queue manager's.
+// attend has the authority answer until stop, over the queue manager and, while a token is open, at the address
+// enrolAt; "": the port after the queue manager's.
 func (h *home) attend(server *qmgr.Server, listen, enrolAt string) error {
 	var err error
 	if h.enrol, err = nextPort(enrolAt, listen, server.URL()); err != nil {
@@ -364,8 +364,8 @@ const (
 	managerAway     = 7 * time.Second // without a word: it has missed something
 )
 
-// caller returns the configuration by which a service in this process connects to its queue manager. Where there are no
-// identities it connects as token. name is the name of the agent, for an agent.
+// caller returns the configuration for the connection of a service in this process to its queue manager. Where there
+// are no identities it connects as token. name is the name of the agent, for an agent.
 func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if h == nil {
@@ -382,8 +382,7 @@ func (h *home) caller(server *qmgr.Server, token string, role identity.Role, nam
 	return cc, err
 }
 
-// forgetAddresses has the OS user's commands speak without identities to a queue manager that
-// has none any more.
+// forgetAddresses makes the OS user's commands connect without identities to a queue manager that has none any more.
 func forgetAddresses(listen string) error {
 	store, err := myIdentities()
 	if err != nil {
@@ -477,8 +476,8 @@ func (h *home) distrust(w *way) error {
 	return errors.Join(err, w.conn.Publish(wire.Trust, doc))
 }
 
-// settled is the least running time of the process before it rotates or gives up keys, and the most by which the host's
-// clock may have been set meanwhile. A host that starts with a clock years ahead would otherwise rotate at once, and a
+// settled is the least running time of the process before it rotates or gives up keys. It also bounds the change of the
+// host's clock in that time. A host that starts with a clock years ahead would otherwise rotate at once, and a
 // correction of the clock could not undo that.
 const settled = time.Hour
 
@@ -605,7 +604,7 @@ func nextPort(given, listen, url string) (string, error) {
 	return net.JoinHostPort(host, strconv.Itoa(port)), nil
 }
 
-// reached returns the addresses at which a listener is reached. A listener on all addresses gets those of this host.
+// reached returns the addresses of a listener for clients. A listener on all addresses gets those of this host.
 func reached(listen string, also []string) []string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

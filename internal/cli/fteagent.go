@@ -29,7 +29,7 @@ const (
 	agentWrites = 64 << 10 // bytes of its log, until it is ready
 )
 
-// agentFiles are where fteStartAgent keeps an agent.
+// agentFiles are the directory and the files of an agent of fteStartAgent.
 type agentFiles struct{ state, process, log string }
 
 func filesOf(name transfer.AgentName) (f agentFiles, err error) {

@@ -31,7 +31,7 @@ func asFTE(program string, args []string) []string {
 	return args
 }
 
-// newFTE is how the links of install-fte arrive.
+// newFTE makes the command that runs the links of install-fte.
 func newFTE() *cobra.Command {
 	q := &query{timeout: fteAcknowledge}
 	c := &cobra.Command{Use: "fte COMMAND [ARG...]", Short: "A command of IBM MQ MFT, as the links of install-fte call it", Hidden: true, DisableFlagParsing: true,
@@ -171,7 +171,7 @@ func (r *fteRun) write(d *mftxml.Document, file string) error {
 	return r.writeText(text, file)
 }
 
-// submit hands a request over. With -w it waits for its end, for a number of seconds where wait is not
+// submit submits a request. With -w it waits for the end of the transfer, for a number of seconds where wait is not
 // negative.
 func (r *fteRun) submit(q *transfer.Request, wait int) error {
 	net, ctx, done, err := r.q.open(r.cmd)
@@ -233,7 +233,7 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 	return r.ended(p)
 }
 
-// ended says how a transfer has ended; the result is its code.
+// ended prints the end of a transfer; the result is its code.
 func (r *fteRun) ended(p *transfer.Progress) error {
 	if p.State == transfer.Successful {
 		r.say(commands.Ended, mftxml.FormatID(p.ID), p.State, p.Files, p.Bytes)
@@ -286,8 +286,8 @@ func (r *fteRun) cancel() error {
 	return nil
 }
 
-// source returns the source agent of a transfer. -a may name either of its agents; where coordination does not know the
-// transfer, -a is the source.
+// source returns the source agent of a transfer. -a may name either of its agents. Where coordination does not know the
+// transfer, or does not answer, -a is the source.
 func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID) (transfer.AgentName, error) {
 	named := r.Get("a")
 	if named == "" {

@@ -17,7 +17,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// schedule has the source agent keep the schedule of fteCreateTransfer.
+// schedule sends the schedule of fteCreateTransfer to the source agent.
 func (r *fteRun) schedule(d *mftxml.Document) error {
 	if r.Has("w") {
 		return transfer.Errorf(transfer.KindUsage, "-w waits for the end of a transfer, and with -ss none begins now")

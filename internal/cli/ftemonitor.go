@@ -34,7 +34,7 @@ func fits(pattern, name string) bool {
 	return pattern == "" || local.MatchName(strings.ToUpper(pattern), name)
 }
 
-// limit is how long to wait for an answer.
+// limit returns the time to wait for an answer.
 func (r *fteRun) limit() (time.Duration, error) {
 	wait, err := r.Wait()
 	switch {

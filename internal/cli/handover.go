@@ -69,8 +69,8 @@ func (h *handing) detach(ctx context.Context, give func(context.Context) (transf
 	return exit(transfer.CodeQueued)
 }
 
-// unfinished is the error of a handover that has ended before the queue manager's
-// acknowledgement. Any other error is returned as it is.
+// unfinished returns the error of a handover that has ended before the queue manager's acknowledgement. Any other error
+// is returned as it is.
 func (h *handing) unfinished(err error) error {
 	var e *client.HandoverError
 	if !errors.As(err, &e) {

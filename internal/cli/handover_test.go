@@ -70,7 +70,7 @@ func TestDetachSaysHowFarARequestHasCome(t *testing.T) {
 	}
 }
 
-// A command that is stopped while it waits says that the request goes on only where that is so.
+// A command that is stopped while it waits says that the request continues only where that is so.
 func TestStoppedCommandsSayHowFarARequestHasCome(t *testing.T) {
 	stopped, end := context.WithCancelCause(t.Context())
 	end(signalError{syscall.SIGTERM})

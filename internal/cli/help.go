@@ -49,7 +49,7 @@ func inGroups(c *cobra.Command, groups []flagGroup) {
 	})
 }
 
-// helpWidth is how wide help may be: as the terminal, or 100 columns.
+// helpWidth returns the width of help: that of the terminal, or 100 columns.
 func helpWidth(c *cobra.Command) int {
 	if f, ok := c.OutOrStdout().(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w >= 40 {

@@ -106,7 +106,7 @@ func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, 
 	return t, nil
 }
 
-// make has the agent keep it.
+// make sends the monitor or template to the agent.
 func (t *keptThing) make(ctx context.Context, net *client.Client) error {
 	t.request.ID = transfer.NewID(time.Now())
 	if err := net.Check(ctx, &t.request); err != nil { // as of an agent that the network does not know

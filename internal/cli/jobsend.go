@@ -152,7 +152,7 @@ func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *j
 	return nil
 }
 
-// handJob gives a job to its source agent, and waits for its end unless the flags say otherwise.
+// handJob sends a job to its source agent, and waits for its end unless the flags say otherwise.
 func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put) error {
 	checked := map[transfer.AgentName]bool{}
 	for _, q := range p.Requests() {
@@ -208,7 +208,7 @@ func (f *sendFlags) watching(ctx context.Context, cmd *cobra.Command, net *clien
 	return &jobWatch{cmd: cmd, ctx: ctx, at: client.AtAgent{Client: net, Agent: agent}, id: id, json: f.json, view: newView(cmd, f.json, f.quiet), shown: map[int]transfer.State{}}
 }
 
-// submit gives the job to its agent, for as long as its recovery time-out says; then it is taken back.
+// submit sends the job to its agent, for as long as its recovery time-out says; then it cancels the job.
 func (w *jobWatch) submit(p *job.Put) error {
 	ctx, limit := w.ctx, p.Request.RecoveryTimeout()
 	if limit > 0 {

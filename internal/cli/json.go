@@ -40,7 +40,7 @@ func plain(b []byte) []byte {
 // control reports whether a terminal may obey a character that JSON does not escape.
 func control(r rune) bool { return 0x7f <= r && r <= 0x9f }
 
-// escapedMark is how transfer.EscapedPath stands in JSON.
+// escapedMark is the form of transfer.EscapedPath in JSON.
 var escapedMark = []byte(`"\u0000`)
 
 // forScripts rewrites one JSON object for scripts that read names. A path that is not UTF-8 becomes a string with

@@ -108,7 +108,7 @@ func readKept[T any](ctx context.Context, at client.AtAgent, kind wire.Kind, bod
 	return keptIn[T](ans)
 }
 
-// tellKept gives an agent a command, and waits for its answer for so long.
+// tellKept sends an agent a command, and waits limit for its answer.
 func tellKept[T any](ctx context.Context, at client.AtAgent, limit time.Duration, kind wire.Kind, body any) (*T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "no answer within %s", limit))
 	defer cancel()

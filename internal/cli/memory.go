@@ -54,9 +54,8 @@ func collectLess(n int64) {
 	}
 }
 
-// limitMemory lets garbage be collected before the process has more memory than
-// the agents' data in flight and beside. It is no hard limit, and the environment's
-// GOMEMLIMIT counts for more.
+// limitMemory makes the collector run before the process has more memory than the agents' in-flight data and beside. It
+// is no hard limit, and the environment's GOMEMLIMIT overrides it.
 func limitMemory(agents []agent.Config, manager bool) {
 	if len(agents) == 0 || os.Getenv("GOMEMLIMIT") != "" {
 		return

@@ -18,7 +18,7 @@ var habits = map[string]string{
 	"verbose": "--log-level debug", "text": "--mode text", "parents": "no flag: missing directories are made", "url": "--network", "server": "--network",
 }
 
-// unknownCommand is the error of a word that is no command beneath cmd.
+// unknownCommand returns the error for a word that is no command beneath cmd.
 func unknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	byName := map[string]string{}
@@ -38,7 +38,7 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return transfer.Errorf(transfer.KindUsage, "unknown command %q", word).WithHint(hint)
 }
 
-// flagError is the error of flags that could not be read.
+// flagError returns the error for flags that could not be read.
 func flagError(cmd *cobra.Command, err error) error {
 	hint := "`" + cmd.CommandPath() + " --help` lists the flags"
 	var unknown *pflag.NotExistError

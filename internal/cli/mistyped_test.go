@@ -15,8 +15,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// mistype makes one slip of a hand in a word: two letters in the wrong order, one left
-// out, one twice, or another one.
+// mistype makes one typing error in a word: two letters in the wrong order, one left out, one twice, or another one.
 func mistype(r *rand.Rand, word string) string {
 	b := []byte(word)
 	for {
@@ -118,14 +117,14 @@ func TestMistyped(t *testing.T) {
 		}
 	}
 	if tried < 190 || near < tried*19/20 {
-		t.Errorf("of %d, %d name what was meant", tried, near)
+		t.Errorf("of %d, %d name the word that was meant", tried, near)
 	}
 	if names, err := filepath.Glob("*"); err != nil || len(names) != 1 {
 		t.Errorf("there is something by now: %v, %v", names, err)
 	}
 }
 
-// Where nothing is near, nothing is guessed.
+// Where no word is similar, no guess is made.
 func TestNothingNear(t *testing.T) {
 	for _, args := range [][]string{{"frobnicate"}, {"transfer", "xyz"}, {"send", "--frobnicate", "a", "b"},
 		{"send", "--mode", "text", "--to-encoding", "frobnicate", "a", "b"}} {

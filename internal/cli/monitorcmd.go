@@ -198,7 +198,7 @@ func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
 	return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file %q is unknown; it is one of source,destination and destination,source", f.triggerFile)
 }
 
-// makeMonitor has an agent make a monitor.
+// makeMonitor sends an agent the command to make a monitor.
 func (q *query) makeMonitor(cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
 	net, ctx, done, err := q.open(cmd)
 	if err != nil {

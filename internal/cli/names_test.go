@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// The names of a list are names of files, however they look.
+// The names of a list are names of files, with any characters in them.
 func TestListOfHostileNames(t *testing.T) {
 	all := transfertest.Hostile()
 	names := parseNames([]byte(strings.Join(all, "\x00") + "\x00"))

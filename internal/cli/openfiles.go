@@ -9,8 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// shareFiles gives each agent of this process its share of the files that the process may have open, and the queue
-// manager, where there is one, the number of its clients. Below a minimum no service is started, because it would stand
+// shareFiles gives each agent of this process its share of the files that the process may have open. The queue manager,
+// where there is one, gets the number of its clients. Below a minimum no service is started, because it would stand
 // still.
 func shareFiles(agents []agent.Config, manager bool) (clients int, err error) {
 	wanted := 1
@@ -41,8 +41,7 @@ func shareFiles(agents []agent.Config, manager bool) (clients int, err error) {
 	return clients, nil
 }
 
-// wantedBy is how many transfers an agent is to run at once, in the direction that has
-// more.
+// wantedBy returns the number of transfers that an agent is to run at once, in the direction with more of them.
 func wantedBy(c *agent.Config) int {
 	return max(cmp.Or(c.MaxSource, agent.DefaultTransfers), cmp.Or(c.MaxDestination, agent.DefaultTransfers))
 }

@@ -22,7 +22,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// An outpost runs beside a queue manager whose network has its authority elsewhere. It keeps the queue manager's claims
+// An outpost runs beside a queue manager in a network with its authority elsewhere. It keeps the queue manager's claims
 // beside its identity. The queue manager therefore starts and runs while the authority is away.
 type outpost struct {
 	ctx   context.Context // ends with stop
@@ -41,7 +41,7 @@ type outpost struct {
 	all []*identity.Identity // of the services in this process
 }
 
-// fileNote has the newest rules document, beside the queue manager's identity.
+// fileNote is the file of the newest rules document, beside the queue manager's identity.
 const fileNote = "trust.note"
 
 // outpost starts a queue manager that has joined a network.
@@ -71,8 +71,7 @@ func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, 
 	return o, o.server, nil
 }
 
-// open reads the queue manager's identity, or joins the network. It returns the guard, by which the queue manager
-// admits connections.
+// open reads the queue manager's identity, or joins the network. It returns the guard of the queue manager.
 func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, error) {
 	path := filepath.Join(o.dir, identitiesDir, "qm")
 	if joining(join) {
@@ -233,7 +232,7 @@ func (o *outpost) attend(listen string) error {
 	return nil
 }
 
-// caller is how something in this process connects to its queue manager.
+// caller returns the configuration for the connection of a service in this process to its queue manager.
 func (o *outpost) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if role == identity.Manager {

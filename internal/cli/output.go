@@ -53,7 +53,7 @@ func (v *view) clear() {
 	}
 }
 
-// show takes a picture of the transfer.
+// show shows the progress of the transfer.
 func (v *view) show(p *transfer.Progress) {
 	if v.json {
 		if !v.quiet {

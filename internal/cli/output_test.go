@@ -75,7 +75,8 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
-// TestReplacedIsNotSkipped: a file that was replaced before it was read is not told as one that is at the destination.
+// TestReplacedIsNotSkipped: a file that was replaced before it was read is not reported as one that is at the
+// destination.
 func TestReplacedIsNotSkipped(t *testing.T) {
 	for _, c := range []struct {
 		kinds      []transfer.Kind

@@ -55,13 +55,13 @@ type ticket struct {
 }
 
 const (
-	// ticketWait is how long a command asks an authority that does not answer. Where queue managers have just been
-	// started, the channel that leads to the authority may not be up yet.
+	// ticketWait is the time for which a command asks an authority that does not answer. Shortly after the start of
+	// queue managers, the channel to the authority may not be up yet.
 	ticketWait  = 5 * time.Second
 	ticketPause = 250 * time.Millisecond
 )
 
-// first has the ticket signed, within a time.
+// first gets the signature of the ticket, within a time.
 func (t *ticket) first(ctx context.Context, within time.Duration) error {
 	end := time.Now().Add(within)
 	for {

@@ -122,7 +122,7 @@ type sandboxFlag struct {
 	rules *policy.Rules
 }
 
-// read gives the rules; nil where there are none.
+// read returns the rules; nil where there are none.
 func (f *sandboxFlag) read(cmd *cobra.Command) (*policy.Rules, error) {
 	if f.file == "" {
 		return f.rules, nil

@@ -25,7 +25,7 @@ type programFlags struct {
 	args    []string
 }
 
-// callUsage is when the program of a call point is run.
+// callUsage is the usage text of each call point: when its program runs.
 var callUsage = map[transfer.CallPoint]string{
 	transfer.PreSource:  "a program that the source's agent runs before it asks the destination",
 	transfer.PostSource: "a program that the source's agent runs when every outcome is on record",
@@ -99,7 +99,7 @@ func (f *programFlags) parse(at transfer.CallPoint) (*transfer.Program, error) {
 	return p, nil
 }
 
-// ranWords says how a program ended, and the last line that it has written.
+// ranWords describes the end of a program, with the last line of its output.
 func ranWords(r *audit.Record) string {
 	p := r.Program
 	text := fmt.Sprintf("%s %s: exit code %d in %.2f s", p.At, p.Name, p.Code, p.Seconds)

@@ -17,8 +17,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// takeProperties gives flags that have no value, from the command line, the environment or a
-// settings file, those of an agent.properties of MQ MFT. It gives the name of the agent.
+// takeProperties sets flags without a value, from the command line, the environment or a settings file, to those of an
+// agent.properties of MQ MFT. It returns the name of the agent.
 func (f *agentFlags) takeProperties(cmd *cobra.Command, name string, args []string) ([]string, error) {
 	if len(args) > 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "--properties is for one agent, and %d are named", len(args))
@@ -65,7 +65,7 @@ func (f *agentFlags) takeProperties(cmd *cobra.Command, name string, args []stri
 	return []string{string(a.Name)}, err
 }
 
-// fillFlag gives a flag values, where it has none.
+// fillFlag sets a flag that has no value.
 func fillFlag(f *pflag.Flag, values []string) error {
 	if f.Changed {
 		return nil

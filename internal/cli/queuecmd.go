@@ -213,7 +213,7 @@ func newQueuePut() *cobra.Command {
 	return c
 }
 
-// unanswered is the error of a message that was to be put into a queue. Without an answer it says that the
+// unanswered returns the error for a message that was to be put into a queue. Without an answer the error says that the
 // message may have been stored.
 func unanswered(queue transfer.QueueName, err error) error {
 	switch transfer.KindOf(err) {

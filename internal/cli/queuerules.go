@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// rulesAge is how old the rules may be that allow an errand of a queue.
+// rulesAge is the greatest age of the rules that allow an errand of a queue.
 const rulesAge = time.Second
 
 // queueRules checks errands of queues against the newest trust document in this process. Until there is one, the agents

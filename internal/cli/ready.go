@@ -42,8 +42,8 @@ func newReady() *cobra.Command {
 	return c
 }
 
-// ownAgents is how long a queue manager of ours may take to say which agents it
-// has: it listens a moment before it can.
+// ownAgents is the time that a queue manager of `ferry up` may take to name its agents: it listens a moment before it
+// can.
 const ownAgents = 3 * time.Second
 
 const (
@@ -124,7 +124,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	}
 }
 
-// knownWait is how long coordination and the authority may each take to say which agents they know.
+// knownWait is the time that coordination and the authority may each take to name the agents that they know.
 const (
 	knownWait = time.Second
 	namedMost = 10
@@ -205,7 +205,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 	}
 }
 
-// degraded is a note for a queue manager whose store has lost data; empty for others.
+// degraded is a note about a queue manager with a loss in its store; empty for others.
 func degraded(conn *qmgr.Conn) string {
 	if why := conn.Facts().Degraded; why != "" {
 		return "; degraded: " + why

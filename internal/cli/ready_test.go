@@ -86,7 +86,8 @@ func TestReadySaysThatCoordinationIsDegraded(t *testing.T) {
 	}
 }
 
-// While coordination does not run, questions to it are answered with that, but for the question of another one that is to start.
+// While coordination does not run, questions to it are answered with its reason, except the question of another
+// coordination that is to start.
 func TestCoordinationThatIsAwayIsSaidToBe(t *testing.T) {
 	server, conn := startManager(t)
 	own, err := qmgr.Connect(t.Context(), qmgr.ConnConfig{Server: server, Name: "ferry coordination", Self: wire.Coordination})

@@ -15,7 +15,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// keepWait is how long `ferry send --at` waits until the agent has the schedule.
+// keepWait is the time for which `ferry send --at` waits until the agent has the schedule.
 const keepWait = 30 * time.Second
 
 // planFlags say when a transfer is submitted, where that is not at once.
@@ -61,7 +61,7 @@ type scheduleLine struct {
 	*schedule.Schedule
 }
 
-// sendLater has the source agent keep a schedule.
+// sendLater sends a schedule to the source agent.
 func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) error {
 	now := time.Now()
 	q, local, err := f.request(args, cmd.InOrStdin())
@@ -101,7 +101,7 @@ func (p *planFlags) put(q *transfer.Request, now time.Time) (put *schedule.Put, 
 	return put, err
 }
 
-// keepSchedule has the source agent of a request that is filled in keep its schedule.
+// keepSchedule sends the schedule of a complete request to the source agent.
 func (f *sendFlags) keepSchedule(ctx context.Context, cmd *cobra.Command, net *client.Client, p *planFlags, q *transfer.Request) error {
 	if f.dryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and this is sent later").WithHint("give --now")
@@ -113,7 +113,7 @@ func (f *sendFlags) keepSchedule(ctx context.Context, cmd *cobra.Command, net *c
 	return f.give(ctx, cmd, net, put)
 }
 
-// give hands a schedule to the source agent.
+// give sends a schedule to the source agent.
 func (f *sendFlags) give(ctx context.Context, cmd *cobra.Command, net *client.Client, put *schedule.Put) error {
 	q := &put.Request
 	if err := net.Check(ctx, q); err != nil {
@@ -138,7 +138,7 @@ func (f *sendFlags) saidOfSchedule(cmd *cobra.Command, agent transfer.AgentName,
 	}
 }
 
-// makeSchedule has the source agent of a request keep its schedule.
+// makeSchedule sends the schedule of a request to the source agent.
 func (q *query) makeSchedule(cmd *cobra.Command, put *schedule.Put) (transfer.AgentName, *schedule.Schedule, error) {
 	source := put.Request.Source
 	net, ctx, done, err := q.open(cmd)

@@ -164,6 +164,6 @@ func TestSchema(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(want, b.Bytes()) {
-		t.Errorf("docs/output.schema.json is not the schema of what is written (go test ./internal/cli -update writes it): %v", err)
+		t.Errorf("docs/output.schema.json is not the schema of the output (go test ./internal/cli -update writes it): %v", err)
 	}
 }

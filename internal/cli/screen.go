@@ -59,7 +59,7 @@ func (s screen) text(line string) string {
 	}, line)
 }
 
-// Colours of states: green is well, yellow waits or is in part, red is not well.
+// colors are the colours of states: green is well, yellow waits or is in part, red is not well.
 var colors = map[string]string{
 	"successful": "32", "arrived": "32", "READY": "32", "ACTIVE": "32",
 	"partial": "33", "waiting": "33", "parked": "33", "DEGRADED": "33", "skipped": "33", "STOPPING": "33",
@@ -133,7 +133,7 @@ func columnWidths(rows [][]string) map[int]int {
 	return widths
 }
 
-// sum is how far the first n columns reach.
+// sum is the width of the first n columns.
 func sum(widths map[int]int, n int) (all int) {
 	for i := range n {
 		all += widths[i] + 2

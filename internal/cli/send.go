@@ -194,7 +194,7 @@ func send(cmd *cobra.Command, f *sendFlags, args []string) error {
 	return f.hand(cmd, q)
 }
 
-// hand gives a request to a network, and waits for its end unless the flags say otherwise.
+// hand submits a request to a network, and waits for its end unless the flags say otherwise.
 func (f *sendFlags) hand(cmd *cobra.Command, q *transfer.Request) error {
 	if err := needNetwork(f.network); err != nil {
 		return err
@@ -258,7 +258,7 @@ func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit ti
 	return connectUser(ctx, cmd, url, name, limit, log)
 }
 
-// submitAndWatch hands the request over and follows it to its end.
+// submitAndWatch submits the request and follows it to its end.
 func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, f *sendFlags, v *view) error {
 	if err := s.Check(ctx, q); err != nil {
 		return unsent(ctx, err)

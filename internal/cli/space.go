@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// fullPause is how long a disk that was full is left alone.
+// fullPause is the pause before another try on a full disk.
 const fullPause = 3 * time.Second
 
 // whileFull starts something, and starts it again for as long as the disk of its directory is full. The log

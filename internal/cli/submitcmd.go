@@ -84,7 +84,7 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 	return f.hand(cmd, q)
 }
 
-// submitCall has an agent run the program of a document.
+// submitCall sends an agent the program of a document as a call.
 func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
 	if f.dryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent, and the document has a program run")
@@ -152,7 +152,7 @@ func readDocument(cmd *cobra.Command, name string) (*mftxml.Document, error) {
 	return mftxml.Parse(data)
 }
 
-// cancelTime is how long an agent may take to answer the cancel of a document.
+// cancelTime is the time that an agent may take to answer the cancel of a document.
 const cancelTime = 30 * time.Second
 
 func cancelDocument(cmd *cobra.Command, f *sendFlags, c *mftxml.Cancel) error {

@@ -78,7 +78,7 @@ the template, unless --param gives it a default. Sources, destinations, --job an
 	return c
 }
 
-// keepTemplate has a template's source agent keep it.
+// keepTemplate sends a template to its source agent.
 func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine bool) error {
 	l, err := q.putTemplate(cmd, t, redefine)
 	if err == nil {

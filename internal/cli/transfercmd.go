@@ -185,7 +185,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 	}
 }
 
-// signedText says which identity has signed the request of a transfer.
+// signedText describes the identity that has signed the request of a transfer.
 func signedText(r *client.Recorded, identities bool) string {
 	switch {
 	case r.Request == nil:
@@ -198,7 +198,7 @@ func signedText(r *client.Recorded, identities bool) string {
 	return "no"
 }
 
-// togetherText describes the progress of a transfer whose files get their names together.
+// togetherText describes the progress of a transfer that gives all its files their names together.
 func togetherText(p *transfer.Progress) string {
 	switch {
 	case p.Files == 0 && !p.State.Final() && p.Walked:
@@ -319,7 +319,7 @@ type command struct {
 	kind wire.Kind
 }
 
-// control gives a command about a transfer, and prints how that stands then.
+// control sends a command about a transfer, and prints the transfer's status after it.
 func (q *query) control(ctx context.Context, cmd *cobra.Command, net *client.Client, c command, of client.Transfer) error {
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()
@@ -364,8 +364,7 @@ func target(ctx context.Context, net *client.Client, id, agentName string) (of c
 	return client.Transfer{Source: p.Source, ID: p.ID}, nil
 }
 
-// aheadText is how far the source was allowed to run ahead, and whether that was
-// found or set.
+// aheadText describes how far the source was allowed to run ahead, and whether that was measured or set.
 func aheadText(p *transfer.Progress) string {
 	switch {
 	case p.RunAhead == 0:

@@ -156,7 +156,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	return c, c.Settings.Check()
 }
 
-// records is where data sets lie; empty where that is the first root.
+// records returns the directory of data sets; empty where that is the first root.
 func (f *agentFlags) records(roots []string) (string, error) {
 	if f.recordRoot == "" {
 		return "", nil

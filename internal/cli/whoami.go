@@ -192,7 +192,7 @@ const (
 	anewPause = 100 * time.Millisecond
 )
 
-// userConfig is how this OS user connects.
+// userConfig returns the configuration for a connection of this OS user.
 func userConfig(ctx context.Context, cmd *cobra.Command, url string, patience time.Duration) (cc qmgr.ConnConfig, c caller, err error) {
 	began := time.Now()
 	if c, err = userAt(ctx, cmd, url, patience); err != nil {
@@ -249,7 +249,7 @@ func keepRenewed(ctx context.Context, i *identity.Identity, renew func(context.C
 	}
 }
 
-// identityDir is where an agent, or coordination, keeps its identity in its state directory.
+// identityDir is the directory of the identity in the state directory of an agent or of coordination.
 const identityDir = "identity"
 
 // serviceAt returns the identity of an agent or of coordination. It is the one in its directory. Where that has none,
@@ -386,7 +386,7 @@ func lives(ctx context.Context, conn *qmgr.Conn, name identity.Name) error {
 const (
 	livesWait  = 3 * time.Second
 	livesPause = 500 * time.Millisecond
-	// authorityWait is how long an authority that does not answer is waited for.
+	// authorityWait is the time to wait for an authority that does not answer.
 	authorityWait = 15 * time.Second
 )
 
@@ -507,7 +507,7 @@ func userName() string {
 	return name[:min(len(name), 64)]
 }
 
-// secretDirs are where this user's identities lie, which no transfer may touch.
+// secretDirs are the directories of this user's identities, which no transfer may touch.
 func secretDirs(cmd *cobra.Command) (all []string) {
 	if home, err := stateDir(); err == nil {
 		all = append(all, filepath.Join(home, "identities"))

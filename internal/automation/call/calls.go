@@ -90,8 +90,8 @@ func (s state) put(t *ledger.Tx, key string) error {
 	return ledger.DrawerOf(t, drawer).Put(key, b)
 }
 
-// Vet says why a program of a request could not be run here, of those that this side runs: of
-// KindDenied or KindProgram, or of a kind that waits.
+// Vet returns an error where a program of a request could not be run here, of those that this side runs. The error is
+// of KindDenied or KindProgram, or of a kind that waits.
 func (k *Keeper) Vet(q *transfer.Request, principal string, atDest bool) error {
 	for _, at := range transfer.CallPoints() {
 		p := q.Programs.At(at)
@@ -113,7 +113,8 @@ func (k *Keeper) Vet(q *transfer.Request, principal string, atDest bool) error {
 	return nil
 }
 
-// Runnable says why an agent with a Runner could not run a program: of KindProgram, or of a kind that waits.
+// Runnable returns an error where an agent with a Runner could not run a program: of KindProgram, or of a kind that
+// waits.
 func Runnable(r Runner, agent transfer.AgentName, at transfer.CallPoint, p *transfer.Program) error {
 	if r == nil {
 		return transfer.Errorf(transfer.KindProgram, "%s %s cannot be run: agent %s runs no programs", at.Noun(), p.Name, agent).
@@ -126,7 +127,7 @@ func Runnable(r Runner, agent transfer.AgentName, at transfer.CallPoint, p *tran
 // Runner runs the agent's programs; nil: none may be run.
 func (k *Keeper) Runner() Runner { return k.cfg.Runner }
 
-// Ended says whether a program has ended on record, and how: failure is nil where that was no failure.
+// Ended reports whether a program's end is on record; failure is nil where it ended well.
 func (k *Keeper) Ended(c *transfer.Call) (ended bool, failure *transfer.Error, err error) {
 	var s state
 	err = k.cfg.Ledger.View(func(t *ledger.Tx) error {

@@ -19,7 +19,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-// A runner runs nothing, and answers as a test says.
+// A runner runs no programs, and returns the results of a test.
 type runner struct {
 	run  func(ctx context.Context, c program.Call) (program.Result, error)
 	seen []program.Call
@@ -38,7 +38,7 @@ func (r *runner) Run(ctx context.Context, c program.Call) (program.Result, error
 	return r.run(ctx, c)
 }
 
-// ends gives the exit codes one after the other; the last one again and again.
+// ends returns the exit codes one after the other; the last one repeatedly.
 func ends(codes ...int) func(context.Context, program.Call) (program.Result, error) {
 	return func(context.Context, program.Call) (program.Result, error) {
 		code := codes[0]
@@ -186,8 +186,8 @@ func TestHasLimitedTime(t *testing.T) {
 	})
 }
 
-// An agent that stops leaves nothing on record, and its next run has it run again; a cancelled
-// transfer has its program's end on record.
+// An agent that stops puts no end of a program on record, and its next run has it run again. A cancelled transfer has
+// its program's end on record.
 func TestIsStopped(t *testing.T) {
 	for _, at := range []transfer.CallPoint{transfer.PreSource, transfer.PreDest} {
 		bubble(t, hangs, func(t *testing.T, b *bench) {
@@ -199,7 +199,7 @@ func TestIsStopped(t *testing.T) {
 				t.Errorf("after a stop: %v, %v, %v", failure, err, b.notes)
 			}
 			if ended, _, _ := b.Ended(c); ended {
-				t.Error("what was stopped has ended on record")
+				t.Error("a stopped program has its end on record")
 			}
 			again := calls.New(b.cfg)
 			ctx, cancel := context.WithCancelCause(t.Context())
@@ -209,7 +209,7 @@ func TestIsStopped(t *testing.T) {
 				t.Errorf("after a cancel: %v, %+v", failure, b.notes)
 			}
 			if ended, failure, _ := b.Ended(c); !ended || failure.Kind != transfer.KindCancelled {
-				t.Error("what was cancelled has not ended on record")
+				t.Error("a cancelled program has no end on record")
 			}
 		})
 	}
@@ -266,7 +266,7 @@ func TestRefuses(t *testing.T) {
 		waits.May = func(string) error { return transfer.Errorf(transfer.KindBusy, "the rules are old") }
 		c.Request.ID[15]++
 		if _, err := calls.New(waits).Run(t.Context(), c); transfer.KindOf(err) != transfer.KindBusy {
-			t.Errorf("while nobody knows: %v", err)
+			t.Errorf("while the rules are old: %v", err)
 		}
 	})
 	bubble(t, func(context.Context, program.Call) (program.Result, error) {
@@ -296,7 +296,7 @@ func TestForgets(t *testing.T) {
 		}
 		must(t, b.ledger.Update(func(tx *ledger.Tx) error { return b.Forget(tx, c.Request, true) }))
 		if !ended(c) || ended(&d) {
-			t.Error("the destination has forgotten what is the source's, or not its own")
+			t.Error("Forget at the destination has removed the source's program, or has left its own")
 		}
 		time.Sleep(24 * time.Hour) //house:sleep because it runs in a bubble
 		must(t, b.Age(25*time.Hour))

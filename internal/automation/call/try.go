@@ -80,7 +80,7 @@ func (t *Try) limited(ctx context.Context) (program.Result, error) {
 	return t.Runner.Run(limited, program.Call{Name: t.Program.Name, Args: t.Program.Args, Env: t.Env})
 }
 
-// verdict is why the end of the program is a failure; nil: it is none.
+// verdict returns the reason why the end of the program is a failure; nil: it is none.
 func (t *Try) verdict(res program.Result, err error) *transfer.Error {
 	p := t.Program
 	switch {

@@ -88,18 +88,18 @@ type Desk struct {
 	FS     *local.FS // the files beneath the agent's roots
 	// Queues are the application queues of the agent's queue manager, which may be away.
 	Queues *placequeue.Source
-	// Submit has a transfer of this agent accepted by the command that has set the duty up. It is done when the
-	// agent's ledger has it. A repeat under the same ID is the same transfer. An error of a kind that
-	// waits (busy, no space) says to try again later; others are final.
+	// Submit has this agent accept a transfer, by the command that has set the duty up. It is done when the agent's
+	// ledger has the transfer. A repeat under the same ID is the same transfer. After an error of a kind that waits
+	// (busy, no space), try again later; other errors are final.
 	Submit func(by word.Origin, q *transfer.Request) (*transfer.Progress, error)
 	// Offer is Submit for requests that may come without end, such as those for files in a directory. It leaves room in
 	// the agent's queue to users and to schedules.
 	Offer func(by word.Origin, q *transfer.Request) (*transfer.Progress, error)
-	// Status is how a transfer of this agent stands; KindNotFound where the ledger has none.
+	// Status returns the progress of a transfer of this agent; the error is of KindNotFound where the ledger has none.
 	Status func(id transfer.ID) (*transfer.Progress, error)
 	// Cancel cancels a transfer that the agent has, by a command that the principal may give; KindEnding where it is too late.
 	Cancel func(by word.Origin, id transfer.ID) error
-	// May is whether a principal has an authority at this agent; KindDenied where not.
+	// May checks whether a principal has an authority at this agent; the error is of KindDenied where not.
 	May func(principal string, right transfer.Authority) error
 	// Holds returns nil while the members behind a command have the keys that they had then. The error is of KindDenied
 	// where a member was enrolled again with other keys. The command must then have no further effect.

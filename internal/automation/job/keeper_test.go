@@ -19,8 +19,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// With crashes at every step, transfers that end anyhow, an agent that is busy or refuses, and jobs
-// that are cancelled, each destination gets one transfer, and each job ends as its children did.
+// Each destination gets one transfer, and each job ends as its children did. The test has crashes at every step,
+// transfers that end anyhow, an agent that is busy or refuses, and jobs that are cancelled.
 func TestJobsWithCrashes(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -225,7 +225,7 @@ func TestCancel(t *testing.T) {
 	w.pass()
 	w.answer = nil
 	if _, err := w.command("bob", CommandCancel, Named{ID: j.ID.String()}); err != nil {
-		t.Fatal(err) // he may operate
+		t.Fatal(err) // bob has AuthOperate
 	}
 	w.pass()
 	beta := w.only(j.ID, "BETA")
@@ -245,7 +245,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// A cancel that comes while transfers are being submitted keeps the next one from it.
+// A cancel that comes while transfers are being submitted stops the next one.
 func TestCancelWhileItSubmits(t *testing.T) {
 	w := newWorld(t)
 	var j *Job
@@ -286,17 +286,17 @@ func TestWhoseJobs(t *testing.T) {
 		t.Error("its owner does not list it")
 	}
 	if _, err := w.command("tom", CommandPut, sample(w.Clock.At, "BETA", "CHI")); transfer.KindOf(err) != transfer.KindDenied {
-		t.Errorf("one who may not send makes a job: %v", err)
+		t.Errorf("a principal without the right to send makes a job: %v", err)
 	}
 	p := sample(w.Clock.At, "BETA", "CHI")
 	p.Request.Disposition = transfer.DispositionDelete
 	if _, err := w.command("kim", CommandPut, p); transfer.KindOf(err) != transfer.KindDenied {
-		t.Errorf("one who may not delete makes a job that does: %v", err)
+		t.Errorf("a principal without the right to delete makes a job that deletes: %v", err)
 	}
 	w.answer = func(string, *transfer.Request) error { return transfer.Errorf(transfer.KindDenied, "no") }
 	w.pass()
 	if s := w.show(j.ID); s.State != transfer.Failed || s.Code != transfer.KindDenied.Code() || s.Of[0].Reason == nil {
-		t.Errorf("a job whose transfers are all refused is %+v", s.Job)
+		t.Errorf("a job with refused transfers only is %+v", s.Job)
 	}
 	if n := len(slices.DeleteFunc(slices.Clone(w.Notes), func(r audit.Record) bool { return r.Event != audit.Failed })); n != 2 {
 		t.Errorf("%d of 2 refusals are on record", n)
@@ -333,7 +333,7 @@ func TestLedgerFails(t *testing.T) {
 	}
 }
 
-// A clock that is put back costs a child its ID, and nothing else.
+// A clock that is put back costs a child its ID only.
 func TestClockPutBack(t *testing.T) {
 	w := newWorld(t)
 	w.answer = func(_ string, q *transfer.Request) error {

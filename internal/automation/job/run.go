@@ -22,7 +22,7 @@ const (
 	retry     = time.Second
 )
 
-// submitMost is how many children of a job are submitted before others have their turn.
+// submitMost is the number of children of a job that are submitted before other jobs have their turn.
 const submitMost = 64
 
 // A run is a job that has not ended.

@@ -84,8 +84,8 @@ func (w *world) start() {
 	w.k.begin()
 }
 
-// submitted is the agent: it knows the transfers that it has accepted. It refuses a child whose ID is not written down,
-// a child of a cancelled job, and a child that deletes before all others of the job have arrived.
+// submitted is the agent: it knows the transfers that it has accepted. It refuses a child with an unrecorded ID, and a
+// child of a cancelled job. It refuses a child that deletes before all others of the job have arrived.
 func (w *world) submitted(principal string, q *transfer.Request) error {
 	if err := q.Check(); err != nil {
 		w.T.Errorf("the request of a child is refused: %v", err)

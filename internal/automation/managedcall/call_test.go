@@ -257,8 +257,8 @@ func TestNotAgainAfterACrash(t *testing.T) {
 	})
 }
 
-// With crashes at any time, programs that fail, calls that are cancelled and a disk that is full now and then, a
-// program is started as often as was asked for at most, each run is on record once, and each call ends.
+// A program is started at most as often as the call asks for, each run is on record once, and each call ends. The test
+// has crashes at any time, programs that fail, cancelled calls, and a disk that is full now and then.
 func TestCallsWithCrashes(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

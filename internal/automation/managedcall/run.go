@@ -24,7 +24,7 @@ type crew struct {
 	wg      sync.WaitGroup
 }
 
-// Run has the programs run.
+// Run runs the programs of calls until ctx ends.
 func (k *keeper) Run(ctx context.Context) {
 	w := &crew{keeper: k, running: map[transfer.ID]context.CancelCauseFunc{}, over: make(chan transfer.ID)}
 	for err := k.interrupted(); err != nil; err = k.interrupted() {
@@ -122,7 +122,7 @@ func (w *crew) look(ctx context.Context) (again time.Duration) {
 	return again
 }
 
-// start has a goroutine run a program.
+// start runs a program in a goroutine.
 func (w *crew) start(ctx context.Context, id transfer.ID) {
 	ctx, kill := context.WithCancelCause(ctx)
 	w.running[id] = kill

@@ -191,7 +191,7 @@ func TestQueueNotEmpty(t *testing.T) {
 			b.queue.put("", false)
 			b.queue.put("g", false)
 			pass(2 * time.Second)
-			b.queue.put("", false) // while the transfer is under way: that of the next one
+			b.queue.put("", false) // while the transfer is running: the message of the next one
 			pass(10 * time.Second)
 			if got := fmt.Sprint(b.carry(removes, transfer.Successful)); got != "[1 2]" {
 				t.Fatalf("the first transfer has messages %s", got)

@@ -22,7 +22,7 @@ func guarded(info fs.FileInfo) error {
 	return nil
 }
 
-// apart gives a command a process group, and has the end of its context kill that.
+// apart gives a command a process group, which is killed at the end of its context.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

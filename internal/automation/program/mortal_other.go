@@ -4,5 +4,5 @@ package program
 
 import "syscall"
 
-// mortal does nothing: only Linux can end a program with its agent.
+// mortal does nothing: programs outlive a crash of the agent on this system.
 func mortal(*syscall.SysProcAttr) {}

@@ -15,7 +15,7 @@
 //     context ends. Processes that it leaves behind when it ends by itself continue
 //     without a pipe.
 //
-// On Linux it dies with the agent; elsewhere one that an agent has left by a crash continues.
+// On Linux a program ends with the agent; elsewhere a program that an agent has left by a crash continues.
 package program
 
 import (
@@ -128,16 +128,16 @@ type Call struct {
 	Env  []string // NAME=VALUE, beside the inherited ones
 }
 
-// A Result is how a run ended.
+// A Result is the result of a run.
 type Result struct {
 	Code   int    // exit code; -1: it did not end by itself
 	Output string // the end of its output, in UTF-8
 	Cut    int64  // bytes that came before that
 }
 
-// Run runs a program and waits for it. Where ctx ends before it, it is killed with its group; the
-// error is then the cause of ctx. Other errors say that it was not started, or ended by a signal,
-// and are of KindProgram, or of a kind that waits where the host is short of something.
+// Run runs a program and waits for it. Where ctx ends before the program, Run kills the program with its group; the
+// error is then the cause of ctx. Other errors say that it was not started, or was ended by a signal. They are of
+// KindProgram, or of a kind that waits where the host is short of something.
 func (d *Dir) Run(ctx context.Context, c Call) (Result, error) {
 	file, err := d.Find(c.Name)
 	if err != nil {

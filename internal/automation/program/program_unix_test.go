@@ -59,7 +59,7 @@ func TestWhatAProgramIsGiven(t *testing.T) {
 	open, err := os.Open(os.DevNull)
 	must(t, err)
 	defer open.Close()
-	inherited, err := syscall.Dup(int(open.Fd())) // as if whoever has started the agent had left it open
+	inherited, err := syscall.Dup(int(open.Fd())) // as if the parent of the agent had left it open
 	must(t, err)
 	defer syscall.Close(inherited)
 	d := dirOf(t, map[string]string{
@@ -92,7 +92,7 @@ func TestWhatAProgramIsGiven(t *testing.T) {
 	res, err = d.try(t, t.Context(), Call{Name: "both"})
 	must(t, err)
 	if res.Code != 7 || res.Output != "out\nerr\n" {
-		t.Errorf("what it wrote, and its code, are %+v", res)
+		t.Errorf("the result of the program is %+v", res)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// alive reports whether a process runs: one that its parent has not been told of does not.
+// alive reports whether a process runs. A zombie does not.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false

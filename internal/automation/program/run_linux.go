@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mortal has the kernel kill a program when the thread that has started it ends: run keeps it.
+// mortal makes the kernel kill a program when the thread that has started it ends. run keeps that thread.
 func mortal(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 func run(cmd *exec.Cmd) error {

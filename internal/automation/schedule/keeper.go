@@ -283,7 +283,7 @@ func (k *keeper) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// begin says that the agent is up from now on.
+// begin notes that the agent is up from now on.
 func (k *keeper) begin() { k.began, k.agenda = k.Clock.Now(), nil }
 
 // every calls fn, after the time that it asks for and when it is poked, until ctx ends.

@@ -128,7 +128,7 @@ func (w *world) next() (at time.Time) {
 	return at
 }
 
-// until passes the time up to an hour, with each thing done when it is to be.
+// until passes the time up to an hour, and has the keeper do each step when it is due.
 func (w *world) until(end time.Time) {
 	for {
 		for !w.pass() {
@@ -177,8 +177,8 @@ func (w *world) show(name string) *Schedule {
 	return s.(*Schedule)
 }
 
-// In a year with changes of clocks in three zones, crashes at every step and an agent that is busy
-// now and then, each occurrence is submitted once.
+// Each occurrence is submitted once, in a year with changes of clocks in three zones, crashes at every step and an
+// agent that is busy now and then.
 func TestAYear(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestAYear(t *testing.T) {
 	}
 }
 
-// An agent that was down for a week makes up for it with one transfer, or with none.
+// An agent that was down for a week submits one transfer for the missed occurrences, or none.
 func TestDown(t *testing.T) {
 	for _, c := range []struct {
 		missed string
@@ -268,13 +268,13 @@ func TestDown(t *testing.T) {
 			t.Errorf("%s: then %d run in ten minutes", c.missed, n-c.ran)
 		}
 		if !slices.ContainsFunc(w.Notes, func(r audit.Record) bool { return r.Event == audit.Warning && strings.Contains(r.Text, "missed") }) {
-			t.Errorf("%s: the audit does not have what was missed", c.missed)
+			t.Errorf("%s: the audit does not have the missed occurrences", c.missed)
 		}
 	}
 }
 
-// A clock that is put back repeats nothing, and one that is put forward is as if the agent had
-// been down.
+// A clock that is put back repeats no occurrence. A clock that is put forward has the effect of a time in which the
+// agent was down.
 func TestTheClockIsSet(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "minutes", MissedOnce, Words{At: "+1m", Every: "1m"}))
@@ -408,7 +408,7 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// Another kind of failure of one schedule's keeps no other's.
+// Another kind of failure of one schedule does not delay other schedules.
 func TestOneThatFails(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "a", MissedSkip, Words{At: "+1m"}))
@@ -486,7 +486,7 @@ func TestOwners(t *testing.T) {
 	refused("it is gone", err, transfer.KindNotFound)
 	w.until(w.Clock.At.Add(2 * time.Minute))
 	if n := len(w.ran["other"]); n != 1 {
-		t.Errorf("what was removed has run: %d", n)
+		t.Errorf("the schedules of one name have run %d times, not once", n)
 	}
 	done := ""
 	for _, r := range w.Notes {
@@ -517,8 +517,8 @@ func TestRemovedWhileItWaits(t *testing.T) {
 	}
 }
 
-// A schedule that another one of its name takes the place of while it is submitted leaves nothing on
-// that one's record.
+// A schedule may be replaced by another one of its name while it is submitted. It then leaves no trace in the record of
+// the new one.
 func TestRedefinedWhileItIsSubmitted(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "a", MissedOnce, Words{At: "+1m", Every: "1h"}))
@@ -575,7 +575,7 @@ func TestMany(t *testing.T) {
 	}
 }
 
-// A schedule in the place of one that has ended counts in its maker's share.
+// A schedule in the place of an ended one counts in its maker's share.
 func TestTheShareCountsNamesThatAreTakenAgain(t *testing.T) {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.Must(w.put("ann", "first", MissedOnce, Words{At: "+1m"}))
@@ -630,7 +630,7 @@ func TestRun(t *testing.T) {
 			return err
 		}))
 		c.Done()
-		// The agent is asked again each second; twice at once, where it is time to look anyway.
+		// The agent is asked again each second; twice at once, where a look is due anyway.
 		if first, second := <-ran, <-ran; first <= 90*time.Second || first > 93*time.Second || second != time.Hour+90*time.Second {
 			t.Errorf("they run after %s and %s", first, second)
 		}

@@ -11,7 +11,7 @@ import (
 	"ferry/internal/wire"
 )
 
-// busy makes a schedule with occurrences a minute apart, the first of them under way.
+// busy makes a schedule with occurrences a minute apart. The first of them is running.
 func busy(t *testing.T, missed string, overlap bool) *world {
 	w := newWorld(t, "2026-01-01T12:00:00Z")
 	w.begins, w.overlap = transfer.Running, overlap
@@ -47,8 +47,8 @@ func (w *world) ranAre(want ...string) {
 	}
 }
 
-// An occurrence that is due while the transfer before is under way waits for its end, however that ends and however long it
-// takes, also where the agent starts anew meanwhile.
+// An occurrence that is due while the transfer before is running waits for its end. It waits for any end, for any time,
+// and also where the agent restarts meanwhile.
 func TestOneAtATime(t *testing.T) {
 	for _, missed := range []string{MissedOnce, MissedSkip} {
 		for _, state := range []transfer.State{transfer.Successful, transfer.Partial, transfer.Failed, transfer.Cancelled} {
@@ -77,7 +77,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 }
 
-// Of several occurrences that have become due while the transfer before was under way the last one is submitted, or none, as the
+// Several occurrences may become due while the transfer before is running. The last one is submitted, or none, as the
 // schedule says of those that are missed; the others are on record.
 func TestSeveralFallTogether(t *testing.T) {
 	for _, c := range []struct {
@@ -129,7 +129,7 @@ func TestOneAtATimeWhileTheAgentIsBusy(t *testing.T) {
 	w.ranAre("12:01", "12:02")
 }
 
-// A schedule that is defined anew waits for the transfer of the one before.
+// A schedule that is defined again waits for the transfer of the one before.
 func TestRedefinedWhileATransferIsUnderWay(t *testing.T) {
 	w := busy(t, MissedOnce, false)
 	p, err := Words{At: "+1m", Every: "1m"}.Plan(w.Clock.At, here)

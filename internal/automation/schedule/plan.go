@@ -16,7 +16,7 @@ const (
 	maxZone  = 64 // bytes of a zone's name
 )
 
-// wallForm is how Plan.Wall is written.
+// wallForm is the layout of Plan.Wall.
 const wallForm = "2006-01-02T15:04:05"
 
 // A Plan gives the times of a schedule's occurrences. They are numbered from 0.
@@ -86,7 +86,7 @@ func zoneOf(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// At is when occurrence n is; ok is false where there is none of that number.
+// At returns the time of occurrence n; ok is false where there is none of that number.
 func (t *Times) At(n int64) (at time.Time, ok bool) {
 	switch e := t.Every; {
 	case n < 0 || n > 0 && e.IsZero() || t.Count > 0 && n >= t.Count:

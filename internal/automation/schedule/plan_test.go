@@ -71,8 +71,8 @@ func TestOccurrences(t *testing.T) {
 	}
 }
 
-// In a year, in zones whose clocks are changed, a daily occurrence is once on each date: when the clock first shows its
-// time or, where it does not, the first time after it. The test checks all minutes of the year.
+// In a year, in zones with changes of the clock, a daily occurrence is once on each date: when the clock first shows
+// its time or, where it does not, the first time after it. The test checks all minutes of the year.
 func TestOnceADay(t *testing.T) {
 	for _, zone := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/Havana"} {
 		for _, clock := range []string{"00:00", "01:45", "02:00", "02:15", "02:30", "03:00"} {

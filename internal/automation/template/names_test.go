@@ -8,7 +8,7 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// The value of a parameter is these bytes and nothing else.
+// The value of a parameter is exactly these bytes.
 func TestHostileNames(t *testing.T) {
 	q := &transfer.Request{Version: transfer.RequestVersion, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/${x}"),
 		Items: transfer.ItemsAt(transfer.File("out/${x}"), transfer.Match("out/${x}/*.csv"))}

@@ -67,7 +67,7 @@ type shelf struct{ duty.Desk }
 // NewDuty makes the duty.
 func NewDuty(d duty.Desk) (duty.Duty, error) { return shelf{d}, nil }
 
-// Run has nothing to do: templates are there to be asked for.
+// Run does nothing: templates only answer commands and questions.
 func (s shelf) Run(context.Context) {}
 
 // Commands make and remove templates.

@@ -47,8 +47,7 @@ type Template struct {
 // Owner is the principal that made the template.
 func (t *Template) Owner() string { return t.Principal }
 
-// A Later is the time at which transfers from a template begin, in the words of package schedule, which gives their
-// meaning.
+// A Later is the time at which transfers from a template begin. Its words are those of package schedule.
 type Later struct {
 	At    string `json:"at"`
 	Every string `json:"every,omitempty"`

@@ -8,8 +8,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// InLocation gives a location with the values of its variables. The location was read as a whole before: its place, its
-// wildcards and the options of its queue are those of the text around the variables. A value is literal bytes, and a
+// InLocation returns a location with the values of its variables. The location was read as a whole before: its place,
+// its wildcards and the options of its queue are those of the text around the variables. A value is literal bytes. A
 // value that would lead out of the directory around it is refused.
 func InLocation(l transfer.Location, values Values) (transfer.Location, error) {
 	f := filling{of: l}
@@ -104,7 +104,7 @@ func (f *filling) check() error {
 	return nil
 }
 
-// Mask gives a text with a mark in the place of each variable, and the variables in their order: text in the braces
+// Mask returns a text with a mark in the place of each variable, and the variables in their order. Text in the braces
 // of a variable has no meaning for the text around it. A mark has bytes that no path has.
 func Mask(text string) (plain string, variables []string) {
 	var b strings.Builder

@@ -9,7 +9,7 @@ import (
 	"ferry/internal/transfer/transfertest"
 )
 
-// is gives one value to all variables.
+// is returns one value for all variables.
 func is(value string) variable.Values {
 	return func(string, []string) (string, error) { return value, nil }
 }
@@ -24,7 +24,7 @@ func leads(name string) bool {
 	return false
 }
 
-// A value is these bytes in a path and nothing else.
+// A value is exactly these bytes in a path.
 func TestValuesAreLiteral(t *testing.T) {
 	for _, name := range transfertest.Hostile() {
 		for _, c := range []struct {

@@ -19,7 +19,7 @@ const maxResult = 64 << 10
 // behind it, as "toUpper" of ${FileName{toUpper}}. An error of KindUsage says that there is no such variable.
 type Values func(name string, forms []string) (string, error)
 
-// Expand gives a text with the values of its variables.
+// Expand returns a text with the values of its variables.
 func Expand(text string, values Values) (string, error) {
 	var b strings.Builder
 	err := expand(text, func(s string) { b.WriteString(s) }, func(name string, forms []string, _ string) error {
@@ -96,8 +96,8 @@ func read(s string) (name string, forms []string, rest string, err error) {
 
 const maxForms = 8
 
-// InRequest gives a copy of a request with the values of its variables: in the sources and
-// destinations of its items, in its job, in its metadata and in the arguments of its programs; see InPrograms.
+// InRequest returns a copy of a request with the values of its variables: in the sources and destinations of its items,
+// in its job, in its metadata and in the arguments of its programs; see InPrograms.
 func InRequest(q *transfer.Request, values Values) (*transfer.Request, error) {
 	r := *q
 	var failed error

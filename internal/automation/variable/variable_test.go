@@ -57,7 +57,7 @@ func TestInRequest(t *testing.T) {
 	}
 }
 
-// No text makes Expand fail otherwise than with an error, and one without variables stays as it is.
+// Expand fails only with an error, for any text. A text without variables stays as it is.
 func FuzzExpand(f *testing.F) {
 	for _, s := range []string{"a${FileName}b", "$${x}", "${filename{a}{b}}", "${", "$", "${{}"} {
 		f.Add(s)

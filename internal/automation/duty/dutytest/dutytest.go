@@ -95,7 +95,7 @@ func Signed(by word.Origin) error {
 	return nil
 }
 
-// Do gives a duty a command as the agent does.
+// Do sends a duty a command as the agent does.
 func (a *Agent) Do(d duty.Duty, who string, asked time.Time, kind wire.Kind, body any) (answer any, err error) {
 	c := d.Commands()[kind]
 	if c.Needs != transfer.AuthNone {
