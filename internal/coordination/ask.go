@@ -133,8 +133,8 @@ func (s *Service) answer(m qmgr.Message, ask *asking, err error) {
 	}
 }
 
-// page is how many bytes an answer may have: as many as the line of the asker carries in about a second, where that
-// says so.
+// page returns the number of bytes that an answer may have: as many as the asker's link carries in about a second,
+// where the question gives its rate.
 func page(a *asking) int {
 	if a.Room <= 0 {
 		return pageBytes
@@ -201,7 +201,8 @@ func (s *Service) askRegister(a *asking, ans *wire.Answer) error {
 // clearWait is the time that the queue manager has to remove the data stored for an agent.
 const clearWait = 10 * time.Second
 
-// askRemove removes an agent that is away, with all that is stored of it and for it. If it is heard of again it is there again.
+// askRemove removes an agent that is away, with all messages stored of it and for it. A later message of the agent
+// registers it again.
 func (s *Service) askRemove(a *asking, _ *wire.Answer) error {
 	body, err := wire.ReadBody[wire.RemoveAgent](a.Kind, a.Body)
 	if err == nil {

@@ -20,9 +20,9 @@ const (
 	begunGrace   = 15 * time.Second // for the records of its destination to come: they say which files have arrived
 )
 
-// askBegun asks each agent that has started again about the transfers that it had begun. One that
-// has lost its ledger, or runs on an older copy of it, ends those that it does not know; its
-// audit records of that are the proof for coordination (R35).
+// askBegun asks each agent that has started again about the transfers that it had begun. An agent that has lost its
+// ledger, or runs on an older copy of it, ends the transfers that its ledger does not have. Its audit records about
+// that are the proof for coordination (R35).
 func askBegun(ctx context.Context, s *Service) {
 	all := s.picture.Unconfirmed(begunGrace, begunAtOnce)
 	counts, err := arrived(s.log, all)

@@ -151,11 +151,10 @@ func (s *Service) rebuild() error {
 	}); err != nil {
 		return err
 	}
-	return s.loadRegistry() // of an agent that was removed and came back it knows better
+	return s.loadRegistry() // it has the agents that were removed and came back
 }
 
-// fold takes a record of the log into the picture. It reports false where its
-// agent speaks of a transfer that is another's.
+// fold takes a record of the log into the picture. It reports false for a record about another agent's transfer.
 func (s *Service) fold(r *audit.Record) bool {
 	if r.Event == audit.Removed && r.Agent == audit.Coordination {
 		s.picture.Remove(r.Source)
@@ -365,8 +364,8 @@ func sayXML(s *Service, subject string, text []byte) {
 	}
 }
 
-// flag puts on record that an agent's records, which the log keeps, speak of
-// transfers that are not its own; once a minute at most.
+// flag appends a warning to the log, at most once a minute: an agent's records, which the log keeps, are about
+// transfers of another agent.
 func (s *Service) flag(agent transfer.AgentName) {
 	s.quiet.Warn("audit records about another agent's transfers ignored", "agent", agent)
 	held, ok := s.foreign.Pass(s.cfg.Clock.Now())
@@ -446,7 +445,7 @@ func (s *Service) answerWith(to, inbox string, data []byte) {
 	}
 }
 
-// registry is the file that remembers which agents were ever heard of.
+// registry is the file of all agents that have ever sent a message.
 type registry struct {
 	V      int                  `json:"v"`
 	Agents []transfer.AgentName `json:"agents"`
@@ -495,8 +494,7 @@ func (s *Service) keepRegistry(ctx context.Context) {
 	}
 }
 
-// relieve has commands for agents that were never heard of removed when the queue
-// of commands fills with them.
+// relieve removes commands for agents that have never sent a message, when they fill the queue of commands.
 func (s *Service) relieve(ctx context.Context) {
 	t := s.cfg.Clock.NewTimer(relieveEvery)
 	defer t.Stop()

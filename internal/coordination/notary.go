@@ -150,7 +150,7 @@ func (n *notary) newest(asked bool) (*noted, error) {
 	return fresh, nil
 }
 
-// drop lets go of notes that are too many: those without cosignatures first.
+// drop removes notes beyond maxNotes: those without cosignatures first.
 func (n *notary) drop() {
 	for len(n.notes) > maxNotes {
 		i := slices.IndexFunc(n.notes[:len(n.notes)-1], func(k *noted) bool { return len(k.Witnesses) == 0 })
@@ -184,7 +184,7 @@ func (n *notary) sealer(id string, agent transfer.AgentName) (bound, bool) {
 	return b, ok && b.Party.Seals(agent)
 }
 
-// know takes a binding that is in the log.
+// know adds a binding that is in the log.
 func (n *notary) know(index int64, b *witness.Binding) {
 	if p, err := b.AsSealer(n.self.Roots()); err == nil {
 		n.mu.Lock()

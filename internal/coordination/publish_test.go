@@ -66,7 +66,7 @@ func TestTransfersAreTraced(t *testing.T) {
 			t.Errorf("%s has %s", m.Subject, m.Data)
 		}
 	case <-s.ctx.Done():
-		t.Fatal("what became of a monitor is not published")
+		t.Fatal("the removal of a monitor is not published")
 	}
 
 	live := make(chan qmgr.Message, 10)

@@ -10,8 +10,8 @@ import (
 	"ferry/internal/wire"
 )
 
-// askQueue does something with an application queue of the queue manager that coordination is connected to,
-// which knows no rules itself.
+// askQueue answers a question about an application queue of coordination's queue manager. Coordination checks the
+// rights, because the queue manager has no rules.
 func askQueue(s *Service, a *asking, ans *wire.Answer) error {
 	q, err := wire.ReadBody[wire.QueueAsk](a.Kind, a.Body)
 	if err == nil && q.Do != wire.QueueList && q.Do != wire.QueueShow && q.Do != wire.QueuePeek {
@@ -79,7 +79,7 @@ func doQueue(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, who str
 	return done, err
 }
 
-// peek reads the oldest message of a queue, or of a group, and keeps it for the asker where that wants to take it.
+// peek reads the oldest message of a queue, or of a group, and reserves it for an asker that asks to take it.
 func peek(ctx context.Context, queues *qmgr.Queues, q *wire.QueueAsk, ans *wire.QueueAnswer) error {
 	v, err := queues.Show(ctx, q.Queue)
 	if err != nil {

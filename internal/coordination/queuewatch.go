@@ -29,8 +29,8 @@ const (
 	lostShown = time.Hour
 )
 
-// A queueBook records how far each application queue has come, in a file of coordination: a queue manager that has lost its
-// directory does not know that there were queues.
+// A queueBook records the position of each application queue, in a file of coordination: a queue manager that has lost
+// its directory has no record of its queues.
 type queueBook struct {
 	path   string
 	queues interface {
@@ -130,8 +130,8 @@ func (b *queueBook) save(now queueRecord) error {
 	return err
 }
 
-// look compares the queues with the record. A loss counts when two looks have found it: a cluster that
-// elects a leader may know less for a moment.
+// look compares the queues with the recorded positions. A loss counts when two looks have found it: a cluster that
+// elects a leader may report less for a moment.
 func (b *queueBook) look(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -18,7 +18,7 @@ type rollCall struct {
 // A presence is the state of an agent at the previous comparison.
 type presence struct {
 	instance string
-	status   string // one of wire's words; "": never heard of in this run
+	status   string // one of wire's words; "": silent in this run
 }
 
 // away reports whether the agent is not known to run.

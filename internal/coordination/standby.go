@@ -39,7 +39,7 @@ type Claim struct {
 	alone bool // no standby could do better without the queue manager
 }
 
-// Close lets go.
+// Close releases the directory.
 func (c *Claim) Close() error { return c.lock.Close() }
 
 // fence is nil while the directory is this process's.
@@ -144,7 +144,7 @@ func takeClaim(dir string) (*Claim, error) {
 	return &Claim{lock: lock}, log.Close()
 }
 
-// take marks the directory as this process's. On an error it lets go.
+// take marks the directory as this process's. On an error it releases the lock.
 func (c *Claim) take(cfg Config) error {
 	host, _ := os.Hostname()
 	now := cfg.Clock.Now().UTC()

@@ -15,7 +15,7 @@ func TestCoordinationAloneWhereSomeHaveShared(t *testing.T) {
 	cfg := Config{Dir: t.TempDir(), Clock: clock.System}
 	check(t, os.MkdirAll(filepath.Join(cfg.Dir, "audit"), 0o700))
 	if c, err := claimShared(cfg); c != nil || err != nil {
-		t.Fatalf("where nobody has shared it: %v, %v", c, err)
+		t.Fatalf("in a directory that was never shared: %v, %v", c, err)
 	}
 	one, err := takeClaim(cfg.Dir)
 	check(t, err)

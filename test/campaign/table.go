@@ -27,8 +27,7 @@ type Standing struct {
 	Whole    *Result // the last run of the last code that reached the whole count without a finding; nil: none
 }
 
-// Standings reads all results beneath the module's root and holds them against
-// the code as it is.
+// Standings reads all results beneath the module's root and compares them with the present code.
 func Standings(root string) ([]Standing, error) {
 	names, err := filepath.Glob(filepath.Join(root, resultsDir, "*.jsonl"))
 	if err != nil {

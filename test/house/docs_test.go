@@ -74,7 +74,7 @@ func TestDocumentRulesCanFail(t *testing.T) {
 			"docs/dependencies.md": "| `example.org/a` | why |\n"}, "has no line for example.org/c"},
 		{"of both", tree{"go.mod": mod, "bench/go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n"}, ""},
 		{"twice", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` | why |\n| `example.org/a` | why |\n"}, "has 2 lines for example.org/a"},
-		{"no reason", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` |  |\n"}, "does not say what example.org/a is for"},
+		{"no reason", tree{"go.mod": mod, "docs/dependencies.md": "| `example.org/a` |  |\n"}, "does not give the purpose of example.org/a"},
 	})
 }
 
@@ -316,7 +316,7 @@ func dependencies(files tree) []string {
 	for _, m := range dependencyLine.FindAllStringSubmatch(files[page], -1) {
 		count[m[1]]++
 		if strings.Trim(m[2], " |") == "" {
-			bad = append(bad, fmt.Sprintf("%s does not say what %s is for", page, m[1]))
+			bad = append(bad, fmt.Sprintf("%s does not give the purpose of %s", page, m[1]))
 		}
 	}
 	for _, module := range slices.Sorted(maps.Keys(direct)) {

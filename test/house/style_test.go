@@ -17,7 +17,7 @@ var styles = []struct {
 	rule    rule
 	trials  []trial
 }{
-	{"package comment", "a reader opens a package to learn what it is for", packageComments, []trial{
+	{"package comment", "a reader opens a package to learn its purpose", packageComments, []trial{
 		{"right", tree{"a/a.go": "// Package a counts.\npackage a\n", "a/b.go": "package a\n"}, ""},
 		{"none", tree{"a/a.go": "package a\n"}, "a has no package comment"},
 		{"elsewhere", tree{"a/a.go": "package a\n", "a/a_test.go": "// Package a counts.\npackage a\n"}, "a has no package comment"},
@@ -41,19 +41,19 @@ var styles = []struct {
 		{"for a bubble", tree{"a/a_test.go": "package a\nimport \"testing/synctest\"\nfunc f() {\n\t//house:sleep because it runs in a bubble\n\ttime.Sleep(1)\n}\n"}, ""},
 		{"in the product", tree{"a/a.go": "package a\nfunc f() { time.Sleep(1) }\n"}, ""},
 	}},
-	{"skip", "a test that is skipped passes in silence; what it needs and lacks is a failure", skips, []trial{
+	{"skip", "a test that is skipped passes in silence; a missing precondition is a failure", skips, []trial{
 		{"t", tree{"a/a_test.go": "package a\nfunc TestA(t *testing.T) { t.Skip(\"no\") }\n"}, "a/a_test.go:2: t.Skip"},
 		{"by another name", tree{"a/a_test.go": "package a\nfunc help(x testing.TB) { x.SkipNow() }\n"}, "x.SkipNow"},
 		{"a scanner's", tree{"a/a_test.go": "package a\nfunc TestA(t *testing.T) { scanner.Skip(1) }\n"}, ""},
 		{"a script", tree{"test/script/testdata/a.txtar": "exec ferry\n[!linux] skip 'no'\n"}, "a.txtar:2: a script that skips"},
 		{"a script that does not", tree{"test/script/testdata/a.txtar": "# skip nothing\nexec ferry --skip\n"}, ""},
 	}},
-	{"init", "what runs before main cannot be configured, ordered or tested", inits, []trial{
+	{"init", "code that runs before main cannot be configured, ordered or tested", inits, []trial{
 		{"plain", tree{"a/a.go": "package a\nfunc init() {}\n"}, "a/a.go:2: func init"},
 		{"excused", tree{"a/a.go": "package a\n//house:init because the runtime must be told first\nfunc init() {}\n"}, ""},
 		{"method", tree{"a/a.go": "package a\nfunc (t T) init() {}\n"}, ""},
 	}},
-	{"unfinished", "what is left to do belongs in the issue list, where somebody will see it", unfinished, []trial{
+	{"unfinished", "work that is left belongs in the issue list, where a maintainer will see it", unfinished, []trial{
 		{"go", tree{"a/a.go": "package a\n// TO" + "DO: more\n"}, "a/a.go:2: "},
 		{"context", tree{"a/a.go": "package a\nvar c = context.TO" + "DO()\n"}, "a/a.go:2: "},
 		{"markdown", tree{"docs/a.md": "FIX" + "ME\n"}, "docs/a.md:1: "},
@@ -80,7 +80,7 @@ var styles = []struct {
 		{"interface", tree{"internal/a/a.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, "there are 11 methods of internal/a.t"},
 		{"tests", tree{"internal/a/a_test.go": "package a\ntype t interface {" + strings.Repeat("M();", 11) + "}\n"}, ""},
 	}},
-	{"state", "a state that is written past its table can be one from which nothing leads on", states, []trial{
+	{"state", "a state that is written past its table can be a dead end", states, []trial{
 		{"written", tree{"internal/a/a.go": "package a\nfunc f() { rec.State = x }\n"}, "internal/a/a.go:2 writes the state of a record"},
 		{"among others", tree{"internal/a/a.go": "package a\nfunc f() { i.rec.Live, i.rec.State = x, y }\n"}, "internal/a/a.go:2 "},
 		{"of its progress", tree{"internal/a/a.go": "package a\nfunc f() { rec.Progress.State = x }\n"}, "internal/a/a.go:2 "},
@@ -241,7 +241,7 @@ func skips(files tree) []string {
 		})
 		ast.Inspect(f.ast, func(n ast.Node) bool {
 			if x, name := called(n); testers[x] && (name == "Skip" || name == "Skipf" || name == "SkipNow") {
-				bad = append(bad, fmt.Sprintf("%s: %s.%s; fail and say what is missing", f.at(n), x, name))
+				bad = append(bad, fmt.Sprintf("%s: %s.%s; fail and name the missing precondition", f.at(n), x, name))
 			}
 			return true
 		})
@@ -250,7 +250,7 @@ func skips(files tree) []string {
 		if strings.HasPrefix(name, "test/") && (strings.HasSuffix(name, ".txt") || strings.HasSuffix(name, ".txtar")) {
 			for i, line := range strings.Split(files[name], "\n") {
 				if scriptSkip.MatchString(line) {
-					bad = append(bad, fmt.Sprintf("%s:%d: a script that skips; fail and say what is missing", name, i+1))
+					bad = append(bad, fmt.Sprintf("%s:%d: a script that skips; fail and name the missing precondition", name, i+1))
 				}
 			}
 		}

@@ -32,7 +32,7 @@ func TestJudgeKnowsWhatWasSent(t *testing.T) {
 	}
 	f.Source["in/a"] = f.Transfers[0].Items[0].Sum
 	if found := Judge(f); len(found) != 1 || found[0].Check != "I4" {
-		t.Errorf("the source is what has arrived, and the judge says %v", found)
+		t.Errorf("the source has the arrived bytes and not Sent, and the judge says %v", found)
 	}
 }
 
@@ -129,6 +129,6 @@ func TestJudgeFindsEachViolation(t *testing.T) {
 	f := good()
 	delete(f.Destination, "out/b")
 	if s := Judge(f); len(s) != 2 || !strings.HasPrefix(s[1].String(), "I3") {
-		t.Errorf("a deleted source whose file is nowhere: %v", s)
+		t.Errorf("a deleted source without a file at the destination: %v", s)
 	}
 }

@@ -75,7 +75,7 @@ func send(t *testing.T, n *network.Network, flags []string, from, to string) tra
 			return *o.Written
 		}
 	}
-	t.Fatalf("nothing is on record of what %s became at %s", from, to)
+	t.Fatalf("the audit log has no entry about the bytes of %s written at %s", from, to)
 	return transfer.Written{}
 }
 

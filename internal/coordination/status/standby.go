@@ -11,7 +11,7 @@ import (
 // maxStandbys bounds the instances of an agent that are known to stand by.
 const maxStandbys = 8
 
-// A waiter is an instance that stands by, and when it was heard.
+// A waiter is an instance that stands by, with the time of its last message.
 type waiter struct {
 	wire.Standby
 	at time.Time
@@ -39,7 +39,7 @@ func (p *Picture) Standby(s *wire.Standby) (fresh bool) {
 	return fresh
 }
 
-// forgetStandbys forgets those that were not heard of lately, and an instance.
+// forgetStandbys removes standbys that have been silent for longer than wire.UnreachableAfter, and the named instance.
 func (a *seen) forgetStandbys(now time.Time, instance string) {
 	a.standbys = slices.DeleteFunc(a.standbys, func(w waiter) bool {
 		return w.Instance == instance || now.Sub(w.at) > wire.UnreachableAfter

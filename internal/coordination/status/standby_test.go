@@ -40,7 +40,7 @@ func TestStandbys(t *testing.T) {
 		}
 
 		if !standby("b", wire.AgentStandby) {
-			t.Error("an agent is new of which a standby alone was heard")
+			t.Error("an agent is not new when its standby is heard first")
 		}
 		shows("ALPHA UNREACHABLE , +b 0s")
 		beat("a")

@@ -114,8 +114,7 @@ func (p *Picture) Remove(name transfer.AgentName) {
 	delete(p.agents, name)
 }
 
-// room makes room for one more agent: the one that was not heard of for longest
-// gives way, if it is away.
+// room makes room for one more agent: it drops the agent that has been silent for longest, if it is away.
 func (p *Picture) room() bool {
 	if len(p.agents) < MaxAgents {
 		return true
@@ -136,7 +135,7 @@ func (p *Picture) room() bool {
 	return true
 }
 
-// Names lists the agents ever heard of.
+// Names lists all agents of the picture.
 func (p *Picture) Names() []transfer.AgentName {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,8 +193,8 @@ func (p *Picture) Progress(g *transfer.Progress) {
 	p.weigh(e)
 }
 
-// over reports whether nothing more can be said of a transfer. Its submitter may
-// have said that it is withdrawn; its source agent knows better.
+// over reports whether a transfer's state can no longer change. Withdrawn can: it may be the submitter's report, and
+// that of the source agent replaces it.
 func over(g *transfer.Progress) bool { return g.State.Final() && g.State != transfer.Withdrawn }
 
 // Queued takes a submitter's report about a transfer before any agent has reported it. The transfer was submitted; or
@@ -378,7 +377,7 @@ func (p *Picture) Record(r *audit.Record) bool {
 	}
 
 	if e.said && e.State == transfer.Failed {
-		e.State, e.Code, e.Reason = transfer.Queued, 0, nil // its agent knows better
+		e.State, e.Code, e.Reason = transfer.Queued, 0, nil // the agent's report replaces that of the submitter
 	}
 	e.said = false
 	if e.Principal == "" && (r.Event == audit.Submitted || r.Event == audit.Accepted) {

@@ -45,7 +45,7 @@ func TestAgentsAge(t *testing.T) {
 		}
 		p.Beat(&wire.Beat{Agent: "ALPHA", Status: wire.AgentStopped})
 		if !p.Know("GAMMA") || p.Know("GAMMA") || p.Know("") || p.Know(audit.Coordination) || p.Know("BETA") {
-			t.Error("Know says what is new")
+			t.Error("Know does not report whether an agent is new")
 		}
 		if got := p.Names(); !reflect.DeepEqual(got, []transfer.AgentName{"ALPHA", "BETA", "GAMMA"}) {
 			t.Errorf("names %v", got)
@@ -301,7 +301,7 @@ func TestAFloodPushesOutItsOwn(t *testing.T) {
 		t.Errorf("%d of 100 transfers are left with their reasons", kept)
 	}
 	if limit := 70 << 20; held > limit {
-		t.Errorf("%d bytes are held of what was said; the limit is %d", held, limit)
+		t.Errorf("%d bytes of reports are held; the limit is %d", held, limit)
 	}
 	if len(list) > status.MaxTransfers+status.MaxTransfers/10 {
 		t.Errorf("%d transfers are held", len(list))

@@ -42,7 +42,7 @@ type Config struct {
 	// Share divides the files that the process may have open; manager says that a queue
 	// manager has some of them.
 	Share func(agents []agent.Config, manager bool) error
-	// Started is told of each agent, which may lose its directory while it runs.
+	// Started is called for each agent, which may lose its directory while it runs.
 	Started func(*agent.Agent)
 }
 

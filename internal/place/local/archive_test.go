@@ -232,7 +232,7 @@ func TestArchiveRaces(t *testing.T) {
 				t.Errorf("%s: the newer file is gone: %q, %v", step, b, rerr)
 			}
 			if step == "move" && !plain && got["x"] != "newer" {
-				t.Errorf("what came into the archive was replaced: %v", got)
+				t.Errorf("a file that came into the archive was replaced: %v", got)
 			}
 			there := 0
 			for _, content := range got {

@@ -368,7 +368,7 @@ func TestUnsizedSource(t *testing.T) {
 				t.Errorf("%d bytes, said to be %d: size %d, %d bytes, %v", length, c.says, s.Size(), len(got), err)
 			}
 			if want < 0 && length > 0 && s.SeekTo(0) {
-				t.Error("what was made up once is read a second time")
+				t.Error("a source of unknown size can go back to its start")
 			}
 			must(t, s.Unchanged())
 			must(t, s.Close())

@@ -61,7 +61,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	}
 	must(t, part.Close())
 	if _, err := land(7, 1, 5, 6).Reopen(3, "x", PointAt(2_950_000), int64(len(content)), int64(len(content))); transfer.KindOf(err) != transfer.KindMissing {
-		t.Errorf("at a point behind what is there: %v", err)
+		t.Errorf("at a point behind the end of the file: %v", err)
 	}
 	must(t, land(7, 1, 5, 6).Sweep([]transfer.Path{transfer.Path(dir)}))
 	if left := temporaries(t, dir); len(left) > 0 {

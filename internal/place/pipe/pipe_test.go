@@ -51,7 +51,7 @@ func TestSourceKeepsWhatIsNotSafe(t *testing.T) {
 		t.Fatal("it goes on elsewhere than where it can")
 	}
 	if got := readFull(t, f, 600_000); !bytes.Equal(got, in[400_000:]) {
-		t.Error("what is read again is something else")
+		t.Error("other bytes are read the second time")
 	}
 	if n, err := f.Read(make([]byte, 1)); n != 0 || err != io.EOF {
 		t.Errorf("behind the end %d bytes are read: %v", n, err)

@@ -105,7 +105,7 @@ func (j *Judge) Ask(q Question) (rule string, err error) {
 	return j.decide(who, q)
 }
 
-// Delegates is nil where the rules let a user speak for another one at an agent. Sandboxes do not matter.
+// Delegates returns nil where the rules let a user speak for another one at an agent. It ignores sandboxes.
 func (j *Judge) Delegates(by, principal string, at transfer.AgentName) error {
 	q := Question{Principal: by, Right: transfer.AuthDelegate, Agent: at}
 	who, err := j.who(by)

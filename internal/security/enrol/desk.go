@@ -163,7 +163,7 @@ func (d *Desk) answer(m qmgr.Message) {
 	d.say(token, m.Reply, r)
 }
 
-// say answers a question. A member that hears nothing asks again.
+// say answers a question. A member that gets no answer asks again.
 func (d *Desk) say(token, inbox string, r reply) {
 	if data, err := json.Marshal(r); err == nil {
 		d.Conn.Answer(token, inbox, data)

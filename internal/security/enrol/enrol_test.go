@@ -149,11 +149,11 @@ func TestJoin(t *testing.T) {
 	unknown := token
 	unknown.Secret = base64.RawURLEncoding.EncodeToString(make([]byte, 32))
 	if _, err := Join(t.Context(), unknown, agent, directory(t)); transfer.KindOf(err) != transfer.KindDenied {
-		t.Errorf("a secret of nobody's: %v", err)
+		t.Errorf("an unknown secret: %v", err)
 	}
 	token.Addresses = token.Addresses[:1]
 	if _, err := Join(t.Context(), token, agent, dir); transfer.KindOf(err) != transfer.KindUnreachable {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("no listener: %v", err)
 	}
 	if strings.Contains(s.log.String(), token.Secret) || !strings.Contains(s.log.String(), "enrolment refused") {
 		t.Errorf("the log says %s", s.log.String())

@@ -212,8 +212,8 @@ func (k *Keeper) askLoop(ctx context.Context, asked bool) {
 	}
 }
 
-// age is how long nothing has been heard of the authority. Where no document was ever heard of
-// it is that of the identity, which the authority has issued.
+// age returns the time since the authority's newest document. Without a document it is the age of the identity, which
+// the authority has issued.
 func (k *Keeper) age() time.Duration {
 	now := k.cfg.Clock.Now()
 	if d, _ := k.held.Held(); d == nil {

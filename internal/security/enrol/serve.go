@@ -31,7 +31,8 @@ const (
 
 const enrolPath = "/v1/enrol"
 
-// A request is the question of a joiner. It wants the identity of Role and Name; without Name that is any name of the role.
+// A request is the question of a joiner. It asks for the identity of Role and Name; without Name, for any name of the
+// role.
 type request struct {
 	Secret string        `json:"secret"`
 	Role   identity.Role `json:"role"`
@@ -81,8 +82,7 @@ func Serve(ctx context.Context, l net.Listener, self *identity.Identity, e Enrol
 	return err
 }
 
-// serverTLS shows the whole chain, with the roots, the one that signs last: a joiner knows nothing but
-// the hash of one.
+// serverTLS shows the whole chain, with the roots, the one that signs last: a joiner has only the hash of one.
 func serverTLS(self *identity.Identity) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,

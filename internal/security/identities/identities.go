@@ -134,8 +134,7 @@ func (s *Store) addresses() (a addresses, err error) {
 	return a, nil
 }
 
-// Know keeps that queue managers at these addresses belong to a network; "" makes them
-// unknown.
+// Know records the network of the queue managers at these addresses; "" removes their record.
 func (s *Store) Know(network string, at ...string) error {
 	dir, err := keyfile.Make(s.path)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package keyfile keeps secrets in files: in directories that only their owner may enter, in
-// files that only the owner may read. A file that others may read is refused, not mended: its content
-// cannot be called back, and its owner must hear of it. A process of root takes no directory that another user controls.
+// Package keyfile keeps secrets in files: in directories that only their owner may enter, in files that only the owner
+// may read. A file that others may read is refused, and its mode is not changed: others may have its content already,
+// and its owner must learn of that. A process of root takes no directory that another user controls.
 package keyfile
 
 import (

@@ -141,7 +141,7 @@ func (f Form) String() string {
 	return "trust"
 }
 
-// A Holder has the newest document of one form that was heard. It is safe for concurrent use.
+// A Holder has the newest document of one form that it was given. It is safe for concurrent use.
 type Holder struct {
 	verifier, network string
 	form              Form

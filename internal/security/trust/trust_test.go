@@ -139,7 +139,7 @@ func TestNumbersOnlyGrow(t *testing.T) {
 		}
 	}
 	if _, err := NewHolder(verifier, testNet, Keys, raw[:10]); err == nil {
-		t.Error("what was kept and is damaged is taken")
+		t.Error("a damaged document that was kept is taken")
 	}
 }
 

@@ -177,7 +177,7 @@ func (s *Sorter) Sorted() (*Sorted, error) {
 	return &Sorted{s: s, m: m}, nil
 }
 
-// Close lets go of memory and file, be it before all was read.
+// Close releases memory and file. It may be called before all strings are read.
 func (s *Sorter) Close() {
 	if s.f != nil {
 		discard(s.f)

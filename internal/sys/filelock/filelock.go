@@ -13,8 +13,8 @@ import (
 // lock.
 var ErrHeld = errors.New("the lock is held")
 
-// Take locks a file without waiting, creating it where it is missing. Closing
-// the result lets go. The error is ErrHeld, or why the file cannot be used.
+// Take locks a file without waiting, and creates it where it is missing. Closing the result releases the lock. The
+// error is ErrHeld, or the reason why the file cannot be used.
 func Take(path string) (io.Closer, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 func TestMark(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "mark")
 	if _, marked, err := HolderOf(path); marked || err != nil {
-		t.Fatalf("nobody has marked it: %v %v", marked, err)
+		t.Fatalf("without a mark: %v %v", marked, err)
 	}
 	first, err := SetMark(path, Holder{Instance: "one", Host: "a"})
 	if err != nil || first.Check() != nil {
@@ -26,7 +26,7 @@ func TestMark(t *testing.T) {
 		t.Errorf("the first finds %v", err)
 	}
 	if err := first.Release(); !errors.Is(err, ErrTaken) || second.Check() != nil {
-		t.Errorf("the first lets go of what is the second's: %v, %v", err, second.Check())
+		t.Errorf("the first removes the mark of the second: %v, %v", err, second.Check())
 	}
 	if h, marked, err := HolderOf(path); h.Instance != "two" || h.Host != "b" || !marked || err != nil {
 		t.Errorf("it is %+v's: %v", h, err)
@@ -41,7 +41,7 @@ func TestMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	if h, _, err := HolderOf(path); h.Instance == "" || err != nil {
-		t.Errorf("a mark that cannot be read is nobody's: %+v %v", h, err)
+		t.Errorf("a mark that cannot be read counts as none: %+v %v", h, err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

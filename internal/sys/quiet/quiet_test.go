@@ -29,7 +29,7 @@ func TestLogOncePerKind(t *testing.T) {
 	now = now.Add(1)
 	l.Warn("a message is refused")
 	if lines() != 3 || !strings.Contains(out.String(), "left_out=1000") {
-		t.Fatalf("after a minute, the next line says what was left out:\n%s", &out)
+		t.Fatalf("after a minute, the next line has no number of lines left out:\n%s", &out)
 	}
 	now = now.Add(-24 * time.Hour)
 	l.Warn("a message is refused")
@@ -84,7 +84,7 @@ func TestLogDropped(t *testing.T) {
 	now = now.Add(2 * Every)
 	l.Dropped("NEW", "out of its range")
 	if !strings.Contains(out.String(), "from=NEW") {
-		t.Fatal("those who are quiet keep the place of those who speak")
+		t.Fatal("quiet speakers keep the room of active ones")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestGateHeld(t *testing.T) {
 		}
 	}
 	if _, ok := g.Held(now.Add(Every - 1)); ok {
-		t.Error("what was held back is told of too soon")
+		t.Error("events that were held back are reported too soon")
 	}
 	if held, ok := g.Held(now.Add(Every)); held != 3 || !ok {
 		t.Errorf("3 were held back, and %d are told of (%v)", held, ok)

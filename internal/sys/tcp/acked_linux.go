@@ -14,8 +14,8 @@ func Acked(c net.Conn) (acked uint64, more bool) {
 	return info.Bytes_acked, info.Unacked > 0 || info.Notsent_bytes > 0
 }
 
-// Carried is how many bytes of a connection the other host has acknowledged, and whether there
-// are some that wait behind those that are on the line; 0 and false where the system does not say.
+// Carried returns the number of bytes of a connection that the other host has acknowledged, and whether more wait
+// behind the bytes in flight; 0 and false where the system does not tell.
 func Carried(c net.Conn) (acked uint64, waiting bool) {
 	info := infoOf(c)
 	return info.Bytes_acked, info.Notsent_bytes > 0

@@ -64,6 +64,6 @@ func TestGatheredWrites(t *testing.T) {
 	write(gatherSize + 1)
 	step("longer than the memory", gatherSize+1)
 	if !bytes.Equal(c.data.Bytes(), want) {
-		t.Error("what went out is not what was written")
+		t.Error("other bytes went out than were written")
 	}
 }

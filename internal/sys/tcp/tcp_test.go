@@ -74,7 +74,7 @@ func TestStands(t *testing.T) {
 	defer b.Close()
 	defer c.Close()
 	if !tcp.Stands(b) {
-		t.Error("what is no TCP connection does not stand")
+		t.Error("a connection that is no TCP connection does not stand")
 	}
 	if tcp.Stands(elsewhere{b}) {
 		t.Error("a connection from an address of documentation stands")
