@@ -263,7 +263,7 @@ func TestImportRulesCanFail(t *testing.T) {
 		{"nats in a test", tree{"internal/agent/a_test.go": source("github.com/nats-io/nats.go/jetstream")}, "one package knows its name"},
 		{"nats in qmgr", tree{"internal/qmgr/a.go": source("github.com/nats-io/nats-server/v2/server")}, ""},
 		{"a name that only begins like it", tree{"internal/agent/a.go": source("go.etcd.io/bbolting")}, ""},
-		{"bbolt", tree{"internal/audit/a.go": source("go.etcd.io/bbolt")}, "decided in one place"},
+		{"bbolt", tree{"internal/audit/a.go": source("go.etcd.io/bbolt")}, "one package decides"},
 		{"config", tree{"bench/a.go": source("ferry/internal/node/config")}, "owns its settings type"},
 		{"the other side", tree{"internal/sender/a_test.go": source("ferry/internal/receiver")}, "not memory"},
 		{"sender and qmgr", tree{"internal/sender/a.go": source("ferry/internal/qmgr")}, "their only conversation"},
