@@ -3,6 +3,7 @@ package stored_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"log/slog"
 	"sync"
 	"testing"
@@ -48,7 +49,7 @@ func TestContract(t *testing.T) {
 			Listen: func(to transfer.AgentName, take func(transfer.AgentName, []byte)) {
 				var reading sync.WaitGroup
 				ctx, stop := context.WithCancel(ctx)
-				reading.Go(func() { listen(ctx, qmgr.StoreOf(conns[to], to), take) })
+				reading.Go(func() { listen(ctx, qmgr.StoreOf(conns[to], to), inOrder(take)) })
 				t.Cleanup(func() { stop(); reading.Wait() })
 			},
 		}
@@ -78,6 +79,23 @@ func (s *sender) Send(to transfer.AgentName, id transfer.ID, message []byte) err
 		return err
 	}
 	return nil
+}
+
+// inOrder passes each message once and behind the one before, as a destination does: a lane stores a refused message again,
+// and with it the messages that were stored meanwhile.
+func inOrder(take func(transfer.AgentName, []byte)) func(transfer.AgentName, []byte) {
+	type source struct {
+		from transfer.AgentName
+		of   byte
+	}
+	last := map[source]uint64{}
+	return func(from transfer.AgentName, message []byte) {
+		of, seq := source{from, message[0]}, binary.BigEndian.Uint64(message[1:])
+		if seq == last[of]+1 {
+			last[of] = seq
+			take(from, message)
+		}
+	}
 }
 
 // listen takes all messages that are stored for an agent, one store after another.
