@@ -164,7 +164,7 @@ func overLine(t *testing.T, seed uint64, r *rand.Rand, x *slowStory) {
 	if ln.cut == 0 && (resumes > 0 || again > all/50) {
 		t.Errorf("%d resumes and %d bytes sent again on a line that was not cut", resumes, again)
 	}
-	most := ln.slack*l.worth.Seconds() + ln.cut.Seconds()
+	most := ln.slack*hostSlack()*l.worth.Seconds() + ln.cut.Seconds()
 	most += float64(l.transfers*each) * 8 / float64(rate*1000)
 	if l.worth <= 10*time.Second {
 		most += ln.once.Seconds()

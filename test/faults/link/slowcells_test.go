@@ -138,7 +138,7 @@ const anyResumes = 1 << 30
 // again, and the number of resumes.
 func (x *slowCase) judge(c cost, all int64, ideal *time.Duration, part float64, resumes int64) {
 	x.t.Helper()
-	most := x.slack()*ideal.Seconds() + float64(each)*8/float64(x.kbits*1000)
+	most := x.slack()*hostSlack()*ideal.Seconds() + float64(each)*8/float64(x.kbits*1000)
 	x.t.Logf("%s at %d kbit/s: %d bytes took %.1f s, ideal %.1f s (%.2f), at most %.1f s; resumes %d; %d bytes again (%.0f %%)", x.what, x.kbits, all, c.took.Seconds(), ideal.Seconds(),
 		c.took.Seconds()/ideal.Seconds(), most, c.resumes, c.again, 100*float64(c.again)/float64(all))
 	if c.took.Seconds() > most {

@@ -187,7 +187,7 @@ func storedOverLine(t *testing.T, seed uint64, c storedCell) {
 		once += starts
 	}
 	fixed := time.Duration(once*8/int64(c.rate)) * time.Millisecond
-	if limit := time.Duration(slack*float64(ideal)) + fixed; took > limit {
+	if limit := time.Duration(slack*hostSlack()*float64(ideal)) + fixed; took > limit {
 		t.Errorf("it took %.1f s, and may take %.1f s", took.Seconds(), limit.Seconds())
 	}
 	if limit := lineSlack*float64(all) + float64(once) + storedChatter*took.Seconds(); float64(bytes) > limit {
