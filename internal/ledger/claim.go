@@ -79,7 +79,7 @@ func claimShared(dir string, patience time.Duration) (*Claim, error) {
 	}
 	_, marked, err := filelock.HolderOf(filepath.Join(dir, markName))
 	if err != nil {
-		return nil, transfer.Errorf(transfer.KindUnreadable, "whose the state directory %s is cannot be read: %w", dir, err)
+		return nil, transfer.Errorf(transfer.KindUnreadable, "the owner of the state directory %s cannot be read: %w", dir, err)
 	}
 	if !marked {
 		return nil, nil
@@ -261,7 +261,7 @@ func (t *tenure) Fence() error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, filelock.ErrTaken):
-		return transfer.Errorf(transfer.KindBusy, "whose the state directory %s is cannot be read: %w", t.claim.dir, err)
+		return transfer.Errorf(transfer.KindBusy, "the owner of the state directory %s cannot be read: %w", t.claim.dir, err)
 	}
 	by := ClaimHolder(t.claim.dir)
 	t.lose(transfer.Errorf(transfer.KindAlive, "the ledger in %s was taken over by instance %s on %s", t.claim.dir, by.Instance, by.Host))

@@ -47,8 +47,8 @@ func (e *epoch) following(silentAt time.Time) epoch {
 // ending reports whether the epoch is over, or about to be: background work may have ended while a frame was taken.
 func (e *epoch) ending() bool { return !e.live || e.again != "" || e.stop != nil }
 
-// empty reports whether the epoch has brought at most its first message, without data. A source whose root is away or
-// whose lane is broken opens one such epoch after another. It keeps its slot only while no other source waits for one.
+// empty reports whether the epoch has brought at most its first message, without data. A source with an absent root
+// or a broken lane opens one such epoch after another. It keeps its slot only while no other source waits for one.
 func (e *epoch) empty() bool { return e.next <= 2 && e.taken == 0 }
 
 // grant returns the limit to which the source may send now, and records the time of a higher limit.

@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/qmgr"
 	"ferry/internal/security/word"
+	round "ferry/internal/sys/turns"
 	"ferry/internal/wire"
 )
 
@@ -26,20 +27,14 @@ type turns struct {
 	changed sync.Cond
 	held    map[string]int // questions of a member that wait or are worked on
 	all     int
-	first   turn // administration
-	ahead   int  // questions of first that were taken since one of second
-	second  turn
+	first   round.Round[qmgr.Message] // administration
+	ahead   int                       // questions of first that were taken since one of second
+	second  round.Round[qmgr.Message]
 	over    bool
 }
 
-// A turn is a queue that serves members in turn.
-type turn struct {
-	order []string // members that have a question, in the order of their turns
-	of    map[string][]qmgr.Message
-}
-
 func newTurns() *turns {
-	t := &turns{held: map[string]int{}, first: turn{of: map[string][]qmgr.Message{}}, second: turn{of: map[string][]qmgr.Message{}}}
+	t := &turns{held: map[string]int{}}
 	t.changed.L = &t.mu
 	return t
 }
@@ -55,9 +50,9 @@ func (t *turns) add(m qmgr.Message) bool {
 	t.held[member]++
 	t.all++
 	if administers(m.Data) {
-		t.first.add(member, m)
+		t.first.Add(member, m)
 	} else {
-		t.second.add(member, m)
+		t.second.Add(member, m)
 	}
 	t.changed.Signal()
 	return true
@@ -67,18 +62,21 @@ func (t *turns) add(m qmgr.Message) bool {
 func (t *turns) next() (m qmgr.Message, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.first.order)+len(t.second.order) == 0 {
+	for t.first.Speakers()+t.second.Speakers() == 0 {
 		if t.over {
 			return m, false
 		}
 		t.changed.Wait()
 	}
-	if len(t.first.order) > 0 && (t.ahead < deskAhead || len(t.second.order) == 0) {
+	from := &t.second
+	if t.first.Speakers() > 0 && (t.ahead < deskAhead || t.second.Speakers() == 0) {
+		from = &t.first
 		t.ahead++
-		return t.first.take(), true
+	} else {
+		t.ahead = 0
 	}
-	t.ahead = 0
-	return t.second.take(), true
+	_, m, ok = from.Take()
+	return m, ok
 }
 
 // done gives the place of a question back.
@@ -98,25 +96,6 @@ func (t *turns) end() {
 	defer t.mu.Unlock()
 	t.over = true
 	t.changed.Broadcast()
-}
-
-func (t *turn) add(member string, m qmgr.Message) {
-	if len(t.of[member]) == 0 {
-		t.order = append(t.order, member)
-	}
-	t.of[member] = append(t.of[member], m)
-}
-
-func (t *turn) take() qmgr.Message {
-	member := t.order[0]
-	t.order = t.order[1:]
-	m, rest := t.of[member][0], t.of[member][1:]
-	delete(t.of, member)
-	if len(rest) > 0 {
-		t.of[member] = rest
-		t.order = append(t.order, member)
-	}
-	return m
 }
 
 // administers reports whether a question takes an authority. Refusals of such questions cost little, so they cannot hold up renewals.

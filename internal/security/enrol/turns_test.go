@@ -49,7 +49,7 @@ func TestMembersTakeTurns(t *testing.T) {
 	for m, ok := q.next(); ok; m, ok = q.next() {
 		q.done(m)
 	}
-	if q.all+len(q.held)+len(q.first.of)+len(q.second.of)+len(q.first.order)+len(q.second.order) != 0 {
+	if q.all+len(q.held)+q.first.Speakers()+q.second.Speakers() != 0 {
 		t.Errorf("left over: %+v", q)
 	}
 }

@@ -4,27 +4,61 @@ package turns
 
 import "sync"
 
-// Limits of the messages that wait.
+// A Round has messages of speakers. It gives one message of each speaker after the other, and those of one speaker in
+// their order. The zero value is empty. It is not safe for concurrent use.
+type Round[M any] struct {
+	order []string // speakers with a message, in the order of their turns
+	of    map[string][]M
+}
+
+// Add adds a message of a speaker.
+func (r *Round[M]) Add(from string, m M) {
+	if r.of == nil {
+		r.of = map[string][]M{}
+	}
+	if len(r.of[from]) == 0 {
+		r.order = append(r.order, from)
+	}
+	r.of[from] = append(r.of[from], m)
+}
+
+// Take removes and returns the next message and its speaker. It is not ok if there is none.
+func (r *Round[M]) Take() (from string, m M, ok bool) {
+	if len(r.order) == 0 {
+		return "", m, false
+	}
+	from, r.order = r.order[0], r.order[1:]
+	all := r.of[from]
+	m = all[0]
+	clear(all[:1])
+	if len(all) > 1 {
+		r.of[from] = all[1:]
+		r.order = append(r.order, from)
+	} else {
+		delete(r.of, from)
+	}
+	return from, m, true
+}
+
+// Speakers returns the number of speakers with a message.
+func (r *Round[M]) Speakers() int { return len(r.order) }
+
+// Limits of the messages that wait in a Queue.
 const (
 	room     = 64 << 20 // bytes of all speakers
 	part     = 8        // a speaker may hold an eighth of the free room, so twenty of them leave a tenth
 	overhead = 256      // bytes of a message beside those that its adder counts
 )
 
-// A Queue has messages that wait. Its methods may be called at the same time.
+// A Queue is a Round of bounded size. It is safe for concurrent use.
 type Queue[M any] struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
-	order []string // speakers that have a message, in the order of their turns
-	of    map[string]*turn[M]
-	held  int // bytes
-}
-
-// A turn has the messages of one speaker, oldest first.
-type turn[M any] struct {
-	messages []sized[M]
-	held     int // bytes
+	round Round[sized[M]]
+	of    map[string]int // bytes of each speaker
+	held  int            // bytes of all
+	count int
 }
 
 type sized[M any] struct {
@@ -34,31 +68,24 @@ type sized[M any] struct {
 
 // New returns an empty Queue.
 func New[M any]() *Queue[M] {
-	return &Queue[M]{wake: make(chan struct{}, 1), of: map[string]*turn[M]{}}
+	return &Queue[M]{wake: make(chan struct{}, 1), of: map[string]int{}}
 }
 
 // Wake has one after a message was added.
 func (q *Queue[M]) Wake() <-chan struct{} { return q.wake }
 
-// Add has a message of a speaker wait. It reports false where the speaker has no room for so many bytes.
+// Add adds a message of a speaker with a size in bytes. It reports false if the speaker has no room for it.
 func (q *Queue[M]) Add(from string, size int, m M) bool {
 	size += overhead
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.of[from]
-	if x == nil {
-		x = &turn[M]{}
-	}
-	if x.held+size > (room-q.held)/part {
+	if q.of[from]+size > (room-q.held)/part {
 		return false
 	}
-	if len(x.messages) == 0 {
-		q.of[from] = x
-		q.order = append(q.order, from)
-	}
-	x.messages = append(x.messages, sized[M]{m, size})
-	x.held += size
+	q.round.Add(from, sized[M]{m, size})
+	q.of[from] += size
 	q.held += size
+	q.count++
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -67,33 +94,23 @@ func (q *Queue[M]) Add(from string, size int, m M) bool {
 }
 
 // Len returns the number of messages that wait.
-func (q *Queue[M]) Len() (n int) {
+func (q *Queue[M]) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, x := range q.of {
-		n += len(x.messages)
-	}
-	return n
+	return q.count
 }
 
-// Take returns the next message. It is not ok if none waits.
+// Take removes and returns the next message. It is not ok if none waits.
 func (q *Queue[M]) Take() (m M, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.order) == 0 {
+	from, next, ok := q.round.Take()
+	if !ok {
 		return m, false
 	}
-	from := q.order[0]
-	x := q.of[from]
-	next := x.messages[0]
-	x.messages[0] = sized[M]{}
-	x.messages = x.messages[1:]
-	x.held -= next.size
 	q.held -= next.size
-	q.order = q.order[1:]
-	if len(x.messages) > 0 {
-		q.order = append(q.order, from)
-	} else {
+	q.count--
+	if q.of[from] -= next.size; q.of[from] == 0 {
 		delete(q.of, from)
 	}
 	return next.m, true

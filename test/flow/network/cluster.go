@@ -97,12 +97,12 @@ type Standing struct {
 	Degraded string `json:"degraded"`
 }
 
-// QueueManagers returns the status of all members as the member who sees them, or any member if who is "".
-func (n *Network) QueueManagers(who string) (all []Standing) {
+// QueueManagers returns the status of all members in the view of one member, or of any member if it is "".
+func (n *Network) QueueManagers(member string) (all []Standing) {
 	n.t.Helper()
 	args := []string{"qm", "ls", "--json"}
 	for k, m := range n.setup.Cluster {
-		if MemberName(k) == who {
+		if MemberName(k) == member {
 			args = append(args, "--network", "nats://"+m.Listen)
 		}
 	}
