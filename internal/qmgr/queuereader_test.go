@@ -24,11 +24,10 @@ type crawlingKeeper struct {
 	given  int // bytes, of all answers
 }
 
-func (k *crawlingKeeper) queue(_ context.Context, _ string, t queueTask, some func(*queueResult)) (queueResult, error) {
+func (k *crawlingKeeper) queue(ctx context.Context, _ string, t queueTask, some func(*queueResult)) (queueResult, error) {
 	if t.Do == queuePublish {
 		k.rooms = append(k.rooms, len(t.behind))
-		//house:sleep because it runs in a bubble
-		time.Sleep(time.Duration(len(t.behind)) * time.Second / time.Duration(k.rate))
+		k.carry(ctx, len(t.behind))
 		return queueResult{Receipt: &wire.QueueReceipt{Messages: t.Before + len(t.Sizes)}}, nil
 	}
 	k.rooms = append(k.rooms, t.Room)
@@ -41,8 +40,7 @@ func (k *crawlingKeeper) queue(_ context.Context, _ string, t queueTask, some fu
 		res.Next, res.Offset = 1, t.Offset+n
 	}
 	carry := func(bytes int) []byte {
-		//house:sleep because it runs in a bubble
-		time.Sleep(time.Duration(bytes) * time.Second / time.Duration(k.rate))
+		k.carry(ctx, bytes)
 		k.given += bytes
 		return k.data[t.Offset : t.Offset+bytes]
 	}
@@ -56,6 +54,14 @@ func (k *crawlingKeeper) queue(_ context.Context, _ string, t queueTask, some fu
 	}
 	res.behind = carry(n)
 	return res, nil
+}
+
+// carry waits as long as the link needs for an amount, or until the asker has given up.
+func (k *crawlingKeeper) carry(ctx context.Context, bytes int) {
+	select {
+	case <-time.After(time.Duration(bytes) * time.Second / time.Duration(k.rate)):
+	case <-ctx.Done():
+	}
 }
 
 // queues returns the application queues of the keeper.
