@@ -1,330 +1,36 @@
 package cli
 
 import (
-	"cmp"
-	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"ferry/internal/agent"
-	"ferry/internal/client"
-	"ferry/internal/qmgr"
-	"ferry/internal/security/identity"
-	"ferry/internal/security/keyfile"
-	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
+
+// A pingLine is the answer of an agent.
+type pingLine struct {
+	Agent   transfer.AgentName `json:"agent"`
+	Seconds float64            `json:"seconds"`
+	State   string             `json:"state"`
+}
+
+// An agentLine is an agent that was removed or set.
+type agentLine struct {
+	MessageType string                        `json:"message_type"` // removed, set
+	Agent       transfer.AgentName            `json:"agent"`
+	Rates       map[transfer.AgentName]string `json:"rates,omitempty"` // its rate to each agent; "": to all together
+}
 
 func newAgent() *cobra.Command {
 	c := &cobra.Command{Use: "agent", Short: "Run an agent, or look at agents", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing(), newAgentSet(), newAgentRm())
 	return c
-}
-
-func newAgentRun() *cobra.Command {
-	var network, dir, join, properties string
-	var roots []string
-	var standby bool
-	f := &agentFlags{}
-	c := &cobra.Command{Use: "run NAME...", SuggestFor: []string{"start"}, Short: "Run an agent, or several in one process, against a queue manager",
-		Long: `Runs an agent until it is told to stop (SIGTERM or Ctrl-C). Several names make
-several agents in one process, with the same roots; each then keeps its state
-in a directory of its own name in --dir.
-
-With --standby a second host runs the same agent with the same --dir, on storage
-that both share: one instance is active and the other stands by. The one that
-stands by takes over when the active one stops, dies, or loses its queue manager.
-
-With --properties settings that are given nowhere else are those of an
-agent.properties of IBM MQ MFT, with the UserSandboxes.xml beside it, and NAME may
-be left out. What is not taken of it is in the log; docs/coming-from-mq-mft.md has a
-table.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if properties != "" {
-				var err error
-				if args, err = f.takeProperties(cmd, properties, args); err != nil {
-					return err
-				}
-			}
-			if len(args) == 0 {
-				return oneArg("the agent's name")(cmd, args)
-			}
-			if network == "" || dir == "" {
-				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR")
-			}
-			if join != "" && len(args) > 1 {
-				return transfer.Errorf(transfer.KindUsage, "--join is for one agent, and %d are named", len(args))
-			}
-			run := agentRun
-			if standby {
-				run = agentStandby
-			}
-			return run(cmd, f, args, network, dir, join, roots)
-		}}
-	fl := c.Flags()
-	fl.BoolVar(&standby, "standby", false, "be one of two instances of this agent that share --dir: stand by while the other one is active")
-	addNetwork(fl, &network)
-	addJoin(c, &join)
-	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
-	fl.StringVar(&properties, "properties", "", "agent.properties of IBM MQ MFT, for settings that are given nowhere else")
-	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
-	f.add(c)
-	return c
-}
-
-func agentRun(cmd *cobra.Command, f *agentFlags, names []string, network, dir, join string, roots []string) error {
-	told, log, stop, err := f.log.serve(cmd)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	configs, err := agentsOf(cmd, f, names, dir, roots, log)
-	if err != nil {
-		return err
-	}
-	ctx, end := context.WithCancelCause(told)
-	defer end(nil)
-	running, err := startAgents(ctx, end, cmd, network, join, configs)
-	defer func() {
-		for _, a := range running {
-			a.close()
-		}
-	}()
-	if told.Err() != nil {
-		return nil // before all were up
-	}
-	if err != nil {
-		return err
-	}
-
-	err = attend(ctx, cmd, running, true)
-	log.Info("stopping", "agents", len(configs))
-	return cmp.Or(lost(ctx), err)
-}
-
-// agentsOf returns the agents of a process without other services. It sets the limits of the process for them.
-func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roots []string, log logT) ([]agent.Config, error) {
-	configs, err := agentConfigs(cmd, f, names, dir, roots, log)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := shareFiles(configs, false); err != nil {
-		return nil, err
-	}
-	limitMemory(configs, false)
-	collectLess(slackOfOthers)
-	return configs, nil
-}
-
-// startAtOnce is the number of agents of one process that start at a time. Most of a start is waiting for the disk and
-// for the queue manager.
-const startAtOnce = 8
-
-// startAgents starts agents, some at a time, and reports each that is ready. Where one cannot start, ctx ends, no more
-// are started, and the error gives the reason. The agents that run are returned.
-func startAgents(ctx context.Context, end context.CancelCauseFunc, cmd *cobra.Command, network, join string, configs []agent.Config) (running []attended, err error) {
-	slow := slowNotice(cmd, network)
-	defer slow()
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	slots := make(chan struct{}, startAtOnce)
-	ready, said := make([]bool, len(configs)), 0
-	for n, cfg := range configs {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
-			continue
-		}
-		all.Go(func() {
-			defer func() { <-slots }()
-			var a attended
-			aerr := whileFull(ctx, cfg.Log, "agent "+string(cfg.Name), cfg.Dir, func() (err error) {
-				a, err = joinAgent(ctx, cmd, network, join, cfg, slow)
-				return err
-			})
-			mu.Lock()
-			defer mu.Unlock()
-			if aerr != nil {
-				if err == nil {
-					err = cmp.Or(lost(ctx), aerr)
-					end(err)
-				}
-				return
-			}
-			watchKeeper(ctx, end, a)
-			running = append(running, a)
-			ready[n] = true
-			for ; said < len(ready) && ready[said]; said++ { // in the order of their names
-				fmt.Fprintf(cmd.OutOrStdout(), "agent %s ready\n", configs[said].Name)
-			}
-		})
-	}
-	all.Wait()
-	return running, err
-}
-
-// joinAgent starts an agent with the identity in its directory, or with the one that serviceAt gets for it.
-func joinAgent(ctx context.Context, cmd *cobra.Command, network, join string, cfg agent.Config, connected func()) (a attended, err error) {
-	return a, anew(ctx, func() (refused bool, err error) {
-		i, err := serviceAt(ctx, cmd, network, cfg.Dir, join, identity.Agent, string(cfg.Name), cfg.Log)
-		if err != nil {
-			return false, err
-		}
-		a, err = startAgent(ctx, qmgr.ConnConfig{URL: network, Name: string(cfg.Name), Self: cfg.Name.Token(), Identity: i,
-			TCP: cfg.Direct.Options, Timeout: -1, Log: cfg.Log}, cfg, connected)
-		return transfer.KindOf(err) == transfer.KindDenied, err
-	})
-}
-
-// agentConfigs are the settings of the agents of one process. One agent alone
-// has the state directory to itself; each of several has a part of it.
-func agentConfigs(cmd *cobra.Command, f *agentFlags, names []string, dir string, roots []string, log logT) ([]agent.Config, error) {
-	var all []agent.Config
-	seen := map[transfer.AgentName]bool{}
-	for _, name := range names {
-		own := dir
-		if len(names) > 1 {
-			own = filepath.Join(dir, strings.ToUpper(name))
-		}
-		cfg, err := f.config(cmd, name, own, roots, log)
-		if err != nil {
-			return nil, err
-		}
-		if seen[cfg.Name] {
-			return nil, transfer.Errorf(transfer.KindUsage, "agent %s is named twice", cfg.Name)
-		}
-		seen[cfg.Name] = true
-		if len(roots) == 0 {
-			return nil, transfer.Errorf(transfer.KindUsage, "agent %s has no root", cfg.Name).
-				WithHint("give --root DIR, the directory whose files it may read and write")
-		}
-		all = append(all, cfg)
-	}
-	return all, nil
-}
-
-func newCoordination() *cobra.Command {
-	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	var network, dir, join string
-	var external, standby, xml bool
-	var lf logFlags
-	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if network == "" || dir == "" {
-				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")
-			}
-			if err := keyfile.Own(filepath.Join(dir, "audit")); err != nil {
-				return err
-			}
-			told, log, stop, err := lf.serve(cmd)
-			if err != nil {
-				return err
-			}
-			defer stop()
-			collectLess(slackOfOthers)
-			ctx, end := context.WithCancelCause(told)
-			defer end(nil)
-			if external {
-				stop, err := errandsBeside(ctx, cmd, network, dir, log)
-				if err != nil {
-					return cmp.Or(lost(ctx), err)
-				}
-				defer stop()
-			}
-			var i *identity.Identity
-			enrolled := func() (err error) {
-				i, err = serviceAt(ctx, cmd, network, dir, join, identity.Coordination, "", log)
-				return err
-			}
-			if standby {
-				err = alone(ctx, dir, enrolled)
-			} else {
-				err = enrolled()
-			}
-			if err != nil {
-				return cmp.Or(lost(ctx), err)
-			}
-			c := coordinator{cmd: cmd, network: network, dir: dir, i: i, standby: standby, xml: xml, log: log}
-			for ctx.Err() == nil {
-				if err := c.turn(ctx); err != nil && ctx.Err() == nil {
-					return err
-				}
-			}
-			return lost(ctx)
-		}}
-	addNetwork(run.Flags(), &network)
-	addJoin(run, &join)
-	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
-	addPublishXML(run.Flags(), &xml)
-	run.Flags().BoolVar(&standby, "standby", false, "be one of two coordination services that share --dir: stand by while the other one is active")
-	run.Flags().BoolVar(&external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, so that the authority may be away")
-	lf.add(run, "info")
-	c.AddCommand(run)
-	return c
-}
-
-// A query asks the network something and waits a few seconds for the answer.
-type query struct {
-	network string
-	json    bool
-	timeout time.Duration
-	who     transfer.Originator // as a document says; zero: this user
-}
-
-func (q *query) add(c *cobra.Command) {
-	addNetwork(c.Flags(), &q.network)
-	c.Flags().BoolVar(&q.json, "json", false, "one JSON object a line")
-	c.Flags().DurationVar(&q.timeout, "timeout", 5*time.Second, "how long to wait for an answer")
-}
-
-// open connects; the caller closes.
-func (q *query) open(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
-	if q.network == "" {
-		return nil, nil, nil, transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
-	}
-
-	ctx, stop := untilSignal(cmd.Context())
-	log, err := errorLogger(cmd)
-	if err != nil {
-		stop()
-		return nil, nil, nil, err
-	}
-
-	conn, err := connectUser(ctx, cmd, q.network, "ferry query", q.timeout, log)
-	if err != nil {
-		stop()
-		return nil, nil, nil, err
-	}
-	net := newClient(conn, q.network, q.timeout)
-	if q.who != (transfer.Originator{}) {
-		net.Who = q.who
-	}
-	return net, ctx, func() { conn.Close(); stop() }, nil
-}
-
-// newClient is a client for this user.
-func newClient(conn *qmgr.Conn, network string, timeout time.Duration) *client.Client {
-	return &client.Client{Conn: conn, Clock: clock.System, Who: client.Me(), Network: network, Timeout: timeout}
-}
-
-// openAgent connects to ask about the agent of a name; the caller closes.
-func (q *query) openAgent(cmd *cobra.Command, arg string) (transfer.AgentName, *client.Client, context.Context, func(), error) {
-	name, err := transfer.ParseAgentName(arg)
-	if err != nil {
-		return "", nil, nil, nil, err
-	}
-	c, ctx, done, err := q.open(cmd)
-	return name, c, ctx, done, err
 }
 
 func newAgentLs() *cobra.Command {
@@ -354,14 +60,6 @@ func newAgentLs() *cobra.Command {
 	}}
 	q.add(c)
 	return c
-}
-
-// age describes the time since a heartbeat.
-func age(d time.Duration) string {
-	if d == 0 {
-		return "-"
-	}
-	return d.Round(time.Second).String() + " ago"
 }
 
 // upSince returns the time at which the agent started, while it runs.
@@ -483,27 +181,6 @@ func newAgentShow() *cobra.Command {
 	return c
 }
 
-func or(s, d string) string {
-	if s == "" {
-		return d
-	}
-	return s
-}
-
-func stamp(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Local().Format("2006-01-02 15:04:05")
-}
-
-func settingsText(s transfer.Settings) string {
-	if s.ChunkSize == 0 {
-		return "-" // not negotiated yet
-	}
-	return fmt.Sprintf("%s, %d, %d, %d", transfer.FormatBytes(int64(s.ChunkSize)), s.WindowSize, s.FrameSize, s.CheckpointInterval)
-}
-
 func newAgentPing() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
@@ -525,4 +202,9 @@ func newAgentPing() *cobra.Command {
 	}}
 	q.add(c)
 	return c
+}
+
+// outputsOfAgent returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfAgent() map[string]any {
+	return map[string]any{"agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{}}
 }

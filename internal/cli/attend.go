@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"sync"
-
-	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
 )
@@ -22,7 +19,7 @@ type attended struct {
 // attend waits until ctx ends. An agent may have to stop before that, because another one has its name or its identity
 // was revoked. attend closes it and prints the reason; the others continue. In a process with agents alone (only), the
 // last reason is the error.
-func attend(ctx context.Context, cmd *cobra.Command, agents []attended, only bool) error {
+func attend(ctx context.Context, c console, agents []attended, only bool) error {
 	type loss struct {
 		of  attended
 		err error
@@ -60,7 +57,7 @@ func attend(ctx context.Context, cmd *cobra.Command, agents []attended, only boo
 			if left--; left == 0 && only {
 				return l.err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(l.err.Error()))
+			c.notice(l.err.Error())
 		}
 	}
 }

@@ -1,10 +1,10 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,7 +13,6 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/coordination"
 	"ferry/internal/node/config"
-	"ferry/internal/place/location"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -220,38 +219,6 @@ func (f *found) line() []string {
 	return []string{stamp(f.Time), result, at(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
 }
 
-// ended describes the end of an item in a word.
-func ended(o *transfer.Outcome) string {
-	switch {
-	case o.OK():
-		return "arrived"
-	case o.Skipped():
-		return "skipped"
-	}
-	return "failed"
-}
-
-// at is a path at an agent.
-func at(agent transfer.AgentName, p transfer.Path) string {
-	if agent == "" {
-		return p.String()
-	}
-	return string(agent) + ":" + p.String()
-}
-
-// shown returns a location of a request in the form of the command line.
-func shown(l transfer.Location) string {
-	return transfer.Path(location.Format(l)).String()
-}
-
-// shownAt is shown with the agent.
-func shownAt(agent transfer.AgentName, l transfer.Location) string {
-	if agent == "" {
-		return shown(l)
-	}
-	return string(agent) + ":" + shown(l)
-}
-
 // what describes a record in a few words. Records of items have found.line.
 func what(r *audit.Record) string {
 	switch {
@@ -279,15 +246,6 @@ func what(r *audit.Record) string {
 		return printable(r.Text + r.Reason)
 	}
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
-}
-
-// person returns a readable form of a principal's token.
-func person(token string) string {
-	p, err := transfer.ParsePath(token)
-	if err != nil || token == "" {
-		return cmp.Or(token, "somebody")
-	}
-	return string(p)
 }
 
 func itemWords(event audit.Event, o *transfer.Outcome) string {
@@ -484,4 +442,23 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 	defer done()
 
 	return client.Auditor{Client: net}.Verify(ctx)
+}
+
+// ranWords describes the end of a program, with the last line of its output.
+func ranWords(r *audit.Record) string {
+	p := r.Program
+	text := fmt.Sprintf("%s %s: exit code %d in %.2f s", p.At, p.Name, p.Code, p.Seconds)
+	if r.Error != nil {
+		text = r.Error.Text
+	}
+	lines := strings.Split(strings.TrimSpace(p.Output), "\n")
+	if last := lines[len(lines)-1]; last != "" {
+		text += "; it wrote: " + last
+	}
+	return printable(text)
+}
+
+// outputsOfAudit returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfAudit() map[string]any {
+	return map[string]any{"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{}}
 }

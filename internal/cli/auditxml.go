@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -45,6 +46,6 @@ transfers: of an admin, an operator or an auditor. What was published before it 
 		}}
 	addNetwork(c.Flags(), &q.network)
 	c.Flags().BoolVar(&live, "live", false, "print how far running transfers are, and the state of each agent at each heartbeat, too")
-	q.timeout = fteAcknowledge
+	q.timeout = 5 * time.Second
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ type service struct {
 type services struct {
 	ctx context.Context
 	end context.CancelCauseFunc // with the error of a service that cannot start later
-	log logT
+	log *slog.Logger
 	all sync.WaitGroup
 
 	mu    sync.Mutex
@@ -168,7 +169,7 @@ const coordinationAway = "coordination is degraded: it cannot use its files; the
 // An absence answers the questions to coordination while that does not run.
 type absence struct {
 	conn *qmgr.Conn // coordination's
-	log  logT
+	log  *slog.Logger
 	stop func() // nil: no question is answered
 }
 

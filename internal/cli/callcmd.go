@@ -385,3 +385,8 @@ func newCallCancel() *cobra.Command {
 	q.add(c)
 	return c
 }
+
+// outputsOfCall returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfCall() map[string]any {
+	return map[string]any{"call": callLine{}}
+}

@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/pflag"
 
-	"ferry/internal/audit"
 	"ferry/internal/transfer"
 )
 
@@ -54,7 +51,8 @@ func (f *choiceFlags) choose(q *transfer.Request) (err error) {
 type nonEmpty string
 
 func (v *nonEmpty) String() string { return string(*v) }
-func (v *nonEmpty) Type() string   { return "string" }
+
+func (v *nonEmpty) Type() string { return "string" }
 
 func (v *nonEmpty) Set(s string) error {
 	if s == "" {
@@ -62,26 +60,6 @@ func (v *nonEmpty) Set(s string) error {
 	}
 	*v = nonEmpty(s)
 	return nil
-}
-
-// whichFiles describes the choice of files of a request, and their order; empty: all, in the order of the walk.
-func whichFiles(q *audit.RequestFacts) string {
-	f, all := q.Filter, []string{}
-	add := func(given bool, what string) {
-		if given {
-			all = append(all, what)
-		}
-	}
-	add(f.MinSize > 0, "at least "+transfer.FormatBytes(f.MinSize))
-	add(f.MaxSize > 0, "at most "+transfer.FormatBytes(f.MaxSize))
-	add(f.MinAge > 0, "at least "+f.MinAge.String()+" old")
-	add(f.MaxAge > 0, "at most "+f.MaxAge.String()+" old")
-	add(!f.AsOf.IsZero(), "at "+stamp(f.AsOf))
-	add(q.Order != "", "by "+q.Order)
-	add(q.Archive != "", "moved to "+q.Archive.String()+" then")
-	add(q.Disposition == transfer.DispositionDelete, "deleted then")
-	add(q.AllSources, "all of them or none")
-	return strings.Join(all, ", ")
 }
 
 // When sources are deleted or archived.

@@ -76,3 +76,8 @@ func (r *codePageRow) width() string {
 	}
 	return fmt.Sprintf("%d-%d", r.MinBytes, r.MaxBytes)
 }
+
+// outputsOfContent returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfContent() map[string]any {
+	return map[string]any{"code_page": codePageRow{}, "data_set": datasetEntry{}}
+}

@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"sync"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
-	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
@@ -22,7 +18,7 @@ import (
 func newAuthorityExport() *cobra.Command {
 	q := &query{}
 	var dir, name, listen, maxStore string
-	var cluster upFlags
+	var cluster clusterFlags
 	var members []string
 	c := &cobra.Command{Use: "export DIR", Short: "Write the configuration of a server of NATS that is not Ferry's, as a queue manager of the network",
 		Long: `Writes to a directory all that a server of NATS needs as a queue manager of the network: its
@@ -36,7 +32,7 @@ have the server read it (nats-server --signal reload).`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := qmgr.External{Name: name, Listen: listen, Identity: identityDir}
 			e.Cluster = cluster.member()
-			if err := cluster.checkCluster(); err != nil {
+			if err := cluster.checkCluster("", false); err != nil {
 				return err
 			}
 			if maxStore != "" {
@@ -53,10 +49,16 @@ have the server read it (nats-server --signal reload).`,
 			if err != nil {
 				return transfer.Errorf(transfer.KindUnwritable, "the configuration cannot be written: %w", err)
 			}
-			issue := q.issueOver
+			issue := func(cmd *cobra.Command, path, name string) (*identity.Identity, roles.Claims, error) {
+				return issueOver(q, cmd, path, name)
+			}
 			if dir != "" {
 				issue = func(cmd *cobra.Command, path, name string) (*identity.Identity, roles.Claims, error) {
-					return issueFrom(cmd, dir, path, name)
+					log, err := errorLogger(cmd)
+					if err != nil {
+						return nil, roles.Claims{}, err
+					}
+					return issueFrom(cmd.Context(), dir, path, name, log)
 				}
 			}
 			i, claims, err := issue(cmd, filepath.Join(out.Path(), identityDir), name)
@@ -110,7 +112,7 @@ func pins(own *identity.Identity, members []string) ([]string, error) {
 }
 
 // issueOver asks the authority of a network for the identity of an external server.
-func (q *query) issueOver(cmd *cobra.Command, path, name string) (i *identity.Identity, claims roles.Claims, err error) {
+func issueOver(q *query, cmd *cobra.Command, path, name string) (i *identity.Identity, claims roles.Claims, err error) {
 	ctx, a, network, done, err := q.askAuthority(cmd)
 	if err != nil {
 		return nil, claims, err
@@ -133,123 +135,4 @@ func (q *query) issueOver(cmd *cobra.Command, path, name string) (i *identity.Id
 	}
 	i, err = identity.New(dir, keys, g)
 	return i, claims, err
-}
-
-// issueFrom issues the identity of an external server from the authority in a directory.
-func issueFrom(cmd *cobra.Command, from, path, name string) (i *identity.Identity, claims roles.Claims, err error) {
-	log, err := errorLogger(cmd)
-	if err != nil {
-		return nil, claims, err
-	}
-	h, err := openHome(cmd.Context(), from, log)
-	if transfer.KindOf(err) == transfer.KindAlive {
-		return nil, claims, transfer.Errorf(transfer.KindAlive, "the authority in %s runs", from).WithHint("leave out --dir and give --network, or stop it for a moment")
-	}
-	if err != nil {
-		return nil, claims, err
-	}
-	defer h.stop()
-	dir, err := keyfile.Make(path)
-	if err != nil {
-		return nil, claims, err
-	}
-	want := identity.Name{Network: h.Network(), Role: identity.Manager, Name: name}
-	if err := want.Check(); err != nil {
-		return nil, claims, err
-	}
-	if i, err = h.IssueTo(dir, want, roles.Manager, ""); err != nil {
-		return nil, claims, err
-	}
-	claims, err = h.Claims()
-	return i, claims, err
-}
-
-// An abroad serves an external server for an authority: it sends claims and does errands.
-type abroad struct {
-	h   *home
-	url string
-
-	mu    sync.Mutex
-	last  *roles.Claims // the last claims sent to the server
-	facts qmgr.Facts
-}
-
-// errandsName is the name of the identity that does errands for an external server.
-const errandsName = "errands"
-
-// admit sends claims to the server, unless it has sent the same ones before.
-func (a *abroad) admit(c roles.Claims) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.last != nil && qmgr.SameClaims(*a.last, c) {
-		return nil
-	}
-	jwt, seed, err := a.h.SystemUser(time.Hour)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(a.h.ctx, admitWait)
-	defer cancel()
-	f, err := qmgr.AdmitExternal(ctx, a.url, a.h.self, qmgr.SystemUser{JWT: jwt, Seed: seed}, c)
-	if err != nil {
-		return err
-	}
-	a.last, a.facts = &c, f
-	return nil
-}
-
-func (a *abroad) known() qmgr.Facts {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.facts
-}
-
-// open connects to the external server and sends it the claims. Until the authority stops, it does the errands that an
-// embedded queue manager does itself.
-func (a *abroad) open() error {
-	i, err := a.h.issue(filepath.Join(a.h.dir, identitiesDir, errandsName), identity.Manager, errandsName, roles.Manager)
-	if err != nil {
-		return err
-	}
-	conn, err := qmgr.Connect(a.h.ctx, qmgr.ConnConfig{URL: a.url, Name: "ferry errands", Identity: i, Timeout: -1, Log: a.h.log})
-	if err != nil {
-		return err
-	}
-	claims, err := a.h.Claims()
-	if err == nil {
-		err = a.admit(claims)
-	}
-	var stop func()
-	if err == nil {
-		stop, err = qmgr.DoErrands(conn, a.known, (&queueRules{document: a.h.document}).may)
-	}
-	if err != nil {
-		conn.Close()
-		return err
-	}
-	a.h.tasks.Go(func() { <-a.h.ctx.Done(); stop(); conn.Close() })
-	return nil
-}
-
-// errandsBeside does the errands of an external server beside the coordination service, and shares its directory. The
-// first start needs the authority, and a user with the right to enrol.
-func errandsBeside(ctx context.Context, cmd *cobra.Command, url, dir string, log logT) (stop func(), err error) {
-	i, err := memberAt(ctx, cmd, url, filepath.Join(dir, errandsName), false, identity.Manager, errandsName+"-coordination", log)
-	if err != nil {
-		return nil, err
-	}
-	if i == nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "the queue manager at %s has no identities, and needs no --external", url)
-	}
-	conn, err := qmgr.Connect(ctx, qmgr.ConnConfig{URL: url, Name: "ferry errands", Identity: i, Timeout: -1, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	done, err := qmgr.DoErrands(conn, conn.Facts, nil)
-	if err != nil {
-		conn.Close()
-		return nil, err
-	}
-	go keepRenewed(ctx, i, func(ctx context.Context) error { return enrol.Asker{Conn: conn}.Renew(ctx, i) }, log)
-	return func() { done(); conn.Close() }, nil
 }

@@ -91,14 +91,6 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	return w, nil
 }
 
-func words[T ~string](all []T) string {
-	text := make([]string, len(all))
-	for n, w := range all {
-		text[n] = string(w)
-	}
-	return strings.Join(text, ", ")
-}
-
 // parseWhen reads a time: absolute, of the day, or so long ago. The zone is this
 // host's where none is given.
 func parseWhen(flag, s string, now time.Time) (time.Time, error) {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +32,7 @@ type home struct {
 	*authority.Authority
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
-	log   logT
+	log   *slog.Logger
 	dir   string             // of `ferry up`
 	store *identities.Store  // of the OS user; nil: there is no state directory
 	self  *identity.Identity // the authority's own
@@ -64,7 +64,7 @@ const (
 )
 
 // openHome opens the authority in a state directory, or makes a network there.
-func openHome(ctx context.Context, dir string, log logT) (*home, error) {
+func openHome(ctx context.Context, dir string, log *slog.Logger) (*home, error) {
 	if err := bereft(dir); err != nil {
 		return nil, err
 	}
@@ -224,26 +224,6 @@ func (h *home) current(i *identity.Identity, want identity.Name, as roles.Role) 
 	return err == nil && i.Name() == want && h.Role(want) == as && h.Has(want, w)
 }
 
-// aside puts a directory of an identity aside and makes an empty one.
-func aside(path string) (*keyfile.Dir, error) {
-	if err := putAside(path); err != nil {
-		return nil, err
-	}
-	return keyfile.Make(path)
-}
-
-// putAside puts a directory of an identity aside, in the place of an earlier one. It removes an empty directory.
-func putAside(path string) error {
-	if all, err := os.ReadDir(path); err == nil && len(all) == 0 {
-		return os.Remove(path)
-	}
-	old := path + ".old"
-	if err := os.RemoveAll(old); err != nil {
-		return err
-	}
-	return os.Rename(path, old)
-}
-
 // Enrol enrols an identity at the authority and publishes the change at once. The name may get new keys by it. Enrol
 // refuses that while an agent or a queue manager of the name runs, because new keys would disconnect it.
 func (h *home) Enrol(secret string, as identity.Name, w authority.Wish) (identity.Grant, error) {
@@ -366,7 +346,7 @@ const (
 
 // caller returns the configuration for the connection of a service in this process to its queue manager. Where there
 // are no identities it connects as token. name is the name of the agent, for an agent.
-func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
+func (h *home) caller(server *qmgr.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if h == nil {
 		return cc, nil
@@ -572,63 +552,4 @@ func (h *home) joiners() {
 			return
 		}
 	}
-}
-
-// nextPort returns the address for joiners: given, or the port after the queue manager's.
-func nextPort(given, listen, url string) (string, error) {
-	if given != "" {
-		if _, _, err := net.SplitHostPort(given); err != nil {
-			return "", transfer.Errorf(transfer.KindUsage, "--enrol %q is no HOST:PORT", given)
-		}
-		return given, nil
-	}
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return "", err
-	}
-	at := qmgr.Addresses(url)
-	if len(at) == 0 {
-		return "", transfer.Errorf(transfer.KindInternal, "the queue manager at %s has no port", url)
-	}
-	_, text, err := net.SplitHostPort(at[0])
-	if err != nil {
-		return "", err
-	}
-	port, err := strconv.Atoi(text)
-	if err != nil {
-		return "", err
-	}
-	if port++; port > 65535 {
-		port = 65534
-	}
-	return net.JoinHostPort(host, strconv.Itoa(port)), nil
-}
-
-// reached returns the addresses of a listener for clients. A listener on all addresses gets those of this host.
-func reached(listen string, also []string) []string {
-	host, port, err := net.SplitHostPort(listen)
-	if err != nil {
-		return also
-	}
-	if len(also) > 0 {
-		if _, p, err := net.SplitHostPort(also[0]); err == nil {
-			port = p // the port that was free
-		}
-	}
-	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
-		return []string{net.JoinHostPort(host, port)}
-	}
-
-	var all []string
-	if name, err := os.Hostname(); err == nil {
-		all = append(all, net.JoinHostPort(name, port))
-	}
-	addresses, _ := net.InterfaceAddrs() // without them the name has to do
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
-			all = append(all, net.JoinHostPort(n.IP.String(), port))
-		}
-	}
-	all = all[:min(len(all), 15)]
-	return slices.Compact(append(all, net.JoinHostPort("127.0.0.1", port)))
 }

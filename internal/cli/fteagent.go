@@ -57,7 +57,7 @@ func (r *fteRun) start() error {
 	}
 	args := []string{"agent", "run", string(name), "--dir", files.state}
 	if r.Has("F") {
-		if code := run(args, r.cmd.OutOrStdout(), r.cmd.ErrOrStderr()); code != 0 {
+		if code := r.run(args, r.cmd.OutOrStdout(), r.cmd.ErrOrStderr()); code != 0 {
 			return exit(code)
 		}
 		return nil

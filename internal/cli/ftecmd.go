@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
 	"path/filepath"
@@ -31,8 +32,8 @@ func asFTE(program string, args []string) []string {
 	return args
 }
 
-// newFTE makes the command that runs the links of install-fte.
-func newFTE() *cobra.Command {
+// newFTE makes the command that runs the links of install-fte. run runs another command line of Ferry.
+func newFTE(run commandLine) *cobra.Command {
 	q := &query{timeout: fteAcknowledge}
 	c := &cobra.Command{Use: "fte COMMAND [ARG...]", Short: "A command of IBM MQ MFT, as the links of install-fte call it", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -43,7 +44,7 @@ func newFTE() *cobra.Command {
 			if !ok {
 				return transfer.Errorf(transfer.KindUsage, "%q is no command of MQ MFT that Ferry has", args[0]).WithHint("`ferry install-fte DIR` makes a link for each that it has")
 			}
-			return runFTE(cmd, q, kind, args[1:])
+			return runFTE(&fteRun{cmd: cmd, q: q, run: run}, kind, args[1:])
 		}}
 	addNetwork(c.Flags(), &q.network)
 	return c
@@ -53,8 +54,12 @@ func newFTE() *cobra.Command {
 type fteRun struct {
 	cmd *cobra.Command
 	q   *query
+	run commandLine
 	*commands.Call
 }
+
+// A commandLine runs a command line of Ferry and returns its exit code.
+type commandLine = func(args []string, stdout, stderr io.Writer) int
 
 // fteCommands returns the functions of the commands by name.
 func fteCommands() map[string]func(*fteRun) error {
@@ -84,17 +89,17 @@ func fteCommands() map[string]func(*fteRun) error {
 	}
 }
 
-func runFTE(cmd *cobra.Command, q *query, kind *commands.Command, args []string) error {
+func runFTE(r *fteRun, kind *commands.Command, args []string) error {
 	call, err := kind.Read(args)
 	if err == nil && call.Has("h") {
-		fmt.Fprint(cmd.OutOrStdout(), kind.Help())
+		fmt.Fprint(r.cmd.OutOrStdout(), kind.Help())
 		return nil
 	}
 	if err == nil {
 		err = call.Lacks()
 	}
 	if err == nil {
-		r := &fteRun{cmd, q, call}
+		r.Call = call
 		for _, n := range call.Notices() {
 			r.warn(commands.Notice, n)
 		}
@@ -105,7 +110,7 @@ func runFTE(cmd *cobra.Command, q *query, kind *commands.Command, args []string)
 	if err == nil || errors.As(err, &code) {
 		return err
 	}
-	fmt.Fprint(cmd.ErrOrStderr(), commands.Failed.With(printable(err.Error())))
+	fmt.Fprint(r.cmd.ErrOrStderr(), commands.Failed.With(printable(err.Error())))
 	return exit(kind.Code(err))
 }
 

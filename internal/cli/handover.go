@@ -15,6 +15,15 @@ import (
 	"ferry/internal/transfer"
 )
 
+// A controlLine is a transfer that was handed over, cancelled or resumed.
+type controlLine struct {
+	MessageType string         `json:"message_type"` // submitted, not_submitted, cancel, resume
+	ID          transfer.ID    `json:"id"`
+	State       transfer.State `json:"state,omitempty"` // empty: it is not known
+
+	Handover client.Handover `json:"handover,omitempty"` // how far a submitted request has come
+}
+
 // Times of a handover.
 const (
 	detachWait = 5 * time.Second // for the agent's receipt

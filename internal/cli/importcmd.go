@@ -15,6 +15,12 @@ import (
 	"ferry/internal/transfer"
 )
 
+// An importLine is the outcome for one object of a configuration of MQ MFT, or for a file made of it.
+type importLine struct {
+	MessageType string `json:"message_type"` // import
+	mftconfig.Note
+}
+
 // An importing is one run of ferry import.
 type importing struct {
 	query
@@ -183,4 +189,9 @@ func (i *importing) make(cmd *cobra.Command, f newFile) error {
 	}
 	i.say(cmd, mftconfig.Note{File: f.name, Outcome: madeFile, Text: f.is})
 	return nil
+}
+
+// outputsOfMft returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfMft() map[string]any {
+	return map[string]any{"import": importLine{}}
 }

@@ -16,12 +16,6 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Times between two questions about a job.
-const (
-	jobLookFirst = 50 * time.Millisecond
-	jobLookMost  = time.Second
-)
-
 // jobFlags name further destinations, which make a job of a transfer.
 type jobFlags struct{ alsoTo []string }
 
@@ -348,13 +342,6 @@ func childAt(c *job.Child) string {
 	return shownAt(c.Destination, c.Dest)
 }
 
-func because(e *transfer.Error) string {
-	if e == nil {
-		return ""
-	}
-	return ": " + printable(e.Error())
-}
-
 // finish writes the last line, and gives the result code.
 func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 	state, code := s.State, s.Code
@@ -427,4 +414,9 @@ func (w *jobWatch) stop() error {
 	}
 	fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: job %s is being cancelled\n", w.id)
 	return exit(transfer.CodeCancelled)
+}
+
+// outputsOfJob returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfJob() map[string]any {
+	return map[string]any{"job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}}
 }

@@ -148,3 +148,6 @@ func find[T any](k *kept, kind wire.Kind, what, name string, body any) (at clien
 	}
 	return at, found, err
 }
+
+// keepWait is the time for which a command waits until an agent has an object that it is to keep.
+const keepWait = 30 * time.Second

@@ -19,6 +19,24 @@ import (
 	"ferry/internal/wire"
 )
 
+// A triggerLine is a trigger of `ferry monitor history`.
+type triggerLine struct {
+	MessageType string `json:"message_type"` // trigger
+	monitor.Logged
+}
+
+// A monitorShown is a monitor of `ferry monitor ls` and `ferry monitor show`.
+type monitorShown struct {
+	MessageType string `json:"message_type"` // monitor
+	monitor.Shown
+}
+
+// A monitorLine is the result of a command about a monitor.
+type monitorLine struct {
+	MessageType string `json:"message_type"` // monitor
+	monitor.Answer
+}
+
 func newMonitor() *cobra.Command {
 	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue and send what comes into it", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
@@ -452,4 +470,9 @@ that agent, whatever the definition says. Its transfers are in the name of whoev
 	c.Flags().StringVar(&agent, "agent", "", "the agent that is to have the monitor (default: the one of the definition)")
 	c.Flags().BoolVar(&redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	return c
+}
+
+// outputsOfMonitor returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfMonitor() map[string]any {
+	return map[string]any{"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{}}
 }

@@ -6,18 +6,16 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
 	"ferry/internal/client"
 	"ferry/internal/node/onebox"
+	"ferry/internal/place/pipe"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
-
-type logT = *slog.Logger
 
 // sendOneBox moves files on this host, by the same protocol as any other
 // transfer.
@@ -49,7 +47,7 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 
 // inBox runs a command that needs agents in this process, with a directory for them. The context ends with a signal, or
 // when an agent has lost its directory.
-func inBox(cmd *cobra.Command, log logT, run func(ctx context.Context, b *onebox.Box) error) error {
+func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b *onebox.Box) error) error {
 	home, err := stateDir()
 	if err == nil {
 		err = keyfile.Own(home)
@@ -100,31 +98,11 @@ func sendInBox(ctx context.Context, cmd *cobra.Command, c *client.Client, q *tra
 	return follow(ctx, c, q, newView(cmd, f.json, f.quiet))
 }
 
-// follow submits a request to agents of this process and follows it to its end. A signal cancels it, so that no
-// transfer is left running.
-func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view) error {
-	p, err := c.Submit(ctx, q, nil)
-	if err == nil && (p == nil || !p.State.Final()) {
-		p, err = c.Watch(ctx, client.Of(q), v.show, nil)
+// abandon makes writes to standard output fail once ctx has ended. That includes a write that is blocked because its
+// reader has stopped reading. stop undoes that.
+func abandon(ctx context.Context, s *agent.Streams) (stop func() bool) {
+	if out, ok := s.Target.(*pipe.Target); ok {
+		return context.AfterFunc(ctx, out.Abandon)
 	}
-
-	if signalEnded(ctx, err) {
-		if err := lost(ctx); err != nil {
-			return err
-		}
-		p, err = interruptedInBox(c, q)
-	}
-	if err != nil {
-		return err
-	}
-	return v.finish(p)
-}
-
-func interruptedInBox(c *client.Client, q *transfer.Request) (*transfer.Progress, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	if _, err := c.Cancel(ctx, client.Of(q)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
-		return nil, err
-	}
-	return c.Watch(ctx, client.Of(q), nil, nil)
+	return func() bool { return true }
 }

@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/spf13/cobra"
 
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
@@ -27,7 +26,7 @@ import (
 type outpost struct {
 	ctx   context.Context // ends with stop
 	end   context.CancelFunc
-	log   logT
+	log   *slog.Logger
 	dir   string            // of `ferry up`
 	store *identities.Store // of the OS user; nil: there is no state directory
 	qm    *identity.Identity
@@ -45,20 +44,17 @@ type outpost struct {
 const fileNote = "trust.note"
 
 // outpost starts a queue manager that has joined a network.
-func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, log logT) (house, *qmgr.Server, error) {
-	o := &outpost{log: log, dir: u.dir}
+func (u *managerConfig) outpost(ctx context.Context, clients int) (house, *qmgr.Server, error) {
+	o := &outpost{log: u.log, dir: u.dir}
 	o.ctx, o.end = context.WithCancel(ctx)
-	guard, err := o.open(cmd, u.name, u.join)
+	guard, err := o.open(u.name, u.entry)
 	if err != nil {
 		o.stop()
 		return nil, nil, err
 	}
-	cfg, err := u.server(clients, log)
-	if err == nil {
-		cfg.Guard = guard
-		o.server, err = qmgr.StartServer(ctx, cfg)
-	}
-	if err == nil {
+	cfg := u.server(clients)
+	cfg.Guard = guard
+	if o.server, err = qmgr.StartServer(ctx, cfg); err == nil {
 		err = o.attend(u.listen)
 	}
 	if err != nil {
@@ -72,10 +68,10 @@ func (u *upFlags) outpost(ctx context.Context, cmd *cobra.Command, clients int, 
 }
 
 // open reads the queue manager's identity, or joins the network. It returns the guard of the queue manager.
-func (o *outpost) open(cmd *cobra.Command, name, join string) (*qmgr.Guard, error) {
+func (o *outpost) open(name string, e entry) (*qmgr.Guard, error) {
 	path := filepath.Join(o.dir, identitiesDir, "qm")
-	if joining(join) {
-		if err := joinWith(o.ctx, cmd, join, path, identity.Manager, name, o.log); err != nil {
+	if e.token != nil {
+		if err := joinWith(o.ctx, e.token, path, identity.Manager, name, o.log); err != nil {
 			return nil, err
 		}
 	}
@@ -233,7 +229,7 @@ func (o *outpost) attend(listen string) error {
 }
 
 // caller returns the configuration for the connection of a service in this process to its queue manager.
-func (o *outpost) caller(server *qmgr.Server, token string, role identity.Role, name string, log logT) (cc qmgr.ConnConfig, err error) {
+func (o *outpost) caller(server *qmgr.Server, token string, role identity.Role, name string, log *slog.Logger) (cc qmgr.ConnConfig, err error) {
 	cc = qmgr.ConnConfig{Server: server, Name: name, Self: token, Timeout: server.Patience(), Log: log}
 	if role == identity.Manager {
 		cc.Identity = o.qm

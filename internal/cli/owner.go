@@ -50,14 +50,3 @@ func ownersCommand(f *keyfile.ForeignError, args []string) string {
 		return "run `runuser -u " + quoted(name) + " -- " + command + "`"
 	}
 }
-
-// quoted is a word as a shell reads it.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r)
-	}
-	if word != "" && strings.TrimLeftFunc(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +18,7 @@ import (
 
 // pipeAs connects the user and says how the pipe of q connects, until release. In a network with identities the pipe is
 // its user, with a ticket for the transfer; q is changed to its name there.
-func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer.Request, patience time.Duration, log logT) (as onebox.Caller, release func(), err error) {
+func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer.Request, patience time.Duration, log *slog.Logger) (as onebox.Caller, release func(), err error) {
 	release = func() {}
 	user, err := connect(ctx, cmd, network, "ferry", patience, log)
 	if err != nil {
@@ -49,7 +50,7 @@ func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer
 // A ticket is renewed while its pipe is there. It is in the memory of the command alone.
 type ticket struct {
 	desk enrol.Asker
-	log  logT
+	log  *slog.Logger
 	pipe authority.Pipe
 	jwts atomic.Pointer[identity.JWTs]
 }

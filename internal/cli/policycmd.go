@@ -116,24 +116,6 @@ func readRules(cmd *cobra.Command, name string) ([]byte, error) {
 	return data, nil
 }
 
-// A sandboxFlag is the rules of an agent's own: of a file, or where none is named those of its properties.
-type sandboxFlag struct {
-	file  string
-	rules *policy.Rules
-}
-
-// read returns the rules; nil where there are none.
-func (f *sandboxFlag) read(cmd *cobra.Command) (*policy.Rules, error) {
-	if f.file == "" {
-		return f.rules, nil
-	}
-	data, err := readRules(cmd, f.file)
-	if err != nil {
-		return nil, err
-	}
-	return policy.Parse(data)
-}
-
 // decisionLine is one decision in the output of `ferry policy test --json`.
 type decisionLine struct {
 	Principal string             `json:"principal"`

@@ -12,6 +12,12 @@ import (
 	"ferry/internal/wire"
 )
 
+// A previewLine is the output of --dry-run.
+type previewLine struct {
+	MessageType string `json:"message_type"` // preview
+	*wire.Preview
+}
+
 // dryRun lists the files that would be sent and their destinations. It returns the result that the transfer would have,
 // as far as the preview shows it.
 func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, asJSON bool) error {

@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
 
-	"ferry/internal/audit"
 	"ferry/internal/transfer"
 )
 
@@ -97,18 +95,4 @@ func (f *programFlags) parse(at transfer.CallPoint) (*transfer.Program, error) {
 	}
 	p.Args = append(p.Args, f.args...)
 	return p, nil
-}
-
-// ranWords describes the end of a program, with the last line of its output.
-func ranWords(r *audit.Record) string {
-	p := r.Program
-	text := fmt.Sprintf("%s %s: exit code %d in %.2f s", p.At, p.Name, p.Code, p.Seconds)
-	if r.Error != nil {
-		text = r.Error.Text
-	}
-	lines := strings.Split(strings.TrimSpace(p.Output), "\n")
-	if last := lines[len(lines)-1]; last != "" {
-		text += "; it wrote: " + last
-	}
-	return printable(text)
 }

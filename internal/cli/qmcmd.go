@@ -12,6 +12,12 @@ import (
 	"ferry/internal/transfer"
 )
 
+// A memberLine is a queue manager that was taken out of its cluster.
+type memberLine struct {
+	MessageType string `json:"message_type"` // removed
+	Name        string `json:"name"`
+}
+
 func newQM() *cobra.Command {
 	c := &cobra.Command{Use: "qm", Short: "Look at queue managers, and take one out of its cluster", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
@@ -165,4 +171,9 @@ func showMember(w io.Writer, m qmgr.Member) {
 	if m.Degraded != "" {
 		row("degraded", m.Degraded)
 	}
+}
+
+// outputsOfQm returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfQm() map[string]any {
+	return map[string]any{"channel": qmgr.ChannelState{}, "queue_manager": qmgr.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}}
 }

@@ -7,18 +7,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"ferry/internal/node/config"
 	"ferry/internal/transfer"
 )
-
-// version is the version of the program. Main sets it.
-var version = "development"
 
 // Main runs the command line args and returns the exit code. The first of args is the name of the program.
 func Main(of string, args []string, stdout, stderr io.Writer) int {
@@ -35,43 +30,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	return exitCode(root.ExecuteContext(context.Background()), stderr)
-}
-
-// An exit is a result code that has been explained already.
-type exit int
-
-func (e exit) Error() string { return fmt.Sprintf("result code %d", int(e)) }
-
-func exitCode(err error, stderr io.Writer) int {
-	var code exit
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &code):
-		return int(code)
-	}
-
-	err = asOwner(err, os.Args)
-	explain(stderr, err)
-	var sig signalError
-	if errors.As(err, &sig) {
-		return sig.code()
-	}
-	return transfer.KindOf(err).Code()
-}
-
-func explain(stderr io.Writer, err error) {
-	fmt.Fprintf(stderr, "ferry: %s\n", printable(err.Error()))
-}
-
-// printable keeps a message on one line, because names may contain any character.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || 0x80 <= r && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, s)
 }
 
 func newRoot() *cobra.Command {
@@ -98,7 +56,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newQueue(), newReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(), newInstallFTE(), newImport())
+	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newQueue(), newReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
 	completion(root)
 	addCompletions(root)
 	return root
@@ -139,90 +97,6 @@ func settingsError(err error) error {
 			WithHint("correct or unset " + config.EnvFile)
 	}
 	return transfer.Errorf(transfer.KindUsage, "%w", err)
-}
-
-func noArgs(cmd *cobra.Command, args []string) error {
-	switch {
-	case len(args) > 0 && cmd.HasSubCommands():
-		return unknownCommand(cmd, args[0])
-	case len(args) > 0:
-		return transfer.Errorf(transfer.KindUsage, "`%s` takes no argument; %q is one too many", cmd.CommandPath(), args[0])
-	}
-	return nil
-}
-
-// oneArg accepts exactly one argument; the error gives its name.
-func oneArg(what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return transfer.Errorf(transfer.KindUsage, "`%s` takes one argument, %s; it got %d", cmd.CommandPath(), what, len(args))
-		}
-		return nil
-	}
-}
-
-// A keeper keeps data in a directory that it must not lose, and reports when the directory is gone.
-type keeper interface {
-	Gone() <-chan struct{}
-	Lost() error
-}
-
-// watchKeeper ends ctx, with the reason for lost, when a keeper has lost its
-// directory.
-func watchKeeper(ctx context.Context, end context.CancelCauseFunc, k keeper) {
-	go func() {
-		select {
-		case <-k.Gone():
-			end(k.Lost())
-		case <-ctx.Done():
-		}
-	}()
-}
-
-// lost is the reason of a process that stops without having been told to; nil where it was told.
-func lost(ctx context.Context) error {
-	if e := (*transfer.Error)(nil); errors.As(context.Cause(ctx), &e) {
-		return e
-	}
-	return nil
-}
-
-// stateDir is the user's state directory.
-func stateDir() (string, error) {
-	dir, err := config.StateDir()
-	if err != nil {
-		return "", transfer.Errorf(transfer.KindUsage, "%v", err)
-	}
-	return dir, nil
-}
-
-// logFlags are the level and the format of the log.
-type logFlags struct{ level, format string }
-
-func (f *logFlags) add(c *cobra.Command, level string) {
-	c.Flags().StringVar(&f.level, "log-level", level, "debug, info, warn or error")
-	c.Flags().StringVar(&f.format, "log-format", "text", "text or json: one line, or one JSON object, for each event")
-}
-
-// logger writes to stderr.
-func (f *logFlags) logger(cmd *cobra.Command) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(f.level)); err != nil {
-		return nil, transfer.Errorf(transfer.KindUsage, "--log-level %q is unknown; it is one of debug, info, warn, error", f.level)
-	}
-	opt := &slog.HandlerOptions{Level: l}
-	switch f.format {
-	case "text":
-		return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), opt)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(cmd.ErrOrStderr(), opt)), nil
-	}
-	return nil, transfer.Errorf(transfer.KindUsage, "--log-format %q is unknown; it is one of text, json", f.format)
-}
-
-// errorLogger is the logger of commands that have no flags for it.
-func errorLogger(cmd *cobra.Command) (*slog.Logger, error) {
-	return (&logFlags{"error", "text"}).logger(cmd)
 }
 
 func newVersion() *cobra.Command {

@@ -15,9 +15,6 @@ import (
 	"ferry/internal/wire"
 )
 
-// keepWait is the time for which `ferry send --at` waits until the agent has the schedule.
-const keepWait = 30 * time.Second
-
 // planFlags say when a transfer is submitted, where that is not at once.
 type planFlags struct {
 	words        schedule.Words
@@ -281,29 +278,6 @@ func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Sche
 	table(out, past)
 }
 
-// requestRows show the contents of a request.
-func requestRows(q *transfer.Request) (rows [][]string) {
-	if q == nil {
-		return nil
-	}
-	return append(sourceRows(q), []string{"destination", shownAt(q.Destination, q.Dest)}, []string{"job", printable(or(q.Job, "-"))})
-}
-
-// sourceRows show the sources of a request.
-func sourceRows(q *transfer.Request) (rows [][]string) {
-	if q == nil {
-		return nil
-	}
-	const named = 20
-	for n := range q.Items[:min(len(q.Items), named)] {
-		rows = append(rows, []string{"source", shownAt(q.Source, q.Items[n].Source)})
-	}
-	if more := len(q.Items) - named; more > 0 {
-		rows = append(rows, []string{"", "and " + plural(int64(more), "source") + " more"})
-	}
-	return rows
-}
-
 func newScheduleRm() *cobra.Command {
 	q := &keptQuery{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a schedule; transfers that it has submitted go on", Args: oneArg("the schedule's name"),
@@ -333,4 +307,9 @@ func (q *keptQuery) removeSchedule(cmd *cobra.Command, name string) error {
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)
 	return nil
+}
+
+// outputsOfSchedule returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfSchedule() map[string]any {
+	return map[string]any{"schedule": scheduleLine{}}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding"
 	"encoding/json"
+	"flag"
 	"maps"
 	"os"
 	"path"
@@ -21,6 +22,8 @@ import (
 	"ferry/internal/security/identity"
 	"ferry/internal/transfer"
 )
+
+var update = flag.Bool("update", false, "write docs/output.schema.json anew")
 
 // A schemas makes a JSON schema of Go types. Types with names of their own stand once,
 // under $defs.
@@ -66,8 +69,8 @@ func (s *schemas) of(t reflect.Type) any {
 			return s.fields(t)
 		}
 		name := path.Base(t.PkgPath()) + "." + t.Name()
-		if t.PkgPath() == "ferry/internal/cli" {
-			name = "ferry." + t.Name() // the schema is published under the program's name
+		if strings.HasPrefix(t.PkgPath(), "ferry/internal/cli") { // the schema is published under the program's name
+			name = "ferry." + strings.ToLower(t.Name()[:1]) + t.Name()[1:]
 		}
 		if s.defs[name] == nil {
 			s.defs[name] = object{}
@@ -142,8 +145,9 @@ func (s *schemas) add(t reflect.Type, props object, required map[string]bool, de
 func TestSchema(t *testing.T) {
 	s := &schemas{defs: map[string]any{}}
 	var any []object
-	for _, name := range slices.Sorted(maps.Keys(outputs)) {
-		typ := reflect.TypeOf(outputs[name])
+	lines := outputs()
+	for _, name := range slices.Sorted(maps.Keys(lines)) {
+		typ := reflect.TypeOf(lines[name])
 		ref := s.of(typ).(object)["$ref"].(string)
 		any = append(any, object{"title": name, "$ref": ref})
 	}

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -21,7 +20,6 @@ import (
 	"ferry/internal/place/local"
 	"ferry/internal/place/location"
 	"ferry/internal/place/pipe"
-	"ferry/internal/qmgr"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
@@ -64,88 +62,6 @@ type flowFlags struct {
 	window, frame, checkpoint int
 }
 
-func newSend() *cobra.Command {
-	f, p, j := &sendFlags{}, &planFlags{}, &jobFlags{}
-	var toXML bool
-	c := &cobra.Command{
-		Use:   "send [flags] SOURCE... DEST",
-		Short: "Move files",
-		Long: `Moves files. A location is [AGENT:]PATH. With no agent on either side, files move
-on this host. DEST ending in '/' or an existing directory takes sources under
-their own names; with -r a directory goes into DEST as cp -r does. A SOURCE of - is
-what comes on standard input, until its end; DEST names the file then. In text mode
-(--mode text) code pages and line ends are converted; with --recfm, or a data set
-'HLQ.NAME' as a location, lines or bytes become records, and back.
-
-Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not started
-(--trigger), 49 unknown agent, 64 usage, 69 recovery timed out, 70 parked or refused,
-75 no queue manager, or none that is sure to have stored the request; with --detach 3,
-queued: the queue manager has stored it, and the agent has not taken it yet.`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && f.filesFrom != "" {
-				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.filesFrom)
-			}
-			if len(args) < 2 {
-				return transfer.Errorf(transfer.KindUsage, "`ferry send` takes SOURCE... DEST; it got %s", plural(int64(len(args)), "location"))
-			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if several, err := j.given(cmd.Flags()); err != nil {
-				return err
-			} else if several {
-				return sendJob(cmd, f, j, args)
-			}
-			later, err := p.given(cmd.Flags())
-			switch {
-			case err != nil:
-				return err
-			case later && toXML:
-				return transfer.Errorf(transfer.KindUsage, "--to-xml writes no schedule").WithHint("leave out --at, or --to-xml")
-			case later:
-				return sendLater(cmd, f, p, args)
-			case toXML:
-				return printXML(cmd, f, args)
-			}
-			return send(cmd, f, args)
-		},
-	}
-	fl := c.Flags()
-	f.addRequest(fl)
-	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
-	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
-	addNetwork(fl, &f.network)
-	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
-	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
-	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
-	f.log.add(c, "error")
-	j.add(fl)
-	p.add(fl)
-	c.Example = `  ferry send -r /data/out /mnt/backup/
-  ferry send --network nats://hub:4222 ALPHA:pay.csv BETA:inbox/
-  ferry send --delete-source --job nightly 'ALPHA:out/*.xml' BETA:in/
-  ferry send ALPHA:prices.csv BETA:in/ --also-to GAMMA:in/ --also-to DELTA:in/
-  ferry send --at 02:30 --every 1d --schedule nightly ALPHA:'out/*' BETA:in/
-  ferry send --split-delimiter 0x0a ALPHA:orders.txt BETA:queue:ORDERS
-  pg_dump sales | ferry send - BETA:backup/sales.sql
-  ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
-	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
-		{"Where it goes", []string{"also-to", "network", "if-exists", "permissions", "together"}},
-		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
-		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
-		{"Messages of queues", queueWords},
-		{"Integrity", []string{"checksum", "durability"}},
-		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
-		{"Waiting", []string{"detach", "connect-timeout", "recovery-timeout"}},
-		{"At appointed times", planWords},
-		{"Output and record", []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
-	})
-	return c
-}
-
 // addRequest adds the flags that describe a request; commands for monitors, schedules and templates take them, too.
 func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
@@ -178,35 +94,6 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 	f.queueFlags.add(fl)
 }
 
-func send(cmd *cobra.Command, f *sendFlags, args []string) error {
-	q, local, err := f.request(args, cmd.InOrStdin())
-	if err != nil {
-		return err
-	}
-
-	if isStream(q) {
-		return sendStdin(cmd, f, q, local)
-	}
-
-	if local {
-		return sendOneBox(cmd, f, q, nil)
-	}
-	return f.hand(cmd, q)
-}
-
-// hand submits a request to a network, and waits for its end unless the flags say otherwise.
-func (f *sendFlags) hand(cmd *cobra.Command, q *transfer.Request) error {
-	if err := needNetwork(f.network); err != nil {
-		return err
-	}
-	net, ctx, done, err := f.connected(cmd)
-	if err != nil {
-		return err
-	}
-	defer done()
-	return submitAndWatch(ctx, cmd, net, q, f, newView(cmd, f.json, f.quiet))
-}
-
 // connected connects as --connect-timeout says; the caller closes.
 func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
 	log, err := f.log.logger(cmd)
@@ -225,87 +112,6 @@ func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Conte
 		return nil, nil, nil, unsent(ctx, err)
 	}
 	return &client.Client{Conn: conn, Clock: clock.System, Who: client.Me()}, ctx, func() { conn.Close(); stop() }, nil
-}
-
-func needNetwork(url string) error {
-	if url != "" {
-		return nil
-	}
-	return transfer.Errorf(transfer.KindUsage, "a location names an agent, but no network is given").
-		WithHint("give --network URL or set FERRY_NETWORK")
-}
-
-// unsent adds to an error from before the submission of a request that no request was sent, where a signal ended the
-// command.
-func unsent(ctx context.Context, err error) error {
-	if sig, ok := signalled(ctx); ok && err != nil {
-		return fmt.Errorf("%w: nothing was sent", sig)
-	}
-	return err
-}
-
-// slowNotice prints a notice when a queue manager does not answer within 2 s; stop cancels it.
-func slowNotice(cmd *cobra.Command, url string) (stop func()) {
-	t := time.AfterFunc(2*time.Second, func() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no queue manager answers at %s yet; trying on\n", printable(url))
-	})
-	return func() { t.Stop() }
-}
-
-// connect tries for limit, and prints a notice when it takes a while.
-func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log logT) (*qmgr.Conn, error) {
-	defer slowNotice(cmd, url)()
-	return connectUser(ctx, cmd, url, name, limit, log)
-}
-
-// submitAndWatch submits the request and follows it to its end.
-func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, f *sendFlags, v *view) error {
-	if err := s.Check(ctx, q); err != nil {
-		return unsent(ctx, err)
-	}
-
-	if f.dryRun {
-		return unsent(ctx, dryRun(ctx, cmd, s, q, f.json))
-	}
-
-	notice := func(err error) { v.notice("%v", err) }
-	h := &handing{cmd: cmd, noun: "transfer", agent: q.Source, id: q.ID, json: f.json}
-	if f.detach {
-		return h.detach(ctx, func(ctx context.Context) (transfer.State, error) {
-			p, err := s.Submit(ctx, q, nil)
-			if p == nil {
-				return transfer.Accepted, err
-			}
-			return p.State, err
-		})
-	}
-
-	p, err := s.Run(ctx, q, v.show, notice)
-	if err != nil {
-		v.clear()
-	}
-	switch {
-	case signalEnded(ctx, err):
-		return h.interrupted(ctx, err, func() error { return cancelled(cmd, s, q, v) })
-	case err != nil:
-		return h.unfinished(err)
-	}
-	return v.finish(p)
-}
-
-// cancelled cancels a transfer and waits for its end.
-func cancelled(cmd *cobra.Command, s *client.Client, q *transfer.Request, v *view) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	p, err := s.Cancel(ctx, client.Of(q))
-	if err != nil {
-		return err
-	}
-	if !p.State.Final() {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: transfer %s is being cancelled\n", q.ID)
-		return exit(transfer.CodeCancelled)
-	}
-	return v.finish(p)
 }
 
 // request makes the request of the flags; local says that no agent is named.

@@ -6,8 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/spf13/cobra"
 )
 
 // Exit codes of a command that a signal ended, as shells have them.
@@ -51,29 +49,6 @@ func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
 		signal.Stop(signals)
 		end(nil)
 	}
-}
-
-// serve begins a command that runs until SIGINT or SIGTERM: ctx then ends with a signalError. The command continues
-// with a closed standard output or standard error, and it logs SIGHUP.
-func (f *logFlags) serve(cmd *cobra.Command) (ctx context.Context, log logT, stop func(), err error) {
-	takePipes()
-	if log, err = f.logger(cmd); err != nil {
-		return nil, nil, nil, err
-	}
-	ctx, stop = untilSignal(cmd.Context())
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	go func() {
-		for {
-			select {
-			case <-hangups:
-				log.Info("SIGHUP ignored: logs go to standard error, and identities are renewed without it")
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return ctx, log, stop, nil
 }
 
 // takePipes makes each write to a closed standard output or standard error fail, from now on. Without it

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"ferry/internal/sys/space"
@@ -13,7 +14,7 @@ const fullPause = 3 * time.Second
 
 // whileFull starts something, and starts it again for as long as the disk of its directory is full. The log
 // has that once.
-func whileFull(ctx context.Context, log logT, name, dir string, start func() error) error {
+func whileFull(ctx context.Context, log *slog.Logger, name, dir string, start func() error) error {
 	for said := false; ; said = true {
 		err := start()
 		if !transfer.Full(err) || ctx.Err() != nil {
@@ -23,5 +24,13 @@ func whileFull(ctx context.Context, log logT, name, dir string, start func() err
 			log.Warn("waiting for space on the disk", "of", name, "dir", dir, "error", err, "shortage", space.Shortage(dir))
 		}
 		sleepFor(ctx, fullPause)
+	}
+}
+
+// sleepFor returns after a while, or when ctx ends.
+func sleepFor(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
 	}
 }

@@ -22,37 +22,6 @@ import (
 // user waits for the transfer.
 const streamRecovery = "10m"
 
-func isStream(q *transfer.Request) bool {
-	return len(q.Items) == 1 && q.Items[0].Source == pipe.Stdio && (q.Source == "" || q.Source.Stream())
-}
-
-// fromStdin fills in where standard input is sent to.
-func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
-	switch {
-	case len(q.Items) > 1:
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is sent alone; it stands beside %s", plural(int64(len(q.Items)-1), "other source"))
-	case f.filesFrom != "" || f.detach || f.dryRun || f.deleting() != "" || f.archive != "" || f.together:
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run, --delete-source, --archive or --together").
-			WithHint("a file with the name - is ./-")
-	case f.choiceFlags != choiceFlags{}:
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file, of which neither size nor age is known before it ends").
-			WithHint("leave out --min-file-size, --max-file-size, --min-age, --max-age, --order, --links and --permissions")
-	}
-
-	if f.delivery == transfer.DeliveryStored {
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is read once, and --delivery stored may have to send something again").
-			WithHint("send it without, or put it into a file first")
-	}
-
-	if q.Destination != "" {
-		q.Source = transfer.StreamAgent(q.ID)
-		return false, nil
-	}
-
-	q.Dest, err = hostLocation(q.Dest)
-	return true, err
-}
-
 // sendStdin sends standard input to a file.
 func sendStdin(cmd *cobra.Command, f *sendFlags, q *transfer.Request, local bool) error {
 	if !cmd.Flags().Changed("recovery-timeout") {
@@ -120,28 +89,28 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 
 	q.Dest = pipe.Stdio
 	takePipes() // a reader that closes the pipe ends the transfer in order
-	output := &output{Writer: cmd.OutOrStdout()}
-	cmd.SetErr(notices{cmd.ErrOrStderr(), output})
-	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(output, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
+	stdout := &closable{Writer: cmd.OutOrStdout()}
+	cmd.SetErr(notices{cmd.ErrOrStderr(), stdout})
+	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(stdout, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
 	if local {
 		err = sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
 	} else {
 		q.Destination = transfer.StreamAgent(q.ID)
 		err = throughStream(cmd, f, q, out)
 	}
-	if output.closed.Load() {
+	if stdout.closed.Load() {
 		return exit(codeClosed)
 	}
 	return err
 }
 
-// An output is standard output. Its reader may close it.
-type output struct {
+// A closable is standard output. Its reader may close it.
+type closable struct {
 	io.Writer
 	closed atomic.Bool // by its reader
 }
 
-func (o *output) Write(b []byte) (int, error) {
+func (o *closable) Write(b []byte) (int, error) {
 	n, err := o.Writer.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
 		o.closed.Store(true)
@@ -153,11 +122,11 @@ func (o *output) Write(b []byte) (int, error) {
 // the command then ends without a message.
 type notices struct {
 	io.Writer
-	output *output
+	stdout *closable
 }
 
 func (n notices) Write(b []byte) (int, error) {
-	if n.output.closed.Load() {
+	if n.stdout.closed.Load() {
 		return len(b), nil
 	}
 	return n.Writer.Write(b)
@@ -200,13 +169,4 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 		}
 		return err
 	})
-}
-
-// abandon makes writes to standard output fail once ctx has ended. That includes a write that is blocked because its
-// reader has stopped reading. stop undoes that.
-func abandon(ctx context.Context, s *agent.Streams) (stop func() bool) {
-	if out, ok := s.Target.(*pipe.Target); ok {
-		return context.AfterFunc(ctx, out.Abandon)
-	}
-	return func() bool { return true }
 }

@@ -135,14 +135,6 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	return nil
 }
 
-// nameZone gives a schedule the zone of this host, where its times are in the submitter's zone and it names none.
-func nameZone(s *mftxml.Schedule) (err error) {
-	if s != nil && s.TimeBase == "admin" && s.Zone == "" {
-		s.Zone, err = schedule.ZoneOfHost()
-	}
-	return err
-}
-
 // readDocument reads a file, or standard input, as one document.
 func readDocument(cmd *cobra.Command, name string) (*mftxml.Document, error) {
 	data, err := readInput(cmd, "document", name, mftxml.MaxDocument)
@@ -169,17 +161,4 @@ func cancelDocument(cmd *cobra.Command, f *sendFlags, c *mftxml.Cancel) error {
 		return err
 	}
 	return q.control(ctx, cmd, net, command{"cancel", wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
-}
-
-// printXML prints the document for a command line of ferry send.
-func printXML(cmd *cobra.Command, f *sendFlags, args []string) error {
-	q, _, err := f.request(args, cmd.InOrStdin())
-	if err != nil {
-		return err
-	}
-	text, err := mftxml.Write(q)
-	if err == nil {
-		_, err = cmd.OutOrStdout().Write(text)
-	}
-	return err
 }

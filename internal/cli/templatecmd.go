@@ -341,3 +341,16 @@ func laterText(l *template.Later) string {
 	}
 	return printable(text)
 }
+
+// nameZone gives a schedule the zone of this host, where its times are in the submitter's zone and it names none.
+func nameZone(s *mftxml.Schedule) (err error) {
+	if s != nil && s.TimeBase == "admin" && s.Zone == "" {
+		s.Zone, err = schedule.ZoneOfHost()
+	}
+	return err
+}
+
+// outputsOfTemplate returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfTemplate() map[string]any {
+	return map[string]any{"template": templateLine{}, "template_show": templateShown{}}
+}

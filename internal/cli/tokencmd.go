@@ -19,35 +19,21 @@ import (
 	"ferry/internal/transfer"
 )
 
-// askAuthority connects as this user to ask the network's authority; the caller closes.
-func (q *query) askAuthority(cmd *cobra.Command) (ctx context.Context, a enrol.Asker, network string, done func(), err error) {
-	if err := needURL(q.network); err != nil {
-		return nil, a, "", nil, err
-	}
-	ctx, stop := untilSignal(cmd.Context())
-	log, err := errorLogger(cmd)
-	if err != nil {
-		stop()
-		return nil, a, "", nil, err
-	}
-	conn, err := connectUser(ctx, cmd, q.network, "ferry authority", q.timeout, log)
-	if err != nil {
-		stop()
-		return nil, a, "", nil, err
-	}
-	if conn.Identity() == nil {
-		conn.Close()
-		stop()
-		return nil, a, "", nil, transfer.Errorf(transfer.KindUsage, "the queue manager at %s has no identities: it was started with --insecure, or is not Ferry's", q.network)
-	}
-	return ctx, enrol.Asker{Conn: conn}, conn.Identity().Name().Network, func() { conn.Close(); stop() }, nil
+// An identityLine is an identity of this user's, or of a directory.
+type identityLine struct {
+	Name  identity.Name `json:"name"`
+	Until time.Time     `json:"until"`
+	Due   time.Time     `json:"due"` // from when it is renewed
+	Dir   string        `json:"dir"`
+	Root  string        `json:"root"` // hash of the network's root certificate
 }
 
-func needURL(url string) error {
-	if url == "" {
-		return transfer.Errorf(transfer.KindUsage, "no network is given").WithHint("give --network URL or set FERRY_NETWORK")
-	}
-	return nil
+// A tokenLine is a token that was made or taken back, or an identity that was revoked.
+type tokenLine struct {
+	MessageType string `json:"message_type"` // token, removed, revoked
+	Name        string `json:"name"`
+	Token       string `json:"token,omitempty"`
+	File        string `json:"file,omitempty"` // that has the token
 }
 
 // subjectFlags are the name that a token is for: one of the three.
@@ -433,4 +419,9 @@ func namedIdentity(network, text string) (identity.Name, error) {
 		n.Role = identity.User
 	}
 	return n, n.Check()
+}
+
+// outputsOfIdentity returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfIdentity() map[string]any {
+	return map[string]any{"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{}}
 }

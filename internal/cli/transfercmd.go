@@ -13,9 +13,27 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/client"
+	"ferry/internal/security/word"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
+
+// A shownLine is a transfer of `ferry transfer show`.
+type shownLine struct {
+	transferLine
+	Request  *audit.RequestFacts `json:"request,omitempty"`
+	Author   *word.Author        `json:"author,omitempty"` // of the request; absent: it was not signed
+	Meta     map[string]string   `json:"meta,omitempty"`
+	Recorded []found             `json:"recorded,omitempty"`      // items
+	More     bool                `json:"recorded_more,omitempty"` // beyond --limit
+}
+
+// A transferLine is a transfer of `ferry transfer ls`.
+type transferLine struct {
+	*transfer.Progress
+	MessageType string  `json:"message_type"` // transfer
+	Seconds     float64 `json:"seconds"`
+}
 
 func newTransfer() *cobra.Command {
 	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel, resume or repeat them", Args: noArgs,
@@ -75,18 +93,6 @@ func row(p *transfer.Progress) []string {
 	}
 	return []string{p.ID.String(), string(p.State), string(p.Source), string(p.Destination), fmt.Sprint(p.Files),
 		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(bytesSoFar(p)), stamp(submitted), p.Job, reason}
-}
-
-// bytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
-func bytesSoFar(p *transfer.Progress) int64 {
-	if p.State.Final() {
-		return p.Bytes
-	}
-	done := max(p.Bytes, p.BytesSent-p.BytesResent)
-	if p.Walked && p.BytesTotal > 0 {
-		done = min(done, p.BytesTotal)
-	}
-	return done
 }
 
 // inJSON is a transfer in JSON: the summary's names first, then the rest.
@@ -262,14 +268,6 @@ func paren(s string) string {
 	return "(" + s + ")"
 }
 
-// oneID accepts exactly one transfer ID, or the end of one.
-func oneID(cmd *cobra.Command, args []string) error {
-	if err := oneArg("a transfer ID or its last six or more characters")(cmd, args); err != nil {
-		return err
-	}
-	return transfer.CheckIDSuffix(args[0])
-}
-
 func newTransferWatch() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: oneID,
@@ -373,4 +371,29 @@ func aheadText(p *transfer.Progress) string {
 		return transfer.FormatBytes(p.RunAhead) + ", auto-tuned"
 	}
 	return transfer.FormatBytes(p.RunAhead) + ", as it was set"
+}
+
+// whichFiles describes the choice of files of a request, and their order; empty: all, in the order of the walk.
+func whichFiles(q *audit.RequestFacts) string {
+	f, all := q.Filter, []string{}
+	add := func(given bool, what string) {
+		if given {
+			all = append(all, what)
+		}
+	}
+	add(f.MinSize > 0, "at least "+transfer.FormatBytes(f.MinSize))
+	add(f.MaxSize > 0, "at most "+transfer.FormatBytes(f.MaxSize))
+	add(f.MinAge > 0, "at least "+f.MinAge.String()+" old")
+	add(f.MaxAge > 0, "at most "+f.MaxAge.String()+" old")
+	add(!f.AsOf.IsZero(), "at "+stamp(f.AsOf))
+	add(q.Order != "", "by "+q.Order)
+	add(q.Archive != "", "moved to "+q.Archive.String()+" then")
+	add(q.Disposition == transfer.DispositionDelete, "deleted then")
+	add(q.AllSources, "all of them or none")
+	return strings.Join(all, ", ")
+}
+
+// outputsOfTransfer returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfTransfer() map[string]any {
+	return map[string]any{"transfer": transferLine{}, "transfer_show": shownLine{}}
 }

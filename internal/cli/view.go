@@ -6,13 +6,18 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"ferry/internal/transfer"
 )
+
+// A progressLine is a transfer on its way, of `ferry send` and `ferry transfer watch`.
+type progressLine struct {
+	MessageType string `json:"message_type"` // progress
+	*transfer.Progress
+}
 
 // A view shows a transfer while it runs and when it has ended.
 type view struct {
@@ -152,14 +157,6 @@ func baseName(p transfer.Path) string {
 	return transfer.Path(s[strings.LastIndexByte(s, '/')+1:]).String()
 }
 
-// cut shortens a line to n characters.
-func cut(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n])
-}
-
 // finish writes the failures and the last line, and gives the result code.
 func (v *view) finish(p *transfer.Progress) error {
 	v.clear()
@@ -266,17 +263,19 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 	return line
 }
 
-// failure describes a failed item. An outcome from the network may lack a reason.
-func failure(o *transfer.Outcome) string {
-	if o.Err == nil {
-		return o.Path.String()
+// bytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
+func bytesSoFar(p *transfer.Progress) int64 {
+	if p.State.Final() {
+		return p.Bytes
 	}
-	return printable(o.Err.Error())
+	done := max(p.Bytes, p.BytesSent-p.BytesResent)
+	if p.Walked && p.BytesTotal > 0 {
+		done = min(done, p.BytesTotal)
+	}
+	return done
 }
 
-func plural(n int64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+// outputsOfFollow returns the lines of --json in this package, by the names that the schema has for them.
+func outputsOfFollow() map[string]any {
+	return map[string]any{"progress": progressLine{}, "summary": transfer.Summary{}, "control": controlLine{}, "preview": previewLine{}}
 }

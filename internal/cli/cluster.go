@@ -3,47 +3,17 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
-	"ferry/internal/transfer"
 )
-
-// member returns the cluster of `ferry up`; nil: it is a member of none.
-func (u *upFlags) member() *qmgr.Cluster {
-	if u.cluster == "" {
-		return nil
-	}
-	return &qmgr.Cluster{Name: u.cluster, Listen: u.clusterListen, Routes: u.routes}
-}
-
-// checkCluster refuses flags that contradict each other about a cluster.
-func (u *upFlags) checkCluster() error {
-	if u.cluster == "" {
-		if len(u.routes) > 0 {
-			return transfer.Errorf(transfer.KindUsage, "--route is for a member of a cluster").WithHint("give --cluster NAME, too, the same at each member")
-		}
-		return nil
-	}
-	if err := u.member().Check(or(u.name, "QM")); err != nil {
-		return err
-	}
-	if host, _, err := net.SplitHostPort(u.clusterListen); u.insecure && err == nil && !loopback(host) {
-		return transfer.Errorf(transfer.KindUsage, "--insecure listens on this host alone, and --cluster-listen %s is reached from others", u.clusterListen).
-			WithHint("leave out --insecure, or listen on 127.0.0.1")
-	}
-	return nil
-}
 
 // managerLives reports whether a queue manager of a name runs: the one that is connected, or another member of
 // its cluster.
 func managerLives(ctx context.Context, conn *qmgr.Conn, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, ownAgents)
+	ctx, cancel := context.WithTimeout(ctx, membersWait)
 	defer cancel()
 	all, err := qmgr.Members(ctx, conn)
 	if err != nil {
@@ -78,12 +48,15 @@ func (o *outpost) catchUp() {
 	}
 }
 
-const catchUpLook = 5 * time.Second
+const (
+	catchUpLook = 5 * time.Second
+	membersWait = 3 * time.Second // for the list of the members of a cluster
+)
 
 // awaitCluster waits until a queue manager can store data. In a cluster that takes most of its members. Services that
 // need no queue, such as a token for the next member, run before.
-func awaitCluster(ctx context.Context, cmd *cobra.Command, server *qmgr.Server) error {
+func awaitCluster(ctx context.Context, c console, server *qmgr.Server) error {
 	return server.WaitQuorum(ctx, func(why string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: queue manager %s listens at %s, %s\n", server.Name(), server.URL(), printable(why))
+		c.notice(fmt.Sprintf("queue manager %s listens at %s, %s", server.Name(), server.URL(), why))
 	})
 }

@@ -1,0 +1,18 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// Colours stand around states alone, and only where they are wanted.
+func TestColours(t *testing.T) {
+	rows := func() [][]string { return [][]string{{"ID", "STATE"}, {"failed", "failed"}, {"x", "successful"}} }
+	var plain, colored bytes.Buffer
+	screen{width: 80}.table(&plain, rows())
+	screen{width: 80, color: true}.table(&colored, rows())
+	if strings.Contains(plain.String(), "\x1b") || !strings.Contains(colored.String(), "\x1b[31mfailed\x1b[0m") || !strings.Contains(colored.String(), "\x1b[32msuccessful\x1b[0m") {
+		t.Errorf("%q\n%q", plain.String(), colored.String())
+	}
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/security/keyfile"
+	"ferry/internal/transfer"
+)
+
+func newCoordination() *cobra.Command {
+	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	var network, dir, join string
+	var external, standby, xml bool
+	var lf logFlags
+	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if network == "" || dir == "" {
+				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")
+			}
+			if err := keyfile.Own(filepath.Join(dir, "audit")); err != nil {
+				return err
+			}
+			told, log, stop, err := lf.serve(cmd)
+			if err != nil {
+				return err
+			}
+			defer stop()
+			c := coordinator{console: consoleOf(cmd), network: network, dir: dir, entry: entryOf(cmd, join), standby: standby, external: external, xml: xml, log: log}
+			return c.run(told)
+		}}
+	addNetwork(run.Flags(), &network)
+	addJoin(run, &join)
+	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
+	addPublishXML(run.Flags(), &xml)
+	run.Flags().BoolVar(&standby, "standby", false, "be one of two coordination services that share --dir: stand by while the other one is active")
+	run.Flags().BoolVar(&external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, so that the authority may be away")
+	lf.add(run, "info")
+	c.AddCommand(run)
+	return c
+}

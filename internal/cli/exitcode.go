@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"ferry/internal/transfer"
+)
+
+func exitCode(err error, stderr io.Writer) int {
+	var code exit
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+
+	err = asOwner(err, os.Args)
+	explain(stderr, err)
+	var sig signalError
+	if errors.As(err, &sig) {
+		return sig.code()
+	}
+	return transfer.KindOf(err).Code()
+}

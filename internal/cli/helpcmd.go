@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"ferry/internal/transfer"
+)
+
+// newHelp makes the command that shows the help of another one.
+func newHelp() *cobra.Command {
+	return &cobra.Command{Use: "help [COMMAND...]", Short: "Help about any command or topic",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			at, rest, err := cmd.Root().Find(args)
+			if err == nil && len(rest) == 0 {
+				for _, c := range at.Commands() {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := cmd.Root()
+			for _, word := range args {
+				next, _, err := at.Find([]string{word})
+				if err != nil || next == at {
+					return unknownCommand(at, word)
+				}
+				at = next
+			}
+			at.InitDefaultHelpFlag()
+			return at.Help()
+		}}
+}
+
+// newWords is a topic of help and no command.
+func newWords() *cobra.Command {
+	return &cobra.Command{Use: "words", Short: "What the words on Ferry's screens mean", Long: `The words on Ferry's screens and in its documents:
+
+  agent         a process that reads and writes the files of one host
+  queue manager the server through which agents speak; ` + "`ferry up`" + ` runs one
+  coordination  the service that knows which agents there are, and keeps the audit log
+  transfer      one request with all of its files; it has one ID and one outcome
+  item          a file or directory of a transfer
+  lane          the way the data takes: direct, from agent to agent, or queue, through
+                the queue manager; the smaller messages always take the latter
+  chunk         the data of one message
+  window, frame how much is sent before the destination has answered: a window is a
+                number of chunks, a frame a number of windows
+  run-ahead     that amount in bytes
+  checkpoint    a point of a file up to which it is safe at the destination; after a
+                failure a transfer goes on from there
+  epoch         one run of a transfer from its opening to its end or to the next failure
+  recovering    the two agents agree, after a failure, on where to go on
+  finishing     every file is decided; sources are being deleted (settling, in JSON)
+  waiting       something is missing that may come: an agent, space, a free place
+  parked        set aside for a person: ` + "`ferry transfer resume`" + ` or ` + "`cancel`" + ` decides
+  withdrawn     given up by its sender before any agent took it; it never runs
+  root          a directory beneath which an agent may read and write, and nowhere else
+  bindings      an agent in the same process as its queue manager; otherwise a client
+  outbox        audit records that an agent has and coordination has not yet
+  job           a name for people, on record with a transfer
+`}
+}
+
+// newMan writes manual pages.
+func newMan() *cobra.Command {
+	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages, one for each command, into a directory", Args: oneArg("a directory"),
+		Example: "  ferry man /usr/local/share/man/man1",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := os.MkdirAll(args[0], 0o755); err != nil {
+				return transfer.Errorf(transfer.KindUnwritable, "the directory for the manual pages cannot be made: %w", err)
+			}
+			h := &doc.GenManHeader{Section: "1", Source: "Ferry " + version, Manual: "Ferry"}
+			if err := doc.GenManTree(cmd.Root(), h, args[0]); err != nil {
+				return transfer.Errorf(transfer.KindUnwritable, "the manual pages cannot be written: %w", err)
+			}
+			pages, _ := filepath.Glob(filepath.Join(args[0], "ferry*.1"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", plural(int64(len(pages)), "page"), strings.TrimSuffix(args[0], "/"))
+			return nil
+		}}
+}

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"ferry/internal/place/pipe"
+	"ferry/internal/transfer"
+)
+
+func isStream(q *transfer.Request) bool {
+	return len(q.Items) == 1 && q.Items[0].Source == pipe.Stdio && (q.Source == "" || q.Source.Stream())
+}
+
+// fromStdin fills in where standard input is sent to.
+func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
+	switch {
+	case len(q.Items) > 1:
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is sent alone; it stands beside %s", plural(int64(len(q.Items)-1), "other source"))
+	case f.filesFrom != "" || f.detach || f.dryRun || f.deleting() != "" || f.archive != "" || f.together:
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run, --delete-source, --archive or --together").
+			WithHint("a file with the name - is ./-")
+	case f.choiceFlags != choiceFlags{}:
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file, of which neither size nor age is known before it ends").
+			WithHint("leave out --min-file-size, --max-file-size, --min-age, --max-age, --order, --links and --permissions")
+	}
+
+	if f.delivery == transfer.DeliveryStored {
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is read once, and --delivery stored may have to send something again").
+			WithHint("send it without, or put it into a file first")
+	}
+
+	if q.Destination != "" {
+		q.Source = transfer.StreamAgent(q.ID)
+		return false, nil
+	}
+
+	q.Dest, err = hostLocation(q.Dest)
+	return true, err
+}

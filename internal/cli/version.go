@@ -1,0 +1,4 @@
+package cli
+
+// version is the version of the program. The root command sets it.
+var version = "development"
