@@ -11,6 +11,8 @@ import (
 	"ferry/internal/agent"
 	"ferry/internal/content/conversion"
 	"ferry/internal/flow"
+	"ferry/internal/node/agents"
+	"ferry/internal/node/process"
 	"ferry/internal/place/local"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/security/policy"
@@ -124,7 +126,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 
 	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
 		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log, Direct: direct,
-		Duties:   duties,
+		Duties:   agents.Duties,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
 	if c.Rates, err = parseLimits(f.limits); err != nil {
 		return c, err
@@ -219,11 +221,11 @@ func agentsOf(cmd *cobra.Command, f *agentFlags, names []string, dir string, roo
 	if err != nil {
 		return nil, err
 	}
-	if _, err := shareFiles(configs, false); err != nil {
+	if _, err := process.ShareFiles(configs, false); err != nil {
 		return nil, err
 	}
-	limitMemory(configs, false)
-	collectLess(slackOfOthers)
+	process.LimitMemory(configs, false)
+	process.CollectLess(process.SlackOfOthers)
 	return configs, nil
 }
 

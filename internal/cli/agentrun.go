@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/agents"
 	"ferry/internal/transfer"
 )
 
@@ -49,11 +50,11 @@ table.`,
 			if err != nil {
 				return err
 			}
-			g := &group{network: network, entry: entryOf(cmd, join), agents: configs, console: consoleOf(cmd), log: log}
+			g := &agents.Group{Network: network, Entry: entryOf(cmd, join), Agents: configs, Console: consoleOf(cmd), Log: log}
 			if standby {
-				return g.standBy(told)
+				return g.StandBy(told)
 			}
-			return g.run(told)
+			return g.Run(told)
 		}}
 	fl := c.Flags()
 	fl.BoolVar(&standby, "standby", false, "be one of two instances of this agent that share --dir: stand by while the other one is active")

@@ -13,6 +13,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/coordination"
 	"ferry/internal/node/config"
+	"ferry/internal/node/member"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -35,7 +36,7 @@ func (q *auditQuery) local() (string, error) {
 	if q.dir != "" || q.network != "" {
 		return q.dir, nil
 	}
-	home, err := stateDir()
+	home, err := member.StateDir()
 	return filepath.Join(home, "audit"), err
 }
 

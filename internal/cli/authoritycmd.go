@@ -5,6 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/manager"
+	"ferry/internal/node/process"
 	"ferry/internal/transfer"
 )
 
@@ -46,7 +48,7 @@ have been renewed. Without this command the authority rotates a year before its 
 
 // authorityFlags are the settings of `ferry authority run`.
 type authorityFlags struct {
-	authorityConfig
+	manager.Authority
 	log logFlags
 }
 
@@ -61,7 +63,7 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 			"  ferry up --authority none --join first-qm.token --listen :4222",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.network == "" || f.dir == "" {
+			if f.Network == "" || f.Dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry authority run` needs --network URL and --dir DIR")
 			}
 			ctx, log, stop, err := f.log.serve(cmd)
@@ -69,19 +71,19 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 				return err
 			}
 			defer stop()
-			collectLess(slackOfOthers)
-			err = whileFull(ctx, log, "authority", f.dir, func() error { return f.run(ctx, cmd.OutOrStdout(), log) })
+			process.CollectLess(process.SlackOfOthers)
+			err = process.WhileFull(ctx, log, "authority", f.Dir, func() error { return f.Run(ctx, cmd.OutOrStdout(), log) })
 			if ctx.Err() != nil {
 				return nil // told to stop, possibly before the network was reached
 			}
 			return err
 		}}
 	fl := c.Flags()
-	fl.StringVar(&f.dir, "dir", "", "directory of the authority; made if it is not there")
-	fl.StringVar(&f.network, "network", "", "URL of a queue manager")
-	fl.StringVar(&f.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after the queue manager's; on this host alone where that is)")
-	fl.StringVar(&f.qm, "qm", "QM", "name of the first queue manager, for which a token is written")
-	fl.BoolVar(&f.external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, too")
+	fl.StringVar(&f.Dir, "dir", "", "directory of the authority; made if it is not there")
+	fl.StringVar(&f.Network, "network", "", "URL of a queue manager")
+	fl.StringVar(&f.Enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after the queue manager's; on this host alone where that is)")
+	fl.StringVar(&f.QM, "qm", "QM", "name of the first queue manager, for which a token is written")
+	fl.BoolVar(&f.External, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, too")
 	f.log.add(c, "info")
 	return c
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -20,14 +21,14 @@ func newChannel() *cobra.Command {
 it, at the side that dials; --network says which queue manager is asked.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newChannelLs(), newChannelShow(),
-		newChannelChange("stop", upStop, "End a channel until it is started again", "channel %s is stopped"),
-		newChannelChange("start", upStart, "Start a channel that was stopped", "channel %s is started"),
-		newChannelChange("rm", upRemove, "Forget a channel; what is kept for the other side stays", "channel %s is removed"))
+		newChannelChange("stop", manager.UpStop, "End a channel until it is started again", "channel %s is stopped"),
+		newChannelChange("start", manager.UpStart, "Start a channel that was stopped", "channel %s is started"),
+		newChannelChange("rm", manager.UpRemove, "Forget a channel; what is kept for the other side stays", "channel %s is removed"))
 	return c
 }
 
 // askUp sends a question to the `ferry up` beside the queue manager; nil: a question for the status.
-func (q *query) askUp(cmd *cobra.Command, what *upQuestion) (ans upAnswer, err error) {
+func (q *query) askUp(cmd *cobra.Command, what *manager.UpQuestion) (ans manager.UpAnswer, err error) {
 	c, ctx, done, err := q.open(cmd)
 	if err != nil {
 		return ans, err
@@ -122,11 +123,11 @@ func newChannelShow() *cobra.Command {
 	return c
 }
 
-func newChannelChange(verb string, op upOp, short, said string) *cobra.Command {
+func newChannelChange(verb string, op manager.UpOp, short, said string) *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: verb + " NAME", Short: short, Args: oneArg("the name of a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ans, err := q.askUp(cmd, &upQuestion{Op: op, Name: args[0]})
+			ans, err := q.askUp(cmd, &manager.UpQuestion{Op: op, Name: args[0]})
 			if err != nil {
 				return err
 			}

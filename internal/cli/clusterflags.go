@@ -3,6 +3,7 @@ package cli
 import (
 	"net"
 
+	"ferry/internal/node/member"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
@@ -32,7 +33,7 @@ func (u *clusterFlags) checkCluster(name string, insecure bool) error {
 	if err := u.member().Check(or(name, "QM")); err != nil {
 		return err
 	}
-	if host, _, err := net.SplitHostPort(u.clusterListen); insecure && err == nil && !loopback(host) {
+	if host, _, err := net.SplitHostPort(u.clusterListen); insecure && err == nil && !member.Loopback(host) {
 		return transfer.Errorf(transfer.KindUsage, "--insecure listens on this host alone, and --cluster-listen %s is reached from others", u.clusterListen).
 			WithHint("leave out --insecure, or listen on 127.0.0.1")
 	}

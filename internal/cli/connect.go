@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"ferry/internal/node/config"
+	"ferry/internal/node/member"
+	"ferry/internal/node/process"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/keyfile"
@@ -63,7 +65,7 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 
 // secretDirs are the directories of this user's identities, which no transfer may touch.
 func secretDirs(cmd *cobra.Command) (all []string) {
-	if home, err := stateDir(); err == nil {
+	if home, err := member.StateDir(); err == nil {
 		all = append(all, filepath.Join(home, "identities"))
 	}
 	if as := identityFlag(cmd); as != "" {
@@ -91,7 +93,7 @@ func unsent(ctx context.Context, err error) error {
 
 // connect tries for limit, and prints a notice when it takes a while.
 func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log *slog.Logger) (*qmgr.Conn, error) {
-	defer consoleOf(cmd).slow(url)()
+	defer consoleOf(cmd).Slow(url)()
 	return connectUser(ctx, cmd, url, name, limit, log)
 }
 
@@ -116,22 +118,22 @@ func identityFlag(cmd *cobra.Command) string {
 
 // connectUser connects this OS user, with the identity of --identity where that is given.
 func connectUser(ctx context.Context, cmd *cobra.Command, url, name string, patience time.Duration, log *slog.Logger) (*qmgr.Conn, error) {
-	return connectAs(ctx, identityFlag(cmd), url, name, patience, log)
+	return member.Connect(ctx, identityFlag(cmd), url, name, patience, log)
 }
 
 // entryOf returns the way in which a service gets its identity, by --join and --identity.
-func entryOf(cmd *cobra.Command, join string) entry {
-	e := entry{as: identityFlag(cmd)}
+func entryOf(cmd *cobra.Command, join string) member.Entry {
+	e := member.Entry{As: identityFlag(cmd)}
 	if joining(join) {
-		e.token = func() (enrol.Token, error) { return readToken(cmd, join) }
+		e.Token = func() (enrol.Token, error) { return readToken(cmd, join) }
 	}
 	if joining("") {
-		e.later = func() (enrol.Token, error) { return readToken(cmd, "") }
+		e.Later = func() (enrol.Token, error) { return readToken(cmd, "") }
 	}
 	return e
 }
 
 // consoleOf returns the console of a command that runs a process.
-func consoleOf(cmd *cobra.Command) console {
-	return console{out: cmd.OutOrStdout(), notice: func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text)) }}
+func consoleOf(cmd *cobra.Command) process.Console {
+	return process.Console{Out: cmd.OutOrStdout(), Notice: func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text)) }}
 }

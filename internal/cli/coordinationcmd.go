@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/coordinator"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
@@ -28,8 +29,8 @@ func newCoordination() *cobra.Command {
 				return err
 			}
 			defer stop()
-			c := coordinator{console: consoleOf(cmd), network: network, dir: dir, entry: entryOf(cmd, join), standby: standby, external: external, xml: xml, log: log}
-			return c.run(told)
+			c := coordinator.Coordinator{Console: consoleOf(cmd), Network: network, Dir: dir, Entry: entryOf(cmd, join), Standby: standby, External: external, XML: xml, Log: log}
+			return c.Run(told)
 		}}
 	addNetwork(run.Flags(), &network)
 	addJoin(run, &join)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/manager"
+	"ferry/internal/node/member"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
@@ -30,7 +32,7 @@ have the server read it (nats-server --signal reload).`,
 			"  ferry authority run --external --dir /var/lib/ferry-authority --network nats://hub:4222",
 		Args: oneArg("the directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			e := qmgr.External{Name: name, Listen: listen, Identity: identityDir}
+			e := qmgr.External{Name: name, Listen: listen, Identity: member.IdentityDir}
 			e.Cluster = cluster.member()
 			if err := cluster.checkCluster("", false); err != nil {
 				return err
@@ -58,10 +60,10 @@ have the server read it (nats-server --signal reload).`,
 					if err != nil {
 						return nil, roles.Claims{}, err
 					}
-					return issueFrom(cmd.Context(), dir, path, name, log)
+					return manager.IssueFrom(cmd.Context(), dir, path, name, log)
 				}
 			}
-			i, claims, err := issue(cmd, filepath.Join(out.Path(), identityDir), name)
+			i, claims, err := issue(cmd, filepath.Join(out.Path(), member.IdentityDir), name)
 			if err != nil {
 				return err
 			}
@@ -99,7 +101,7 @@ have the server read it (nats-server --signal reload).`,
 func pins(own *identity.Identity, members []string) ([]string, error) {
 	all := []string{identity.KeyHash(own.Certificate().Leaf)}
 	for _, m := range members {
-		other, err := stored(filepath.Join(m, identityDir))
+		other, err := member.Stored(filepath.Join(m, member.IdentityDir))
 		if err != nil {
 			return nil, transfer.Errorf(transfer.KindUsage, "--member %s has no configuration of an external server: %w", m, err)
 		}

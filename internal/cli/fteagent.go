@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"ferry/internal/mft/commands"
+	"ferry/internal/node/member"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/sys/filelock"
 	"ferry/internal/transfer"
@@ -33,7 +34,7 @@ const (
 type agentFiles struct{ state, process, log string }
 
 func filesOf(name transfer.AgentName) (f agentFiles, err error) {
-	home, err := stateDir()
+	home, err := member.StateDir()
 	if err != nil {
 		return f, err
 	}

@@ -12,6 +12,7 @@ import (
 	"ferry/internal/automation/job"
 	"ferry/internal/client"
 	"ferry/internal/node/onebox"
+	"ferry/internal/node/process"
 	"ferry/internal/place/location"
 	"ferry/internal/transfer"
 )
@@ -113,7 +114,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 		if err == nil {
 			err = w.follow()
 		}
-		if ctx.Err() != nil && lost(ctx) == nil { // no transfer is left running
+		if ctx.Err() != nil && process.Lost(ctx) == nil { // no transfer is left running
 			err = w.stop()
 		}
 		if kept := b.Keep(); kept != nil {

@@ -11,7 +11,9 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/client"
+	"ferry/internal/node/member"
 	"ferry/internal/node/onebox"
+	"ferry/internal/node/process"
 	"ferry/internal/place/pipe"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
@@ -48,7 +50,7 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 // inBox runs a command that needs agents in this process, with a directory for them. The context ends with a signal, or
 // when an agent has lost its directory.
 func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b *onebox.Box) error) error {
-	home, err := stateDir()
+	home, err := member.StateDir()
 	if err == nil {
 		err = keyfile.Own(home)
 	}
@@ -66,9 +68,9 @@ func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
 	b, err := onebox.New(onebox.Config{Home: home, Root: rootOfHost(), Records: string(here), Version: version, Log: log,
-		Started: func(a *agent.Agent) { watchKeeper(ctx, end, a) },
+		Started: func(a *agent.Agent) { process.Watch(ctx, end, a) },
 		Share: func(agents []agent.Config, manager bool) error {
-			_, err := shareFiles(agents, manager)
+			_, err := process.ShareFiles(agents, manager)
 			return err
 		}})
 	if err != nil {
@@ -76,7 +78,7 @@ func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b
 	}
 	defer b.Close()
 
-	collectLess(slackOfOthers)
+	process.CollectLess(process.SlackOfOthers)
 	return run(ctx, b)
 }
 

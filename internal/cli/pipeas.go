@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/member"
 	"ferry/internal/node/onebox"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/authority"
@@ -99,7 +100,7 @@ func (t *ticket) keep(ctx context.Context) {
 		wait := authority.TicketRenew
 		if err := t.renew(ctx); err != nil && ctx.Err() == nil {
 			t.log.Warn("the ticket of the pipe is not renewed yet", "error", err)
-			wait = renewAgain
+			wait = member.RenewAgain
 		}
 		next.Reset(wait)
 	}

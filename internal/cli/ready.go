@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -74,7 +75,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	}
 	begun = time.Now()
 	for {
-		var ans upAnswer
+		var ans manager.UpAnswer
 		data, err := conn.Request(ctx, wire.AskSubject(wire.Up, conn.Self()), nil, time.Second)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/trust"
 	"ferry/internal/transfer"
@@ -50,14 +51,14 @@ func runReady(ctx context.Context, at *qmgr.Server, timeout time.Duration) (stri
 // `ferry ready` waits for coordination of the same process, also where that has no agents.
 func TestReadyWaitsForCoordination(t *testing.T) {
 	server, conn := startManager(t)
-	desk, err := openDesk(conn, server.Channels(), nil, nil)
+	desk, err := manager.OpenDesk(conn, server.Channels(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if out, err := runReady(t.Context(), server, 500*time.Millisecond); transfer.KindOf(err) != transfer.KindTimeout || !strings.Contains(err.Error(), "coordination") {
 		t.Errorf("before coordination has started: %v %s", err, out)
 	}
-	desk.begin()
+	desk.Begin()
 	if out, err := runReady(t.Context(), server, time.Minute); err != nil || !strings.Contains(out, "ready, 0 agents") {
 		t.Errorf("afterwards: %v %s", err, out)
 	}
@@ -67,12 +68,12 @@ func TestReadyWaitsForCoordination(t *testing.T) {
 func TestReadySaysThatCoordinationIsDegraded(t *testing.T) {
 	server, conn := startManager(t)
 	var refused error // nil: every user is an administrator
-	desk, err := openDesk(conn, server.Channels(), func() (*trust.Document, error) { return nil, refused }, nil)
+	desk, err := manager.OpenDesk(conn, server.Channels(), func() (*trust.Document, error) { return nil, refused }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk.begin()
-	desk.tell(errors.New("records: record 17 is another one"))
+	desk.Begin()
+	desk.Tell(errors.New("records: record 17 is another one"))
 	out, err := runReady(t.Context(), server, time.Minute)
 	if err != nil || !strings.Contains(out, "ready, 0 agents; coordination is degraded: records: record 17 is another one") {
 		t.Errorf("%v %s", err, out)
@@ -81,7 +82,7 @@ func TestReadySaysThatCoordinationIsDegraded(t *testing.T) {
 	if out, err := runReady(t.Context(), server, time.Minute); err != nil || !strings.Contains(out, "; coordination is degraded: it cannot use its files; ") || strings.Contains(out, "record 17") {
 		t.Errorf("without the authority admin: %v %s", err, out)
 	}
-	desk.tell(nil)
+	desk.Tell(nil)
 	if out, err := runReady(t.Context(), server, time.Minute); err != nil || strings.Contains(out, "degraded") {
 		t.Errorf("once it runs: %v %s", err, out)
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/node/config"
+	"ferry/internal/node/member"
+	"ferry/internal/node/process"
 	"ferry/internal/transfer"
 )
 
@@ -23,8 +25,8 @@ func Main(of string, args []string, stdout, stderr io.Writer) int {
 
 // run is the whole program; its result is the exit code.
 func run(args []string, stdout, stderr io.Writer) int {
-	noCores()
-	collectLater()
+	process.NoCores()
+	process.CollectLater()
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -132,7 +134,7 @@ func newConfig() *cobra.Command {
 			for _, p := range config.Paths() {
 				fmt.Fprintln(cmd.OutOrStdout(), p)
 			}
-			dir, err := stateDir()
+			dir, err := member.StateDir()
 			if err == nil {
 				fmt.Fprintln(cmd.OutOrStdout(), "state:", dir)
 			}

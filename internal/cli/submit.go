@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/client"
+	"ferry/internal/node/process"
 	"ferry/internal/transfer"
 )
 
@@ -70,7 +71,7 @@ func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view)
 	}
 
 	if signalEnded(ctx, err) {
-		if err := lost(ctx); err != nil {
+		if err := process.Lost(ctx); err != nil {
 			return err
 		}
 		p, err = interruptedInBox(c, q)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/member"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
 	"ferry/internal/security/enrol"
@@ -228,7 +229,7 @@ manager of that network.`,
 			if err != nil {
 				return err
 			}
-			store, err := myIdentities()
+			store, err := member.Identities()
 			if err != nil {
 				return err
 			}
@@ -251,7 +252,7 @@ func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identi
 	if err != nil {
 		return nil, err
 	}
-	i, err := joinIn(ctx, t, dir.Path(), identity.Name{Role: identity.User})
+	i, err := member.JoinIn(ctx, t, dir.Path(), identity.Name{Role: identity.User})
 	if err != nil {
 		return nil, err
 	}
@@ -321,13 +322,13 @@ func newIdentityShow() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all []*identity.Identity
 			if len(args) == 1 {
-				i, err := loadIdentity(args[0])
+				i, err := member.LoadIdentity(args[0])
 				if err != nil {
 					return err
 				}
 				all = append(all, i)
 			} else {
-				store, err := myIdentities()
+				store, err := member.Identities()
 				if err != nil {
 					return err
 				}

@@ -8,6 +8,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/node/manager"
+	"ferry/internal/node/member"
+	"ferry/internal/node/process"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
@@ -30,7 +33,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 				return err
 			}
 			defer stop()
-			err = whileFull(ctx, log, "queue manager", u.dir, func() error { return u.run(ctx, cmd, log) })
+			err = process.WhileFull(ctx, log, "queue manager", u.dir, func() error { return u.run(ctx, cmd, log) })
 			if ctx.Err() != nil {
 				return nil // told to stop, possibly before it was up
 			}
@@ -84,7 +87,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if u.dir == "" {
-		home, err := stateDir()
+		home, err := member.StateDir()
 		if err != nil {
 			return err
 		}
@@ -96,7 +99,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if len(u.channels) > 0 { // the network has both at the other end, most likely
-		if !cmd.Flags().Changed("authority") && !u.insecure && !hasAuthority(u.dir) {
+		if !cmd.Flags().Changed("authority") && !u.insecure && !manager.HasAuthority(u.dir) {
 			u.authority = "none"
 		}
 		if !cmd.Flags().Changed("coordination") {
@@ -115,7 +118,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		return transfer.Errorf(transfer.KindUsage, "--insecure and --enrol have no place beside --authority none")
 	}
 	for flag, at := range map[string]string{"listen": u.listen, "channel-listen": u.channelListen} {
-		if host, _, err := net.SplitHostPort(at); u.insecure && err == nil && !loopback(host) {
+		if host, _, err := net.SplitHostPort(at); u.insecure && err == nil && !member.Loopback(host) {
 			return transfer.Errorf(transfer.KindUsage, "--insecure listens on this host alone, and --%s %s is reached from others", flag, at).
 				WithHint("leave out --insecure, or listen on 127.0.0.1")
 		}
@@ -150,25 +153,25 @@ func (u *upFlags) run(ctx context.Context, cmd *cobra.Command, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	if err := ownState(u.dir); err != nil {
+	if err := manager.OwnState(u.dir); err != nil {
 		return err
 	}
-	m := &managerConfig{name: u.name, dir: u.dir, listen: u.listen, enrol: u.enrol, insecure: u.insecure, elsewhere: u.authority == "none", entry: entryOf(cmd, u.join),
-		cluster: u.member(), stored: u.stored, channelListen: u.channelListen, coordination: u.coordination == "here", xml: u.publishXML, console: consoleOf(cmd), log: log}
+	m := &manager.Config{Name: u.name, Dir: u.dir, Listen: u.listen, Enrol: u.enrol, Insecure: u.insecure, Elsewhere: u.authority == "none", Entry: entryOf(cmd, u.join),
+		Cluster: u.member(), Stored: u.stored, ChannelListen: u.channelListen, Coordination: u.coordination == "here", XML: u.publishXML, Console: consoleOf(cmd), Log: log}
 	for _, n := range names {
-		cfg, err := u.config(cmd, n, agentDir(u.dir, n), roots[n], log)
+		cfg, err := u.config(cmd, n, manager.AgentDir(u.dir, n), roots[n], log)
 		if err != nil {
 			return err
 		}
-		cfg.Carve = append(cfg.Carve, secretsOf(u.dir)...)
-		m.agents = append(m.agents, cfg)
+		cfg.Carve = append(cfg.Carve, manager.SecretsOf(u.dir)...)
+		m.Agents = append(m.Agents, cfg)
 	}
 	for _, text := range u.channels {
 		c, err := qmgr.ParseChannel(text)
 		if err != nil {
 			return err
 		}
-		m.channels = append(m.channels, c)
+		m.Channels = append(m.Channels, c)
 	}
-	return m.run(ctx)
+	return m.Run(ctx)
 }

@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/client"
+	"ferry/internal/node/member"
 	"ferry/internal/transfer"
 )
 
@@ -193,13 +194,13 @@ func (k *checking) rootsOf(p *audit.Proof) ([]string, error) {
 		return []string{k.root}, nil
 	}
 	if k.dir != "" {
-		i, err := loadIdentity(k.dir)
+		i, err := member.LoadIdentity(k.dir)
 		if err != nil {
 			return nil, err
 		}
 		return i.Roots().Ever().Hashes(), nil
 	}
-	store, err := myIdentities()
+	store, err := member.Identities()
 	if err != nil {
 		return nil, err
 	}

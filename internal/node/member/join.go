@@ -1,0 +1,112 @@
+package member
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"os"
+	"time"
+
+	"ferry/internal/security/enrol"
+	"ferry/internal/security/identity"
+	"ferry/internal/security/keyfile"
+	"ferry/internal/transfer"
+)
+
+// Stored is the identity in a directory. The error is fs.ErrNotExist where there is none.
+func Stored(path string) (*identity.Identity, error) {
+	dir, err := keyfile.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return identity.Load(dir)
+}
+
+// JoinWith joins a network with a token, unless that was done with it before. An identity that
+// is good stays where the token is not, or is there no more.
+func JoinWith(ctx context.Context, token func() (enrol.Token, error), path string, role identity.Role, name string, log *slog.Logger) error {
+	was, err := Stored(path)
+	good := err == nil && time.Now().Before(was.Until())
+	t, err := token()
+	if err != nil && good {
+		return nil // as after a restart with the same command
+	}
+	if err != nil {
+		return err
+	}
+	_, err = JoinIn(ctx, t, path, identity.Name{Role: role, Name: name})
+	if good && transfer.KindOf(err) == transfer.KindDenied {
+		log.Warn("the token is not good; the identity stays as it is", "identity", was.Name(), "error", err)
+		return nil
+	}
+	return err
+}
+
+// JoinIn joins a network as a name with a token, and keeps the identity at path. The identity has new keys, because old
+// ones may be revoked or belong to another holder. An identity that was at path is put aside after that. A second call
+// with the same token resumes the first one, or returns its identity.
+func JoinIn(ctx context.Context, t enrol.Token, path string, as identity.Name) (*identity.Identity, error) {
+	sum := sha256.Sum256([]byte(t.Secret))
+	mark := hex.EncodeToString(sum[:])
+	marked := func(path string) bool {
+		dir, err := keyfile.Open(path)
+		if err != nil {
+			return false
+		}
+		data, err := dir.Read(fileToken)
+		return err == nil && string(data) == mark
+	}
+	if i, err := Stored(path); err == nil && marked(path) {
+		return i, nil
+	}
+
+	fresh := path + ".new"
+	if !marked(fresh) {
+		if err := os.RemoveAll(fresh); err != nil {
+			return nil, err
+		}
+	}
+	dir, err := keyfile.Make(fresh)
+	if err == nil {
+		err = dir.Write(fileToken, []byte(mark))
+	}
+	if err != nil {
+		return nil, transfer.Errorf(transfer.KindUnwritable, "the identity cannot be kept: %w", err)
+	}
+	if _, err := enrol.Join(ctx, t, as, dir); err != nil {
+		return nil, err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		if err := putAside(path); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return nil, err
+	}
+	return Stored(path)
+}
+
+// fileToken is the name of a file beside an identity. The file has the hash of the token that the identity joined with.
+const fileToken = "token.sha256"
+
+// Aside puts a directory of an identity aside and makes an empty one.
+func Aside(path string) (*keyfile.Dir, error) {
+	if err := putAside(path); err != nil {
+		return nil, err
+	}
+	return keyfile.Make(path)
+}
+
+// putAside puts a directory of an identity aside, in the place of an earlier one. It removes an empty directory.
+func putAside(path string) error {
+	if all, err := os.ReadDir(path); err == nil && len(all) == 0 {
+		return os.Remove(path)
+	}
+	old := path + ".old"
+	if err := os.RemoveAll(old); err != nil {
+		return err
+	}
+	return os.Rename(path, old)
+}
