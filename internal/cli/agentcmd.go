@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -27,7 +29,7 @@ type agentLine struct {
 }
 
 func newAgent() *cobra.Command {
-	c := &cobra.Command{Use: "agent", Short: "Run an agent, or look at agents", Args: noArgs,
+	c := &cobra.Command{Use: "agent", Short: "Run an agent, or look at agents", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing(), newAgentSet(), newAgentRm())
 	return c
@@ -35,7 +37,7 @@ func newAgent() *cobra.Command {
 
 func newAgentLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		net, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
@@ -44,17 +46,17 @@ func newAgentLs() *cobra.Command {
 		rows := [][]string{{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}}
 		err = net.Agents(ctx, func(a *wire.AgentStatus) error {
 			if q.json {
-				printJSON(cmd, a)
+				output.JSON(cmd, a)
 			}
-			rows = append(rows, []string{string(a.Agent), a.Status, age(a.Age), upSince(a), a.Host, a.Mode,
+			rows = append(rows, []string{string(a.Agent), a.Status, output.Age(a.Age), upSince(a), a.Host, a.Mode,
 				fmt.Sprint(a.SourceRun), fmt.Sprint(a.SourceWait), fmt.Sprint(a.DestRun)})
 			for _, s := range a.Standbys {
-				rows = append(rows, []string{string(a.Agent), s.Status, age(s.Age), stamp(s.Started), s.Host, "", "", "", ""})
+				rows = append(rows, []string{string(a.Agent), s.Status, output.Age(s.Age), output.Stamp(s.Started), s.Host, "", "", "", ""})
 			}
 			return nil
 		})
 		if err == nil && !q.json {
-			table(cmd.OutOrStdout(), rows)
+			output.Table(cmd.OutOrStdout(), rows)
 		}
 		return err
 	}}
@@ -67,12 +69,12 @@ func upSince(a *wire.AgentStatus) string {
 	if a.Status == wire.AgentStopped || a.Status == wire.AgentUnreachable {
 		return "-"
 	}
-	return stamp(a.Started)
+	return output.Stamp(a.Started)
 }
 
 func newAgentRm() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: oneArg("the agent's name"),
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: usage.OneArg("the agent's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, net, ctx, done, err := q.openAgent(cmd, args[0])
 			if err != nil {
@@ -83,7 +85,7 @@ func newAgentRm() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, agentLine{MessageType: "removed", Agent: name})
+				output.JSON(cmd, agentLine{MessageType: "removed", Agent: name})
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "agent %s removed\n", name)
 			}
@@ -96,7 +98,7 @@ func newAgentRm() *cobra.Command {
 func newAgentSet() *cobra.Command {
 	q := &query{}
 	var limits []string
-	c := &cobra.Command{Use: "set NAME --limit RATE", Short: "Change how fast an agent sends, while it runs", Args: oneArg("the agent's name"),
+	c := &cobra.Command{Use: "set NAME --limit RATE", Short: "Change how fast an agent sends, while it runs", Args: usage.OneArg("the agent's name"),
 		Long: `Changes how fast an agent sends, for running transfers, too. It holds until the
 agent is started again; what its own --limit says holds then.`,
 		Example: "  ferry agent set ALPHA --limit 10M\n  ferry agent set ALPHA --limit BETA=\"08:00,512K 19:00,off\"\n  ferry agent set ALPHA --limit off",
@@ -122,7 +124,7 @@ agent is started again; what its own --limit says holds then.`,
 				return err
 			}
 			if q.json {
-				printJSON(cmd, agentLine{"set", name, now.Rates})
+				output.JSON(cmd, agentLine{"set", name, now.Rates})
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
 			}
@@ -143,12 +145,12 @@ func ratesText(rates map[transfer.AgentName]string) string {
 			all = append(all, rates[to]+" to "+string(to))
 		}
 	}
-	return or(printable(strings.Join(all, "; ")), "no limit")
+	return output.Or(output.Printable(strings.Join(all, "; ")), "no limit")
 }
 
 func newAgentShow() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show one agent", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show NAME", Short: "Show one agent", Args: usage.OneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, net, ctx, done, err := q.openAgent(cmd, args[0])
 		if err != nil {
 			return err
@@ -159,22 +161,22 @@ func newAgentShow() *cobra.Command {
 			return err
 		}
 		if q.json {
-			printJSON(cmd, a)
+			output.JSON(cmd, a)
 			return nil
 		}
 		rows := [][]string{
-			{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", age(a.Age)},
-			{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", stamp(a.Started)},
-			{"queue manager", strings.TrimSpace(printable(a.Manager) + " in " + a.Mode + " mode")}, {"durability", or(a.Durability, "synced always")},
+			{"agent", string(a.Agent)}, {"state", a.Status}, {"reason", a.Reason}, {"last heard of", output.Age(a.Age)},
+			{"host", a.Host + " (" + a.Platform + ")"}, {"version", a.Version}, {"started", output.Stamp(a.Started)},
+			{"queue manager", strings.TrimSpace(output.Printable(a.Manager) + " in " + a.Mode + " mode")}, {"durability", output.Or(a.Durability, "synced always")},
 			{"roots", strings.Join(a.Roots, " ")}, {"sending", fmt.Sprintf("%d of %d, %d waiting of %d, %d parked", a.SourceRun, a.MaxSource, a.SourceWait, a.MaxQueued, a.Parked)},
-			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"sends at most", ratesText(a.Rates)}, {"audit outbox", plural(int64(a.Outbox), "record")},
-			{"chunk, window, frame, checkpoint", settingsText(a.Settings)}, {"platform lacks", or(strings.Join(a.Limits, "; "), "nothing")},
+			{"receiving", fmt.Sprintf("%d of %d", a.DestRun, a.MaxDest)}, {"sends at most", ratesText(a.Rates)}, {"audit outbox", output.Plural(int64(a.Outbox), "record")},
+			{"chunk, window, frame, checkpoint", output.SettingsText(a.Settings)}, {"platform lacks", output.Or(strings.Join(a.Limits, "; "), "nothing")},
 			{"incarnation", a.Incarnation}, {"instance", a.Instance},
 		}
 		for _, s := range a.Standbys {
-			rows = append(rows, []string{"standby", fmt.Sprintf("%s (%s), version %s, since %s, heard %s, instance %s", s.Host, s.Platform, s.Version, stamp(s.Started), age(s.Age), s.Instance)})
+			rows = append(rows, []string{"standby", fmt.Sprintf("%s (%s), version %s, since %s, heard %s, instance %s", s.Host, s.Platform, s.Version, output.Stamp(s.Started), output.Age(s.Age), s.Instance)})
 		}
-		table(cmd.OutOrStdout(), rows)
+		output.Table(cmd.OutOrStdout(), rows)
 		return nil
 	}}
 	q.add(c)
@@ -183,7 +185,7 @@ func newAgentShow() *cobra.Command {
 
 func newAgentPing() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: oneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: usage.OneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, net, ctx, done, err := q.openAgent(cmd, args[0])
 		if err != nil {
 			return err
@@ -194,9 +196,9 @@ func newAgentPing() *cobra.Command {
 			return err
 		}
 		if q.json {
-			printJSON(cmd, pingLine{name, took.Seconds(), b.Status})
+			output.JSON(cmd, pingLine{name, took.Seconds(), b.Status})
 		} else {
-			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, printable(b.Status))
+			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
 		}
 		return nil
 	}}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/cli/output"
 	"ferry/internal/content/conversion"
 	"ferry/internal/flow"
 	"ferry/internal/node/agents"
@@ -125,7 +126,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	}
 
 	c = agent.Config{Name: n, Dir: dir, Roots: roots, MaxSource: f.maxSource, MaxDestination: f.maxDestination, MaxQueued: f.maxQueued,
-		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: version, Log: log, Direct: direct,
+		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: output.Version, Log: log, Direct: direct,
 		Duties:   agents.Duties,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
 	if c.Rates, err = parseLimits(f.limits); err != nil {

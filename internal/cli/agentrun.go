@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/agents"
 	"ferry/internal/transfer"
 )
@@ -33,7 +34,7 @@ table.`,
 				}
 			}
 			if len(args) == 0 {
-				return oneArg("the agent's name")(cmd, args)
+				return usage.OneArg("the agent's name")(cmd, args)
 			}
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry agent run` needs --network URL and --dir STATEDIR")

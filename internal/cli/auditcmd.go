@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/coordination"
 	"ferry/internal/node/config"
@@ -56,7 +58,7 @@ func (q *auditQuery) openLocal(dir string) (*audit.Log, error) {
 }
 
 func newAudit() *cobra.Command {
-	c := &cobra.Command{Use: "audit", Short: "Read and verify the audit log", Args: noArgs,
+	c := &cobra.Command{Use: "audit", Short: "Read and verify the audit log", Args: usage.NoArgs,
 		Long: `Reads and verifies the audit log: with --network coordination's, with --dir the
 one in a directory, otherwise that of this user's transfers on this host.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
@@ -67,7 +69,7 @@ one in a directory, otherwise that of this user's transfers on this host.`,
 func newAuditLs() *cobra.Command {
 	q := &auditQuery{}
 	f := &filterFlags{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List audit records, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List audit records, newest first", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		filter, err := f.filter(time.Now())
 		if err != nil {
 			return err
@@ -76,7 +78,7 @@ func newAuditLs() *cobra.Command {
 		err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, func(raw json.RawMessage) error {
 			n++
 			if q.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", forScripts(raw))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(raw))
 				return nil
 			}
 			r, err := audit.Decode(raw)
@@ -88,12 +90,12 @@ func newAuditLs() *cobra.Command {
 				id = r.Transfer.String()
 			}
 			for _, text := range told(&r) {
-				rows = append(rows, []string{stamp(r.Time), string(r.Agent), string(r.Event), id, text})
+				rows = append(rows, []string{output.Stamp(r.Time), string(r.Agent), string(r.Event), id, text})
 			}
 			return nil
 		})
 		if err == nil && !q.json {
-			table(cmd.OutOrStdout(), rows)
+			output.Table(cmd.OutOrStdout(), rows)
 		}
 		if err == nil {
 			sayLimit(cmd, n, f.limit, "record")
@@ -149,7 +151,7 @@ or the whole path where the pattern has a '/'. * and ? stand for any characters,
 for '/'. What failed is found, too. The agents of the transfer answer: the destination,
 and the source where the destination is a pipe. Result code 26: there is none.`,
 		Example: "  ferry audit find pay-1234.xml\n  ferry audit find '*.xml' --agent BETA --since 18:00\n  ferry audit find '/srv/in/*'",
-		Args:    oneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    usage.OneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
 			filter, err := f.filter(time.Now())
 			if err != nil {
 				return err
@@ -170,7 +172,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 					n++
 					one := foundOf(client.ItemOf(&r, i))
 					if q.json {
-						printJSON(cmd, one)
+						output.JSON(cmd, one)
 					} else {
 						rows = append(rows, one.line())
 					}
@@ -187,7 +189,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 					WithHint("* and ? stand for any characters; a pattern with a '/' is held against whole paths; what an agent has just done comes a moment later")
 			}
 			if err == nil && !q.json {
-				table(cmd.OutOrStdout(), rows)
+				output.Table(cmd.OutOrStdout(), rows)
 			}
 			if err == nil {
 				sayLimit(cmd, n, f.limit, "file")
@@ -203,48 +205,48 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 // sayLimit prints a note that there may be more than the limit.
 func sayLimit(cmd *cobra.Command, n, limit int, what string) {
 	if n == limit {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: only the newest %s shown; --limit shows more\n", plural(int64(n), what))
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: only the newest %s shown; --limit shows more\n", output.Plural(int64(n), what))
 	}
 }
 
 // line returns the cells of the item in the output of `ferry audit find`.
 func (f *found) line() []string {
 	o := f.Item
-	result, digest, to := "arrived", or(o.Digest, "none"), at(f.Destination, o.Path)
+	result, digest, to := "arrived", output.Or(o.Digest, "none"), output.At(f.Destination, o.Path)
 	if !o.OK() {
-		result, digest = ended(o), failure(o)
+		result, digest = output.Ended(o), output.Failure(o)
 	}
 	if o.Type == transfer.ItemBad && o.Path == o.Source {
-		to = at(f.Destination, "-") // it was never decided where it would have come to
+		to = output.At(f.Destination, "-") // it was never decided where it would have come to
 	}
-	return []string{stamp(f.Time), result, at(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
+	return []string{output.Stamp(f.Time), result, output.At(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
 }
 
 // what describes a record in a few words. Records of items have found.line.
 func what(r *audit.Record) string {
 	switch {
 	case r.Counts != nil:
-		return fmt.Sprintf("%s %s, %d failed, %s", r.State, plural(r.Counts.Files, "file"), r.Counts.FilesFailed, transfer.FormatBytes(r.Counts.Bytes))
+		return fmt.Sprintf("%s %s, %d failed, %s", r.State, output.Plural(r.Counts.Files, "file"), r.Counts.FilesFailed, transfer.FormatBytes(r.Counts.Bytes))
 	case r.Program != nil:
 		return ranWords(r)
 	case r.Error != nil:
-		return printable(r.Error.Text)
+		return output.Printable(r.Error.Text)
 	case r.Request != nil:
-		text := fmt.Sprintf("%s to %s", r.Source, shownAt(r.Destination, r.Request.Dest))
+		text := fmt.Sprintf("%s to %s", r.Source, output.ShownAt(r.Destination, r.Request.Dest))
 		if all := r.Request.Named(); len(all) > 0 {
 			n := len(all)
-			text += ": " + shown(all[0])
+			text += ": " + output.Shown(all[0])
 			if more := n - 1 + r.Request.MoreSources; more > 0 {
 				text += fmt.Sprintf(" and %d more", more)
 			}
 		}
 		return text
 	case r.Event == audit.Removed:
-		return printable("agent " + string(r.Source) + " removed from the registry by " + person(r.Principal))
+		return output.Printable("agent " + string(r.Source) + " removed from the registry by " + output.Person(r.Principal))
 	case r.Event == audit.Changed:
-		return printable("agent " + string(r.Source) + " " + r.Text + ", by " + person(r.Principal))
+		return output.Printable("agent " + string(r.Source) + " " + r.Text + ", by " + output.Person(r.Principal))
 	case r.Text+r.Reason != "":
-		return printable(r.Text + r.Reason)
+		return output.Printable(r.Text + r.Reason)
 	}
 	return fmt.Sprintf("%s to %s", r.Source, r.Destination)
 }
@@ -258,21 +260,21 @@ func itemWords(event audit.Event, o *transfer.Outcome) string {
 	}
 
 	if o.Err != nil {
-		return ended(o) + ": " + printable(o.Err.Text)
+		return output.Ended(o) + ": " + output.Printable(o.Err.Text)
 	}
 
 	if o.Type == transfer.ItemDir {
 		return o.Path.String() + "/"
 	}
 
-	text := fmt.Sprintf("%s, %s, %s", o.Path, transfer.FormatBytes(o.Size), or(o.Digest, "no digest"))
+	text := fmt.Sprintf("%s, %s, %s", o.Path, transfer.FormatBytes(o.Size), output.Or(o.Digest, "no digest"))
 	if w := o.Written; w != nil {
 		if w.Base > 0 {
 			text += "; appended behind " + transfer.FormatBytes(w.Base)
 		}
-		text += fmt.Sprintf("; written as %s, %s", transfer.FormatBytes(w.Size), or(w.Digest, "no digest"))
+		text += fmt.Sprintf("; written as %s, %s", transfer.FormatBytes(w.Size), output.Or(w.Digest, "no digest"))
 		if w.Records > 0 {
-			text += ", " + plural(w.Records, "record")
+			text += ", " + output.Plural(w.Records, "record")
 		}
 		if w.Long > 0 {
 			text += fmt.Sprintf(", %d too long for one", w.Long)
@@ -311,7 +313,7 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 func newAuditShow() *cobra.Command {
 	q := &auditQuery{}
 	var proof bool
-	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show the records of one transfer, oldest first", Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
 		if proof {
 			return q.showProofs(cmd, args[0])
 		}
@@ -327,7 +329,7 @@ func newAuditShow() *cobra.Command {
 		}
 		for i := len(records) - 1; i >= 0; i-- {
 			if q.json {
-				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", forScripts(records[i]))
+				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(records[i]))
 				continue
 			}
 			r, err := audit.Decode(records[i])
@@ -348,9 +350,9 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 	who := ""
 	switch {
 	case r.Originator != nil && r.Event == audit.Submitted:
-		who = "for " + printable(r.Originator.String()) + ": "
+		who = "for " + output.Printable(r.Originator.String()) + ": "
 	case r.Principal != "" && (r.Event == audit.Cancelled || r.Event == audit.Resumed):
-		who = "by " + printable(person(r.Principal)) + ": "
+		who = "by " + output.Printable(output.Person(r.Principal)) + ": "
 	}
 
 	if len(r.Items) == 0 {
@@ -358,18 +360,18 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 		if r.Author != nil {
 			signed = fmt.Sprintf(" (signed by %s, key %.16s)", r.Author.By, r.Author.Key)
 		}
-		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s%s", stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r), signed)))
+		fmt.Fprintln(out, output.Printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s%s", output.Stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r), signed)))
 		return
 	}
 
 	for i := range r.Items {
-		fmt.Fprintln(out, printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s", stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(r.Event, &r.Items[i]))))
+		fmt.Fprintln(out, output.Printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s", output.Stamp(r.Time), r.Agent, r.Role, r.Event, itemWords(r.Event, &r.Items[i]))))
 	}
 }
 
 func newAuditVerify() *cobra.Command {
 	q := &auditQuery{}
-	c := &cobra.Command{Use: "verify", Short: "Read the whole log again and check that nothing in it was changed", Args: noArgs,
+	c := &cobra.Command{Use: "verify", Short: "Read the whole log again and check that nothing in it was changed", Args: usage.NoArgs,
 		Long: `Reads the whole log again and checks that nothing in it was changed or is missing.
 With --network it also checks the agents' signatures, asks every agent that can be
 reached what it has seen of the log, and holds the log against that. With --dir and
@@ -380,33 +382,33 @@ printed. Gaps that coordination has put on record are counted and are sound.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := q.verify(cmd)
 			if kind := transfer.KindOf(err); kind == transfer.KindInternal || kind == transfer.KindVersion {
-				explain(cmd.ErrOrStderr(), err) // a damaged log counts as unsound, too
-				return exit(transfer.CodeNothing)
+				output.Explain(cmd.ErrOrStderr(), err) // a damaged log counts as unsound, too
+				return output.Exit(transfer.CodeNothing)
 			}
 			if err != nil {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, report)
+				output.JSON(cmd, report)
 			} else {
 				for _, p := range report.Problems {
 					where := fmt.Sprintf("record %d", p.Index)
 					if p.Index < 0 {
 						where = "log"
 					}
-					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", where, printable(p.Text))
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", where, output.Printable(p.Text))
 				}
 				verdict := "sound"
 				if report.Found > 0 {
-					verdict = plural(report.Found, "problem")
+					verdict = output.Plural(report.Found, "problem")
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, root %s\n", verdict, plural(report.Records, "record"), plural(report.Gaps, "gap")+" on record", report.Root)
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s, root %s\n", verdict, output.Plural(report.Records, "record"), output.Plural(report.Gaps, "gap")+" on record", report.Root)
 				if text := signatures(report); text != "" {
 					fmt.Fprintln(cmd.OutOrStdout(), text)
 				}
 			}
 			if report.Found > 0 {
-				return exit(transfer.CodeNothing)
+				return output.Exit(transfer.CodeNothing)
 			}
 			return nil
 		}}
@@ -456,7 +458,7 @@ func ranWords(r *audit.Record) string {
 	if last := lines[len(lines)-1]; last != "" {
 		text += "; it wrote: " + last
 	}
-	return printable(text)
+	return output.Printable(text)
 }
 
 // outputsOfAudit returns the lines of --json in this package, by the names that the schema has for them.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ferry/internal/cli/usage"
 	"ferry/internal/qmgr"
 	"ferry/internal/wire"
 )
@@ -18,7 +19,7 @@ func addPublishXML(fl *pflag.FlagSet, to *bool) {
 func newAuditXML() *cobra.Command {
 	q := &query{}
 	var live bool
-	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes in XML (--publish-xml), as it comes, until it is stopped", Args: noArgs,
+	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes in XML (--publish-xml), as it comes, until it is stopped", Args: usage.NoArgs,
 		Long: `Prints what coordination publishes of transfers in the XML of IBM MQ MFT's transfer
 log: that one has started, which of its items have ended, and how it has ended itself; how
 programs of calls have ended; and what has become of monitors and schedules. It takes a coordination with --publish-xml, and an identity that may see everybody's

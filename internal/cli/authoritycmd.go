@@ -5,13 +5,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/node/process"
 	"ferry/internal/transfer"
 )
 
 func newAuthority() *cobra.Command {
-	c := &cobra.Command{Use: "authority", Short: "Run the network's authority on its own, and look after its keys", Args: noArgs,
+	c := &cobra.Command{Use: "authority", Short: "Run the network's authority on its own, and look after its keys", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newAuthorityRun(), newAuthorityExport(), newAuthorityRotate())
 	return c
@@ -25,7 +27,7 @@ queue managers ask for. Everybody renews his identity by himself once he hears o
 what the old keys have signed is good until it ends: nothing is interrupted. The old keys
 are given up by themselves after 39 days, or by the next rotation once all identities
 have been renewed. Without this command the authority rotates a year before its issuers end.`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, a, network, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -36,7 +38,7 @@ have been renewed. Without this command the authority rotates a year before its 
 				return err
 			}
 			if q.json {
-				printJSON(cmd, tokenLine{MessageType: "rotated", Name: network})
+				output.JSON(cmd, tokenLine{MessageType: "rotated", Name: network})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the authority of the network %s signs with new keys; make a new backup of it\n", network)
@@ -61,7 +63,7 @@ network, an identity of this user, and a token for the first queue manager, whic
 to DIR/first-qm.token. Transfers and connections do not ask it: it may be away for a week.`,
 		Example: "  ferry authority run --dir /var/lib/ferry-authority --network nats://hub:4222 --enrol hub2:4223\n" +
 			"  ferry up --authority none --join first-qm.token --listen :4222",
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Network == "" || f.Dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry authority run` needs --network URL and --dir DIR")

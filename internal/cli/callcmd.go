@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/managedcall"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
@@ -21,7 +23,7 @@ type callLine struct {
 }
 
 func newCall() *cobra.Command {
-	c := &cobra.Command{Use: "call", Short: "Have an agent run a program; look at calls, follow or cancel them", Args: noArgs,
+	c := &cobra.Command{Use: "call", Short: "Have an agent run a program; look at calls, follow or cancel them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newCallRun(), newCallLs(), newCallShow(), newCallWatch(), newCallCancel())
 	return c
@@ -144,7 +146,7 @@ type callWatch struct {
 func (w *callWatch) notice(format string, args ...any) {
 	if s := fmt.Sprintf(format, args...); !w.quiet && s != w.said {
 		w.said = s
-		fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s\n", printable(s))
+		fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(s))
 	}
 }
 
@@ -195,17 +197,17 @@ func (w *callWatch) follow() error {
 func (w *callWatch) finish(c *managedcall.Call) error {
 	switch {
 	case w.json:
-		printJSON(w.cmd, callLine{"summary", c})
+		output.JSON(w.cmd, callLine{"summary", c})
 	default:
 		w.output(c)
 		if c.State != transfer.Successful {
-			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s%s\n", c.State, because(c.Reason))
+			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s%s\n", c.State, output.Because(c.Reason))
 		} else {
 			w.notice("%s", endOfCall(c))
 		}
 	}
 	if c.Code != 0 {
-		return exit(c.Code)
+		return output.Exit(c.Code)
 	}
 	return nil
 }
@@ -220,10 +222,10 @@ func (w *callWatch) output(c *managedcall.Call) {
 	}
 	out := w.cmd.OutOrStdout()
 	text := c.Ran.Output
-	if s := screenOf(out); s.width > 0 {
+	if s := output.ScreenOf(out); s.Width > 0 {
 		lines := strings.Split(text, "\n")
 		for n := range lines {
-			lines[n] = s.text(lines[n])
+			lines[n] = s.Text(lines[n])
 		}
 		text = strings.Join(lines, "\n")
 	}
@@ -257,12 +259,12 @@ func (w *callWatch) stop() error {
 		return err
 	}
 	fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: call %s is being cancelled\n", w.id)
-	return exit(transfer.CodeCancelled)
+	return output.Exit(transfer.CodeCancelled)
 }
 
 // oneCall accepts exactly one call ID, or the end of one.
 func oneCall(cmd *cobra.Command, args []string) error {
-	if err := oneArg("a call ID or its last six or more characters")(cmd, args); err != nil {
+	if err := usage.OneArg("a call ID or its last six or more characters")(cmd, args); err != nil {
 		return err
 	}
 	return transfer.CheckIDSuffix(args[0])
@@ -270,7 +272,7 @@ func oneCall(cmd *cobra.Command, args []string) error {
 
 func newCallLs() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your calls, and with the authority operate those of others, oldest first", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your calls, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.list(cmd, []string{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (managedcall.Page{}); ; {
@@ -280,7 +282,7 @@ func newCallLs() *cobra.Command {
 					}
 					for n := range l.Calls {
 						c := &l.Calls[n]
-						row(callLine{"call", c}, c.ID.String(), string(c.State), string(c.Agent), printable(c.Program.Name), exitOf(c), stamp(c.Made), printable(c.Job), person(c.Principal))
+						row(callLine{"call", c}, c.ID.String(), string(c.State), string(c.Agent), output.Printable(c.Program.Name), exitOf(c), output.Stamp(c.Made), output.Printable(c.Job), output.Person(c.Principal))
 						page.After = c.ID
 					}
 					if !l.More {
@@ -321,21 +323,21 @@ func newCallShow() *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show a call, with how its program ended and what it has written", Args: oneCall,
 		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
 			if q.json {
-				printJSON(k.cmd, callLine{"call", c})
+				output.JSON(k.cmd, callLine{"call", c})
 				return nil
 			}
 			p := &c.Program
-			rows := [][]string{{"call", c.ID.String()}, {"state", string(c.State)}, {"agent", string(c.Agent)}, {"program", printable(p.Name)}}
+			rows := [][]string{{"call", c.ID.String()}, {"state", string(c.State)}, {"agent", string(c.Agent)}, {"program", output.Printable(p.Name)}}
 			for _, a := range p.Args {
-				rows = append(rows, []string{"argument", printable(a)})
+				rows = append(rows, []string{"argument", output.Printable(a)})
 			}
-			rows = append(rows, [][]string{{"time-out", p.Time().String()}, {"retries", fmt.Sprint(p.Retries)}, {"success codes", or(string(p.Success), "0")},
-				{"owner", person(c.Principal)}, {"originator", printable(c.Originator.String())}, {"made", stamp(c.Made)}, {"ended", stamp(c.Ended)}, {"runs", fmt.Sprint(c.Attempt)}}...)
+			rows = append(rows, [][]string{{"time-out", p.Time().String()}, {"retries", fmt.Sprint(p.Retries)}, {"success codes", output.Or(string(p.Success), "0")},
+				{"owner", output.Person(c.Principal)}, {"originator", output.Printable(c.Originator.String())}, {"made", output.Stamp(c.Made)}, {"ended", output.Stamp(c.Ended)}, {"runs", fmt.Sprint(c.Attempt)}}...)
 			if c.Cancelled != "" {
-				rows = append(rows, []string{"cancelled by", person(c.Cancelled)})
+				rows = append(rows, []string{"cancelled by", output.Person(c.Cancelled)})
 			}
 			if c.Reason != nil {
-				rows = append(rows, []string{"reason", printable(c.Reason.Error())})
+				rows = append(rows, []string{"reason", output.Printable(c.Reason.Error())})
 			}
 			if c.State.Final() {
 				rows = append(rows, []string{"result code", fmt.Sprint(c.Code)})
@@ -343,7 +345,7 @@ func newCallShow() *cobra.Command {
 			if c.Ran != nil {
 				rows = append(rows, []string{"exit code", fmt.Sprint(c.Ran.Code)}, []string{"seconds", fmt.Sprintf("%.2f", c.Ran.Seconds)})
 			}
-			table(k.cmd.OutOrStdout(), append(rows, []string{"job name", printable(or(c.Job, "-"))}))
+			output.Table(k.cmd.OutOrStdout(), append(rows, []string{"job name", output.Printable(output.Or(c.Job, "-"))}))
 			w := &callWatch{cmd: k.cmd}
 			w.output(c)
 			return nil
@@ -376,7 +378,7 @@ func newCallCancel() *cobra.Command {
 				state = transfer.Cancelling
 			}
 			if q.json {
-				printJSON(k.cmd, callLine{"cancel", c})
+				output.JSON(k.cmd, callLine{"cancel", c})
 			} else {
 				fmt.Fprintf(k.cmd.OutOrStdout(), "%s %s\n", c.ID, state)
 			}

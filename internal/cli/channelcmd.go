@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -16,7 +18,7 @@ import (
 )
 
 func newChannel() *cobra.Command {
-	c := &cobra.Command{Use: "channel", Short: "See, stop and start the channels of a queue manager to others", Args: noArgs,
+	c := &cobra.Command{Use: "channel", Short: "See, stop and start the channels of a queue manager to others", Args: usage.NoArgs,
 		Long: `A channel links a queue manager to another one. ` + "`ferry up --channel NAME=URL`" + ` defines
 it, at the side that dials; --network says which queue manager is asked.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
@@ -59,7 +61,7 @@ func (q *query) askUp(cmd *cobra.Command, what *manager.UpQuestion) (ans manager
 
 func newChannelLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the channels of a queue manager, also those that others have to it", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the channels of a queue manager, also those that others have to it", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ans, err := q.askUp(cmd, nil)
 			if err != nil {
@@ -68,13 +70,13 @@ func newChannelLs() *cobra.Command {
 			rows := [][]string{{"CHANNEL", "STATE", "DIRECTION", "ROUND TRIP", "IN", "OUT", "WAITING", "REASON"}}
 			for _, s := range ans.Channels {
 				if q.json {
-					printJSON(cmd, s)
+					output.JSON(cmd, s)
 					continue
 				}
-				rows = append(rows, []string{s.Name, s.State, s.Direction, tripText(s.RTT), transfer.FormatBytes(s.In), transfer.FormatBytes(s.Out), fmt.Sprint(s.Waiting), printable(s.Reason)})
+				rows = append(rows, []string{s.Name, s.State, s.Direction, tripText(s.RTT), transfer.FormatBytes(s.In), transfer.FormatBytes(s.Out), fmt.Sprint(s.Waiting), output.Printable(s.Reason)})
 			}
 			if !q.json {
-				table(cmd.OutOrStdout(), rows)
+				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
@@ -91,7 +93,7 @@ func tripText(d time.Duration) string {
 
 func newChannelShow() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a channel", Args: oneArg("the name of a channel"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show a channel", Args: usage.OneArg("the name of a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ans, err := q.askUp(cmd, nil)
 			if err != nil {
@@ -102,19 +104,19 @@ func newChannelShow() *cobra.Command {
 					continue
 				}
 				if q.json {
-					printJSON(cmd, s)
+					output.JSON(cmd, s)
 					return nil
 				}
 				rows := [][]string{
-					{"channel", s.Name}, {"state", s.State}, {"reason", printable(or(s.Reason, "-"))}, {"direction", s.Direction}, {"queue manager", or(s.Peer, "-")}, {"url", or(s.URL, "-")}, {"address", or(s.Address, "-")},
-					{"round trip", tripText(s.RTT)}, {"bytes in", fmt.Sprint(s.In)}, {"bytes out", fmt.Sprint(s.Out)}, {"waiting", plural(int64(s.Waiting), "message")}}
+					{"channel", s.Name}, {"state", s.State}, {"reason", output.Printable(output.Or(s.Reason, "-"))}, {"direction", s.Direction}, {"queue manager", output.Or(s.Peer, "-")}, {"url", output.Or(s.URL, "-")}, {"address", output.Or(s.Address, "-")},
+					{"round trip", tripText(s.RTT)}, {"bytes in", fmt.Sprint(s.In)}, {"bytes out", fmt.Sprint(s.Out)}, {"waiting", output.Plural(int64(s.Waiting), "message")}}
 				if s.Refused > 0 || s.Unheard > 0 {
-					rows = append(rows, []string{"refused", plural(int64(s.Refused), "message") + ", " + plural(s.Unheard, "subject")})
+					rows = append(rows, []string{"refused", output.Plural(int64(s.Refused), "message") + ", " + output.Plural(s.Unheard, "subject")})
 				}
 				if s.Made > 0 {
 					rows = append(rows, []string{"connections made", fmt.Sprint(s.Made)})
 				}
-				table(cmd.OutOrStdout(), rows)
+				output.Table(cmd.OutOrStdout(), rows)
 				return nil
 			}
 			return transfer.Errorf(transfer.KindNotFound, "the queue manager has no channel %s", args[0]).WithHint("`ferry channel ls` lists them")
@@ -125,7 +127,7 @@ func newChannelShow() *cobra.Command {
 
 func newChannelChange(verb string, op manager.UpOp, short, said string) *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: verb + " NAME", Short: short, Args: oneArg("the name of a channel"),
+	c := &cobra.Command{Use: verb + " NAME", Short: short, Args: usage.OneArg("the name of a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ans, err := q.askUp(cmd, &manager.UpQuestion{Op: op, Name: args[0]})
 			if err != nil {
@@ -137,7 +139,7 @@ func newChannelChange(verb string, op manager.UpOp, short, said string) *cobra.C
 			}
 			for _, s := range ans.Channels {
 				if strings.EqualFold(s.Name, args[0]) {
-					printJSON(cmd, s)
+					output.JSON(cmd, s)
 				}
 			}
 			return nil

@@ -3,6 +3,7 @@ package cli
 import (
 	"net"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/node/member"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -30,7 +31,7 @@ func (u *clusterFlags) checkCluster(name string, insecure bool) error {
 		}
 		return nil
 	}
-	if err := u.member().Check(or(name, "QM")); err != nil {
+	if err := u.member().Check(output.Or(name, "QM")); err != nil {
 		return err
 	}
 	if host, _, err := net.SplitHostPort(u.clusterListen); insecure && err == nil && !member.Loopback(host) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/content/codepage"
 )
 
@@ -43,7 +44,7 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 			}
 			if asJSON {
 				for _, p := range pages {
-					printJSON(cmd, codePageOf(p))
+					output.JSON(cmd, codePageOf(p))
 				}
 				return nil
 			}
@@ -52,7 +53,7 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 				r := codePageOf(p)
 				rows = append(rows, []string{r.Name, r.width(), r.Newline, r.About, strings.Join(r.Aliases, " ")})
 			}
-			table(cmd.OutOrStdout(), rows)
+			output.Table(cmd.OutOrStdout(), rows)
 			return nil
 		}}
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/content/codepage"
 	"ferry/internal/node/config"
@@ -54,7 +55,7 @@ func addCompletions(root *cobra.Command) {
 	}
 
 	if root.Flags().Lookup("state") != nil {
-		states := strings.Split(words(transfer.States()), ", ")
+		states := strings.Split(output.Words(transfer.States()), ", ")
 		root.RegisterFlagCompletionFunc("state", cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp))
 	}
 
@@ -132,7 +133,7 @@ func completeIDs(cmd *cobra.Command, _ []string, word string) (ids []string, _ c
 		net.Transfers(ctx, nil, 50, func(p *transfer.Progress) error {
 			about := strings.TrimSpace(string(p.State) + " " + string(p.Source) + " to " + string(p.Destination) + " " + p.Job)
 			if id := p.ID.String(); strings.HasPrefix(id, word) {
-				ids = append(ids, id+"\t"+printable(about))
+				ids = append(ids, id+"\t"+output.Printable(about))
 			}
 			return nil
 		})
@@ -152,7 +153,7 @@ func completeLocations(cmd *cobra.Command, _ []string, word string) (found []str
 				if it.Type == transfer.ItemDir {
 					name += "/"
 				}
-				if printable(name) == name {
+				if output.Printable(name) == name {
 					found = append(found, name)
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/node/config"
 	"ferry/internal/node/member"
 	"ferry/internal/node/process"
@@ -135,5 +136,5 @@ func entryOf(cmd *cobra.Command, join string) member.Entry {
 
 // consoleOf returns the console of a command that runs a process.
 func consoleOf(cmd *cobra.Command) process.Console {
-	return process.Console{Out: cmd.OutOrStdout(), Notice: func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text)) }}
+	return process.Console{Out: cmd.OutOrStdout(), Notice: func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(text)) }}
 }

@@ -5,18 +5,19 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/coordinator"
 	"ferry/internal/security/keyfile"
 	"ferry/internal/transfer"
 )
 
 func newCoordination() *cobra.Command {
-	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: noArgs,
+	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var network, dir, join string
 	var external, standby, xml bool
 	var lf logFlags
-	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: noArgs,
+	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if network == "" || dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry coordination run` needs --network URL and --dir DIR")

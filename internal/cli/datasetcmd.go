@@ -13,13 +13,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/content/record"
 	"ferry/internal/node/config"
 	"ferry/internal/transfer"
 )
 
 func newDataset() *cobra.Command {
-	c := &cobra.Command{Use: "dataset", Short: "Look at record files: data sets kept in ordinary files", Args: noArgs,
+	c := &cobra.Command{Use: "dataset", Short: "Look at record files: data sets kept in ordinary files", Args: usage.NoArgs,
 		Long: `Looks at record files of this host: what RECFM, LRECL and BLKSIZE they have, how
 many records, and how many tracks of a 3390 they would take.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
@@ -31,7 +33,7 @@ func newDatasetLs() *cobra.Command {
 	var dir string
 	var asJSON bool
 	var limit int
-	c := &cobra.Command{Use: "ls", Short: "List the record files beneath a directory, by name", Args: noArgs,
+	c := &cobra.Command{Use: "ls", Short: "List the record files beneath a directory, by name", Args: usage.NoArgs,
 		Long: `Lists the files beneath a record root that have attributes kept beside them, and
 reads each to count its records. A file that is not sound is listed with what is
 wrong, and the result code is 1.`,
@@ -57,7 +59,7 @@ func newDatasetShow() *cobra.Command {
 	var dir, recfm string
 	var lrecl, blksize int
 	var asJSON bool
-	c := &cobra.Command{Use: "show NAME", Short: "Show one record file", Args: oneArg("a data set or a file"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show one record file", Args: usage.OneArg("a data set or a file"),
 		Long: `Shows one record file. NAME is a data set beneath --root, 'HLQ.NAME' or
 'HLQ.LIB(MEMBER)', quoted from the shell as well, or the path of a file. Attributes
 are those given with it or with flags, otherwise those kept beside the file.`,
@@ -71,7 +73,7 @@ are those given with it or with flags, otherwise those kept beside the file.`,
 				return err
 			}
 			if asJSON {
-				printJSON(cmd, e)
+				output.JSON(cmd, e)
 			} else {
 				e.print(cmd.OutOrStdout())
 			}
@@ -119,7 +121,7 @@ type datasetEntry struct {
 	Error    *transfer.Error `json:"error,omitempty"`
 }
 
-func (e *datasetEntry) name() string { return or(e.Dataset, e.Path.String()) }
+func (e *datasetEntry) name() string { return output.Or(e.Dataset, e.Path.String()) }
 
 func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error {
 	rows := [][]string{{"NAME", "RECFM", "LRECL", "BLKSIZE", "BYTES", "RECORDS", "TRACKS"}}
@@ -133,12 +135,12 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 		if e.Error != nil {
 			bad++
 			records = "not sound"
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s: %s\n", printable(e.name()), printable(e.Error.Error()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s: %s\n", output.Printable(e.name()), output.Printable(e.Error.Error()))
 		}
 		rows = append(rows, []string{e.name(), e.RECFM, strconv.Itoa(e.LRECL), strconv.Itoa(e.BLKSIZE),
 			strconv.FormatInt(e.Bytes, 10), records, strconv.FormatInt(e.Tracks, 10)})
 		if asJSON {
-			printJSON(cmd, e)
+			output.JSON(cmd, e)
 		}
 		return nil
 	})
@@ -147,7 +149,7 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 	}
 
 	if !asJSON {
-		table(cmd.OutOrStdout(), rows)
+		output.Table(cmd.OutOrStdout(), rows)
 	}
 
 	if more {
@@ -155,7 +157,7 @@ func listDatasets(cmd *cobra.Command, l *datasets, limit int, asJSON bool) error
 	}
 
 	if bad > 0 {
-		return exit(transfer.CodeFailed)
+		return output.Exit(transfer.CodeFailed)
 	}
 	return nil
 }
@@ -337,8 +339,8 @@ func (e *datasetEntry) print(w io.Writer) {
 
 	attributes := record.Attributes{LRECL: e.LRECL, BLKSIZE: e.BLKSIZE}
 	attributes.Format, attributes.ASA, _ = record.ParseRECFM(e.RECFM)
-	rows := [][]string{{"name", e.name()}, {"path", e.Path.String()}, {"attributes", attributes.String()}, {"code page", or(e.Encoding, "-")},
+	rows := [][]string{{"name", e.name()}, {"path", e.Path.String()}, {"attributes", attributes.String()}, {"code page", output.Or(e.Encoding, "-")},
 		{"bytes", strconv.FormatInt(e.Bytes, 10)}, {"records", records}, {"blocks", strconv.FormatInt(e.Blocks, 10)},
 		{"tracks of a 3390", fmt.Sprintf("%d, %.1f of them filled", e.Tracks, e.Share)}}
-	table(w, rows)
+	output.Table(w, rows)
 }

@@ -5,11 +5,12 @@ import (
 	"io"
 	"os"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/transfer"
 )
 
 func exitCode(err error, stderr io.Writer) int {
-	var code exit
+	var code output.Exit
 	switch {
 	case err == nil:
 		return 0
@@ -18,7 +19,7 @@ func exitCode(err error, stderr io.Writer) int {
 	}
 
 	err = asOwner(err, os.Args)
-	explain(stderr, err)
+	output.Explain(stderr, err)
 	var sig signalError
 	if errors.As(err, &sig) {
 		return sig.code()

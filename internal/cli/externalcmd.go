@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/node/member"
 	"ferry/internal/qmgr"
@@ -30,7 +32,7 @@ The identity is good for 30 days: write the configuration again in time, to the 
 have the server read it (nats-server --signal reload).`,
 		Example: "  ferry authority export hub --dir /var/lib/ferry-authority --name HUB --listen :4222\n  cd hub && nats-server -c nats-server.conf\n" +
 			"  ferry authority run --external --dir /var/lib/ferry-authority --network nats://hub:4222",
-		Args: oneArg("the directory"),
+		Args: usage.OneArg("the directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			e := qmgr.External{Name: name, Listen: listen, Identity: member.IdentityDir}
 			e.Cluster = cluster.member()
@@ -76,10 +78,10 @@ have the server read it (nats-server --signal reload).`,
 			if err := e.Write(out); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s has the configuration of %s, good until %s\n", out.Path(), i.Name(), stamp(i.Until()))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s has the configuration of %s, good until %s\n", out.Path(), i.Name(), output.Stamp(i.Until()))
 			if e.Cluster != nil && len(members) < len(e.Cluster.Routes) {
 				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: it lets %d of %d other members of cluster %s in: when their configurations are written, write this one again with --member DIR for each\n",
-					len(members), len(e.Cluster.Routes), printable(e.Cluster.Name))
+					len(members), len(e.Cluster.Routes), output.Printable(e.Cluster.Name))
 			}
 			return nil
 		}}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/cli/output"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -50,7 +51,7 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	for _, s := range f.states {
 		state := transfer.State(strings.ToLower(strings.TrimSpace(s)))
 		if !slices.Contains(transfer.States(), state) {
-			return nil, transfer.Errorf(transfer.KindUsage, "--state %q is unknown; it is one of %s", s, words(transfer.States()))
+			return nil, transfer.Errorf(transfer.KindUsage, "--state %q is unknown; it is one of %s", s, output.Words(transfer.States()))
 		}
 		w.States = append(w.States, state)
 	}
@@ -74,7 +75,7 @@ func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
 	}
 
 	if !w.Since.IsZero() && !w.Until.IsZero() && !w.Since.Before(w.Until) {
-		return nil, transfer.Errorf(transfer.KindUsage, "--since %s is not before --until %s", stamp(w.Since), stamp(w.Until)).
+		return nil, transfer.Errorf(transfer.KindUsage, "--since %s is not before --until %s", output.Stamp(w.Since), output.Stamp(w.Until)).
 			WithHint("a time of day is the last one that was; write the day, too")
 	}
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/mft/commands"
 	"ferry/internal/node/member"
 	"ferry/internal/security/keyfile"
@@ -59,7 +60,7 @@ func (r *fteRun) start() error {
 	args := []string{"agent", "run", string(name), "--dir", files.state}
 	if r.Has("F") {
 		if code := r.run(args, r.cmd.OutOrStdout(), r.cmd.ErrOrStderr()); code != 0 {
-			return exit(code)
+			return output.Exit(code)
 		}
 		return nil
 	}

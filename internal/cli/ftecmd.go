@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/monitor"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
@@ -106,12 +108,12 @@ func runFTE(r *fteRun, kind *commands.Command, args []string) error {
 		err = fteCommands()[kind.Name](r)
 	}
 
-	var code exit
+	var code output.Exit
 	if err == nil || errors.As(err, &code) {
 		return err
 	}
-	fmt.Fprint(r.cmd.ErrOrStderr(), commands.Failed.With(printable(err.Error())))
-	return exit(kind.Code(err))
+	fmt.Fprint(r.cmd.ErrOrStderr(), commands.Failed.With(output.Printable(err.Error())))
+	return output.Exit(kind.Code(err))
 }
 
 func (r *fteRun) say(m commands.Message, args ...any) {
@@ -119,7 +121,7 @@ func (r *fteRun) say(m commands.Message, args ...any) {
 }
 
 func (r *fteRun) warn(m commands.Message, args ...any) {
-	fmt.Fprint(r.cmd.ErrOrStderr(), printable(strings.TrimSuffix(m.With(args...), "\n"))+"\n")
+	fmt.Fprint(r.cmd.ErrOrStderr(), output.Printable(strings.TrimSuffix(m.With(args...), "\n"))+"\n")
 }
 
 func (r *fteRun) create() error {
@@ -207,14 +209,14 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 	switch {
 	case late && r.Has("w"):
 		r.warn(commands.TimedOut, mftxml.FormatID(q.ID))
-		return exit(transfer.CodeTimeout)
+		return output.Exit(transfer.CodeTimeout)
 	case late:
 		r.say(commands.Waiting, q.Source)
-		return exit(transfer.CodeQueued)
+		return output.Exit(transfer.CodeQueued)
 	case err != nil:
 		sig, _ := signalled(ctx)
 		r.warn(commands.Interrupted, mftxml.FormatID(q.ID))
-		return exit(sig.code())
+		return output.Exit(sig.code())
 	}
 	r.say(commands.Taken, q.Source)
 	if !r.Has("w") {
@@ -228,10 +230,10 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 	case err != nil && ctx.Err() != nil:
 		sig, _ := signalled(ctx)
 		r.warn(commands.Interrupted, mftxml.FormatID(q.ID))
-		return exit(sig.code())
+		return output.Exit(sig.code())
 	case err != nil && within.Err() != nil:
 		r.warn(commands.TimedOut, mftxml.FormatID(q.ID))
-		return exit(transfer.CodeTimeout)
+		return output.Exit(transfer.CodeTimeout)
 	case err != nil:
 		return err
 	}
@@ -253,9 +255,9 @@ func (r *fteRun) ended(p *transfer.Progress) error {
 	}
 	r.warn(commands.EndedBad, mftxml.FormatID(p.ID), p.State, p.Files, p.FilesFailed, reason)
 	if p.State == transfer.Parked {
-		return exit(transfer.CodeParked)
+		return output.Exit(transfer.CodeParked)
 	}
-	return exit(p.Code)
+	return output.Exit(p.Code)
 }
 
 func (r *fteRun) cancel() error {
@@ -279,7 +281,7 @@ func (r *fteRun) cancel() error {
 	switch {
 	case transfer.KindOf(err) == transfer.KindTimeout:
 		r.warn(commands.Failed, err)
-		return exit(codeCancelTimeout)
+		return output.Exit(codeCancelTimeout)
 	case err != nil:
 		return err
 	}
@@ -311,7 +313,7 @@ func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID)
 		return "", err
 	case a != p.Source && a != p.Destination:
 		r.warn(commands.Failed, fmt.Sprintf("agent %s has no part in the transfer %s, which is from %s to %s", a, id, p.Source, p.Destination))
-		return "", exit(codeWrongAgent)
+		return "", output.Exit(codeWrongAgent)
 	}
 	return p.Source, nil
 }
@@ -343,9 +345,9 @@ func (r *fteRun) list() error {
 		if ok, _ := path.Match(pattern, string(a.Agent)); !ok {
 			return nil
 		}
-		row := []string{string(a.Agent), or(a.Manager, "-"), a.Status}
+		row := []string{string(a.Agent), output.Or(a.Manager, "-"), a.Status}
 		if r.Has("v") {
-			row = append(row, age(a.Age), a.Host)
+			row = append(row, output.Age(a.Age), a.Host)
 		}
 		rows = append(rows, row)
 		return nil
@@ -353,7 +355,7 @@ func (r *fteRun) list() error {
 	if err != nil {
 		return err
 	}
-	table(r.cmd.OutOrStdout(), rows)
+	output.Table(r.cmd.OutOrStdout(), rows)
 	return nil
 }
 
@@ -377,8 +379,8 @@ func (r *fteRun) details() error {
 		rows  [][]string
 	}{
 		{"Agent Information", [][]string{{"Name:", string(a.Agent)}, {"Type:", "Standard"}, {"Operating System:", a.Platform}, {"Host:", a.Host}, {"Product Version:", a.Version}}},
-		{"Agent Availability Information", [][]string{{"Status:", a.Status}, {"Status Details:", or(a.Reason, "-")}, {"Status Age:", age(a.Age)}, {"Start Time:", stamp(a.Started)}}},
-		{"Queue Manager Information", [][]string{{"Name:", or(a.Manager, "-")}, {"Transport:", a.Mode}}},
+		{"Agent Availability Information", [][]string{{"Status:", a.Status}, {"Status Details:", output.Or(a.Reason, "-")}, {"Status Age:", output.Age(a.Age)}, {"Start Time:", output.Stamp(a.Started)}}},
+		{"Queue Manager Information", [][]string{{"Name:", output.Or(a.Manager, "-")}, {"Transport:", a.Mode}}},
 		{"Transfers", [][]string{{"Maximum Number of Running Source Transfers:", fmt.Sprint(a.MaxSource)}, {"Maximum Number of Queued Source Transfers:", fmt.Sprint(a.MaxQueued)},
 			{"Running Source Transfers:", fmt.Sprint(a.SourceRun)}, {"Queued Source Transfers:", fmt.Sprint(a.SourceWait)},
 			{"Maximum Number of Running Destination Transfers:", fmt.Sprint(a.MaxDest)}, {"Running Destination Transfers:", fmt.Sprint(a.DestRun)}}},
@@ -387,7 +389,7 @@ func (r *fteRun) details() error {
 		for n := range s.rows {
 			s.rows[n][0] = "    " + s.rows[n][0]
 		}
-		table(out, s.rows)
+		output.Table(out, s.rows)
 		fmt.Fprintln(out)
 	}
 	return nil
@@ -414,17 +416,17 @@ func (r *fteRun) ping() error {
 	b, took, err := net.Ping(ctx, name)
 	if k := transfer.KindOf(err); k == transfer.KindUnreachable || k == transfer.KindTimeout {
 		r.warn(commands.Failed, err)
-		return exit(transfer.CodeTimeout)
+		return output.Exit(transfer.CodeTimeout)
 	}
 	if err != nil {
 		return err
 	}
-	r.say(commands.Answered, name, took.Seconds(), printable(b.Status))
+	r.say(commands.Answered, name, took.Seconds(), output.Printable(b.Status))
 	return nil
 }
 
 func (r *fteRun) version() error {
-	fmt.Fprintf(r.cmd.OutOrStdout(), "Name:        Ferry\nVersion:     %s\n", version)
+	fmt.Fprintf(r.cmd.OutOrStdout(), "Name:        Ferry\nVersion:     %s\n", output.Version)
 	return nil
 }
 
@@ -438,14 +440,14 @@ func (r *fteRun) define() error {
 		return err
 	}
 	r.say(commands.Defined, name)
-	table(r.cmd.OutOrStdout(), [][]string{
+	output.Table(r.cmd.OutOrStdout(), [][]string{
 		{"  COMMAND", wire.AllCommands(name)}, {"  CONTROL", wire.ControlSubject(name, "*")}, {"  REPLY", wire.ReplySubject(name, "*")}, {"  DATA", "ferry.data." + name.Token() + ".>"}, {"  EVENT", "ferry.event." + name.Token()},
 	})
 	return nil
 }
 
 func newInstallFTE() *cobra.Command {
-	return &cobra.Command{Use: "install-fte DIR", Short: "Make links by which ferry is called as IBM MQ MFT's commands are", Args: oneArg("DIR"),
+	return &cobra.Command{Use: "install-fte DIR", Short: "Make links by which ferry is called as IBM MQ MFT's commands are", Args: usage.OneArg("DIR"),
 		Long: `Makes a symbolic link to this program in DIR for each of IBM MQ MFT's commands
 that Ferry has: fteCreateTransfer, fteCancelTransfer, fteListAgents and the others.
 Put DIR into PATH, and name the network in FERRY_NETWORK or a settings file. Links

@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
@@ -32,12 +33,12 @@ func (r *fteRun) schedule(d *mftxml.Document) error {
 	case transfer.KindOf(err) == transfer.KindTimeout:
 		r.say(commands.Issued, mftxml.FormatID(id))
 		r.say(commands.Waiting, agent)
-		return exit(transfer.CodeQueued)
+		return output.Exit(transfer.CodeQueued)
 	case err != nil:
 		return err
 	}
 	r.say(commands.Issued, mftxml.FormatID(id))
-	r.say(commands.Scheduled, agent, s.Name, stamp(s.Next))
+	r.say(commands.Scheduled, agent, s.Name, output.Stamp(s.Next))
 	return nil
 }
 
@@ -89,12 +90,12 @@ func scheduleRows(s *schedule.Schedule) [][]string {
 		zone = time.UTC
 	}
 	when := func(t time.Time) string { return t.In(zone).Format("2006-01-02T15:04-0700") }
-	rows := [][]string{{"Schedule Identifier:", s.Name}, {"Job Name:", printable(or(s.Job, "-"))}, {"Source Agent Name:", string(s.Source)}}
+	rows := [][]string{{"Schedule Identifier:", s.Name}, {"Job Name:", output.Printable(output.Or(s.Job, "-"))}, {"Source Agent Name:", string(s.Source)}}
 	if q := s.Request; q != nil {
 		for n := range q.Items {
 			it := &q.Items[n]
-			rows = append(rows, []string{"Source File Name:", shown(it.Source)}, []string{"Conversion Type:", or(q.Of(it).Mode, transfer.ModeBinary)},
-				[]string{"Destination File Name:", or(shown(it.Dest), shown(q.Dest))})
+			rows = append(rows, []string{"Source File Name:", output.Shown(it.Source)}, []string{"Conversion Type:", output.Or(q.Of(it).Mode, transfer.ModeBinary)},
+				[]string{"Destination File Name:", output.Or(output.Shown(it.Dest), output.Shown(q.Dest))})
 		}
 	}
 	rows = append(rows, [][]string{{"Destination Agent Name:", string(s.Destination)}, {"Schedule Start Time:", when(s.Plan.Start)}, {"Next Transfer:", when(s.Next)}, {"Schedule Time Base:", s.Plan.Zone}}...)
@@ -218,7 +219,7 @@ func (r *fteRun) eachTemplate(fn func(k *kept, at client.AtAgent, name string) e
 		r.warn(commands.None, pattern)
 	}
 	if len(missing) > 0 {
-		return exit(transfer.KindNotFound.Code())
+		return output.Exit(transfer.KindNotFound.Code())
 	}
 	return nil
 }
@@ -239,12 +240,12 @@ func (r *fteRun) listTemplates() error {
 			return r.writeTemplate(t)
 		}
 		rows := [][]string{{"Template Name:", t.Name}, {"Source Agent Name:", string(t.Request.Source)}, {"Destination Agent Name:", string(t.Request.Destination)},
-			{"Transfer Priority:", fmt.Sprint(t.Request.Priority)}, {"Job Name:", printable(or(t.Request.Job, "-"))}}
+			{"Transfer Priority:", fmt.Sprint(t.Request.Priority)}, {"Job Name:", output.Printable(output.Or(t.Request.Job, "-"))}}
 		for n := range t.Request.Items {
 			it := &t.Request.Items[n]
 			o := t.Request.Of(it)
-			rows = append(rows, [][]string{{"Mode:", or(o.Mode, transfer.ModeBinary)}, {"Checksum:", or(o.Checksum, "xxh3")}, {"Source File:", shown(it.Source)}, {"Recursive:", strconv.FormatBool(o.Recursive)},
-				{"Disposition:", or(o.Disposition, transfer.DispositionLeave)}, {"Destination File:", or(shown(it.Dest), shown(t.Request.Dest))}, {"Exist:", or(o.IfExists, transfer.IfExistsError)}}...)
+			rows = append(rows, [][]string{{"Mode:", output.Or(o.Mode, transfer.ModeBinary)}, {"Checksum:", output.Or(o.Checksum, "xxh3")}, {"Source File:", output.Shown(it.Source)}, {"Recursive:", strconv.FormatBool(o.Recursive)},
+				{"Disposition:", output.Or(o.Disposition, transfer.DispositionLeave)}, {"Destination File:", output.Or(output.Shown(it.Dest), output.Shown(t.Request.Dest))}, {"Exist:", output.Or(o.IfExists, transfer.IfExistsError)}}...)
 		}
 		r.block(rows)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"ferry/internal/automation/monitor"
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
@@ -198,7 +199,7 @@ func (r *fteRun) listMonitors() error {
 	for _, m := range found {
 		rows = append(rows, []string{string(m.Definition.Agent), m.Definition.Name})
 	}
-	table(r.cmd.OutOrStdout(), rows)
+	output.Table(r.cmd.OutOrStdout(), rows)
 	return nil
 }
 
@@ -233,18 +234,18 @@ func (r *fteRun) showMonitor(m *monitor.Shown) {
 	}
 	rows := [][]string{{"Monitor Name:", d.Name}, {"Agent Name:", string(d.Agent)}, {"Status:", status}, {"Details:", m.State}, {"Resource Type:", "directory"}, {"Resource:", d.Dir.String()},
 		{"Recursion Level:", fmt.Sprint(d.Levels)}, {"Poll Interval:", d.Poll.String()}, {"Batch Size:", fmt.Sprint(d.Batch)},
-		{"Condition:", d.Condition.String()}, {"Pattern:", d.Match}, {"Exclude Pattern:", or(d.Exclude, "-")}, {"Pattern Type:", kind},
-		{"Destination Agent Name:", string(d.Request.Destination)}, {"Destination:", shown(d.Request.Dest)}, {"Job Name:", printable(or(d.Request.Job, "-"))},
+		{"Condition:", d.Condition.String()}, {"Pattern:", d.Match}, {"Exclude Pattern:", output.Or(d.Exclude, "-")}, {"Pattern Type:", kind},
+		{"Destination Agent Name:", string(d.Request.Destination)}, {"Destination:", output.Shown(d.Request.Dest)}, {"Job Name:", output.Printable(output.Or(d.Request.Job, "-"))},
 		{"Triggers:", fmt.Sprint(m.Triggers)}}
 	if m.Problem != nil {
-		rows = append(rows, []string{"Problem:", printable(m.Problem.Error())})
+		rows = append(rows, []string{"Problem:", output.Printable(m.Problem.Error())})
 	}
 	r.block(rows)
 }
 
 // block prints a table with an empty line behind it.
 func (r *fteRun) block(rows [][]string) {
-	table(r.cmd.OutOrStdout(), rows)
+	output.Table(r.cmd.OutOrStdout(), rows)
 	fmt.Fprintln(r.cmd.OutOrStdout())
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
@@ -51,9 +52,9 @@ func (h *handing) say(state transfer.State, at client.Handover) {
 		fmt.Fprintln(h.cmd.OutOrStdout(), h.id)
 	case at == client.NotSent || at == client.Refused:
 		line.MessageType = "not_submitted"
-		printJSON(h.cmd, line)
+		output.JSON(h.cmd, line)
 	default:
-		printJSON(h.cmd, line)
+		output.JSON(h.cmd, line)
 	}
 }
 
@@ -75,7 +76,7 @@ func (h *handing) detach(ctx context.Context, give func(context.Context) (transf
 		return fmt.Errorf("%w: %[2]s %[3]s is queued; `ferry %[2]s watch %[3]s` follows it, `ferry %[2]s cancel %[3]s` ends it", context.Cause(ctx), h.noun, h.id)
 	}
 	fmt.Fprintf(h.cmd.ErrOrStderr(), "ferry: queued: agent %s has not taken the %s yet\n", h.agent, h.noun)
-	return exit(transfer.CodeQueued)
+	return output.Exit(transfer.CodeQueued)
 }
 
 // unfinished returns the error of a handover that has ended before the queue manager's acknowledgement. Any other error
@@ -123,7 +124,7 @@ func (h *handing) interrupted(ctx context.Context, err error, cancel func() erro
 	stderr := h.cmd.ErrOrStderr()
 	if sig, ok := signalled(ctx); ok && sig.sig == syscall.SIGTERM {
 		fmt.Fprintf(stderr, "ferry: told to stop: %[1]s %[2]s %[3]s; `ferry %[1]s watch %[2]s` follows it, `ferry %[1]s cancel %[2]s` ends it\n", h.noun, h.id, goesOn)
-		return exit(codeTerminated)
+		return output.Exit(codeTerminated)
 	}
 
 	again := make(chan os.Signal, 1)
@@ -134,7 +135,7 @@ func (h *handing) interrupted(ctx context.Context, err error, cancel func() erro
 	case <-again:
 	case <-time.After(3 * time.Second):
 		fmt.Fprintf(stderr, "ferry: `ferry %s watch %s` follows it\n", h.noun, h.id)
-		return exit(codeInterrupted)
+		return output.Exit(codeInterrupted)
 	}
 	return cancel()
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/transfer"
 )
 
@@ -29,7 +31,7 @@ func newHelp() *cobra.Command {
 			for _, word := range args {
 				next, _, err := at.Find([]string{word})
 				if err != nil || next == at {
-					return unknownCommand(at, word)
+					return usage.UnknownCommand(at, word)
 				}
 				at = next
 			}
@@ -70,18 +72,18 @@ func newWords() *cobra.Command {
 
 // newMan writes manual pages.
 func newMan() *cobra.Command {
-	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages, one for each command, into a directory", Args: oneArg("a directory"),
+	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages, one for each command, into a directory", Args: usage.OneArg("a directory"),
 		Example: "  ferry man /usr/local/share/man/man1",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return transfer.Errorf(transfer.KindUnwritable, "the directory for the manual pages cannot be made: %w", err)
 			}
-			h := &doc.GenManHeader{Section: "1", Source: "Ferry " + version, Manual: "Ferry"}
+			h := &doc.GenManHeader{Section: "1", Source: "Ferry " + output.Version, Manual: "Ferry"}
 			if err := doc.GenManTree(cmd.Root(), h, args[0]); err != nil {
 				return transfer.Errorf(transfer.KindUnwritable, "the manual pages cannot be written: %w", err)
 			}
 			pages, _ := filepath.Glob(filepath.Join(args[0], "ferry*.1"))
-			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", plural(int64(len(pages)), "page"), strings.TrimSuffix(args[0], "/"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s in %s\n", output.Plural(int64(len(pages)), "page"), strings.TrimSuffix(args[0], "/"))
 			return nil
 		}}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	mftconfig "ferry/internal/mft/config"
 	"ferry/internal/node/config"
 	"ferry/internal/transfer"
@@ -55,7 +57,7 @@ there is no such directory, or a file is there already; 75 no queue manager answ
 		Example: `  ferry import /var/mqm/mqft/config/COORDQM --dry-run
   ferry import /var/mqm/mqft/config/COORDQM --to ferry.d --network nats://hub:4222
   FERRY_CONFIG=ferry.d/ALPHA.yaml ferry agent run ALPHA --dir /var/lib/ferry/alpha`,
-		Args: oneArg("the configuration directory"),
+		Args: usage.OneArg("the configuration directory"),
 		RunE: i.run}
 	fl := c.Flags()
 	fl.StringVar(&i.to, "to", ".", "directory for what is made; made if it is not there")
@@ -94,11 +96,11 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	if !i.json {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d taken, %d not needed, %d not taken\n", plural(int64(len(found.Agents)), "agent"),
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d taken, %d not needed, %d not taken\n", output.Plural(int64(len(found.Agents)), "agent"),
 			i.counts[mftconfig.Taken], i.counts[mftconfig.Needless], i.counts[mftconfig.Missed])
 	}
 	if i.counts[mftconfig.Missed] > 0 {
-		return exit(transfer.CodePartial)
+		return output.Exit(transfer.CodePartial)
 	}
 	return nil
 }
@@ -107,7 +109,7 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	i.counts[n.Outcome]++
 	if i.json {
-		printJSON(cmd, importLine{"import", n})
+		output.JSON(cmd, importLine{"import", n})
 		return
 	}
 	at := n.File
@@ -117,7 +119,7 @@ func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	if n.What != "" {
 		at += " " + n.What
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%-10s %s: %s\n", n.Outcome, printable(at), printable(n.Text))
+	fmt.Fprintf(cmd.OutOrStdout(), "%-10s %s: %s\n", n.Outcome, output.Printable(at), output.Printable(n.Text))
 }
 
 // A newFile is a file that the import makes.

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/job"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
@@ -26,7 +28,7 @@ type jobShown struct {
 }
 
 func newJob() *cobra.Command {
-	c := &cobra.Command{Use: "job", Short: "Look at jobs of `ferry send --also-to`, follow, cancel or repeat them", Args: noArgs,
+	c := &cobra.Command{Use: "job", Short: "Look at jobs of `ferry send --also-to`, follow, cancel or repeat them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newJobLs(), newJobShow(), newJobWatch(), newJobCancel(), newJobRetry())
 	return c
@@ -34,7 +36,7 @@ func newJob() *cobra.Command {
 
 // oneJob accepts exactly one job ID, or the end of one.
 func oneJob(cmd *cobra.Command, args []string) error {
-	if err := oneArg("a job ID or its last six or more characters")(cmd, args); err != nil {
+	if err := usage.OneArg("a job ID or its last six or more characters")(cmd, args); err != nil {
 		return err
 	}
 	return transfer.CheckIDSuffix(args[0])
@@ -42,7 +44,7 @@ func oneJob(cmd *cobra.Command, args []string) error {
 
 func newJobLs() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your jobs, and with the authority operate those of others, oldest first", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your jobs, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.list(cmd, []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (job.Page{}); ; {
@@ -53,7 +55,7 @@ func newJobLs() *cobra.Command {
 					for n := range l.Jobs {
 						j := &l.Jobs[n]
 						row(jobLine{"job", j}, j.ID.String(), string(j.State), string(at.Agent), fmt.Sprintf("%d/%d", j.Tally.Ended, j.Children), fmt.Sprint(j.Tally.Successful),
-							fmt.Sprint(j.Tally.Files), fmt.Sprint(j.Tally.Failed), transfer.FormatBytes(j.Tally.Bytes), stamp(j.Made), printable(j.Name), person(j.Principal))
+							fmt.Sprint(j.Tally.Files), fmt.Sprint(j.Tally.Failed), transfer.FormatBytes(j.Tally.Bytes), output.Stamp(j.Made), output.Printable(j.Name), output.Person(j.Principal))
 						page.After = j.ID
 					}
 					if !l.More {
@@ -96,7 +98,7 @@ func newJobShow() *cobra.Command {
 	c := &cobra.Command{Use: "show ID", Short: "Show a job, with what it sends and how each of its transfers stands", Args: oneJob,
 		RunE: q.about(func(k *kept, _ client.AtAgent, s *job.Shown) error {
 			if q.json {
-				printJSON(k.cmd, jobShown{"job", s})
+				output.JSON(k.cmd, jobShown{"job", s})
 			} else {
 				showJob(k.cmd, s)
 			}
@@ -111,20 +113,20 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 	if !s.RetryOf.IsZero() {
 		rows = append(rows, []string{"retry of", s.RetryOf.String()})
 	}
-	rows = append(rows, [][]string{{"agent", string(s.Source)}, {"owner", person(s.Principal)}, {"originator", printable(s.Originator.String())},
-		{"made", stamp(s.Made)}, {"ended", stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d, of which %d have ended, %d successful", s.Children, s.Tally.Ended, s.Tally.Successful)}}...)
+	rows = append(rows, [][]string{{"agent", string(s.Source)}, {"owner", output.Person(s.Principal)}, {"originator", output.Printable(s.Originator.String())},
+		{"made", output.Stamp(s.Made)}, {"ended", output.Stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d, of which %d have ended, %d successful", s.Children, s.Tally.Ended, s.Tally.Successful)}}...)
 	if s.Cancelled != nil {
-		rows = append(rows, []string{"cancelled by", person(s.Cancelled.Principal) + ", " + stamp(s.Cancelled.At)})
+		rows = append(rows, []string{"cancelled by", output.Person(s.Cancelled.Principal) + ", " + output.Stamp(s.Cancelled.At)})
 	}
 	if s.Warning != "" {
-		rows = append(rows, []string{"warning", printable(s.Warning)})
+		rows = append(rows, []string{"warning", output.Printable(s.Warning)})
 	}
 	if !s.Ended.IsZero() {
 		rows = append(rows, []string{"result code", fmt.Sprint(s.Code)})
 	}
-	rows = append(rows, sourceRows(s.Request)...)
+	rows = append(rows, output.SourceRows(s.Request)...)
 	out := cmd.OutOrStdout()
-	table(out, append(rows, []string{"job name", printable(or(s.Name, "-"))}))
+	output.Table(out, append(rows, []string{"job name", output.Printable(output.Or(s.Name, "-"))}))
 	children := [][]string{{"DESTINATION", "STATE", "FILES", "FAILED", "BYTES", "TRANSFER", "REASON"}}
 	for n := range s.Of {
 		c := &s.Of[n]
@@ -133,12 +135,12 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 			id = c.Transfer.String()
 		}
 		if c.Reason != nil {
-			reason = printable(c.Reason.Error())
+			reason = output.Printable(c.Reason.Error())
 		}
 		children = append(children, []string{childAt(c), string(c.State), fmt.Sprint(c.Files), fmt.Sprint(c.FilesFailed), transfer.FormatBytes(c.Bytes), id, reason})
 	}
 	fmt.Fprintln(out)
-	table(out, children)
+	output.Table(out, children)
 }
 
 func newJobWatch() *cobra.Command {
@@ -161,7 +163,7 @@ func newJobCancel() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(k.cmd, jobLine{"cancel", j})
+				output.JSON(k.cmd, jobLine{"cancel", j})
 			} else {
 				fmt.Fprintf(k.cmd.OutOrStdout(), "%s %s\n", j.ID, j.State)
 			}

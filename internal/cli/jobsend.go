@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"ferry/internal/automation/job"
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/node/onebox"
 	"ferry/internal/node/process"
@@ -129,7 +130,7 @@ func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *j
 	codes := map[int]bool{}
 	for _, q := range p.Requests() {
 		err := dryRun(ctx, cmd, net, q, asJSON)
-		var code exit
+		var code output.Exit
 		if err != nil && !errors.As(err, &code) {
 			return err
 		}
@@ -137,12 +138,12 @@ func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *j
 	}
 	switch {
 	case len(codes) > 1:
-		return exit(transfer.CodePartial)
+		return output.Exit(transfer.CodePartial)
 	case codes[0]:
 		return nil
 	}
 	for code := range codes {
-		return exit(code)
+		return output.Exit(code)
 	}
 	return nil
 }
@@ -322,14 +323,14 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 		moved, w.shown[c.N] = true, c.State
 		switch {
 		case w.json && !w.view.quiet:
-			printJSON(w.cmd, jobChild{"child", s.ID, c})
+			output.JSON(w.cmd, jobChild{"child", s.ID, c})
 		case w.json || c.State == transfer.Successful && w.view.quiet:
 		case c.State.Final() && c.State != transfer.Successful: // an error, which -q does not keep back
-			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s: %s%s\n", childAt(c), c.State, because(c.Reason))
+			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s: %s%s\n", childAt(c), c.State, output.Because(c.Reason))
 		case c.State == transfer.Successful:
-			w.view.notice("%s: %s, %s, %s", childAt(c), c.State, plural(c.Files, "file"), transfer.FormatBytes(c.Bytes))
+			w.view.notice("%s: %s, %s, %s", childAt(c), c.State, output.Plural(c.Files, "file"), transfer.FormatBytes(c.Bytes))
 		case c.Reason != nil:
-			w.view.notice("%s: %s%s", childAt(c), c.State, because(c.Reason))
+			w.view.notice("%s: %s%s", childAt(c), c.State, output.Because(c.Reason))
 		}
 	}
 	return moved
@@ -338,9 +339,9 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 // childAt is the destination of a child, in the form of the command line.
 func childAt(c *job.Child) string {
 	if c.Destination == onebox.Dest {
-		return shown(c.Dest)
+		return output.Shown(c.Dest)
 	}
-	return shownAt(c.Destination, c.Dest)
+	return output.ShownAt(c.Destination, c.Dest)
 }
 
 // finish writes the last line, and gives the result code.
@@ -351,20 +352,20 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 	}
 	stderr := w.cmd.ErrOrStderr()
 	if s.Warning != "" {
-		fmt.Fprintf(stderr, "ferry: %s\n", printable(s.Warning))
+		fmt.Fprintf(stderr, "ferry: %s\n", output.Printable(s.Warning))
 	}
 	for n := range s.Of {
 		warn(stderr, s.Of[n].Transfer, &s.Of[n].Counts)
 	}
 	switch {
 	case w.json:
-		printJSON(w.cmd, summaryOfJob(s, state, code))
+		output.JSON(w.cmd, summaryOfJob(s, state, code))
 	case !w.view.quiet:
 		out := w.cmd.OutOrStdout()
-		fmt.Fprintln(out, screenOf(out).text(jobLineOf(s, state)))
+		fmt.Fprintln(out, output.ScreenOf(out).Text(jobLineOf(s, state)))
 	}
 	if code != 0 {
-		return exit(code)
+		return output.Exit(code)
 	}
 	return nil
 }
@@ -391,8 +392,8 @@ func secondsOf(s *job.Shown) float64 {
 
 // jobLineOf is the end of a job in a sentence.
 func jobLineOf(s *job.Shown, state transfer.State) string {
-	line := fmt.Sprintf("%s %s: %d of %s, %s, %s in %.2f s", s.ID, state, s.Tally.Successful, plural(int64(s.Children), "destination"),
-		plural(s.Tally.Files, "file"), transfer.FormatBytes(s.Tally.Bytes), secondsOf(s))
+	line := fmt.Sprintf("%s %s: %d of %s, %s, %s in %.2f s", s.ID, state, s.Tally.Successful, output.Plural(int64(s.Children), "destination"),
+		output.Plural(s.Tally.Files, "file"), transfer.FormatBytes(s.Tally.Bytes), secondsOf(s))
 	if s.Tally.Failed > 0 {
 		line += fmt.Sprintf(", %d failed", s.Tally.Failed)
 	}
@@ -414,7 +415,7 @@ func (w *jobWatch) stop() error {
 		return err
 	}
 	fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: job %s is being cancelled\n", w.id)
-	return exit(transfer.CodeCancelled)
+	return output.Exit(transfer.CodeCancelled)
 }
 
 // outputsOfJob returns the lines of --json in this package, by the names that the schema has for them.

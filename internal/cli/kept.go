@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -50,13 +51,13 @@ func (k *keptQuery) list(cmd *cobra.Command, head []string, all func(k *kept, at
 	err = open.each(func(at client.AtAgent) error {
 		return all(open, at, func(line any, cells ...string) {
 			if k.json {
-				printJSON(cmd, line)
+				output.JSON(cmd, line)
 			}
 			rows = append(rows, cells)
 		})
 	})
 	if err == nil && !k.json {
-		table(cmd.OutOrStdout(), rows)
+		output.Table(cmd.OutOrStdout(), rows)
 	}
 	return err
 }
@@ -90,7 +91,7 @@ func (k *kept) each(fn func(at client.AtAgent) error) error {
 		case k.ctx.Err() != nil:
 			return context.Cause(k.ctx)
 		case kind == transfer.KindTimeout || kind == transfer.KindUnreachable || kind == transfer.KindBusy:
-			fmt.Fprintf(k.cmd.ErrOrStderr(), "ferry: agent %s is left out: %s\n", name, printable(err.Error()))
+			fmt.Fprintf(k.cmd.ErrOrStderr(), "ferry: agent %s is left out: %s\n", name, output.Printable(err.Error()))
 		case kind == transfer.KindDenied || kind == transfer.KindVersion:
 		case err != nil:
 			return err

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"ferry/internal/automation/monitor"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	placequeue "ferry/internal/place/queue"
 	"ferry/internal/transfer"
@@ -38,7 +40,7 @@ type monitorLine struct {
 }
 
 func newMonitor() *cobra.Command {
-	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue and send what comes into it", Args: noArgs,
+	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue and send what comes into it", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newMonitorCreate(), newMonitorLs(), newMonitorShow(),
 		newMonitorCommand("pause", "Stop a monitor for a while; it forgets nothing", monitor.CommandPause),
@@ -82,7 +84,7 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 		Example: `  ferry monitor create orders --agent ALPHA --dir /srv/out --match '*.csv' --to BETA:in/
   ferry monitor create slow --agent ALPHA --dir out --match '*.zip' --settle 1m --delete-source --to 'BETA:in/${FileName{toLower}}'
   ferry monitor create invoices --agent ALPHA --queue INVOICES --condition group --delete-source --to 'BETA:in/${GroupId}.xml'`,
-		Args: oneArg("the name of the monitor"),
+		Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := f.definition(args[0], cmd.Flags().Changed("settle"))
 			if err != nil {
@@ -110,16 +112,16 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 	fl.BoolVar(&f.redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	f.addSend(fl)
 	f.query.add(c)
-	inGroups(c, []flagGroup{
-		{"What is watched", []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "settle", "recursive", "poll"}},
-		{"What is sent", []string{"batch", "ordered", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
-		{"Where it goes", []string{"to", "if-exists", "redefine", "network"}},
-		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
-		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
-		{"Integrity", []string{"checksum", "durability"}},
-		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
-		{"Waiting", []string{"timeout", "recovery-timeout"}},
-		{"Output and record", []string{"json", "job", "meta"}},
+	usage.Groups(c, []usage.Group{
+		{Title: "What is watched", Flags: []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "settle", "recursive", "poll"}},
+		{Title: "What is sent", Flags: []string{"batch", "ordered", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
+		{Title: "Where it goes", Flags: []string{"to", "if-exists", "redefine", "network"}},
+		{Title: "Before and after", Flags: []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
+		{Title: "Text and records", Flags: []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
+		{Title: "Integrity", Flags: []string{"checksum", "durability"}},
+		{Title: "Speed", Flags: []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
+		{Title: "Waiting", Flags: []string{"timeout", "recovery-timeout"}},
+		{Title: "Output and record", Flags: []string{"json", "job", "meta"}},
 	})
 	return c
 }
@@ -239,7 +241,7 @@ func (q *query) tellMonitor(ctx context.Context, cmd *cobra.Command, at client.A
 		return err
 	}
 	if q.json {
-		printJSON(cmd, monitorLine{"monitor", *said})
+		output.JSON(cmd, monitorLine{"monitor", *said})
 		return nil
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "monitor %s %s at %s\n", said.Monitor, said.Done, said.Agent)
@@ -265,7 +267,7 @@ func (k *keptQuery) withMonitor(cmd *cobra.Command, name string, fn func(*kept, 
 
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: name + " NAME", Short: short, Args: oneArg("the name of the monitor"),
+	c := &cobra.Command{Use: name + " NAME", Short: short, Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error { return q.changeMonitor(cmd, args[0], kind) }}
 	q.add(c)
 	return c
@@ -280,7 +282,7 @@ func (k *keptQuery) changeMonitor(cmd *cobra.Command, name string, kind wire.Kin
 
 func newMonitorLs() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List monitors: your own, and others' with the authority operate or audit", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List monitors: your own, and others' with the authority operate or audit", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			head := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
 			return q.list(cmd, head, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
@@ -309,17 +311,17 @@ func monitorRow(m *monitor.Shown) []string {
 	if m.Problem != nil {
 		problem = m.Problem.Text
 	}
-	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), shownAt(d.Request.Destination, d.Request.Dest),
-		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), stamp(m.Last), problem}
+	return []string{d.Name, string(d.Agent), m.State, d.Dir.String(), d.Match, d.Condition.String(), output.ShownAt(d.Request.Destination, d.Request.Dest),
+		fmt.Sprint(m.Triggers), fmt.Sprint(m.Refused), output.Stamp(m.Last), problem}
 }
 
 func newMonitorShow() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: oneArg("the name of the monitor"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
 				if q.json {
-					printJSON(cmd, monitorShown{"monitor", *m})
+					output.JSON(cmd, monitorShown{"monitor", *m})
 				} else {
 					showMonitor(cmd, m)
 				}
@@ -334,7 +336,7 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	d := &m.Definition
 	rows := [][]string{{"monitor", d.Name}, {"state", m.State}}
 	if m.Problem != nil {
-		rows = append(rows, []string{"problem", m.Problem.Error()}, []string{"since", stamp(m.Since)})
+		rows = append(rows, []string{"problem", m.Problem.Error()}, []string{"since", output.Stamp(m.Since)})
 	}
 	rows = append(rows, []string{"agent", string(d.Agent)})
 	add := func(is bool, name, text string) {
@@ -349,38 +351,38 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 	add(true, what, strings.TrimPrefix(d.Dir.String(), placequeue.Prefix))
 	add(d.Match != "", "match", d.Match)
 	add(d.Exclude != "", "exclude", d.Exclude)
-	add(d.Levels > 0, "recursive", plural(int64(d.Levels), "level"))
+	add(d.Levels > 0, "recursive", output.Plural(int64(d.Levels), "level"))
 	rows = append(rows, []string{"condition", d.Condition.String()})
 	add(d.Settle > 0, "settle", d.Settle.String())
-	add(d.Batch > 1, "batch", plural(int64(d.Batch), "file"))
+	add(d.Batch > 1, "batch", output.Plural(int64(d.Batch), "file"))
 	add(d.Ordered, "ordered", "a transfer begins when the one before has ended")
 	add(d.TriggerFile != nil, "trigger file", "its lines name what is sent")
 	for _, k := range slices.Sorted(maps.Keys(d.Defaults)) {
-		rows = append(rows, []string{"default", k + "=" + printable(d.Defaults[k])})
+		rows = append(rows, []string{"default", k + "=" + output.Printable(d.Defaults[k])})
 	}
 	var sources []string
 	for _, it := range d.Request.Items {
-		sources = append(sources, shown(it.Source))
+		sources = append(sources, output.Shown(it.Source))
 	}
-	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", shownAt(d.Request.Destination, d.Request.Dest)})
+	rows = append(rows, []string{"sends", strings.Join(sources, " ")}, []string{"to", output.ShownAt(d.Request.Destination, d.Request.Dest)})
 	notified := ""
 	if m.Watched {
 		notified = ", and when the system tells"
 	}
-	rows = append(rows, [][]string{{"poll", "every " + d.Poll.String() + notified}, {"for", m.Originator.String()}, {"made", stamp(m.Created)}}...)
-	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", stamp(m.Polled), m.Took.Round(time.Millisecond), plural(int64(m.Matched), things)))
-	add(m.Settling > 0, "settling", plural(int64(m.Settling), "file"))
-	add(m.Skipped > 0, "not read", plural(int64(m.Skipped), "directory beneath"))
-	rows = append(rows, [][]string{{"history", fmt.Sprintf("%s, %d of them gone", plural(int64(max(m.History, 0)), "file"), m.Gone)},
-		{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)
-	add(!m.Last.IsZero(), "last trigger", stamp(m.Last))
-	table(cmd.OutOrStdout(), rows)
+	rows = append(rows, [][]string{{"poll", "every " + d.Poll.String() + notified}, {"for", m.Originator.String()}, {"made", output.Stamp(m.Created)}}...)
+	add(!m.Polled.IsZero(), "last poll", fmt.Sprintf("%s, %s, %s match", output.Stamp(m.Polled), m.Took.Round(time.Millisecond), output.Plural(int64(m.Matched), things)))
+	add(m.Settling > 0, "settling", output.Plural(int64(m.Settling), "file"))
+	add(m.Skipped > 0, "not read", output.Plural(int64(m.Skipped), "directory beneath"))
+	rows = append(rows, [][]string{{"history", fmt.Sprintf("%s, %d of them gone", output.Plural(int64(max(m.History, 0)), "file"), m.Gone)},
+		{"triggers", fmt.Sprintf("%d with %s: %d submitted, %d refused, %d waiting", m.Triggers, output.Plural(int64(m.Files), "file"), m.Submitted, m.Refused, m.Waiting)}}...)
+	add(!m.Last.IsZero(), "last trigger", output.Stamp(m.Last))
+	output.Table(cmd.OutOrStdout(), rows)
 }
 
 func newMonitorHistory() *cobra.Command {
 	q := &keptQuery{}
 	var limit int
-	c := &cobra.Command{Use: "history NAME", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: oneArg("the name of the monitor"),
+	c := &cobra.Command{Use: "history NAME", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
@@ -406,14 +408,14 @@ func (q *keptQuery) history(k *kept, at client.AtAgent, ask monitor.HistoryAsked
 			ask.Before = l.N
 			ask.Limit--
 			if q.json {
-				printJSON(k.cmd, triggerLine{"trigger", l})
+				output.JSON(k.cmd, triggerLine{"trigger", l})
 			}
 			rows = append(rows, triggerRow(&l))
 		}
 		more = h.More && len(h.Triggers) > 0
 	}
 	if !q.json {
-		table(k.cmd.OutOrStdout(), rows)
+		output.Table(k.cmd.OutOrStdout(), rows)
 	}
 	return nil
 }
@@ -423,12 +425,12 @@ func triggerRow(l *monitor.Logged) []string {
 	if l.Error != nil {
 		reason = l.Error.Text
 	}
-	return []string{stamp(l.Time), l.State, l.Transfer.String(), fmt.Sprint(l.Files), l.File.String(), reason}
+	return []string{output.Stamp(l.Time), l.State, l.Transfer.String(), fmt.Sprint(l.Files), l.File.String(), reason}
 }
 
 func newMonitorExport() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "export NAME", Short: "Print the definition of a monitor, as ferry monitor import takes it", Args: oneArg("the name of the monitor"),
+	c := &cobra.Command{Use: "export NAME", Short: "Print the definition of a monitor, as ferry monitor import takes it", Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
 				text, err := json.MarshalIndent(m.Definition, "", "  ")
@@ -449,7 +451,7 @@ func newMonitorImport() *cobra.Command {
 	c := &cobra.Command{Use: "import FILE|-", Short: "Make a monitor of a definition in a file, or on standard input",
 		Long: `Makes a monitor of what ferry monitor export has written. With --agent it is made at
 that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
-		Args: oneArg("the file with the definition, or -"),
+		Args: usage.OneArg("the file with the definition, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readText(cmd, "definition", args[0], monitor.MaxDefinition)
 			if err != nil {

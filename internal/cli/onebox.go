@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/node/member"
 	"ferry/internal/node/onebox"
@@ -67,7 +68,7 @@ func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)
-	b, err := onebox.New(onebox.Config{Home: home, Root: rootOfHost(), Records: string(here), Version: version, Log: log,
+	b, err := onebox.New(onebox.Config{Home: home, Root: rootOfHost(), Records: string(here), Version: output.Version, Log: log,
 		Started: func(a *agent.Agent) { process.Watch(ctx, end, a) },
 		Share: func(agents []agent.Config, manager bool) error {
 			_, err := process.ShareFiles(agents, manager)

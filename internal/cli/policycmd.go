@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
 	"ferry/internal/security/policy"
@@ -18,7 +20,7 @@ import (
 )
 
 func newPolicy() *cobra.Command {
-	c := &cobra.Command{Use: "policy", Short: "See, change and try out who may do what in the network", Args: noArgs,
+	c := &cobra.Command{Use: "policy", Short: "See, change and try out who may do what in the network", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newPolicyShow(), newPolicyApply(), newPolicyTest())
 	return c
@@ -51,14 +53,14 @@ func newPolicyShow() *cobra.Command {
 	c := &cobra.Command{Use: "show", Short: "Print the rules of the network, as ferry policy apply takes them",
 		Long: `Prints the rules of the network, as ferry policy apply takes them. They name users and paths:
 reading them takes the authority audit or admin. ferry policy test shows all users their own rights.`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			d, err := q.document(cmd)
 			if err != nil {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, policyLine{d.Number, d.Issued, d.Policy, d.Users})
+				output.JSON(cmd, policyLine{d.Number, d.Issued, d.Policy, d.Users})
 				return nil
 			}
 			var b bytes.Buffer
@@ -79,7 +81,7 @@ func newPolicyApply() *cobra.Command {
 authority signs them, and agents that are connected decide by them from then on,
 also about transfers that run. docs/security.md has the format.`,
 		Example: "  ferry policy show > rules.json\n  ferry policy apply rules.json",
-		Args:    oneArg("the file with the rules, or -"),
+		Args:    usage.OneArg("the file with the rules, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readRules(cmd, args[0])
 			if err != nil {
@@ -94,7 +96,7 @@ also about transfers that run. docs/security.md has the format.`,
 				return err
 			}
 			if q.json {
-				printJSON(cmd, tokenLine{MessageType: "policy"})
+				output.JSON(cmd, tokenLine{MessageType: "policy"})
 				return nil
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the rules are applied")
@@ -221,15 +223,15 @@ func (q *query) decided(cmd *cobra.Command, all []enrol.Question, decisions []en
 			rule = line.Reason
 		}
 		if q.json {
-			printJSON(cmd, line)
+			output.JSON(cmd, line)
 		}
-		rows = append(rows, []string{word, question.Principal, string(question.Right), string(question.Agent), printable(string(question.Path)), printable(rule)})
+		rows = append(rows, []string{word, question.Principal, string(question.Right), string(question.Agent), output.Printable(string(question.Path)), output.Printable(rule)})
 	}
 	if !q.json {
-		table(cmd.OutOrStdout(), rows)
+		output.Table(cmd.OutOrStdout(), rows)
 	}
 	if code != 0 {
-		return exit(code)
+		return output.Exit(code)
 	}
 	return nil
 }

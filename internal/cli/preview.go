@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/node/onebox"
 	"ferry/internal/transfer"
@@ -36,7 +37,7 @@ func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	}
 
 	if asJSON {
-		printJSON(cmd, previewLine{"preview", p})
+		output.JSON(cmd, previewLine{"preview", p})
 	} else {
 		showPreview(cmd, q, p, &counts)
 	}
@@ -50,7 +51,7 @@ func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transf
 	}
 
 	if code != 0 {
-		return exit(code)
+		return output.Exit(code)
 	}
 	return nil
 }
@@ -61,18 +62,18 @@ func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, count
 	if there == onebox.Dest {
 		there = ""
 	}
-	dest := shownAt(there, q.Dest)
+	dest := output.ShownAt(there, q.Dest)
 
 	for _, it := range p.List {
-		to := at(there, it.Target)
+		to := output.At(there, it.Target)
 		if it.Target == "" {
 			to = dest // a data set
 		}
 		switch {
 		case it.Error != nil && it.Error.Kind == transfer.KindSkipped:
-			fmt.Fprintf(out, "would skip  %s: %s\n", it.Name, printable(it.Error.Error()))
+			fmt.Fprintf(out, "would skip  %s: %s\n", it.Name, output.Printable(it.Error.Error()))
 		case it.Error != nil:
-			fmt.Fprintf(out, "would fail  %s: %s\n", or(it.Name.String(), it.Source.String()), printable(it.Error.Error()))
+			fmt.Fprintf(out, "would fail  %s: %s\n", output.Or(it.Name.String(), it.Source.String()), output.Printable(it.Error.Error()))
 		case it.Type == transfer.ItemDir:
 			fmt.Fprintf(out, "would make  %s/\n", to)
 		default:
@@ -89,7 +90,7 @@ func showPreview(cmd *cobra.Command, q *transfer.Request, p *wire.Preview, count
 		about = "at least "
 	}
 
-	fmt.Fprintf(out, "%s%s, %s, to %s", about, plural(p.Files, "file"), transfer.FormatBytes(p.Bytes), dest)
+	fmt.Fprintf(out, "%s%s, %s, to %s", about, output.Plural(p.Files, "file"), transfer.FormatBytes(p.Bytes), dest)
 	if counts.FilesFailed > 0 {
 		fmt.Fprintf(out, "; %d would fail", counts.FilesFailed)
 	}

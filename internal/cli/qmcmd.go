@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
@@ -19,7 +21,7 @@ type memberLine struct {
 }
 
 func newQM() *cobra.Command {
-	c := &cobra.Command{Use: "qm", Short: "Look at queue managers, and take one out of its cluster", Args: noArgs,
+	c := &cobra.Command{Use: "qm", Short: "Look at queue managers, and take one out of its cluster", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newQMLs(), newQMShow(), newQMRm())
 	return c
@@ -27,7 +29,7 @@ func newQM() *cobra.Command {
 
 func newQMLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queue managers of the cluster, and those to which channels lead", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queue managers of the cluster, and those to which channels lead", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := q.members(cmd)
 			if err != nil {
@@ -36,7 +38,7 @@ func newQMLs() *cobra.Command {
 			rows := [][]string{{"NAME", "CLUSTER", "BY", "STATE", "URL", "VERSION", "LEADS", "CONNECTIONS", "STORE", "BEHIND"}}
 			for _, m := range all {
 				if q.json {
-					printJSON(cmd, m)
+					output.JSON(cmd, m)
 					continue
 				}
 				by := "-"
@@ -46,11 +48,11 @@ func newQMLs() *cobra.Command {
 				case m.Cluster != "":
 					by = "route"
 				}
-				rows = append(rows, []string{printable(m.Name), or(printable(m.Cluster), "-"), by, memberState(m), or(printable(m.URL), "-"), or(printable(m.Version), "-"),
-					or(printable(strings.Join(m.Leads(), " ")), "-"), fmt.Sprint(m.Connections), transfer.FormatBytes(int64(m.StoreBytes)), fmt.Sprint(m.Lag)})
+				rows = append(rows, []string{output.Printable(m.Name), output.Or(output.Printable(m.Cluster), "-"), by, memberState(m), output.Or(output.Printable(m.URL), "-"), output.Or(output.Printable(m.Version), "-"),
+					output.Or(output.Printable(strings.Join(m.Leads(), " ")), "-"), fmt.Sprint(m.Connections), transfer.FormatBytes(int64(m.StoreBytes)), fmt.Sprint(m.Lag)})
 			}
 			if !q.json {
-				table(cmd.OutOrStdout(), rows)
+				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
@@ -60,7 +62,7 @@ func newQMLs() *cobra.Command {
 
 func newQMShow() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show one queue manager, with its queues", Args: oneArg("the queue manager's name"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show one queue manager, with its queues", Args: usage.OneArg("the queue manager's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := q.members(cmd)
 			if err != nil {
@@ -71,13 +73,13 @@ func newQMShow() *cobra.Command {
 					continue
 				}
 				if q.json {
-					printJSON(cmd, m)
+					output.JSON(cmd, m)
 				} else {
 					showMember(cmd.OutOrStdout(), m)
 				}
 				return nil
 			}
-			return transfer.Errorf(transfer.KindNotFound, "the network has no queue manager %s", printable(args[0])).WithHint("`ferry qm ls` lists them")
+			return transfer.Errorf(transfer.KindNotFound, "the network has no queue manager %s", output.Printable(args[0])).WithHint("`ferry qm ls` lists them")
 		}}
 	q.add(c)
 	return c
@@ -85,7 +87,7 @@ func newQMShow() *cobra.Command {
 
 func newQMRm() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take a queue manager that is not running out of its cluster, for good", Args: oneArg("the queue manager's name"),
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take a queue manager that is not running out of its cluster, for good", Args: usage.OneArg("the queue manager's name"),
 		Long: "Take a queue manager that is not running, and is not to come back, out of its cluster. The others keep what is stored; queues have a part less until another one joins under another name. It takes the authority admin.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, a, _, done, err := q.askAuthority(cmd)
@@ -97,10 +99,10 @@ func newQMRm() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, memberLine{"removed", args[0]})
+				output.JSON(cmd, memberLine{"removed", args[0]})
 				return nil
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s is no member of its cluster any more\n", printable(args[0]))
+			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s is no member of its cluster any more\n", output.Printable(args[0]))
 			return nil
 		}}
 	q.add(c)
@@ -139,14 +141,14 @@ func memberState(m qmgr.Member) string {
 }
 
 func showMember(w io.Writer, m qmgr.Member) {
-	row := func(what, is string) { fmt.Fprintf(w, "%-12s %s\n", what, or(printable(is), "-")) }
+	row := func(what, is string) { fmt.Fprintf(w, "%-12s %s\n", what, output.Or(output.Printable(is), "-")) }
 	row("name", m.Name)
 	row("cluster", m.Cluster)
 	row("state", memberState(m))
 	row("url", m.URL)
 	row("version", m.Version)
 	if !m.Started.IsZero() {
-		row("up since", stamp(m.Started))
+		row("up since", output.Stamp(m.Started))
 	}
 	if m.Cluster != "" {
 		row("leader", map[bool]string{true: "of the cluster", false: "no"}[m.Leader])

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -35,7 +37,7 @@ type queueMessageLine struct {
 }
 
 func newQueue() *cobra.Command {
-	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: noArgs,
+	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: usage.NoArgs,
 		Long: `An application queue keeps messages at the queue manager, until somebody takes them out. A
 transfer to AGENT:queue:NAME makes messages of files, and one from there a file of messages. These
 commands make queues and look at what is in them. They take the authority operate.`,
@@ -66,7 +68,7 @@ func lineOf(what string, v *wire.QueueView) queueLine {
 
 func newQueueCreate() *cobra.Command {
 	q, size, replicas := &query{}, "", 0
-	c := &cobra.Command{Use: "create NAME", Short: "Make a queue", Args: oneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "create NAME", Short: "Make a queue", Args: usage.OneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, err := queueArg(args)
 		if err != nil {
 			return err
@@ -88,7 +90,7 @@ func newQueueCreate() *cobra.Command {
 		}
 		for n := range ans.Queues {
 			if q.json {
-				printJSON(cmd, lineOf("created", &ans.Queues[n]))
+				output.JSON(cmd, lineOf("created", &ans.Queues[n]))
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "queue %s is made\n", ans.Queues[n].Queue)
 			}
@@ -103,7 +105,7 @@ func newQueueCreate() *cobra.Command {
 
 func newQueueLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queues", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queues", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		ans, err := q.askQueue(cmd, wire.QueueAsk{Do: wire.QueueList})
 		if err != nil {
 			return err
@@ -112,12 +114,12 @@ func newQueueLs() *cobra.Command {
 		for n := range ans.Queues {
 			v := &ans.Queues[n]
 			if q.json {
-				printJSON(cmd, lineOf("queue", v))
+				output.JSON(cmd, lineOf("queue", v))
 			}
 			rows = append(rows, []string{string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas)})
 		}
 		if !q.json {
-			table(cmd.OutOrStdout(), rows)
+			output.Table(cmd.OutOrStdout(), rows)
 		}
 		return nil
 	}}
@@ -127,7 +129,7 @@ func newQueueLs() *cobra.Command {
 
 func newQueueShow() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a queue", Args: oneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show NAME", Short: "Show a queue", Args: usage.OneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, err := queueArg(args)
 		if err != nil {
 			return err
@@ -139,10 +141,10 @@ func newQueueShow() *cobra.Command {
 		for n := range ans.Queues {
 			v := &ans.Queues[n]
 			if q.json {
-				printJSON(cmd, lineOf("queue", v))
+				output.JSON(cmd, lineOf("queue", v))
 				continue
 			}
-			table(cmd.OutOrStdout(), [][]string{{"queue", string(v.Queue)}, {"messages", fmt.Sprint(v.Messages)}, {"bytes", transfer.FormatBytes(int64(v.Bytes))},
+			output.Table(cmd.OutOrStdout(), [][]string{{"queue", string(v.Queue)}, {"messages", fmt.Sprint(v.Messages)}, {"bytes", transfer.FormatBytes(int64(v.Bytes))},
 				{"limit", transfer.FormatBytes(v.MaxBytes)}, {"replicas", fmt.Sprint(v.Replicas)}, {"made", v.Mark}})
 		}
 		return nil
@@ -153,7 +155,7 @@ func newQueueShow() *cobra.Command {
 
 func newQueueRm() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "rm NAME", Short: "Remove a queue with all messages in it", Args: oneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "rm NAME", Short: "Remove a queue with all messages in it", Args: usage.OneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, err := queueArg(args)
 		if err != nil {
 			return err
@@ -162,7 +164,7 @@ func newQueueRm() *cobra.Command {
 			return err
 		}
 		if q.json {
-			printJSON(cmd, queueLine{MessageType: "removed", Queue: name})
+			output.JSON(cmd, queueLine{MessageType: "removed", Queue: name})
 		} else {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue %s is removed\n", name)
 		}
@@ -203,7 +205,7 @@ func newQueuePut() *cobra.Command {
 		defer done()
 		ans, err := client.AskQueue(ctx, net, what)
 		if err == nil && q.json {
-			printJSON(cmd, queueMessageLine{MessageType: "put", Queue: what.Queue, Number: ans.Number, Group: what.Group})
+			output.JSON(cmd, queueMessageLine{MessageType: "put", Queue: what.Queue, Number: ans.Number, Group: what.Group})
 		}
 		return unanswered(what.Queue, err)
 	}}
@@ -226,7 +228,7 @@ func unanswered(queue transfer.QueueName, err error) error {
 
 func newQueueGet() *cobra.Command {
 	q, group, browse := &query{}, "", false
-	c := &cobra.Command{Use: "get NAME", Short: "Take the oldest message out of a queue, and write it to standard output", Args: oneArg("the name of the queue"),
+	c := &cobra.Command{Use: "get NAME", Short: "Take the oldest message out of a queue, and write it to standard output", Args: usage.OneArg("the name of the queue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := queueArg(args)
 			if err != nil {
@@ -269,7 +271,7 @@ func (q *query) get(ctx context.Context, cmd *cobra.Command, net *client.Client,
 		return transfer.Errorf(transfer.KindNotFound, "there is no message in the queue %s", what.Queue)
 	}
 	if q.json {
-		printJSON(cmd, queueMessageLine{"message", what.Queue, m.Number, m.Writer, m.Group, m.Header, ans.Data})
+		output.JSON(cmd, queueMessageLine{"message", what.Queue, m.Number, m.Writer, m.Group, m.Header, ans.Data})
 	} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
@@ -99,13 +100,13 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 			}
 			if missing == "" {
 				for _, text := range down {
-					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(text))
+					fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(text))
 				}
 				text := degraded(conn)
 				if ans.Degraded != "" {
-					text += "; " + printable(ans.Degraded)
+					text += "; " + output.Printable(ans.Degraded)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, plural(int64(len(ans.Agents)), "agent"), text)
+				fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s ready, %s%s\n", conn.Facts().ServerName, output.Plural(int64(len(ans.Agents)), "agent"), text)
 				missingAgents(ctx, cmd, conn, network, ans.Agents)
 				return nil
 			}
@@ -165,7 +166,7 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 	if len(missing) > namedMost {
 		names += " and others"
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: not ready: %d of %s that the network knows: %s\n", len(missing), plural(int64(len(known)), "agent"), printable(names))
+	fmt.Fprintf(cmd.ErrOrStderr(), "ferry: not ready: %d of %s that the network knows: %s\n", len(missing), output.Plural(int64(len(known)), "agent"), output.Printable(names))
 }
 
 // saysAfter is the time after which quorum reports the missing members of a cluster.
@@ -192,7 +193,7 @@ func quorum(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, deadline t
 			}
 			if missing != said {
 				said = missing
-				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", printable(missing))
+				fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(missing))
 			}
 		}
 		if time.Now().After(deadline) {

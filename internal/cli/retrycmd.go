@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"ferry/internal/cli/usage"
 )
 
 func newTransferRetry() *cobra.Command {
@@ -16,7 +18,7 @@ have arrived, --if-exists says what becomes of them, as with ferry send. All of 
 transfer that was not successful is not put behind what it has appended, nor into
 a queue, a second time.`,
 		Example: "  ferry transfer retry 8057a4 --failed\n  ferry transfer retry 8057a4 --if-exists skip",
-		Args:    oneID, RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
 			net, ctx, done, err := q.open(cmd)
 			if err != nil {
 				return err

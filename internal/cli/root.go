@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/config"
 	"ferry/internal/node/member"
 	"ferry/internal/node/process"
@@ -19,7 +21,7 @@ import (
 
 // Main runs the command line args and returns the exit code. The first of args is the name of the program.
 func Main(of string, args []string, stdout, stderr io.Writer) int {
-	version = of
+	output.Version = of
 	return run(asFTE(args[0], args[1:]), stdout, stderr)
 }
 
@@ -46,17 +48,17 @@ restartable, committed exactly once, and on record.
   ferry send ALPHA:in.csv BETA:/srv/   move files between agents`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version,
+		Version:       output.Version,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return unknownCommand(cmd, args[0])
+				return usage.UnknownCommand(cmd, args[0])
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
-	root.SetFlagErrorFunc(flagError)
+	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newQueue(), newReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
 	completion(root)
@@ -102,18 +104,18 @@ func settingsError(err error) error {
 }
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Print the version", Args: noArgs,
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			fmt.Fprintln(cmd.OutOrStdout(), "ferry", version)
+			fmt.Fprintln(cmd.OutOrStdout(), "ferry", output.Version)
 			return nil
 		}}
 }
 
 func newConfig() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Show settings and where they come from", Args: noArgs,
+	c := &cobra.Command{Use: "config", Short: "Show settings and where they come from", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var asJSON bool
-	show := &cobra.Command{Use: "show", Short: "List every setting with its value and origin", Args: noArgs,
+	show := &cobra.Command{Use: "show", Short: "List every setting with its value and origin", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			file, err := config.Load(cmd.Root(), config.Paths())
 			if err != nil {
@@ -121,7 +123,7 @@ func newConfig() *cobra.Command {
 			}
 			for _, e := range config.Show(cmd.Root(), file) {
 				if asJSON {
-					printJSON(cmd, e)
+					output.JSON(cmd, e)
 				} else {
 					fmt.Fprintf(cmd.OutOrStdout(), "%-20s --%-20s %-30q %s\n", e.Command, e.Flag, e.Value, e.Origin)
 				}
@@ -129,7 +131,7 @@ func newConfig() *cobra.Command {
 			return nil
 		}}
 	show.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
-	c.AddCommand(show, &cobra.Command{Use: "paths", Short: "List the settings files, first wins, and the state directory", Args: noArgs,
+	c.AddCommand(show, &cobra.Command{Use: "paths", Short: "List the settings files, first wins, and the state directory", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, p := range config.Paths() {
 				fmt.Fprintln(cmd.OutOrStdout(), p)

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"ferry/internal/automation/schedule"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -126,12 +128,12 @@ func (f *sendFlags) give(ctx context.Context, cmd *cobra.Command, net *client.Cl
 // saidOfSchedule prints a schedule that an agent keeps from now on.
 func (f *sendFlags) saidOfSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
 	if f.json {
-		printJSON(cmd, scheduleLine{"scheduled", agent, s})
+		output.JSON(cmd, scheduleLine{"scheduled", agent, s})
 		return
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), s.Name)
 	if !f.quiet {
-		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: agent %s submits it at %s\n", agent, stamp(s.Next))
+		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: agent %s submits it at %s\n", agent, output.Stamp(s.Next))
 	}
 }
 
@@ -151,7 +153,7 @@ func (q *query) makeSchedule(cmd *cobra.Command, put *schedule.Put) (transfer.Ag
 }
 
 func newSchedule() *cobra.Command {
-	c := &cobra.Command{Use: "schedule", Short: "Look at schedules of `ferry send --at`, and remove them", Args: noArgs,
+	c := &cobra.Command{Use: "schedule", Short: "Look at schedules of `ferry send --at`, and remove them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newScheduleLs(), newScheduleShow(), newScheduleRm())
 	return c
@@ -159,7 +161,7 @@ func newSchedule() *cobra.Command {
 
 func newScheduleLs() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your schedules, and with the authority operate those of others", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your schedules, and with the authority operate those of others", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.list(cmd, []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (schedule.Page{}); ; {
@@ -169,7 +171,7 @@ func newScheduleLs() *cobra.Command {
 					}
 					for n := range l.Schedules {
 						s := &l.Schedules[n]
-						row(scheduleLine{"schedule", at.Agent, s}, s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), person(s.Principal))
+						row(scheduleLine{"schedule", at.Agent, s}, s.Name, string(at.Agent), nextOf(s), everyOf(s), lastOf(s), fmt.Sprint(s.Waiting), string(s.Destination), output.Person(s.Principal))
 						page.After = s.Name
 					}
 					if !l.More {
@@ -186,7 +188,7 @@ func nextOf(s *schedule.Schedule) string {
 	if s.Next.IsZero() {
 		return "ended"
 	}
-	return stamp(s.Next)
+	return output.Stamp(s.Next)
 }
 
 func everyOf(s *schedule.Schedule) string {
@@ -216,7 +218,7 @@ func pastWord(p *schedule.Past) string {
 
 func newScheduleShow() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with what it sends and what became of its last times", Args: oneArg("the schedule's name"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with what it sends and what became of its last times", Args: usage.OneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, done, err := q.openKept(cmd)
 			if err != nil {
@@ -228,7 +230,7 @@ func newScheduleShow() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, scheduleLine{"schedule", at.Agent, s})
+				output.JSON(cmd, scheduleLine{"schedule", at.Agent, s})
 				return nil
 			}
 			showSchedule(cmd, at.Agent, s)
@@ -239,26 +241,26 @@ func newScheduleShow() *cobra.Command {
 }
 
 func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
-	rows := [][]string{{"schedule", s.Name}, {"agent", string(agent)}, {"owner", person(s.Principal)}, {"originator", printable(s.Originator.String())}, {"made", stamp(s.Made)},
-		{"first", stamp(s.Plan.Start)}, {"every", everyOf(s)}, {"time zone", s.Plan.Zone}, {"next", nextOf(s)}, {"if missed", s.Missed}}
+	rows := [][]string{{"schedule", s.Name}, {"agent", string(agent)}, {"owner", output.Person(s.Principal)}, {"originator", output.Printable(s.Originator.String())}, {"made", output.Stamp(s.Made)},
+		{"first", output.Stamp(s.Plan.Start)}, {"every", everyOf(s)}, {"time zone", s.Plan.Zone}, {"next", nextOf(s)}, {"if missed", s.Missed}}
 	if s.Plan.Count > 0 {
 		rows = append(rows, []string{"times", fmt.Sprintf("%d of %d", s.Done, s.Plan.Count)})
 	}
 	if !s.Plan.Until.IsZero() {
-		rows = append(rows, []string{"until", stamp(s.Plan.Until)})
+		rows = append(rows, []string{"until", output.Stamp(s.Plan.Until)})
 	}
 	if s.Overlap {
 		rows = append(rows, []string{"overlap", "a transfer does not wait for the end of the one before"})
 	}
 	if !s.Held.IsZero() {
-		rows = append(rows, []string{"due", "since " + stamp(s.Held) + ", and waits for the end of " + s.Last.String()})
+		rows = append(rows, []string{"due", "since " + output.Stamp(s.Held) + ", and waits for the end of " + s.Last.String()})
 	}
 	if s.Waiting > 0 {
 		rows = append(rows, []string{"waiting", fmt.Sprintf("%d, until the agent has room", s.Waiting)})
 	}
-	rows = append(rows, requestRows(s.Request)...)
+	rows = append(rows, output.RequestRows(s.Request)...)
 	out := cmd.OutOrStdout()
-	table(out, rows)
+	output.Table(out, rows)
 	if len(s.Past) == 0 {
 		return
 	}
@@ -270,17 +272,17 @@ func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Sche
 			id = p.Transfer.String()
 		}
 		if p.Error != nil {
-			reason = printable(p.Error.Error())
+			reason = output.Printable(p.Error.Error())
 		}
-		past = append(past, []string{stamp(p.At), pastWord(p), id, reason})
+		past = append(past, []string{output.Stamp(p.At), pastWord(p), id, reason})
 	}
 	fmt.Fprintln(out)
-	table(out, past)
+	output.Table(out, past)
 }
 
 func newScheduleRm() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a schedule; transfers that it has submitted go on", Args: oneArg("the schedule's name"),
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a schedule; transfers that it has submitted go on", Args: usage.OneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error { return q.removeSchedule(cmd, args[0]) }}
 	q.add(c)
 	return c
@@ -302,7 +304,7 @@ func (q *keptQuery) removeSchedule(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if q.json {
-		printJSON(cmd, scheduleLine{"removed", at.Agent, s})
+		output.JSON(cmd, scheduleLine{"removed", at.Agent, s})
 		return nil
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s removed\n", s.Name)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/transfer"
 )
 
@@ -23,28 +24,28 @@ func TestScreens(t *testing.T) {
 	again := &transfer.Progress{State: transfer.Negotiating, Found: transfer.Found{FilesTotal: 1, BytesTotal: 2 << 30, Walked: true}, Traffic: transfer.Traffic{BytesSent: 850 << 20, Epoch: 3}}
 	ending := &transfer.Progress{State: transfer.Settling, Counts: transfer.Counts{Files: 3, Bytes: 3 << 20}, Found: transfer.Found{FilesTotal: 3, BytesTotal: 3 << 20, Walked: true}, Traffic: transfer.Traffic{BytesSent: 3 << 20}}
 	var shown strings.Builder
-	for _, s := range []screen{{width: 40}, {width: 80}, {width: 200}, {width: 80, ascii: true}, {width: 21}} {
-		fmt.Fprintf(&shown, "%d columns", s.width)
-		if s.ascii {
+	for _, s := range []output.Screen{{Width: 40}, {Width: 80}, {Width: 200}, {Width: 80, ASCII: true}, {Width: 21}} {
+		fmt.Fprintf(&shown, "%d columns", s.Width)
+		if s.ASCII {
 			shown.WriteString(", ASCII")
 		}
 		shown.WriteString(":\n")
 		for _, p := range []*transfer.Progress{large, many, walking, again, ending} {
-			line := s.bar(p, 107.3*(1<<20))
-			if n := utf8.RuneCountInString(line); n >= s.width {
-				t.Errorf("%d columns hold %d characters: %s", s.width, n, line)
+			line := bar(s, p, 107.3*(1<<20))
+			if n := utf8.RuneCountInString(line); n >= s.Width {
+				t.Errorf("%d columns hold %d characters: %s", s.Width, n, line)
 			}
 			shown.WriteString("  |" + line + "\n")
 		}
 		var out bytes.Buffer
-		s.table(&out, [][]string{
+		s.Table(&out, [][]string{
 			{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"},
 			{"01a20772-ca3d-7cbd-89b9-4cb1ee1b3a47", "partial", "ALPHA", "BETA", "1", "1", "4 B", "2026-11-20 22:00:00", "nightly", "/srv/in/größe.xml exists already; remove it or use --if-exists overwrite"},
 			{"01a20772-f3c1-7aab-9803-6cf40de780e6", "successful", "ALPHA", "BETA", "20000", "0", "19.5 MiB", "2026-11-20 22:00:04", "nightly", ""},
 		})
 		for l := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\n"), "\n") {
-			if n := utf8.RuneCountInString(l); n >= s.width && s.width >= 40 {
-				t.Errorf("%d columns hold %d characters: %s", s.width, n, l)
+			if n := utf8.RuneCountInString(l); n >= s.Width && s.Width >= 40 {
+				t.Errorf("%d columns hold %d characters: %s", s.Width, n, l)
 			}
 			shown.WriteString("  |" + l + "\n")
 		}

@@ -3,6 +3,8 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
@@ -29,7 +31,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.filesFrom)
 			}
 			if len(args) < 2 {
-				return transfer.Errorf(transfer.KindUsage, "`ferry send` takes SOURCE... DEST; it got %s", plural(int64(len(args)), "location"))
+				return transfer.Errorf(transfer.KindUsage, "`ferry send` takes SOURCE... DEST; it got %s", output.Plural(int64(len(args)), "location"))
 			}
 			return nil
 		},
@@ -74,17 +76,17 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
   ferry send --split-delimiter 0x0a ALPHA:orders.txt BETA:queue:ORDERS
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
-	inGroups(c, []flagGroup{
-		{"What is sent", []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
-		{"Where it goes", []string{"also-to", "network", "if-exists", "permissions", "together"}},
-		{"Before and after", []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
-		{"Text and records", []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
-		{"Messages of queues", queueWords},
-		{"Integrity", []string{"checksum", "durability"}},
-		{"Speed", []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
-		{"Waiting", []string{"detach", "connect-timeout", "recovery-timeout"}},
-		{"At appointed times", planWords},
-		{"Output and record", []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
+	usage.Groups(c, []usage.Group{
+		{Title: "What is sent", Flags: []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
+		{Title: "Where it goes", Flags: []string{"also-to", "network", "if-exists", "permissions", "together"}},
+		{Title: "Before and after", Flags: []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
+		{Title: "Text and records", Flags: []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
+		{Title: "Messages of queues", Flags: queueWords},
+		{Title: "Integrity", Flags: []string{"checksum", "durability"}},
+		{Title: "Speed", Flags: []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
+		{Title: "Waiting", Flags: []string{"detach", "connect-timeout", "recovery-timeout"}},
+		{Title: "At appointed times", Flags: planWords},
+		{Title: "Output and record", Flags: []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
 	})
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/wire"
 )
@@ -35,7 +36,7 @@ func FuzzShown(f *testing.F) {
 		cmd.SetErr(&out)
 		if r, err := audit.Decode(data); err == nil {
 			showRecord(cmd, &r)
-			table(&out, [][]string{{stamp(r.Time), string(r.Agent), string(r.Event), r.Transfer.String(), what(&r)}})
+			output.Table(&out, [][]string{{output.Stamp(r.Time), string(r.Agent), string(r.Event), r.Transfer.String(), what(&r)}})
 		}
 		if a, err := wire.DecodeAnswer(data); err == nil {
 			if a.Progress != nil {
@@ -46,7 +47,7 @@ func FuzzShown(f *testing.F) {
 				json.Marshal(inJSON(a.Progress))
 			}
 			for _, g := range a.Agents {
-				table(&out, [][]string{{string(g.Agent), g.Status, g.Host, g.Mode, g.Reason, strings.Join(g.Roots, " ")}})
+				output.Table(&out, [][]string{{string(g.Agent), g.Status, g.Host, g.Mode, g.Reason, strings.Join(g.Roots, " ")}})
 			}
 		}
 		shown := out.String()

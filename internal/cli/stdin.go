@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"ferry/internal/cli/output"
 	"ferry/internal/place/pipe"
 	"ferry/internal/transfer"
 )
@@ -13,7 +14,7 @@ func isStream(q *transfer.Request) bool {
 func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 	switch {
 	case len(q.Items) > 1:
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is sent alone; it stands beside %s", plural(int64(len(q.Items)-1), "other source"))
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is sent alone; it stands beside %s", output.Plural(int64(len(q.Items)-1), "other source"))
 	case f.filesFrom != "" || f.detach || f.dryRun || f.deleting() != "" || f.archive != "" || f.together:
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run, --delete-source, --archive or --together").
 			WithHint("a file with the name - is ./-")

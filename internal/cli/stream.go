@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/onebox"
 	"ferry/internal/place/location"
 	"ferry/internal/place/pipe"
@@ -49,7 +51,7 @@ asked for. Bytes are written as they arrive; the result code says whether the fi
 came whole: 0 means that both sides have computed the same digest.`,
 		Example: `  ferry cat ALPHA:out.log | grep ERROR
   ferry cat --mode text --from-encoding IBM-1047 ALPHA:LIST`,
-		Args: oneArg("the file"),
+		Args: usage.OneArg("the file"),
 		RunE: func(cmd *cobra.Command, args []string) error { return cat(cmd, f, args[0]) },
 	}
 	fl := c.Flags()
@@ -99,7 +101,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 		err = throughStream(cmd, f, q, out)
 	}
 	if stdout.closed.Load() {
-		return exit(codeClosed)
+		return output.Exit(codeClosed)
 	}
 	return err
 }
@@ -165,7 +167,7 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 			err = follow(ctx, c, q, newView(cmd, f.json, f.quiet))
 		}
 		if left := b.Leave(a); left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: coordination has not answered: %s of this transfer go to the audit log of this user with the next run\n", plural(left, "audit record"))
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: coordination has not answered: %s of this transfer go to the audit log of this user with the next run\n", output.Plural(left, "audit record"))
 		}
 		return err
 	})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/node/process"
 	"ferry/internal/transfer"
@@ -57,7 +58,7 @@ func cancelled(cmd *cobra.Command, s *client.Client, q *transfer.Request, v *vie
 	}
 	if !p.State.Final() {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: transfer %s is being cancelled\n", q.ID)
-		return exit(transfer.CodeCancelled)
+		return output.Exit(transfer.CodeCancelled)
 	}
 	return v.finish(p)
 }

@@ -10,6 +10,8 @@ import (
 	"ferry/internal/automation/managedcall"
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/schedule"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
@@ -33,7 +35,7 @@ Result codes: 43 the document is malformed, 64 it asks for what is not built; an
 those of ferry send.`,
 		Example: `  ferry submit --network nats://hub:4222 request.xml
   ferry send ALPHA:pay.csv BETA:inbox/ --to-xml | ferry submit --wait -`,
-		Args: oneArg("FILE"),
+		Args: usage.OneArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.detach = !wait && !f.dryRun
 			return submit(cmd, f, args[0])
@@ -59,7 +61,7 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 
 	if !f.quiet {
 		for _, what := range doc.Ignored {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no effect here: %s\n", printable(what))
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no effect here: %s\n", output.Printable(what))
 		}
 	}
 	id := doc.ID

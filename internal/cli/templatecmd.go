@@ -10,13 +10,15 @@ import (
 
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
 
 func newTemplate() *cobra.Command {
-	c := &cobra.Command{Use: "template", Short: "Keep requests with parameters under names, and send from them", Args: noArgs,
+	c := &cobra.Command{Use: "template", Short: "Keep requests with parameters under names, and send from them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newTemplateCreate(), newTemplateLs(), newTemplateShow(), newTemplateRm(), newTemplateExport(), newTemplateImport(), newTemplateSend())
 	return c
@@ -51,7 +53,7 @@ the template, unless --param gives it a default. Sources, destinations, --job an
   ferry template send daily --set customer=acme`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 3 {
-				return transfer.Errorf(transfer.KindUsage, "`ferry template create` takes NAME SOURCE... DEST; it got %s", plural(int64(len(args)), "argument"))
+				return transfer.Errorf(transfer.KindUsage, "`ferry template create` takes NAME SOURCE... DEST; it got %s", output.Plural(int64(len(args)), "argument"))
 			}
 			return nil
 		},
@@ -112,7 +114,7 @@ func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine b
 // saidOfTemplate prints the result of a command about a template.
 func (q *query) saidOfTemplate(cmd *cobra.Command, l templateLine) {
 	if q.json {
-		printJSON(cmd, l)
+		output.JSON(cmd, l)
 		return
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", l.Name, l.MessageType)
@@ -120,7 +122,7 @@ func (q *query) saidOfTemplate(cmd *cobra.Command, l templateLine) {
 
 func newTemplateLs() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.list(cmd, []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (template.Page{}); ; {
@@ -129,7 +131,7 @@ func newTemplateLs() *cobra.Command {
 						return err
 					}
 					for _, t := range l.Templates {
-						row(templateLine{"template", at.Agent, t}, t.Name, string(at.Agent), string(t.Destination), or(paramsText(&t), "-"), person(t.Principal))
+						row(templateLine{"template", at.Agent, t}, t.Name, string(at.Agent), string(t.Destination), output.Or(paramsText(&t), "-"), output.Person(t.Principal))
 						page.After = t.Name
 					}
 					if !l.More {
@@ -157,19 +159,19 @@ func paramText(p *template.Param) string {
 	if p.Default == nil {
 		return p.Name
 	}
-	return p.Name + "=" + printable(*p.Default)
+	return p.Name + "=" + output.Printable(*p.Default)
 }
 
 func newTemplateShow() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a template", Args: oneArg("the template's name"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show a template", Args: usage.OneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.withTemplate(cmd, args[0], func(_ *kept, at client.AtAgent, t *template.Template) error {
 				if q.json {
-					printJSON(cmd, templateShown{"template", at.Agent, t})
+					output.JSON(cmd, templateShown{"template", at.Agent, t})
 					return nil
 				}
-				rows := [][]string{{"template", t.Name}, {"agent", string(at.Agent)}, {"owner", person(t.Principal)}, {"made", stamp(t.Made)}}
+				rows := [][]string{{"template", t.Name}, {"agent", string(at.Agent)}, {"owner", output.Person(t.Principal)}, {"made", output.Stamp(t.Made)}}
 				for n := range t.Params {
 					text := paramText(&t.Params[n])
 					if t.Params[n].Default == nil {
@@ -180,7 +182,7 @@ func newTemplateShow() *cobra.Command {
 				if t.Later != nil {
 					rows = append(rows, []string{"schedule", laterText(t.Later)})
 				}
-				table(cmd.OutOrStdout(), append(rows, requestRows(&t.Request)...))
+				output.Table(cmd.OutOrStdout(), append(rows, output.RequestRows(&t.Request)...))
 				return nil
 			})
 		}}
@@ -204,7 +206,7 @@ func (q *keptQuery) withTemplate(cmd *cobra.Command, name string, fn func(*kept,
 
 func newTemplateRm() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a template", Args: oneArg("the template's name"),
+	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a template", Args: usage.OneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.withTemplate(cmd, args[0], func(k *kept, at client.AtAgent, _ *template.Template) error {
 				l, err := tellKept[template.Line](k.ctx, at, q.timeout, template.CommandRemove, template.Named{Name: args[0]})
@@ -220,7 +222,7 @@ func newTemplateRm() *cobra.Command {
 
 func newTemplateExport() *cobra.Command {
 	q := &keptQuery{}
-	c := &cobra.Command{Use: "export NAME", Short: "Print a template in JSON, as ferry template import takes it", Args: oneArg("the template's name"),
+	c := &cobra.Command{Use: "export NAME", Short: "Print a template in JSON, as ferry template import takes it", Args: usage.OneArg("the template's name"),
 		Example: "  ferry template export daily > daily.json\n  ferry template import daily.json --network nats://OTHER:4222",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return q.withTemplate(cmd, args[0], func(_ *kept, _ client.AtAgent, t *template.Template) error {
@@ -238,7 +240,7 @@ func newTemplateExport() *cobra.Command {
 func newTemplateImport() *cobra.Command {
 	q := &query{}
 	var redefine bool
-	c := &cobra.Command{Use: "import FILE|-", Short: "Have the agent that a template names as its source keep it", Args: oneArg("the file with the template, or -"),
+	c := &cobra.Command{Use: "import FILE|-", Short: "Have the agent that a template names as its source keep it", Args: usage.OneArg("the file with the template, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, err := readText(cmd, "template", args[0], template.MaxSize)
 			if err != nil {
@@ -264,7 +266,7 @@ func newTemplateSend() *cobra.Command {
 and has its result code. Where the template has a schedule, or with --at, its source
 agent keeps a schedule, as of ferry send --at, whose name is printed; --now sends at once.`,
 		Example: "  ferry template send daily --set customer=acme --set day=2026-11-30\n  ferry template send daily --set customer=acme --at 02:30 --every 1d",
-		Args:    oneArg("the template's name"),
+		Args:    usage.OneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			values, err := template.ParseSet(set)
 			if err != nil {
@@ -339,7 +341,7 @@ func laterText(l *template.Later) string {
 	if l.Count > 0 {
 		text += fmt.Sprintf(", %d times", l.Count)
 	}
-	return printable(text)
+	return output.Printable(text)
 }
 
 // nameZone gives a schedule the zone of this host, where its times are in the submitter's zone and it names none.

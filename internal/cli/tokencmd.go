@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/member"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
@@ -66,7 +68,7 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
 
 func newToken() *cobra.Command {
-	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: noArgs,
+	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newTokenCreate(), newTokenLs(), newTokenRm())
 	return c
@@ -88,7 +90,7 @@ a rule names it. Making a token takes the authority enrol. The authority admin i
 queue managers, for the roles admin, operator and auditor, and for names that another member
 has enrolled.`,
 		Example: "  ferry token create --agent GAMMA --out gamma.token\n  ferry token create --user bob --role sender --ttl 15m\n  ferry token create --user carol --role member --out carol.token",
-		Args:    noArgs,
+		Args:    usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			as, ok := userRoles[role]
 			if !ok {
@@ -120,7 +122,7 @@ has enrolled.`,
 			case err != nil:
 				return err
 			case q.json:
-				printJSON(cmd, line)
+				output.JSON(cmd, line)
 			case out != "":
 				fmt.Fprintf(cmd.OutOrStdout(), "the token for %s is in %s\n", name, out)
 			default:
@@ -162,7 +164,7 @@ func writeToken(path string, create func() (string, error)) error {
 
 func newTokenLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the tokens that may still be used", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the tokens that may still be used", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, a, _, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -176,12 +178,12 @@ func newTokenLs() *cobra.Command {
 			rows := [][]string{{"TOKEN", "FOR", "ROLE", "UNTIL"}}
 			for _, t := range all {
 				if q.json {
-					printJSON(cmd, t)
+					output.JSON(cmd, t)
 				}
-				rows = append(rows, []string{t.Hash[:12], t.Name, string(t.Role), stamp(t.Until)})
+				rows = append(rows, []string{t.Hash[:12], t.Name, string(t.Role), output.Stamp(t.Until)})
 			}
 			if !q.json {
-				table(cmd.OutOrStdout(), rows)
+				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
@@ -192,7 +194,7 @@ func newTokenLs() *cobra.Command {
 func newTokenRm() *cobra.Command {
 	q := &query{}
 	c := &cobra.Command{Use: "rm TOKEN", SuggestFor: []string{"remove", "delete"}, Short: "Take a token back, by what `ferry token ls` shows of it or by the name that it is for",
-		Args: oneArg("the token"),
+		Args: usage.OneArg("the token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, a, _, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -207,10 +209,10 @@ func newTokenRm() *cobra.Command {
 				return transfer.Errorf(transfer.KindNotFound, "there is no token %s that may still be used", args[0])
 			}
 			if q.json {
-				printJSON(cmd, tokenLine{MessageType: "removed", Name: args[0]})
+				output.JSON(cmd, tokenLine{MessageType: "removed", Name: args[0]})
 				return nil
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), plural(int64(n), "token"), "taken back")
+			fmt.Fprintln(cmd.OutOrStdout(), output.Plural(int64(n), "token"), "taken back")
 			return nil
 		}}
 	q.add(c)
@@ -223,7 +225,7 @@ func newLogin() *cobra.Command {
 		Long: `Joins a network with a token of ` + "`ferry token create --user`" + `. The identity is kept in the state
 directory of this user (ferry config paths shows it), and is his for every queue
 manager of that network.`,
-		Args: noArgs,
+		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			t, err := readToken(cmd, join)
 			if err != nil {
@@ -239,7 +241,7 @@ manager of that network.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "logged in as %s until %s\n", i.Name(), stamp(i.Until()))
+			fmt.Fprintf(cmd.OutOrStdout(), "logged in as %s until %s\n", i.Name(), output.Stamp(i.Until()))
 			return nil
 		}}
 	addJoin(c, &join)
@@ -266,7 +268,7 @@ func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identi
 }
 
 func newIdentity() *cobra.Command {
-	c := &cobra.Command{Use: "identity", Short: "Look at identities, renew and revoke them", Args: noArgs,
+	c := &cobra.Command{Use: "identity", Short: "Look at identities, renew and revoke them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newIdentityLs(), newIdentityShow(), newIdentityRenew(), newIdentityRevoke())
 	return c
@@ -274,7 +276,7 @@ func newIdentity() *cobra.Command {
 
 func newIdentityLs() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the identities that were issued in a network", Args: noArgs,
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the identities that were issued in a network", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, a, _, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -288,12 +290,12 @@ func newIdentityLs() *cobra.Command {
 			rows := [][]string{{"IDENTITY", "ROLE", "ISSUED", "UNTIL", "STATE"}}
 			for _, i := range all {
 				if q.json {
-					printJSON(cmd, i)
+					output.JSON(cmd, i)
 				}
-				rows = append(rows, []string{i.Name.String(), string(i.Role), stamp(i.At), stamp(i.Until), identityState(&i)})
+				rows = append(rows, []string{i.Name.String(), string(i.Role), output.Stamp(i.At), output.Stamp(i.Until), identityState(&i)})
 			}
 			if !q.json {
-				table(cmd.OutOrStdout(), rows)
+				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
@@ -345,12 +347,12 @@ func newIdentityShow() *cobra.Command {
 			rows := [][]string{{"IDENTITY", "UNTIL", "RENEWED FROM", "DIRECTORY"}}
 			for _, i := range all {
 				if asJSON {
-					printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
+					output.JSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
 				}
-				rows = append(rows, []string{i.Name().String(), stamp(i.Until()), stamp(i.Due()), i.Path()})
+				rows = append(rows, []string{i.Name().String(), output.Stamp(i.Until()), output.Stamp(i.Due()), i.Path()})
 			}
 			if !asJSON {
-				table(cmd.OutOrStdout(), rows)
+				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
@@ -360,7 +362,7 @@ func newIdentityShow() *cobra.Command {
 
 func newIdentityRenew() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "renew", Short: "Renew this user's identity now; all are renewed by themselves from the twentieth day", Args: noArgs,
+	c := &cobra.Command{Use: "renew", Short: "Renew this user's identity now; all are renewed by themselves from the twentieth day", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, a, _, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -372,10 +374,10 @@ func newIdentityRenew() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
+				output.JSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
 				return nil
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is good until %s\n", i.Name(), stamp(i.Until()))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is good until %s\n", i.Name(), output.Stamp(i.Until()))
 			return nil
 		}}
 	q.add(c)
@@ -384,7 +386,7 @@ func newIdentityRenew() *cobra.Command {
 
 func newIdentityRevoke() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "revoke NAME", Short: "Revoke an identity: its connections end, and it is let in nowhere", Args: oneArg("the name: that of an agent, or ferry://NETWORK/ROLE/NAME"),
+	c := &cobra.Command{Use: "revoke NAME", Short: "Revoke an identity: its connections end, and it is let in nowhere", Args: usage.OneArg("the name: that of an agent, or ferry://NETWORK/ROLE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, a, network, done, err := q.askAuthority(cmd)
 			if err != nil {
@@ -399,7 +401,7 @@ func newIdentityRevoke() *cobra.Command {
 				return err
 			}
 			if q.json {
-				printJSON(cmd, tokenLine{MessageType: "revoked", Name: name.String()})
+				output.JSON(cmd, tokenLine{MessageType: "revoked", Name: name.String()})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is revoked\n", name)

@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/security/word"
 	"ferry/internal/transfer"
@@ -36,7 +38,7 @@ type transferLine struct {
 }
 
 func newTransfer() *cobra.Command {
-	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel, resume or repeat them", Args: noArgs,
+	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel, resume or repeat them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newTransferLs(), newTransferShow(), newTransferWatch(), newTransferRetry(),
 		newTransferControl("cancel", "Cancel a transfer; partial files are removed", wire.ControlCancel),
@@ -47,7 +49,7 @@ func newTransfer() *cobra.Command {
 func newTransferLs() *cobra.Command {
 	q := &query{}
 	f := &filterFlags{}
-	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List running and finished transfers, newest first", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List running and finished transfers, newest first", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		filter, err := f.filter(time.Now())
 		if err != nil {
 			return err
@@ -60,7 +62,7 @@ func newTransferLs() *cobra.Command {
 		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}}
 		left, err := net.Transfers(ctx, filter, f.limit, func(p *transfer.Progress) error {
 			if q.json {
-				printJSON(cmd, inJSON(p))
+				output.JSON(cmd, inJSON(p))
 			}
 			rows = append(rows, row(p))
 			return nil
@@ -69,10 +71,10 @@ func newTransferLs() *cobra.Command {
 			return err
 		}
 		if !q.json {
-			table(cmd.OutOrStdout(), rows)
+			output.Table(cmd.OutOrStdout(), rows)
 		}
 		if left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; --limit shows more, --since and other filters fewer\n", plural(int64(left), "transfer"))
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s more; --limit shows more, --since and other filters fewer\n", output.Plural(int64(left), "transfer"))
 		}
 		return nil
 	}}
@@ -92,7 +94,7 @@ func row(p *transfer.Progress) []string {
 		submitted = p.ID.Time()
 	}
 	return []string{p.ID.String(), string(p.State), string(p.Source), string(p.Destination), fmt.Sprint(p.Files),
-		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(bytesSoFar(p)), stamp(submitted), p.Job, reason}
+		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(bytesSoFar(p)), output.Stamp(submitted), p.Job, reason}
 }
 
 // inJSON is a transfer in JSON: the summary's names first, then the rest.
@@ -104,7 +106,7 @@ func newTransferShow() *cobra.Command {
 	q := &query{}
 	var limit int
 	var failed bool
-	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with what it was asked for and what became of its files", Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with what it was asked for and what became of its files", Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
 		if limit < 0 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 0", limit)
 		}
@@ -119,10 +121,10 @@ func newTransferShow() *cobra.Command {
 		}
 		r, err := net.Recorded(ctx, p, failed, limit)
 		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", printable(err.Error()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", output.Printable(err.Error()))
 		}
 		if q.json {
-			printJSON(cmd, shownLine{inJSON(p), r.Request, r.Author, r.Meta, foundAll(r.Items), r.More})
+			output.JSON(cmd, shownLine{inJSON(p), r.Request, r.Author, r.Meta, foundAll(r.Items), r.More})
 			return nil
 		}
 		showTransfer(cmd, p, r, net.Conn.Identity() != nil)
@@ -142,7 +144,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		if !q.Parent.IsZero() {
 			rows = append(rows, []string{"retry of", q.Parent.String()})
 		}
-		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", shown(q.Dest)})
+		rows = append(rows, []string{"sources", namesOf(q)}, []string{"destination", output.Shown(q.Dest)})
 		if q.Together {
 			rows = append(rows, []string{"together", togetherText(p)})
 		}
@@ -151,20 +153,20 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		}
 	}
 	if p.FilesLeftOut > 0 {
-		rows = append(rows, []string{"left out", plural(p.FilesLeftOut, "file")})
+		rows = append(rows, []string{"left out", output.Plural(p.FilesLeftOut, "file")})
 	}
 
 	for _, k := range slices.Sorted(maps.Keys(r.Meta)) {
-		rows = append(rows, []string{"metadata", printable(k + "=" + r.Meta[k])})
+		rows = append(rows, []string{"metadata", output.Printable(k + "=" + r.Meta[k])})
 	}
 
 	rows = append(rows, [][]string{
-		{"originator", printable(p.Originator)}, {"signed", signedText(&r, identities)}, {"job", printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
-		{"submitted", stamp(p.Submitted)}, {"started", stamp(p.Started)}, {"ended", stamp(p.Ended)},
+		{"originator", output.Printable(p.Originator)}, {"signed", signedText(&r, identities)}, {"job", output.Printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
+		{"submitted", output.Stamp(p.Submitted)}, {"started", output.Stamp(p.Started)}, {"ended", output.Stamp(p.Ended)},
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories made", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
 		{"bytes", transfer.FormatBytes(bytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
-		{"compression, on the wire", or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
-		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", settingsText(p.Settings)}, {"run-ahead", aheadText(p)},
+		{"compression, on the wire", output.Or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
+		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", output.SettingsText(p.Settings)}, {"run-ahead", aheadText(p)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
 	}...)
 	if p.State.Final() {
@@ -172,22 +174,22 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 	}
 
 	if p.Reason != nil {
-		rows = append(rows, []string{"reason", printable(p.Reason.Error())})
+		rows = append(rows, []string{"reason", output.Printable(p.Reason.Error())})
 	}
 
 	if !p.NextTry.IsZero() {
-		rows = append(rows, []string{"next try", stamp(p.NextTry)})
+		rows = append(rows, []string{"next try", output.Stamp(p.NextTry)})
 	}
 
 	out := cmd.OutOrStdout()
-	table(out, rows)
+	output.Table(out, rows)
 	if len(r.Items) > 0 {
 		showItems(out, r)
 		return
 	}
 
 	for _, f := range p.Failures {
-		fmt.Fprintf(out, "failed  %s\n", failure(&f))
+		fmt.Fprintf(out, "failed  %s\n", output.Failure(&f))
 	}
 }
 
@@ -197,7 +199,7 @@ func signedText(r *client.Recorded, identities bool) string {
 	case r.Request == nil:
 		return ""
 	case r.Author != nil:
-		return printable(fmt.Sprintf("by %s, with the key %.16s", r.Author.By, r.Author.Key))
+		return output.Printable(fmt.Sprintf("by %s, with the key %.16s", r.Author.By, r.Author.Key))
 	case !identities:
 		return "no (the network has no identities)"
 	}
@@ -226,7 +228,7 @@ func showItems(out io.Writer, r client.Recorded) {
 		rows = append(rows, f.row())
 	}
 	fmt.Fprintln(out)
-	table(out, rows)
+	output.Table(out, rows)
 	if r.More {
 		fmt.Fprintln(out, "and more before; see --limit")
 	}
@@ -234,9 +236,9 @@ func showItems(out io.Writer, r client.Recorded) {
 
 func (f *found) row() []string {
 	if !f.Arrived {
-		return []string{stamp(f.Time), ended(f.Item), transfer.FormatBytes(f.Item.Size), "-", failure(f.Item)}
+		return []string{output.Stamp(f.Time), output.Ended(f.Item), transfer.FormatBytes(f.Item.Size), "-", output.Failure(f.Item)}
 	}
-	return []string{stamp(f.Time), "arrived", transfer.FormatBytes(f.Item.Size), or(f.Item.Digest, "-"), f.Item.Path.String()}
+	return []string{output.Stamp(f.Time), "arrived", transfer.FormatBytes(f.Item.Size), output.Or(f.Item.Digest, "-"), f.Item.Path.String()}
 }
 
 // namesOf returns the sources of a request, as far as a line has room for them.
@@ -248,7 +250,7 @@ func namesOf(q *audit.RequestFacts) string {
 		if n > 0 {
 			text += "  "
 		}
-		text += shown(s)
+		text += output.Shown(s)
 	}
 
 	if more := len(all) - named + q.MoreSources; more > 0 {
@@ -270,7 +272,7 @@ func paren(s string) string {
 
 func newTransferWatch() *cobra.Command {
 	q := &query{}
-	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: oneID,
+	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: usage.OneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			net, ctx, done, err := q.open(cmd)
 			if err != nil {
@@ -294,7 +296,7 @@ func newTransferWatch() *cobra.Command {
 func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 	q := &query{}
 	var agentName string
-	c := &cobra.Command{Use: verb + " ID", Short: short, Args: oneID, RunE: func(cmd *cobra.Command, args []string) error {
+	c := &cobra.Command{Use: verb + " ID", Short: short, Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
 		net, ctx, done, err := q.open(cmd)
 		if err != nil {
 			return err
@@ -339,7 +341,7 @@ func (q *query) control(ctx context.Context, cmd *cobra.Command, net *client.Cli
 		state = transfer.Cancelling
 	}
 	if q.json {
-		printJSON(cmd, controlLine{MessageType: c.verb, ID: of.ID, State: state})
+		output.JSON(cmd, controlLine{MessageType: c.verb, ID: of.ID, State: state})
 	} else {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)
 	}
@@ -385,7 +387,7 @@ func whichFiles(q *audit.RequestFacts) string {
 	add(f.MaxSize > 0, "at most "+transfer.FormatBytes(f.MaxSize))
 	add(f.MinAge > 0, "at least "+f.MinAge.String()+" old")
 	add(f.MaxAge > 0, "at most "+f.MaxAge.String()+" old")
-	add(!f.AsOf.IsZero(), "at "+stamp(f.AsOf))
+	add(!f.AsOf.IsZero(), "at "+output.Stamp(f.AsOf))
 	add(q.Order != "", "by "+q.Order)
 	add(q.Archive != "", "moved to "+q.Archive.String()+" then")
 	add(q.Disposition == transfer.DispositionDelete, "deleted then")

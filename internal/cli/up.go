@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/node/member"
 	"ferry/internal/node/process"
@@ -18,7 +19,7 @@ import (
 func newUp() *cobra.Command {
 	u := &upFlags{}
 	f := &u.agentFlags
-	c := &cobra.Command{Use: "up", Short: "Run a queue manager, coordination and agents in one process", Args: noArgs,
+	c := &cobra.Command{Use: "up", Short: "Run a queue manager, coordination and agents in one process", Args: usage.NoArgs,
 		Long: `Runs a queue manager that others reach at --listen, the coordination service, and
 the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"ferry/internal/cli/output"
 	"ferry/internal/transfer"
 )
 
@@ -42,7 +43,7 @@ func newView(cmd *cobra.Command, asJSON, quiet bool) *view {
 
 // notice prints a message to stderr, unless it was the last one.
 func (v *view) notice(format string, args ...any) {
-	text := printable(fmt.Sprintf(format, args...))
+	text := output.Printable(fmt.Sprintf(format, args...))
 	if v.quiet || text == v.reason {
 		return
 	}
@@ -62,7 +63,7 @@ func (v *view) clear() {
 func (v *view) show(p *transfer.Progress) {
 	if v.json {
 		if !v.quiet {
-			printJSON(v.cmd, progressLine{"progress", p})
+			output.JSON(v.cmd, progressLine{"progress", p})
 		}
 		return
 	}
@@ -85,10 +86,10 @@ func (v *view) show(p *transfer.Progress) {
 
 // draw writes the bar.
 func (v *view) draw(p *transfer.Progress) {
-	s := screenOf(v.cmd.ErrOrStderr())
+	s := output.ScreenOf(v.cmd.ErrOrStderr())
 	done := bytesSoFar(p)
 	rate := float64(done-v.begun) / max(time.Since(v.from).Seconds(), 0.001)
-	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+s.bar(p, rate))
+	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+bar(s, p, rate))
 	v.drawn = true
 }
 
@@ -107,7 +108,7 @@ func doing(p *transfer.Progress) string {
 
 // bar returns one line about a running transfer: its phase, percent, time left, rate, bytes, files, the current file.
 // On a narrow screen percent, rate and time left stay longest.
-func (s screen) bar(p *transfer.Progress, rate float64) string {
+func bar(s output.Screen, p *transfer.Progress, rate float64) string {
 	done := bytesSoFar(p)
 	var meter, percent, eta, wire, name string
 	files, bytes := fmt.Sprintf("%d files", p.Files), transfer.FormatBytes(done)
@@ -132,11 +133,11 @@ func (s screen) bar(p *transfer.Progress, rate float64) string {
 		name = baseName(p.Current)
 	}
 
-	state := part{doing(p), 5}
+	state := output.Part{Text: doing(p), Rank: 5}
 	if p.State != transfer.Running {
-		state.rank = 0
+		state.Rank = 0
 	}
-	return s.line([]part{state, {meter, 6}, {percent, 0}, {eta, 2}, {transfer.FormatBytes(int64(rate)) + "/s", 1}, {bytes, 3}, {files, 4}, {wire, 7}, {cut(name, 40), 8}})
+	return s.Line([]output.Part{state, {Text: meter, Rank: 6}, {Text: percent, Rank: 0}, {Text: eta, Rank: 2}, {Text: transfer.FormatBytes(int64(rate)) + "/s", Rank: 1}, {Text: bytes, Rank: 3}, {Text: files, Rank: 4}, {Text: wire, Rank: 7}, {Text: output.Cut(name, 40), Rank: 8}})
 }
 
 func gauge(part float64, n int) string {
@@ -167,38 +168,38 @@ func (v *view) finish(p *transfer.Progress) error {
 
 	stderr := v.cmd.ErrOrStderr()
 	for _, f := range p.Failures {
-		fmt.Fprintf(stderr, "ferry: %s\n", failure(&f))
+		fmt.Fprintf(stderr, "ferry: %s\n", output.Failure(&f))
 	}
 
 	if more := p.FilesFailed - int64(len(p.Failures)); more > 0 {
-		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", plural(more, "item"), p.ID)
+		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", output.Plural(more, "item"), p.ID)
 	}
 
 	warn(stderr, p.ID, &p.Counts)
 	if !v.quiet {
 		if n := p.FilesSkipped - p.FilesReplaced; n > 0 {
-			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", plural(n, "file"))
+			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", output.Plural(n, "file"))
 		}
 		if p.FilesReplaced > 0 {
-			fmt.Fprintf(stderr, "ferry: left out %s, each replaced before it was read\n", plural(p.FilesReplaced, "file"))
+			fmt.Fprintf(stderr, "ferry: left out %s, each replaced before it was read\n", output.Plural(p.FilesReplaced, "file"))
 		}
 		if p.LinksSkipped > 0 {
-			fmt.Fprintf(stderr, "ferry: skipped %s\n", plural(p.LinksSkipped, "symbolic link"))
+			fmt.Fprintf(stderr, "ferry: skipped %s\n", output.Plural(p.LinksSkipped, "symbolic link"))
 		}
 	}
 
 	if len(p.Failures) == 0 && p.Reason != nil && p.State != transfer.Successful {
-		fmt.Fprintf(stderr, "ferry: %s\n", printable(p.Reason.Error()))
+		fmt.Fprintf(stderr, "ferry: %s\n", output.Printable(p.Reason.Error()))
 	}
 
 	if v.json {
-		printJSON(v.cmd, s)
+		output.JSON(v.cmd, s)
 	} else if !v.quiet {
 		v.summary(p, &s)
 	}
 
 	if s.ResultCode != 0 {
-		return exit(s.ResultCode)
+		return output.Exit(s.ResultCode)
 	}
 	return nil
 }
@@ -206,24 +207,24 @@ func (v *view) finish(p *transfer.Progress) error {
 // warn writes the part of a transfer's end that is neither a failure nor as it was asked for.
 func warn(w io.Writer, id transfer.ID, c *transfer.Counts) {
 	if c.Warnings > 0 {
-		fmt.Fprintf(w, "ferry: could not delete %s; `ferry audit show %s` says why\n", plural(c.Warnings, "source"), id)
+		fmt.Fprintf(w, "ferry: could not delete %s; `ferry audit show %s` says why\n", output.Plural(c.Warnings, "source"), id)
 	}
 	if c.TimesNotKept > 0 {
-		fmt.Fprintf(w, "ferry: %s with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show %s` names them\n", plural(c.TimesNotKept, "item"), id)
+		fmt.Fprintf(w, "ferry: %s with a modification time before 1677 or after 2262 got the time of arrival; `ferry audit show %s` names them\n", output.Plural(c.TimesNotKept, "item"), id)
 	}
 }
 
 // summary writes the last line.
 func (v *view) summary(p *transfer.Progress, s *transfer.Summary) {
 	out := v.cmd.OutOrStdout()
-	on, word := screenOf(out), string(s.State)
-	fmt.Fprintln(out, strings.Replace(on.text(summaryLine(s, p)), word, on.paint(word), 1))
+	on, word := output.ScreenOf(out), string(s.State)
+	fmt.Fprintln(out, strings.Replace(on.Text(summaryLine(s, p)), word, on.Paint(word), 1))
 }
 
 // summaryLine is the end of a transfer in a sentence: with the file's name where there
 // was one, and with the rate where the time is long enough to tell one.
 func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
-	files := plural(s.Files, "file")
+	files := output.Plural(s.Files, "file")
 	if s.Files == 1 && p.FilesTotal == 1 && p.Current != "" {
 		files += " (" + baseName(p.Current) + ")"
 	}
@@ -258,7 +259,7 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 	}
 
 	if s.Resumes > 0 {
-		line += fmt.Sprintf(", resumed %s, %s sent again", plural(s.Resumes, "time"), transfer.FormatBytes(s.BytesResent))
+		line += fmt.Sprintf(", resumed %s, %s sent again", output.Plural(s.Resumes, "time"), transfer.FormatBytes(s.BytesResent))
 	}
 	return line
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/cli/output"
+	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/node/member"
 	"ferry/internal/transfer"
@@ -53,7 +55,7 @@ had seen is put on record.`,
 					return err
 				}
 				if q.json {
-					printJSON(cmd, accepted{"accepted", name})
+					output.JSON(cmd, accepted{"accepted", name})
 				} else {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s goes on from the log that coordination has now\n", name)
 				}
@@ -113,7 +115,7 @@ identity. FILE may be -, standard input.
 
 Result codes: 0 all is proved, 40 something is not.`,
 		Example: "  ferry audit show 4f2a11 --proof > record.json\n  ferry audit check record.json",
-		Args:    oneArg("a file with proofs"), RunE: func(cmd *cobra.Command, args []string) error {
+		Args:    usage.OneArg("a file with proofs"), RunE: func(cmd *cobra.Command, args []string) error {
 			in := cmd.InOrStdin()
 			if args[0] != "-" {
 				f, err := os.Open(args[0])
@@ -168,7 +170,7 @@ func (k *checking) all(in io.Reader) error {
 	case k.good+k.bad == 0:
 		return transfer.Errorf(transfer.KindUsage, "there is no proof in the file").WithHint("`ferry audit show ID --proof > FILE` writes them")
 	case k.bad > 0:
-		return exit(transfer.CodeNothing)
+		return output.Exit(transfer.CodeNothing)
 	}
 	return nil
 }
@@ -244,12 +246,12 @@ func (k *checking) say(line int, p *audit.Proved, err error) {
 	out := k.cmd.OutOrStdout()
 	switch {
 	case k.json:
-		printJSON(k.cmd, c)
+		output.JSON(k.cmd, c)
 	case err != nil:
-		fmt.Fprintf(out, "line %d: %s\n", line, printable(c.Problem))
+		fmt.Fprintf(out, "line %d: %s\n", line, output.Printable(c.Problem))
 	default:
 		showRecord(k.cmd, &p.Record)
-		fmt.Fprintf(out, "  %s; in the log of %s of the network %s, root %s\n", signedBy(p), plural(p.Size, "record"), p.Network, c.Root)
+		fmt.Fprintf(out, "  %s; in the log of %s of the network %s, root %s\n", signedBy(p), output.Plural(p.Size, "record"), p.Network, c.Root)
 		fmt.Fprintf(out, "  %s\n", seenBy(p.Witnesses))
 	}
 }
@@ -270,7 +272,7 @@ func seenBy(all []audit.Seen) string {
 	}
 	words := make([]string, len(all))
 	for n, w := range all {
-		words[n] = fmt.Sprintf("%s at %s", w.Agent, stamp(w.Time))
+		words[n] = fmt.Sprintf("%s at %s", w.Agent, output.Stamp(w.Time))
 	}
 	return "seen by " + strings.Join(words, ", ")
 }

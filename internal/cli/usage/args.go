@@ -1,4 +1,4 @@
-package cli
+package usage
 
 import (
 	"github.com/spf13/cobra"
@@ -6,18 +6,19 @@ import (
 	"ferry/internal/transfer"
 )
 
-func noArgs(cmd *cobra.Command, args []string) error {
+// NoArgs accepts no argument.
+func NoArgs(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0 && cmd.HasSubCommands():
-		return unknownCommand(cmd, args[0])
+		return UnknownCommand(cmd, args[0])
 	case len(args) > 0:
 		return transfer.Errorf(transfer.KindUsage, "`%s` takes no argument; %q is one too many", cmd.CommandPath(), args[0])
 	}
 	return nil
 }
 
-// oneArg accepts exactly one argument; the error gives its name.
-func oneArg(what string) cobra.PositionalArgs {
+// OneArg accepts exactly one argument; the error gives its name.
+func OneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return transfer.Errorf(transfer.KindUsage, "`%s` takes one argument, %s; it got %d", cmd.CommandPath(), what, len(args))
@@ -26,9 +27,9 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
-// oneID accepts exactly one transfer ID, or the end of one.
-func oneID(cmd *cobra.Command, args []string) error {
-	if err := oneArg("a transfer ID or its last six or more characters")(cmd, args); err != nil {
+// OneID accepts exactly one transfer ID, or the end of one.
+func OneID(cmd *cobra.Command, args []string) error {
+	if err := OneArg("a transfer ID or its last six or more characters")(cmd, args); err != nil {
 		return err
 	}
 	return transfer.CheckIDSuffix(args[0])

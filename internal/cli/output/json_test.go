@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"encoding/json"
@@ -29,12 +29,12 @@ func TestPathsForScripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := string(forScripts(b)); got != c.want {
+		if got := string(ForScripts(b)); got != c.want {
 			t.Errorf("%s\nbecame %s\nwant   %s", b, got, c.want)
 		}
 	}
 	for _, s := range []string{``, `{"a":"\u0000`, `"\u0000%4"`, `{"a":"\u0000%4"}`} {
-		if got := string(forScripts([]byte(s))); got != s {
+		if got := string(ForScripts([]byte(s))); got != s {
 			t.Errorf("%s became %s", s, got)
 		}
 	}
@@ -46,7 +46,7 @@ func FuzzForScripts(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if out := forScripts(b); json.Valid(b) && !json.Valid(out) {
+		if out := ForScripts(b); json.Valid(b) && !json.Valid(out) {
 			t.Errorf("%q became %q", b, out)
 		}
 	})

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"bytes"
@@ -10,8 +10,8 @@ import (
 func TestColours(t *testing.T) {
 	rows := func() [][]string { return [][]string{{"ID", "STATE"}, {"failed", "failed"}, {"x", "successful"}} }
 	var plain, colored bytes.Buffer
-	screen{width: 80}.table(&plain, rows())
-	screen{width: 80, color: true}.table(&colored, rows())
+	Screen{Width: 80}.Table(&plain, rows())
+	Screen{Width: 80, color: true}.Table(&colored, rows())
 	if strings.Contains(plain.String(), "\x1b") || !strings.Contains(colored.String(), "\x1b[31mfailed\x1b[0m") || !strings.Contains(colored.String(), "\x1b[32msuccessful\x1b[0m") {
 		t.Errorf("%q\n%q", plain.String(), colored.String())
 	}

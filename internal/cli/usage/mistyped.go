@@ -1,4 +1,4 @@
-package cli
+package usage
 
 import (
 	"errors"
@@ -18,8 +18,8 @@ var habits = map[string]string{
 	"verbose": "--log-level debug", "text": "--mode text", "parents": "no flag: missing directories are made", "url": "--network", "server": "--network",
 }
 
-// unknownCommand returns the error for a word that is no command beneath cmd.
-func unknownCommand(cmd *cobra.Command, word string) error {
+// UnknownCommand returns the error for a word that is no command beneath cmd.
+func UnknownCommand(cmd *cobra.Command, word string) error {
 	var names []string
 	byName := map[string]string{}
 	for _, c := range cmd.Commands() {
@@ -38,8 +38,8 @@ func unknownCommand(cmd *cobra.Command, word string) error {
 	return transfer.Errorf(transfer.KindUsage, "unknown command %q", word).WithHint(hint)
 }
 
-// flagError returns the error for flags that could not be read.
-func flagError(cmd *cobra.Command, err error) error {
+// FlagError returns the error for flags that could not be read.
+func FlagError(cmd *cobra.Command, err error) error {
 	hint := "`" + cmd.CommandPath() + " --help` lists the flags"
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {

@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"bytes"
@@ -11,13 +11,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// printJSON writes one object on a line of stdout.
-func printJSON(cmd *cobra.Command, v any) {
+// JSON writes one object on a line of stdout.
+func JSON(cmd *cobra.Command, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic("internal error: output that cannot be written: " + err.Error())
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n", plain(forScripts(b)))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n", plain(ForScripts(b)))
 }
 
 // plain writes the control characters U+007F to U+009F of JSON, which a terminal may obey,
@@ -43,10 +43,10 @@ func control(r rune) bool { return 0x7f <= r && r <= 0x9f }
 // escapedMark is the form of transfer.EscapedPath in JSON.
 var escapedMark = []byte(`"\u0000`)
 
-// forScripts rewrites one JSON object for scripts that read names. A path that is not UTF-8 becomes a string with
+// ForScripts rewrites one JSON object for scripts that read names. A path that is not UTF-8 becomes a string with
 // U+FFFD in place of each invalid part. Its bytes in base64 are added in a member of that name with _bytes. An array of
 // paths has an array beside it, with null for each that is UTF-8. Everything else stays as it is.
-func forScripts(b []byte) []byte {
+func ForScripts(b []byte) []byte {
 	if !bytes.Contains(b, escapedMark) {
 		return b
 	}

@@ -1,4 +1,4 @@
-package cli
+package usage
 
 import (
 	"fmt"
@@ -9,14 +9,14 @@ import (
 	"golang.org/x/term"
 )
 
-// A flagGroup is a heading of a command's help with the flags beneath it.
-type flagGroup struct {
-	title string
-	flags []string
+// A Group is a heading of a command's help with the flags beneath it.
+type Group struct {
+	Title string
+	Flags []string
 }
 
-// inGroups shows a command's flags under headings. Flags that no group names come last.
-func inGroups(c *cobra.Command, groups []flagGroup) {
+// Groups shows a command's flags under headings. Flags that no group names come last.
+func Groups(c *cobra.Command, groups []Group) {
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		out, width := c.OutOrStderr(), helpWidth(c)
 		fmt.Fprintf(out, "Usage:\n  %s\n", c.UseLine())
@@ -25,13 +25,13 @@ func inGroups(c *cobra.Command, groups []flagGroup) {
 		}
 		shown := map[string]bool{}
 		for _, g := range groups {
-			set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
+			set := pflag.NewFlagSet(g.Title, pflag.ContinueOnError)
 			set.SortFlags = false
-			for _, name := range g.flags {
+			for _, name := range g.Flags {
 				set.AddFlag(c.Flags().Lookup(name))
 				shown[name] = true
 			}
-			fmt.Fprintf(out, "\n%s:\n%s", g.title, set.FlagUsagesWrapped(width))
+			fmt.Fprintf(out, "\n%s:\n%s", g.Title, set.FlagUsagesWrapped(width))
 		}
 		rest := pflag.NewFlagSet("others", pflag.ContinueOnError)
 		c.Flags().VisitAll(func(f *pflag.Flag) {

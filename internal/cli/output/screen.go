@@ -1,4 +1,4 @@
-package cli
+package output
 
 import (
 	"fmt"
@@ -13,21 +13,22 @@ import (
 	"golang.org/x/term"
 )
 
-// A screen has the known properties of the output's terminal.
-type screen struct {
-	width int  // columns; 0: it is no terminal, and text is not cut
+// A Screen has the known properties of the output's terminal.
+type Screen struct {
+	Width int  // columns; 0: it is no terminal, and text is not cut
 	color bool // states are coloured
-	ascii bool // it shows ASCII alone
+	ASCII bool // it shows ASCII alone
 }
 
-func screenOf(w io.Writer) screen {
+// ScreenOf returns the screen of an output; one without a width where that is no terminal.
+func ScreenOf(w io.Writer) Screen {
 	f, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return screen{}
+		return Screen{}
 	}
-	s := screen{width: 80, color: obeysSequences(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", ascii: !unicodeLocale()}
+	s := Screen{Width: 80, color: obeysSequences(f) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb", ASCII: !unicodeLocale()}
 	if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-		s.width = w
+		s.Width = w
 	}
 	return s
 }
@@ -45,10 +46,10 @@ func unicodeLocale() bool {
 	return false
 }
 
-// text makes a line printable, and replaces the characters that the screen cannot show by '?'.
-func (s screen) text(line string) string {
-	line = printable(line)
-	if !s.ascii {
+// Text makes a line printable, and replaces the characters that the screen cannot show by '?'.
+func (s Screen) Text(line string) string {
+	line = Printable(line)
+	if !s.ASCII {
 		return line
 	}
 	return strings.Map(func(r rune) rune {
@@ -66,8 +67,8 @@ var colors = map[string]string{
 	"failed": "31", "cancelled": "31", "withdrawn": "31", "UNREACHABLE": "31",
 }
 
-// paint colours a state, if the screen has colours.
-func (s screen) paint(word string) string {
+// Paint colours a state, if the screen has colours.
+func (s Screen) Paint(word string) string {
 	if c := colors[word]; s.color && c != "" {
 		return "\x1b[" + c + "m" + word + "\x1b[0m"
 	}
@@ -86,23 +87,24 @@ const (
 
 var wholeID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// table writes rows with aligned columns. Text from other programs reaches the terminal without its control characters.
+// Table writes rows with aligned columns. Text from other programs reaches the terminal without its control characters.
 // On a narrow screen table leaves out columns by rank, cuts IDs to their ends, which commands accept for an ID, and
 // cuts the last column.
-func table(w io.Writer, rows [][]string) { screenOf(w).table(w, rows) }
+func Table(w io.Writer, rows [][]string) { ScreenOf(w).Table(w, rows) }
 
-func (s screen) table(w io.Writer, rows [][]string) {
+// Table writes rows as the function Table does.
+func (s Screen) Table(w io.Writer, rows [][]string) {
 	for _, r := range rows {
 		for i, c := range r {
-			r[i] = s.text(c)
+			r[i] = s.Text(c)
 		}
 	}
 
 	if len(rows) == 0 || rows[0][0] != strings.ToUpper(rows[0][0]) {
-		s.width = 0 // no columns with headings, but names and descriptions: the terminal wraps them
+		s.Width = 0 // no columns with headings, but names and descriptions: the terminal wraps them
 	}
 
-	if s.width > 0 {
+	if s.Width > 0 {
 		rows = s.fitted(rows)
 	}
 
@@ -110,10 +112,10 @@ func (s screen) table(w io.Writer, rows [][]string) {
 	for _, r := range rows {
 		var line strings.Builder
 		for i, c := range r {
-			if room := s.width - 1 - sum(widths, i); i == len(r)-1 && s.width > 0 {
-				c = cut(c, max(room, 0))
+			if room := s.Width - 1 - sum(widths, i); i == len(r)-1 && s.Width > 0 {
+				c = Cut(c, max(room, 0))
 			}
-			line.WriteString(s.paint(c))
+			line.WriteString(s.Paint(c))
 			if i < len(r)-1 {
 				line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c)+2))
 			}
@@ -142,13 +144,13 @@ func sum(widths map[int]int, n int) (all int) {
 }
 
 // fits reports whether a table does, the last column cut if need be.
-func (s screen) fits(rows [][]string) bool {
+func (s Screen) fits(rows [][]string) bool {
 	widths, last := columnWidths(rows), len(rows[0])-1
-	return sum(widths, last)+min(widths[last], leastLast) < s.width
+	return sum(widths, last)+min(widths[last], leastLast) < s.Width
 }
 
 // fitted is a table without the columns that a narrow screen does without.
-func (s screen) fitted(rows [][]string) [][]string {
+func (s Screen) fitted(rows [][]string) [][]string {
 	for _, name := range ranks {
 		at := slices.Index(rows[0], name)
 		if s.fits(rows) {
@@ -174,31 +176,31 @@ func (s screen) fitted(rows [][]string) [][]string {
 	return rows
 }
 
-// A part is a piece of a line that is left out where there is no room; the least rank
+// A Part is a piece of a line that is left out where there is no room; the least rank
 // stays longest.
-type part struct {
-	text string
-	rank int
+type Part struct {
+	Text string
+	Rank int
 }
 
-// line joins the parts that a screen has room for.
-func (s screen) line(parts []part) string {
+// Line joins the parts that a screen has room for.
+func (s Screen) Line(parts []Part) string {
 	for {
 		var texts []string
 		worst := -1
 		for n, p := range parts {
-			if p.text == "" {
+			if p.Text == "" {
 				continue
 			}
-			texts = append(texts, p.text)
-			if worst < 0 || p.rank > parts[worst].rank {
+			texts = append(texts, p.Text)
+			if worst < 0 || p.Rank > parts[worst].Rank {
 				worst = n
 			}
 		}
-		line := s.text(strings.Join(texts, "  "))
-		if utf8.RuneCountInString(line) < s.width || len(texts) < 2 {
-			return cut(line, max(s.width-1, 1))
+		line := s.Text(strings.Join(texts, "  "))
+		if utf8.RuneCountInString(line) < s.Width || len(texts) < 2 {
+			return Cut(line, max(s.Width-1, 1))
 		}
-		parts[worst].text = ""
+		parts[worst].Text = ""
 	}
 }

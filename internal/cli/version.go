@@ -1,4 +1,0 @@
-package cli
-
-// version is the version of the program. The root command sets it.
-var version = "development"
