@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -36,16 +37,16 @@ func newAgent() *cobra.Command {
 }
 
 func newAgentLs() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List agents", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		net, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.Open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
 		rows := [][]string{{"AGENT", "STATE", "HEARD", "UP SINCE", "HOST", "MODE", "SENDING", "WAITING", "RECEIVING"}}
 		err = net.Agents(ctx, func(a *wire.AgentStatus) error {
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, a)
 			}
 			rows = append(rows, []string{string(a.Agent), a.Status, output.Age(a.Age), upSince(a), a.Host, a.Mode,
@@ -55,12 +56,12 @@ func newAgentLs() *cobra.Command {
 			}
 			return nil
 		})
-		if err == nil && !q.json {
+		if err == nil && !q.JSON {
 			output.Table(cmd.OutOrStdout(), rows)
 		}
 		return err
 	}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -73,10 +74,10 @@ func upSince(a *wire.AgentStatus) string {
 }
 
 func newAgentRm() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take an agent that is away out of the registry; its record in the audit log stays", Args: usage.OneArg("the agent's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			name, net, ctx, done, err := q.openAgent(cmd, args[0])
+			name, net, ctx, done, err := q.OpenAgent(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -84,19 +85,19 @@ func newAgentRm() *cobra.Command {
 			if err := net.RemoveAgent(ctx, name); err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, agentLine{MessageType: "removed", Agent: name})
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "agent %s removed\n", name)
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newAgentSet() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	var limits []string
 	c := &cobra.Command{Use: "set NAME --limit RATE", Short: "Change how fast an agent sends, while it runs", Args: usage.OneArg("the agent's name"),
 		Long: `Changes how fast an agent sends, for running transfers, too. It holds until the
@@ -110,7 +111,7 @@ agent is started again; what its own --limit says holds then.`,
 			if err != nil {
 				return err
 			}
-			name, net, ctx, done, err := q.openAgent(cmd, args[0])
+			name, net, ctx, done, err := q.OpenAgent(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -123,14 +124,14 @@ agent is started again; what its own --limit says holds then.`,
 			if err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, agentLine{"set", name, now.Rates})
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "agent %s sends at most: %s\n", name, ratesText(now.Rates))
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().StringArrayVar(&limits, "limit", nil, "bytes a second: 10M, off, or by the hour \"08:00,512K 19:00,off\"; AGENT=10M for what goes to one agent; may be repeated")
 	return c
 }
@@ -149,9 +150,9 @@ func ratesText(rates map[transfer.AgentName]string) string {
 }
 
 func newAgentShow() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show one agent", Args: usage.OneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
-		name, net, ctx, done, err := q.openAgent(cmd, args[0])
+		name, net, ctx, done, err := q.OpenAgent(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -160,7 +161,7 @@ func newAgentShow() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if q.json {
+		if q.JSON {
 			output.JSON(cmd, a)
 			return nil
 		}
@@ -179,14 +180,14 @@ func newAgentShow() *cobra.Command {
 		output.Table(cmd.OutOrStdout(), rows)
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newAgentPing() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "ping NAME", Short: "Ask an agent whether it is there", Args: usage.OneArg("the agent's name"), RunE: func(cmd *cobra.Command, args []string) error {
-		name, net, ctx, done, err := q.openAgent(cmd, args[0])
+		name, net, ctx, done, err := q.OpenAgent(cmd, args[0])
 		if err != nil {
 			return err
 		}
@@ -195,14 +196,14 @@ func newAgentPing() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if q.json {
+		if q.JSON {
 			output.JSON(cmd, pingLine{name, took.Seconds(), b.Status})
 		} else {
 			fmt.Fprintf(cmd.OutOrStdout(), "agent %s answered in %.1f ms: %s\n", name, float64(took.Microseconds())/1000, output.Printable(b.Status))
 		}
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 

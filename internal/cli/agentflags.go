@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/content/conversion"
 	"ferry/internal/flow"
 	"ferry/internal/node/agents"
@@ -24,7 +25,7 @@ import (
 // agentFlags are the settings of an agent, for up and for agent run.
 type agentFlags struct {
 	chunkSize, memory                    string
-	log                                  logFlags
+	log                                  session.LogFlags
 	window, frame, checkpoint            int
 	maxSource, maxDestination, maxQueued int
 	outboxLimit                          int64
@@ -65,7 +66,7 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for what goes to one agent; may be repeated")
 	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network: nobody gets more by them")
 	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them (default: none are run)")
-	f.log.add(c, "info")
+	f.log.Add(c, "info")
 }
 
 // parseLimits reads RATE and AGENT=RATE, where a rate may be a timetable.
@@ -140,7 +141,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 	if c.Sandbox, err = f.sandbox.read(cmd); err != nil {
 		return c, err
 	}
-	c.Carve, c.Programs = secretDirs(cmd), f.programs
+	c.Carve, c.Programs = session.SecretDirs(cmd), f.programs
 
 	c.Content = conversion.Defaults{Encoding: f.encoding, EOL: f.eol, Replace: f.replace}
 	if err := c.Content.Check(); err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/agents"
 	"ferry/internal/transfer"
@@ -42,7 +43,7 @@ table.`,
 			if join != "" && len(args) > 1 {
 				return transfer.Errorf(transfer.KindUsage, "--join is for one agent, and %d are named", len(args))
 			}
-			told, log, stop, err := f.log.serve(cmd)
+			told, log, stop, err := f.log.Serve(cmd)
 			if err != nil {
 				return err
 			}
@@ -51,7 +52,7 @@ table.`,
 			if err != nil {
 				return err
 			}
-			g := &agents.Group{Network: network, Entry: entryOf(cmd, join), Agents: configs, Console: consoleOf(cmd), Log: log}
+			g := &agents.Group{Network: network, Entry: session.EntryOf(cmd, join), Agents: configs, Console: session.ConsoleOf(cmd), Log: log}
 			if standby {
 				return g.StandBy(told)
 			}
@@ -59,8 +60,8 @@ table.`,
 		}}
 	fl := c.Flags()
 	fl.BoolVar(&standby, "standby", false, "be one of two instances of this agent that share --dir: stand by while the other one is active")
-	addNetwork(fl, &network)
-	addJoin(c, &join)
+	session.AddNetwork(fl, &network)
+	session.AddJoin(c, &join)
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
 	fl.StringVar(&properties, "properties", "", "agent.properties of IBM MQ MFT, for settings that are given nowhere else")
 	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/coordination"
@@ -23,19 +24,19 @@ import (
 // auditQuery reads the audit log: coordination's over the network, one in a
 // directory, or that of this user's transfers on this host.
 type auditQuery struct {
-	query
+	session.Query
 	dir string
 }
 
 func (q *auditQuery) add(c *cobra.Command) {
-	q.query.add(c)
+	q.Query.Add(c)
 	c.Flags().StringVar(&q.dir, "dir", "", "read the log in this directory instead of asking a network")
 	config.Never(c, "dir") // an agent's FERRY_DIR is no audit log
 }
 
 // local is the directory of the log to read; empty: ask the network.
 func (q *auditQuery) local() (string, error) {
-	if q.dir != "" || q.network != "" {
+	if q.dir != "" || q.Network != "" {
 		return q.dir, nil
 	}
 	home, err := member.StateDir()
@@ -77,7 +78,7 @@ func newAuditLs() *cobra.Command {
 		rows, n := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}, 0
 		err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, func(raw json.RawMessage) error {
 			n++
-			if q.json {
+			if q.JSON {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(raw))
 				return nil
 			}
@@ -94,7 +95,7 @@ func newAuditLs() *cobra.Command {
 			}
 			return nil
 		})
-		if err == nil && !q.json {
+		if err == nil && !q.JSON {
 			output.Table(cmd.OutOrStdout(), rows)
 		}
 		if err == nil {
@@ -171,7 +172,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 					}
 					n++
 					one := foundOf(client.ItemOf(&r, i))
-					if q.json {
+					if q.JSON {
 						output.JSON(cmd, one)
 					} else {
 						rows = append(rows, one.line())
@@ -188,7 +189,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
 					WithHint("* and ? stand for any characters; a pattern with a '/' is held against whole paths; what an agent has just done comes a moment later")
 			}
-			if err == nil && !q.json {
+			if err == nil && !q.JSON {
 				output.Table(cmd.OutOrStdout(), rows)
 			}
 			if err == nil {
@@ -301,7 +302,7 @@ func (q *auditQuery) each(cmd *cobra.Command, ask wire.Ask, fn func(json.RawMess
 		return log.Find(f, func(_ int64, raw []byte, _ *audit.Record) error { return fn(raw) })
 	}
 
-	net, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err
 	}
@@ -328,7 +329,7 @@ func newAuditShow() *cobra.Command {
 			return noTransfer(args[0])
 		}
 		for i := len(records) - 1; i >= 0; i-- {
-			if q.json {
+			if q.JSON {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(records[i]))
 				continue
 			}
@@ -388,7 +389,7 @@ printed. Gaps that coordination has put on record are counted and are sound.`,
 			if err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, report)
 			} else {
 				for _, p := range report.Problems {
@@ -438,7 +439,7 @@ func (q *auditQuery) verify(cmd *cobra.Command) (*audit.Report, error) {
 		return &r, err
 	}
 
-	net, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/qmgr"
 	"ferry/internal/wire"
@@ -17,7 +18,7 @@ func addPublishXML(fl *pflag.FlagSet, to *bool) {
 }
 
 func newAuditXML() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	var live bool
 	c := &cobra.Command{Use: "xml", Short: "Print what coordination publishes in XML (--publish-xml), as it comes, until it is stopped", Args: usage.NoArgs,
 		Long: `Prints what coordination publishes of transfers in the XML of IBM MQ MFT's transfer
@@ -25,7 +26,7 @@ log: that one has started, which of its items have ended, and how it has ended i
 programs of calls have ended; and what has become of monitors and schedules. It takes a coordination with --publish-xml, and an identity that may see everybody's
 transfers: of an admin, an operator or an auditor. What was published before it listens is in ferry audit ls alone.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			net, ctx, done, err := q.open(cmd)
+			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
 				return err
 			}
@@ -45,8 +46,8 @@ transfers: of an admin, an operator or an auditor. What was published before it 
 			<-ctx.Done()
 			return nil
 		}}
-	addNetwork(c.Flags(), &q.network)
+	session.AddNetwork(c.Flags(), &q.Network)
 	c.Flags().BoolVar(&live, "live", false, "print how far running transfers are, and the state of each agent at each heartbeat, too")
-	q.timeout = 5 * time.Second
+	q.Timeout = 5 * time.Second
 	return c
 }

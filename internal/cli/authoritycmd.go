@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/node/process"
@@ -20,7 +21,7 @@ func newAuthority() *cobra.Command {
 }
 
 func newAuthorityRotate() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "rotate", Short: "Have the authority begin to sign with new keys; the old ones stay good until nothing needs them",
 		Long: `Has the authority make a new root with new issuers, and new keys for the JWTs that
 queue managers ask for. Everybody renews his identity by himself once he hears of it, and
@@ -29,7 +30,7 @@ are given up by themselves after 39 days, or by the next rotation once all ident
 have been renewed. Without this command the authority rotates a year before its issuers end.`,
 		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, a, network, done, err := q.askAuthority(cmd)
+			ctx, a, network, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -37,21 +38,21 @@ have been renewed. Without this command the authority rotates a year before its 
 			if err := a.Rotate(ctx); err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, tokenLine{MessageType: "rotated", Name: network})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the authority of the network %s signs with new keys; make a new backup of it\n", network)
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 // authorityFlags are the settings of `ferry authority run`.
 type authorityFlags struct {
 	manager.Authority
-	log logFlags
+	log session.LogFlags
 }
 
 func newAuthorityRun() *cobra.Command {
@@ -68,7 +69,7 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 			if f.Network == "" || f.Dir == "" {
 				return transfer.Errorf(transfer.KindUsage, "`ferry authority run` needs --network URL and --dir DIR")
 			}
-			ctx, log, stop, err := f.log.serve(cmd)
+			ctx, log, stop, err := f.log.Serve(cmd)
 			if err != nil {
 				return err
 			}
@@ -86,6 +87,6 @@ to DIR/first-qm.token. Transfers and connections do not ask it: it may be away f
 	fl.StringVar(&f.Enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after the queue manager's; on this host alone where that is)")
 	fl.StringVar(&f.QM, "qm", "QM", "name of the first queue manager, for which a token is written")
 	fl.BoolVar(&f.External, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, too")
-	f.log.add(c, "info")
+	f.log.Add(c, "info")
 	return c
 }

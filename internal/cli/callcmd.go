@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/automation/managedcall"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
@@ -59,7 +60,7 @@ func (f *callProgram) put(args []string) (*managedcall.Put, error) {
 }
 
 func newCallRun() *cobra.Command {
-	q, p, f := &query{timeout: 5 * time.Second}, &callProgram{}, &sendFlags{}
+	q, p, f := &session.Query{Timeout: 5 * time.Second}, &callProgram{}, &sendFlags{}
 	c := &cobra.Command{
 		Use:   "run [flags] AGENT PROGRAM [ARG...]",
 		Short: "Have an agent run one of its programs, and wait for its end",
@@ -88,11 +89,11 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 			if err != nil {
 				return err
 			}
-			return q.call(cmd, put, f.detach, f.quiet)
+			return call(q, cmd, put, f.detach, f.quiet)
 		},
 	}
 	fl := c.Flags()
-	addNetwork(fl, &q.network)
+	session.AddNetwork(fl, &q.Network)
 	fl.StringVar(&p.timeout, "timeout", "10m", "how long one run of the program may take; then it is killed")
 	fl.IntVar(&p.retries, "retries", 0, "how often it is started again when it has failed")
 	fl.StringVar(&p.pause, "pause", "0s", "how long to wait before each of these")
@@ -100,23 +101,23 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 	fl.StringVar(&p.job, "job", "", "a name for people, kept on record")
 	fl.StringArrayVar(&p.meta, "meta", nil, "K=V, kept on record; may be repeated")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
-	fl.BoolVar(&q.json, "json", false, "one JSON object a line")
+	fl.BoolVar(&q.JSON, "json", false, "one JSON object a line")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no notices and no summary; what the program writes is printed")
 	return c
 }
 
 // call sends a call to its agent, and waits for its end unless leave is set.
-func (q *query) call(cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
-	net, ctx, done, err := q.open(cmd)
+func call(q *session.Query, cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
 	at := client.AtAgent{Client: net, Agent: p.Agent}
 	if err := at.Known(ctx); err != nil {
-		return unsent(ctx, err)
+		return session.Unsent(ctx, err)
 	}
-	w := &callWatch{ctx: ctx, cmd: cmd, at: at, id: p.ID, json: q.json, quiet: quiet}
+	w := &callWatch{ctx: ctx, cmd: cmd, at: at, id: p.ID, json: q.JSON, quiet: quiet}
 	if leave {
 		return w.handing().detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := at.Command(ctx, managedcall.CommandRun, p)
@@ -170,7 +171,7 @@ func (w *callWatch) handing() *handing {
 func (w *callWatch) follow() error {
 	pause := jobLookFirst
 	for {
-		c, err := readKept[managedcall.Call](w.ctx, w.at, managedcall.AskShow, managedcall.Named{ID: w.id.String()})
+		c, err := session.ReadKept[managedcall.Call](w.ctx, w.at, managedcall.AskShow, managedcall.Named{ID: w.id.String()})
 		switch kind := transfer.KindOf(err); {
 		case w.ctx.Err() != nil:
 			return context.Cause(w.ctx)
@@ -252,7 +253,7 @@ func (w *callWatch) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w.ctx = ctx
-	if _, err := tellKept[managedcall.Call](ctx, w.at, 5*time.Second, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()}); err != nil && transfer.KindOf(err) != transfer.KindEnding {
+	if _, err := session.TellKept[managedcall.Call](ctx, w.at, 5*time.Second, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()}); err != nil && transfer.KindOf(err) != transfer.KindEnding {
 		return err
 	}
 	if err := w.follow(); ctx.Err() == nil {
@@ -271,12 +272,12 @@ func oneCall(cmd *cobra.Command, args []string) error {
 }
 
 func newCallLs() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your calls, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.list(cmd, []string{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+			return q.List(cmd, []string{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (managedcall.Page{}); ; {
-					l, err := readKept[managedcall.Listed](k.ctx, at, managedcall.AskList, page)
+					l, err := session.ReadKept[managedcall.Listed](k.Ctx, at, managedcall.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -291,7 +292,7 @@ func newCallLs() *cobra.Command {
 				}
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -303,14 +304,14 @@ func exitOf(c *managedcall.Call) string {
 }
 
 // aboutCall opens the connection, finds the call that the argument names, and calls fn with it.
-func (q *keptQuery) aboutCall(fn func(k *kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
+func aboutCall(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		k, done, err := q.openKept(cmd)
+		k, done, err := q.OpenKept(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
-		at, c, err := find[managedcall.Call](k, managedcall.AskShow, "call", args[0], managedcall.Named{ID: args[0]})
+		at, c, err := session.Find[managedcall.Call](k, managedcall.AskShow, "call", args[0], managedcall.Named{ID: args[0]})
 		if err != nil {
 			return err
 		}
@@ -319,11 +320,11 @@ func (q *keptQuery) aboutCall(fn func(k *kept, at client.AtAgent, c *managedcall
 }
 
 func newCallShow() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show ID", Short: "Show a call, with how its program ended and what it has written", Args: oneCall,
-		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
-			if q.json {
-				output.JSON(k.cmd, callLine{"call", c})
+		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+			if q.JSON {
+				output.JSON(k.Cmd, callLine{"call", c})
 				return nil
 			}
 			p := &c.Program
@@ -345,31 +346,31 @@ func newCallShow() *cobra.Command {
 			if c.Ran != nil {
 				rows = append(rows, []string{"exit code", fmt.Sprint(c.Ran.Code)}, []string{"seconds", fmt.Sprintf("%.2f", c.Ran.Seconds)})
 			}
-			output.Table(k.cmd.OutOrStdout(), append(rows, []string{"job name", output.Printable(output.Or(c.Job, "-"))}))
-			w := &callWatch{cmd: k.cmd}
+			output.Table(k.Cmd.OutOrStdout(), append(rows, []string{"job name", output.Printable(output.Or(c.Job, "-"))}))
+			w := &callWatch{cmd: k.Cmd}
 			w.output(c)
 			return nil
 		})}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newCallWatch() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "watch ID", Short: "Wait for the end of a call; the result code is the call's", Args: oneCall,
-		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
-			w := &callWatch{ctx: k.ctx, cmd: k.cmd, at: at, id: c.ID, json: q.json}
+		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+			w := &callWatch{ctx: k.Ctx, cmd: k.Cmd, at: at, id: c.ID, json: q.JSON}
 			return w.ended(w.follow())
 		})}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newCallCancel() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a call: its program is killed, or never started", Args: oneCall,
-		RunE: q.aboutCall(func(k *kept, at client.AtAgent, c *managedcall.Call) error {
-			c, err := tellKept[managedcall.Call](k.ctx, at, q.timeout, managedcall.CommandCancel, managedcall.Named{ID: c.ID.String()})
+		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
+			c, err := session.TellKept[managedcall.Call](k.Ctx, at, q.Timeout, managedcall.CommandCancel, managedcall.Named{ID: c.ID.String()})
 			if err != nil {
 				return err
 			}
@@ -377,14 +378,14 @@ func newCallCancel() *cobra.Command {
 			if !state.Final() {
 				state = transfer.Cancelling
 			}
-			if q.json {
-				output.JSON(k.cmd, callLine{"cancel", c})
+			if q.JSON {
+				output.JSON(k.Cmd, callLine{"cancel", c})
 			} else {
-				fmt.Fprintf(k.cmd.OutOrStdout(), "%s %s\n", c.ID, state)
+				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", c.ID, state)
 			}
 			return nil
 		})}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 

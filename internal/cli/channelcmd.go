@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
@@ -30,8 +31,8 @@ it, at the side that dials; --network says which queue manager is asked.`,
 }
 
 // askUp sends a question to the `ferry up` beside the queue manager; nil: a question for the status.
-func (q *query) askUp(cmd *cobra.Command, what *manager.UpQuestion) (ans manager.UpAnswer, err error) {
-	c, ctx, done, err := q.open(cmd)
+func askUp(q *session.Query, cmd *cobra.Command, what *manager.UpQuestion) (ans manager.UpAnswer, err error) {
+	c, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return ans, err
 	}
@@ -43,9 +44,9 @@ func (q *query) askUp(cmd *cobra.Command, what *manager.UpQuestion) (ans manager
 			return ans, err
 		}
 	}
-	data, err := c.Conn.Request(ctx, wire.AskSubject(wire.Up, c.Conn.Self()), body, q.timeout)
+	data, err := c.Conn.Request(ctx, wire.AskSubject(wire.Up, c.Conn.Self()), body, q.Timeout)
 	if transfer.KindOf(err) == transfer.KindUnreachable {
-		return ans, transfer.Errorf(transfer.KindUnreachable, "the queue manager at %s is not run by `ferry up`: it has no channels of Ferry's", q.network)
+		return ans, transfer.Errorf(transfer.KindUnreachable, "the queue manager at %s is not run by `ferry up`: it has no channels of Ferry's", q.Network)
 	}
 	if err != nil {
 		return ans, err
@@ -60,27 +61,27 @@ func (q *query) askUp(cmd *cobra.Command, what *manager.UpQuestion) (ans manager
 }
 
 func newChannelLs() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the channels of a queue manager, also those that others have to it", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ans, err := q.askUp(cmd, nil)
+			ans, err := askUp(q, cmd, nil)
 			if err != nil {
 				return err
 			}
 			rows := [][]string{{"CHANNEL", "STATE", "DIRECTION", "ROUND TRIP", "IN", "OUT", "WAITING", "REASON"}}
 			for _, s := range ans.Channels {
-				if q.json {
+				if q.JSON {
 					output.JSON(cmd, s)
 					continue
 				}
 				rows = append(rows, []string{s.Name, s.State, s.Direction, tripText(s.RTT), transfer.FormatBytes(s.In), transfer.FormatBytes(s.Out), fmt.Sprint(s.Waiting), output.Printable(s.Reason)})
 			}
-			if !q.json {
+			if !q.JSON {
 				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -92,10 +93,10 @@ func tripText(d time.Duration) string {
 }
 
 func newChannelShow() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a channel", Args: usage.OneArg("the name of a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ans, err := q.askUp(cmd, nil)
+			ans, err := askUp(q, cmd, nil)
 			if err != nil {
 				return err
 			}
@@ -103,7 +104,7 @@ func newChannelShow() *cobra.Command {
 				if !strings.EqualFold(s.Name, args[0]) {
 					continue
 				}
-				if q.json {
+				if q.JSON {
 					output.JSON(cmd, s)
 					return nil
 				}
@@ -121,19 +122,19 @@ func newChannelShow() *cobra.Command {
 			}
 			return transfer.Errorf(transfer.KindNotFound, "the queue manager has no channel %s", args[0]).WithHint("`ferry channel ls` lists them")
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newChannelChange(verb string, op manager.UpOp, short, said string) *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: verb + " NAME", Short: short, Args: usage.OneArg("the name of a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ans, err := q.askUp(cmd, &manager.UpQuestion{Op: op, Name: args[0]})
+			ans, err := askUp(q, cmd, &manager.UpQuestion{Op: op, Name: args[0]})
 			if err != nil {
 				return err
 			}
-			if !q.json {
+			if !q.JSON {
 				fmt.Fprintf(cmd.OutOrStdout(), said+"\n", args[0])
 				return nil
 			}
@@ -144,7 +145,7 @@ func newChannelChange(verb string, op manager.UpOp, short, said string) *cobra.C
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 

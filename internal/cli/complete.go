@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/content/codepage"
 	"ferry/internal/node/config"
@@ -99,18 +100,18 @@ func asking(cmd *cobra.Command, fn func(context.Context, *client.Client)) {
 		return
 	}
 
-	log, err := errorLogger(cmd)
+	log, err := session.ErrorLogger(cmd)
 	if err != nil {
 		return
 	}
 
-	conn, err := connectUser(ctx, cmd, url, "ferry completion", completeTime, log)
+	conn, err := session.ConnectUser(ctx, cmd, url, "ferry completion", completeTime, log)
 	if err != nil {
 		return
 	}
 	defer conn.Close()
 
-	fn(ctx, newClient(conn, url, completeTime))
+	fn(ctx, session.NewClient(conn, url, completeTime))
 }
 
 func agentNames(cmd *cobra.Command) (names []string) {

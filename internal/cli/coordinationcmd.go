@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/coordinator"
 	"ferry/internal/security/keyfile"
@@ -16,7 +17,7 @@ func newCoordination() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var network, dir, join string
 	var external, standby, xml bool
-	var lf logFlags
+	var lf session.LogFlags
 	run := &cobra.Command{Use: "run", Short: "Keep the registry and the audit log, and answer queries", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if network == "" || dir == "" {
@@ -25,21 +26,21 @@ func newCoordination() *cobra.Command {
 			if err := keyfile.Own(filepath.Join(dir, "audit")); err != nil {
 				return err
 			}
-			told, log, stop, err := lf.serve(cmd)
+			told, log, stop, err := lf.Serve(cmd)
 			if err != nil {
 				return err
 			}
 			defer stop()
-			c := coordinator.Coordinator{Console: consoleOf(cmd), Network: network, Dir: dir, Entry: entryOf(cmd, join), Standby: standby, External: external, XML: xml, Log: log}
+			c := coordinator.Coordinator{Console: session.ConsoleOf(cmd), Network: network, Dir: dir, Entry: session.EntryOf(cmd, join), Standby: standby, External: external, XML: xml, Log: log}
 			return c.Run(told)
 		}}
-	addNetwork(run.Flags(), &network)
-	addJoin(run, &join)
+	session.AddNetwork(run.Flags(), &network)
+	session.AddJoin(run, &join)
 	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
 	addPublishXML(run.Flags(), &xml)
 	run.Flags().BoolVar(&standby, "standby", false, "be one of two coordination services that share --dir: stand by while the other one is active")
 	run.Flags().BoolVar(&external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, so that the authority may be away")
-	lf.add(run, "info")
+	lf.Add(run, "info")
 	c.AddCommand(run)
 	return c
 }

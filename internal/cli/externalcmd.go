@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/node/member"
@@ -20,7 +21,7 @@ import (
 )
 
 func newAuthorityExport() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	var dir, name, listen, maxStore string
 	var cluster clusterFlags
 	var members []string
@@ -58,7 +59,7 @@ have the server read it (nats-server --signal reload).`,
 			}
 			if dir != "" {
 				issue = func(cmd *cobra.Command, path, name string) (*identity.Identity, roles.Claims, error) {
-					log, err := errorLogger(cmd)
+					log, err := session.ErrorLogger(cmd)
 					if err != nil {
 						return nil, roles.Claims{}, err
 					}
@@ -85,7 +86,7 @@ have the server read it (nats-server --signal reload).`,
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	fl := c.Flags()
 	fl.StringVar(&dir, "dir", "", "directory of the authority, or of a ferry up, that does not run at present")
 	fl.StringVar(&name, "name", "QM", "name of the queue manager")
@@ -116,8 +117,8 @@ func pins(own *identity.Identity, members []string) ([]string, error) {
 }
 
 // issueOver asks the authority of a network for the identity of an external server.
-func issueOver(q *query, cmd *cobra.Command, path, name string) (i *identity.Identity, claims roles.Claims, err error) {
-	ctx, a, network, done, err := q.askAuthority(cmd)
+func issueOver(q *session.Query, cmd *cobra.Command, path, name string) (i *identity.Identity, claims roles.Claims, err error) {
+	ctx, a, network, done, err := q.AskAuthority(cmd)
 	if err != nil {
 		return nil, claims, err
 	}

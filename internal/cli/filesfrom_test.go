@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/security/enrol"
 	"ferry/internal/transfer"
 )
@@ -53,7 +54,7 @@ func TestTextsOfWindows(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &cobra.Command{}
-	if b, err := readText(c, "template", name, 1000); err != nil || string(b) != "version: 1\r\n" {
+	if b, err := session.ReadText(c, "template", name, 1000); err != nil || string(b) != "version: 1\r\n" {
 		t.Errorf("readText gave %q, %v", b, err)
 	}
 	if b, err := readRules(c, name); b != nil || strings.Contains(fmt.Sprint(err), "UTF") || strings.ContainsRune(fmt.Sprint(err), 0xfffd) {
@@ -71,7 +72,7 @@ func TestTextsOfWindows(t *testing.T) {
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := readToken(c, name); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := session.ReadToken(c, name); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("readToken gave %+v, %v", got, err)
 		}
 	}
@@ -100,13 +101,13 @@ func TestLimitsOfWideTexts(t *testing.T) {
 		text := strings.Repeat("x", most)
 		for _, encoded := range []string{text, "\xef\xbb\xbf" + text, wideText(text)} {
 			put(encoded)
-			if b, err := readText(c, "template", name, int64(most)); err != nil || string(b) != text {
+			if b, err := session.ReadText(c, "template", name, int64(most)); err != nil || string(b) != text {
 				t.Errorf("%d bytes of %d: %d bytes, %v", most, most, len(b), err)
 			}
 		}
 		for _, encoded := range []string{text + "x", wideText(text + "x"), wideText(text + text), "\xff\xfe" + strings.Repeat("\x01\x4e", most/3+1)} {
 			put(encoded)
-			_, err := readText(c, "template", name, int64(most))
+			_, err := session.ReadText(c, "template", name, int64(most))
 			if transfer.KindOf(err) != transfer.KindTooLarge || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), fmt.Sprint(most)) {
 				t.Errorf("too long: %v", err)
 			}
@@ -125,7 +126,7 @@ func TestLimitsOfWideTexts(t *testing.T) {
 		t.Errorf("a list that is too long: %v", err)
 	}
 	put(strings.Repeat("x", 64<<10+1))
-	if _, err := readToken(c, name); !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "65536") {
+	if _, err := session.ReadToken(c, name); !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "65536") {
 		t.Errorf("a token that is too long: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/automation/monitor"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
@@ -36,7 +37,7 @@ func asFTE(program string, args []string) []string {
 
 // newFTE makes the command that runs the links of install-fte. run runs another command line of Ferry.
 func newFTE(run commandLine) *cobra.Command {
-	q := &query{timeout: fteAcknowledge}
+	q := &session.Query{Timeout: fteAcknowledge}
 	c := &cobra.Command{Use: "fte COMMAND [ARG...]", Short: "A command of IBM MQ MFT, as the links of install-fte call it", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -48,14 +49,14 @@ func newFTE(run commandLine) *cobra.Command {
 			}
 			return runFTE(&fteRun{cmd: cmd, q: q, run: run}, kind, args[1:])
 		}}
-	addNetwork(c.Flags(), &q.network)
+	session.AddNetwork(c.Flags(), &q.Network)
 	return c
 }
 
 // An fteRun is one run of a command of MQ MFT.
 type fteRun struct {
 	cmd *cobra.Command
-	q   *query
+	q   *session.Query
 	run commandLine
 	*commands.Call
 }
@@ -181,13 +182,13 @@ func (r *fteRun) write(d *mftxml.Document, file string) error {
 // submit submits a request. With -w it waits for the end of the transfer, for a number of seconds where wait is not
 // negative.
 func (r *fteRun) submit(q *transfer.Request, wait int) error {
-	net, ctx, done, err := r.q.open(r.cmd)
+	net, ctx, done, err := r.q.Open(r.cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
 	if err := net.Check(ctx, q); err != nil {
-		return unsent(ctx, err)
+		return session.Unsent(ctx, err)
 	}
 
 	limit := time.Duration(wait) * time.Second
@@ -214,9 +215,9 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 		r.say(commands.Waiting, q.Source)
 		return output.Exit(transfer.CodeQueued)
 	case err != nil:
-		sig, _ := signalled(ctx)
+		sig, _ := session.Signalled(ctx)
 		r.warn(commands.Interrupted, mftxml.FormatID(q.ID))
-		return output.Exit(sig.code())
+		return output.Exit(sig.Code())
 	}
 	r.say(commands.Taken, q.Source)
 	if !r.Has("w") {
@@ -228,9 +229,9 @@ func (r *fteRun) submit(q *transfer.Request, wait int) error {
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
-		sig, _ := signalled(ctx)
+		sig, _ := session.Signalled(ctx)
 		r.warn(commands.Interrupted, mftxml.FormatID(q.ID))
-		return output.Exit(sig.code())
+		return output.Exit(sig.Code())
 	case err != nil && within.Err() != nil:
 		r.warn(commands.TimedOut, mftxml.FormatID(q.ID))
 		return output.Exit(transfer.CodeTimeout)
@@ -265,7 +266,7 @@ func (r *fteRun) cancel() error {
 	if err != nil {
 		return transfer.Errorf(transfer.KindNotFound, "%w", err)
 	}
-	net, ctx, done, err := r.q.open(r.cmd)
+	net, ctx, done, err := r.q.Open(r.cmd)
 	if err != nil {
 		return err
 	}
@@ -332,7 +333,7 @@ func (r *fteRun) list() error {
 	if _, err := path.Match(pattern, ""); err != nil {
 		return transfer.Errorf(transfer.KindUsage, "the pattern %q is malformed", pattern)
 	}
-	net, ctx, done, err := r.q.open(r.cmd)
+	net, ctx, done, err := r.q.Open(r.cmd)
 	if err != nil {
 		return err
 	}
@@ -364,7 +365,7 @@ func (r *fteRun) details() error {
 	if err != nil {
 		return err
 	}
-	net, ctx, done, err := r.q.open(r.cmd)
+	net, ctx, done, err := r.q.Open(r.cmd)
 	if err != nil {
 		return err
 	}
@@ -405,9 +406,9 @@ func (r *fteRun) ping() error {
 		return err
 	}
 	if wait > 0 {
-		r.q.timeout = time.Duration(wait) * time.Second
+		r.q.Timeout = time.Duration(wait) * time.Second
 	}
-	net, ctx, done, err := r.q.open(r.cmd)
+	net, ctx, done, err := r.q.Open(r.cmd)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
@@ -28,7 +29,7 @@ func (r *fteRun) schedule(d *mftxml.Document) error {
 	if err != nil {
 		return err
 	}
-	agent, s, err := r.q.makeSchedule(r.cmd, put)
+	agent, s, err := makeSchedule(r.q, r.cmd, put)
 	switch {
 	case transfer.KindOf(err) == transfer.KindTimeout:
 		r.say(commands.Issued, mftxml.FormatID(id))
@@ -53,12 +54,12 @@ func (r *fteRun) listSchedules() error {
 		return err
 	}
 	defer done()
-	return k.each(func(at client.AtAgent) error {
+	return k.Each(func(at client.AtAgent) error {
 		if !fits(pattern, string(at.Agent)) {
 			return nil
 		}
 		for page := (schedule.Page{}); ; {
-			l, err := readKept[schedule.Listed](k.ctx, at, schedule.AskList, page)
+			l, err := session.ReadKept[schedule.Listed](k.Ctx, at, schedule.AskList, page)
 			if err != nil {
 				return err
 			}
@@ -67,7 +68,7 @@ func (r *fteRun) listSchedules() error {
 				if one.Next.IsZero() {
 					continue
 				}
-				s, err := readKept[schedule.Schedule](k.ctx, at, schedule.AskShow, schedule.Named{Name: one.Name})
+				s, err := session.ReadKept[schedule.Schedule](k.Ctx, at, schedule.AskShow, schedule.Named{Name: one.Name})
 				switch {
 				case transfer.KindOf(err) == transfer.KindNotFound: // it was removed just now
 				case err != nil:
@@ -134,11 +135,11 @@ func (r *fteRun) deleteSchedule() error {
 	}
 	defer done()
 	name := schedule.Named{Name: r.Args[0]}
-	at, _, err := find[schedule.Schedule](k, schedule.AskShow, "schedule", name.Name, name)
+	at, _, err := session.Find[schedule.Schedule](k, schedule.AskShow, "schedule", name.Name, name)
 	if err != nil {
 		return err
 	}
-	s, err := tellKept[schedule.Schedule](k.ctx, at, r.q.timeout, schedule.CommandRemove, name)
+	s, err := session.TellKept[schedule.Schedule](k.Ctx, at, r.q.Timeout, schedule.CommandRemove, name)
 	if err == nil {
 		r.say(commands.Unscheduled, at.Agent, s.Name)
 	}
@@ -169,7 +170,7 @@ func (r *fteRun) createTemplate() error {
 		return err
 	}
 	t.Later = later
-	l, err := r.q.putTemplate(r.cmd, t, false)
+	l, err := putTemplate(r.q, r.cmd, t, false)
 	if err == nil {
 		r.say(commands.Kept, l.Name, q.Source)
 	}
@@ -178,16 +179,16 @@ func (r *fteRun) createTemplate() error {
 
 // eachTemplate calls fn for each template that the arguments name: names, or patterns of * and ?. It reports each
 // argument without a template, and then returns the result code of a missing object.
-func (r *fteRun) eachTemplate(fn func(k *kept, at client.AtAgent, name string) error) error {
+func (r *fteRun) eachTemplate(fn func(k *session.Kept, at client.AtAgent, name string) error) error {
 	k, done, err := r.kept("")
 	if err != nil {
 		return err
 	}
 	defer done()
 	met := map[string]bool{}
-	err = k.each(func(at client.AtAgent) error {
+	err = k.Each(func(at client.AtAgent) error {
 		for page := (template.Page{}); ; {
-			l, err := readKept[template.Listed](k.ctx, at, template.AskList, page)
+			l, err := session.ReadKept[template.Listed](k.Ctx, at, template.AskList, page)
 			if err != nil {
 				return err
 			}
@@ -226,13 +227,13 @@ func (r *fteRun) eachTemplate(fn func(k *kept, at client.AtAgent, name string) e
 
 // listTemplates is fteListTemplates.
 func (r *fteRun) listTemplates() error {
-	return r.eachTemplate(func(k *kept, at client.AtAgent, name string) error {
+	return r.eachTemplate(func(k *session.Kept, at client.AtAgent, name string) error {
 		full, whole := r.Has("x") && r.Has("o"), r.Has("v") && !r.Has("x")
 		if !full && !whole {
 			fmt.Fprintln(r.cmd.OutOrStdout(), name)
 			return nil
 		}
-		t, err := readKept[template.Template](k.ctx, at, template.AskGet, template.Named{Name: name})
+		t, err := session.ReadKept[template.Template](k.Ctx, at, template.AskGet, template.Named{Name: name})
 		if err != nil {
 			return err
 		}
@@ -275,8 +276,8 @@ func (r *fteRun) writeTemplate(t *template.Template) error {
 
 // deleteTemplates is fteDeleteTemplates.
 func (r *fteRun) deleteTemplates() error {
-	return r.eachTemplate(func(k *kept, at client.AtAgent, name string) error {
-		l, err := tellKept[template.Line](k.ctx, at, r.q.timeout, template.CommandRemove, template.Named{Name: name})
+	return r.eachTemplate(func(k *session.Kept, at client.AtAgent, name string) error {
+		l, err := session.TellKept[template.Line](k.Ctx, at, r.q.Timeout, template.CommandRemove, template.Named{Name: name})
 		if err == nil {
 			r.say(commands.Unkept, l.Name, at.Agent)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/automation/monitor"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
@@ -21,12 +22,12 @@ import (
 
 // kept connects for questions to one agent. Without a name, or with a pattern, they go to all agents that are up. The
 // caller closes the connection.
-func (r *fteRun) kept(agent string) (*kept, func(), error) {
-	k := &keptQuery{query: *r.q}
+func (r *fteRun) kept(agent string) (*session.Kept, func(), error) {
+	k := &session.KeptQuery{Query: *r.q}
 	if !strings.ContainsAny(agent, "*?") {
-		k.agent = agent
+		k.Agent = agent
 	}
-	return k.openKept(r.cmd)
+	return k.OpenKept(r.cmd)
 }
 
 // fits reports whether the name of an agent or a monitor, which is in capitals, fits a pattern of * and ?; any does
@@ -40,7 +41,7 @@ func (r *fteRun) limit() (time.Duration, error) {
 	wait, err := r.Wait()
 	switch {
 	case err != nil || !r.Has("w"):
-		return r.q.timeout, err
+		return r.q.Timeout, err
 	case wait < 0:
 		return 365 * 24 * time.Hour, nil
 	}
@@ -87,7 +88,7 @@ func (r *fteRun) createMonitor() error {
 		return err
 	}
 
-	net, ctx, done, err := r.q.open(r.cmd)
+	net, ctx, done, err := r.q.Open(r.cmd)
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (r *fteRun) createMonitor() error {
 	if err := net.Check(ctx, &q); err != nil {
 		return err
 	}
-	k := &kept{net: net, ctx: ctx, cmd: r.cmd, agent: c.Definition.Agent}
+	k := &session.Kept{Net: net, Ctx: ctx, Cmd: r.cmd, Agent: c.Definition.Agent}
 	if err := r.tellMonitor(k, monitor.CommandCreate, c); err != nil || !r.Has("c") {
 		return err
 	}
@@ -105,12 +106,12 @@ func (r *fteRun) createMonitor() error {
 }
 
 // tellMonitor sends the agent of k a command about a monitor, and prints the result.
-func (r *fteRun) tellMonitor(k *kept, kind wire.Kind, body any) error {
+func (r *fteRun) tellMonitor(k *session.Kept, kind wire.Kind, body any) error {
 	limit, err := r.limit()
 	if err != nil {
 		return err
 	}
-	said, err := tellKept[monitor.Answer](k.ctx, client.AtAgent{Client: k.net, Agent: k.agent}, limit, kind, body)
+	said, err := session.TellKept[monitor.Answer](k.Ctx, client.AtAgent{Client: k.Net, Agent: k.Agent}, limit, kind, body)
 	if err == nil {
 		r.say(commands.Monitored, said.Monitor, said.Done, said.Agent)
 	}
@@ -144,12 +145,12 @@ func (r *fteRun) monitors() (found []monitor.Shown, err error) {
 		return nil, err
 	}
 	defer done()
-	return found, k.each(func(at client.AtAgent) error {
+	return found, k.Each(func(at client.AtAgent) error {
 		if !fits(r.Get("ma"), string(at.Agent)) {
 			return nil
 		}
 		for after := ""; ; {
-			l, err := readKept[monitor.Listed](k.ctx, at, monitor.AskList, monitor.ListAsked{After: after})
+			l, err := session.ReadKept[monitor.Listed](k.Ctx, at, monitor.AskList, monitor.ListAsked{After: after})
 			if err != nil {
 				return err
 			}

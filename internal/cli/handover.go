@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
@@ -122,9 +123,9 @@ func (h *handing) interrupted(ctx context.Context, err error, cancel func() erro
 	}
 
 	stderr := h.cmd.ErrOrStderr()
-	if sig, ok := signalled(ctx); ok && sig.sig == syscall.SIGTERM {
+	if sig, ok := session.Signalled(ctx); ok && sig.Sig == syscall.SIGTERM {
 		fmt.Fprintf(stderr, "ferry: told to stop: %[1]s %[2]s %[3]s; `ferry %[1]s watch %[2]s` follows it, `ferry %[1]s cancel %[2]s` ends it\n", h.noun, h.id, goesOn)
-		return output.Exit(codeTerminated)
+		return output.Exit(session.CodeTerminated)
 	}
 
 	again := make(chan os.Signal, 1)
@@ -135,7 +136,7 @@ func (h *handing) interrupted(ctx context.Context, err error, cancel func() erro
 	case <-again:
 	case <-time.After(3 * time.Second):
 		fmt.Fprintf(stderr, "ferry: `ferry %s watch %s` follows it\n", h.noun, h.id)
-		return output.Exit(codeInterrupted)
+		return output.Exit(session.CodeInterrupted)
 	}
 	return cancel()
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
@@ -27,7 +28,7 @@ func hand(f func(h *handing) error) said {
 	cmd.SetOut(&out)
 	cmd.SetErr(&notes)
 	h := &handing{cmd: cmd, noun: "job", agent: "ALPHA", id: transfer.ID{1, 6: 0x70, 8: 0x80}}
-	code := exitCode(f(h), &notes)
+	code := session.ExitCode(f(h), &notes)
 	return said{strings.TrimSpace(out.String()), notes.String(), code}
 }
 
@@ -73,20 +74,20 @@ func TestDetachSaysHowFarARequestHasCome(t *testing.T) {
 // A command that is stopped while it waits says that the request continues only where that is so.
 func TestStoppedCommandsSayHowFarARequestHasCome(t *testing.T) {
 	stopped, end := context.WithCancelCause(t.Context())
-	end(signalError{syscall.SIGTERM})
+	end(session.SignalError{Sig: syscall.SIGTERM})
 	for _, c := range []struct {
 		err  error
 		says string
 		code int
 	}{
-		{context.Canceled, " goes on;", codeTerminated},
-		{stalled(client.Stored), "is queued and goes on when agent ALPHA takes it", codeTerminated},
+		{context.Canceled, " goes on;", session.CodeTerminated},
+		{stalled(client.Stored), "is queued and goes on when agent ALPHA takes it", session.CodeTerminated},
 		{stalled(client.NotSent), "was not sent", transfer.CodeNoManager},
 		{stalled(client.Refused), "has not stored", transfer.CodeNoManager},
 		{stalled(client.Unacknowledged), "may have been stored", transfer.CodeNoManager},
 	} {
 		got := hand(func(h *handing) error { return h.interrupted(stopped, c.err, func() error { return nil }) })
-		if got.code != c.code || !strings.Contains(got.err, c.says) || c.code != codeTerminated && strings.Contains(got.err, "goes on") {
+		if got.code != c.code || !strings.Contains(got.err, c.says) || c.code != session.CodeTerminated && strings.Contains(got.err, "goes on") {
 			t.Errorf("%v: %+v, want %d %q", c.err, got, c.code, c.says)
 		}
 	}

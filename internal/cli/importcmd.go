@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	mftconfig "ferry/internal/mft/config"
 	"ferry/internal/node/config"
@@ -25,7 +26,7 @@ type importLine struct {
 
 // An importing is one run of ferry import.
 type importing struct {
-	query
+	session.Query
 	to     string
 	dryRun bool
 	counts map[mftconfig.Outcome]int
@@ -62,7 +63,7 @@ there is no such directory, or a file is there already; 75 no queue manager answ
 	fl := c.Flags()
 	fl.StringVar(&i.to, "to", ".", "directory for what is made; made if it is not there")
 	fl.BoolVar(&i.dryRun, "dry-run", false, "say what would be made, and make nothing")
-	i.query.add(c)
+	i.Query.Add(c)
 	return c
 }
 
@@ -95,7 +96,7 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 	if err := i.documents(cmd, found.Documents); err != nil {
 		return err
 	}
-	if !i.json {
+	if !i.JSON {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %d taken, %d not needed, %d not taken\n", output.Plural(int64(len(found.Agents)), "agent"),
 			i.counts[mftconfig.Taken], i.counts[mftconfig.Needless], i.counts[mftconfig.Missed])
 	}
@@ -108,7 +109,7 @@ func (i *importing) run(cmd *cobra.Command, args []string) error {
 // say prints the outcome for one object of the configuration.
 func (i *importing) say(cmd *cobra.Command, n mftconfig.Note) {
 	i.counts[n.Outcome]++
-	if i.json {
+	if i.JSON {
 		output.JSON(cmd, importLine{"import", n})
 		return
 	}
@@ -139,8 +140,8 @@ func (i *importing) files(found *mftconfig.Config) (all []newFile, err error) {
 		a := &found.Agents[n]
 		name := string(a.Name)
 		var values []config.Value
-		if i.network != "" {
-			values = append(values, config.Value{Flag: "network", Words: []string{i.network}})
+		if i.Network != "" {
+			values = append(values, config.Value{Flag: "network", Words: []string{i.Network}})
 		}
 		for _, s := range a.Settings {
 			values = append(values, config.Value{Flag: s.Flag, Words: s.Values, List: s.List})

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/template"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	mftconfig "ferry/internal/mft/config"
 	mftxml "ferry/internal/mft/xml"
@@ -36,7 +37,7 @@ func (i *importing) documents(cmd *cobra.Command, all []mftconfig.Document) erro
 			i.say(cmd, mftconfig.Note{File: d.File, Outcome: mftconfig.Missed, Text: err.Error()})
 		case i.dryRun:
 			i.say(cmd, mftconfig.Note{File: d.File, Outcome: wouldMake, Text: thing.name + " at agent " + string(thing.agent)})
-		case i.network == "":
+		case i.Network == "":
 			i.say(cmd, mftconfig.Note{File: d.File, Outcome: mftconfig.Missed, Text: thing.name + " is not made: give --network, and run agent " + string(thing.agent)})
 		default:
 			things = append(things, *thing)
@@ -45,7 +46,7 @@ func (i *importing) documents(cmd *cobra.Command, all []mftconfig.Document) erro
 	if len(things) == 0 {
 		return nil
 	}
-	net, ctx, done, err := i.open(cmd)
+	net, ctx, done, err := i.Open(cmd)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (t *keptThing) make(ctx context.Context, net *client.Client) error {
 		return err
 	}
 	at := client.AtAgent{Client: net, Agent: t.agent}
-	ctx, cancel := context.WithTimeoutCause(ctx, keepWait, transfer.Errorf(transfer.KindTimeout, "no answer within %s", keepWait))
+	ctx, cancel := context.WithTimeoutCause(ctx, session.KeepWait, transfer.Errorf(transfer.KindTimeout, "no answer within %s", session.KeepWait))
 	defer cancel()
 	_, err := at.Command(ctx, t.command, t.body)
 	return err

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/job"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
 )
@@ -19,7 +20,7 @@ func child(n int, to string, state transfer.State) job.Child {
 
 // A retry has the destinations that were not successful, leaves the sources, and takes the same files.
 func TestRetryOfAJob(t *testing.T) {
-	k := &kept{net: &client.Client{Who: transfer.Originator{User: "ann", Host: "box"}}}
+	k := &session.Kept{Net: &client.Client{Who: transfer.Originator{User: "ann", Host: "box"}}}
 	made := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := &job.Shown{Job: job.Job{ID: transfer.NewID(made), Ended: made, State: transfer.Partial},
 		Request: &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(made), Submitted: made, Source: "ALPHA", Destination: "BETA", Dest: transfer.File("in/"), Items: transfer.ItemsOf("*"),
@@ -38,7 +39,7 @@ func TestRetryOfAJob(t *testing.T) {
 		t.Errorf("it goes to %+v", p.To)
 	}
 	q := &p.Request
-	if q.Removes() || p.RetryOf != s.ID || q.ID == s.Request.ID || !q.Filter.AsOf.Equal(made) || q.Originator != k.net.Who {
+	if q.Removes() || p.RetryOf != s.ID || q.ID == s.Request.ID || !q.Filter.AsOf.Equal(made) || q.Originator != k.Net.Who {
 		t.Errorf("its request is %+v", q)
 	}
 

@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/automation/job"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
@@ -43,12 +44,12 @@ func oneJob(cmd *cobra.Command, args []string) error {
 }
 
 func newJobLs() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your jobs, and with the authority operate those of others, oldest first", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.list(cmd, []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+			return q.List(cmd, []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (job.Page{}); ; {
-					l, err := readKept[job.Listed](k.ctx, at, job.AskList, page)
+					l, err := session.ReadKept[job.Listed](k.Ctx, at, job.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -64,28 +65,28 @@ func newJobLs() *cobra.Command {
 				}
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 // findJob returns the job of an ID or the end of one, and its agent.
-func (q *keptQuery) findJob(k *kept, id string) (client.AtAgent, *job.Shown, error) {
-	at, s, err := find[job.Shown](k, job.AskShow, "job", id, job.Named{ID: id})
+func findJob(q *session.KeptQuery, k *session.Kept, id string) (client.AtAgent, *job.Shown, error) {
+	at, s, err := session.Find[job.Shown](k, job.AskShow, "job", id, job.Named{ID: id})
 	if err == nil {
-		s, err = readJob(k.ctx, at, job.Named{ID: s.ID.String(), Request: true})
+		s, err = readJob(k.Ctx, at, job.Named{ID: s.ID.String(), Request: true})
 	}
 	return at, s, err
 }
 
 // about opens the connection, finds the job that the argument names, and calls fn with it.
-func (q *keptQuery) about(fn func(k *kept, at client.AtAgent, s *job.Shown) error) func(cmd *cobra.Command, args []string) error {
+func about(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, s *job.Shown) error) func(cmd *cobra.Command, args []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		k, done, err := q.openKept(cmd)
+		k, done, err := q.OpenKept(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
-		at, s, err := q.findJob(k, args[0])
+		at, s, err := findJob(q, k, args[0])
 		if err != nil {
 			return err
 		}
@@ -94,17 +95,17 @@ func (q *keptQuery) about(fn func(k *kept, at client.AtAgent, s *job.Shown) erro
 }
 
 func newJobShow() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show ID", Short: "Show a job, with what it sends and how each of its transfers stands", Args: oneJob,
-		RunE: q.about(func(k *kept, _ client.AtAgent, s *job.Shown) error {
-			if q.json {
-				output.JSON(k.cmd, jobShown{"job", s})
+		RunE: about(q, func(k *session.Kept, _ client.AtAgent, s *job.Shown) error {
+			if q.JSON {
+				output.JSON(k.Cmd, jobShown{"job", s})
 			} else {
-				showJob(k.cmd, s)
+				showJob(k.Cmd, s)
 			}
 			return nil
 		})}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -144,44 +145,44 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 }
 
 func newJobWatch() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "watch ID", Short: "Follow a job to its end; the result code is the job's", Args: oneJob,
-		RunE: q.about(func(k *kept, at client.AtAgent, s *job.Shown) error {
-			f := &sendFlags{json: q.json}
-			return f.watching(k.ctx, k.cmd, k.net, at.Agent, s.ID).follow()
+		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
+			f := &sendFlags{json: q.JSON}
+			return f.watching(k.Ctx, k.Cmd, k.Net, at.Agent, s.ID).follow()
 		})}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newJobCancel() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a job: its transfers that have not ended, and those that are yet to be submitted", Args: oneJob,
-		RunE: q.about(func(k *kept, at client.AtAgent, s *job.Shown) error {
-			j, err := tellKept[job.Job](k.ctx, at, q.timeout, job.CommandCancel, job.Named{ID: s.ID.String()})
+		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
+			j, err := session.TellKept[job.Job](k.Ctx, at, q.Timeout, job.CommandCancel, job.Named{ID: s.ID.String()})
 			if err != nil {
 				return err
 			}
-			if q.json {
-				output.JSON(k.cmd, jobLine{"cancel", j})
+			if q.JSON {
+				output.JSON(k.Cmd, jobLine{"cancel", j})
 			} else {
-				fmt.Fprintf(k.cmd.OutOrStdout(), "%s %s\n", j.ID, j.State)
+				fmt.Fprintf(k.Cmd.OutOrStdout(), "%s %s\n", j.ID, j.State)
 			}
 			return nil
 		})}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newJobRetry() *cobra.Command {
-	q, f := &keptQuery{}, &sendFlags{}
+	q, f := &session.KeptQuery{}, &sendFlags{}
 	c := &cobra.Command{Use: "retry ID", Short: "Send what failed of a job that is over once more, as a new job; the result code is the new job's",
 		Long: `Makes a new job of one that is over, with the destinations that were not successful.
 Where items of a transfer failed only those are sent again; a transfer that was
 cancelled, refused or given up is done again as a whole. Where its files have
 arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 		Args: oneJob,
-		RunE: q.about(func(k *kept, at client.AtAgent, s *job.Shown) error {
+		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
 			p, err := retryOfJob(k, s, f.ifExists)
 			if err != nil {
 				return err
@@ -190,10 +191,10 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 			if err := p.Check(); err != nil {
 				return err
 			}
-			f.json = q.json
-			return f.handJob(k.ctx, k.cmd, k.net, p)
+			f.json = q.JSON
+			return f.handJob(k.Ctx, k.Cmd, k.Net, p)
 		})}
-	q.add(c)
+	q.Add(c)
 	fl := c.Flags()
 	fl.StringVar(&f.ifExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
@@ -202,7 +203,7 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 }
 
 // retryOfJob makes the job that repeats the failed transfers of another one.
-func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
+func retryOfJob(k *session.Kept, s *job.Shown, ifExists string) (*job.Put, error) {
 	switch {
 	case s.Ended.IsZero():
 		return nil, transfer.Errorf(transfer.KindUsage, "job %s is %s; a job is retried once it is over", s.ID, s.State).
@@ -214,7 +215,7 @@ func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 	}
 	now := time.Now()
 	p := &job.Put{Request: *s.Request, RetryOf: s.ID}
-	p.Request.ID, p.Request.Submitted, p.Request.Originator = transfer.NewID(now), now.UTC(), k.net.Who
+	p.Request.ID, p.Request.Submitted, p.Request.Originator = transfer.NewID(now), now.UTC(), k.Net.Who
 	p.Request.Disposition, p.Request.Archive, p.Request.AllSources = transfer.DispositionLeave, "", false
 	if f := &p.Request.Filter; f.Bounds() && f.AsOf.IsZero() {
 		f.AsOf = s.Request.Submitted // the same files, however old they are by now
@@ -241,16 +242,16 @@ func retryOfJob(k *kept, s *job.Shown, ifExists string) (*job.Put, error) {
 
 // retryOfChild returns the request that repeats a transfer. It reads the audit log, and waits because the newest
 // records may not have arrived there yet.
-func retryOfChild(k *kept, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
-	for end := time.Now().Add(k.net.Timeout); ; {
-		q, err = k.net.Retry(k.ctx, id.String(), failed, ifExists)
+func retryOfChild(k *session.Kept, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
+	for end := time.Now().Add(k.Net.Timeout); ; {
+		q, err = k.Net.Retry(k.Ctx, id.String(), failed, ifExists)
 		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
 			return q, err
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):
-		case <-k.ctx.Done():
-			return nil, context.Cause(k.ctx)
+		case <-k.Ctx.Done():
+			return nil, context.Cause(k.Ctx)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/automation/job"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/node/onebox"
 	"ferry/internal/node/process"
@@ -82,7 +83,7 @@ func sendJob(cmd *cobra.Command, f *sendFlags, j *jobFlags, args []string) error
 	if local {
 		return sendJobOneBox(cmd, f, p)
 	}
-	if err := needNetwork(f.network); err != nil {
+	if err := session.NeedNetwork(f.network); err != nil {
 		return err
 	}
 	net, ctx, done, err := f.connected(cmd)
@@ -98,7 +99,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 	if f.detach {
 		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfers run in this process")
 	}
-	log, err := f.log.logger(cmd)
+	log, err := f.log.Logger(cmd)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 			return dryRunJob(ctx, cmd, net, p, f.json)
 		}
 		w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
-		_, err := tellKept[job.Job](ctx, w.at, keepWait, job.CommandPut, p)
+		_, err := session.TellKept[job.Job](ctx, w.at, session.KeepWait, job.CommandPut, p)
 		if err == nil {
 			err = w.follow()
 		}
@@ -154,13 +155,13 @@ func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client
 	for _, q := range p.Requests() {
 		if !checked[q.Destination] {
 			if err := net.Check(ctx, q); err != nil {
-				return unsent(ctx, err)
+				return session.Unsent(ctx, err)
 			}
 		}
 		checked[q.Destination] = true
 	}
 	if f.dryRun {
-		return unsent(ctx, dryRunJob(ctx, cmd, net, p, f.json))
+		return session.Unsent(ctx, dryRunJob(ctx, cmd, net, p, f.json))
 	}
 
 	w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
@@ -240,11 +241,11 @@ func (w *jobWatch) read() (*job.Shown, error) { return readJob(w.ctx, w.at, w.na
 
 // readJob is a job with all of its children.
 func readJob(ctx context.Context, at client.AtAgent, named job.Named) (*job.Shown, error) {
-	all, err := readKept[job.Shown](ctx, at, job.AskShow, named)
+	all, err := session.ReadKept[job.Shown](ctx, at, job.AskShow, named)
 	for err == nil && all.More && len(all.Of) > 0 {
 		named.After = all.Of[len(all.Of)-1].N
 		var next *job.Shown
-		if next, err = readKept[job.Shown](ctx, at, job.AskShow, named); err == nil {
+		if next, err = session.ReadKept[job.Shown](ctx, at, job.AskShow, named); err == nil {
 			next.Request, next.Of = all.Request, append(all.Of, next.Of...)
 			all = next
 		}
@@ -408,7 +409,7 @@ func (w *jobWatch) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w.ctx = ctx
-	if _, err := tellKept[job.Job](ctx, w.at, 5*time.Second, job.CommandCancel, w.named(0)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
+	if _, err := session.TellKept[job.Job](ctx, w.at, 5*time.Second, job.CommandCancel, w.named(0)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
 		return err
 	}
 	if err := w.follow(); ctx.Err() == nil {

@@ -14,6 +14,7 @@ import (
 
 	"ferry/internal/automation/monitor"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	placequeue "ferry/internal/place/queue"
@@ -54,7 +55,7 @@ func newMonitor() *cobra.Command {
 
 // monitorFlags are those of ferry monitor create.
 type monitorFlags struct {
-	query
+	session.Query
 	send                          sendFlags
 	agent, dir, queue             string
 	match, exclude, condition     string
@@ -90,7 +91,7 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 			if err != nil {
 				return err
 			}
-			return f.makeMonitor(cmd, d, f.redefine)
+			return makeMonitor(&f.Query, cmd, d, f.redefine)
 		}}
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
@@ -111,7 +112,7 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 	fl.StringVar(&f.triggerRegex, "trigger-regex", "", "regular expression for those lines, with one or two groups (default: a comma stands between source and destination)")
 	fl.BoolVar(&f.redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	f.addSend(fl)
-	f.query.add(c)
+	f.Query.Add(c)
 	usage.Groups(c, []usage.Group{
 		{Title: "What is watched", Flags: []string{"agent", "dir", "queue", "match", "exclude", "regex", "condition", "settle", "recursive", "poll"}},
 		{Title: "What is sent", Flags: []string{"batch", "ordered", "source", "message-delimiter", "message-delimiter-at", "trigger-file", "trigger-regex", "delete-source", "max-files", "max-size"}},
@@ -219,8 +220,8 @@ func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
 }
 
 // makeMonitor sends an agent the command to make a monitor.
-func (q *query) makeMonitor(cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
-	net, ctx, done, err := q.open(cmd)
+func makeMonitor(q *session.Query, cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err
 	}
@@ -231,16 +232,16 @@ func (q *query) makeMonitor(cmd *cobra.Command, d *monitor.Definition, redefine 
 		return err
 	}
 	at := client.AtAgent{Client: net, Agent: d.Agent}
-	return q.tellMonitor(ctx, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
+	return tellMonitor(q, ctx, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
 }
 
 // tellMonitor sends an agent a command about a monitor, and prints the agent's answer.
-func (q *query) tellMonitor(ctx context.Context, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
-	said, err := tellKept[monitor.Answer](ctx, at, q.timeout, kind, body)
+func tellMonitor(q *session.Query, ctx context.Context, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
+	said, err := session.TellKept[monitor.Answer](ctx, at, q.Timeout, kind, body)
 	if err != nil {
 		return err
 	}
-	if q.json {
+	if q.JSON {
 		output.JSON(cmd, monitorLine{"monitor", *said})
 		return nil
 	}
@@ -249,13 +250,13 @@ func (q *query) tellMonitor(ctx context.Context, cmd *cobra.Command, at client.A
 }
 
 // withMonitor finds the monitor of a name and calls fn with it.
-func (k *keptQuery) withMonitor(cmd *cobra.Command, name string, fn func(*kept, client.AtAgent, *monitor.Shown) error) error {
-	open, done, err := k.openKept(cmd)
+func withMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *monitor.Shown) error) error {
+	open, done, err := k.OpenKept(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	at, l, err := find[monitor.Listed](open, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name})
+	at, l, err := session.Find[monitor.Listed](open, monitor.AskList, "monitor", name, monitor.ListAsked{Name: name})
 	if err != nil {
 		return err
 	}
@@ -266,28 +267,28 @@ func (k *keptQuery) withMonitor(cmd *cobra.Command, name string, fn func(*kept, 
 }
 
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: name + " NAME", Short: short, Args: usage.OneArg("the name of the monitor"),
-		RunE: func(cmd *cobra.Command, args []string) error { return q.changeMonitor(cmd, args[0], kind) }}
-	q.add(c)
+		RunE: func(cmd *cobra.Command, args []string) error { return changeMonitor(q, cmd, args[0], kind) }}
+	q.Add(c)
 	return c
 }
 
 // changeMonitor finds the monitor of a name, and gives its agent a command about it.
-func (k *keptQuery) changeMonitor(cmd *cobra.Command, name string, kind wire.Kind) error {
-	return k.withMonitor(cmd, name, func(open *kept, at client.AtAgent, _ *monitor.Shown) error {
-		return k.tellMonitor(open.ctx, cmd, at, kind, monitor.Named{Name: name})
+func changeMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, kind wire.Kind) error {
+	return withMonitor(k, cmd, name, func(open *session.Kept, at client.AtAgent, _ *monitor.Shown) error {
+		return tellMonitor(&k.Query, open.Ctx, cmd, at, kind, monitor.Named{Name: name})
 	})
 }
 
 func newMonitorLs() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List monitors: your own, and others' with the authority operate or audit", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			head := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
-			return q.list(cmd, head, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+			return q.List(cmd, head, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for after := ""; ; {
-					l, err := readKept[monitor.Listed](k.ctx, at, monitor.AskList, monitor.ListAsked{After: after})
+					l, err := session.ReadKept[monitor.Listed](k.Ctx, at, monitor.AskList, monitor.ListAsked{After: after})
 					if err != nil {
 						return err
 					}
@@ -302,7 +303,7 @@ func newMonitorLs() *cobra.Command {
 				}
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -316,11 +317,11 @@ func monitorRow(m *monitor.Shown) []string {
 }
 
 func newMonitorShow() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a monitor: what it watches for, what it has done, and what is in its way", Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
-				if q.json {
+			return withMonitor(q, cmd, args[0], func(_ *session.Kept, _ client.AtAgent, m *monitor.Shown) error {
+				if q.JSON {
 					output.JSON(cmd, monitorShown{"monitor", *m})
 				} else {
 					showMonitor(cmd, m)
@@ -328,7 +329,7 @@ func newMonitorShow() *cobra.Command {
 				return nil
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -380,42 +381,42 @@ func showMonitor(cmd *cobra.Command, m *monitor.Shown) {
 }
 
 func newMonitorHistory() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	var limit int
 	c := &cobra.Command{Use: "history NAME", Short: "List what a monitor has sent, the last first, with the IDs of the transfers", Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 {
 				return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", limit)
 			}
-			return q.withMonitor(cmd, args[0], func(k *kept, at client.AtAgent, _ *monitor.Shown) error {
-				return q.history(k, at, monitor.HistoryAsked{Name: args[0], Limit: limit})
+			return withMonitor(q, cmd, args[0], func(k *session.Kept, at client.AtAgent, _ *monitor.Shown) error {
+				return history(q, k, at, monitor.HistoryAsked{Name: args[0], Limit: limit})
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().IntVar(&limit, "limit", 50, "how many triggers are listed at most, the last ones; the agent keeps 1,000")
 	return c
 }
 
 // history prints the last triggers of a monitor, as many as ask has for its Limit.
-func (q *keptQuery) history(k *kept, at client.AtAgent, ask monitor.HistoryAsked) error {
+func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monitor.HistoryAsked) error {
 	rows := [][]string{{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}}
 	for more := true; more && ask.Limit > 0; {
-		h, err := readKept[monitor.History](k.ctx, at, monitor.AskHistory, ask)
+		h, err := session.ReadKept[monitor.History](k.Ctx, at, monitor.AskHistory, ask)
 		if err != nil {
 			return err
 		}
 		for _, l := range h.Triggers {
 			ask.Before = l.N
 			ask.Limit--
-			if q.json {
-				output.JSON(k.cmd, triggerLine{"trigger", l})
+			if q.JSON {
+				output.JSON(k.Cmd, triggerLine{"trigger", l})
 			}
 			rows = append(rows, triggerRow(&l))
 		}
 		more = h.More && len(h.Triggers) > 0
 	}
-	if !q.json {
-		output.Table(k.cmd.OutOrStdout(), rows)
+	if !q.JSON {
+		output.Table(k.Cmd.OutOrStdout(), rows)
 	}
 	return nil
 }
@@ -429,10 +430,10 @@ func triggerRow(l *monitor.Logged) []string {
 }
 
 func newMonitorExport() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "export NAME", Short: "Print the definition of a monitor, as ferry monitor import takes it", Args: usage.OneArg("the name of the monitor"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.withMonitor(cmd, args[0], func(_ *kept, _ client.AtAgent, m *monitor.Shown) error {
+			return withMonitor(q, cmd, args[0], func(_ *session.Kept, _ client.AtAgent, m *monitor.Shown) error {
 				text, err := json.MarshalIndent(m.Definition, "", "  ")
 				if err == nil {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s\n", text)
@@ -440,12 +441,12 @@ func newMonitorExport() *cobra.Command {
 				return err
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newMonitorImport() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	var agent string
 	var redefine bool
 	c := &cobra.Command{Use: "import FILE|-", Short: "Make a monitor of a definition in a file, or on standard input",
@@ -453,7 +454,7 @@ func newMonitorImport() *cobra.Command {
 that agent, whatever the definition says. Its transfers are in the name of whoever imports it.`,
 		Args: usage.OneArg("the file with the definition, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := readText(cmd, "definition", args[0], monitor.MaxDefinition)
+			data, err := session.ReadText(cmd, "definition", args[0], monitor.MaxDefinition)
 			if err != nil {
 				return err
 			}
@@ -466,9 +467,9 @@ that agent, whatever the definition says. Its transfers are in the name of whoev
 			if err != nil {
 				return err
 			}
-			return q.makeMonitor(cmd, d, redefine)
+			return makeMonitor(q, cmd, d, redefine)
 		}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().StringVar(&agent, "agent", "", "the agent that is to have the monitor (default: the one of the definition)")
 	c.Flags().BoolVar(&redefine, "redefine", false, "define a monitor anew that is there; its history stays")
 	return c

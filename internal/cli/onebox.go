@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/node/member"
 	"ferry/internal/node/onebox"
@@ -28,7 +29,7 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfer runs in this process")
 	}
 
-	log, err := f.log.logger(cmd)
+	log, err := f.log.Logger(cmd)
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b
 		return err
 	}
 
-	told, stop := untilSignal(cmd.Context())
+	told, stop := session.UntilSignal(cmd.Context())
 	defer stop()
 	ctx, end := context.WithCancelCause(told)
 	defer end(nil)

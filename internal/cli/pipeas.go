@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/node/member"
 	"ferry/internal/node/onebox"
 	"ferry/internal/qmgr"
@@ -21,7 +22,7 @@ import (
 // its user, with a ticket for the transfer; q is changed to its name there.
 func pipeAs(ctx context.Context, cmd *cobra.Command, network string, q *transfer.Request, patience time.Duration, log *slog.Logger) (as onebox.Caller, release func(), err error) {
 	release = func() {}
-	user, err := connect(ctx, cmd, network, "ferry", patience, log)
+	user, err := session.Connect(ctx, cmd, network, "ferry", patience, log)
 	if err != nil {
 		return as, release, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -27,8 +28,8 @@ func newPolicy() *cobra.Command {
 }
 
 // document asks for the rules document and checks it.
-func (q *query) document(cmd *cobra.Command) (*trust.Document, error) {
-	ctx, a, network, done, err := q.askAuthority(cmd)
+func document(q *session.Query, cmd *cobra.Command) (*trust.Document, error) {
+	ctx, a, network, done, err := q.AskAuthority(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -49,17 +50,17 @@ type policyLine struct {
 }
 
 func newPolicyShow() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "show", Short: "Print the rules of the network, as ferry policy apply takes them",
 		Long: `Prints the rules of the network, as ferry policy apply takes them. They name users and paths:
 reading them takes the authority audit or admin. ferry policy test shows all users their own rights.`,
 		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			d, err := q.document(cmd)
+			d, err := document(q, cmd)
 			if err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, policyLine{d.Number, d.Issued, d.Policy, d.Users})
 				return nil
 			}
@@ -70,12 +71,12 @@ reading them takes the authority audit or admin. ferry policy test shows all use
 			fmt.Fprintln(cmd.OutOrStdout(), b.String())
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newPolicyApply() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "apply FILE|-", Short: "Replace the rules of the network; agents have the new ones within seconds",
 		Long: `Replaces the rules of the network by those in a file, or on standard input. The
 authority signs them, and agents that are connected decide by them from then on,
@@ -87,7 +88,7 @@ also about transfers that run. docs/security.md has the format.`,
 			if err != nil {
 				return err
 			}
-			ctx, a, _, done, err := q.askAuthority(cmd)
+			ctx, a, _, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -95,20 +96,20 @@ also about transfers that run. docs/security.md has the format.`,
 			if err := a.SetPolicy(ctx, data); err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, tokenLine{MessageType: "policy"})
 				return nil
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the rules are applied")
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 // readRules reads a policy from a file or from standard input, and checks it.
 func readRules(cmd *cobra.Command, name string) ([]byte, error) {
-	data, err := readText(cmd, "rules", name, policy.MaxSize)
+	data, err := session.ReadText(cmd, "rules", name, policy.MaxSize)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ type decisionLine struct {
 }
 
 func newPolicyTest() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "test NAME send AGENT:PATH AGENT:PATH | NAME AUTHORITY [AGENT[:PATH]]", Short: "Say what the rules allow somebody, and which rule decides",
 		Long: `Decides as agents would, and names the rule: whether a user may send from one path
 to another, or has an authority (source, destination, delete-source, overwrite,
@@ -146,7 +147,7 @@ is refused.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, a, network, done, err := q.askAuthority(cmd)
+			ctx, a, network, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -159,9 +160,9 @@ is refused.`,
 			if err != nil {
 				return err
 			}
-			return q.decided(cmd, all, decisions)
+			return decided(q, cmd, all, decisions)
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -211,7 +212,7 @@ func asked(network string, args []string) (all []enrol.Question, err error) {
 }
 
 // decided prints decisions; the error is of KindDenied where one of them is a refusal.
-func (q *query) decided(cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
+func decided(q *session.Query, cmd *cobra.Command, all []enrol.Question, decisions []enrol.Decision) error {
 	code := 0
 	rows := [][]string{{"", "PRINCIPAL", "AUTHORITY", "AGENT", "PATH", "RULE"}}
 	for n, question := range all {
@@ -222,12 +223,12 @@ func (q *query) decided(cmd *cobra.Command, all []enrol.Question, decisions []en
 			word, line.Reason, code = "refused", refused.Text, transfer.CodeDenied
 			rule = line.Reason
 		}
-		if q.json {
+		if q.JSON {
 			output.JSON(cmd, line)
 		}
 		rows = append(rows, []string{word, question.Principal, string(question.Right), string(question.Agent), output.Printable(string(question.Path)), output.Printable(rule)})
 	}
-	if !q.json {
+	if !q.JSON {
 		output.Table(cmd.OutOrStdout(), rows)
 	}
 	if code != 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/content/textfile"
 	mftconfig "ferry/internal/mft/config"
 	mftxml "ferry/internal/mft/xml"
@@ -23,16 +24,16 @@ func (f *agentFlags) takeProperties(cmd *cobra.Command, name string, args []stri
 	if len(args) > 1 {
 		return nil, transfer.Errorf(transfer.KindUsage, "--properties is for one agent, and %d are named", len(args))
 	}
-	log, err := f.log.logger(cmd)
+	log, err := f.log.Logger(cmd)
 	if err != nil {
 		return nil, err
 	}
 	files := mftconfig.Files{Properties: name, Sandboxes: filepath.Join(filepath.Dir(name), "UserSandboxes.xml")}
-	if files.Data, err = readInput(cmd, "properties", name, textfile.Room(mftconfig.MaxProperties)); err != nil {
+	if files.Data, err = session.ReadInput(cmd, "properties", name, textfile.Room(mftconfig.MaxProperties)); err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(files.Sandboxes); name != "-" && !errors.Is(err, fs.ErrNotExist) {
-		if files.XML, err = readInput(cmd, "sandboxes", files.Sandboxes, mftxml.MaxDocument); err != nil {
+		if files.XML, err = session.ReadInput(cmd, "sandboxes", files.Sandboxes, mftxml.MaxDocument); err != nil {
 			return nil, err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
@@ -28,16 +29,16 @@ func newQM() *cobra.Command {
 }
 
 func newQMLs() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queue managers of the cluster, and those to which channels lead", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := q.members(cmd)
+			all, err := members(q, cmd)
 			if err != nil {
 				return err
 			}
 			rows := [][]string{{"NAME", "CLUSTER", "BY", "STATE", "URL", "VERSION", "LEADS", "CONNECTIONS", "STORE", "BEHIND"}}
 			for _, m := range all {
-				if q.json {
+				if q.JSON {
 					output.JSON(cmd, m)
 					continue
 				}
@@ -51,20 +52,20 @@ func newQMLs() *cobra.Command {
 				rows = append(rows, []string{output.Printable(m.Name), output.Or(output.Printable(m.Cluster), "-"), by, memberState(m), output.Or(output.Printable(m.URL), "-"), output.Or(output.Printable(m.Version), "-"),
 					output.Or(output.Printable(strings.Join(m.Leads(), " ")), "-"), fmt.Sprint(m.Connections), transfer.FormatBytes(int64(m.StoreBytes)), fmt.Sprint(m.Lag)})
 			}
-			if !q.json {
+			if !q.JSON {
 				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newQMShow() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show one queue manager, with its queues", Args: usage.OneArg("the queue manager's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := q.members(cmd)
+			all, err := members(q, cmd)
 			if err != nil {
 				return err
 			}
@@ -72,7 +73,7 @@ func newQMShow() *cobra.Command {
 				if m.Name != args[0] {
 					continue
 				}
-				if q.json {
+				if q.JSON {
 					output.JSON(cmd, m)
 				} else {
 					showMember(cmd.OutOrStdout(), m)
@@ -81,16 +82,16 @@ func newQMShow() *cobra.Command {
 			}
 			return transfer.Errorf(transfer.KindNotFound, "the network has no queue manager %s", output.Printable(args[0])).WithHint("`ferry qm ls` lists them")
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newQMRm() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Take a queue manager that is not running out of its cluster, for good", Args: usage.OneArg("the queue manager's name"),
 		Long: "Take a queue manager that is not running, and is not to come back, out of its cluster. The others keep what is stored; queues have a part less until another one joins under another name. It takes the authority admin.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, a, _, done, err := q.askAuthority(cmd)
+			ctx, a, _, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -98,34 +99,34 @@ func newQMRm() *cobra.Command {
 			if err := a.RemoveMember(ctx, args[0]); err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, memberLine{"removed", args[0]})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "queue manager %s is no member of its cluster any more\n", output.Printable(args[0]))
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 // members asks the queue manager that is reached for all of them.
-func (q *query) members(cmd *cobra.Command) ([]qmgr.Member, error) {
-	if err := needURL(q.network); err != nil {
+func members(q *session.Query, cmd *cobra.Command) ([]qmgr.Member, error) {
+	if err := session.NeedURL(q.Network); err != nil {
 		return nil, err
 	}
-	ctx, stop := untilSignal(cmd.Context())
+	ctx, stop := session.UntilSignal(cmd.Context())
 	defer stop()
-	log, err := errorLogger(cmd)
+	log, err := session.ErrorLogger(cmd)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connectUser(ctx, cmd, q.network, "ferry qm", q.timeout, log)
+	conn, err := session.ConnectUser(ctx, cmd, q.Network, "ferry qm", q.Timeout, log)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	return qmgr.Members(ctx, conn)
 }

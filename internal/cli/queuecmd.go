@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
@@ -50,8 +51,8 @@ commands make queues and look at what is in them. They take the authority operat
 }
 
 // askQueue connects, asks and closes.
-func (q *query) askQueue(cmd *cobra.Command, what wire.QueueAsk) (*wire.QueueAnswer, error) {
-	net, ctx, done, err := q.open(cmd)
+func askQueue(q *session.Query, cmd *cobra.Command, what wire.QueueAsk) (*wire.QueueAnswer, error) {
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func lineOf(what string, v *wire.QueueView) queueLine {
 }
 
 func newQueueCreate() *cobra.Command {
-	q, size, replicas := &query{}, "", 0
+	q, size, replicas := &session.Query{}, "", 0
 	c := &cobra.Command{Use: "create NAME", Short: "Make a queue", Args: usage.OneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, err := queueArg(args)
 		if err != nil {
@@ -84,12 +85,12 @@ func newQueueCreate() *cobra.Command {
 		if replicas < 0 || replicas > 5 {
 			return transfer.Errorf(transfer.KindUsage, "--replicas %d is not valid: 1 to 5, and not more than the cluster has members", replicas)
 		}
-		ans, err := q.askQueue(cmd, what)
+		ans, err := askQueue(q, cmd, what)
 		if err != nil {
 			return err
 		}
 		for n := range ans.Queues {
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, lineOf("created", &ans.Queues[n]))
 			} else {
 				fmt.Fprintf(cmd.OutOrStdout(), "queue %s is made\n", ans.Queues[n].Queue)
@@ -97,50 +98,50 @@ func newQueueCreate() *cobra.Command {
 		}
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().StringVar(&size, "max-bytes", "", "how much it may have; what is more waits at its source (default 1GiB)")
 	c.Flags().IntVar(&replicas, "replicas", 1, "how many members of a cluster keep it, 1 to 5")
 	return c
 }
 
 func newQueueLs() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the queues", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		ans, err := q.askQueue(cmd, wire.QueueAsk{Do: wire.QueueList})
+		ans, err := askQueue(q, cmd, wire.QueueAsk{Do: wire.QueueList})
 		if err != nil {
 			return err
 		}
 		rows := [][]string{{"QUEUE", "MESSAGES", "BYTES", "LIMIT", "REPLICAS"}}
 		for n := range ans.Queues {
 			v := &ans.Queues[n]
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, lineOf("queue", v))
 			}
 			rows = append(rows, []string{string(v.Queue), fmt.Sprint(v.Messages), transfer.FormatBytes(int64(v.Bytes)), transfer.FormatBytes(v.MaxBytes), fmt.Sprint(v.Replicas)})
 		}
-		if !q.json {
+		if !q.JSON {
 			output.Table(cmd.OutOrStdout(), rows)
 		}
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newQueueShow() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a queue", Args: usage.OneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, err := queueArg(args)
 		if err != nil {
 			return err
 		}
-		ans, err := q.askQueue(cmd, wire.QueueAsk{Do: wire.QueueShow, Queue: name})
+		ans, err := askQueue(q, cmd, wire.QueueAsk{Do: wire.QueueShow, Queue: name})
 		if err != nil {
 			return err
 		}
 		for n := range ans.Queues {
 			v := &ans.Queues[n]
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, lineOf("queue", v))
 				continue
 			}
@@ -149,33 +150,33 @@ func newQueueShow() *cobra.Command {
 		}
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newQueueRm() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "rm NAME", Short: "Remove a queue with all messages in it", Args: usage.OneArg("the name of the queue"), RunE: func(cmd *cobra.Command, args []string) error {
 		name, err := queueArg(args)
 		if err != nil {
 			return err
 		}
-		if _, err := q.askQueue(cmd, wire.QueueAsk{Do: wire.QueueRemove, Queue: name}); err != nil {
+		if _, err := askQueue(q, cmd, wire.QueueAsk{Do: wire.QueueRemove, Queue: name}); err != nil {
 			return err
 		}
-		if q.json {
+		if q.JSON {
 			output.JSON(cmd, queueLine{MessageType: "removed", Queue: name})
 		} else {
 			fmt.Fprintf(cmd.OutOrStdout(), "queue %s is removed\n", name)
 		}
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newQueuePut() *cobra.Command {
-	q, what := &query{}, wire.QueueAsk{Do: wire.QueuePut}
+	q, what := &session.Query{}, wire.QueueAsk{Do: wire.QueuePut}
 	c := &cobra.Command{Use: "put NAME [FILE|-]", Short: "Put one message into a queue, of a file or of standard input", RunE: func(cmd *cobra.Command, args []string) (err error) {
 		if len(args) < 1 || len(args) > 2 {
 			return transfer.Errorf(transfer.KindUsage, "`ferry queue put` takes the name of a queue, and a file or -")
@@ -191,25 +192,25 @@ func newQueuePut() *cobra.Command {
 				return err
 			}
 		}
-		if what.Data, err = readInput(cmd, "message", append(args, "-")[1], wire.MaxQueuePut); err != nil {
+		if what.Data, err = session.ReadInput(cmd, "message", append(args, "-")[1], wire.MaxQueuePut); err != nil {
 			return err
 		}
 		if len(what.Data) > wire.MaxQueuePut {
 			return transfer.Errorf(transfer.KindTooLarge, "the message is larger than %d bytes", wire.MaxQueuePut).
 				WithHint(fmt.Sprintf("`ferry send FILE AGENT:queue:%s` takes larger ones", what.Queue))
 		}
-		net, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.Open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
 		ans, err := client.AskQueue(ctx, net, what)
-		if err == nil && q.json {
+		if err == nil && q.JSON {
 			output.JSON(cmd, queueMessageLine{MessageType: "put", Queue: what.Queue, Number: ans.Number, Group: what.Group})
 		}
 		return unanswered(what.Queue, err)
 	}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().StringVar(&what.Group, "group", "", "the group that it is one message of")
 	c.Flags().BoolVar(&what.Last, "last", false, "it is the last one of its group")
 	return c
@@ -227,7 +228,7 @@ func unanswered(queue transfer.QueueName, err error) error {
 }
 
 func newQueueGet() *cobra.Command {
-	q, group, browse := &query{}, "", false
+	q, group, browse := &session.Query{}, "", false
 	c := &cobra.Command{Use: "get NAME", Short: "Take the oldest message out of a queue, and write it to standard output", Args: usage.OneArg("the name of the queue"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			name, err := queueArg(args)
@@ -239,7 +240,7 @@ func newQueueGet() *cobra.Command {
 					return err
 				}
 			}
-			net, ctx, done, err := q.open(cmd)
+			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
 				return err
 			}
@@ -248,16 +249,16 @@ func newQueueGet() *cobra.Command {
 			if browse {
 				what.Do = wire.QueuePeek
 			}
-			return q.get(ctx, cmd, net, what, browse)
+			return get(q, ctx, cmd, net, what, browse)
 		}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().StringVar(&group, "group", "", "the oldest message of that group")
 	c.Flags().BoolVar(&browse, "browse", false, "leave it in the queue")
 	return c
 }
 
 // get writes the oldest message, and takes it once it is written.
-func (q *query) get(ctx context.Context, cmd *cobra.Command, net *client.Client, what wire.QueueAsk, browse bool) error {
+func get(q *session.Query, ctx context.Context, cmd *cobra.Command, net *client.Client, what wire.QueueAsk, browse bool) error {
 	ans, err := client.AskQueue(ctx, net, what)
 	if err != nil {
 		return err
@@ -270,7 +271,7 @@ func (q *query) get(ctx context.Context, cmd *cobra.Command, net *client.Client,
 		}
 		return transfer.Errorf(transfer.KindNotFound, "there is no message in the queue %s", what.Queue)
 	}
-	if q.json {
+	if q.JSON {
 		output.JSON(cmd, queueMessageLine{"message", what.Queue, m.Number, m.Writer, m.Group, m.Header, ans.Data})
 	} else if _, err := cmd.OutOrStdout().Write(ans.Data); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "the message cannot be written, and stays in the queue: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
@@ -39,7 +40,7 @@ func newReady() *cobra.Command {
 			}
 			return ready(cmd, network, timeout)
 		}}
-	addNetwork(c.Flags(), &network)
+	session.AddNetwork(c.Flags(), &network)
 	c.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait")
 	return c
 }
@@ -56,16 +57,16 @@ const (
 // ready waits until the queue manager answers and the agents that run in its
 // process are up.
 func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
-	ctx, stop := untilSignal(cmd.Context())
+	ctx, stop := session.UntilSignal(cmd.Context())
 	defer stop()
-	log, err := errorLogger(cmd)
+	log, err := session.ErrorLogger(cmd)
 	if err != nil {
 		return err
 	}
 
 	begun := time.Now()
 	deadline := begun.Add(timeout)
-	conn, err := connectUser(ctx, cmd, network, "ferry ready", timeout, log)
+	conn, err := session.ConnectUser(ctx, cmd, network, "ferry ready", timeout, log)
 	if err != nil {
 		return err
 	}
@@ -137,7 +138,7 @@ const (
 func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, network string, own map[string]bool) {
 	known := map[string]bool{} // whether it is ready
 	maps.Copy(known, own)
-	newClient(conn, network, knownWait).Agents(ctx, func(a *wire.AgentStatus) error {
+	session.NewClient(conn, network, knownWait).Agents(ctx, func(a *wire.AgentStatus) error {
 		name := string(a.Agent)
 		known[name] = known[name] || a.Status != wire.AgentStopped && a.Status != wire.AgentUnreachable
 		return nil

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/node/manager"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/trust"
@@ -97,14 +98,14 @@ func TestReadyInterrupted(t *testing.T) {
 			if answer != nil {
 				conn.Answer(wire.LastToken(m.Subject), m.Reply, answer)
 			}
-			end(signalError{syscall.SIGTERM})
+			end(session.SignalError{Sig: syscall.SIGTERM})
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		out, err := runReady(ctx, server, time.Minute)
 		stop()
-		if code := exitCode(err, io.Discard); code != codeTerminated || strings.Contains(err.Error(), "agent") {
+		if code := session.ExitCode(err, io.Discard); code != session.CodeTerminated || strings.Contains(err.Error(), "agent") {
 			t.Errorf("%s: exit code %d, %v %s", name, code, err, out)
 		}
 	}

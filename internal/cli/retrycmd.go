@@ -3,11 +3,12 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 )
 
 func newTransferRetry() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	f := &sendFlags{}
 	var failed bool
 	c := &cobra.Command{Use: "retry ID", Short: "Do a transfer that is over once more, or only what failed of it; the result code is the new transfer's",
@@ -19,7 +20,7 @@ transfer that was not successful is not put behind what it has appended, nor int
 a queue, a second time.`,
 		Example: "  ferry transfer retry 8057a4 --failed\n  ferry transfer retry 8057a4 --if-exists skip",
 		Args:    usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
-			net, ctx, done, err := q.open(cmd)
+			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
 				return err
 			}
@@ -31,10 +32,10 @@ a queue, a second time.`,
 			if err := req.Check(); err != nil {
 				return err
 			}
-			f.json = q.json
+			f.json = q.JSON
 			return submitAndWatch(ctx, cmd, net, req, f, newView(cmd, f.json, f.quiet))
 		}}
-	q.add(c)
+	q.Add(c)
 	fl := c.Flags()
 	fl.BoolVar(&failed, "failed", false, "send only the items that failed")
 	fl.StringVar(&f.ifExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")

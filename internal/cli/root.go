@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/config"
 	"ferry/internal/node/member"
@@ -33,7 +34,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return exitCode(root.ExecuteContext(context.Background()), stderr)
+	return session.ExitCode(root.ExecuteContext(context.Background()), stderr)
 }
 
 func newRoot() *cobra.Command {

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/automation/schedule"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
@@ -78,7 +79,7 @@ func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) er
 	if err != nil {
 		return err
 	}
-	if err := needNetwork(f.network); err != nil {
+	if err := session.NeedNetwork(f.network); err != nil {
 		return err
 	}
 
@@ -116,9 +117,9 @@ func (f *sendFlags) keepSchedule(ctx context.Context, cmd *cobra.Command, net *c
 func (f *sendFlags) give(ctx context.Context, cmd *cobra.Command, net *client.Client, put *schedule.Put) error {
 	q := &put.Request
 	if err := net.Check(ctx, q); err != nil {
-		return unsent(ctx, err)
+		return session.Unsent(ctx, err)
 	}
-	s, err := tellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: q.Source}, keepWait, schedule.CommandPut, put)
+	s, err := session.TellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: q.Source}, session.KeepWait, schedule.CommandPut, put)
 	if err == nil {
 		f.saidOfSchedule(cmd, q.Source, s)
 	}
@@ -138,9 +139,9 @@ func (f *sendFlags) saidOfSchedule(cmd *cobra.Command, agent transfer.AgentName,
 }
 
 // makeSchedule sends the schedule of a request to the source agent.
-func (q *query) makeSchedule(cmd *cobra.Command, put *schedule.Put) (transfer.AgentName, *schedule.Schedule, error) {
+func makeSchedule(q *session.Query, cmd *cobra.Command, put *schedule.Put) (transfer.AgentName, *schedule.Schedule, error) {
 	source := put.Request.Source
-	net, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return source, nil, err
 	}
@@ -148,7 +149,7 @@ func (q *query) makeSchedule(cmd *cobra.Command, put *schedule.Put) (transfer.Ag
 	if err := net.Check(ctx, &put.Request); err != nil {
 		return source, nil, err
 	}
-	s, err := tellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: source}, q.timeout, schedule.CommandPut, put)
+	s, err := session.TellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: source}, q.Timeout, schedule.CommandPut, put)
 	return source, s, err
 }
 
@@ -160,12 +161,12 @@ func newSchedule() *cobra.Command {
 }
 
 func newScheduleLs() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List your schedules, and with the authority operate those of others", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.list(cmd, []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+			return q.List(cmd, []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (schedule.Page{}); ; {
-					l, err := readKept[schedule.Listed](k.ctx, at, schedule.AskList, page)
+					l, err := session.ReadKept[schedule.Listed](k.Ctx, at, schedule.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -180,7 +181,7 @@ func newScheduleLs() *cobra.Command {
 				}
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -217,26 +218,26 @@ func pastWord(p *schedule.Past) string {
 }
 
 func newScheduleShow() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with what it sends and what became of its last times", Args: usage.OneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			k, done, err := q.openKept(cmd)
+			k, done, err := q.OpenKept(cmd)
 			if err != nil {
 				return err
 			}
 			defer done()
-			at, s, err := find[schedule.Schedule](k, schedule.AskShow, "schedule", args[0], schedule.Named{Name: args[0]})
+			at, s, err := session.Find[schedule.Schedule](k, schedule.AskShow, "schedule", args[0], schedule.Named{Name: args[0]})
 			if err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, scheduleLine{"schedule", at.Agent, s})
 				return nil
 			}
 			showSchedule(cmd, at.Agent, s)
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -281,29 +282,29 @@ func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Sche
 }
 
 func newScheduleRm() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a schedule; transfers that it has submitted go on", Args: usage.OneArg("the schedule's name"),
-		RunE: func(cmd *cobra.Command, args []string) error { return q.removeSchedule(cmd, args[0]) }}
-	q.add(c)
+		RunE: func(cmd *cobra.Command, args []string) error { return removeSchedule(q, cmd, args[0]) }}
+	q.Add(c)
 	return c
 }
 
 // removeSchedule finds the schedule of a name, and has its agent remove it.
-func (q *keptQuery) removeSchedule(cmd *cobra.Command, name string) error {
-	k, done, err := q.openKept(cmd)
+func removeSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error {
+	k, done, err := q.OpenKept(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	at, _, err := find[schedule.Schedule](k, schedule.AskShow, "schedule", name, schedule.Named{Name: name})
+	at, _, err := session.Find[schedule.Schedule](k, schedule.AskShow, "schedule", name, schedule.Named{Name: name})
 	if err != nil {
 		return err
 	}
-	s, err := tellKept[schedule.Schedule](k.ctx, at, q.timeout, schedule.CommandRemove, schedule.Named{Name: name})
+	s, err := session.TellKept[schedule.Schedule](k.Ctx, at, q.Timeout, schedule.CommandRemove, schedule.Named{Name: name})
 	if err != nil {
 		return err
 	}
-	if q.json {
+	if q.JSON {
 		output.JSON(cmd, scheduleLine{"removed", at.Agent, s})
 		return nil
 	}

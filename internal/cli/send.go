@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/content/conversion"
 	"ferry/internal/content/digest"
@@ -31,7 +32,7 @@ type sendFlags struct {
 	compress, job, network, filesFrom          string
 	connectTimeout, recovery                   string
 	content                                    contentFlags
-	log                                        logFlags
+	log                                        session.LogFlags
 	priority                                   int
 	meta                                       []string
 	fileFlags
@@ -96,7 +97,7 @@ func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
 
 // connected connects as --connect-timeout says; the caller closes.
 func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
-	log, err := f.log.logger(cmd)
+	log, err := f.log.Logger(cmd)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -104,12 +105,12 @@ func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Conte
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	ctx, stop := untilSignal(cmd.Context())
+	ctx, stop := session.UntilSignal(cmd.Context())
 	// One attempt is made in any case: 0 would be the default of a connection.
-	conn, err := connect(ctx, cmd, f.network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
+	conn, err := session.Connect(ctx, cmd, f.network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
 	if err != nil {
 		defer stop()
-		return nil, nil, nil, unsent(ctx, err)
+		return nil, nil, nil, session.Unsent(ctx, err)
 	}
 	return &client.Client{Conn: conn, Clock: clock.System, Who: client.Me()}, ctx, func() { conn.Close(); stop() }, nil
 }

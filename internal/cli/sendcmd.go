@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
@@ -60,12 +61,12 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
 	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
-	addNetwork(fl, &f.network)
+	session.AddNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
-	f.log.add(c, "error")
+	f.log.Add(c, "error")
 	j.add(fl)
 	p.add(fl)
 	c.Example = `  ferry send -r /data/out /mnt/backup/

@@ -13,6 +13,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/onebox"
 	"ferry/internal/place/location"
@@ -63,9 +64,9 @@ came whole: 0 means that both sides have computed the same digest.`,
 	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M")
 	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
 	fl.StringVar(&f.recovery, "recovery-timeout", streamRecovery, "how long to keep trying while nothing moves; -1 for ever")
-	addNetwork(fl, &f.network)
+	session.AddNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager, -1 for ever; then 75")
-	f.log.add(c, "error")
+	f.log.Add(c, "error")
 	return c
 }
 
@@ -90,7 +91,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 	}
 
 	q.Dest = pipe.Stdio
-	takePipes() // a reader that closes the pipe ends the transfer in order
+	session.TakePipes() // a reader that closes the pipe ends the transfer in order
 	stdout := &closable{Writer: cmd.OutOrStdout()}
 	cmd.SetErr(notices{cmd.ErrOrStderr(), stdout})
 	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(stdout, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
@@ -101,7 +102,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 		err = throughStream(cmd, f, q, out)
 	}
 	if stdout.closed.Load() {
-		return output.Exit(codeClosed)
+		return output.Exit(session.CodeClosed)
 	}
 	return err
 }
@@ -137,11 +138,11 @@ func (n notices) Write(b []byte) (int, error) {
 // throughStream runs a transfer between an agent of the network and an agent in this
 // process, which lives as long as the transfer.
 func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *agent.Streams) error {
-	if err := needNetwork(f.network); err != nil {
+	if err := session.NeedNetwork(f.network); err != nil {
 		return err
 	}
 
-	log, err := f.log.logger(cmd)
+	log, err := f.log.Logger(cmd)
 	if err != nil {
 		return err
 	}
@@ -155,12 +156,12 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 		defer abandon(ctx, s)()
 		as, release, err := pipeAs(ctx, cmd, f.network, q, max(time.Duration(patience), 1), log)
 		if err != nil {
-			return unsent(ctx, err)
+			return session.Unsent(ctx, err)
 		}
 		defer release()
 		a, err := b.Join(ctx, s, as)
 		if err != nil {
-			return unsent(ctx, err)
+			return session.Unsent(ctx, err)
 		}
 		c := b.Client(q.Originator)
 		if err = c.Check(ctx, q); err == nil {

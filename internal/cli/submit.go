@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/node/process"
 	"ferry/internal/transfer"
@@ -16,11 +17,11 @@ import (
 // submitAndWatch submits the request and follows it to its end.
 func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, f *sendFlags, v *view) error {
 	if err := s.Check(ctx, q); err != nil {
-		return unsent(ctx, err)
+		return session.Unsent(ctx, err)
 	}
 
 	if f.dryRun {
-		return unsent(ctx, dryRun(ctx, cmd, s, q, f.json))
+		return session.Unsent(ctx, dryRun(ctx, cmd, s, q, f.json))
 	}
 
 	notice := func(err error) { v.notice("%v", err) }
@@ -100,7 +101,7 @@ const (
 
 // hand submits a request to a network, and waits for its end unless the flags say otherwise.
 func (f *sendFlags) hand(cmd *cobra.Command, q *transfer.Request) error {
-	if err := needNetwork(f.network); err != nil {
+	if err := session.NeedNetwork(f.network); err != nil {
 		return err
 	}
 	net, ctx, done, err := f.connected(cmd)

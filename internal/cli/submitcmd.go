@@ -11,6 +11,7 @@ import (
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/schedule"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	mftxml "ferry/internal/mft/xml"
@@ -44,11 +45,11 @@ those of ferry send.`,
 	fl := c.Flags()
 	fl.BoolVar(&wait, "wait", false, "wait for the end of the transfer or the call")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
-	addNetwork(fl, &f.network)
+	session.AddNetwork(fl, &f.network)
 	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
 	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
-	f.log.add(c, "error")
+	f.log.Add(c, "error")
 	return c
 }
 
@@ -95,8 +96,8 @@ func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id tran
 	if err != nil {
 		return err
 	}
-	q := &query{network: f.network, json: f.json, timeout: cancelTime, who: doc.Originator()}
-	return q.call(cmd, p, f.detach, f.quiet)
+	q := &session.Query{Network: f.network, JSON: f.json, Timeout: cancelTime, Who: doc.Originator()}
+	return call(q, cmd, p, f.detach, f.quiet)
 }
 
 // submitKept sends an agent a document's request for a monitor, schedule or other kept object, or its request to end
@@ -108,19 +109,19 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	if !f.detach {
 		return transfer.Errorf(transfer.KindUsage, "--wait is for the end of a transfer, and the document asks for none that begins now").WithHint("leave it out")
 	}
-	q := &query{network: f.network, json: f.json, timeout: cancelTime, who: doc.Originator()}
+	q := &session.Query{Network: f.network, JSON: f.json, Timeout: cancelTime, Who: doc.Originator()}
 	switch {
 	case doc.Monitor != nil:
 		c, err := monitor.FromDocument(doc)
 		if err != nil {
 			return err
 		}
-		return q.makeMonitor(cmd, &c.Definition, c.Redefine)
+		return makeMonitor(q, cmd, &c.Definition, c.Redefine)
 	case doc.Unmonitor != nil:
-		k := &keptQuery{query: *q, agent: string(doc.Unmonitor.Agent)}
-		return k.changeMonitor(cmd, doc.Unmonitor.Name, monitor.CommandRemove)
+		k := &session.KeptQuery{Query: *q, Agent: string(doc.Unmonitor.Agent)}
+		return changeMonitor(k, cmd, doc.Unmonitor.Name, monitor.CommandRemove)
 	case doc.Unschedule != nil:
-		return (&keptQuery{query: *q}).removeSchedule(cmd, doc.Unschedule.ID)
+		return removeSchedule((&session.KeptQuery{Query: *q}), cmd, doc.Unschedule.ID)
 	}
 	if err := nameZone(doc.Transfer.Schedule); err != nil {
 		return err
@@ -129,7 +130,7 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	if err != nil {
 		return err
 	}
-	at, s, err := q.makeSchedule(cmd, put)
+	at, s, err := makeSchedule(q, cmd, put)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 
 // readDocument reads a file, or standard input, as one document.
 func readDocument(cmd *cobra.Command, name string) (*mftxml.Document, error) {
-	data, err := readInput(cmd, "document", name, mftxml.MaxDocument)
+	data, err := session.ReadInput(cmd, "document", name, mftxml.MaxDocument)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +151,8 @@ func readDocument(cmd *cobra.Command, name string) (*mftxml.Document, error) {
 const cancelTime = 30 * time.Second
 
 func cancelDocument(cmd *cobra.Command, f *sendFlags, c *mftxml.Cancel) error {
-	q := &query{network: f.network, json: f.json, timeout: cancelTime}
-	net, ctx, done, err := q.open(cmd)
+	q := &session.Query{Network: f.network, JSON: f.json, Timeout: cancelTime}
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err
 	}
@@ -162,5 +163,5 @@ func cancelDocument(cmd *cobra.Command, f *sendFlags, c *mftxml.Cancel) error {
 	if err != nil {
 		return err
 	}
-	return q.control(ctx, cmd, net, command{"cancel", wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
+	return control(q, ctx, cmd, net, command{"cancel", wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
 }

@@ -11,6 +11,7 @@ import (
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	mftxml "ferry/internal/mft/xml"
@@ -41,7 +42,7 @@ type (
 )
 
 func newTemplateCreate() *cobra.Command {
-	q, f := &query{}, &sendFlags{}
+	q, f := &session.Query{}, &sendFlags{}
 	var params []string
 	var redefine bool
 	c := &cobra.Command{Use: "create NAME [flags] SOURCE... DEST", Short: "Have the source agent keep a template",
@@ -71,9 +72,9 @@ the template, unless --param gives it a default. Sources, destinations, --job an
 			if err != nil {
 				return err
 			}
-			return q.keepTemplate(cmd, t, redefine)
+			return keepTemplate(q, cmd, t, redefine)
 		}}
-	q.add(c)
+	q.Add(c)
 	f.addRequest(c.Flags())
 	c.Flags().StringArrayVar(&params, "param", nil, "K=DEFAULT, a parameter that need not be given, or K, one that must be; may be repeated")
 	c.Flags().BoolVar(&redefine, "redefine", false, "put it in the place of the template of that name")
@@ -81,16 +82,16 @@ the template, unless --param gives it a default. Sources, destinations, --job an
 }
 
 // keepTemplate sends a template to its source agent.
-func (q *query) keepTemplate(cmd *cobra.Command, t *template.Template, redefine bool) error {
-	l, err := q.putTemplate(cmd, t, redefine)
+func keepTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) error {
+	l, err := putTemplate(q, cmd, t, redefine)
 	if err == nil {
-		q.saidOfTemplate(cmd, templateLine{"created", t.Request.Source, *l})
+		saidOfTemplate(q, cmd, templateLine{"created", t.Request.Source, *l})
 	}
 	return err
 }
 
 // putTemplate is keepTemplate without output.
-func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
+func putTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
 	text, err := t.Export()
 	if err != nil {
 		return nil, err
@@ -98,7 +99,7 @@ func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine b
 	if _, err := template.Parse(text); err != nil { // with its size
 		return nil, err
 	}
-	net, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -108,12 +109,12 @@ func (q *query) putTemplate(cmd *cobra.Command, t *template.Template, redefine b
 	if err := net.Check(ctx, &req); err != nil {
 		return nil, err
 	}
-	return tellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, keepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
+	return session.TellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, session.KeepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
 }
 
 // saidOfTemplate prints the result of a command about a template.
-func (q *query) saidOfTemplate(cmd *cobra.Command, l templateLine) {
-	if q.json {
+func saidOfTemplate(q *session.Query, cmd *cobra.Command, l templateLine) {
+	if q.JSON {
 		output.JSON(cmd, l)
 		return
 	}
@@ -121,12 +122,12 @@ func (q *query) saidOfTemplate(cmd *cobra.Command, l templateLine) {
 }
 
 func newTemplateLs() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List templates of agents that you may send from", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return q.list(cmd, []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}, func(k *kept, at client.AtAgent, row func(any, ...string)) error {
+			return q.List(cmd, []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (template.Page{}); ; {
-					l, err := readKept[template.Listed](k.ctx, at, template.AskList, page)
+					l, err := session.ReadKept[template.Listed](k.Ctx, at, template.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -140,7 +141,7 @@ func newTemplateLs() *cobra.Command {
 				}
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -163,11 +164,11 @@ func paramText(p *template.Param) string {
 }
 
 func newTemplateShow() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "show NAME", Short: "Show a template", Args: usage.OneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.withTemplate(cmd, args[0], func(_ *kept, at client.AtAgent, t *template.Template) error {
-				if q.json {
+			return withTemplate(q, cmd, args[0], func(_ *session.Kept, at client.AtAgent, t *template.Template) error {
+				if q.JSON {
 					output.JSON(cmd, templateShown{"template", at.Agent, t})
 					return nil
 				}
@@ -186,18 +187,18 @@ func newTemplateShow() *cobra.Command {
 				return nil
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 // withTemplate finds the template of a name and calls fn with it.
-func (q *keptQuery) withTemplate(cmd *cobra.Command, name string, fn func(*kept, client.AtAgent, *template.Template) error) error {
-	k, done, err := q.openKept(cmd)
+func withTemplate(q *session.KeptQuery, cmd *cobra.Command, name string, fn func(*session.Kept, client.AtAgent, *template.Template) error) error {
+	k, done, err := q.OpenKept(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	at, t, err := find[template.Template](k, template.AskGet, "template", name, template.Named{Name: name})
+	at, t, err := session.Find[template.Template](k, template.AskGet, "template", name, template.Named{Name: name})
 	if err != nil {
 		return err
 	}
@@ -205,27 +206,27 @@ func (q *keptQuery) withTemplate(cmd *cobra.Command, name string, fn func(*kept,
 }
 
 func newTemplateRm() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a template", Args: usage.OneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.withTemplate(cmd, args[0], func(k *kept, at client.AtAgent, _ *template.Template) error {
-				l, err := tellKept[template.Line](k.ctx, at, q.timeout, template.CommandRemove, template.Named{Name: args[0]})
+			return withTemplate(q, cmd, args[0], func(k *session.Kept, at client.AtAgent, _ *template.Template) error {
+				l, err := session.TellKept[template.Line](k.Ctx, at, q.Timeout, template.CommandRemove, template.Named{Name: args[0]})
 				if err == nil {
-					q.saidOfTemplate(cmd, templateLine{"removed", at.Agent, *l})
+					saidOfTemplate(&q.Query, cmd, templateLine{"removed", at.Agent, *l})
 				}
 				return err
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newTemplateExport() *cobra.Command {
-	q := &keptQuery{}
+	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "export NAME", Short: "Print a template in JSON, as ferry template import takes it", Args: usage.OneArg("the template's name"),
 		Example: "  ferry template export daily > daily.json\n  ferry template import daily.json --network nats://OTHER:4222",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return q.withTemplate(cmd, args[0], func(_ *kept, _ client.AtAgent, t *template.Template) error {
+			return withTemplate(q, cmd, args[0], func(_ *session.Kept, _ client.AtAgent, t *template.Template) error {
 				text, err := t.Export()
 				if err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), string(text))
@@ -233,16 +234,16 @@ func newTemplateExport() *cobra.Command {
 				return err
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newTemplateImport() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	var redefine bool
 	c := &cobra.Command{Use: "import FILE|-", Short: "Have the agent that a template names as its source keep it", Args: usage.OneArg("the file with the template, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := readText(cmd, "template", args[0], template.MaxSize)
+			data, err := session.ReadText(cmd, "template", args[0], template.MaxSize)
 			if err != nil {
 				return err
 			}
@@ -250,15 +251,15 @@ func newTemplateImport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return q.keepTemplate(cmd, t, redefine)
+			return keepTemplate(q, cmd, t, redefine)
 		}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().BoolVar(&redefine, "redefine", false, "put it in the place of the template of that name")
 	return c
 }
 
 func newTemplateSend() *cobra.Command {
-	q, f, p := &keptQuery{}, &sendFlags{}, &planFlags{}
+	q, f, p := &session.KeptQuery{}, &sendFlags{}, &planFlags{}
 	var set []string
 	var now bool
 	c := &cobra.Command{Use: "send NAME", Short: "Send from a template, and wait as ferry send does; the result code is the transfer's",
@@ -272,25 +273,25 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 			if err != nil {
 				return err
 			}
-			return q.withTemplate(cmd, args[0], func(k *kept, _ client.AtAgent, t *template.Template) error {
+			return withTemplate(q, cmd, args[0], func(k *session.Kept, _ client.AtAgent, t *template.Template) error {
 				req, err := t.Fill(values)
 				if err != nil {
 					return err
 				}
 				began := time.Now()
-				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.net.Who
-				f.json = q.json
+				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.Net.Who
+				f.json = q.JSON
 				later, err := p.ofTemplate(cmd.Flags(), t, now)
 				if err != nil {
 					return err
 				}
 				if later {
-					return f.keepSchedule(k.ctx, cmd, k.net, p, req)
+					return f.keepSchedule(k.Ctx, cmd, k.Net, p, req)
 				}
-				return submitAndWatch(k.ctx, cmd, k.net, req, f, newView(cmd, f.json, f.quiet))
+				return submitAndWatch(k.Ctx, cmd, k.Net, req, f, newView(cmd, f.json, f.quiet))
 			})
 		}}
-	q.add(c)
+	q.Add(c)
 	fl := c.Flags()
 	fl.StringArrayVar(&set, "set", nil, "K=V, the value of a parameter; may be repeated")
 	p.add(fl)

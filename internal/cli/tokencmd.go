@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/member"
 	"ferry/internal/qmgr/roles"
@@ -75,7 +76,7 @@ func newToken() *cobra.Command {
 }
 
 func newTokenCreate() *cobra.Command {
-	q, s := &query{}, &subjectFlags{}
+	q, s := &session.Query{}, &subjectFlags{}
 	var ttl time.Duration
 	var role, out string
 	c := &cobra.Command{Use: "create (--agent | --user | --qm) NAME", Short: "Make a token, good once and for a while, for one name",
@@ -96,7 +97,7 @@ has enrolled.`,
 			if !ok {
 				return transfer.Errorf(transfer.KindUsage, "--role %q is unknown; it is one of admin, operator, auditor, sender, member", role)
 			}
-			ctx, a, network, done, err := q.askAuthority(cmd)
+			ctx, a, network, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -121,7 +122,7 @@ has enrolled.`,
 			switch {
 			case err != nil:
 				return err
-			case q.json:
+			case q.JSON:
 				output.JSON(cmd, line)
 			case out != "":
 				fmt.Fprintf(cmd.OutOrStdout(), "the token for %s is in %s\n", name, out)
@@ -130,7 +131,7 @@ has enrolled.`,
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().StringVar(&s.agent, "agent", "", "name of an agent")
 	c.Flags().StringVar(&s.user, "user", "", "name of a user, in small letters")
 	c.Flags().StringVar(&s.qm, "qm", "", "name of a queue manager")
@@ -163,10 +164,10 @@ func writeToken(path string, create func() (string, error)) error {
 }
 
 func newTokenLs() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the tokens that may still be used", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, a, _, done, err := q.askAuthority(cmd)
+			ctx, a, _, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -177,26 +178,26 @@ func newTokenLs() *cobra.Command {
 			}
 			rows := [][]string{{"TOKEN", "FOR", "ROLE", "UNTIL"}}
 			for _, t := range all {
-				if q.json {
+				if q.JSON {
 					output.JSON(cmd, t)
 				}
 				rows = append(rows, []string{t.Hash[:12], t.Name, string(t.Role), output.Stamp(t.Until)})
 			}
-			if !q.json {
+			if !q.JSON {
 				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newTokenRm() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "rm TOKEN", SuggestFor: []string{"remove", "delete"}, Short: "Take a token back, by what `ferry token ls` shows of it or by the name that it is for",
 		Args: usage.OneArg("the token"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, a, _, done, err := q.askAuthority(cmd)
+			ctx, a, _, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -208,14 +209,14 @@ func newTokenRm() *cobra.Command {
 			if n == 0 {
 				return transfer.Errorf(transfer.KindNotFound, "there is no token %s that may still be used", args[0])
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, tokenLine{MessageType: "removed", Name: args[0]})
 				return nil
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), output.Plural(int64(n), "token"), "taken back")
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -227,7 +228,7 @@ directory of this user (ferry config paths shows it), and is his for every queue
 manager of that network.`,
 		Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			t, err := readToken(cmd, join)
+			t, err := session.ReadToken(cmd, join)
 			if err != nil {
 				return err
 			}
@@ -235,7 +236,7 @@ manager of that network.`,
 			if err != nil {
 				return err
 			}
-			ctx, stop := untilSignal(cmd.Context())
+			ctx, stop := session.UntilSignal(cmd.Context())
 			defer stop()
 			i, err := login(ctx, store, t)
 			if err != nil {
@@ -244,7 +245,7 @@ manager of that network.`,
 			fmt.Fprintf(cmd.OutOrStdout(), "logged in as %s until %s\n", i.Name(), output.Stamp(i.Until()))
 			return nil
 		}}
-	addJoin(c, &join)
+	session.AddJoin(c, &join)
 	return c
 }
 
@@ -275,10 +276,10 @@ func newIdentity() *cobra.Command {
 }
 
 func newIdentityLs() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List the identities that were issued in a network", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, a, _, done, err := q.askAuthority(cmd)
+			ctx, a, _, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -289,17 +290,17 @@ func newIdentityLs() *cobra.Command {
 			}
 			rows := [][]string{{"IDENTITY", "ROLE", "ISSUED", "UNTIL", "STATE"}}
 			for _, i := range all {
-				if q.json {
+				if q.JSON {
 					output.JSON(cmd, i)
 				}
 				rows = append(rows, []string{i.Name.String(), string(i.Role), output.Stamp(i.At), output.Stamp(i.Until), identityState(&i)})
 			}
-			if !q.json {
+			if !q.JSON {
 				output.Table(cmd.OutOrStdout(), rows)
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -361,10 +362,10 @@ func newIdentityShow() *cobra.Command {
 }
 
 func newIdentityRenew() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "renew", Short: "Renew this user's identity now; all are renewed by themselves from the twentieth day", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, a, _, done, err := q.askAuthority(cmd)
+			ctx, a, _, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -373,22 +374,22 @@ func newIdentityRenew() *cobra.Command {
 			if err := a.Renew(ctx, i); err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, identityLine{i.Name(), i.Until(), i.Due(), i.Path(), i.Roots().Hash()})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is good until %s\n", i.Name(), output.Stamp(i.Until()))
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newIdentityRevoke() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "revoke NAME", Short: "Revoke an identity: its connections end, and it is let in nowhere", Args: usage.OneArg("the name: that of an agent, or ferry://NETWORK/ROLE/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, a, network, done, err := q.askAuthority(cmd)
+			ctx, a, network, done, err := q.AskAuthority(cmd)
 			if err != nil {
 				return err
 			}
@@ -400,14 +401,14 @@ func newIdentityRevoke() *cobra.Command {
 			if err := a.Revoke(ctx, name); err != nil {
 				return err
 			}
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, tokenLine{MessageType: "revoked", Name: name.String()})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is revoked\n", name)
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/security/word"
@@ -47,21 +48,21 @@ func newTransfer() *cobra.Command {
 }
 
 func newTransferLs() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	f := &filterFlags{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List running and finished transfers, newest first", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
 		filter, err := f.filter(time.Now())
 		if err != nil {
 			return err
 		}
-		net, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.Open(cmd)
 		if err != nil {
 			return err
 		}
 		defer done()
 		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}}
 		left, err := net.Transfers(ctx, filter, f.limit, func(p *transfer.Progress) error {
-			if q.json {
+			if q.JSON {
 				output.JSON(cmd, inJSON(p))
 			}
 			rows = append(rows, row(p))
@@ -70,7 +71,7 @@ func newTransferLs() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if !q.json {
+		if !q.JSON {
 			output.Table(cmd.OutOrStdout(), rows)
 		}
 		if left > 0 {
@@ -78,7 +79,7 @@ func newTransferLs() *cobra.Command {
 		}
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	f.add(c)
 	return c
 }
@@ -103,14 +104,14 @@ func inJSON(p *transfer.Progress) transferLine {
 }
 
 func newTransferShow() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	var limit int
 	var failed bool
 	c := &cobra.Command{Use: "show ID", Short: "Show one transfer, with what it was asked for and what became of its files", Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
 		if limit < 0 {
 			return transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 0", limit)
 		}
-		net, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.Open(cmd)
 		if err != nil {
 			return err
 		}
@@ -123,14 +124,14 @@ func newTransferShow() *cobra.Command {
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", output.Printable(err.Error()))
 		}
-		if q.json {
+		if q.JSON {
 			output.JSON(cmd, shownLine{inJSON(p), r.Request, r.Author, r.Meta, foundAll(r.Items), r.More})
 			return nil
 		}
 		showTransfer(cmd, p, r, net.Conn.Identity() != nil)
 		return nil
 	}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().IntVar(&limit, "limit", 20, "how many files are named at most, the last ones; 0: none")
 	c.Flags().BoolVar(&failed, "failed", false, "name only files that have failed")
 	return c
@@ -271,10 +272,10 @@ func paren(s string) string {
 }
 
 func newTransferWatch() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "watch ID", Short: "Follow a transfer to its end; the result code is the transfer's", Args: usage.OneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			net, ctx, done, err := q.open(cmd)
+			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
 				return err
 			}
@@ -283,21 +284,21 @@ func newTransferWatch() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := newView(cmd, q.json, false)
+			v := newView(cmd, q.JSON, false)
 			if p, err = net.Watch(ctx, client.Transfer{Source: p.Source, ID: p.ID, Hash: p.Request}, v.show, func(err error) { v.notice("%v", err) }); err != nil {
 				return err
 			}
 			return v.finish(p)
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
 func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	var agentName string
 	c := &cobra.Command{Use: verb + " ID", Short: short, Args: usage.OneID, RunE: func(cmd *cobra.Command, args []string) error {
-		net, ctx, done, err := q.open(cmd)
+		net, ctx, done, err := q.Open(cmd)
 		if err != nil {
 			return err
 		}
@@ -306,9 +307,9 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return q.control(ctx, cmd, net, command{verb, kind}, of)
+		return control(q, ctx, cmd, net, command{verb, kind}, of)
 	}}
-	q.add(c)
+	q.Add(c)
 	c.Flags().StringVar(&agentName, "agent", "", "the source agent, where coordination cannot tell; the ID must then be whole")
 	return c
 }
@@ -320,8 +321,8 @@ type command struct {
 }
 
 // control sends a command about a transfer, and prints the transfer's status after it.
-func (q *query) control(ctx context.Context, cmd *cobra.Command, net *client.Client, c command, of client.Transfer) error {
-	ctx, cancel := context.WithTimeout(ctx, q.timeout)
+func control(q *session.Query, ctx context.Context, cmd *cobra.Command, net *client.Client, c command, of client.Transfer) error {
+	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	var p *transfer.Progress
 	var err error
@@ -340,7 +341,7 @@ func (q *query) control(ctx context.Context, cmd *cobra.Command, net *client.Cli
 	if c.kind == wire.ControlCancel && !state.Final() {
 		state = transfer.Cancelling
 	}
-	if q.json {
+	if q.JSON {
 		output.JSON(cmd, controlLine{MessageType: c.verb, ID: of.ID, State: state})
 	} else {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
 	"ferry/internal/node/member"
@@ -29,7 +30,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 			if u.cluster != "" && u.authority == "none" && !cmd.Flags().Changed("coordination") {
 				u.coordination = "none" // a network has one, and the first member has it
 			}
-			ctx, log, stop, err := u.log.serve(cmd)
+			ctx, log, stop, err := u.log.Serve(cmd)
 			if err != nil {
 				return err
 			}
@@ -46,7 +47,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	fl.StringVar(&u.listen, "listen", "127.0.0.1:4222", "HOST:PORT of the queue manager; :PORT listens on every address of this host")
 	fl.StringVar(&u.maxStored, "max-stored", "", "bytes of stored delivery that the queue manager may hold, 64 MiB or more (default: 3.5 GiB)")
 	fl.StringVar(&u.authority, "authority", "here", "here, or none: the network's authority runs elsewhere (ferry authority run)")
-	addJoin(c, &u.join)
+	session.AddJoin(c, &u.join)
 	fl.StringVar(&u.coordination, "coordination", "here", "here or none")
 	addPublishXML(fl, &u.publishXML)
 	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after --listen)")
@@ -157,8 +158,8 @@ func (u *upFlags) run(ctx context.Context, cmd *cobra.Command, log *slog.Logger)
 	if err := manager.OwnState(u.dir); err != nil {
 		return err
 	}
-	m := &manager.Config{Name: u.name, Dir: u.dir, Listen: u.listen, Enrol: u.enrol, Insecure: u.insecure, Elsewhere: u.authority == "none", Entry: entryOf(cmd, u.join),
-		Cluster: u.member(), Stored: u.stored, ChannelListen: u.channelListen, Coordination: u.coordination == "here", XML: u.publishXML, Console: consoleOf(cmd), Log: log}
+	m := &manager.Config{Name: u.name, Dir: u.dir, Listen: u.listen, Enrol: u.enrol, Insecure: u.insecure, Elsewhere: u.authority == "none", Entry: session.EntryOf(cmd, u.join),
+		Cluster: u.member(), Stored: u.stored, ChannelListen: u.channelListen, Coordination: u.coordination == "here", XML: u.publishXML, Console: session.ConsoleOf(cmd), Log: log}
 	for _, n := range names {
 		cfg, err := u.config(cmd, n, manager.AgentDir(u.dir, n), roots[n], log)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/node/member"
@@ -23,7 +24,7 @@ import (
 
 // newAuditAccept makes the command that has witnesses accept another audit log.
 func newAuditAccept() *cobra.Command {
-	q := &query{}
+	q := &session.Query{}
 	c := &cobra.Command{Use: "accept AGENT...", Short: "Have agents that have seen another audit log go on from the present one",
 		Long: `Has agents go on as witnesses from the log that coordination has now. An agent that
 has seen another log is DEGRADED and keeps its audit records until then. Find out
@@ -37,7 +38,7 @@ had seen is put on record.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			net, ctx, done, err := q.open(cmd)
+			net, ctx, done, err := q.Open(cmd)
 			if err != nil {
 				return err
 			}
@@ -54,7 +55,7 @@ had seen is put on record.`,
 				if err != nil {
 					return err
 				}
-				if q.json {
+				if q.JSON {
 					output.JSON(cmd, accepted{"accepted", name})
 				} else {
 					fmt.Fprintf(cmd.OutOrStdout(), "%s goes on from the log that coordination has now\n", name)
@@ -62,7 +63,7 @@ had seen is put on record.`,
 			}
 			return nil
 		}}
-	q.add(c)
+	q.Add(c)
 	return c
 }
 
@@ -74,10 +75,10 @@ type accepted struct {
 
 // showProofs writes the records of a transfer with their proofs, oldest first.
 func (q *auditQuery) showProofs(cmd *cobra.Command, suffix string) error {
-	if q.dir != "" || q.network == "" {
+	if q.dir != "" || q.Network == "" {
 		return transfer.Errorf(transfer.KindUsage, "--proof needs --network: witnesses are agents of a network").WithHint("give --network URL or set FERRY_NETWORK")
 	}
-	net, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err
 	}
@@ -296,7 +297,7 @@ func signatures(r *audit.Report) string {
 
 // verifyFiles verifies a log in a directory against the checkpoints that the agents of a network have seen.
 func (q *auditQuery) verifyFiles(cmd *cobra.Command, log *audit.Log) (*audit.Report, error) {
-	net, ctx, done, err := q.open(cmd)
+	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return nil, err
 	}

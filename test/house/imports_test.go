@@ -22,6 +22,7 @@ var rows = []row{
 	{[]string{"internal/cli"}, "the root command, which only registers the commands"},
 		"commands that use flags or output of the commands below"},
 		"the commands of one noun each; none knows another"},
+	{[]string{"internal/cli/session"}, "connects a command to a network"},
 	{[]string{"internal/cli/output", "internal/cli/usage"}, "the screen and the help, which every command uses"},
 	{[]string{"internal/node/coordinator", "internal/node/manager"}, "whole processes, without the command line that starts them"},
 	{[]string{"internal/node/agents"}, "agents in a process of their own or beside a queue manager"},

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"errors"
@@ -12,14 +12,14 @@ import (
 	"ferry/internal/transfer"
 )
 
-// readInput reads a file that a command names, or with "-" standard input. kind is the word for it in errors. Of a file
+// ReadInput reads a file that a command names, or with "-" standard input. kind is the word for it in errors. Of a file
 // with more than most bytes it returns most and one more, which its parser refuses.
-func readInput(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
+func ReadInput(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
 	return readNamed(cmd, kind, name, func(in io.Reader) ([]byte, error) { return io.ReadAll(io.LimitReader(in, most+1)) })
 }
 
-// readText is readInput for a text of most bytes in UTF-8. A longer one is an error of kind TooLarge.
-func readText(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
+// ReadText is readInput for a text of most bytes in UTF-8. A longer one is an error of kind TooLarge.
+func ReadText(cmd *cobra.Command, kind, name string, most int64) ([]byte, error) {
 	return readNamed(cmd, kind, name, func(in io.Reader) ([]byte, error) { return textfile.Read(in, most) })
 }
 

@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"context"
@@ -12,16 +12,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// logFlags are the level and the format of the log.
-type logFlags struct{ level, format string }
+// LogFlags are the level and the format of the log.
+type LogFlags struct{ level, format string }
 
-func (f *logFlags) add(c *cobra.Command, level string) {
+// Add adds the flags; level is the default.
+func (f *LogFlags) Add(c *cobra.Command, level string) {
 	c.Flags().StringVar(&f.level, "log-level", level, "debug, info, warn or error")
 	c.Flags().StringVar(&f.format, "log-format", "text", "text or json: one line, or one JSON object, for each event")
 }
 
-// logger writes to stderr.
-func (f *logFlags) logger(cmd *cobra.Command) (*slog.Logger, error) {
+// Logger writes to stderr.
+func (f *LogFlags) Logger(cmd *cobra.Command) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(f.level)); err != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "--log-level %q is unknown; it is one of debug, info, warn, error", f.level)
@@ -36,19 +37,19 @@ func (f *logFlags) logger(cmd *cobra.Command) (*slog.Logger, error) {
 	return nil, transfer.Errorf(transfer.KindUsage, "--log-format %q is unknown; it is one of text, json", f.format)
 }
 
-// errorLogger is the logger of commands that have no flags for it.
-func errorLogger(cmd *cobra.Command) (*slog.Logger, error) {
-	return (&logFlags{"error", "text"}).logger(cmd)
+// ErrorLogger is the logger of commands that have no flags for it.
+func ErrorLogger(cmd *cobra.Command) (*slog.Logger, error) {
+	return (&LogFlags{"error", "text"}).Logger(cmd)
 }
 
-// serve begins a command that runs until SIGINT or SIGTERM: ctx then ends with a signalError. The command continues
+// Serve begins a command that runs until SIGINT or SIGTERM: ctx then ends with a signalError. The command continues
 // with a closed standard output or standard error, and it logs SIGHUP.
-func (f *logFlags) serve(cmd *cobra.Command) (ctx context.Context, log *slog.Logger, stop func(), err error) {
-	takePipes()
-	if log, err = f.logger(cmd); err != nil {
+func (f *LogFlags) Serve(cmd *cobra.Command) (ctx context.Context, log *slog.Logger, stop func(), err error) {
+	TakePipes()
+	if log, err = f.Logger(cmd); err != nil {
 		return nil, nil, nil, err
 	}
-	ctx, stop = untilSignal(cmd.Context())
+	ctx, stop = UntilSignal(cmd.Context())
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {

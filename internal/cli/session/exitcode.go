@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"errors"
@@ -9,7 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func exitCode(err error, stderr io.Writer) int {
+// ExitCode prints an error that has not been explained, and returns the exit code of the command.
+func ExitCode(err error, stderr io.Writer) int {
 	var code output.Exit
 	switch {
 	case err == nil:
@@ -20,9 +21,9 @@ func exitCode(err error, stderr io.Writer) int {
 
 	err = asOwner(err, os.Args)
 	output.Explain(stderr, err)
-	var sig signalError
+	var sig SignalError
 	if errors.As(err, &sig) {
-		return sig.code()
+		return sig.Code()
 	}
 	return transfer.KindOf(err).Code()
 }

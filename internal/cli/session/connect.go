@@ -1,4 +1,4 @@
-package cli
+package session
 
 import (
 	"context"
@@ -23,8 +23,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// addNetwork adds the flags of a user's command that speaks to a network.
-func addNetwork(fl *pflag.FlagSet, url *string) {
+// AddNetwork adds the flags of a user's command that speaks to a network.
+func AddNetwork(fl *pflag.FlagSet, url *string) {
 	fl.StringVar(url, "network", "", "URL of a queue manager")
 	fl.String("identity", "", "directory of the identity as which to connect (default: this user's in that network)")
 }
@@ -32,8 +32,8 @@ func addNetwork(fl *pflag.FlagSet, url *string) {
 // envJoin is the environment variable for a token, for services that cannot name a file.
 const envJoin = "FERRY_JOIN"
 
-// addJoin adds the flag for a token.
-func addJoin(c *cobra.Command, join *string) {
+// AddJoin adds the flag for a token.
+func AddJoin(c *cobra.Command, join *string) {
 	c.Flags().StringVar(join, "join", "", "file with the token of `ferry token create --out FILE`, which other users cannot read, or - for standard input; the token itself may be in FERRY_JOIN")
 	config.Never(c, "join") // FERRY_JOIN is a token, and not its file
 }
@@ -41,9 +41,9 @@ func addJoin(c *cobra.Command, join *string) {
 // joining reports whether a token is given.
 func joining(join string) bool { return join != "" || os.Getenv(envJoin) != "" }
 
-// readToken reads a token from a file or from standard input; from FERRY_JOIN where neither
+// ReadToken reads a token from a file or from standard input; from FERRY_JOIN where neither
 // is named.
-func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
+func ReadToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 	switch {
 	case from == "":
 		return enrol.ParseToken(os.Getenv(envJoin))
@@ -64,8 +64,8 @@ func readToken(cmd *cobra.Command, from string) (enrol.Token, error) {
 	return enrol.ParseToken(string(data))
 }
 
-// secretDirs are the directories of this user's identities, which no transfer may touch.
-func secretDirs(cmd *cobra.Command) (all []string) {
+// SecretDirs are the directories of this user's identities, which no transfer may touch.
+func SecretDirs(cmd *cobra.Command) (all []string) {
 	if home, err := member.StateDir(); err == nil {
 		all = append(all, filepath.Join(home, "identities"))
 	}
@@ -75,7 +75,8 @@ func secretDirs(cmd *cobra.Command) (all []string) {
 	return all
 }
 
-func needNetwork(url string) error {
+// NeedNetwork refuses a location with an agent where no network is given.
+func NeedNetwork(url string) error {
 	if url != "" {
 		return nil
 	}
@@ -83,19 +84,19 @@ func needNetwork(url string) error {
 		WithHint("give --network URL or set FERRY_NETWORK")
 }
 
-// unsent adds to an error from before the submission of a request that no request was sent, where a signal ended the
+// Unsent adds to an error from before the submission of a request that no request was sent, where a signal ended the
 // command.
-func unsent(ctx context.Context, err error) error {
-	if sig, ok := signalled(ctx); ok && err != nil {
+func Unsent(ctx context.Context, err error) error {
+	if sig, ok := Signalled(ctx); ok && err != nil {
 		return fmt.Errorf("%w: nothing was sent", sig)
 	}
 	return err
 }
 
-// connect tries for limit, and prints a notice when it takes a while.
-func connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log *slog.Logger) (*qmgr.Conn, error) {
-	defer consoleOf(cmd).Slow(url)()
-	return connectUser(ctx, cmd, url, name, limit, log)
+// Connect tries for limit, and prints a notice when it takes a while.
+func Connect(ctx context.Context, cmd *cobra.Command, url, name string, limit time.Duration, log *slog.Logger) (*qmgr.Conn, error) {
+	defer ConsoleOf(cmd).Slow(url)()
+	return ConnectUser(ctx, cmd, url, name, limit, log)
 }
 
 // quoted is a word as a shell reads it.
@@ -117,24 +118,24 @@ func identityFlag(cmd *cobra.Command) string {
 	return ""
 }
 
-// connectUser connects this OS user, with the identity of --identity where that is given.
-func connectUser(ctx context.Context, cmd *cobra.Command, url, name string, patience time.Duration, log *slog.Logger) (*qmgr.Conn, error) {
+// ConnectUser connects this OS user, with the identity of --identity where that is given.
+func ConnectUser(ctx context.Context, cmd *cobra.Command, url, name string, patience time.Duration, log *slog.Logger) (*qmgr.Conn, error) {
 	return member.Connect(ctx, identityFlag(cmd), url, name, patience, log)
 }
 
-// entryOf returns the way in which a service gets its identity, by --join and --identity.
-func entryOf(cmd *cobra.Command, join string) member.Entry {
+// EntryOf returns the way in which a service gets its identity, by --join and --identity.
+func EntryOf(cmd *cobra.Command, join string) member.Entry {
 	e := member.Entry{As: identityFlag(cmd)}
 	if joining(join) {
-		e.Token = func() (enrol.Token, error) { return readToken(cmd, join) }
+		e.Token = func() (enrol.Token, error) { return ReadToken(cmd, join) }
 	}
 	if joining("") {
-		e.Later = func() (enrol.Token, error) { return readToken(cmd, "") }
+		e.Later = func() (enrol.Token, error) { return ReadToken(cmd, "") }
 	}
 	return e
 }
 
-// consoleOf returns the console of a command that runs a process.
-func consoleOf(cmd *cobra.Command) process.Console {
+// ConsoleOf returns the console of a command that runs a process.
+func ConsoleOf(cmd *cobra.Command) process.Console {
 	return process.Console{Out: cmd.OutOrStdout(), Notice: func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "ferry: %s\n", output.Printable(text)) }}
 }

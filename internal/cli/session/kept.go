@@ -1,0 +1,155 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"ferry/internal/cli/output"
+	"ferry/internal/client"
+	"ferry/internal/transfer"
+	"ferry/internal/wire"
+)
+
+// A KeptQuery asks for the objects that agents keep by name: monitors, schedules, templates.
+type KeptQuery struct {
+	Query
+	Agent string
+}
+
+// Add adds the flags.
+func (k *KeptQuery) Add(c *cobra.Command) {
+	k.Query.Add(c)
+	c.Flags().StringVar(&k.Agent, "agent", "", "the agent that keeps it (default: all that are up are asked)")
+}
+
+// OpenKept connects; the caller closes.
+func (k *KeptQuery) OpenKept(cmd *cobra.Command) (*Kept, func(), error) {
+	agent := transfer.AgentName("")
+	if k.Agent != "" {
+		name, err := transfer.ParseAgentName(k.Agent)
+		if err != nil {
+			return nil, nil, err
+		}
+		agent = name
+	}
+	net, ctx, done, err := k.Open(cmd)
+	return &Kept{net, ctx, cmd, agent}, done, err
+}
+
+// List prints the objects that agents keep, as a table or with --json as lines. all asks one agent; it calls row for
+// each object.
+func (k *KeptQuery) List(cmd *cobra.Command, head []string, all func(k *Kept, at client.AtAgent, row func(line any, cells ...string)) error) error {
+	open, done, err := k.OpenKept(cmd)
+	if err != nil {
+		return err
+	}
+	defer done()
+	rows := [][]string{head}
+	err = open.Each(func(at client.AtAgent) error {
+		return all(open, at, func(line any, cells ...string) {
+			if k.JSON {
+				output.JSON(cmd, line)
+			}
+			rows = append(rows, cells)
+		})
+	})
+	if err == nil && !k.JSON {
+		output.Table(cmd.OutOrStdout(), rows)
+	}
+	return err
+}
+
+// A Kept is a connection for questions to agents.
+type Kept struct {
+	Net   *client.Client
+	Ctx   context.Context
+	Cmd   *cobra.Command
+	Agent transfer.AgentName // the single agent; "": all that are up
+}
+
+// Each calls fn for each agent that is asked. Where all are asked, it skips agents that do not answer or that refuse
+// the question.
+func (k *Kept) Each(fn func(at client.AtAgent) error) error {
+	if k.Agent != "" {
+		return fn(client.AtAgent{Client: k.Net, Agent: k.Agent})
+	}
+	var names []transfer.AgentName
+	if err := k.Net.Agents(k.Ctx, func(a *wire.AgentStatus) error {
+		if a.Status != wire.AgentStopped && a.Status != wire.AgentUnreachable {
+			names = append(names, a.Agent)
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, name := range names {
+		err := fn(client.AtAgent{Client: k.Net, Agent: name})
+		switch kind := transfer.KindOf(err); {
+		case k.Ctx.Err() != nil:
+			return context.Cause(k.Ctx)
+		case kind == transfer.KindTimeout || kind == transfer.KindUnreachable || kind == transfer.KindBusy:
+			fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: agent %s is left out: %s\n", name, output.Printable(err.Error()))
+		case kind == transfer.KindDenied || kind == transfer.KindVersion:
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// ReadKept asks one agent a question.
+func ReadKept[T any](ctx context.Context, at client.AtAgent, kind wire.Kind, body any) (*T, error) {
+	ans, err := at.Question(ctx, kind, body)
+	if err != nil {
+		return nil, err
+	}
+	return keptIn[T](ans)
+}
+
+// TellKept sends an agent a command, and waits limit for its answer.
+func TellKept[T any](ctx context.Context, at client.AtAgent, limit time.Duration, kind wire.Kind, body any) (*T, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "no answer within %s", limit))
+	defer cancel()
+	ans, err := at.Command(ctx, kind, body)
+	if err != nil {
+		return nil, err
+	}
+	return keptIn[T](ans)
+}
+
+func keptIn[T any](ans *wire.Answer) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(ans.Body, v); err != nil {
+		return nil, transfer.Errorf(transfer.KindVersion, "what the agent answers cannot be read: %w", err)
+	}
+	return v, nil
+}
+
+// Find returns the object of a name, and the agent that keeps it.
+func Find[T any](k *Kept, kind wire.Kind, what, name string, body any) (at client.AtAgent, found *T, err error) {
+	err = k.Each(func(one client.AtAgent) error {
+		v, err := ReadKept[T](k.Ctx, one, kind, body)
+		switch {
+		case transfer.KindOf(err) == transfer.KindNotFound && k.Agent == "":
+			return nil
+		case err != nil:
+			return err
+		case found != nil:
+			return transfer.Errorf(transfer.KindUsage, "%s and %s each have a %s %s", at.Agent, one.Agent, what, name).WithHint("give --agent")
+		}
+		at, found = one, v
+		return nil
+	})
+	if err == nil && found == nil {
+		err = transfer.Errorf(transfer.KindNotFound, "no agent has a %s %s, or none that is up and answers you", what, name).
+			WithHint(fmt.Sprintf("`ferry %s ls` lists them", what))
+	}
+	return at, found, err
+}
+
+// KeepWait is the time for which a command waits until an agent has an object that it is to keep.
+const KeepWait = 30 * time.Second
