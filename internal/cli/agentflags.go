@@ -269,7 +269,7 @@ func (f *sandboxFlag) read(cmd *cobra.Command) (*policy.Rules, error) {
 	if f.file == "" {
 		return f.rules, nil
 	}
-	data, err := readRules(cmd, f.file)
+	data, err := ReadRules(cmd, f.file)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/managedcall"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -53,14 +55,14 @@ func (f *callProgram) put(args []string) (*managedcall.Put, error) {
 		return nil, err
 	}
 	p.Program.Timeout, p.Program.Pause = timeout, pause
-	if p.Meta, err = parseMeta(f.meta); err != nil {
+	if p.Meta, err = request.ParseMeta(f.meta); err != nil {
 		return nil, err
 	}
 	return p, p.Check()
 }
 
 func newCallRun() *cobra.Command {
-	q, p, f := &session.Query{Timeout: 5 * time.Second}, &callProgram{}, &sendFlags{}
+	q, p, f := &session.Query{Timeout: 5 * time.Second}, &callProgram{}, &request.Flags{}
 	c := &cobra.Command{
 		Use:   "run [flags] AGENT PROGRAM [ARG...]",
 		Short: "Have an agent run one of its programs, and wait for its end",
@@ -89,7 +91,7 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 			if err != nil {
 				return err
 			}
-			return call(q, cmd, put, f.detach, f.quiet)
+			return call(q, cmd, put, f.Detach, f.Quiet)
 		},
 	}
 	fl := c.Flags()
@@ -100,9 +102,9 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 	fl.StringVar(&p.success, "success-codes", "0", "exit codes that are no failure, as 0,4-8")
 	fl.StringVar(&p.job, "job", "", "a name for people, kept on record")
 	fl.StringArrayVar(&p.meta, "meta", nil, "K=V, kept on record; may be repeated")
-	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVar(&q.JSON, "json", false, "one JSON object a line")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no notices and no summary; what the program writes is printed")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no notices and no summary; what the program writes is printed")
 	return c
 }
 
@@ -119,7 +121,7 @@ func call(q *session.Query, cmd *cobra.Command, p *managedcall.Put, leave, quiet
 	}
 	w := &callWatch{ctx: ctx, cmd: cmd, at: at, id: p.ID, json: q.JSON, quiet: quiet}
 	if leave {
-		return w.handing().detach(ctx, func(ctx context.Context) (transfer.State, error) {
+		return w.handing().Detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := at.Command(ctx, managedcall.CommandRun, p)
 			return transfer.Accepted, err
 		})
@@ -153,15 +155,15 @@ func (w *callWatch) notice(format string, args ...any) {
 
 // ended is the end of the wait: after a signal the call continues without this command.
 func (w *callWatch) ended(err error) error {
-	if signalEnded(w.ctx, err) {
-		return w.handing().interrupted(w.ctx, err, w.stop)
+	if follow.SignalEnded(w.ctx, err) {
+		return w.handing().Interrupted(w.ctx, err, w.stop)
 	}
-	return w.handing().unfinished(err)
+	return w.handing().Unfinished(err)
 }
 
 // handing is the call on its way to its agent.
-func (w *callWatch) handing() *handing {
-	return &handing{cmd: w.cmd, noun: "call", agent: w.at.Agent, id: w.id, json: w.json, undo: func(ctx context.Context) error {
+func (w *callWatch) handing() *follow.Handing {
+	return &follow.Handing{Cmd: w.cmd, Noun: "call", Agent: w.at.Agent, ID: w.id, JSON: w.json, Undo: func(ctx context.Context) error {
 		_, err := w.at.Command(ctx, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()})
 		return err
 	}}
@@ -169,7 +171,7 @@ func (w *callWatch) handing() *handing {
 
 // follow waits until the call has ended, and shows how.
 func (w *callWatch) follow() error {
-	pause := jobLookFirst
+	pause := follow.JobLookFirst
 	for {
 		c, err := session.ReadKept[managedcall.Call](w.ctx, w.at, managedcall.AskShow, managedcall.Named{ID: w.id.String()})
 		switch kind := transfer.KindOf(err); {
@@ -177,7 +179,7 @@ func (w *callWatch) follow() error {
 			return context.Cause(w.ctx)
 		case kind == transfer.KindTimeout, kind == transfer.KindUnreachable, kind == transfer.KindBusy, kind == transfer.KindNoManager:
 			w.notice("agent %s does not answer; waiting for it", w.at.Agent)
-			pause = jobLookMost
+			pause = follow.JobLookMost
 		case err != nil:
 			return err
 		case c.State.Final():
@@ -190,7 +192,7 @@ func (w *callWatch) follow() error {
 		case <-w.ctx.Done():
 			return context.Cause(w.ctx)
 		}
-		pause = min(2*pause, jobLookMost)
+		pause = min(2*pause, follow.JobLookMost)
 	}
 }
 

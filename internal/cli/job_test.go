@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/automation/job"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/transfer"
@@ -85,7 +86,7 @@ func TestSourcesThatAJobLeaves(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(&stderr)
-		w := &jobWatch{cmd: cmd, view: newView(cmd, false, quiet)}
+		w := &jobWatch{cmd: cmd, view: follow.NewView(cmd, false, quiet)}
 		if err := w.finish(&job.Shown{Job: job.Job{State: transfer.Successful}, Of: of}, false); err != nil {
 			t.Errorf("the command ends with %v", err)
 		}

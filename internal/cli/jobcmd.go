@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/automation/job"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -148,8 +149,8 @@ func newJobWatch() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "watch ID", Short: "Follow a job to its end; the result code is the job's", Args: oneJob,
 		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
-			f := &sendFlags{json: q.JSON}
-			return f.watching(k.Ctx, k.Cmd, k.Net, at.Agent, s.ID).follow()
+			f := &request.Flags{JSON: q.JSON}
+			return watching(f, k.Ctx, k.Cmd, k.Net, at.Agent, s.ID).follow()
 		})}
 	q.Add(c)
 	return c
@@ -175,7 +176,7 @@ func newJobCancel() *cobra.Command {
 }
 
 func newJobRetry() *cobra.Command {
-	q, f := &session.KeptQuery{}, &sendFlags{}
+	q, f := &session.KeptQuery{}, &request.Flags{}
 	c := &cobra.Command{Use: "retry ID", Short: "Send what failed of a job that is over once more, as a new job; the result code is the new job's",
 		Long: `Makes a new job of one that is over, with the destinations that were not successful.
 Where items of a transfer failed only those are sent again; a transfer that was
@@ -183,22 +184,22 @@ cancelled, refused or given up is done again as a whole. Where its files have
 arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 		Args: oneJob,
 		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
-			p, err := retryOfJob(k, s, f.ifExists)
+			p, err := retryOfJob(k, s, f.IfExists)
 			if err != nil {
 				return err
 			}
-			p.Request.IfExists = cmp.Or(f.ifExists, p.Request.IfExists)
+			p.Request.IfExists = cmp.Or(f.IfExists, p.Request.IfExists)
 			if err := p.Check(); err != nil {
 				return err
 			}
-			f.json = q.JSON
-			return f.handJob(k.Ctx, k.Cmd, k.Net, p)
+			f.JSON = q.JSON
+			return handJob(f, k.Ctx, k.Cmd, k.Net, p)
 		})}
 	q.Add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.ifExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
-	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
+	fl.StringVar(&f.IfExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
+	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress and no notices")
 	return c
 }
 

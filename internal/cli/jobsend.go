@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"ferry/internal/automation/job"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/node/onebox"
@@ -43,7 +45,7 @@ func (j *jobFlags) given(fl *pflag.FlagSet) (bool, error) {
 func (j *jobFlags) put(q *transfer.Request, local bool) (*job.Put, error) {
 	p := &job.Put{Request: *q, To: []job.To{{Agent: q.Destination, Dest: q.Dest}}}
 	for _, s := range j.alsoTo {
-		to, l, err := typed(s, location.Dest)
+		to, l, err := request.Typed(s, location.Dest)
 		if err != nil {
 			return nil, err
 		}
@@ -52,7 +54,7 @@ func (j *jobFlags) put(q *transfer.Request, local bool) (*job.Put, error) {
 				WithHint("name one for all, or for none to move files on this host")
 		}
 		if local {
-			if l, err = hostLocation(l); err != nil {
+			if l, err = request.HostLocation(l); err != nil {
 				return nil, err
 			}
 		}
@@ -68,12 +70,12 @@ func (j *jobFlags) put(q *transfer.Request, local bool) (*job.Put, error) {
 }
 
 // sendJob sends to several destinations.
-func sendJob(cmd *cobra.Command, f *sendFlags, j *jobFlags, args []string) error {
-	q, local, err := f.request(args, cmd.InOrStdin())
+func sendJob(cmd *cobra.Command, f *request.Flags, j *jobFlags, args []string) error {
+	q, local, err := f.Request(args, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
-	if isStream(q) {
+	if request.IsStream(q) {
 		return transfer.Errorf(transfer.KindUsage, "standard input is read once, and is sent to one destination").WithHint("put it into a file first")
 	}
 	p, err := j.put(q, local)
@@ -83,35 +85,35 @@ func sendJob(cmd *cobra.Command, f *sendFlags, j *jobFlags, args []string) error
 	if local {
 		return sendJobOneBox(cmd, f, p)
 	}
-	if err := session.NeedNetwork(f.network); err != nil {
+	if err := session.NeedNetwork(f.Network); err != nil {
 		return err
 	}
-	net, ctx, done, err := f.connected(cmd)
+	net, ctx, done, err := f.Connected(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return f.handJob(ctx, cmd, net, p)
+	return handJob(f, ctx, cmd, net, p)
 }
 
 // sendJobOneBox moves files on this host to several places.
-func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
-	if f.detach {
+func sendJobOneBox(cmd *cobra.Command, f *request.Flags, p *job.Put) error {
+	if f.Detach {
 		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfers run in this process")
 	}
-	log, err := f.log.Logger(cmd)
+	log, err := f.Log.Logger(cmd)
 	if err != nil {
 		return err
 	}
-	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
+	return follow.InBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
 		if err := b.Open(ctx, nil, job.New); err != nil {
 			return err
 		}
 		net := b.Client(p.Request.Originator)
-		if f.dryRun {
-			return dryRunJob(ctx, cmd, net, p, f.json)
+		if f.DryRun {
+			return dryRunJob(ctx, cmd, net, p, f.JSON)
 		}
-		w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
+		w := watching(f, ctx, cmd, net, p.Request.Source, p.Request.ID)
 		_, err := session.TellKept[job.Job](ctx, w.at, session.KeepWait, job.CommandPut, p)
 		if err == nil {
 			err = w.follow()
@@ -130,7 +132,7 @@ func sendJobOneBox(cmd *cobra.Command, f *sendFlags, p *job.Put) error {
 func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put, asJSON bool) error {
 	codes := map[int]bool{}
 	for _, q := range p.Requests() {
-		err := dryRun(ctx, cmd, net, q, asJSON)
+		err := follow.Preview(ctx, cmd, net, q, asJSON)
 		var code output.Exit
 		if err != nil && !errors.As(err, &code) {
 			return err
@@ -150,7 +152,7 @@ func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *j
 }
 
 // handJob sends a job to its source agent, and waits for its end unless the flags say otherwise.
-func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put) error {
+func handJob(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put) error {
 	checked := map[transfer.AgentName]bool{}
 	for _, q := range p.Requests() {
 		if !checked[q.Destination] {
@@ -160,13 +162,13 @@ func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client
 		}
 		checked[q.Destination] = true
 	}
-	if f.dryRun {
-		return session.Unsent(ctx, dryRunJob(ctx, cmd, net, p, f.json))
+	if f.DryRun {
+		return session.Unsent(ctx, dryRunJob(ctx, cmd, net, p, f.JSON))
 	}
 
-	w := f.watching(ctx, cmd, net, p.Request.Source, p.Request.ID)
-	if f.detach {
-		return w.handing().detach(ctx, func(ctx context.Context) (transfer.State, error) {
+	w := watching(f, ctx, cmd, net, p.Request.Source, p.Request.ID)
+	if f.Detach {
+		return w.handing().Detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := w.at.Command(ctx, job.CommandPut, p)
 			return transfer.Running, err
 		})
@@ -175,16 +177,16 @@ func (f *sendFlags) handJob(ctx context.Context, cmd *cobra.Command, net *client
 	if err == nil {
 		err = w.follow()
 	}
-	if signalEnded(ctx, err) {
-		w.view.clear()
-		return w.handing().interrupted(ctx, err, w.stop)
+	if follow.SignalEnded(ctx, err) {
+		w.view.Clear()
+		return w.handing().Interrupted(ctx, err, w.stop)
 	}
-	return w.handing().unfinished(err)
+	return w.handing().Unfinished(err)
 }
 
 // handing is the job on its way to its agent.
-func (w *jobWatch) handing() *handing {
-	return &handing{cmd: w.cmd, noun: "job", agent: w.at.Agent, id: w.id, json: w.json, undo: func(ctx context.Context) error {
+func (w *jobWatch) handing() *follow.Handing {
+	return &follow.Handing{Cmd: w.cmd, Noun: "job", Agent: w.at.Agent, ID: w.id, JSON: w.json, Undo: func(ctx context.Context) error {
 		_, err := w.at.Command(ctx, job.CommandCancel, w.named(0))
 		return err
 	}}
@@ -197,12 +199,12 @@ type jobWatch struct {
 	at    client.AtAgent
 	id    transfer.ID
 	json  bool
-	view  *view
+	view  *follow.View
 	shown map[int]transfer.State // of the children, by their numbers
 }
 
-func (f *sendFlags) watching(ctx context.Context, cmd *cobra.Command, net *client.Client, agent transfer.AgentName, id transfer.ID) *jobWatch {
-	return &jobWatch{cmd: cmd, ctx: ctx, at: client.AtAgent{Client: net, Agent: agent}, id: id, json: f.json, view: newView(cmd, f.json, f.quiet), shown: map[int]transfer.State{}}
+func watching(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, agent transfer.AgentName, id transfer.ID) *jobWatch {
+	return &jobWatch{cmd: cmd, ctx: ctx, at: client.AtAgent{Client: net, Agent: agent}, id: id, json: f.JSON, view: follow.NewView(cmd, f.JSON, f.Quiet), shown: map[int]transfer.State{}}
 }
 
 // submit sends the job to its agent, for as long as its recovery time-out says; then it cancels the job.
@@ -214,7 +216,7 @@ func (w *jobWatch) submit(p *job.Put) error {
 		defer cancel()
 	}
 	slow := time.AfterFunc(3*time.Second, func() {
-		if !w.view.quiet {
+		if !w.view.Quiet {
 			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: agent %s has not taken the job yet; waiting for it\n", w.at.Agent)
 		}
 	})
@@ -224,7 +226,7 @@ func (w *jobWatch) submit(p *job.Put) error {
 		return err
 	}
 	// Both commands are in the agent's queue, and it obeys them before it submits anything.
-	end, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), detachWait)
+	end, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), follow.DetachWait)
 	defer cancel()
 	_, err = w.at.Command(end, job.CommandCancel, w.named(0))
 	if kind := transfer.KindOf(err); err != nil && kind != transfer.KindTimeout && kind != transfer.KindNotFound {
@@ -255,20 +257,20 @@ func readJob(ctx context.Context, at client.AtAgent, named job.Named) (*job.Show
 
 // follow shows the job until it has ended, or each of its transfers has or is parked.
 func (w *jobWatch) follow() error {
-	pause := jobLookFirst
+	pause := follow.JobLookFirst
 	for {
 		s, err := w.read()
 		switch kind := transfer.KindOf(err); {
 		case w.ctx.Err() != nil:
 			return context.Cause(w.ctx)
 		case kind == transfer.KindTimeout, kind == transfer.KindUnreachable, kind == transfer.KindBusy, kind == transfer.KindNoManager:
-			w.view.notice("agent %s does not answer; waiting for it", w.at.Agent)
-			pause = jobLookMost
+			w.view.Notice("agent %s does not answer; waiting for it", w.at.Agent)
+			pause = follow.JobLookMost
 		case err != nil:
 			return err
 		default:
 			if w.show(s) {
-				pause = jobLookFirst
+				pause = follow.JobLookFirst
 			}
 			if over, parked := overJob(s); over {
 				return w.finish(s, parked)
@@ -279,7 +281,7 @@ func (w *jobWatch) follow() error {
 		case <-w.ctx.Done():
 			return context.Cause(w.ctx)
 		}
-		pause = min(2*pause, jobLookMost)
+		pause = min(2*pause, follow.JobLookMost)
 	}
 }
 
@@ -323,15 +325,15 @@ func (w *jobWatch) show(s *job.Shown) (moved bool) {
 		}
 		moved, w.shown[c.N] = true, c.State
 		switch {
-		case w.json && !w.view.quiet:
+		case w.json && !w.view.Quiet:
 			output.JSON(w.cmd, jobChild{"child", s.ID, c})
-		case w.json || c.State == transfer.Successful && w.view.quiet:
+		case w.json || c.State == transfer.Successful && w.view.Quiet:
 		case c.State.Final() && c.State != transfer.Successful: // an error, which -q does not keep back
 			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: %s: %s%s\n", childAt(c), c.State, output.Because(c.Reason))
 		case c.State == transfer.Successful:
-			w.view.notice("%s: %s, %s, %s", childAt(c), c.State, output.Plural(c.Files, "file"), transfer.FormatBytes(c.Bytes))
+			w.view.Notice("%s: %s, %s, %s", childAt(c), c.State, output.Plural(c.Files, "file"), transfer.FormatBytes(c.Bytes))
 		case c.Reason != nil:
-			w.view.notice("%s: %s%s", childAt(c), c.State, output.Because(c.Reason))
+			w.view.Notice("%s: %s%s", childAt(c), c.State, output.Because(c.Reason))
 		}
 	}
 	return moved
@@ -356,12 +358,12 @@ func (w *jobWatch) finish(s *job.Shown, parked bool) error {
 		fmt.Fprintf(stderr, "ferry: %s\n", output.Printable(s.Warning))
 	}
 	for n := range s.Of {
-		warn(stderr, s.Of[n].Transfer, &s.Of[n].Counts)
+		follow.Warn(stderr, s.Of[n].Transfer, &s.Of[n].Counts)
 	}
 	switch {
 	case w.json:
 		output.JSON(w.cmd, summaryOfJob(s, state, code))
-	case !w.view.quiet:
+	case !w.view.Quiet:
 		out := w.cmd.OutOrStdout()
 		fmt.Fprintln(out, output.ScreenOf(out).Text(jobLineOf(s, state)))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"ferry/internal/automation/monitor"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -56,7 +57,7 @@ func newMonitor() *cobra.Command {
 // monitorFlags are those of ferry monitor create.
 type monitorFlags struct {
 	session.Query
-	send                          sendFlags
+	send                          request.Flags
 	agent, dir, queue             string
 	match, exclude, condition     string
 	to, triggerFile, triggerRegex string
@@ -131,7 +132,7 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 // levels of directories are watched.
 func (f *monitorFlags) addSend(fl *pflag.FlagSet) {
 	request := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.send.addRequest(request)
+	f.send.Add(request)
 	request.VisitAll(func(one *pflag.Flag) {
 		if one.Name != "recursive" {
 			fl.AddFlag(one)
@@ -182,7 +183,7 @@ func (f *monitorFlags) definition(name string, settle bool) (*monitor.Definition
 	for _, s := range sources {
 		args = append(args, string(agent)+":"+s)
 	}
-	q, _, err := f.send.request(append(args, f.to), nil)
+	q, _, err := f.send.Request(append(args, f.to), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -199,11 +200,11 @@ func (f *monitorFlags) watched() (l transfer.Location, err error) {
 	switch {
 	case f.dir != "":
 		return l, transfer.Errorf(transfer.KindUsage, "--dir %s and --queue %s: a monitor watches one of them", f.dir, f.queue)
-	case f.send.group != "":
-		return l, transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.group)
+	case f.send.Group != "":
+		return l, transfer.Errorf(transfer.KindUsage, "--group %s names one group; a monitor sends each that is complete, with --condition group", f.send.Group)
 	}
-	queue, err := f.send.ofSource(transfer.Location{Place: transfer.Queues, Path: transfer.Path(placequeue.Prefix + f.queue)})
-	f.send.between, f.send.at = "", ""
+	queue, err := f.send.OfSource(transfer.Location{Place: transfer.Queues, Path: transfer.Path(placequeue.Prefix + f.queue)})
+	f.send.Between, f.send.At = "", ""
 	return queue, err
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"maps"
 
+	"ferry/internal/cli/follow"
 	"ferry/internal/node/config"
 )
 
@@ -15,7 +16,7 @@ func outputs() map[string]any {
 		outputsOfAudit(),
 		outputsOfCall(),
 		outputsOfContent(),
-		outputsOfFollow(),
+		follow.Outputs(),
 		outputsOfIdentity(),
 		outputsOfJob(),
 		outputsOfMft(),

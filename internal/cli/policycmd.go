@@ -84,7 +84,7 @@ also about transfers that run. docs/security.md has the format.`,
 		Example: "  ferry policy show > rules.json\n  ferry policy apply rules.json",
 		Args:    usage.OneArg("the file with the rules, or -"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			data, err := readRules(cmd, args[0])
+			data, err := ReadRules(cmd, args[0])
 			if err != nil {
 				return err
 			}
@@ -107,8 +107,8 @@ also about transfers that run. docs/security.md has the format.`,
 	return c
 }
 
-// readRules reads a policy from a file or from standard input, and checks it.
-func readRules(cmd *cobra.Command, name string) ([]byte, error) {
+// ReadRules reads a policy from a file or from standard input, and checks it.
+func ReadRules(cmd *cobra.Command, name string) ([]byte, error) {
 	data, err := session.ReadText(cmd, "rules", name, policy.MaxSize)
 	if err != nil {
 		return nil, err

@@ -3,13 +3,15 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/follow"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 )
 
 func newTransferRetry() *cobra.Command {
 	q := &session.Query{}
-	f := &sendFlags{}
+	f := &request.Flags{}
 	var failed bool
 	c := &cobra.Command{Use: "retry ID", Short: "Do a transfer that is over once more, or only what failed of it; the result code is the new transfer's",
 		Long: `Makes a new transfer of one that is over: the same sources, destination and
@@ -25,22 +27,22 @@ a queue, a second time.`,
 				return err
 			}
 			defer done()
-			req, err := net.Retry(ctx, args[0], failed, f.ifExists)
+			req, err := net.Retry(ctx, args[0], failed, f.IfExists)
 			if err != nil {
 				return err
 			}
 			if err := req.Check(); err != nil {
 				return err
 			}
-			f.json = q.JSON
-			return submitAndWatch(ctx, cmd, net, req, f, newView(cmd, f.json, f.quiet))
+			f.JSON = q.JSON
+			return follow.Submit(ctx, cmd, net, req, f, follow.NewView(cmd, f.JSON, f.Quiet))
 		}}
 	q.Add(c)
 	fl := c.Flags()
 	fl.BoolVar(&failed, "failed", false, "send only the items that failed")
-	fl.StringVar(&f.ifExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
-	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
+	fl.StringVar(&f.IfExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
+	fl.BoolVar(&f.DryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress and no notices")
 	return c
 }

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/automation/schedule"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -62,33 +63,33 @@ type scheduleLine struct {
 }
 
 // sendLater sends a schedule to the source agent.
-func sendLater(cmd *cobra.Command, f *sendFlags, p *planFlags, args []string) error {
+func sendLater(cmd *cobra.Command, f *request.Flags, p *planFlags, args []string) error {
 	now := time.Now()
-	q, local, err := f.request(args, cmd.InOrStdin())
+	q, local, err := f.Request(args, cmd.InOrStdin())
 	switch {
 	case err != nil:
 		return err
-	case isStream(q):
+	case request.IsStream(q):
 		return transfer.Errorf(transfer.KindUsage, "standard input cannot be sent at an appointed time")
 	case local:
 		return transfer.Errorf(transfer.KindUsage, "a schedule is kept by its source agent, and no agent is named").WithHint("name one on both sides, as ALPHA:pay.csv BETA:in/")
-	case f.dryRun:
+	case f.DryRun:
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and --at sends later").WithHint("leave one of them out")
 	}
 	put, err := p.put(q, now)
 	if err != nil {
 		return err
 	}
-	if err := session.NeedNetwork(f.network); err != nil {
+	if err := session.NeedNetwork(f.Network); err != nil {
 		return err
 	}
 
-	net, ctx, done, err := f.connected(cmd)
+	net, ctx, done, err := f.Connected(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return f.give(ctx, cmd, net, put)
+	return give(f, ctx, cmd, net, put)
 }
 
 // put makes the schedule of a request.
@@ -102,38 +103,38 @@ func (p *planFlags) put(q *transfer.Request, now time.Time) (put *schedule.Put, 
 }
 
 // keepSchedule sends the schedule of a complete request to the source agent.
-func (f *sendFlags) keepSchedule(ctx context.Context, cmd *cobra.Command, net *client.Client, p *planFlags, q *transfer.Request) error {
-	if f.dryRun {
+func keepSchedule(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, p *planFlags, q *transfer.Request) error {
+	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and this is sent later").WithHint("give --now")
 	}
 	put, err := p.put(q, time.Now())
 	if err != nil {
 		return err
 	}
-	return f.give(ctx, cmd, net, put)
+	return give(f, ctx, cmd, net, put)
 }
 
 // give sends a schedule to the source agent.
-func (f *sendFlags) give(ctx context.Context, cmd *cobra.Command, net *client.Client, put *schedule.Put) error {
+func give(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, put *schedule.Put) error {
 	q := &put.Request
 	if err := net.Check(ctx, q); err != nil {
 		return session.Unsent(ctx, err)
 	}
 	s, err := session.TellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: q.Source}, session.KeepWait, schedule.CommandPut, put)
 	if err == nil {
-		f.saidOfSchedule(cmd, q.Source, s)
+		saidOfSchedule(f, cmd, q.Source, s)
 	}
 	return err
 }
 
 // saidOfSchedule prints a schedule that an agent keeps from now on.
-func (f *sendFlags) saidOfSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
-	if f.json {
+func saidOfSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
+	if f.JSON {
 		output.JSON(cmd, scheduleLine{"scheduled", agent, s})
 		return
 	}
 	fmt.Fprintln(cmd.OutOrStdout(), s.Name)
-	if !f.quiet {
+	if !f.Quiet {
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: agent %s submits it at %s\n", agent, output.Stamp(s.Next))
 	}
 }

@@ -3,7 +3,9 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	mftxml "ferry/internal/mft/xml"
@@ -11,7 +13,7 @@ import (
 )
 
 func newSend() *cobra.Command {
-	f, p, j := &sendFlags{}, &planFlags{}, &jobFlags{}
+	f, p, j := &request.Flags{}, &planFlags{}, &jobFlags{}
 	var toXML bool
 	c := &cobra.Command{
 		Use:   "send [flags] SOURCE... DEST",
@@ -28,8 +30,8 @@ Result codes: 0 success, 20 partial success, 40 failed, 41 cancelled, 42 not sta
 75 no queue manager, or none that is sure to have stored the request; with --detach 3,
 queued: the queue manager has stored it, and the agent has not taken it yet.`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && f.filesFrom != "" {
-				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.filesFrom)
+			if len(args) == 1 && f.FilesFrom != "" {
+				return transfer.Errorf(transfer.KindUsage, "`ferry send --files-from %s` takes SOURCE and DEST; it got 1 location; SOURCE is the directory that the names are beneath, as .", f.FilesFrom)
 			}
 			if len(args) < 2 {
 				return transfer.Errorf(transfer.KindUsage, "`ferry send` takes SOURCE... DEST; it got %s", output.Plural(int64(len(args)), "location"))
@@ -57,16 +59,16 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 		},
 	}
 	fl := c.Flags()
-	f.addRequest(fl)
-	fl.StringVar(&f.filesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
+	f.Add(fl)
+	fl.StringVar(&f.FilesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
+	fl.BoolVar(&f.DryRun, "dry-run", false, "say what would be sent, and send nothing")
 	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
-	session.AddNetwork(fl, &f.network)
-	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
-	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
-	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout, ending with a summary")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
-	f.log.Add(c, "error")
+	session.AddNetwork(fl, &f.Network)
+	fl.StringVar(&f.ConnectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
+	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVar(&f.JSON, "json", false, "JSON Lines on stdout, ending with a summary")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
+	f.Log.Add(c, "error")
 	j.add(fl)
 	p.add(fl)
 	c.Example = `  ferry send -r /data/out /mnt/backup/
@@ -82,7 +84,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 		{Title: "Where it goes", Flags: []string{"also-to", "network", "if-exists", "permissions", "together"}},
 		{Title: "Before and after", Flags: []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{Title: "Text and records", Flags: []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},
-		{Title: "Messages of queues", Flags: queueWords},
+		{Title: "Messages of queues", Flags: request.QueueWords},
 		{Title: "Integrity", Flags: []string{"checksum", "durability"}},
 		{Title: "Speed", Flags: []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
 		{Title: "Waiting", Flags: []string{"detach", "connect-timeout", "recovery-timeout"}},
@@ -92,25 +94,25 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 	return c
 }
 
-func send(cmd *cobra.Command, f *sendFlags, args []string) error {
-	q, local, err := f.request(args, cmd.InOrStdin())
+func send(cmd *cobra.Command, f *request.Flags, args []string) error {
+	q, local, err := f.Request(args, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
 
-	if isStream(q) {
+	if request.IsStream(q) {
 		return sendStdin(cmd, f, q, local)
 	}
 
 	if local {
-		return sendOneBox(cmd, f, q, nil)
+		return follow.OneBox(cmd, f, q, nil)
 	}
-	return f.hand(cmd, q)
+	return follow.Hand(f, cmd, q)
 }
 
 // printXML prints the document for a command line of ferry send.
-func printXML(cmd *cobra.Command, f *sendFlags, args []string) error {
-	q, _, err := f.request(args, cmd.InOrStdin())
+func printXML(cmd *cobra.Command, f *request.Flags, args []string) error {
+	q, _, err := f.Request(args, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
 	"ferry/internal/client"
 	"ferry/internal/wire"
@@ -41,9 +42,9 @@ func FuzzShown(f *testing.F) {
 		if a, err := wire.DecodeAnswer(data); err == nil {
 			if a.Progress != nil {
 				showTransfer(cmd, a.Progress, client.Recorded{}, true)
-				v := newView(cmd, false, false)
-				v.show(a.Progress)
-				v.finish(a.Progress)
+				v := follow.NewView(cmd, false, false)
+				v.Show(a.Progress)
+				v.Finish(a.Progress)
 				json.Marshal(inJSON(a.Progress))
 			}
 			for _, g := range a.Agents {

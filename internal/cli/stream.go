@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/onebox"
@@ -26,24 +28,24 @@ import (
 const streamRecovery = "10m"
 
 // sendStdin sends standard input to a file.
-func sendStdin(cmd *cobra.Command, f *sendFlags, q *transfer.Request, local bool) error {
+func sendStdin(cmd *cobra.Command, f *request.Flags, q *transfer.Request, local bool) error {
 	if !cmd.Flags().Changed("recovery-timeout") {
-		f.recovery = streamRecovery
+		f.Recovery = streamRecovery
 	}
 	var err error
-	if q.Recovery, err = transfer.ParseDuration(f.recovery); err != nil {
+	if q.Recovery, err = transfer.ParseDuration(f.Recovery); err != nil {
 		return err
 	}
 	in := &agent.Streams{Source: pipe.NewSource(cmd.InOrStdin()), Target: pipe.Nowhere{}, Transfer: q.ID}
 	if local {
-		return sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Source: in})
+		return follow.OneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Source: in})
 	}
 	return throughStream(cmd, f, q, in)
 }
 
 func newCat() *cobra.Command {
-	f := &sendFlags{mode: transfer.ModeBinary, durability: transfer.DurabilityProcess, fileFlags: fileFlags{ifExists: transfer.IfExistsError},
-		delivery: transfer.DeliveryFast, compress: transfer.CompressNone, quiet: true}
+	f := &request.Flags{Mode: transfer.ModeBinary, Durability: transfer.DurabilityProcess, FileFlags: request.FileFlags{IfExists: transfer.IfExistsError},
+		Delivery: transfer.DeliveryFast, Compress: transfer.CompressNone, Quiet: true}
 	c := &cobra.Command{
 		Use:   "cat [flags] [AGENT:]FILE",
 		Short: "Write a file to standard output",
@@ -56,22 +58,22 @@ came whole: 0 means that both sides have computed the same digest.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return cat(cmd, f, args[0]) },
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.mode, "mode", f.mode, "binary or text")
-	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of the file: xxh3, md5, sha256 or none")
-	f.content.add(fl)
-	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
-	fl.StringVar(&f.compress, "compress", f.compress, "what the data travels as: none, fast, high or auto")
-	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M")
-	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
-	fl.StringVar(&f.recovery, "recovery-timeout", streamRecovery, "how long to keep trying while nothing moves; -1 for ever")
-	session.AddNetwork(fl, &f.network)
-	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager, -1 for ever; then 75")
-	f.log.Add(c, "error")
+	fl.StringVar(&f.Mode, "mode", f.Mode, "binary or text")
+	fl.StringVar(&f.Checksum, "checksum", "xxh3", "digest of the file: xxh3, md5, sha256 or none")
+	f.Content.Add(fl)
+	fl.StringVar(&f.Lane, "lane", "auto", "how the data travels: auto, direct or queue")
+	fl.StringVar(&f.Compress, "compress", f.Compress, "what the data travels as: none, fast, high or auto")
+	fl.StringVar(&f.Limit, "limit", "", "bytes a second at most, as 10M")
+	fl.StringVar(&f.Job, "job", "", "a name for people, kept on record")
+	fl.StringVar(&f.Recovery, "recovery-timeout", streamRecovery, "how long to keep trying while nothing moves; -1 for ever")
+	session.AddNetwork(fl, &f.Network)
+	fl.StringVar(&f.ConnectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager, -1 for ever; then 75")
+	f.Log.Add(c, "error")
 	return c
 }
 
-func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
-	from, source, err := typed(arg, location.Source)
+func cat(cmd *cobra.Command, f *request.Flags, arg string) error {
+	from, source, err := request.Typed(arg, location.Source)
 	if err != nil {
 		return err
 	}
@@ -85,7 +87,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 		dest = "PIPE-0:-"
 	}
 
-	q, local, err := f.request([]string{arg, dest}, cmd.InOrStdin())
+	q, local, err := f.Request([]string{arg, dest}, cmd.InOrStdin())
 	if err != nil {
 		return err
 	}
@@ -96,7 +98,7 @@ func cat(cmd *cobra.Command, f *sendFlags, arg string) error {
 	cmd.SetErr(notices{cmd.ErrOrStderr(), stdout})
 	out := &agent.Streams{Source: pipe.Nothing{}, Target: pipe.NewTarget(stdout, q.ID), Limits: pipe.Limits(), Transfer: q.ID}
 	if local {
-		err = sendOneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
+		err = follow.OneBox(cmd, f, q, map[transfer.AgentName]*agent.Streams{onebox.Dest: out})
 	} else {
 		q.Destination = transfer.StreamAgent(q.ID)
 		err = throughStream(cmd, f, q, out)
@@ -137,24 +139,24 @@ func (n notices) Write(b []byte) (int, error) {
 
 // throughStream runs a transfer between an agent of the network and an agent in this
 // process, which lives as long as the transfer.
-func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *agent.Streams) error {
-	if err := session.NeedNetwork(f.network); err != nil {
+func throughStream(cmd *cobra.Command, f *request.Flags, q *transfer.Request, s *agent.Streams) error {
+	if err := session.NeedNetwork(f.Network); err != nil {
 		return err
 	}
 
-	log, err := f.log.Logger(cmd)
+	log, err := f.Log.Logger(cmd)
 	if err != nil {
 		return err
 	}
 
-	patience, err := transfer.ParseDuration(f.connectTimeout)
+	patience, err := transfer.ParseDuration(f.ConnectTimeout)
 	if err != nil {
 		return err
 	}
 
-	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
-		defer abandon(ctx, s)()
-		as, release, err := pipeAs(ctx, cmd, f.network, q, max(time.Duration(patience), 1), log)
+	return follow.InBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
+		defer follow.Abandon(ctx, s)()
+		as, release, err := pipeAs(ctx, cmd, f.Network, q, max(time.Duration(patience), 1), log)
 		if err != nil {
 			return session.Unsent(ctx, err)
 		}
@@ -165,7 +167,7 @@ func throughStream(cmd *cobra.Command, f *sendFlags, q *transfer.Request, s *age
 		}
 		c := b.Client(q.Originator)
 		if err = c.Check(ctx, q); err == nil {
-			err = follow(ctx, c, q, newView(cmd, f.json, f.quiet))
+			err = follow.InProcess(ctx, c, q, follow.NewView(cmd, f.JSON, f.Quiet))
 		}
 		if left := b.Leave(a); left > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: coordination has not answered: %s of this transfer go to the audit log of this user with the next run\n", output.Plural(left, "audit record"))

@@ -10,7 +10,9 @@ import (
 	"ferry/internal/automation/managedcall"
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/schedule"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -20,7 +22,7 @@ import (
 )
 
 func newSubmit() *cobra.Command {
-	f := &sendFlags{}
+	f := &request.Flags{}
 	var wait bool
 	c := &cobra.Command{
 		Use:   "submit [flags] FILE",
@@ -38,29 +40,29 @@ those of ferry send.`,
   ferry send ALPHA:pay.csv BETA:inbox/ --to-xml | ferry submit --wait -`,
 		Args: usage.OneArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.detach = !wait && !f.dryRun
+			f.Detach = !wait && !f.DryRun
 			return submit(cmd, f, args[0])
 		},
 	}
 	fl := c.Flags()
 	fl.BoolVar(&wait, "wait", false, "wait for the end of the transfer or the call")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
-	session.AddNetwork(fl, &f.network)
-	fl.StringVar(&f.connectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
-	fl.BoolVar(&f.json, "json", false, "JSON Lines on stdout")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
-	f.log.Add(c, "error")
+	fl.BoolVar(&f.DryRun, "dry-run", false, "say what would be sent, and send nothing")
+	session.AddNetwork(fl, &f.Network)
+	fl.StringVar(&f.ConnectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
+	fl.BoolVar(&f.JSON, "json", false, "JSON Lines on stdout")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
+	f.Log.Add(c, "error")
 	return c
 }
 
 // submit submits the request in a document.
-func submit(cmd *cobra.Command, f *sendFlags, name string) error {
+func submit(cmd *cobra.Command, f *request.Flags, name string) error {
 	doc, err := readDocument(cmd, name)
 	if err != nil {
 		return err
 	}
 
-	if !f.quiet {
+	if !f.Quiet {
 		for _, what := range doc.Ignored {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: no effect here: %s\n", output.Printable(what))
 		}
@@ -73,9 +75,9 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 	case doc.Cancel != nil:
 		return cancelDocument(cmd, f, doc.Cancel)
 	case doc.Call != nil:
-		return f.submitCall(cmd, doc, id)
+		return submitCall(f, cmd, doc, id)
 	case doc.Monitor != nil, doc.Unmonitor != nil, doc.Unschedule != nil, doc.Transfer != nil && doc.Transfer.Schedule != nil:
-		return f.submitKept(cmd, doc, id)
+		return submitKept(f, cmd, doc, id)
 	}
 	q, err := doc.Request(id)
 	if err != nil {
@@ -84,32 +86,32 @@ func submit(cmd *cobra.Command, f *sendFlags, name string) error {
 	if q.Originator == (transfer.Originator{}) {
 		q.Originator = client.Me()
 	}
-	return f.hand(cmd, q)
+	return follow.Hand(f, cmd, q)
 }
 
 // submitCall sends an agent the program of a document as a call.
-func (f *sendFlags) submitCall(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
-	if f.dryRun {
+func submitCall(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
+	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent, and the document has a program run")
 	}
 	p, err := managedcall.FromDocument(doc, id)
 	if err != nil {
 		return err
 	}
-	q := &session.Query{Network: f.network, JSON: f.json, Timeout: cancelTime, Who: doc.Originator()}
-	return call(q, cmd, p, f.detach, f.quiet)
+	q := &session.Query{Network: f.Network, JSON: f.JSON, Timeout: cancelTime, Who: doc.Originator()}
+	return call(q, cmd, p, f.Detach, f.Quiet)
 }
 
 // submitKept sends an agent a document's request for a monitor, schedule or other kept object, or its request to end
 // one.
-func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
-	if f.dryRun {
+func submitKept(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id transfer.ID) error {
+	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and the document asks for no such transfer")
 	}
-	if !f.detach {
+	if !f.Detach {
 		return transfer.Errorf(transfer.KindUsage, "--wait is for the end of a transfer, and the document asks for none that begins now").WithHint("leave it out")
 	}
-	q := &session.Query{Network: f.network, JSON: f.json, Timeout: cancelTime, Who: doc.Originator()}
+	q := &session.Query{Network: f.Network, JSON: f.JSON, Timeout: cancelTime, Who: doc.Originator()}
 	switch {
 	case doc.Monitor != nil:
 		c, err := monitor.FromDocument(doc)
@@ -134,7 +136,7 @@ func (f *sendFlags) submitKept(cmd *cobra.Command, doc *mftxml.Document, id tran
 	if err != nil {
 		return err
 	}
-	f.saidOfSchedule(cmd, at, s)
+	saidOfSchedule(f, cmd, at, s)
 	return nil
 }
 
@@ -150,8 +152,8 @@ func readDocument(cmd *cobra.Command, name string) (*mftxml.Document, error) {
 // cancelTime is the time that an agent may take to answer the cancel of a document.
 const cancelTime = 30 * time.Second
 
-func cancelDocument(cmd *cobra.Command, f *sendFlags, c *mftxml.Cancel) error {
-	q := &session.Query{Network: f.network, JSON: f.json, Timeout: cancelTime}
+func cancelDocument(cmd *cobra.Command, f *request.Flags, c *mftxml.Cancel) error {
+	q := &session.Query{Network: f.Network, JSON: f.JSON, Timeout: cancelTime}
 	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"ferry/internal/cli/request"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
@@ -19,13 +20,13 @@ import (
 // requestOf returns the request that ferry send makes from a command line.
 func requestOf(t *testing.T, args ...string) *transfer.Request {
 	t.Helper()
-	f := &sendFlags{}
+	f := &request.Flags{}
 	fl := pflag.NewFlagSet("send", pflag.ContinueOnError)
-	f.addRequest(fl)
+	f.Add(fl)
 	if err := fl.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	q, _, err := f.request(fl.Args(), nil)
+	q, _, err := f.Request(fl.Args(), nil)
 	if err != nil {
 		t.Fatalf("%q: %v", args, err)
 	}

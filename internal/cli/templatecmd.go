@@ -10,7 +10,9 @@ import (
 
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -42,7 +44,7 @@ type (
 )
 
 func newTemplateCreate() *cobra.Command {
-	q, f := &session.Query{}, &sendFlags{}
+	q, f := &session.Query{}, &request.Flags{}
 	var params []string
 	var redefine bool
 	c := &cobra.Command{Use: "create NAME [flags] SOURCE... DEST", Short: "Have the source agent keep a template",
@@ -59,11 +61,11 @@ the template, unless --param gives it a default. Sources, destinations, --job an
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			req, local, err := f.request(args[1:], cmd.InOrStdin())
+			req, local, err := f.Request(args[1:], cmd.InOrStdin())
 			switch {
 			case err != nil:
 				return err
-			case isStream(req):
+			case request.IsStream(req):
 				return transfer.Errorf(transfer.KindUsage, "standard input is no source of a template")
 			case local:
 				return transfer.Errorf(transfer.KindUsage, "a template is kept by its source agent, and no agent is named").WithHint("name one on both sides, as ALPHA:pay.csv BETA:in/")
@@ -75,7 +77,7 @@ the template, unless --param gives it a default. Sources, destinations, --job an
 			return keepTemplate(q, cmd, t, redefine)
 		}}
 	q.Add(c)
-	f.addRequest(c.Flags())
+	f.Add(c.Flags())
 	c.Flags().StringArrayVar(&params, "param", nil, "K=DEFAULT, a parameter that need not be given, or K, one that must be; may be repeated")
 	c.Flags().BoolVar(&redefine, "redefine", false, "put it in the place of the template of that name")
 	return c
@@ -259,7 +261,7 @@ func newTemplateImport() *cobra.Command {
 }
 
 func newTemplateSend() *cobra.Command {
-	q, f, p := &session.KeptQuery{}, &sendFlags{}, &planFlags{}
+	q, f, p := &session.KeptQuery{}, &request.Flags{}, &planFlags{}
 	var set []string
 	var now bool
 	c := &cobra.Command{Use: "send NAME", Short: "Send from a template, and wait as ferry send does; the result code is the transfer's",
@@ -280,15 +282,15 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 				}
 				began := time.Now()
 				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.Net.Who
-				f.json = q.JSON
+				f.JSON = q.JSON
 				later, err := p.ofTemplate(cmd.Flags(), t, now)
 				if err != nil {
 					return err
 				}
 				if later {
-					return f.keepSchedule(k.Ctx, cmd, k.Net, p, req)
+					return keepSchedule(f, k.Ctx, cmd, k.Net, p, req)
 				}
-				return submitAndWatch(k.Ctx, cmd, k.Net, req, f, newView(cmd, f.json, f.quiet))
+				return follow.Submit(k.Ctx, cmd, k.Net, req, f, follow.NewView(cmd, f.JSON, f.Quiet))
 			})
 		}}
 	q.Add(c)
@@ -296,9 +298,9 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 	fl.StringArrayVar(&set, "set", nil, "K=V, the value of a parameter; may be repeated")
 	p.add(fl)
 	fl.BoolVar(&now, "now", false, "send at once, whatever the template says of a schedule")
-	fl.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
-	fl.BoolVar(&f.detach, "detach", false, "print the ID and do not wait")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress and no notices")
+	fl.BoolVar(&f.DryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
+	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress and no notices")
 	return c
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
@@ -95,7 +96,7 @@ func row(p *transfer.Progress) []string {
 		submitted = p.ID.Time()
 	}
 	return []string{p.ID.String(), string(p.State), string(p.Source), string(p.Destination), fmt.Sprint(p.Files),
-		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(bytesSoFar(p)), output.Stamp(submitted), p.Job, reason}
+		fmt.Sprint(p.FilesFailed), transfer.FormatBytes(follow.BytesSoFar(p)), output.Stamp(submitted), p.Job, reason}
 }
 
 // inJSON is a transfer in JSON: the summary's names first, then the rest.
@@ -165,7 +166,7 @@ func showTransfer(cmd *cobra.Command, p *transfer.Progress, r client.Recorded, i
 		{"originator", output.Printable(p.Originator)}, {"signed", signedText(&r, identities)}, {"job", output.Printable(p.Job)}, {"priority", fmt.Sprint(p.Priority)},
 		{"submitted", output.Stamp(p.Submitted)}, {"started", output.Stamp(p.Started)}, {"ended", output.Stamp(p.Ended)},
 		{"files", fmt.Sprintf("%d arrived, %d failed, %d skipped, %d directories made", p.Files, p.FilesFailed, p.FilesSkipped, p.Dirs)},
-		{"bytes", transfer.FormatBytes(bytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
+		{"bytes", transfer.FormatBytes(follow.BytesSoFar(p))}, {"lane", strings.TrimSpace(p.Lane + " " + paren(p.LaneReason))},
 		{"compression, on the wire", output.Or(p.Compress, "?") + ", " + transfer.FormatBytes(p.BytesWire)},
 		{"checksum, durability", p.Checksum + ", " + p.Durability}, {"chunk, window, frame, checkpoint", output.SettingsText(p.Settings)}, {"run-ahead", aheadText(p)},
 		{"epoch, resumes", fmt.Sprintf("%d, %d (%s sent again)", p.Epoch, p.Resumes, transfer.FormatBytes(p.BytesResent))},
@@ -284,11 +285,11 @@ func newTransferWatch() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v := newView(cmd, q.JSON, false)
-			if p, err = net.Watch(ctx, client.Transfer{Source: p.Source, ID: p.ID, Hash: p.Request}, v.show, func(err error) { v.notice("%v", err) }); err != nil {
+			v := follow.NewView(cmd, q.JSON, false)
+			if p, err = net.Watch(ctx, client.Transfer{Source: p.Source, ID: p.ID, Hash: p.Request}, v.Show, func(err error) { v.Notice("%v", err) }); err != nil {
 				return err
 			}
-			return v.finish(p)
+			return v.Finish(p)
 		}}
 	q.Add(c)
 	return c
@@ -342,7 +343,7 @@ func control(q *session.Query, ctx context.Context, cmd *cobra.Command, net *cli
 		state = transfer.Cancelling
 	}
 	if q.JSON {
-		output.JSON(cmd, controlLine{MessageType: c.verb, ID: of.ID, State: state})
+		output.JSON(cmd, follow.ControlLine{MessageType: c.verb, ID: of.ID, State: state})
 	} else {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)
 	}

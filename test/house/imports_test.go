@@ -22,6 +22,8 @@ var rows = []row{
 	{[]string{"internal/cli"}, "the root command, which only registers the commands"},
 		"commands that use flags or output of the commands below"},
 		"the commands of one noun each; none knows another"},
+	{[]string{"internal/cli/follow"}, "submits and shows any transfer, for all commands that make one"},
+	{[]string{"internal/cli/request"}, "turns flags into a request, for all commands that describe a transfer"},
 	{[]string{"internal/cli/session"}, "connects a command to a network"},
 	{[]string{"internal/cli/output", "internal/cli/usage"}, "the screen and the help, which every command uses"},
 	{[]string{"internal/node/coordinator", "internal/node/manager"}, "whole processes, without the command line that starts them"},

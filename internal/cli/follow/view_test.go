@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func TestReplacedIsNotSkipped(t *testing.T) {
 		cmd := &cobra.Command{}
 		cmd.SetOut(&out)
 		cmd.SetErr(&said)
-		if err := newView(cmd, false, false).finish(p); err != nil || said.String() != c.says || !strings.HasSuffix(strings.TrimSpace(out.String()), c.line) {
+		if err := NewView(cmd, false, false).Finish(p); err != nil || said.String() != c.says || !strings.HasSuffix(strings.TrimSpace(out.String()), c.line) {
 			t.Errorf("%v: %v, %q, %q", c.kinds, err, said.String(), out.String())
 		}
 		if s := p.Summary(); s.FilesSkipped != int64(len(c.kinds)) || s.FilesReplaced != p.FilesReplaced {

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,33 +14,6 @@ import (
 	"ferry/internal/security/enrol"
 	"ferry/internal/transfer"
 )
-
-func TestNamesOfAList(t *testing.T) {
-	for list, want := range map[string][]transfer.Path{
-		"a\nb\n": {"a", "b"}, "a\r\n b \r\n\r\nc": {"a", " b ", "c"}, "/a\n//b/c\na": {"a", "b/c"}, "": nil, "\n\n": nil,
-		"a\nb\x00c\x00": {"a\nb", "c"}, "\xff\n*": {"\xff", "*"},
-	} {
-		if got := parseNames([]byte(list)); !slices.Equal(got, want) {
-			t.Errorf("%q gave %q, want %q", list, got, want)
-		}
-	}
-	long := strings.NewReader(strings.Repeat("name\n", transfer.MaxRequest/5+1))
-	if _, err := sourcesFrom("-", long); transfer.KindOf(err) != transfer.KindTooLarge {
-		t.Errorf("a list that is too long: %v", err)
-	}
-}
-
-// TestListsOfWindows: a list may have a byte-order mark, or be UTF-16 with one.
-func TestListsOfWindows(t *testing.T) {
-	for _, list := range []string{"\xef\xbb\xbfa\r\n\xc3\xbc\r\n", "\xff\xfea\x00\r\x00\n\x00\xfc\x00\r\x00\n\x00", "\xfe\xff\x00a\x00\r\x00\n\x00\xfc"} {
-		if got, err := sourcesFrom("-", strings.NewReader(list)); err != nil || !slices.Equal(got, []transfer.Path{"a", "ü"}) {
-			t.Errorf("%q gave %q, %v", list, got, err)
-		}
-	}
-	if _, err := sourcesFrom("-", strings.NewReader("a\x00\r\x00\n\x00")); transfer.KindOf(err) != transfer.KindUsage || !strings.Contains(err.Error(), "UTF-16") {
-		t.Errorf("UTF-16 without a mark: %v", err)
-	}
-}
 
 // TestTextsOfWindows: so may a token, rules, and a text that readText reads.
 func TestTextsOfWindows(t *testing.T) {
@@ -57,14 +29,14 @@ func TestTextsOfWindows(t *testing.T) {
 	if b, err := session.ReadText(c, "template", name, 1000); err != nil || string(b) != "version: 1\r\n" {
 		t.Errorf("readText gave %q, %v", b, err)
 	}
-	if b, err := readRules(c, name); b != nil || strings.Contains(fmt.Sprint(err), "UTF") || strings.ContainsRune(fmt.Sprint(err), 0xfffd) {
+	if b, err := ReadRules(c, name); b != nil || strings.Contains(fmt.Sprint(err), "UTF") || strings.ContainsRune(fmt.Sprint(err), 0xfffd) {
 		t.Errorf("readRules gave %q, %v", b, err)
 	}
 	const rules = `{"v": 1}`
 	if err := os.WriteFile(name, []byte("\xff\xfe"+strings.Join(strings.Split(rules, ""), "\x00")+"\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := readRules(c, name); err != nil || string(b) != rules {
+	if b, err := ReadRules(c, name); err != nil || string(b) != rules {
 		t.Errorf("readRules gave %q, %v", b, err)
 	}
 	want := enrol.Token{Network: strings.Repeat("a", 8), Root: strings.Repeat("0", 64), Secret: strings.Repeat("A", 43), Addresses: []string{"hub:4223"}}
@@ -115,34 +87,11 @@ func TestLimitsOfWideTexts(t *testing.T) {
 	}
 	rules := `{"v": 1}` + strings.Repeat(" ", 200<<10)
 	put(wideText(rules))
-	if b, err := readRules(c, name); err != nil || string(b) != rules {
+	if b, err := ReadRules(c, name); err != nil || string(b) != rules {
 		t.Errorf("readRules gave %d bytes, %v", len(b), err)
-	}
-	names := strings.Repeat("\n", transfer.MaxRequest-2) + "a\n"
-	if got, err := sourcesFrom("-", strings.NewReader(wideText(names))); err != nil || !slices.Equal(got, []transfer.Path{"a"}) {
-		t.Errorf("sourcesFrom gave %q, %v", got, err)
-	}
-	if _, err := sourcesFrom("-", strings.NewReader(wideText(names+"b"))); transfer.KindOf(err) != transfer.KindTooLarge {
-		t.Errorf("a list that is too long: %v", err)
 	}
 	put(strings.Repeat("x", 64<<10+1))
 	if _, err := session.ReadToken(c, name); !strings.Contains(fmt.Sprint(err), name) || !strings.Contains(fmt.Sprint(err), "65536") {
 		t.Errorf("a token that is too long: %v", err)
 	}
-}
-
-// FuzzNamesOfAList: no name is empty, begins with a slash or comes twice.
-func FuzzNamesOfAList(f *testing.F) {
-	for _, s := range []string{"a\nb\r\n", "a\x00b\nc", "///\n", "\r\n"} {
-		f.Add([]byte(s))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		seen := map[transfer.Path]bool{}
-		for _, n := range parseNames(b) {
-			if n == "" || n[0] == '/' || seen[n] {
-				t.Errorf("%q gave %q", b, n)
-			}
-			seen[n] = true
-		}
-	})
 }

@@ -1,8 +1,6 @@
-package cli
+package request
 
-import (
-	"testing"
-)
+import "testing"
 
 // FuzzMeta: the value begins after the first '='.
 func FuzzMeta(f *testing.F) {
@@ -10,7 +8,7 @@ func FuzzMeta(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		m, err := parseMeta([]string{s})
+		m, err := ParseMeta([]string{s})
 		for k, v := range m {
 			if k == "" || k+"="+v != s {
 				t.Fatalf("%q is %q and %q", s, k, v)

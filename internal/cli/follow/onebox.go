@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/agent"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/node/member"
@@ -21,22 +22,22 @@ import (
 	"ferry/internal/transfer"
 )
 
-// sendOneBox moves files on this host, by the same protocol as any other
+// OneBox moves files on this host, by the same protocol as any other
 // transfer.
-func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams map[transfer.AgentName]*agent.Streams) error {
+func OneBox(cmd *cobra.Command, f *request.Flags, q *transfer.Request, streams map[transfer.AgentName]*agent.Streams) error {
 	q.Source, q.Destination = onebox.Source, onebox.Dest
-	if f.detach {
+	if f.Detach {
 		return transfer.Errorf(transfer.KindUsage, "--detach needs agents that go on running; on this host alone the transfer runs in this process")
 	}
 
-	log, err := f.log.Logger(cmd)
+	log, err := f.Log.Logger(cmd)
 	if err != nil {
 		return err
 	}
 
-	return inBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
+	return InBox(cmd, log, func(ctx context.Context, b *onebox.Box) error {
 		for _, s := range streams {
-			defer abandon(ctx, s)()
+			defer Abandon(ctx, s)()
 		}
 		if err := b.Open(ctx, streams); err != nil {
 			return err
@@ -49,9 +50,9 @@ func sendOneBox(cmd *cobra.Command, f *sendFlags, q *transfer.Request, streams m
 	})
 }
 
-// inBox runs a command that needs agents in this process, with a directory for them. The context ends with a signal, or
+// InBox runs a command that needs agents in this process, with a directory for them. The context ends with a signal, or
 // when an agent has lost its directory.
-func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b *onebox.Box) error) error {
+func InBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b *onebox.Box) error) error {
 	home, err := member.StateDir()
 	if err == nil {
 		err = keyfile.Own(home)
@@ -60,7 +61,7 @@ func inBox(cmd *cobra.Command, log *slog.Logger, run func(ctx context.Context, b
 		return err
 	}
 
-	here, err := hostPath(".")
+	here, err := request.HostPath(".")
 	if err != nil {
 		return err
 	}
@@ -92,19 +93,19 @@ func rootOfHost() string {
 	return filepath.VolumeName(wd) + string(filepath.Separator)
 }
 
-func sendInBox(ctx context.Context, cmd *cobra.Command, c *client.Client, q *transfer.Request, f *sendFlags) error {
-	if f.dryRun {
-		return dryRun(ctx, cmd, c, q, f.json)
+func sendInBox(ctx context.Context, cmd *cobra.Command, c *client.Client, q *transfer.Request, f *request.Flags) error {
+	if f.DryRun {
+		return Preview(ctx, cmd, c, q, f.JSON)
 	}
 	if err := c.CheckSize(q); err != nil {
 		return err
 	}
-	return follow(ctx, c, q, newView(cmd, f.json, f.quiet))
+	return InProcess(ctx, c, q, NewView(cmd, f.JSON, f.Quiet))
 }
 
-// abandon makes writes to standard output fail once ctx has ended. That includes a write that is blocked because its
+// Abandon makes writes to standard output fail once ctx has ended. That includes a write that is blocked because its
 // reader has stopped reading. stop undoes that.
-func abandon(ctx context.Context, s *agent.Streams) (stop func() bool) {
+func Abandon(ctx context.Context, s *agent.Streams) (stop func() bool) {
 	if out, ok := s.Target.(*pipe.Target); ok {
 		return context.AfterFunc(ctx, out.Abandon)
 	}

@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"context"
@@ -19,9 +19,9 @@ type previewLine struct {
 	*wire.Preview
 }
 
-// dryRun lists the files that would be sent and their destinations. It returns the result that the transfer would have,
+// Preview lists the files that would be sent and their destinations. It returns the result that the transfer would have,
 // as far as the preview shows it.
-func dryRun(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, asJSON bool) error {
+func Preview(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, asJSON bool) error {
 	p, err := s.Preview(ctx, q)
 	if err != nil {
 		return err

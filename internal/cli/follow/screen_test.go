@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"ferry/internal/transfer"
 )
 
-var updateScreens = flag.Bool("update-screens", false, "write the screens anew")
+var update = flag.Bool("update", false, "write the screens anew")
 
 // The output at 40, 80 and 200 columns, with and without UTF-8, is kept in testdata.
 func TestScreens(t *testing.T) {
@@ -51,7 +51,7 @@ func TestScreens(t *testing.T) {
 		}
 	}
 	name := filepath.Join("testdata", "screens.txt")
-	if *updateScreens {
+	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -61,6 +61,6 @@ func TestScreens(t *testing.T) {
 	}
 	want, err := os.ReadFile(name)
 	if err != nil || string(want) != shown.String() {
-		t.Errorf("the screens have changed (go test ./internal/cli -update writes them): %v\n%s", err, shown.String())
+		t.Errorf("the screens have changed (go test ./internal/cli/follow -update writes them): %v\n%s", err, shown.String())
 	}
 }

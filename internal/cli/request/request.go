@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"cmp"
@@ -25,17 +25,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-// sendFlags are the flags of ferry send as they were given.
-type sendFlags struct {
-	dryRun, detach, json, quiet                bool
-	mode, checksum, durability, lane, delivery string
-	compress, job, network, filesFrom          string
-	connectTimeout, recovery                   string
-	content                                    contentFlags
-	log                                        session.LogFlags
+// Flags are the flags of ferry send as they were given.
+type Flags struct {
+	DryRun, Detach, JSON, Quiet                bool
+	Mode, Checksum, Durability, Lane, Delivery string
+	Compress, Job, Network, FilesFrom          string
+	ConnectTimeout, Recovery                   string
+	Content                                    contentFlags
+	Log                                        session.LogFlags
 	priority                                   int
 	meta                                       []string
-	fileFlags
+	FileFlags
 	choiceFlags
 	boundFlags
 	flowFlags
@@ -43,16 +43,16 @@ type sendFlags struct {
 	queueFlags
 }
 
-// fileFlags select files, and say how a transfer treats its sources and existing files at the destination.
-type fileFlags struct {
+// FileFlags select files, and say how a transfer treats its sources and existing files at the destination.
+type FileFlags struct {
 	recursive              bool
-	deleteSource, ifExists string
+	deleteSource, IfExists string
 	archive, archiveWhen   string
 }
 
 // boundFlags bound a transfer.
 type boundFlags struct {
-	limit, maxSize string
+	Limit, maxSize string
 	maxFiles       int64
 	together       bool
 }
@@ -63,51 +63,51 @@ type flowFlags struct {
 	window, frame, checkpoint int
 }
 
-// addRequest adds the flags that describe a request; commands for monitors, schedules and templates take them, too.
-func (f *sendFlags) addRequest(fl *pflag.FlagSet) {
+// Add adds the flags that describe a request; commands for monitors, schedules and templates take them, too.
+func (f *Flags) Add(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
-	fl.StringVar(&f.mode, "mode", "binary", "binary or text")
-	fl.StringVar(&f.checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
-	fl.StringVar(&f.ifExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which puts what comes at the end")
+	fl.StringVar(&f.Mode, "mode", "binary", "binary or text")
+	fl.StringVar(&f.Checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
+	fl.StringVar(&f.IfExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which puts what comes at the end")
 	fl.StringVar(&f.deleteSource, "delete-source", "", "each: delete each source once its arrival is on record; all: only if everything has arrived")
 	fl.Lookup("delete-source").NoOptDefVal = whenEach
 	fl.Var((*nonEmpty)(&f.archive), "archive", "a directory of the source agent, on the same file system, into which each source is moved once its arrival is on record")
 	fl.StringVar(&f.archiveWhen, "archive-when", whenEach, "each: move each source once its arrival is on record; all: only if everything has arrived")
-	fl.StringVar(&f.durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
-	f.content.add(fl)
-	fl.StringVar(&f.lane, "lane", "auto", "how the data travels: auto, direct or queue")
-	fl.StringVar(&f.delivery, "delivery", "fast", "fast or stored")
-	fl.StringVar(&f.compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
-	fl.StringVar(&f.limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
+	fl.StringVar(&f.Durability, "durability", "full", "full: an outcome survives a power cut; process: a crash of the process")
+	f.Content.Add(fl)
+	fl.StringVar(&f.Lane, "lane", "auto", "how the data travels: auto, direct or queue")
+	fl.StringVar(&f.Delivery, "delivery", "fast", "fast or stored")
+	fl.StringVar(&f.Compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
+	fl.StringVar(&f.Limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
 	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
 	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")
 	f.choiceFlags.add(fl)
 	fl.BoolVar(&f.together, "together", false, "all files get their names at the destination, or none does: they are kept under temporary names until the last one is there")
 	fl.IntVar(&f.priority, "priority", 0, "0 to 9; 9 goes first")
-	fl.StringVar(&f.job, "job", "", "a name for people, kept on record")
+	fl.StringVar(&f.Job, "job", "", "a name for people, kept on record")
 	fl.StringArrayVar(&f.meta, "meta", nil, "K=V, kept on record; may be repeated")
 	fl.StringVar(&f.chunkSize, "chunk-size", "", "bytes of one data message, 4K to 1M (default: the agent's, 256K)")
 	fl.IntVar(&f.window, "window", 0, "chunks to one acknowledgement (default: the agent's, 10)")
 	fl.IntVar(&f.frame, "frame", 0, "windows that the sender may run ahead (default: the agent's, 5)")
 	fl.IntVar(&f.checkpoint, "checkpoint-interval", 0, "frames to one checkpoint (default: the agent's, 1)")
-	fl.StringVar(&f.recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
+	fl.StringVar(&f.Recovery, "recovery-timeout", "24h", "how long to keep trying while nothing moves; -1 for ever")
 	f.callFlags.add(fl)
 	f.queueFlags.add(fl)
 }
 
-// connected connects as --connect-timeout says; the caller closes.
-func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
-	log, err := f.log.Logger(cmd)
+// Connected connects as --connect-timeout says; the caller closes.
+func (f *Flags) Connected(cmd *cobra.Command) (*client.Client, context.Context, func(), error) {
+	log, err := f.Log.Logger(cmd)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	patience, err := transfer.ParseDuration(f.connectTimeout)
+	patience, err := transfer.ParseDuration(f.ConnectTimeout)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	ctx, stop := session.UntilSignal(cmd.Context())
 	// One attempt is made in any case: 0 would be the default of a connection.
-	conn, err := session.Connect(ctx, cmd, f.network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
+	conn, err := session.Connect(ctx, cmd, f.Network, "ferry send", cmp.Or(time.Duration(patience), 1), log)
 	if err != nil {
 		defer stop()
 		return nil, nil, nil, session.Unsent(ctx, err)
@@ -115,22 +115,22 @@ func (f *sendFlags) connected(cmd *cobra.Command) (*client.Client, context.Conte
 	return &client.Client{Conn: conn, Clock: clock.System, Who: client.Me()}, ctx, func() { conn.Close(); stop() }, nil
 }
 
-// request makes the request of the flags; local says that no agent is named.
-func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request, local bool, err error) {
+// Request makes the request of the flags; local says that no agent is named.
+func (f *Flags) Request(args []string, stdin io.Reader) (q *transfer.Request, local bool, err error) {
 	q = &transfer.Request{Version: transfer.RequestVersion, ID: transfer.NewID(time.Now()), Submitted: time.Now().UTC(),
-		Originator: client.Me(), Job: f.job, Priority: f.priority, Durability: f.durability, Lane: f.lane, Delivery: f.delivery, Compress: f.compress,
-		Options: transfer.Options{Recursive: f.recursive, Mode: f.mode, IfExists: f.ifExists, Content: f.content.content()}}
+		Originator: client.Me(), Job: f.Job, Priority: f.priority, Durability: f.Durability, Lane: f.Lane, Delivery: f.Delivery, Compress: f.Compress,
+		Options: transfer.Options{Recursive: f.recursive, Mode: f.Mode, IfExists: f.IfExists, Content: f.Content.content()}}
 	if err := f.sources(q); err != nil {
 		return nil, false, err
 	}
 
-	m, err := digest.ParseMethod(f.checksum)
+	m, err := digest.ParseMethod(f.Checksum)
 	if err != nil {
 		return nil, false, err
 	}
 
 	q.Checksum = string(m)
-	if q.Meta, err = parseMeta(f.meta); err != nil {
+	if q.Meta, err = ParseMeta(f.meta); err != nil {
 		return nil, false, err
 	}
 	if err := f.take(q); err != nil {
@@ -148,7 +148,7 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 		return nil, false, err
 	}
 
-	if q.Recovery, err = transfer.ParseDuration(f.recovery); err != nil {
+	if q.Recovery, err = transfer.ParseDuration(f.Recovery); err != nil {
 		return nil, false, err
 	}
 
@@ -184,7 +184,7 @@ func (f *sendFlags) request(args []string, stdin io.Reader) (q *transfer.Request
 }
 
 // bounds reads the flags that bound the transfer.
-func (f *sendFlags) bounds(q *transfer.Request) (err error) {
+func (f *Flags) bounds(q *transfer.Request) (err error) {
 	q.MaxFiles, q.Together = f.maxFiles, f.together
 	if f.maxSize != "" {
 		n, err := transfer.ParseSize(f.maxSize)
@@ -194,29 +194,30 @@ func (f *sendFlags) bounds(q *transfer.Request) (err error) {
 		q.MaxBytes = int64(n)
 	}
 
-	if f.limit == "" {
+	if f.Limit == "" {
 		return nil
 	}
 
-	q.Rate, err = flow.ParseRate(f.limit)
+	q.Rate, err = flow.ParseRate(f.Limit)
 	return err
 }
 
 // list makes the names of --files-from the sources, relative to the single SOURCE of the command line.
-func (f *sendFlags) list(q *transfer.Request, stdin io.Reader) (err error) {
-	if f.filesFrom == "" {
+func (f *Flags) list(q *transfer.Request, stdin io.Reader) (err error) {
+	if f.FilesFrom == "" {
 		return nil
 	}
 	if len(q.Items) != 1 || q.Items[0].Source.Place != transfer.Files || q.Dest.Place == transfer.Datasets {
 		return transfer.Errorf(transfer.KindUsage, "--files-from takes one SOURCE, the directory that its names are beneath, and a DEST that is no data set")
 	}
 	q.Base = q.Items[0].Source.Literal()
-	names, err := sourcesFrom(f.filesFrom, stdin)
+	names, err := sourcesFrom(f.FilesFrom, stdin)
 	q.Items = transfer.ItemsOf(names...)
 	return err
 }
 
-func parseMeta(entries []string) (map[string]string, error) {
+// ParseMeta reads K=V.
+func ParseMeta(entries []string) (map[string]string, error) {
 	if len(entries) == 0 {
 		return nil, nil
 	}
@@ -232,12 +233,12 @@ func parseMeta(entries []string) (map[string]string, error) {
 }
 
 // locations reads where from and where to. This text is read nowhere else.
-func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, err error) {
-	if q.Destination, q.Dest, err = typed(args[len(args)-1], location.Dest); err != nil {
+func (f *Flags) locations(q *transfer.Request, args []string) (local bool, err error) {
+	if q.Destination, q.Dest, err = Typed(args[len(args)-1], location.Dest); err != nil {
 		return false, err
 	}
 	for i, s := range args[:len(args)-1] {
-		from, l, err := typed(s, location.Source)
+		from, l, err := Typed(s, location.Source)
 		if err != nil {
 			return false, err
 		}
@@ -268,30 +269,30 @@ func (f *sendFlags) locations(q *transfer.Request, args []string) (local bool, e
 
 	for n := range q.Items {
 		it := &q.Items[n]
-		if it.Source, err = hostLocation(it.Source); err != nil {
+		if it.Source, err = HostLocation(it.Source); err != nil {
 			return true, err
 		}
 	}
 
 	for n := range q.Triggers {
 		for k, p := range q.Triggers[n].Files {
-			if q.Triggers[n].Files[k], err = hostPath(p); err != nil {
+			if q.Triggers[n].Files[k], err = HostPath(p); err != nil {
 				return true, err
 			}
 		}
 	}
 
 	if q.Archive != "" {
-		if q.Archive, err = hostPath(q.Archive); err != nil {
+		if q.Archive, err = HostPath(q.Archive); err != nil {
 			return true, err
 		}
 	}
-	q.Dest, err = hostLocation(q.Dest)
+	q.Dest, err = HostLocation(q.Dest)
 	return true, err
 }
 
-// typed reads [AGENT:]LOCATION. Without an agent, "-" is standard input or output.
-func typed(arg string, read func(string) (transfer.Location, error)) (at transfer.AgentName, l transfer.Location, err error) {
+// Typed reads [AGENT:]LOCATION. Without an agent, "-" is standard input or output.
+func Typed(arg string, read func(string) (transfer.Location, error)) (at transfer.AgentName, l transfer.Location, err error) {
 	at, text, err := transfer.SplitAgent(arg)
 	if err != nil {
 		return "", l, err
@@ -303,13 +304,13 @@ func typed(arg string, read func(string) (transfer.Location, error)) (at transfe
 	return at, l, err
 }
 
-// hostLocation is a location of this host that means the same in each working directory. A pattern that is spelled as the
+// HostLocation is a location of this host that means the same in each working directory. A pattern that is spelled as the
 // name of a file is this file.
-func hostLocation(l transfer.Location) (transfer.Location, error) {
+func HostLocation(l transfer.Location) (transfer.Location, error) {
 	if l.Place != transfer.Files {
 		return l, nil
 	}
-	p, err := hostPath(l.Literal())
+	p, err := HostPath(l.Literal())
 	if err != nil || !l.Pattern {
 		return transfer.File(p), err
 	}
@@ -320,9 +321,9 @@ func hostLocation(l transfer.Location) (transfer.Location, error) {
 	return transfer.Match(transfer.Path(transfer.Literally(wd)) + l.Path), nil
 }
 
-// hostPath makes a path of this host absolute. It keeps the last component and a final slash, because both have a
+// HostPath makes a path of this host absolute. It keeps the last component and a final slash, because both have a
 // meaning.
-func hostPath(p transfer.Path) (transfer.Path, error) {
+func HostPath(p transfer.Path) (transfer.Path, error) {
 	if p == "" {
 		return p, nil
 	}

@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"strings"
@@ -22,7 +22,7 @@ func TestListOfHostileNames(t *testing.T) {
 	}
 	for n, it := range transfer.ItemsOf(names...) {
 		q := &transfer.Request{Items: []transfer.RequestItem{it}}
-		if it.Source != transfer.File(transfer.Path(all[n])) || isStream(q) {
+		if it.Source != transfer.File(transfer.Path(all[n])) || IsStream(q) {
 			t.Errorf("%q is the source %+v", all[n], it.Source)
 		}
 	}

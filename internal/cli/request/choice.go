@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"github.com/spf13/pflag"
@@ -70,7 +70,7 @@ const (
 
 // deleting returns the time at which sources are deleted; "" is never. true and false are words for each and never, as
 // of a flag that takes no value otherwise.
-func (f *fileFlags) deleting() string {
+func (f *FileFlags) deleting() string {
 	switch f.deleteSource {
 	case "true":
 		return whenEach
@@ -81,7 +81,7 @@ func (f *fileFlags) deleting() string {
 }
 
 // sources sets in the request whether the sources are kept, deleted or archived.
-func (f *fileFlags) sources(q *transfer.Request) error {
+func (f *FileFlags) sources(q *transfer.Request) error {
 	flag, when := "--delete-source", f.deleting()
 	switch {
 	case f.archive != "" && when != "":

@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"strings"
@@ -12,29 +12,29 @@ import (
 // queueFlags say how files become messages of a queue, and messages a file. They go into the paths of
 // queues, where they may be written as well.
 type queueFlags struct {
-	group, between, at             string
+	Group, Between, At             string
 	splitSize, splitDelim, splitRE string
 	keep                           string
 }
 
-// queueWords are the flags of queueFlags.
-var queueWords = []string{"split-size", "split-delimiter", "split-regex", "keep-delimiter", "group", "message-delimiter", "message-delimiter-at"}
+// QueueWords are the flags of queueFlags.
+var QueueWords = []string{"split-size", "split-delimiter", "split-regex", "keep-delimiter", "group", "message-delimiter", "message-delimiter-at"}
 
 func (f *queueFlags) add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.splitSize, "split-size", "", "split each file for the queue of DEST into messages of so many bytes, as 64K")
 	fl.StringVar(&f.splitDelim, "split-delimiter", "", "split at each TEXT, or 0xHEX")
 	fl.StringVar(&f.splitRE, "split-regex", "", "split at what a regular expression (RE2) matches")
 	fl.StringVar(&f.keep, "keep-delimiter", "", "what becomes of what a file is split at: none, it is left out; before, it ends a message; after, it begins one (default none)")
-	fl.StringVar(&f.group, "group", "", "of the queue of SOURCE, that complete group of messages; *: the one that was complete first (default: all that are there)")
-	fl.StringVar(&f.between, "message-delimiter", "", "what comes between the messages in the file: TEXT, or 0xHEX")
-	fl.StringVar(&f.at, "message-delimiter-at", "", "where that lies: between messages, before each, or after each (default between)")
+	fl.StringVar(&f.Group, "group", "", "of the queue of SOURCE, that complete group of messages; *: the one that was complete first (default: all that are there)")
+	fl.StringVar(&f.Between, "message-delimiter", "", "what comes between the messages in the file: TEXT, or 0xHEX")
+	fl.StringVar(&f.At, "message-delimiter-at", "", "where that lies: between messages, before each, or after each (default between)")
 }
 
 // into puts the flags into the paths of a request's queues.
 func (f *queueFlags) into(q *transfer.Request) error {
-	from := f.group != "" || f.between != "" || f.at != ""
-	if f.group != "" {
-		if err := placequeue.CheckGroup(f.group); err != nil {
+	from := f.Group != "" || f.Between != "" || f.At != ""
+	if f.Group != "" {
+		if err := placequeue.CheckGroup(f.Group); err != nil {
 			return err
 		}
 	}
@@ -53,24 +53,24 @@ func (f *queueFlags) into(q *transfer.Request) error {
 			continue
 		}
 		var err error
-		if *p, err = f.ofSource(*p); err != nil {
+		if *p, err = f.OfSource(*p); err != nil {
 			return err
 		}
 	}
 	return f.ofDest(q)
 }
 
-// ofSource puts the flags into the path of a source queue.
-func (f *queueFlags) ofSource(l transfer.Location) (transfer.Location, error) {
+// OfSource puts the flags into the path of a source queue.
+func (f *queueFlags) OfSource(l transfer.Location) (transfer.Location, error) {
 	a, err := placequeue.Of(l)
-	if f.group != "" {
-		a.Group = f.group
+	if f.Group != "" {
+		a.Group = f.Group
 	}
-	if err == nil && f.between != "" {
-		a.Between, err = placequeue.ParseDelimiter(f.between)
+	if err == nil && f.Between != "" {
+		a.Between, err = placequeue.ParseDelimiter(f.Between)
 	}
-	if err == nil && f.at != "" {
-		a.At, err = placequeue.ParseAt(f.at)
+	if err == nil && f.At != "" {
+		a.At, err = placequeue.ParseAt(f.At)
 	}
 	if err == nil {
 		_, err = placequeue.Of(a.Location())

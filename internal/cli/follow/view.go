@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"fmt"
@@ -20,11 +20,11 @@ type progressLine struct {
 	*transfer.Progress
 }
 
-// A view shows a transfer while it runs and when it has ended.
-type view struct {
+// A View shows a transfer while it runs and when it has ended.
+type View struct {
 	cmd    *cobra.Command
 	json   bool
-	quiet  bool
+	Quiet  bool
 	bar    bool // stderr is a terminal
 	drawn  bool
 	last   transfer.State
@@ -33,36 +33,38 @@ type view struct {
 	begun  int64 // bytes at from, for the rate
 }
 
-func newView(cmd *cobra.Command, asJSON, quiet bool) *view {
-	v := &view{cmd: cmd, json: asJSON, quiet: quiet, from: time.Now()}
+// NewView returns the view of a command; asJSON and quiet are its flags.
+func NewView(cmd *cobra.Command, asJSON, quiet bool) *View {
+	v := &View{cmd: cmd, json: asJSON, Quiet: quiet, from: time.Now()}
 	if f, ok := cmd.ErrOrStderr().(*os.File); ok {
 		v.bar = term.IsTerminal(int(f.Fd())) && !asJSON && !quiet
 	}
 	return v
 }
 
-// notice prints a message to stderr, unless it was the last one.
-func (v *view) notice(format string, args ...any) {
+// Notice prints a message to stderr, unless it was the last one.
+func (v *View) Notice(format string, args ...any) {
 	text := output.Printable(fmt.Sprintf(format, args...))
-	if v.quiet || text == v.reason {
+	if v.Quiet || text == v.reason {
 		return
 	}
 	v.reason = text
-	v.clear()
+	v.Clear()
 	fmt.Fprintf(v.cmd.ErrOrStderr(), "ferry: %s\n", text)
 }
 
-func (v *view) clear() {
+// Clear removes the bar from the screen.
+func (v *View) Clear() {
 	if v.drawn {
 		fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K")
 		v.drawn = false
 	}
 }
 
-// show shows the progress of the transfer.
-func (v *view) show(p *transfer.Progress) {
+// Show shows the progress of the transfer.
+func (v *View) Show(p *transfer.Progress) {
 	if v.json {
-		if !v.quiet {
+		if !v.Quiet {
 			output.JSON(v.cmd, progressLine{"progress", p})
 		}
 		return
@@ -73,9 +75,9 @@ func (v *view) show(p *transfer.Progress) {
 		if p.Place > 0 && p.Reason.Kind == transfer.KindBusy {
 			place = fmt.Sprintf(" (place %d in its queue)", p.Place)
 		}
-		v.notice("%s: %s%s", p.State, p.Reason, place)
+		v.Notice("%s: %s%s", p.State, p.Reason, place)
 	} else if v.last == transfer.Waiting && p.State == transfer.Running {
-		v.notice("running again")
+		v.Notice("running again")
 	}
 
 	v.last = p.State
@@ -85,9 +87,9 @@ func (v *view) show(p *transfer.Progress) {
 }
 
 // draw writes the bar.
-func (v *view) draw(p *transfer.Progress) {
+func (v *View) draw(p *transfer.Progress) {
 	s := output.ScreenOf(v.cmd.ErrOrStderr())
-	done := bytesSoFar(p)
+	done := BytesSoFar(p)
 	rate := float64(done-v.begun) / max(time.Since(v.from).Seconds(), 0.001)
 	fmt.Fprint(v.cmd.ErrOrStderr(), "\r\x1b[K"+bar(s, p, rate))
 	v.drawn = true
@@ -109,7 +111,7 @@ func doing(p *transfer.Progress) string {
 // bar returns one line about a running transfer: its phase, percent, time left, rate, bytes, files, the current file.
 // On a narrow screen percent, rate and time left stay longest.
 func bar(s output.Screen, p *transfer.Progress, rate float64) string {
-	done := bytesSoFar(p)
+	done := BytesSoFar(p)
 	var meter, percent, eta, wire, name string
 	files, bytes := fmt.Sprintf("%d files", p.Files), transfer.FormatBytes(done)
 	if p.Walked {
@@ -158,9 +160,9 @@ func baseName(p transfer.Path) string {
 	return transfer.Path(s[strings.LastIndexByte(s, '/')+1:]).String()
 }
 
-// finish writes the failures and the last line, and gives the result code.
-func (v *view) finish(p *transfer.Progress) error {
-	v.clear()
+// Finish writes the failures and the last line, and gives the result code.
+func (v *View) Finish(p *transfer.Progress) error {
+	v.Clear()
 	s := p.Summary()
 	if p.State == transfer.Parked {
 		s.ResultCode = transfer.CodeParked
@@ -175,8 +177,8 @@ func (v *view) finish(p *transfer.Progress) error {
 		fmt.Fprintf(stderr, "ferry: %s more failed; `ferry audit show %s` names them\n", output.Plural(more, "item"), p.ID)
 	}
 
-	warn(stderr, p.ID, &p.Counts)
-	if !v.quiet {
+	Warn(stderr, p.ID, &p.Counts)
+	if !v.Quiet {
 		if n := p.FilesSkipped - p.FilesReplaced; n > 0 {
 			fmt.Fprintf(stderr, "ferry: skipped %s already at the destination\n", output.Plural(n, "file"))
 		}
@@ -194,7 +196,7 @@ func (v *view) finish(p *transfer.Progress) error {
 
 	if v.json {
 		output.JSON(v.cmd, s)
-	} else if !v.quiet {
+	} else if !v.Quiet {
 		v.summary(p, &s)
 	}
 
@@ -204,8 +206,8 @@ func (v *view) finish(p *transfer.Progress) error {
 	return nil
 }
 
-// warn writes the part of a transfer's end that is neither a failure nor as it was asked for.
-func warn(w io.Writer, id transfer.ID, c *transfer.Counts) {
+// Warn writes the part of a transfer's end that is neither a failure nor as it was asked for.
+func Warn(w io.Writer, id transfer.ID, c *transfer.Counts) {
 	if c.Warnings > 0 {
 		fmt.Fprintf(w, "ferry: could not delete %s; `ferry audit show %s` says why\n", output.Plural(c.Warnings, "source"), id)
 	}
@@ -215,7 +217,7 @@ func warn(w io.Writer, id transfer.ID, c *transfer.Counts) {
 }
 
 // summary writes the last line.
-func (v *view) summary(p *transfer.Progress, s *transfer.Summary) {
+func (v *View) summary(p *transfer.Progress, s *transfer.Summary) {
 	out := v.cmd.OutOrStdout()
 	on, word := output.ScreenOf(out), string(s.State)
 	fmt.Fprintln(out, strings.Replace(on.Text(summaryLine(s, p)), word, on.Paint(word), 1))
@@ -264,8 +266,8 @@ func summaryLine(s *transfer.Summary, p *transfer.Progress) string {
 	return line
 }
 
-// bytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
-func bytesSoFar(p *transfer.Progress) int64 {
+// BytesSoFar returns the bytes that have arrived, or for a running transfer the bytes sent, where these are more.
+func BytesSoFar(p *transfer.Progress) int64 {
 	if p.State.Final() {
 		return p.Bytes
 	}
@@ -276,7 +278,7 @@ func bytesSoFar(p *transfer.Progress) int64 {
 	return done
 }
 
-// outputsOfFollow returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfFollow() map[string]any {
-	return map[string]any{"progress": progressLine{}, "summary": transfer.Summary{}, "control": controlLine{}, "preview": previewLine{}}
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
+	return map[string]any{"progress": progressLine{}, "summary": transfer.Summary{}, "control": ControlLine{}, "preview": previewLine{}}
 }

@@ -1,4 +1,4 @@
-package cli
+package follow
 
 import (
 	"context"
@@ -8,26 +8,27 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
 	"ferry/internal/node/process"
 	"ferry/internal/transfer"
 )
 
-// submitAndWatch submits the request and follows it to its end.
-func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, f *sendFlags, v *view) error {
+// Submit submits the request and follows it to its end.
+func Submit(ctx context.Context, cmd *cobra.Command, s *client.Client, q *transfer.Request, f *request.Flags, v *View) error {
 	if err := s.Check(ctx, q); err != nil {
 		return session.Unsent(ctx, err)
 	}
 
-	if f.dryRun {
-		return session.Unsent(ctx, dryRun(ctx, cmd, s, q, f.json))
+	if f.DryRun {
+		return session.Unsent(ctx, Preview(ctx, cmd, s, q, f.JSON))
 	}
 
-	notice := func(err error) { v.notice("%v", err) }
-	h := &handing{cmd: cmd, noun: "transfer", agent: q.Source, id: q.ID, json: f.json}
-	if f.detach {
-		return h.detach(ctx, func(ctx context.Context) (transfer.State, error) {
+	notice := func(err error) { v.Notice("%v", err) }
+	h := &Handing{Cmd: cmd, Noun: "transfer", Agent: q.Source, ID: q.ID, JSON: f.JSON}
+	if f.Detach {
+		return h.Detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			p, err := s.Submit(ctx, q, nil)
 			if p == nil {
 				return transfer.Accepted, err
@@ -36,21 +37,21 @@ func submitAndWatch(ctx context.Context, cmd *cobra.Command, s *client.Client, q
 		})
 	}
 
-	p, err := s.Run(ctx, q, v.show, notice)
+	p, err := s.Run(ctx, q, v.Show, notice)
 	if err != nil {
-		v.clear()
+		v.Clear()
 	}
 	switch {
-	case signalEnded(ctx, err):
-		return h.interrupted(ctx, err, func() error { return cancelled(cmd, s, q, v) })
+	case SignalEnded(ctx, err):
+		return h.Interrupted(ctx, err, func() error { return cancelled(cmd, s, q, v) })
 	case err != nil:
-		return h.unfinished(err)
+		return h.Unfinished(err)
 	}
-	return v.finish(p)
+	return v.Finish(p)
 }
 
 // cancelled cancels a transfer and waits for its end.
-func cancelled(cmd *cobra.Command, s *client.Client, q *transfer.Request, v *view) error {
+func cancelled(cmd *cobra.Command, s *client.Client, q *transfer.Request, v *View) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	p, err := s.Cancel(ctx, client.Of(q))
@@ -61,18 +62,18 @@ func cancelled(cmd *cobra.Command, s *client.Client, q *transfer.Request, v *vie
 		fmt.Fprintf(cmd.ErrOrStderr(), "ferry: transfer %s is being cancelled\n", q.ID)
 		return output.Exit(transfer.CodeCancelled)
 	}
-	return v.finish(p)
+	return v.Finish(p)
 }
 
-// follow submits a request to agents of this process and follows it to its end. A signal cancels it, so that no
+// InProcess submits a request to agents of this process and follows it to its end. A signal cancels it, so that no
 // transfer is left running.
-func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view) error {
+func InProcess(ctx context.Context, c *client.Client, q *transfer.Request, v *View) error {
 	p, err := c.Submit(ctx, q, nil)
 	if err == nil && (p == nil || !p.State.Final()) {
-		p, err = c.Watch(ctx, client.Of(q), v.show, nil)
+		p, err = c.Watch(ctx, client.Of(q), v.Show, nil)
 	}
 
-	if signalEnded(ctx, err) {
+	if SignalEnded(ctx, err) {
 		if err := process.Lost(ctx); err != nil {
 			return err
 		}
@@ -81,7 +82,7 @@ func follow(ctx context.Context, c *client.Client, q *transfer.Request, v *view)
 	if err != nil {
 		return err
 	}
-	return v.finish(p)
+	return v.Finish(p)
 }
 
 func interruptedInBox(c *client.Client, q *transfer.Request) (*transfer.Progress, error) {
@@ -95,19 +96,19 @@ func interruptedInBox(c *client.Client, q *transfer.Request) (*transfer.Progress
 
 // Times between two questions about a job or a call.
 const (
-	jobLookFirst = 50 * time.Millisecond
-	jobLookMost  = time.Second
+	JobLookFirst = 50 * time.Millisecond
+	JobLookMost  = time.Second
 )
 
-// hand submits a request to a network, and waits for its end unless the flags say otherwise.
-func (f *sendFlags) hand(cmd *cobra.Command, q *transfer.Request) error {
-	if err := session.NeedNetwork(f.network); err != nil {
+// Hand submits a request to a network, and waits for its end unless the flags say otherwise.
+func Hand(f *request.Flags, cmd *cobra.Command, q *transfer.Request) error {
+	if err := session.NeedNetwork(f.Network); err != nil {
 		return err
 	}
-	net, ctx, done, err := f.connected(cmd)
+	net, ctx, done, err := f.Connected(cmd)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return submitAndWatch(ctx, cmd, net, q, f, newView(cmd, f.json, f.quiet))
+	return Submit(ctx, cmd, net, q, f, NewView(cmd, f.JSON, f.Quiet))
 }

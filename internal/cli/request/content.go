@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"github.com/spf13/pflag"
@@ -19,7 +19,8 @@ type recordFlags struct {
 	lrecl, blksize int
 }
 
-func (f *contentFlags) add(fl *pflag.FlagSet) {
+// Add adds the flags.
+func (f *contentFlags) Add(fl *pflag.FlagSet) {
 	fl.StringVar(&f.fromEncoding, "from-encoding", "", "code page of the source, in text mode (default: the source agent's)")
 	fl.StringVar(&f.toEncoding, "to-encoding", "", "code page of the destination, in text mode (default: the destination agent's)")
 	fl.StringVar(&f.eol, "eol", "", "line ends at the destination, in text mode: lf, crlf or nl (default: the destination's)")

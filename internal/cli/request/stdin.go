@@ -1,4 +1,4 @@
-package cli
+package request
 
 import (
 	"ferry/internal/cli/output"
@@ -6,16 +6,17 @@ import (
 	"ferry/internal/transfer"
 )
 
-func isStream(q *transfer.Request) bool {
+// IsStream reports whether a request sends standard input.
+func IsStream(q *transfer.Request) bool {
 	return len(q.Items) == 1 && q.Items[0].Source == pipe.Stdio && (q.Source == "" || q.Source.Stream())
 }
 
 // fromStdin fills in where standard input is sent to.
-func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
+func (f *Flags) fromStdin(q *transfer.Request) (local bool, err error) {
 	switch {
 	case len(q.Items) > 1:
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is sent alone; it stands beside %s", output.Plural(int64(len(q.Items)-1), "other source"))
-	case f.filesFrom != "" || f.detach || f.dryRun || f.deleting() != "" || f.archive != "" || f.together:
+	case f.FilesFrom != "" || f.Detach || f.DryRun || f.deleting() != "" || f.archive != "" || f.together:
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run, --delete-source, --archive or --together").
 			WithHint("a file with the name - is ./-")
 	case f.choiceFlags != choiceFlags{}:
@@ -23,7 +24,7 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 			WithHint("leave out --min-file-size, --max-file-size, --min-age, --max-age, --order, --links and --permissions")
 	}
 
-	if f.delivery == transfer.DeliveryStored {
+	if f.Delivery == transfer.DeliveryStored {
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is read once, and --delivery stored may have to send something again").
 			WithHint("send it without, or put it into a file first")
 	}
@@ -33,6 +34,6 @@ func (f *sendFlags) fromStdin(q *transfer.Request) (local bool, err error) {
 		return false, nil
 	}
 
-	q.Dest, err = hostLocation(q.Dest)
+	q.Dest, err = HostLocation(q.Dest)
 	return true, err
 }

@@ -1,0 +1,2 @@
+// Package follow submits a request and shows the transfer until its end.
+package follow

@@ -1,0 +1,2 @@
+// Package request has the flags that describe a transfer, and makes a request of them.
+package request
