@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/agent"
+	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/content/conversion"
@@ -269,7 +270,7 @@ func (f *sandboxFlag) read(cmd *cobra.Command) (*policy.Rules, error) {
 	if f.file == "" {
 		return f.rules, nil
 	}
-	data, err := ReadRules(cmd, f.file)
+	data, err := cliidentity.ReadRules(cmd, f.file)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
@@ -39,7 +40,7 @@ have been renewed. Without this command the authority rotates a year before its 
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, tokenLine{MessageType: "rotated", Name: network})
+				output.JSON(cmd, cliidentity.TokenLine{MessageType: "rotated", Name: network})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "the authority of the network %s signs with new keys; make a new backup of it\n", network)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	clicontent "ferry/internal/cli/content"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/client"
@@ -39,7 +40,7 @@ func addCompletions(root *cobra.Command) {
 	pages := func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		var names []string
 		for _, p := range codepage.List() {
-			names = append(names, codePageOf(p).Name)
+			names = append(names, clicontent.CodePageOf(p).Name)
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	cliaudit "ferry/internal/cli/audit"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/coordinator"
@@ -37,7 +38,7 @@ func newCoordination() *cobra.Command {
 	session.AddNetwork(run.Flags(), &network)
 	session.AddJoin(run, &join)
 	run.Flags().StringVar(&dir, "dir", "", "directory of the audit log and the registry; made if it is not there")
-	addPublishXML(run.Flags(), &xml)
+	cliaudit.AddPublishXML(run.Flags(), &xml)
 	run.Flags().BoolVar(&standby, "standby", false, "be one of two coordination services that share --dir: stand by while the other one is active")
 	run.Flags().BoolVar(&external, "external", false, "the queue manager is a server of NATS with the configuration of ferry authority export: do its errands, so that the authority may be away")
 	lf.Add(run, "info")

@@ -16,6 +16,7 @@ import (
 	"ferry/internal/automation/monitor"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
+	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
@@ -299,7 +300,7 @@ func (r *fteRun) cancel() error {
 func (r *fteRun) source(ctx context.Context, net *client.Client, id transfer.ID) (transfer.AgentName, error) {
 	named := r.Get("a")
 	if named == "" {
-		of, err := target(ctx, net, id.String(), "")
+		of, err := clitransfer.Target(ctx, net, id.String(), "")
 		return of.Source, err
 	}
 	a, err := r.Agent(named)

@@ -3,7 +3,12 @@ package cli
 import (
 	"maps"
 
+	cliaudit "ferry/internal/cli/audit"
+	clicontent "ferry/internal/cli/content"
 	"ferry/internal/cli/follow"
+	cliidentity "ferry/internal/cli/identity"
+	"ferry/internal/cli/qm"
+	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/node/config"
 )
 
@@ -13,18 +18,18 @@ func outputs() map[string]any {
 	all := map[string]any{"setting": config.Effective{}}
 	for _, of := range []map[string]any{
 		outputsOfAgent(),
-		outputsOfAudit(),
+		cliaudit.Outputs(),
 		outputsOfCall(),
-		outputsOfContent(),
+		clicontent.Outputs(),
 		follow.Outputs(),
-		outputsOfIdentity(),
+		cliidentity.Outputs(),
 		outputsOfJob(),
 		outputsOfMft(),
 		outputsOfMonitor(),
-		outputsOfQm(),
+		qm.Outputs(),
 		outputsOfSchedule(),
 		outputsOfTemplate(),
-		outputsOfTransfer(),
+		clitransfer.Outputs(),
 	} {
 		maps.Copy(all, of)
 	}

@@ -11,8 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	cliaudit "ferry/internal/cli/audit"
+	clicontent "ferry/internal/cli/content"
+	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/qm"
 	"ferry/internal/cli/session"
+	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/config"
 	"ferry/internal/node/member"
@@ -61,7 +66,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), newTransfer(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), newAudit(), newChannel(), newCodepages(), newDataset(), newToken(), newAuthority(), newIdentity(), newPolicy(), newLogin(), newQM(), newQueue(), newReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
+	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), clitransfer.New(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), newAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
 	completion(root)
 	addCompletions(root)
 	return root

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/request"
 	"ferry/internal/cli/session"
+	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
 	mftxml "ferry/internal/mft/xml"
@@ -165,5 +166,5 @@ func cancelDocument(cmd *cobra.Command, f *request.Flags, c *mftxml.Cancel) erro
 	if err != nil {
 		return err
 	}
-	return control(q, ctx, cmd, net, command{"cancel", wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
+	return clitransfer.Control(q, ctx, cmd, net, clitransfer.Command{Verb: "cancel", Kind: wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	cliaudit "ferry/internal/cli/audit"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/manager"
@@ -49,7 +50,7 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	fl.StringVar(&u.authority, "authority", "here", "here, or none: the network's authority runs elsewhere (ferry authority run)")
 	session.AddJoin(c, &u.join)
 	fl.StringVar(&u.coordination, "coordination", "here", "here or none")
-	addPublishXML(fl, &u.publishXML)
+	cliaudit.AddPublishXML(fl, &u.publishXML)
 	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after --listen)")
 	fl.StringVar(&u.cluster, "cluster", "", "name of a cluster of which the queue manager is a member: the same at each")
 	fl.StringVar(&u.clusterListen, "cluster-listen", "127.0.0.1:6222", "HOST:PORT for routes of the other members of the cluster")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/session"
 	"ferry/internal/security/enrol"
 	"ferry/internal/transfer"
@@ -29,14 +30,14 @@ func TestTextsOfWindows(t *testing.T) {
 	if b, err := session.ReadText(c, "template", name, 1000); err != nil || string(b) != "version: 1\r\n" {
 		t.Errorf("readText gave %q, %v", b, err)
 	}
-	if b, err := ReadRules(c, name); b != nil || strings.Contains(fmt.Sprint(err), "UTF") || strings.ContainsRune(fmt.Sprint(err), 0xfffd) {
+	if b, err := cliidentity.ReadRules(c, name); b != nil || strings.Contains(fmt.Sprint(err), "UTF") || strings.ContainsRune(fmt.Sprint(err), 0xfffd) {
 		t.Errorf("readRules gave %q, %v", b, err)
 	}
 	const rules = `{"v": 1}`
 	if err := os.WriteFile(name, []byte("\xff\xfe"+strings.Join(strings.Split(rules, ""), "\x00")+"\x00"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := ReadRules(c, name); err != nil || string(b) != rules {
+	if b, err := cliidentity.ReadRules(c, name); err != nil || string(b) != rules {
 		t.Errorf("readRules gave %q, %v", b, err)
 	}
 	want := enrol.Token{Network: strings.Repeat("a", 8), Root: strings.Repeat("0", 64), Secret: strings.Repeat("A", 43), Addresses: []string{"hub:4223"}}
@@ -87,7 +88,7 @@ func TestLimitsOfWideTexts(t *testing.T) {
 	}
 	rules := `{"v": 1}` + strings.Repeat(" ", 200<<10)
 	put(wideText(rules))
-	if b, err := ReadRules(c, name); err != nil || string(b) != rules {
+	if b, err := cliidentity.ReadRules(c, name); err != nil || string(b) != rules {
 		t.Errorf("readRules gave %d bytes, %v", len(b), err)
 	}
 	put(strings.Repeat("x", 64<<10+1))

@@ -1,4 +1,4 @@
-package cli
+package transfer
 
 import (
 	"github.com/spf13/cobra"

@@ -1,4 +1,4 @@
-package cli
+package qm
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/node/manager"
@@ -21,7 +22,8 @@ import (
 	"ferry/internal/wire"
 )
 
-func newReady() *cobra.Command {
+// NewReady makes the command `ferry ready`.
+func NewReady() *cobra.Command {
 	var network string
 	var timeout time.Duration
 	c := &cobra.Command{Use: "ready [URL]", Short: "Wait until a queue manager and its agents are ready",
@@ -148,7 +150,7 @@ func missingAgents(ctx context.Context, cmd *cobra.Command, conn *qmgr.Conn, net
 		defer cancel()
 		all, _ := enrol.Asker{Conn: conn}.Identities(ctx)
 		for _, i := range all {
-			if n := i.Name; n.Role == identity.Agent && identityState(&i) == "good" {
+			if n := i.Name; n.Role == identity.Agent && cliidentity.IdentityState(&i) == "good" {
 				ready := known[n.Name] // false where coordination does not know the agent
 				known[n.Name] = ready
 			}

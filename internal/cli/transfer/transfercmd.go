@@ -1,4 +1,4 @@
-package cli
+package transfer
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	cliaudit "ferry/internal/cli/audit"
 	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
@@ -28,7 +29,7 @@ type shownLine struct {
 	Request  *audit.RequestFacts `json:"request,omitempty"`
 	Author   *word.Author        `json:"author,omitempty"` // of the request; absent: it was not signed
 	Meta     map[string]string   `json:"meta,omitempty"`
-	Recorded []found             `json:"recorded,omitempty"`      // items
+	Recorded []cliaudit.Found    `json:"recorded,omitempty"`      // items
 	More     bool                `json:"recorded_more,omitempty"` // beyond --limit
 }
 
@@ -39,7 +40,8 @@ type transferLine struct {
 	Seconds     float64 `json:"seconds"`
 }
 
-func newTransfer() *cobra.Command {
+// New makes the command `ferry transfer`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "transfer", Short: "Look at transfers, follow, cancel, resume or repeat them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newTransferLs(), newTransferShow(), newTransferWatch(), newTransferRetry(),
@@ -50,9 +52,9 @@ func newTransfer() *cobra.Command {
 
 func newTransferLs() *cobra.Command {
 	q := &session.Query{}
-	f := &filterFlags{}
+	f := &cliaudit.FilterFlags{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List running and finished transfers, newest first", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		filter, err := f.filter(time.Now())
+		filter, err := f.Filter(time.Now())
 		if err != nil {
 			return err
 		}
@@ -62,7 +64,7 @@ func newTransferLs() *cobra.Command {
 		}
 		defer done()
 		rows := [][]string{{"ID", "STATE", "FROM", "TO", "FILES", "FAILED", "BYTES", "SUBMITTED", "JOB", "REASON"}}
-		left, err := net.Transfers(ctx, filter, f.limit, func(p *transfer.Progress) error {
+		left, err := net.Transfers(ctx, filter, f.Limit, func(p *transfer.Progress) error {
 			if q.JSON {
 				output.JSON(cmd, inJSON(p))
 			}
@@ -81,7 +83,7 @@ func newTransferLs() *cobra.Command {
 		return nil
 	}}
 	q.Add(c)
-	f.add(c)
+	f.Add(c)
 	return c
 }
 
@@ -126,7 +128,7 @@ func newTransferShow() *cobra.Command {
 			fmt.Fprintf(cmd.ErrOrStderr(), "ferry: the audit log could not be read, so sources and files are left out: %s\n", output.Printable(err.Error()))
 		}
 		if q.JSON {
-			output.JSON(cmd, shownLine{inJSON(p), r.Request, r.Author, r.Meta, foundAll(r.Items), r.More})
+			output.JSON(cmd, shownLine{inJSON(p), r.Request, r.Author, r.Meta, cliaudit.FoundAll(r.Items), r.More})
 			return nil
 		}
 		showTransfer(cmd, p, r, net.Conn.Identity() != nil)
@@ -226,8 +228,8 @@ func togetherText(p *transfer.Progress) string {
 // showItems writes the files of a transfer, as far as they are decided.
 func showItems(out io.Writer, r client.Recorded) {
 	rows := [][]string{{"TIME", "RESULT", "SIZE", "DIGEST", "FILE"}}
-	for _, f := range foundAll(r.Items) {
-		rows = append(rows, f.row())
+	for _, f := range cliaudit.FoundAll(r.Items) {
+		rows = append(rows, itemRow(&f))
 	}
 	fmt.Fprintln(out)
 	output.Table(out, rows)
@@ -236,7 +238,8 @@ func showItems(out io.Writer, r client.Recorded) {
 	}
 }
 
-func (f *found) row() []string {
+// itemRow returns the cells of an item in the output of `ferry transfer show`.
+func itemRow(f *cliaudit.Found) []string {
 	if !f.Arrived {
 		return []string{output.Stamp(f.Time), output.Ended(f.Item), transfer.FormatBytes(f.Item.Size), "-", output.Failure(f.Item)}
 	}
@@ -304,33 +307,33 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 			return err
 		}
 		defer done()
-		of, err := target(ctx, net, args[0], agentName)
+		of, err := Target(ctx, net, args[0], agentName)
 		if err != nil {
 			return err
 		}
-		return control(q, ctx, cmd, net, command{verb, kind}, of)
+		return Control(q, ctx, cmd, net, Command{verb, kind}, of)
 	}}
 	q.Add(c)
 	c.Flags().StringVar(&agentName, "agent", "", "the source agent, where coordination cannot tell; the ID must then be whole")
 	return c
 }
 
-// A command is a command about a transfer, and its name.
-type command struct {
-	verb string
-	kind wire.Kind
+// A Command is a command about a transfer, and its name.
+type Command struct {
+	Verb string
+	Kind wire.Kind
 }
 
-// control sends a command about a transfer, and prints the transfer's status after it.
-func control(q *session.Query, ctx context.Context, cmd *cobra.Command, net *client.Client, c command, of client.Transfer) error {
+// Control sends a command about a transfer, and prints the transfer's status after it.
+func Control(q *session.Query, ctx context.Context, cmd *cobra.Command, net *client.Client, c Command, of client.Transfer) error {
 	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	var p *transfer.Progress
 	var err error
-	if c.kind == wire.ControlCancel {
+	if c.Kind == wire.ControlCancel {
 		p, err = net.Cancel(ctx, of)
 	} else {
-		p, err = net.Control(ctx, of.Source, c.kind, of.ID)
+		p, err = net.Control(ctx, of.Source, c.Kind, of.ID)
 	}
 	if err != nil {
 		return err
@@ -339,19 +342,19 @@ func control(q *session.Query, ctx context.Context, cmd *cobra.Command, net *cli
 		p = &transfer.Progress{ID: of.ID, Source: of.Source}
 	}
 	state := p.State
-	if c.kind == wire.ControlCancel && !state.Final() {
+	if c.Kind == wire.ControlCancel && !state.Final() {
 		state = transfer.Cancelling
 	}
 	if q.JSON {
-		output.JSON(cmd, follow.ControlLine{MessageType: c.verb, ID: of.ID, State: state})
+		output.JSON(cmd, follow.ControlLine{MessageType: c.Verb, ID: of.ID, State: state})
 	} else {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", of.ID, state)
 	}
 	return nil
 }
 
-// target finds the transfer and its source agent.
-func target(ctx context.Context, net *client.Client, id, agentName string) (of client.Transfer, err error) {
+// Target finds the transfer and its source agent.
+func Target(ctx context.Context, net *client.Client, id, agentName string) (of client.Transfer, err error) {
 	if agentName != "" {
 		if of.Source, err = transfer.ParseAgentName(agentName); err == nil {
 			of.ID, err = transfer.ParseID(id)
@@ -397,7 +400,7 @@ func whichFiles(q *audit.RequestFacts) string {
 	return strings.Join(all, ", ")
 }
 
-// outputsOfTransfer returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfTransfer() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"transfer": transferLine{}, "transfer_show": shownLine{}}
 }

@@ -1,4 +1,4 @@
-package cli
+package content
 
 import (
 	"errors"
@@ -20,7 +20,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func newDataset() *cobra.Command {
+// NewDataset makes the command `ferry dataset`.
+func NewDataset() *cobra.Command {
 	c := &cobra.Command{Use: "dataset", Short: "Look at record files: data sets kept in ordinary files", Args: usage.NoArgs,
 		Long: `Looks at record files of this host: what RECFM, LRECL and BLKSIZE they have, how
 many records, and how many tracks of a 3390 they would take.`,

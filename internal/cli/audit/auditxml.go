@@ -1,4 +1,4 @@
-package cli
+package audit
 
 import (
 	"fmt"
@@ -13,7 +13,8 @@ import (
 	"ferry/internal/wire"
 )
 
-func addPublishXML(fl *pflag.FlagSet, to *bool) {
+// AddPublishXML adds the flag of the processes that run coordination.
+func AddPublishXML(fl *pflag.FlagSet, to *bool) {
 	fl.BoolVar(to, "publish-xml", false, "publish what becomes of transfers, calls, monitors, schedules and agents in the XML of IBM MQ MFT, for ferry audit xml and clients of NATS")
 }
 

@@ -1,4 +1,4 @@
-package cli
+package content
 
 import (
 	"encoding/hex"
@@ -24,7 +24,8 @@ type codePageRow struct {
 	Blank    string   `json:"blank"`
 }
 
-func newCodepages() *cobra.Command {
+// NewCodepages makes the command `ferry codepages`.
+func NewCodepages() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{Use: "codepages [NAME...]", Short: "List the code pages that text can be converted from and to",
 		Long: `Lists the code pages that --from-encoding and --to-encoding know, or the ones
@@ -44,13 +45,13 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 			}
 			if asJSON {
 				for _, p := range pages {
-					output.JSON(cmd, codePageOf(p))
+					output.JSON(cmd, CodePageOf(p))
 				}
 				return nil
 			}
 			rows := [][]string{{"NAME", "BYTES", "NEWLINE", "FOR", "ALIASES"}}
 			for _, p := range pages {
-				r := codePageOf(p)
+				r := CodePageOf(p)
 				rows = append(rows, []string{r.Name, r.width(), r.Newline, r.About, strings.Join(r.Aliases, " ")})
 			}
 			output.Table(cmd.OutOrStdout(), rows)
@@ -60,7 +61,8 @@ that the NAMEs mean. A name is IBM's (IBM-1047), Java's (Cp1047), IANA's
 	return c
 }
 
-func codePageOf(p *codepage.Page) *codePageRow {
+// CodePageOf returns the row of a code page.
+func CodePageOf(p *codepage.Page) *codePageRow {
 	r := &codePageRow{Name: p.Name(), Aliases: p.Aliases(), About: p.About(), EBCDIC: p.EBCDIC(), Shifts: p.Shifts(),
 		Newline: strings.ToUpper(hex.EncodeToString(p.Newline())), Blank: strings.ToUpper(hex.EncodeToString(p.Blank()))}
 	r.MinBytes, r.MaxBytes = p.Width()
@@ -78,7 +80,7 @@ func (r *codePageRow) width() string {
 	return fmt.Sprintf("%d-%d", r.MinBytes, r.MaxBytes)
 }
 
-// outputsOfContent returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfContent() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"code_page": codePageRow{}, "data_set": datasetEntry{}}
 }

@@ -1,4 +1,4 @@
-package cli
+package transfer
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/audit"
+	cliaudit "ferry/internal/cli/audit"
 	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
 	"ferry/internal/client"
@@ -36,8 +37,8 @@ func FuzzShown(f *testing.F) {
 		cmd.SetOut(&out)
 		cmd.SetErr(&out)
 		if r, err := audit.Decode(data); err == nil {
-			showRecord(cmd, &r)
-			output.Table(&out, [][]string{{output.Stamp(r.Time), string(r.Agent), string(r.Event), r.Transfer.String(), what(&r)}})
+			cliaudit.ShowRecord(cmd, &r)
+			output.Table(&out, [][]string{{output.Stamp(r.Time), string(r.Agent), string(r.Event), r.Transfer.String(), cliaudit.Describe(&r)}})
 		}
 		if a, err := wire.DecodeAnswer(data); err == nil {
 			if a.Progress != nil {

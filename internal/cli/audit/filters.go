@@ -1,4 +1,4 @@
-package cli
+package audit
 
 import (
 	"slices"
@@ -14,26 +14,26 @@ import (
 	"ferry/internal/wire"
 )
 
-// filterFlags select transfers or audit records, and bound their number.
-type filterFlags struct {
+// FilterFlags select transfers or audit records, and bound their number.
+type FilterFlags struct {
 	states, meta             []string
 	agent, job, since, until string
 	failed                   bool
-	limit                    int
+	Limit                    int
 }
 
 // addRecords adds the flags that select audit records.
-func (f *filterFlags) addRecords(c *cobra.Command) {
+func (f *FilterFlags) addRecords(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "only of this agent, or of transfers from or to it")
 	fl.StringVar(&f.job, "job", "", "only with such a job name; * and ? stand for any characters")
 	fl.StringVar(&f.since, "since", "", "not before 18:00, 2026-11-01, '2026-11-01 18:00', RFC 3339, or a time ago as 90m, 12h, 2d")
 	fl.StringVar(&f.until, "until", "", "before that time; written as --since")
-	fl.IntVar(&f.limit, "limit", 1000, "how many at most")
+	fl.IntVar(&f.Limit, "limit", 1000, "how many at most")
 }
 
-// add adds the flags that select transfers.
-func (f *filterFlags) add(c *cobra.Command) {
+// Add adds the flags that select transfers.
+func (f *FilterFlags) Add(c *cobra.Command) {
 	fl := c.Flags()
 	f.addRecords(c)
 	fl.StringSliceVar(&f.states, "state", nil, "only in one of these states, such as running,waiting")
@@ -41,10 +41,10 @@ func (f *filterFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.meta, "meta", nil, "only with this metadata, KEY=VALUE; may be repeated")
 }
 
-// filter builds the filter from the flags. Its errors are of KindUsage.
-func (f *filterFlags) filter(now time.Time) (*wire.Filter, error) {
-	if f.limit < 1 {
-		return nil, transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", f.limit)
+// Filter builds the filter from the flags. Its errors are of KindUsage.
+func (f *FilterFlags) Filter(now time.Time) (*wire.Filter, error) {
+	if f.Limit < 1 {
+		return nil, transfer.Errorf(transfer.KindUsage, "--limit %d is out of range; it begins at 1", f.Limit)
 	}
 
 	w := &wire.Filter{Failed: f.failed, Job: f.job}

@@ -1,4 +1,4 @@
-package cli
+package audit
 
 import (
 	"encoding/json"
@@ -58,7 +58,8 @@ func (q *auditQuery) openLocal(dir string) (*audit.Log, error) {
 		WithHint("name the directory that `ferry up` or `ferry coordination run` was given")
 }
 
-func newAudit() *cobra.Command {
+// New makes the command `ferry audit`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "audit", Short: "Read and verify the audit log", Args: usage.NoArgs,
 		Long: `Reads and verifies the audit log: with --network coordination's, with --dir the
 one in a directory, otherwise that of this user's transfers on this host.`,
@@ -69,14 +70,14 @@ one in a directory, otherwise that of this user's transfers on this host.`,
 
 func newAuditLs() *cobra.Command {
 	q := &auditQuery{}
-	f := &filterFlags{}
+	f := &FilterFlags{}
 	c := &cobra.Command{Use: "ls", SuggestFor: []string{"list"}, Short: "List audit records, newest first", Args: usage.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		filter, err := f.filter(time.Now())
+		filter, err := f.Filter(time.Now())
 		if err != nil {
 			return err
 		}
 		rows, n := [][]string{{"TIME", "AGENT", "EVENT", "TRANSFER", "WHAT"}}, 0
-		err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, func(raw json.RawMessage) error {
+		err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, func(raw json.RawMessage) error {
 			n++
 			if q.JSON {
 				fmt.Fprintf(cmd.OutOrStdout(), "%s\n", output.ForScripts(raw))
@@ -99,19 +100,19 @@ func newAuditLs() *cobra.Command {
 			output.Table(cmd.OutOrStdout(), rows)
 		}
 		if err == nil {
-			sayLimit(cmd, n, f.limit, "record")
+			sayLimit(cmd, n, f.Limit, "record")
 		}
 		return err
 	}}
 	q.add(c)
-	f.add(c)
+	f.Add(c)
 	return c
 }
 
 // told describes a record in short lines: one for each item, or one.
 func told(r *audit.Record) []string {
 	if len(r.Items) == 0 {
-		return []string{what(r)}
+		return []string{Describe(r)}
 	}
 	lines := make([]string, len(r.Items))
 	for i := range r.Items {
@@ -120,8 +121,8 @@ func told(r *audit.Record) []string {
 	return lines
 }
 
-// A found is an item that `ferry audit find` has found, as it is written in JSON.
-type found struct {
+// A Found is an item that `ferry audit find` has found, as it is written in JSON.
+type Found struct {
 	MessageType string             `json:"message_type"`
 	Time        time.Time          `json:"time"`
 	Transfer    transfer.ID        `json:"transfer"`
@@ -132,11 +133,12 @@ type found struct {
 	Item        *transfer.Outcome  `json:"item"`
 }
 
-func foundOf(it client.Item) found {
-	return found{"item", it.Time, it.Transfer, it.Job, it.Source, it.Destination, it.Outcome.OK(), it.Outcome}
+func foundOf(it client.Item) Found {
+	return Found{"item", it.Time, it.Transfer, it.Job, it.Source, it.Destination, it.Outcome.OK(), it.Outcome}
 }
 
-func foundAll(items []client.Item) (all []found) {
+// FoundAll returns items in the form of JSON.
+func FoundAll(items []client.Item) (all []Found) {
 	for _, it := range items {
 		all = append(all, foundOf(it))
 	}
@@ -145,7 +147,7 @@ func foundAll(items []client.Item) (all []found) {
 
 func newAuditFind() *cobra.Command {
 	q := &auditQuery{}
-	f := &filterFlags{}
+	f := &FilterFlags{}
 	c := &cobra.Command{Use: "find PATTERN", SuggestFor: []string{"search", "grep"}, Short: "Find files by name, newest first: did they arrive, when, from whom, with which digest",
 		Long: `Finds the files that were transferred under a name: their last name at either end,
 or the whole path where the pattern has a '/'. * and ? stand for any characters, also
@@ -153,7 +155,7 @@ for '/'. What failed is found, too. The agents of the transfer answer: the desti
 and the source where the destination is a pipe. Result code 26: there is none.`,
 		Example: "  ferry audit find pay-1234.xml\n  ferry audit find '*.xml' --agent BETA --since 18:00\n  ferry audit find '/srv/in/*'",
 		Args:    usage.OneArg("a name or a pattern"), RunE: func(cmd *cobra.Command, args []string) error {
-			filter, err := f.filter(time.Now())
+			filter, err := f.Filter(time.Now())
 			if err != nil {
 				return err
 			}
@@ -167,7 +169,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 				}
 				for i := len(r.Items) - 1; i >= 0; i-- {
 					o := &r.Items[i]
-					if n == f.limit || !names.Names(*o) || f.failed && !o.Failed() {
+					if n == f.Limit || !names.Names(*o) || f.failed && !o.Failed() {
 						continue
 					}
 					n++
@@ -180,10 +182,10 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 				}
 				return nil
 			}
-			err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
+			err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
 			if err == nil && n == 0 { // the record of the destination may not have arrived yet
 				filter.Role = audit.RoleSource
-				err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.limit}, take)
+				err = q.each(cmd, wire.Ask{Filter: filter, Limit: f.Limit}, take)
 			}
 			if err == nil && n == 0 {
 				return transfer.Errorf(transfer.KindNotFound, "the audit log has no file with a name like %q", args[0]).
@@ -193,7 +195,7 @@ and the source where the destination is a pipe. Result code 26: there is none.`,
 				output.Table(cmd.OutOrStdout(), rows)
 			}
 			if err == nil {
-				sayLimit(cmd, n, f.limit, "file")
+				sayLimit(cmd, n, f.Limit, "file")
 			}
 			return err
 		}}
@@ -211,7 +213,7 @@ func sayLimit(cmd *cobra.Command, n, limit int, what string) {
 }
 
 // line returns the cells of the item in the output of `ferry audit find`.
-func (f *found) line() []string {
+func (f *Found) line() []string {
 	o := f.Item
 	result, digest, to := "arrived", output.Or(o.Digest, "none"), output.At(f.Destination, o.Path)
 	if !o.OK() {
@@ -223,8 +225,8 @@ func (f *found) line() []string {
 	return []string{output.Stamp(f.Time), result, output.At(f.Source, o.Source), to, transfer.FormatBytes(o.Size), digest, f.Transfer.String()}
 }
 
-// what describes a record in a few words. Records of items have found.line.
-func what(r *audit.Record) string {
+// Describe describes a record in a few words. Records of items have found.line.
+func Describe(r *audit.Record) string {
 	switch {
 	case r.Counts != nil:
 		return fmt.Sprintf("%s %s, %d failed, %s", r.State, output.Plural(r.Counts.Files, "file"), r.Counts.FilesFailed, transfer.FormatBytes(r.Counts.Bytes))
@@ -337,7 +339,7 @@ func newAuditShow() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			showRecord(cmd, &r)
+			ShowRecord(cmd, &r)
 		}
 		return nil
 	}}
@@ -346,7 +348,8 @@ func newAuditShow() *cobra.Command {
 	return c
 }
 
-func showRecord(cmd *cobra.Command, r *audit.Record) {
+// ShowRecord prints an audit record, in one line for each of its items.
+func ShowRecord(cmd *cobra.Command, r *audit.Record) {
 	out := cmd.OutOrStdout()
 	who := ""
 	switch {
@@ -361,7 +364,7 @@ func showRecord(cmd *cobra.Command, r *audit.Record) {
 		if r.Author != nil {
 			signed = fmt.Sprintf(" (signed by %s, key %.16s)", r.Author.By, r.Author.Key)
 		}
-		fmt.Fprintln(out, output.Printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s%s", output.Stamp(r.Time), r.Agent, r.Role, r.Event, who, what(r), signed)))
+		fmt.Fprintln(out, output.Printable(fmt.Sprintf("%s  %-10s %-11s %-10s %s%s%s", output.Stamp(r.Time), r.Agent, r.Role, r.Event, who, Describe(r), signed)))
 		return
 	}
 
@@ -462,7 +465,7 @@ func ranWords(r *audit.Record) string {
 	return output.Printable(text)
 }
 
-// outputsOfAudit returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfAudit() map[string]any {
-	return map[string]any{"audit_record": audit.Record{}, "audit_item": found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{}}
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
+	return map[string]any{"audit_record": audit.Record{}, "audit_item": Found{}, "audit_report": audit.Report{}, "audit_proof": audit.Proof{}, "audit_checked": checked{}, "audit_accepted": accepted{}}
 }

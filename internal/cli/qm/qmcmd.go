@@ -1,4 +1,4 @@
-package cli
+package qm
 
 import (
 	"context"
@@ -21,7 +21,8 @@ type memberLine struct {
 	Name        string `json:"name"`
 }
 
-func newQM() *cobra.Command {
+// NewQM makes the command `ferry qm`.
+func NewQM() *cobra.Command {
 	c := &cobra.Command{Use: "qm", Short: "Look at queue managers, and take one out of its cluster", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newQMLs(), newQMShow(), newQMRm())
@@ -176,7 +177,7 @@ func showMember(w io.Writer, m qmgr.Member) {
 	}
 }
 
-// outputsOfQm returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfQm() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"channel": qmgr.ChannelState{}, "queue_manager": qmgr.Member{}, "queue_manager_removed": memberLine{}, "queue": queueLine{}, "queue_message": queueMessageLine{}}
 }

@@ -1,4 +1,4 @@
-package cli
+package audit
 
 import (
 	"bufio"
@@ -251,7 +251,7 @@ func (k *checking) say(line int, p *audit.Proved, err error) {
 	case err != nil:
 		fmt.Fprintf(out, "line %d: %s\n", line, output.Printable(c.Problem))
 	default:
-		showRecord(k.cmd, &p.Record)
+		ShowRecord(k.cmd, &p.Record)
 		fmt.Fprintf(out, "  %s; in the log of %s of the network %s, root %s\n", signedBy(p), output.Plural(p.Size, "record"), p.Network, c.Root)
 		fmt.Fprintf(out, "  %s\n", seenBy(p.Witnesses))
 	}

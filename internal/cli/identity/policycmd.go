@@ -1,4 +1,4 @@
-package cli
+package identity
 
 import (
 	"bytes"
@@ -20,7 +20,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func newPolicy() *cobra.Command {
+// NewPolicy makes the command `ferry policy`.
+func NewPolicy() *cobra.Command {
 	c := &cobra.Command{Use: "policy", Short: "See, change and try out who may do what in the network", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newPolicyShow(), newPolicyApply(), newPolicyTest())
@@ -97,7 +98,7 @@ also about transfers that run. docs/security.md has the format.`,
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, tokenLine{MessageType: "policy"})
+				output.JSON(cmd, TokenLine{MessageType: "policy"})
 				return nil
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "the rules are applied")

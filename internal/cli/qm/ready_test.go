@@ -1,4 +1,4 @@
-package cli
+package qm
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ func startManager(t *testing.T) (*qmgr.Server, *qmgr.Conn) {
 // runReady runs `ferry ready`, and returns all that it has printed.
 func runReady(ctx context.Context, at *qmgr.Server, timeout time.Duration) (string, error) {
 	var out bytes.Buffer
-	c := newReady()
+	c := NewReady()
 	c.SetOut(&out)
 	c.SetErr(&out)
 	c.SetContext(ctx)

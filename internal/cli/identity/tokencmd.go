@@ -1,4 +1,4 @@
-package cli
+package identity
 
 import (
 	"context"
@@ -32,8 +32,8 @@ type identityLine struct {
 	Root  string        `json:"root"` // hash of the network's root certificate
 }
 
-// A tokenLine is a token that was made or taken back, or an identity that was revoked.
-type tokenLine struct {
+// A TokenLine is a token that was made or taken back, or an identity that was revoked.
+type TokenLine struct {
 	MessageType string `json:"message_type"` // token, removed, revoked
 	Name        string `json:"name"`
 	Token       string `json:"token,omitempty"`
@@ -68,7 +68,8 @@ func (s *subjectFlags) name(network string) (identity.Name, error) {
 // userRoles are the words of --role.
 var userRoles = map[string]roles.Role{"admin": roles.Admin, "operator": roles.Operator, "auditor": roles.Auditor, "sender": roles.User, "member": roles.Member}
 
-func newToken() *cobra.Command {
+// NewToken makes the command `ferry token`.
+func NewToken() *cobra.Command {
 	c := &cobra.Command{Use: "token", Short: "Make tokens, with which agents and users join the network", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newTokenCreate(), newTokenLs(), newTokenRm())
@@ -113,7 +114,7 @@ has enrolled.`,
 				as = roles.Role(name.Role)
 			}
 			create := func() (string, error) { return a.NewToken(ctx, name, as, ttl) }
-			line := tokenLine{MessageType: "token", Name: name.String(), File: out}
+			line := TokenLine{MessageType: "token", Name: name.String(), File: out}
 			if out == "" {
 				line.Token, err = create()
 			} else {
@@ -210,7 +211,7 @@ func newTokenRm() *cobra.Command {
 				return transfer.Errorf(transfer.KindNotFound, "there is no token %s that may still be used", args[0])
 			}
 			if q.JSON {
-				output.JSON(cmd, tokenLine{MessageType: "removed", Name: args[0]})
+				output.JSON(cmd, TokenLine{MessageType: "removed", Name: args[0]})
 				return nil
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), output.Plural(int64(n), "token"), "taken back")
@@ -220,7 +221,8 @@ func newTokenRm() *cobra.Command {
 	return c
 }
 
-func newLogin() *cobra.Command {
+// NewLogin makes the command `ferry login`.
+func NewLogin() *cobra.Command {
 	var join string
 	c := &cobra.Command{Use: "login --join FILE", Short: "Join a network as this user, with a token",
 		Long: `Joins a network with a token of ` + "`ferry token create --user`" + `. The identity is kept in the state
@@ -268,7 +270,8 @@ func login(ctx context.Context, store *identities.Store, t enrol.Token) (*identi
 	return i, store.Moved(t.Network, hosts...)
 }
 
-func newIdentity() *cobra.Command {
+// NewIdentity makes the command `ferry identity`.
+func NewIdentity() *cobra.Command {
 	c := &cobra.Command{Use: "identity", Short: "Look at identities, renew and revoke them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newIdentityLs(), newIdentityShow(), newIdentityRenew(), newIdentityRevoke())
@@ -293,7 +296,7 @@ func newIdentityLs() *cobra.Command {
 				if q.JSON {
 					output.JSON(cmd, i)
 				}
-				rows = append(rows, []string{i.Name.String(), string(i.Role), output.Stamp(i.At), output.Stamp(i.Until), identityState(&i)})
+				rows = append(rows, []string{i.Name.String(), string(i.Role), output.Stamp(i.At), output.Stamp(i.Until), IdentityState(&i)})
 			}
 			if !q.JSON {
 				output.Table(cmd.OutOrStdout(), rows)
@@ -304,7 +307,8 @@ func newIdentityLs() *cobra.Command {
 	return c
 }
 
-func identityState(i *authority.Issued) string {
+// IdentityState describes an issued identity in a word.
+func IdentityState(i *authority.Issued) string {
 	switch {
 	case i.Revoked:
 		return "revoked"
@@ -402,7 +406,7 @@ func newIdentityRevoke() *cobra.Command {
 				return err
 			}
 			if q.JSON {
-				output.JSON(cmd, tokenLine{MessageType: "revoked", Name: name.String()})
+				output.JSON(cmd, TokenLine{MessageType: "revoked", Name: name.String()})
 				return nil
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is revoked\n", name)
@@ -425,7 +429,7 @@ func namedIdentity(network, text string) (identity.Name, error) {
 	return n, n.Check()
 }
 
-// outputsOfIdentity returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfIdentity() map[string]any {
-	return map[string]any{"token": tokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{}}
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
+	return map[string]any{"token": TokenLine{}, "token_open": authority.OpenToken{}, "identity": identityLine{}, "identity_issued": authority.Issued{}}
 }

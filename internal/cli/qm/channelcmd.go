@@ -1,4 +1,4 @@
-package cli
+package qm
 
 import (
 	"cmp"
@@ -18,7 +18,8 @@ import (
 	"ferry/internal/wire"
 )
 
-func newChannel() *cobra.Command {
+// NewChannel makes the command `ferry channel`.
+func NewChannel() *cobra.Command {
 	c := &cobra.Command{Use: "channel", Short: "See, stop and start the channels of a queue manager to others", Args: usage.NoArgs,
 		Long: `A channel links a queue manager to another one. ` + "`ferry up --channel NAME=URL`" + ` defines
 it, at the side that dials; --network says which queue manager is asked.`,

@@ -1,4 +1,4 @@
-package cli
+package qm
 
 import (
 	"cmp"
@@ -37,7 +37,8 @@ type queueMessageLine struct {
 	Data        []byte             `json:"data,omitempty"`
 }
 
-func newQueue() *cobra.Command {
+// NewQueue makes the command `ferry queue`.
+func NewQueue() *cobra.Command {
 	c := &cobra.Command{Use: "queue", Short: "Make application queues, and look at their messages", Args: usage.NoArgs,
 		Long: `An application queue keeps messages at the queue manager, until somebody takes them out. A
 transfer to AGENT:queue:NAME makes messages of files, and one from there a file of messages. These

@@ -1,0 +1,2 @@
+// Package content has the commands for code pages and data sets.
+package content

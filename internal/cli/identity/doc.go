@@ -1,0 +1,2 @@
+// Package identity has the commands for tokens, identities and the rules of a network.
+package identity
