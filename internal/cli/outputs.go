@@ -3,6 +3,7 @@ package cli
 import (
 	"maps"
 
+	cliagent "ferry/internal/cli/agent"
 	cliaudit "ferry/internal/cli/audit"
 	clicontent "ferry/internal/cli/content"
 	"ferry/internal/cli/follow"
@@ -17,7 +18,7 @@ import (
 func outputs() map[string]any {
 	all := map[string]any{"setting": config.Effective{}}
 	for _, of := range []map[string]any{
-		outputsOfAgent(),
+		cliagent.Outputs(),
 		cliaudit.Outputs(),
 		outputsOfCall(),
 		clicontent.Outputs(),

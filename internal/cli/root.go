@@ -11,11 +11,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	cliagent "ferry/internal/cli/agent"
 	cliaudit "ferry/internal/cli/audit"
 	clicontent "ferry/internal/cli/content"
 	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/qm"
+	"ferry/internal/cli/serve"
 	"ferry/internal/cli/session"
 	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
@@ -66,7 +68,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newSend(), newSubmit(), newCat(), newUp(), newAgent(), newCoordination(), clitransfer.New(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), newAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
+	root.AddCommand(newSend(), newSubmit(), newCat(), serve.NewUp(), cliagent.New(), serve.NewCoordination(), clitransfer.New(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), serve.NewAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
 	completion(root)
 	addCompletions(root)
 	return root

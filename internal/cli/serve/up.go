@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func newUp() *cobra.Command {
+// NewUp makes the command `ferry up`.
+func NewUp() *cobra.Command {
 	u := &upFlags{}
 	f := &u.agentFlags
 	c := &cobra.Command{Use: "up", Short: "Run a queue manager, coordination and agents in one process", Args: usage.NoArgs,

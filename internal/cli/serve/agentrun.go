@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"github.com/spf13/cobra"
@@ -9,7 +9,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func newAgentRun() *cobra.Command {
+// NewAgentRun makes the command `ferry agent run`.
+func NewAgentRun() *cobra.Command {
 	var network, dir, join, properties string
 	var roots []string
 	var standby bool

@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"path/filepath"
@@ -13,7 +13,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func newCoordination() *cobra.Command {
+// NewCoordination makes the command `ferry coordination`.
+func NewCoordination() *cobra.Command {
 	c := &cobra.Command{Use: "coordination", Short: "Run the coordination service on its own", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	var network, dir, join string

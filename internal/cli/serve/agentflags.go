@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"log/slog"
@@ -70,8 +70,8 @@ func (f *agentFlags) add(c *cobra.Command) {
 	f.log.Add(c, "info")
 }
 
-// parseLimits reads RATE and AGENT=RATE, where a rate may be a timetable.
-func parseLimits(limits []string) (map[transfer.AgentName]flow.Timetable, error) {
+// ParseLimits reads RATE and AGENT=RATE, where a rate may be a timetable.
+func ParseLimits(limits []string) (map[transfer.AgentName]flow.Timetable, error) {
 	all := map[transfer.AgentName]flow.Timetable{}
 	for _, l := range limits {
 		var to transfer.AgentName
@@ -131,7 +131,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 		Memory: int64(memory), OutboxLimit: f.outboxLimit, Version: output.Version, Log: log, Direct: direct,
 		Duties:   agents.Duties,
 		Settings: transfer.Settings{ChunkSize: chunk, WindowSize: f.window, FrameSize: f.frame, CheckpointInterval: f.checkpoint}}
-	if c.Rates, err = parseLimits(f.limits); err != nil {
+	if c.Rates, err = ParseLimits(f.limits); err != nil {
 		return c, err
 	}
 

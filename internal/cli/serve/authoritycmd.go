@@ -1,4 +1,4 @@
-package cli
+package serve
 
 import (
 	"fmt"
@@ -14,7 +14,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func newAuthority() *cobra.Command {
+// NewAuthority makes the command `ferry authority`.
+func NewAuthority() *cobra.Command {
 	c := &cobra.Command{Use: "authority", Short: "Run the network's authority on its own, and look after its keys", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newAuthorityRun(), newAuthorityExport(), newAuthorityRotate())

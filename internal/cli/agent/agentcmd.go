@@ -1,4 +1,4 @@
-package cli
+package agent
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/output"
+	"ferry/internal/cli/serve"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/transfer"
@@ -29,10 +30,11 @@ type agentLine struct {
 	Rates       map[transfer.AgentName]string `json:"rates,omitempty"` // its rate to each agent; "": to all together
 }
 
-func newAgent() *cobra.Command {
+// New makes the command `ferry agent`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "agent", Short: "Run an agent, or look at agents", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	c.AddCommand(newAgentRun(), newAgentLs(), newAgentShow(), newAgentPing(), newAgentSet(), newAgentRm())
+	c.AddCommand(serve.NewAgentRun(), newAgentLs(), newAgentShow(), newAgentPing(), newAgentSet(), newAgentRm())
 	return c
 }
 
@@ -104,7 +106,7 @@ func newAgentSet() *cobra.Command {
 agent is started again; what its own --limit says holds then.`,
 		Example: "  ferry agent set ALPHA --limit 10M\n  ferry agent set ALPHA --limit BETA=\"08:00,512K 19:00,off\"\n  ferry agent set ALPHA --limit off",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tables, err := parseLimits(limits)
+			tables, err := serve.ParseLimits(limits)
 			if err == nil && len(tables) == 0 {
 				err = transfer.Errorf(transfer.KindUsage, "`ferry agent set` needs what to change").WithHint("give --limit RATE, or --limit off")
 			}
@@ -207,7 +209,7 @@ func newAgentPing() *cobra.Command {
 	return c
 }
 
-// outputsOfAgent returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfAgent() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"agent": wire.AgentStatus{}, "agent_changed": agentLine{}, "agent_ping": pingLine{}}
 }
