@@ -16,6 +16,7 @@ import (
 	"ferry/internal/automation/monitor"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
+	clitemplate "ferry/internal/cli/template"
 	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -165,7 +166,7 @@ func (r *fteRun) asked() (*mftxml.Document, error) {
 		return nil, err
 	}
 	d.Transfer.Originator = client.Me()
-	return d, nameZone(d.Transfer.Schedule)
+	return d, clitemplate.NameZone(d.Transfer.Schedule)
 }
 
 // write puts the document into a file in place of sending it.

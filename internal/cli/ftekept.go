@@ -11,7 +11,9 @@ import (
 	"ferry/internal/automation/schedule"
 	"ferry/internal/automation/template"
 	"ferry/internal/cli/output"
+	clischedule "ferry/internal/cli/schedule"
 	"ferry/internal/cli/session"
+	clitemplate "ferry/internal/cli/template"
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
@@ -29,7 +31,7 @@ func (r *fteRun) schedule(d *mftxml.Document) error {
 	if err != nil {
 		return err
 	}
-	agent, s, err := makeSchedule(r.q, r.cmd, put)
+	agent, s, err := clischedule.MakeSchedule(r.q, r.cmd, put)
 	switch {
 	case transfer.KindOf(err) == transfer.KindTimeout:
 		r.say(commands.Issued, mftxml.FormatID(id))
@@ -156,7 +158,7 @@ func (r *fteRun) createTemplate() error {
 	if err != nil {
 		return err
 	}
-	later, err := laterOf(d.Transfer.Schedule)
+	later, err := clitemplate.LaterOf(d.Transfer.Schedule)
 	if err != nil {
 		return err
 	}
@@ -170,7 +172,7 @@ func (r *fteRun) createTemplate() error {
 		return err
 	}
 	t.Later = later
-	l, err := putTemplate(r.q, r.cmd, t, false)
+	l, err := clitemplate.PutTemplate(r.q, r.cmd, t, false)
 	if err == nil {
 		r.say(commands.Kept, l.Name, q.Source)
 	}

@@ -10,6 +10,7 @@ import (
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/template"
 	"ferry/internal/cli/session"
+	clitemplate "ferry/internal/cli/template"
 	"ferry/internal/client"
 	mftconfig "ferry/internal/mft/config"
 	mftxml "ferry/internal/mft/xml"
@@ -81,7 +82,7 @@ func (i *importing) kept(cmd *cobra.Command, d mftconfig.Document) (*keptThing, 
 		t.name, t.agent, t.request = "monitor "+c.Definition.Name, c.Definition.Agent, c.Definition.Request
 		t.command, t.body = monitor.CommandCreate, c
 	case doc.Template != nil:
-		later, err := laterOf(doc.Template.Transfer.Schedule)
+		later, err := clitemplate.LaterOf(doc.Template.Transfer.Schedule)
 		if err != nil {
 			return nil, err
 		}

@@ -5,10 +5,15 @@ import (
 
 	cliagent "ferry/internal/cli/agent"
 	cliaudit "ferry/internal/cli/audit"
+	clicall "ferry/internal/cli/call"
 	clicontent "ferry/internal/cli/content"
 	"ferry/internal/cli/follow"
 	cliidentity "ferry/internal/cli/identity"
+	clijob "ferry/internal/cli/job"
+	climonitor "ferry/internal/cli/monitor"
 	"ferry/internal/cli/qm"
+	clischedule "ferry/internal/cli/schedule"
+	clitemplate "ferry/internal/cli/template"
 	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/node/config"
 )
@@ -20,16 +25,16 @@ func outputs() map[string]any {
 	for _, of := range []map[string]any{
 		cliagent.Outputs(),
 		cliaudit.Outputs(),
-		outputsOfCall(),
+		clicall.Outputs(),
 		clicontent.Outputs(),
 		follow.Outputs(),
 		cliidentity.Outputs(),
-		outputsOfJob(),
+		clijob.Outputs(),
 		outputsOfMft(),
-		outputsOfMonitor(),
+		climonitor.Outputs(),
 		qm.Outputs(),
-		outputsOfSchedule(),
-		outputsOfTemplate(),
+		clischedule.Outputs(),
+		clitemplate.Outputs(),
 		clitransfer.Outputs(),
 	} {
 		maps.Copy(all, of)

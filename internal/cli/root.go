@@ -13,12 +13,18 @@ import (
 
 	cliagent "ferry/internal/cli/agent"
 	cliaudit "ferry/internal/cli/audit"
+	clicall "ferry/internal/cli/call"
 	clicontent "ferry/internal/cli/content"
 	cliidentity "ferry/internal/cli/identity"
+	clijob "ferry/internal/cli/job"
+	climonitor "ferry/internal/cli/monitor"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/qm"
+	clischedule "ferry/internal/cli/schedule"
+	"ferry/internal/cli/send"
 	"ferry/internal/cli/serve"
 	"ferry/internal/cli/session"
+	clitemplate "ferry/internal/cli/template"
 	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
 	"ferry/internal/node/config"
@@ -68,7 +74,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newSend(), newSubmit(), newCat(), serve.NewUp(), cliagent.New(), serve.NewCoordination(), clitransfer.New(), newMonitor(), newSchedule(), newTemplate(), newJob(), newCall(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), serve.NewAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
+	root.AddCommand(send.New(), newSubmit(), send.NewCat(), serve.NewUp(), cliagent.New(), serve.NewCoordination(), clitransfer.New(), climonitor.New(), clischedule.New(), clitemplate.New(), clijob.New(), clicall.New(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), serve.NewAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
 	completion(root)
 	addCompletions(root)
 	return root

@@ -10,10 +10,14 @@ import (
 	"ferry/internal/automation/managedcall"
 	"ferry/internal/automation/monitor"
 	"ferry/internal/automation/schedule"
+	clicall "ferry/internal/cli/call"
 	"ferry/internal/cli/follow"
+	climonitor "ferry/internal/cli/monitor"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/request"
+	clischedule "ferry/internal/cli/schedule"
 	"ferry/internal/cli/session"
+	clitemplate "ferry/internal/cli/template"
 	clitransfer "ferry/internal/cli/transfer"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -100,7 +104,7 @@ func submitCall(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id t
 		return err
 	}
 	q := &session.Query{Network: f.Network, JSON: f.JSON, Timeout: cancelTime, Who: doc.Originator()}
-	return call(q, cmd, p, f.Detach, f.Quiet)
+	return clicall.Call(q, cmd, p, f.Detach, f.Quiet)
 }
 
 // submitKept sends an agent a document's request for a monitor, schedule or other kept object, or its request to end
@@ -119,25 +123,25 @@ func submitKept(f *request.Flags, cmd *cobra.Command, doc *mftxml.Document, id t
 		if err != nil {
 			return err
 		}
-		return makeMonitor(q, cmd, &c.Definition, c.Redefine)
+		return climonitor.MakeMonitor(q, cmd, &c.Definition, c.Redefine)
 	case doc.Unmonitor != nil:
 		k := &session.KeptQuery{Query: *q, Agent: string(doc.Unmonitor.Agent)}
-		return changeMonitor(k, cmd, doc.Unmonitor.Name, monitor.CommandRemove)
+		return climonitor.ChangeMonitor(k, cmd, doc.Unmonitor.Name, monitor.CommandRemove)
 	case doc.Unschedule != nil:
-		return removeSchedule((&session.KeptQuery{Query: *q}), cmd, doc.Unschedule.ID)
+		return clischedule.RemoveSchedule((&session.KeptQuery{Query: *q}), cmd, doc.Unschedule.ID)
 	}
-	if err := nameZone(doc.Transfer.Schedule); err != nil {
+	if err := clitemplate.NameZone(doc.Transfer.Schedule); err != nil {
 		return err
 	}
 	put, err := schedule.FromDocument(doc, id)
 	if err != nil {
 		return err
 	}
-	at, s, err := makeSchedule(q, cmd, put)
+	at, s, err := clischedule.MakeSchedule(q, cmd, put)
 	if err != nil {
 		return err
 	}
-	saidOfSchedule(f, cmd, at, s)
+	clischedule.SaidOfSchedule(f, cmd, at, s)
 	return nil
 }
 

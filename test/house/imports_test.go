@@ -20,9 +20,9 @@ type row struct {
 var rows = []row{
 	{[]string{"cmd/ferry", "bench/cmd/ferry-bench"}, "programs, which nothing can import"},
 	{[]string{"internal/cli"}, "the root command, which only registers the commands"},
-	{[]string{"internal/cli/agent", "internal/cli/qm", "internal/cli/transfer"},
+	{[]string{"internal/cli/agent", "internal/cli/qm", "internal/cli/send", "internal/cli/template", "internal/cli/transfer"},
 		"commands that use flags or output of the commands below"},
-	{[]string{"internal/cli/audit", "internal/cli/content", "internal/cli/identity", "internal/cli/serve"},
+	{[]string{"internal/cli/audit", "internal/cli/call", "internal/cli/content", "internal/cli/identity", "internal/cli/job", "internal/cli/monitor", "internal/cli/schedule", "internal/cli/serve"},
 		"the commands of one noun each; none knows another"},
 	{[]string{"internal/cli/follow"}, "submits and shows any transfer, for all commands that make one"},
 	{[]string{"internal/cli/request"}, "turns flags into a request, for all commands that describe a transfer"},

@@ -1,4 +1,4 @@
-package cli
+package job
 
 import (
 	"cmp"
@@ -29,7 +29,8 @@ type jobShown struct {
 	*job.Shown
 }
 
-func newJob() *cobra.Command {
+// New makes the command `ferry job`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "job", Short: "Look at jobs of `ferry send --also-to`, follow, cancel or repeat them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newJobLs(), newJobShow(), newJobWatch(), newJobCancel(), newJobRetry())

@@ -1,4 +1,4 @@
-package cli
+package monitor
 
 import (
 	"context"
@@ -41,7 +41,8 @@ type monitorLine struct {
 	monitor.Answer
 }
 
-func newMonitor() *cobra.Command {
+// New makes the command `ferry monitor`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "monitor", Short: "Have an agent watch a directory or a queue and send what comes into it", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newMonitorCreate(), newMonitorLs(), newMonitorShow(),
@@ -92,7 +93,7 @@ transfer that has failed is made anew up to 10 times. Variables such as ${FileNa
 			if err != nil {
 				return err
 			}
-			return makeMonitor(&f.Query, cmd, d, f.redefine)
+			return MakeMonitor(&f.Query, cmd, d, f.redefine)
 		}}
 	fl := c.Flags()
 	fl.StringVar(&f.agent, "agent", "", "the agent that watches and sends")
@@ -220,8 +221,8 @@ func (f *monitorFlags) trigger() (*monitor.TriggerFile, error) {
 	return nil, transfer.Errorf(transfer.KindUsage, "--trigger-file %q is unknown; it is one of source,destination and destination,source", f.triggerFile)
 }
 
-// makeMonitor sends an agent the command to make a monitor.
-func makeMonitor(q *session.Query, cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
+// MakeMonitor sends an agent the command to make a monitor.
+func MakeMonitor(q *session.Query, cmd *cobra.Command, d *monitor.Definition, redefine bool) error {
 	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err
@@ -270,13 +271,13 @@ func withMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, fn func(
 func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: name + " NAME", Short: short, Args: usage.OneArg("the name of the monitor"),
-		RunE: func(cmd *cobra.Command, args []string) error { return changeMonitor(q, cmd, args[0], kind) }}
+		RunE: func(cmd *cobra.Command, args []string) error { return ChangeMonitor(q, cmd, args[0], kind) }}
 	q.Add(c)
 	return c
 }
 
-// changeMonitor finds the monitor of a name, and gives its agent a command about it.
-func changeMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, kind wire.Kind) error {
+// ChangeMonitor finds the monitor of a name, and gives its agent a command about it.
+func ChangeMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, kind wire.Kind) error {
 	return withMonitor(k, cmd, name, func(open *session.Kept, at client.AtAgent, _ *monitor.Shown) error {
 		return tellMonitor(&k.Query, open.Ctx, cmd, at, kind, monitor.Named{Name: name})
 	})
@@ -468,7 +469,7 @@ that agent, whatever the definition says. Its transfers are in the name of whoev
 			if err != nil {
 				return err
 			}
-			return makeMonitor(q, cmd, d, redefine)
+			return MakeMonitor(q, cmd, d, redefine)
 		}}
 	q.Add(c)
 	c.Flags().StringVar(&agent, "agent", "", "the agent that is to have the monitor (default: the one of the definition)")
@@ -476,7 +477,7 @@ that agent, whatever the definition says. Its transfers are in the name of whoev
 	return c
 }
 
-// outputsOfMonitor returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfMonitor() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"monitor": monitorShown{}, "monitor_changed": monitorLine{}, "monitor_trigger": triggerLine{}}
 }

@@ -1,4 +1,4 @@
-package cli
+package call
 
 import (
 	"cmp"
@@ -25,7 +25,8 @@ type callLine struct {
 	*managedcall.Call
 }
 
-func newCall() *cobra.Command {
+// New makes the command `ferry call`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "call", Short: "Have an agent run a program; look at calls, follow or cancel them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newCallRun(), newCallLs(), newCallShow(), newCallWatch(), newCallCancel())
@@ -91,7 +92,7 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 			if err != nil {
 				return err
 			}
-			return call(q, cmd, put, f.Detach, f.Quiet)
+			return Call(q, cmd, put, f.Detach, f.Quiet)
 		},
 	}
 	fl := c.Flags()
@@ -108,8 +109,8 @@ has not taken it yet; 75 where it is not certain that the queue manager has stor
 	return c
 }
 
-// call sends a call to its agent, and waits for its end unless leave is set.
-func call(q *session.Query, cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
+// Call sends a call to its agent, and waits for its end unless leave is set.
+func Call(q *session.Query, cmd *cobra.Command, p *managedcall.Put, leave, quiet bool) error {
 	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return err
@@ -391,7 +392,7 @@ func newCallCancel() *cobra.Command {
 	return c
 }
 
-// outputsOfCall returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfCall() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"call": callLine{}}
 }

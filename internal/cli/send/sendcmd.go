@@ -1,19 +1,22 @@
-package cli
+package send
 
 import (
 	"github.com/spf13/cobra"
 
 	"ferry/internal/cli/follow"
+	clijob "ferry/internal/cli/job"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/request"
+	clischedule "ferry/internal/cli/schedule"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	mftxml "ferry/internal/mft/xml"
 	"ferry/internal/transfer"
 )
 
-func newSend() *cobra.Command {
-	f, p, j := &request.Flags{}, &planFlags{}, &jobFlags{}
+// New makes the command `ferry send`.
+func New() *cobra.Command {
+	f, p, j := &request.Flags{}, &clischedule.Flags{}, &clijob.Flags{}
 	var toXML bool
 	c := &cobra.Command{
 		Use:   "send [flags] SOURCE... DEST",
@@ -39,19 +42,19 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if several, err := j.given(cmd.Flags()); err != nil {
+			if several, err := j.Given(cmd.Flags()); err != nil {
 				return err
 			} else if several {
-				return sendJob(cmd, f, j, args)
+				return clijob.Send(cmd, f, j, args)
 			}
-			later, err := p.given(cmd.Flags())
+			later, err := p.Given(cmd.Flags())
 			switch {
 			case err != nil:
 				return err
 			case later && toXML:
 				return transfer.Errorf(transfer.KindUsage, "--to-xml writes no schedule").WithHint("leave out --at, or --to-xml")
 			case later:
-				return sendLater(cmd, f, p, args)
+				return clischedule.Send(cmd, f, p, args)
 			case toXML:
 				return printXML(cmd, f, args)
 			}
@@ -69,8 +72,8 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 	fl.BoolVar(&f.JSON, "json", false, "JSON Lines on stdout, ending with a summary")
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress, no notices and no summary; errors are shown")
 	f.Log.Add(c, "error")
-	j.add(fl)
-	p.add(fl)
+	j.Add(fl)
+	p.Add(fl)
 	c.Example = `  ferry send -r /data/out /mnt/backup/
   ferry send --network nats://hub:4222 ALPHA:pay.csv BETA:inbox/
   ferry send --delete-source --job nightly 'ALPHA:out/*.xml' BETA:in/
@@ -88,7 +91,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 		{Title: "Integrity", Flags: []string{"checksum", "durability"}},
 		{Title: "Speed", Flags: []string{"limit", "lane", "compress", "priority", "chunk-size", "window", "frame", "checkpoint-interval", "delivery"}},
 		{Title: "Waiting", Flags: []string{"detach", "connect-timeout", "recovery-timeout"}},
-		{Title: "At appointed times", Flags: planWords},
+		{Title: "At appointed times", Flags: clischedule.PlanWords},
 		{Title: "Output and record", Flags: []string{"json", "quiet", "job", "meta", "log-level", "log-format"}},
 	})
 	return c

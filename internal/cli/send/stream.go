@@ -1,4 +1,4 @@
-package cli
+package send
 
 import (
 	"context"
@@ -43,7 +43,8 @@ func sendStdin(cmd *cobra.Command, f *request.Flags, q *transfer.Request, local 
 	return throughStream(cmd, f, q, in)
 }
 
-func newCat() *cobra.Command {
+// NewCat makes the command `ferry cat`.
+func NewCat() *cobra.Command {
 	f := &request.Flags{Mode: transfer.ModeBinary, Durability: transfer.DurabilityProcess, FileFlags: request.FileFlags{IfExists: transfer.IfExistsError},
 		Delivery: transfer.DeliveryFast, Compress: transfer.CompressNone, Quiet: true}
 	c := &cobra.Command{

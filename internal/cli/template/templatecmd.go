@@ -1,4 +1,4 @@
-package cli
+package template
 
 import (
 	"fmt"
@@ -13,6 +13,7 @@ import (
 	"ferry/internal/cli/follow"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/request"
+	clischedule "ferry/internal/cli/schedule"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
 	"ferry/internal/client"
@@ -20,7 +21,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-func newTemplate() *cobra.Command {
+// New makes the command `ferry template`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "template", Short: "Keep requests with parameters under names, and send from them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newTemplateCreate(), newTemplateLs(), newTemplateShow(), newTemplateRm(), newTemplateExport(), newTemplateImport(), newTemplateSend())
@@ -85,15 +87,15 @@ the template, unless --param gives it a default. Sources, destinations, --job an
 
 // keepTemplate sends a template to its source agent.
 func keepTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) error {
-	l, err := putTemplate(q, cmd, t, redefine)
+	l, err := PutTemplate(q, cmd, t, redefine)
 	if err == nil {
 		saidOfTemplate(q, cmd, templateLine{"created", t.Request.Source, *l})
 	}
 	return err
 }
 
-// putTemplate is keepTemplate without output.
-func putTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
+// PutTemplate is keepTemplate without output.
+func PutTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
 	text, err := t.Export()
 	if err != nil {
 		return nil, err
@@ -261,7 +263,7 @@ func newTemplateImport() *cobra.Command {
 }
 
 func newTemplateSend() *cobra.Command {
-	q, f, p := &session.KeptQuery{}, &request.Flags{}, &planFlags{}
+	q, f, p := &session.KeptQuery{}, &request.Flags{}, &clischedule.Flags{}
 	var set []string
 	var now bool
 	c := &cobra.Command{Use: "send NAME", Short: "Send from a template, and wait as ferry send does; the result code is the transfer's",
@@ -283,12 +285,12 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 				began := time.Now()
 				req.ID, req.Submitted, req.Originator = transfer.NewID(began), began.UTC(), k.Net.Who
 				f.JSON = q.JSON
-				later, err := p.ofTemplate(cmd.Flags(), t, now)
+				later, err := ofTemplate(p, cmd.Flags(), t, now)
 				if err != nil {
 					return err
 				}
 				if later {
-					return keepSchedule(f, k.Ctx, cmd, k.Net, p, req)
+					return clischedule.KeepSchedule(f, k.Ctx, cmd, k.Net, p, req)
 				}
 				return follow.Submit(k.Ctx, cmd, k.Net, req, f, follow.NewView(cmd, f.JSON, f.Quiet))
 			})
@@ -296,7 +298,7 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 	q.Add(c)
 	fl := c.Flags()
 	fl.StringArrayVar(&set, "set", nil, "K=V, the value of a parameter; may be repeated")
-	p.add(fl)
+	p.Add(fl)
 	fl.BoolVar(&now, "now", false, "send at once, whatever the template says of a schedule")
 	fl.BoolVar(&f.DryRun, "dry-run", false, "say what would be sent, and send nothing")
 	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
@@ -305,24 +307,24 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 }
 
 // ofTemplate reports whether a send from a template is scheduled: by flags, or else by the template.
-func (p *planFlags) ofTemplate(fl *pflag.FlagSet, t *template.Template, now bool) (bool, error) {
+func ofTemplate(p *clischedule.Flags, fl *pflag.FlagSet, t *template.Template, now bool) (bool, error) {
 	switch {
 	case now && fl.Changed("at"):
 		return false, transfer.Errorf(transfer.KindUsage, "--now sends at once, and --at later").WithHint("leave one of them out")
-	case t.Later == nil || now || p.words != (schedule.Words{}):
-		return p.given(fl)
+	case t.Later == nil || now || p.Words != (schedule.Words{}):
+		return p.Given(fl)
 	}
-	p.words = schedule.Words(*t.Later)
+	p.Words = schedule.Words(*t.Later)
 	return true, nil
 }
 
-// laterOf returns the schedule of a document for a template; nil: there is none. Its times are in the zone of this host
+// LaterOf returns the schedule of a document for a template; nil: there is none. Its times are in the zone of this host
 // where it names none.
-func laterOf(s *mftxml.Schedule) (*template.Later, error) {
+func LaterOf(s *mftxml.Schedule) (*template.Later, error) {
 	if s == nil {
 		return nil, nil
 	}
-	if err := nameZone(s); err != nil {
+	if err := NameZone(s); err != nil {
 		return nil, err
 	}
 	words, err := schedule.WordsOf(s)
@@ -347,15 +349,15 @@ func laterText(l *template.Later) string {
 	return output.Printable(text)
 }
 
-// nameZone gives a schedule the zone of this host, where its times are in the submitter's zone and it names none.
-func nameZone(s *mftxml.Schedule) (err error) {
+// NameZone gives a schedule the zone of this host, where its times are in the submitter's zone and it names none.
+func NameZone(s *mftxml.Schedule) (err error) {
 	if s != nil && s.TimeBase == "admin" && s.Zone == "" {
 		s.Zone, err = schedule.ZoneOfHost()
 	}
 	return err
 }
 
-// outputsOfTemplate returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfTemplate() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"template": templateLine{}, "template_show": templateShown{}}
 }

@@ -1,4 +1,4 @@
-package cli
+package schedule
 
 import (
 	"cmp"
@@ -19,35 +19,36 @@ import (
 	"ferry/internal/wire"
 )
 
-// planFlags say when a transfer is submitted, where that is not at once.
-type planFlags struct {
-	words        schedule.Words
+// Flags say when a transfer is submitted, where that is not at once.
+type Flags struct {
+	Words        schedule.Words
 	missed, name string
 	overlap      bool
 	redefine     bool
 }
 
-// planWords are the flags of planFlags.
-var planWords = []string{"at", "every", "until", "count", "tz", "missed", "overlap", "schedule", "redefine"}
+// PlanWords are the flags of planFlags.
+var PlanWords = []string{"at", "every", "until", "count", "tz", "missed", "overlap", "schedule", "redefine"}
 
-func (p *planFlags) add(fl *pflag.FlagSet) {
-	fl.StringVar(&p.words.At, "at", "", "submit at that time: +2h, 17:30, 2026-11-30T17:30, or RFC 3339 with its offset; the source agent keeps the schedule")
-	fl.StringVar(&p.words.Every, "every", "", "and again after each 30s, 15m, 1h (time that passes), 1d, 2w, 1mo, 1y (on the calendar)")
-	fl.StringVar(&p.words.Until, "until", "", "not after that time, as --at")
-	fl.Int64Var(&p.words.Count, "count", 0, "so many times in all (default: for ever)")
-	fl.StringVar(&p.words.Zone, "tz", "", "time zone of --at, --until and the calendar, as Europe/Berlin (default: this host's)")
+// Add adds the flags.
+func (p *Flags) Add(fl *pflag.FlagSet) {
+	fl.StringVar(&p.Words.At, "at", "", "submit at that time: +2h, 17:30, 2026-11-30T17:30, or RFC 3339 with its offset; the source agent keeps the schedule")
+	fl.StringVar(&p.Words.Every, "every", "", "and again after each 30s, 15m, 1h (time that passes), 1d, 2w, 1mo, 1y (on the calendar)")
+	fl.StringVar(&p.Words.Until, "until", "", "not after that time, as --at")
+	fl.Int64Var(&p.Words.Count, "count", 0, "so many times in all (default: for ever)")
+	fl.StringVar(&p.Words.Zone, "tz", "", "time zone of --at, --until and the calendar, as Europe/Berlin (default: this host's)")
 	fl.StringVar(&p.missed, "missed", schedule.MissedOnce, "how to treat times that pass while the agent is down, and several that pass while the transfer before is under way: once, the last of them late; skip, nothing")
 	fl.BoolVar(&p.overlap, "overlap", false, "submit each transfer at its time, also while the one before is under way (default: it waits for the end of that)")
 	fl.StringVar(&p.name, "schedule", "", "name of the schedule (default: one is made up)")
 	fl.BoolVar(&p.redefine, "redefine", false, "put it in the place of your schedule of that name")
 }
 
-// given reports whether the flags ask for a schedule. It refuses an incomplete one.
-func (p *planFlags) given(fl *pflag.FlagSet) (bool, error) {
+// Given reports whether the flags ask for a schedule. It refuses an incomplete one.
+func (p *Flags) Given(fl *pflag.FlagSet) (bool, error) {
 	if fl.Changed("at") {
 		return true, nil
 	}
-	for _, name := range planWords {
+	for _, name := range PlanWords {
 		if fl.Changed(name) {
 			return false, transfer.Errorf(transfer.KindUsage, "--%s is for a schedule, and nothing says when it begins", name).WithHint("give --at")
 		}
@@ -62,8 +63,8 @@ type scheduleLine struct {
 	*schedule.Schedule
 }
 
-// sendLater sends a schedule to the source agent.
-func sendLater(cmd *cobra.Command, f *request.Flags, p *planFlags, args []string) error {
+// Send sends a schedule to the source agent.
+func Send(cmd *cobra.Command, f *request.Flags, p *Flags, args []string) error {
 	now := time.Now()
 	q, local, err := f.Request(args, cmd.InOrStdin())
 	switch {
@@ -93,17 +94,17 @@ func sendLater(cmd *cobra.Command, f *request.Flags, p *planFlags, args []string
 }
 
 // put makes the schedule of a request.
-func (p *planFlags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err error) {
+func (p *Flags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err error) {
 	put = &schedule.Put{Name: cmp.Or(p.name, schedule.NameOf(q.ID)), Missed: p.missed, Overlap: p.overlap, Request: *q, Redefine: p.redefine}
-	if put.Plan, err = p.words.Plan(now, schedule.ZoneOfHost); err != nil {
+	if put.Plan, err = p.Words.Plan(now, schedule.ZoneOfHost); err != nil {
 		return nil, err
 	}
 	_, err = schedule.ParsePut(wire.Marshal(put))
 	return put, err
 }
 
-// keepSchedule sends the schedule of a complete request to the source agent.
-func keepSchedule(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, p *planFlags, q *transfer.Request) error {
+// KeepSchedule sends the schedule of a complete request to the source agent.
+func KeepSchedule(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, p *Flags, q *transfer.Request) error {
 	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and this is sent later").WithHint("give --now")
 	}
@@ -122,13 +123,13 @@ func give(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client
 	}
 	s, err := session.TellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: q.Source}, session.KeepWait, schedule.CommandPut, put)
 	if err == nil {
-		saidOfSchedule(f, cmd, q.Source, s)
+		SaidOfSchedule(f, cmd, q.Source, s)
 	}
 	return err
 }
 
-// saidOfSchedule prints a schedule that an agent keeps from now on.
-func saidOfSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
+// SaidOfSchedule prints a schedule that an agent keeps from now on.
+func SaidOfSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentName, s *schedule.Schedule) {
 	if f.JSON {
 		output.JSON(cmd, scheduleLine{"scheduled", agent, s})
 		return
@@ -139,8 +140,8 @@ func saidOfSchedule(f *request.Flags, cmd *cobra.Command, agent transfer.AgentNa
 	}
 }
 
-// makeSchedule sends the schedule of a request to the source agent.
-func makeSchedule(q *session.Query, cmd *cobra.Command, put *schedule.Put) (transfer.AgentName, *schedule.Schedule, error) {
+// MakeSchedule sends the schedule of a request to the source agent.
+func MakeSchedule(q *session.Query, cmd *cobra.Command, put *schedule.Put) (transfer.AgentName, *schedule.Schedule, error) {
 	source := put.Request.Source
 	net, ctx, done, err := q.Open(cmd)
 	if err != nil {
@@ -154,7 +155,8 @@ func makeSchedule(q *session.Query, cmd *cobra.Command, put *schedule.Put) (tran
 	return source, s, err
 }
 
-func newSchedule() *cobra.Command {
+// New makes the command `ferry schedule`.
+func New() *cobra.Command {
 	c := &cobra.Command{Use: "schedule", Short: "Look at schedules of `ferry send --at`, and remove them", Args: usage.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newScheduleLs(), newScheduleShow(), newScheduleRm())
@@ -285,13 +287,13 @@ func showSchedule(cmd *cobra.Command, agent transfer.AgentName, s *schedule.Sche
 func newScheduleRm() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a schedule; transfers that it has submitted go on", Args: usage.OneArg("the schedule's name"),
-		RunE: func(cmd *cobra.Command, args []string) error { return removeSchedule(q, cmd, args[0]) }}
+		RunE: func(cmd *cobra.Command, args []string) error { return RemoveSchedule(q, cmd, args[0]) }}
 	q.Add(c)
 	return c
 }
 
-// removeSchedule finds the schedule of a name, and has its agent remove it.
-func removeSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error {
+// RemoveSchedule finds the schedule of a name, and has its agent remove it.
+func RemoveSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error {
 	k, done, err := q.OpenKept(cmd)
 	if err != nil {
 		return err
@@ -313,7 +315,7 @@ func removeSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error
 	return nil
 }
 
-// outputsOfSchedule returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfSchedule() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"schedule": scheduleLine{}}
 }

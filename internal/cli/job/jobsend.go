@@ -1,4 +1,4 @@
-package cli
+package job
 
 import (
 	"context"
@@ -21,15 +21,16 @@ import (
 	"ferry/internal/transfer"
 )
 
-// jobFlags name further destinations, which make a job of a transfer.
-type jobFlags struct{ alsoTo []string }
+// Flags name further destinations, which make a job of a transfer.
+type Flags struct{ alsoTo []string }
 
-func (j *jobFlags) add(fl *pflag.FlagSet) {
+// Add adds the flags.
+func (j *Flags) Add(fl *pflag.FlagSet) {
 	fl.StringArrayVar(&j.alsoTo, "also-to", nil, "a further destination, as DEST; may be repeated. The transfers to all of them are a job, with one result")
 }
 
-// given reports whether the flags ask for a job. It refuses flags that a job does not take.
-func (j *jobFlags) given(fl *pflag.FlagSet) (bool, error) {
+// Given reports whether the flags ask for a job. It refuses flags that a job does not take.
+func (j *Flags) Given(fl *pflag.FlagSet) (bool, error) {
 	if len(j.alsoTo) == 0 {
 		return false, nil
 	}
@@ -42,7 +43,7 @@ func (j *jobFlags) given(fl *pflag.FlagSet) (bool, error) {
 }
 
 // put makes the job of a request and its further destinations.
-func (j *jobFlags) put(q *transfer.Request, local bool) (*job.Put, error) {
+func (j *Flags) put(q *transfer.Request, local bool) (*job.Put, error) {
 	p := &job.Put{Request: *q, To: []job.To{{Agent: q.Destination, Dest: q.Dest}}}
 	for _, s := range j.alsoTo {
 		to, l, err := request.Typed(s, location.Dest)
@@ -69,8 +70,8 @@ func (j *jobFlags) put(q *transfer.Request, local bool) (*job.Put, error) {
 	return p, p.Check()
 }
 
-// sendJob sends to several destinations.
-func sendJob(cmd *cobra.Command, f *request.Flags, j *jobFlags, args []string) error {
+// Send sends to several destinations.
+func Send(cmd *cobra.Command, f *request.Flags, j *Flags, args []string) error {
 	q, local, err := f.Request(args, cmd.InOrStdin())
 	if err != nil {
 		return err
@@ -421,7 +422,7 @@ func (w *jobWatch) stop() error {
 	return output.Exit(transfer.CodeCancelled)
 }
 
-// outputsOfJob returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfJob() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"job": jobLine{}, "job_show": jobShown{}, "job_child": jobChild{}, "job_summary": jobSummary{}}
 }

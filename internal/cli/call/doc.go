@@ -1,0 +1,2 @@
+// Package call has the commands that run a program at an agent.
+package call

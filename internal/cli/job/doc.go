@@ -1,0 +1,2 @@
+// Package job has the commands for jobs: requests with several destinations.
+package job

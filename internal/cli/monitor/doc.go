@@ -1,0 +1,2 @@
+// Package monitor has the commands for monitors.
+package monitor

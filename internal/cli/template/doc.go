@@ -1,0 +1,2 @@
+// Package template has the commands for templates.
+package template
