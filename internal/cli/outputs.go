@@ -10,6 +10,7 @@ import (
 	"ferry/internal/cli/follow"
 	cliidentity "ferry/internal/cli/identity"
 	clijob "ferry/internal/cli/job"
+	climft "ferry/internal/cli/mft"
 	climonitor "ferry/internal/cli/monitor"
 	"ferry/internal/cli/qm"
 	clischedule "ferry/internal/cli/schedule"
@@ -30,7 +31,7 @@ func outputs() map[string]any {
 		follow.Outputs(),
 		cliidentity.Outputs(),
 		clijob.Outputs(),
-		outputsOfMft(),
+		climft.Outputs(),
 		climonitor.Outputs(),
 		qm.Outputs(),
 		clischedule.Outputs(),

@@ -17,6 +17,7 @@ import (
 	clicontent "ferry/internal/cli/content"
 	cliidentity "ferry/internal/cli/identity"
 	clijob "ferry/internal/cli/job"
+	climft "ferry/internal/cli/mft"
 	climonitor "ferry/internal/cli/monitor"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/qm"
@@ -36,7 +37,7 @@ import (
 // Main runs the command line args and returns the exit code. The first of args is the name of the program.
 func Main(of string, args []string, stdout, stderr io.Writer) int {
 	output.Version = of
-	return run(asFTE(args[0], args[1:]), stdout, stderr)
+	return run(climft.AsFTE(args[0], args[1:]), stdout, stderr)
 }
 
 // run is the whole program; its result is the exit code.
@@ -74,7 +75,7 @@ restartable, committed exactly once, and on record.
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return bindSettings(root, cmd) }
 	root.SetFlagErrorFunc(usage.FlagError)
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(send.New(), newSubmit(), send.NewCat(), serve.NewUp(), cliagent.New(), serve.NewCoordination(), clitransfer.New(), climonitor.New(), clischedule.New(), clitemplate.New(), clijob.New(), clicall.New(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), serve.NewAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), newFTE(run), newInstallFTE(), newImport())
+	root.AddCommand(send.New(), climft.NewSubmit(), send.NewCat(), serve.NewUp(), cliagent.New(), serve.NewCoordination(), clitransfer.New(), climonitor.New(), clischedule.New(), clitemplate.New(), clijob.New(), clicall.New(), cliaudit.New(), qm.NewChannel(), clicontent.NewCodepages(), clicontent.NewDataset(), cliidentity.NewToken(), serve.NewAuthority(), cliidentity.NewIdentity(), cliidentity.NewPolicy(), cliidentity.NewLogin(), qm.NewQM(), qm.NewQueue(), qm.NewReady(), newConfig(), newVersion(), newMan(), newWords(), climft.NewFTE(run), climft.NewInstallFTE(), climft.NewImport())
 	completion(root)
 	addCompletions(root)
 	return root

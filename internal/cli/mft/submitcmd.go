@@ -1,4 +1,4 @@
-package cli
+package mft
 
 import (
 	"context"
@@ -26,7 +26,8 @@ import (
 	"ferry/internal/wire"
 )
 
-func newSubmit() *cobra.Command {
+// NewSubmit makes the command `ferry submit`.
+func NewSubmit() *cobra.Command {
 	f := &request.Flags{}
 	var wait bool
 	c := &cobra.Command{

@@ -1,4 +1,4 @@
-package cli
+package mft
 
 import (
 	"context"
@@ -29,16 +29,16 @@ import (
 // fteAcknowledge is for how long an agent may take to confirm a request, and to answer.
 const fteAcknowledge = 5 * time.Second
 
-// asFTE is the command line of ferry where it is called by a name of MQ MFT's.
-func asFTE(program string, args []string) []string {
+// AsFTE is the command line of ferry where it is called by a name of MQ MFT's.
+func AsFTE(program string, args []string) []string {
 	if c, ok := commands.Find(program); ok {
 		return append([]string{"fte", c.Name}, args...)
 	}
 	return args
 }
 
-// newFTE makes the command that runs the links of install-fte. run runs another command line of Ferry.
-func newFTE(run commandLine) *cobra.Command {
+// NewFTE makes the command that runs the links of install-fte. run runs another command line of Ferry.
+func NewFTE(run commandLine) *cobra.Command {
 	q := &session.Query{Timeout: fteAcknowledge}
 	c := &cobra.Command{Use: "fte COMMAND [ARG...]", Short: "A command of IBM MQ MFT, as the links of install-fte call it", Hidden: true, DisableFlagParsing: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -449,7 +449,8 @@ func (r *fteRun) define() error {
 	return nil
 }
 
-func newInstallFTE() *cobra.Command {
+// NewInstallFTE makes the command `ferry install-fte`.
+func NewInstallFTE() *cobra.Command {
 	return &cobra.Command{Use: "install-fte DIR", Short: "Make links by which ferry is called as IBM MQ MFT's commands are", Args: usage.OneArg("DIR"),
 		Long: `Makes a symbolic link to this program in DIR for each of IBM MQ MFT's commands
 that Ferry has: fteCreateTransfer, fteCancelTransfer, fteListAgents and the others.

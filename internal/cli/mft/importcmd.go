@@ -1,4 +1,4 @@
-package cli
+package mft
 
 import (
 	"bytes"
@@ -39,7 +39,8 @@ const (
 	isThere   mftconfig.Outcome = "unchanged"
 )
 
-func newImport() *cobra.Command {
+// NewImport makes the command `ferry import`.
+func NewImport() *cobra.Command {
 	i := &importing{counts: map[mftconfig.Outcome]int{}}
 	c := &cobra.Command{Use: "import [flags] DIR", Short: "Make settings of a configuration directory of IBM MQ MFT",
 		Long: `Reads a configuration directory of IBM MQ Managed File Transfer: that of a
@@ -194,7 +195,7 @@ func (i *importing) make(cmd *cobra.Command, f newFile) error {
 	return nil
 }
 
-// outputsOfMft returns the lines of --json in this package, by the names that the schema has for them.
-func outputsOfMft() map[string]any {
+// Outputs returns the lines of --json in this package, by the names that the schema has for them.
+func Outputs() map[string]any {
 	return map[string]any{"import": importLine{}}
 }
