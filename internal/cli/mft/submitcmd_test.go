@@ -63,7 +63,7 @@ func TestXMLIsWhatSendAsksFor(t *testing.T) {
 		"dataset.xml": {"--mode", "text", "--checksum", "md5", "--if-exists", "overwrite", "--recovery-timeout", "-1", "--long-lines", "truncate",
 			"ALPHA:/srv/list.txt", "BETA://'PAY.LIST',RECFM(FB),LRECL(80),BLKSIZE(8000)"},
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "mft", "xml", "testdata", name))
+		text, err := os.ReadFile(filepath.Join("..", "..", "mft", "xml", "testdata", name))
 		if err != nil {
 			t.Fatal(err)
 		}

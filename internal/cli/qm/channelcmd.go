@@ -12,7 +12,7 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
-	"ferry/internal/node/manager"
+	"ferry/internal/node/queuemanager"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -25,14 +25,14 @@ func NewChannel() *cobra.Command {
 it, at the side that dials; --network says which queue manager is asked.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	c.AddCommand(newChannelLs(), newChannelShow(),
-		newChannelChange("stop", manager.UpStop, "End a channel until it is started again", "channel %s is stopped"),
-		newChannelChange("start", manager.UpStart, "Start a channel that was stopped", "channel %s is started"),
-		newChannelChange("rm", manager.UpRemove, "Forget a channel; what is kept for the other side stays", "channel %s is removed"))
+		newChannelChange("stop", queuemanager.UpStop, "End a channel until it is started again", "channel %s is stopped"),
+		newChannelChange("start", queuemanager.UpStart, "Start a channel that was stopped", "channel %s is started"),
+		newChannelChange("rm", queuemanager.UpRemove, "Forget a channel; what is kept for the other side stays", "channel %s is removed"))
 	return c
 }
 
 // askUp sends a question to the `ferry up` beside the queue manager; nil: a question for the status.
-func askUp(q *session.Query, cmd *cobra.Command, what *manager.UpQuestion) (ans manager.UpAnswer, err error) {
+func askUp(q *session.Query, cmd *cobra.Command, what *queuemanager.UpQuestion) (ans queuemanager.UpAnswer, err error) {
 	c, ctx, done, err := q.Open(cmd)
 	if err != nil {
 		return ans, err
@@ -127,11 +127,11 @@ func newChannelShow() *cobra.Command {
 	return c
 }
 
-func newChannelChange(verb string, op manager.UpOp, short, said string) *cobra.Command {
+func newChannelChange(verb string, op queuemanager.UpOp, short, said string) *cobra.Command {
 	q := &session.Query{}
 	c := &cobra.Command{Use: verb + " NAME", Short: short, Args: usage.OneArg("the name of a channel"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ans, err := askUp(q, cmd, &manager.UpQuestion{Op: op, Name: args[0]})
+			ans, err := askUp(q, cmd, &queuemanager.UpQuestion{Op: op, Name: args[0]})
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 	cliidentity "ferry/internal/cli/identity"
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
-	"ferry/internal/node/manager"
+	"ferry/internal/node/queuemanager"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -79,7 +79,7 @@ func ready(cmd *cobra.Command, network string, timeout time.Duration) error {
 	}
 	begun = time.Now()
 	for {
-		var ans manager.UpAnswer
+		var ans queuemanager.UpAnswer
 		data, err := conn.Request(ctx, wire.AskSubject(wire.Up, conn.Self()), nil, time.Second)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

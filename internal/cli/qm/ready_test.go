@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"ferry/internal/cli/session"
-	"ferry/internal/node/manager"
+	"ferry/internal/node/queuemanager"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/trust"
 	"ferry/internal/transfer"
@@ -52,7 +52,7 @@ func runReady(ctx context.Context, at *qmgr.Server, timeout time.Duration) (stri
 // `ferry ready` waits for coordination of the same process, also where that has no agents.
 func TestReadyWaitsForCoordination(t *testing.T) {
 	server, conn := startManager(t)
-	desk, err := manager.OpenDesk(conn, server.Channels(), nil, nil)
+	desk, err := queuemanager.OpenDesk(conn, server.Channels(), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +69,7 @@ func TestReadyWaitsForCoordination(t *testing.T) {
 func TestReadySaysThatCoordinationIsDegraded(t *testing.T) {
 	server, conn := startManager(t)
 	var refused error // nil: every user is an administrator
-	desk, err := manager.OpenDesk(conn, server.Channels(), func() (*trust.Document, error) { return nil, refused }, nil)
+	desk, err := queuemanager.OpenDesk(conn, server.Channels(), func() (*trust.Document, error) { return nil, refused }, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

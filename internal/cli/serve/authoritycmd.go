@@ -9,8 +9,8 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
-	"ferry/internal/node/manager"
 	"ferry/internal/node/process"
+	"ferry/internal/node/queuemanager"
 	"ferry/internal/transfer"
 )
 
@@ -53,7 +53,7 @@ have been renewed. Without this command the authority rotates a year before its 
 
 // authorityFlags are the settings of `ferry authority run`.
 type authorityFlags struct {
-	manager.Authority
+	queuemanager.Authority
 	log session.LogFlags
 }
 

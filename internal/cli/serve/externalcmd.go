@@ -10,8 +10,8 @@ import (
 	"ferry/internal/cli/output"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
-	"ferry/internal/node/manager"
 	"ferry/internal/node/member"
+	"ferry/internal/node/queuemanager"
 	"ferry/internal/qmgr"
 	"ferry/internal/qmgr/roles"
 	"ferry/internal/security/authority"
@@ -63,7 +63,7 @@ have the server read it (nats-server --signal reload).`,
 					if err != nil {
 						return nil, roles.Claims{}, err
 					}
-					return manager.IssueFrom(cmd.Context(), dir, path, name, log)
+					return queuemanager.IssueFrom(cmd.Context(), dir, path, name, log)
 				}
 			}
 			i, claims, err := issue(cmd, filepath.Join(out.Path(), member.IdentityDir), name)

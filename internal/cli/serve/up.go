@@ -11,9 +11,9 @@ import (
 	cliaudit "ferry/internal/cli/audit"
 	"ferry/internal/cli/session"
 	"ferry/internal/cli/usage"
-	"ferry/internal/node/manager"
 	"ferry/internal/node/member"
 	"ferry/internal/node/process"
+	"ferry/internal/node/queuemanager"
 	"ferry/internal/qmgr"
 	"ferry/internal/transfer"
 )
@@ -103,7 +103,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 		}
 	}
 	if len(u.channels) > 0 { // the network has both at the other end, most likely
-		if !cmd.Flags().Changed("authority") && !u.insecure && !manager.HasAuthority(u.dir) {
+		if !cmd.Flags().Changed("authority") && !u.insecure && !queuemanager.HasAuthority(u.dir) {
 			u.authority = "none"
 		}
 		if !cmd.Flags().Changed("coordination") {
@@ -157,17 +157,17 @@ func (u *upFlags) run(ctx context.Context, cmd *cobra.Command, log *slog.Logger)
 	if err != nil {
 		return err
 	}
-	if err := manager.OwnState(u.dir); err != nil {
+	if err := queuemanager.OwnState(u.dir); err != nil {
 		return err
 	}
-	m := &manager.Config{Name: u.name, Dir: u.dir, Listen: u.listen, Enrol: u.enrol, Insecure: u.insecure, Elsewhere: u.authority == "none", Entry: session.EntryOf(cmd, u.join),
+	m := &queuemanager.Config{Name: u.name, Dir: u.dir, Listen: u.listen, Enrol: u.enrol, Insecure: u.insecure, Elsewhere: u.authority == "none", Entry: session.EntryOf(cmd, u.join),
 		Cluster: u.member(), Stored: u.stored, ChannelListen: u.channelListen, Coordination: u.coordination == "here", XML: u.publishXML, Console: session.ConsoleOf(cmd), Log: log}
 	for _, n := range names {
-		cfg, err := u.config(cmd, n, manager.AgentDir(u.dir, n), roots[n], log)
+		cfg, err := u.config(cmd, n, queuemanager.AgentDir(u.dir, n), roots[n], log)
 		if err != nil {
 			return err
 		}
-		cfg.Carve = append(cfg.Carve, manager.SecretsOf(u.dir)...)
+		cfg.Carve = append(cfg.Carve, queuemanager.SecretsOf(u.dir)...)
 		m.Agents = append(m.Agents, cfg)
 	}
 	for _, text := range u.channels {

@@ -23,7 +23,7 @@ import (
 // IdentityDir is the directory of the identity in the state directory of an agent or of coordination.
 const IdentityDir = "identity"
 
-// An Entry is the way in which a service of this host gets its identity.
+// An Entry says how a service of this host gets its identity.
 type Entry struct {
 	As    string                      // directory of the identity that enrols the service; "": this OS user's
 	Token func() (enrol.Token, error) // reads the token that the service joins with; nil: there is none

@@ -1,4 +1,4 @@
-package manager
+package queuemanager
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 // An Authority is the settings of an authority in a process of its own.
 type Authority struct {
 	Dir, Network, Enrol string
-	QM                  string // name of the first queue manager, for which a token is written
+	QM                  string // name of the first queue manager; a token for it is written
 	External            bool   // the queue manager is a server of NATS that is not Ferry's
 }
 
