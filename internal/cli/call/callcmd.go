@@ -174,7 +174,7 @@ func (w *callWatch) handing() *follow.Handing {
 func (w *callWatch) follow() error {
 	pause := follow.JobLookFirst
 	for {
-		c, err := session.ReadKept[managedcall.Call](w.ctx, w.at, managedcall.AskShow, managedcall.Named{ID: w.id.String()})
+		c, err := client.Ask[managedcall.Call](w.ctx, w.at, managedcall.AskShow, managedcall.Named{ID: w.id.String()})
 		switch kind := transfer.KindOf(err); {
 		case w.ctx.Err() != nil:
 			return context.Cause(w.ctx)
@@ -256,7 +256,7 @@ func (w *callWatch) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w.ctx = ctx
-	if _, err := session.TellKept[managedcall.Call](ctx, w.at, 5*time.Second, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()}); err != nil && transfer.KindOf(err) != transfer.KindEnding {
+	if _, err := client.Tell[managedcall.Call](ctx, w.at, 5*time.Second, managedcall.CommandCancel, managedcall.Named{ID: w.id.String()}); err != nil && transfer.KindOf(err) != transfer.KindEnding {
 		return err
 	}
 	if err := w.follow(); ctx.Err() == nil {
@@ -280,7 +280,7 @@ func newCallLs() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.List(cmd, []string{"ID", "STATE", "AGENT", "PROGRAM", "EXIT CODE", "MADE", "JOB", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (managedcall.Page{}); ; {
-					l, err := session.ReadKept[managedcall.Listed](k.Ctx, at, managedcall.AskList, page)
+					l, err := client.Ask[managedcall.Listed](k.Ctx, at, managedcall.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -373,7 +373,7 @@ func newCallCancel() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a call: its program is killed, or never started", Args: oneCall,
 		RunE: aboutCall(q, func(k *session.Kept, at client.AtAgent, c *managedcall.Call) error {
-			c, err := session.TellKept[managedcall.Call](k.Ctx, at, q.Timeout, managedcall.CommandCancel, managedcall.Named{ID: c.ID.String()})
+			c, err := client.Tell[managedcall.Call](k.Ctx, at, q.Timeout, managedcall.CommandCancel, managedcall.Named{ID: c.ID.String()})
 			if err != nil {
 				return err
 			}

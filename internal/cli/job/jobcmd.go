@@ -2,9 +2,7 @@ package job
 
 import (
 	"cmp"
-	"context"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +49,7 @@ func newJobLs() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.List(cmd, []string{"ID", "STATE", "FROM", "ENDED", "SUCCESSFUL", "FILES", "FAILED", "BYTES", "MADE", "JOB", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (job.Page{}); ; {
-					l, err := session.ReadKept[job.Listed](k.Ctx, at, job.AskList, page)
+					l, err := client.Ask[job.Listed](k.Ctx, at, job.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -75,7 +73,7 @@ func newJobLs() *cobra.Command {
 func findJob(q *session.KeptQuery, k *session.Kept, id string) (client.AtAgent, *job.Shown, error) {
 	at, s, err := session.Find[job.Shown](k, job.AskShow, "job", id, job.Named{ID: id})
 	if err == nil {
-		s, err = readJob(k.Ctx, at, job.Named{ID: s.ID.String(), Request: true})
+		s, err = at.Job(k.Ctx, job.Named{ID: s.ID.String(), Request: true})
 	}
 	return at, s, err
 }
@@ -161,7 +159,7 @@ func newJobCancel() *cobra.Command {
 	q := &session.KeptQuery{}
 	c := &cobra.Command{Use: "cancel ID", Short: "Cancel a job: its transfers that have not ended, and those that are yet to be submitted", Args: oneJob,
 		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
-			j, err := session.TellKept[job.Job](k.Ctx, at, q.Timeout, job.CommandCancel, job.Named{ID: s.ID.String()})
+			j, err := client.Tell[job.Job](k.Ctx, at, q.Timeout, job.CommandCancel, job.Named{ID: s.ID.String()})
 			if err != nil {
 				return err
 			}
@@ -185,7 +183,7 @@ cancelled, refused or given up is done again as a whole. Where its files have
 arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 		Args: oneJob,
 		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
-			p, err := retryOfJob(k, s, f.IfExists)
+			p, err := client.Jobs{Client: k.Net}.Retry(k.Ctx, s, f.IfExists)
 			if err != nil {
 				return err
 			}
@@ -202,58 +200,4 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress and no notices")
 	return c
-}
-
-// retryOfJob makes the job that repeats the failed transfers of another one.
-func retryOfJob(k *session.Kept, s *job.Shown, ifExists string) (*job.Put, error) {
-	switch {
-	case s.Ended.IsZero():
-		return nil, transfer.Errorf(transfer.KindUsage, "job %s is %s; a job is retried once it is over", s.ID, s.State).
-			WithHint("`ferry job watch` follows it, `ferry job cancel` ends it")
-	case s.State == transfer.Successful:
-		return nil, transfer.Errorf(transfer.KindUsage, "nothing of job %s has failed", s.ID)
-	case s.Request == nil:
-		return nil, transfer.Errorf(transfer.KindVersion, "agent %s has answered without the request of the job", s.Source)
-	}
-	now := time.Now()
-	p := &job.Put{Request: *s.Request, RetryOf: s.ID}
-	p.Request.ID, p.Request.Submitted, p.Request.Originator = transfer.NewID(now), now.UTC(), k.Net.Who
-	p.Request.Disposition, p.Request.Archive, p.Request.AllSources = transfer.DispositionLeave, "", false
-	if f := &p.Request.Filter; f.Bounds() && f.AsOf.IsZero() {
-		f.AsOf = s.Request.Submitted // the same files, however old they are by now
-	}
-	for n := range s.Of {
-		c := &s.Of[n]
-		if c.State == transfer.Successful {
-			continue
-		}
-		to := job.To{Agent: c.Destination, Dest: c.Dest, Retry: c.Retry}
-		if !c.Started.IsZero() { // otherwise the audit log has no more than the job
-			some := c.FilesFailed > 0 && (c.Code == transfer.CodePartial || c.Code == transfer.CodeNothing)
-			again, err := retryOfChild(k, c.Transfer, some, ifExists)
-			if err != nil {
-				return nil, fmt.Errorf("destination %s: %w", childAt(c), err)
-			}
-			to.Retry = again.Retry
-		}
-		p.To = append(p.To, to)
-	}
-	p.Request.Destination, p.Request.Dest = p.To[0].Agent, p.To[0].Dest
-	return p, nil
-}
-
-// retryOfChild returns the request that repeats a transfer. It reads the audit log, and waits because the newest
-// records may not have arrived there yet.
-func retryOfChild(k *session.Kept, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
-	for end := time.Now().Add(k.Net.Timeout); ; {
-		q, err = k.Net.Retry(k.Ctx, id.String(), failed, ifExists)
-		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
-			return q, err
-		}
-		select {
-		case <-time.After(200 * time.Millisecond):
-		case <-k.Ctx.Done():
-			return nil, context.Cause(k.Ctx)
-		}
-	}
 }

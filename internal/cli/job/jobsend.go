@@ -115,7 +115,7 @@ func sendJobOneBox(cmd *cobra.Command, f *request.Flags, p *job.Put) error {
 			return dryRunJob(ctx, cmd, net, p, f.JSON)
 		}
 		w := watching(f, ctx, cmd, net, p.Request.Source, p.Request.ID)
-		_, err := session.TellKept[job.Job](ctx, w.at, session.KeepWait, job.CommandPut, p)
+		_, err := client.Tell[job.Job](ctx, w.at, session.KeepWait, job.CommandPut, p)
 		if err == nil {
 			err = w.follow()
 		}
@@ -154,14 +154,8 @@ func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *j
 
 // handJob sends a job to its source agent, and waits for its end unless the flags say otherwise.
 func handJob(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put) error {
-	checked := map[transfer.AgentName]bool{}
-	for _, q := range p.Requests() {
-		if !checked[q.Destination] {
-			if err := net.Check(ctx, q); err != nil {
-				return session.Unsent(ctx, err)
-			}
-		}
-		checked[q.Destination] = true
+	if err := (client.Jobs{Client: net}).Check(ctx, p); err != nil {
+		return session.Unsent(ctx, err)
 	}
 	if f.DryRun {
 		return session.Unsent(ctx, dryRunJob(ctx, cmd, net, p, f.JSON))
@@ -210,51 +204,17 @@ func watching(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *cl
 
 // submit sends the job to its agent, for as long as its recovery time-out says; then it cancels the job.
 func (w *jobWatch) submit(p *job.Put) error {
-	ctx, limit := w.ctx, p.Request.RecoveryTimeout()
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, context.DeadlineExceeded)
-		defer cancel()
-	}
-	slow := time.AfterFunc(3*time.Second, func() {
+	return w.at.PutJob(w.ctx, p, func() {
 		if !w.view.Quiet {
 			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: agent %s has not taken the job yet; waiting for it\n", w.at.Agent)
 		}
 	})
-	_, err := w.at.Command(ctx, job.CommandPut, p)
-	slow.Stop()
-	if err == nil || ctx.Err() == nil || w.ctx.Err() != nil || client.HandoverOf(err) != client.Stored {
-		return err
-	}
-	// Both commands are in the agent's queue, and it obeys them before it submits anything.
-	end, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), follow.DetachWait)
-	defer cancel()
-	_, err = w.at.Command(end, job.CommandCancel, w.named(0))
-	if kind := transfer.KindOf(err); err != nil && kind != transfer.KindTimeout && kind != transfer.KindNotFound {
-		return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s, and it cannot be cancelled now: %w", w.at.Agent, w.id, limit, err).
-			WithHint("`ferry job cancel` cancels it")
-	}
-	return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s; it is cancelled", w.at.Agent, w.id, limit)
 }
 
 func (w *jobWatch) named(after int) job.Named { return job.Named{ID: w.id.String(), After: after} }
 
 // read is the job with all of its children.
-func (w *jobWatch) read() (*job.Shown, error) { return readJob(w.ctx, w.at, w.named(0)) }
-
-// readJob is a job with all of its children.
-func readJob(ctx context.Context, at client.AtAgent, named job.Named) (*job.Shown, error) {
-	all, err := session.ReadKept[job.Shown](ctx, at, job.AskShow, named)
-	for err == nil && all.More && len(all.Of) > 0 {
-		named.After = all.Of[len(all.Of)-1].N
-		var next *job.Shown
-		if next, err = session.ReadKept[job.Shown](ctx, at, job.AskShow, named); err == nil {
-			next.Request, next.Of = all.Request, append(all.Of, next.Of...)
-			all = next
-		}
-	}
-	return all, err
-}
+func (w *jobWatch) read() (*job.Shown, error) { return w.at.Job(w.ctx, w.named(0)) }
 
 // follow shows the job until it has ended, or each of its transfers has or is parked.
 func (w *jobWatch) follow() error {
@@ -412,7 +372,7 @@ func (w *jobWatch) stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	w.ctx = ctx
-	if _, err := session.TellKept[job.Job](ctx, w.at, 5*time.Second, job.CommandCancel, w.named(0)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
+	if _, err := client.Tell[job.Job](ctx, w.at, 5*time.Second, job.CommandCancel, w.named(0)); err != nil && transfer.KindOf(err) != transfer.KindEnding {
 		return err
 	}
 	if err := w.follow(); ctx.Err() == nil {

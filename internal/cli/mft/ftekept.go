@@ -61,7 +61,7 @@ func (r *fteRun) listSchedules() error {
 			return nil
 		}
 		for page := (schedule.Page{}); ; {
-			l, err := session.ReadKept[schedule.Listed](k.Ctx, at, schedule.AskList, page)
+			l, err := client.Ask[schedule.Listed](k.Ctx, at, schedule.AskList, page)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (r *fteRun) listSchedules() error {
 				if one.Next.IsZero() {
 					continue
 				}
-				s, err := session.ReadKept[schedule.Schedule](k.Ctx, at, schedule.AskShow, schedule.Named{Name: one.Name})
+				s, err := client.Ask[schedule.Schedule](k.Ctx, at, schedule.AskShow, schedule.Named{Name: one.Name})
 				switch {
 				case transfer.KindOf(err) == transfer.KindNotFound: // it was removed just now
 				case err != nil:
@@ -141,7 +141,7 @@ func (r *fteRun) deleteSchedule() error {
 	if err != nil {
 		return err
 	}
-	s, err := session.TellKept[schedule.Schedule](k.Ctx, at, r.q.Timeout, schedule.CommandRemove, name)
+	s, err := client.Tell[schedule.Schedule](k.Ctx, at, r.q.Timeout, schedule.CommandRemove, name)
 	if err == nil {
 		r.say(commands.Unscheduled, at.Agent, s.Name)
 	}
@@ -190,7 +190,7 @@ func (r *fteRun) eachTemplate(fn func(k *session.Kept, at client.AtAgent, name s
 	met := map[string]bool{}
 	err = k.Each(func(at client.AtAgent) error {
 		for page := (template.Page{}); ; {
-			l, err := session.ReadKept[template.Listed](k.Ctx, at, template.AskList, page)
+			l, err := client.Ask[template.Listed](k.Ctx, at, template.AskList, page)
 			if err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func (r *fteRun) listTemplates() error {
 			fmt.Fprintln(r.cmd.OutOrStdout(), name)
 			return nil
 		}
-		t, err := session.ReadKept[template.Template](k.Ctx, at, template.AskGet, template.Named{Name: name})
+		t, err := client.Ask[template.Template](k.Ctx, at, template.AskGet, template.Named{Name: name})
 		if err != nil {
 			return err
 		}
@@ -279,7 +279,7 @@ func (r *fteRun) writeTemplate(t *template.Template) error {
 // deleteTemplates is fteDeleteTemplates.
 func (r *fteRun) deleteTemplates() error {
 	return r.eachTemplate(func(k *session.Kept, at client.AtAgent, name string) error {
-		l, err := session.TellKept[template.Line](k.Ctx, at, r.q.Timeout, template.CommandRemove, template.Named{Name: name})
+		l, err := client.Tell[template.Line](k.Ctx, at, r.q.Timeout, template.CommandRemove, template.Named{Name: name})
 		if err == nil {
 			r.say(commands.Unkept, l.Name, at.Agent)
 		}

@@ -111,7 +111,7 @@ func (r *fteRun) tellMonitor(k *session.Kept, kind wire.Kind, body any) error {
 	if err != nil {
 		return err
 	}
-	said, err := session.TellKept[monitor.Answer](k.Ctx, client.AtAgent{Client: k.Net, Agent: k.Agent}, limit, kind, body)
+	said, err := client.Tell[monitor.Answer](k.Ctx, client.AtAgent{Client: k.Net, Agent: k.Agent}, limit, kind, body)
 	if err == nil {
 		r.say(commands.Monitored, said.Monitor, said.Done, said.Agent)
 	}
@@ -150,7 +150,7 @@ func (r *fteRun) monitors() (found []monitor.Shown, err error) {
 			return nil
 		}
 		for after := ""; ; {
-			l, err := session.ReadKept[monitor.Listed](k.Ctx, at, monitor.AskList, monitor.ListAsked{After: after})
+			l, err := client.Ask[monitor.Listed](k.Ctx, at, monitor.AskList, monitor.ListAsked{After: after})
 			if err != nil {
 				return err
 			}

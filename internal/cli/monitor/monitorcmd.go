@@ -239,7 +239,7 @@ func MakeMonitor(q *session.Query, cmd *cobra.Command, d *monitor.Definition, re
 
 // tellMonitor sends an agent a command about a monitor, and prints the agent's answer.
 func tellMonitor(q *session.Query, ctx context.Context, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
-	said, err := session.TellKept[monitor.Answer](ctx, at, q.Timeout, kind, body)
+	said, err := client.Tell[monitor.Answer](ctx, at, q.Timeout, kind, body)
 	if err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func newMonitorLs() *cobra.Command {
 			head := []string{"MONITOR", "AGENT", "STATE", "DIRECTORY", "MATCH", "CONDITION", "TO", "TRIGGERS", "REFUSED", "LAST", "PROBLEM"}
 			return q.List(cmd, head, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for after := ""; ; {
-					l, err := session.ReadKept[monitor.Listed](k.Ctx, at, monitor.AskList, monitor.ListAsked{After: after})
+					l, err := client.Ask[monitor.Listed](k.Ctx, at, monitor.AskList, monitor.ListAsked{After: after})
 					if err != nil {
 						return err
 					}
@@ -403,7 +403,7 @@ func newMonitorHistory() *cobra.Command {
 func history(q *session.KeptQuery, k *session.Kept, at client.AtAgent, ask monitor.HistoryAsked) error {
 	rows := [][]string{{"TIME", "STATE", "TRANSFER", "FILES", "FILE", "REASON"}}
 	for more := true; more && ask.Limit > 0; {
-		h, err := session.ReadKept[monitor.History](k.Ctx, at, monitor.AskHistory, ask)
+		h, err := client.Ask[monitor.History](k.Ctx, at, monitor.AskHistory, ask)
 		if err != nil {
 			return err
 		}

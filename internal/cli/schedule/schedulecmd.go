@@ -121,7 +121,7 @@ func give(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client
 	if err := net.Check(ctx, q); err != nil {
 		return session.Unsent(ctx, err)
 	}
-	s, err := session.TellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: q.Source}, session.KeepWait, schedule.CommandPut, put)
+	s, err := client.Definitions{Client: net, Limit: session.KeepWait}.PutSchedule(ctx, put)
 	if err == nil {
 		SaidOfSchedule(f, cmd, q.Source, s)
 	}
@@ -151,7 +151,7 @@ func MakeSchedule(q *session.Query, cmd *cobra.Command, put *schedule.Put) (tran
 	if err := net.Check(ctx, &put.Request); err != nil {
 		return source, nil, err
 	}
-	s, err := session.TellKept[schedule.Schedule](ctx, client.AtAgent{Client: net, Agent: source}, q.Timeout, schedule.CommandPut, put)
+	s, err := client.Definitions{Client: net, Limit: q.Timeout}.PutSchedule(ctx, put)
 	return source, s, err
 }
 
@@ -169,7 +169,7 @@ func newScheduleLs() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.List(cmd, []string{"NAME", "AGENT", "NEXT", "EVERY", "LAST", "WAITING", "TO", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (schedule.Page{}); ; {
-					l, err := session.ReadKept[schedule.Listed](k.Ctx, at, schedule.AskList, page)
+					l, err := client.Ask[schedule.Listed](k.Ctx, at, schedule.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -303,7 +303,7 @@ func RemoveSchedule(q *session.KeptQuery, cmd *cobra.Command, name string) error
 	if err != nil {
 		return err
 	}
-	s, err := session.TellKept[schedule.Schedule](k.Ctx, at, q.Timeout, schedule.CommandRemove, schedule.Named{Name: name})
+	s, err := client.Tell[schedule.Schedule](k.Ctx, at, q.Timeout, schedule.CommandRemove, schedule.Named{Name: name})
 	if err != nil {
 		return err
 	}

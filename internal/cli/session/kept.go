@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -71,68 +70,18 @@ type Kept struct {
 	Agent transfer.AgentName // the single agent; "": all that are up
 }
 
-// Each calls fn for each agent that is asked. Where all are asked, it skips agents that do not answer or that refuse
+// Each calls fn for each agent that is asked. Where all are asked, it leaves out agents that do not answer or that refuse
 // the question.
 func (k *Kept) Each(fn func(at client.AtAgent) error) error {
-	if k.Agent != "" {
-		return fn(client.AtAgent{Client: k.Net, Agent: k.Agent})
-	}
-	var names []transfer.AgentName
-	if err := k.Net.Agents(k.Ctx, func(a *wire.AgentStatus) error {
-		if a.Status != wire.AgentStopped && a.Status != wire.AgentUnreachable {
-			names = append(names, a.Agent)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	for _, name := range names {
-		err := fn(client.AtAgent{Client: k.Net, Agent: name})
-		switch kind := transfer.KindOf(err); {
-		case k.Ctx.Err() != nil:
-			return context.Cause(k.Ctx)
-		case kind == transfer.KindTimeout || kind == transfer.KindUnreachable || kind == transfer.KindBusy:
-			fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: agent %s is left out: %s\n", name, output.Printable(err.Error()))
-		case kind == transfer.KindDenied || kind == transfer.KindVersion:
-		case err != nil:
-			return err
-		}
-	}
-	return nil
-}
-
-// ReadKept asks one agent a question.
-func ReadKept[T any](ctx context.Context, at client.AtAgent, kind wire.Kind, body any) (*T, error) {
-	ans, err := at.Question(ctx, kind, body)
-	if err != nil {
-		return nil, err
-	}
-	return keptIn[T](ans)
-}
-
-// TellKept sends an agent a command, and waits limit for its answer.
-func TellKept[T any](ctx context.Context, at client.AtAgent, limit time.Duration, kind wire.Kind, body any) (*T, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, transfer.Errorf(transfer.KindTimeout, "no answer within %s", limit))
-	defer cancel()
-	ans, err := at.Command(ctx, kind, body)
-	if err != nil {
-		return nil, err
-	}
-	return keptIn[T](ans)
-}
-
-func keptIn[T any](ans *wire.Answer) (*T, error) {
-	v := new(T)
-	if err := json.Unmarshal(ans.Body, v); err != nil {
-		return nil, transfer.Errorf(transfer.KindVersion, "what the agent answers cannot be read: %w", err)
-	}
-	return v, nil
+	return client.Definitions{Client: k.Net}.EachAgent(k.Ctx, k.Agent, fn, func(name transfer.AgentName, err error) {
+		fmt.Fprintf(k.Cmd.ErrOrStderr(), "ferry: agent %s is left out: %s\n", name, output.Printable(err.Error()))
+	})
 }
 
 // Find returns the object of a name, and the agent that keeps it.
 func Find[T any](k *Kept, kind wire.Kind, what, name string, body any) (at client.AtAgent, found *T, err error) {
 	err = k.Each(func(one client.AtAgent) error {
-		v, err := ReadKept[T](k.Ctx, one, kind, body)
+		v, err := client.Ask[T](k.Ctx, one, kind, body)
 		switch {
 		case transfer.KindOf(err) == transfer.KindNotFound && k.Agent == "":
 			return nil

@@ -96,11 +96,7 @@ func keepTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, re
 
 // PutTemplate is keepTemplate without output.
 func PutTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, redefine bool) (*template.Line, error) {
-	text, err := t.Export()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := template.Parse(text); err != nil { // with its size
+	if err := client.CheckTemplate(t); err != nil {
 		return nil, err
 	}
 	net, ctx, done, err := q.Open(cmd)
@@ -108,12 +104,7 @@ func PutTemplate(q *session.Query, cmd *cobra.Command, t *template.Template, red
 		return nil, err
 	}
 	defer done()
-	req := t.Request
-	req.ID = transfer.NewID(time.Now())
-	if err := net.Check(ctx, &req); err != nil {
-		return nil, err
-	}
-	return session.TellKept[template.Line](ctx, client.AtAgent{Client: net, Agent: req.Source}, session.KeepWait, template.CommandPut, template.Put{Template: text, Redefine: redefine})
+	return client.Definitions{Client: net, Limit: session.KeepWait}.PutTemplate(ctx, t, redefine)
 }
 
 // saidOfTemplate prints the result of a command about a template.
@@ -131,7 +122,7 @@ func newTemplateLs() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return q.List(cmd, []string{"NAME", "AGENT", "TO", "PARAMETERS", "OWNER"}, func(k *session.Kept, at client.AtAgent, row func(any, ...string)) error {
 				for page := (template.Page{}); ; {
-					l, err := session.ReadKept[template.Listed](k.Ctx, at, template.AskList, page)
+					l, err := client.Ask[template.Listed](k.Ctx, at, template.AskList, page)
 					if err != nil {
 						return err
 					}
@@ -214,7 +205,7 @@ func newTemplateRm() *cobra.Command {
 	c := &cobra.Command{Use: "rm NAME", SuggestFor: []string{"remove", "delete"}, Short: "Remove a template", Args: usage.OneArg("the template's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withTemplate(q, cmd, args[0], func(k *session.Kept, at client.AtAgent, _ *template.Template) error {
-				l, err := session.TellKept[template.Line](k.Ctx, at, q.Timeout, template.CommandRemove, template.Named{Name: args[0]})
+				l, err := client.Tell[template.Line](k.Ctx, at, q.Timeout, template.CommandRemove, template.Named{Name: args[0]})
 				if err == nil {
 					saidOfTemplate(&q.Query, cmd, templateLine{"removed", at.Agent, *l})
 				}
