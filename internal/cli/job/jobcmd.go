@@ -149,7 +149,7 @@ func newJobWatch() *cobra.Command {
 	c := &cobra.Command{Use: "watch ID", Short: "Follow a job to its end; the result code is the job's", Args: oneJob,
 		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
 			f := &request.Flags{JSON: q.JSON}
-			return watching(f, k.Ctx, k.Cmd, k.Net, at.Agent, s.ID).follow()
+			return watching(k.Ctx, f, k.Cmd, k.Net, at.Agent, s.ID).follow()
 		})}
 	q.Add(c)
 	return c
@@ -192,7 +192,7 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 				return err
 			}
 			f.JSON = q.JSON
-			return handJob(f, k.Ctx, k.Cmd, k.Net, p)
+			return handJob(k.Ctx, f, k.Cmd, k.Net, p)
 		})}
 	q.Add(c)
 	fl := c.Flags()

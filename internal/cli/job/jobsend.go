@@ -94,7 +94,7 @@ func Send(cmd *cobra.Command, f *request.Flags, j *Flags, args []string) error {
 		return err
 	}
 	defer done()
-	return handJob(f, ctx, cmd, net, p)
+	return handJob(ctx, f, cmd, net, p)
 }
 
 // sendJobOneBox moves files on this host to several places.
@@ -114,7 +114,7 @@ func sendJobOneBox(cmd *cobra.Command, f *request.Flags, p *job.Put) error {
 		if f.DryRun {
 			return dryRunJob(ctx, cmd, net, p, f.JSON)
 		}
-		w := watching(f, ctx, cmd, net, p.Request.Source, p.Request.ID)
+		w := watching(ctx, f, cmd, net, p.Request.Source, p.Request.ID)
 		_, err := client.Tell[job.Job](ctx, w.at, session.KeepWait, job.CommandPut, p)
 		if err == nil {
 			err = w.follow()
@@ -153,7 +153,7 @@ func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *j
 }
 
 // handJob sends a job to its source agent, and waits for its end unless the flags say otherwise.
-func handJob(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, p *job.Put) error {
+func handJob(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, p *job.Put) error {
 	if err := (client.Jobs{Client: net}).Check(ctx, p); err != nil {
 		return session.Unsent(ctx, err)
 	}
@@ -161,7 +161,7 @@ func handJob(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *cli
 		return session.Unsent(ctx, dryRunJob(ctx, cmd, net, p, f.JSON))
 	}
 
-	w := watching(f, ctx, cmd, net, p.Request.Source, p.Request.ID)
+	w := watching(ctx, f, cmd, net, p.Request.Source, p.Request.ID)
 	if f.Detach {
 		return w.handing().Detach(ctx, func(ctx context.Context) (transfer.State, error) {
 			_, err := w.at.Command(ctx, job.CommandPut, p)
@@ -198,7 +198,7 @@ type jobWatch struct {
 	shown map[int]transfer.State // of the children, by their numbers
 }
 
-func watching(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, agent transfer.AgentName, id transfer.ID) *jobWatch {
+func watching(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, agent transfer.AgentName, id transfer.ID) *jobWatch {
 	return &jobWatch{cmd: cmd, ctx: ctx, at: client.AtAgent{Client: net, Agent: agent}, id: id, json: f.JSON, view: follow.NewView(cmd, f.JSON, f.Quiet), shown: map[int]transfer.State{}}
 }
 

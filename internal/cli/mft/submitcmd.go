@@ -171,5 +171,5 @@ func cancelDocument(cmd *cobra.Command, f *request.Flags, c *mftxml.Cancel) erro
 	if err != nil {
 		return err
 	}
-	return clitransfer.Control(q, ctx, cmd, net, clitransfer.Command{Verb: "cancel", Kind: wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
+	return clitransfer.Control(ctx, q, cmd, net, clitransfer.Command{Verb: "cancel", Kind: wire.ControlCancel}, client.Transfer{Source: p.Source, ID: p.ID})
 }

@@ -234,11 +234,11 @@ func MakeMonitor(q *session.Query, cmd *cobra.Command, d *monitor.Definition, re
 		return err
 	}
 	at := client.AtAgent{Client: net, Agent: d.Agent}
-	return tellMonitor(q, ctx, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
+	return tellMonitor(ctx, q, cmd, at, monitor.CommandCreate, monitor.Create{Definition: *d, Redefine: redefine})
 }
 
 // tellMonitor sends an agent a command about a monitor, and prints the agent's answer.
-func tellMonitor(q *session.Query, ctx context.Context, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
+func tellMonitor(ctx context.Context, q *session.Query, cmd *cobra.Command, at client.AtAgent, kind wire.Kind, body any) error {
 	said, err := client.Tell[monitor.Answer](ctx, at, q.Timeout, kind, body)
 	if err != nil {
 		return err
@@ -279,7 +279,7 @@ func newMonitorCommand(name, short string, kind wire.Kind) *cobra.Command {
 // ChangeMonitor finds the monitor of a name, and gives its agent a command about it.
 func ChangeMonitor(k *session.KeptQuery, cmd *cobra.Command, name string, kind wire.Kind) error {
 	return withMonitor(k, cmd, name, func(open *session.Kept, at client.AtAgent, _ *monitor.Shown) error {
-		return tellMonitor(&k.Query, open.Ctx, cmd, at, kind, monitor.Named{Name: name})
+		return tellMonitor(open.Ctx, &k.Query, cmd, at, kind, monitor.Named{Name: name})
 	})
 }
 

@@ -250,7 +250,7 @@ func newQueueGet() *cobra.Command {
 			if browse {
 				what.Do = wire.QueuePeek
 			}
-			return get(q, ctx, cmd, net, what, browse)
+			return get(ctx, q, cmd, net, what, browse)
 		}}
 	q.Add(c)
 	c.Flags().StringVar(&group, "group", "", "the oldest message of that group")
@@ -259,7 +259,7 @@ func newQueueGet() *cobra.Command {
 }
 
 // get writes the oldest message, and takes it once it is written.
-func get(q *session.Query, ctx context.Context, cmd *cobra.Command, net *client.Client, what wire.QueueAsk, browse bool) error {
+func get(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.Client, what wire.QueueAsk, browse bool) error {
 	ans, err := client.AskQueue(ctx, net, what)
 	if err != nil {
 		return err

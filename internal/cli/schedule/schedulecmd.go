@@ -90,7 +90,7 @@ func Send(cmd *cobra.Command, f *request.Flags, p *Flags, args []string) error {
 		return err
 	}
 	defer done()
-	return give(f, ctx, cmd, net, put)
+	return give(ctx, f, cmd, net, put)
 }
 
 // put makes the schedule of a request.
@@ -104,7 +104,7 @@ func (p *Flags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err 
 }
 
 // KeepSchedule sends the schedule of a complete request to the source agent.
-func KeepSchedule(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, p *Flags, q *transfer.Request) error {
+func KeepSchedule(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, p *Flags, q *transfer.Request) error {
 	if f.DryRun {
 		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and this is sent later").WithHint("give --now")
 	}
@@ -112,11 +112,11 @@ func KeepSchedule(f *request.Flags, ctx context.Context, cmd *cobra.Command, net
 	if err != nil {
 		return err
 	}
-	return give(f, ctx, cmd, net, put)
+	return give(ctx, f, cmd, net, put)
 }
 
 // give sends a schedule to the source agent.
-func give(f *request.Flags, ctx context.Context, cmd *cobra.Command, net *client.Client, put *schedule.Put) error {
+func give(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, put *schedule.Put) error {
 	q := &put.Request
 	if err := net.Check(ctx, q); err != nil {
 		return session.Unsent(ctx, err)

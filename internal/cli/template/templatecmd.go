@@ -281,7 +281,7 @@ agent keeps a schedule, as of ferry send --at, whose name is printed; --now send
 					return err
 				}
 				if later {
-					return clischedule.KeepSchedule(f, k.Ctx, cmd, k.Net, p, req)
+					return clischedule.KeepSchedule(k.Ctx, f, cmd, k.Net, p, req)
 				}
 				return follow.Submit(k.Ctx, cmd, k.Net, req, f, follow.NewView(cmd, f.JSON, f.Quiet))
 			})

@@ -311,7 +311,7 @@ func newTransferControl(verb, short string, kind wire.Kind) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return Control(q, ctx, cmd, net, Command{verb, kind}, of)
+		return Control(ctx, q, cmd, net, Command{verb, kind}, of)
 	}}
 	q.Add(c)
 	c.Flags().StringVar(&agentName, "agent", "", "the source agent, where coordination cannot tell; the ID must then be whole")
@@ -325,7 +325,7 @@ type Command struct {
 }
 
 // Control sends a command about a transfer, and prints the transfer's status after it.
-func Control(q *session.Query, ctx context.Context, cmd *cobra.Command, net *client.Client, c Command, of client.Transfer) error {
+func Control(ctx context.Context, q *session.Query, cmd *cobra.Command, net *client.Client, c Command, of client.Transfer) error {
 	ctx, cancel := context.WithTimeout(ctx, q.Timeout)
 	defer cancel()
 	var p *transfer.Progress
