@@ -248,7 +248,7 @@ func largestCircle(edges map[string]map[string]bool) (largest int) {
 }
 
 // mostMethodsOf returns the methods of the largest type: its own, those of the types of the package that it embeds, and
-// those of structs whose only field is that type.
+// the methods of structs with that type as their only field.
 func mostMethodsOf(pkg *types.Package) (most int) {
 	var named []*types.Named
 	for _, name := range pkg.Scope().Names() {
