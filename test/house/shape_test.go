@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -36,9 +35,6 @@ type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
 }
-
-// A shape is the size of one package in each kind.
-type shape map[string]int
 
 // TestShapesFall keeps packages, circles of files and types below their limits. A package above a limit may not grow.
 // When it falls, its number in shapes.txt falls: go test ./test/house -run ShapesFall -update.
@@ -118,13 +114,51 @@ func TestShapesFallTrials(t *testing.T) {
 
 // productShapes measures the packages of the product.
 func productShapes(root string) (map[string]int, error) {
+	ours, check, err := packages(root)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]int{}
+	for _, p := range ours {
+		if dir := strings.TrimPrefix(p.ImportPath, "ferry/"); underTest(dir) || dir == "internal/faulty" {
+			continue
+		}
+		sources, err := p.read()
+		if err != nil {
+			return nil, err
+		}
+		c, err := check(p.ImportPath, sources)
+		if err != nil {
+			return nil, err
+		}
+		for kind, n := range c.shape() {
+			all[strings.TrimPrefix(p.ImportPath, "ferry/")+"\t"+kind] = n
+		}
+	}
+	return all, nil
+}
+
+// A checked package has its syntax and its types.
+type checked struct {
+	fset  *token.FileSet
+	files []*ast.File
+	pkg   *types.Package
+	info  *types.Info
+}
+
+// A checker checks the types of a package with these files.
+type checker func(importPath string, sources map[string]string) (*checked, error)
+
+// packages lists the packages of the project, and returns a checker for them and for changed copies of them. It takes
+// the types of imported packages from the files that the compiler has written.
+func packages(root string) ([]listed, checker, error) {
 	cmd := exec.Command("go", "list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles", "./cmd/...", "./internal/...")
 	cmd.Dir = root
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list packages: %w: %s", err, stderr.String())
+		return nil, nil, fmt.Errorf("list packages: %w: %s", err, stderr.String())
 	}
 	exports, ours := map[string]string{}, []listed{}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
@@ -132,11 +166,10 @@ func productShapes(root string) (map[string]int, error) {
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		exports[p.ImportPath] = p.Export
-		dir, ok := strings.CutPrefix(p.ImportPath, "ferry/")
-		if ok && !underTest(dir) && dir != "internal/faulty" {
+		if strings.HasPrefix(p.ImportPath, "ferry/") {
 			ours = append(ours, p)
 		}
 	}
@@ -147,49 +180,48 @@ func productShapes(root string) (map[string]int, error) {
 		}
 		return os.Open(exports[path])
 	})
-	all := map[string]int{}
-	for _, p := range ours {
-		sources := map[string]string{}
-		for _, name := range p.GoFiles {
-			text, err := os.ReadFile(filepath.Join(p.Dir, name))
-			if err != nil {
-				return nil, err
-			}
-			sources[name] = string(text)
-		}
-		s, err := shapeOf(fset, p.ImportPath, sources, imports)
+	return ours, func(importPath string, sources map[string]string) (*checked, error) {
+		return check(fset, importPath, sources, imports)
+	}, nil
+}
+
+// read returns the texts of the package's files by their names.
+func (p listed) read() (map[string]string, error) {
+	sources := map[string]string{}
+	for _, name := range p.GoFiles {
+		text, err := os.ReadFile(filepath.Join(p.Dir, name))
 		if err != nil {
 			return nil, err
 		}
-		for kind, n := range s {
-			all[strings.TrimPrefix(p.ImportPath, "ferry/")+"\t"+kind] = n
-		}
+		sources[name] = string(text)
 	}
-	return all, nil
+	return sources, nil
 }
 
-// shapeOf measures one package. The sources are its files by name.
-func shapeOf(fset *token.FileSet, importPath string, sources map[string]string, imports types.Importer) (shape, error) {
-	s := shape{}
-	var files []*ast.File
+// check checks the types of one package. The sources are its files by name.
+func check(fset *token.FileSet, importPath string, sources map[string]string, imports types.Importer) (*checked, error) {
+	c := &checked{fset: fset, info: &types.Info{Uses: map[*ast.Ident]types.Object{}}}
 	for _, name := range slices.Sorted(maps.Keys(sources)) {
 		f, err := parser.ParseFile(fset, name, sources[name], parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, f)
+		c.files = append(c.files, f)
+	}
+	var err error
+	c.pkg, err = (&types.Config{Importer: imports}).Check(importPath, fset, c.files, c.info)
+	return c, err
+}
+
+// shape measures the package in each kind.
+func (c *checked) shape() map[string]int {
+	lines := 0
+	for _, f := range c.files {
 		if !ast.IsGenerated(f) {
-			s["lines"] += strings.Count(sources[name], "\n")
+			lines += c.fset.File(f.Pos()).LineCount()
 		}
 	}
-	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
-	pkg, err := (&types.Config{Importer: imports}).Check(importPath, fset, files, info)
-	if err != nil {
-		return nil, err
-	}
-	s["circle"] = largestCircle(calls(fset, pkg, info))
-	s["methods"] = mostMethodsOf(pkg)
-	return s, nil
+	return map[string]int{"lines": lines, "circle": largestCircle(calls(c.fset, c.pkg, c.info)), "methods": mostMethodsOf(c.pkg)}
 }
 
 // calls returns, for each file, the files with functions and methods that it uses.
@@ -308,7 +340,7 @@ func localType(pkg *types.Package, t types.Type) *types.Named {
 	return nil
 }
 
-func TestShapeOf(t *testing.T) {
+func TestShape(t *testing.T) {
 	circle := map[string]string{
 		"a.go": "package p\n\nfunc a() { b() }\n",
 		"b.go": "package p\n\ntype t struct{}\n\nfunc b() { t{}.c() }\n",
@@ -344,12 +376,12 @@ func (wrapper) d() {}
 		{"embedded and wrapped", methods, "methods", 4},
 		{"generated", map[string]string{"a.go": "// Code generated by x. DO NOT EDIT.\n\npackage p\n"}, "lines", 0},
 	} {
-		s, err := shapeOf(token.NewFileSet(), "p", c.sources, nil)
+		checked, err := check(token.NewFileSet(), "p", c.sources, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s[c.kind] != c.want {
-			t.Errorf("%s: %s is %s, want %d", c.name, c.kind, strconv.Itoa(s[c.kind]), c.want)
+		if n := checked.shape()[c.kind]; n != c.want {
+			t.Errorf("%s: %s is %d, want %d", c.name, c.kind, n, c.want)
 		}
 	}
 }
