@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
+	"ferry/internal/receiver/entry"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -124,15 +125,11 @@ func (i calling) before(o *wire.Open) (over bool, err error) {
 	if _, err := i.admitted(o); err != nil {
 		return false, err
 	}
-	buried := false
-	if err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		buried = t.EntombedOf(i.id, i.from)
-		return nil
-	}); err != nil {
-		return false, i.unwritable(err)
-	}
-	if buried {
-		return false, errBuried
+	switch cancelled, err := i.entry.Tomb.Entombed(); {
+	case err != nil:
+		return false, i.entry.Unwritable(err)
+	case cancelled:
+		return false, entry.ErrCancelled
 	}
 
 	r, w := i.r, &waiter{id: i.id, from: i.from}
@@ -140,15 +137,12 @@ func (i calling) before(o *wire.Open) (over bool, err error) {
 	over, failure, err := i.call(&transfer.Call{At: transfer.PreDest, Request: &c, Principal: o.Principal}, func() { r.wake(w) })
 	switch {
 	case err != nil:
-		return false, i.unwritable(err)
+		return false, i.entry.Unwritable(err)
 	case failure != nil:
 		return false, failure
 	}
 	return over, nil
 }
-
-// errBuried refuses a transfer that was cancelled before it began.
-var errBuried = transfer.Errorf(transfer.KindCancelled, "the transfer was cancelled before it began")
 
 // admitted checks that a transfer may come, and that its programs may run. It records a refusal in the audit.
 func (rc *record) admitted(o *wire.Open) (rules string, err error) {
@@ -191,7 +185,7 @@ func (p *posting) next() time.Time {
 // posted reports whether the post-destination program has ended, or there is none. Otherwise it starts the program.
 // Until the program has ended, the source does not get the last batch of outcomes.
 func (i calling) posted() bool {
-	q := &i.rec.Request
+	q := &i.entry.In.Request
 	if i.post.over || q.Programs.At(transfer.PostDest) == nil {
 		return true
 	}
@@ -204,7 +198,7 @@ func (i calling) posted() bool {
 		i.post.over, i.post.failure = true, transfer.Errorf(transfer.KindProgram, "%s runs no programs", i.r.cfg.Agent)
 		return true
 	}
-	c := &transfer.Call{At: transfer.PostDest, Request: q, Principal: i.rec.Principal, State: i.rec.Counts.Ending(), Counts: i.rec.Counts, Into: i.rec.Resolution.Base}
+	c := &transfer.Call{At: transfer.PostDest, Request: q, Principal: i.entry.In.Principal, State: i.entry.In.Counts.Ending(), Counts: i.entry.In.Counts, Into: i.entry.In.Resolution.Base}
 	over, failure, err := i.call(c, func() { i.box.control(&wire.Message{Kind: programEnded}) })
 	if err != nil {
 		i.log.Error("cannot read the ledger", "error", err)
@@ -214,9 +208,9 @@ func (i calling) posted() bool {
 }
 
 // forgetPrograms forgets the programs of a transfer that is over.
-func (rc *record) forgetPrograms(t *ledger.Tx, rec *ledger.Incoming) error {
-	if rc.r.cfg.Programs == nil || rec.Request.Programs == nil {
+func (r *Receiver) forgetPrograms(t *ledger.Tx, q *transfer.Request) error {
+	if r.cfg.Programs == nil || q.Programs == nil {
 		return nil
 	}
-	return rc.r.cfg.Programs.Forget(t, &rec.Request, true)
+	return r.cfg.Programs.Forget(t, q, true)
 }

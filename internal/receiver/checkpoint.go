@@ -69,13 +69,14 @@ func (w *writer) startCheckpoint() {
 // checked prepares a checkpoint of files.
 func (w *writer) checked(files []*file) (all []checked) {
 	for _, c := range files {
-		pt, err := c.point(w.r.cfg.Boot, w.facts.durable)
+		pt, err := c.point(w.r.cfg.Boot, w.entry.Journal().Durable)
 		if err != nil {
 			w.log.Error("cannot prepare checkpoint", "item", c.item, "error", err)
 			continue
 		}
 		pt.Begin = w.beginOf(c)
-		w.pointed[c.item], c.checking = true, true
+		w.entry.Items.Pointed(c.item)
+		c.checking = true
 		all = append(all, checked{c, pt})
 	}
 	return all
@@ -96,14 +97,11 @@ func (w *writer) writeCheckpoint(files []checked) (n int, err error) {
 	}
 
 	failpoint.Hit("checkpoint.after_sync")
-	err = w.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		for n := range files {
-			if err := t.PutItem(w.id, files[n].file.item, ledger.Item{Point: &files[n].pt}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	points := make([]*ledger.Checkpoint, len(files))
+	for n := range files {
+		points[n] = &files[n].pt
+	}
+	err = w.entry.Journal().Points(points)
 	failpoint.Hit("checkpoint.after_ledger")
 	if err != nil {
 		return 0, recordError{err}
@@ -148,7 +146,7 @@ func (w *writer) safeNow(files []checked) {
 func (w *writer) unchecked(c *file, err error) {
 	if unrecorded := (recordError{}); errors.As(err, &unrecorded) {
 		w.log.Error("cannot record checkpoint", "item", c.item, "error", err)
-		w.ep.stop = w.unwritable(unrecorded.error)
+		w.ep.stop = w.entry.Unwritable(unrecorded.error)
 		return
 	}
 
@@ -268,14 +266,11 @@ func batches(files []*file) (all [][]*file) {
 // progressed resets the count of crashes: the transfer does not crash the agent. It writes the ledger only if the count
 // is not 0.
 func (cm *committer) progressed() {
-	if cm.rec.Crashes == 0 {
+	if cm.entry.In.Crashes == 0 {
 		return
 	}
 	cm.r.acquit(cm.id)
-	if err := cm.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Crashes = 0
-		return nil
-	}); err != nil {
+	if err := cm.entry.Progressed(); err != nil {
 		cm.log.Error("cannot write the ledger", "error", err)
 	}
 }

@@ -81,7 +81,7 @@ type committer struct {
 // handOver starts the commit of the group in the background. At most one commit runs; the next group gathers meanwhile.
 func (cm *committer) handOver() {
 	cm.grp.due = zeroTime
-	if cm.gathers() && !cm.grp.whole {
+	if cm.entry.Gathers() && !cm.grp.whole {
 		return
 	}
 	if cm.grp.running != nil || len(cm.grp.items) == 0 {
@@ -142,7 +142,7 @@ func (cm *committer) commitGroup(landing place.Landing, group []ending) (outcome
 	}
 
 	if len(failed) > 0 && err == nil {
-		if err = (*journal)(cm.record).Committed(failed); err == nil {
+		if err = cm.entry.Journal().Committed(failed); err == nil {
 			outcomes = append(outcomes, failed...)
 			cm.sweepFailed(group)
 		}
@@ -174,13 +174,13 @@ func (cm *committer) committed(c committed) {
 	for range c.group {
 		cm.givePlace()
 	}
-	if err := cm.load(); err != nil {
+	if err := cm.entry.Load(); err != nil {
 		cm.log.Error("cannot read the ledger", "error", err)
 	}
 
 	cm.offers.waiting = append(cm.offers.waiting, c.outcomes...)
 	for n := range c.outcomes {
-		delete(cm.pointed, c.outcomes[n].Item)
+		cm.entry.Items.Unpointed(c.outcomes[n].Item)
 		delete(cm.touched, c.outcomes[n].Item)
 	}
 
@@ -200,7 +200,7 @@ func (cm *committer) committed(c committed) {
 // from their start after a failed sync. Items that had reached COMMITTING are decided by inode and digest before the
 // next epoch.
 func (cm *committer) commitFailed(c committed) {
-	keep, err := cm.undecidedIntents()
+	keep, err := cm.entry.UndecidedIntents()
 	if err != nil {
 		cm.log.Error("cannot read the ledger", "error", err)
 	}
@@ -292,7 +292,7 @@ func (cm *committer) meddled(a place.Again) bool {
 // failAlone decides an item that fails outside a group. If its set still gathers, failAlone first records that the set
 // has failed.
 func (cm *committer) failAlone(o transfer.Outcome) error {
-	if cm.gathers() {
+	if cm.entry.Gathers() {
 		if err := (ofSet{cm.record}).noteBroken(transfer.SetFailed(o.Path, o.Err)); err != nil {
 			return err
 		}
@@ -302,9 +302,9 @@ func (cm *committer) failAlone(o transfer.Outcome) error {
 
 // decide records the outcome of one item and offers it.
 func (cm *committer) decide(o transfer.Outcome) error {
-	if err := (*journal)(cm.record).Committed([]transfer.Outcome{o}); err != nil {
+	if err := cm.entry.Journal().Committed([]transfer.Outcome{o}); err != nil {
 		return err
 	}
 	cm.offers.waiting, cm.news = append(cm.offers.waiting, o), true
-	return cm.load()
+	return cm.entry.Load()
 }

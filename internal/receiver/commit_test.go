@@ -73,10 +73,10 @@ func resting(t *testing.T) (*Receiver, transfer.ID, *sent) {
 func live(t *testing.T, r *Receiver, id transfer.ID) *incoming {
 	t.Helper()
 	i := r.newActor(id, "ALPHA")
-	if err := i.load(); err != nil {
+	if err := i.entry.Load(); err != nil {
 		t.Fatal(err)
 	}
-	i.ep = epoch{live: true, begun: true, next: 1, account: r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))}
+	i.ep = epoch{live: true, begun: true, next: 1, account: r.cfg.Pool.Open(flow.RunAhead(i.entry.In.Settings))}
 	return i
 }
 
@@ -105,7 +105,7 @@ func TestGroupsEnd(t *testing.T) {
 				return nil, c.err
 			}
 			o := []transfer.Outcome{pend[0].Outcome}
-			return o, (*journal)(i.record).Committed(o)
+			return o, i.entry.Journal().Committed(o)
 		}}
 		r.places.take(time.Now())
 		i.com.unsafe = 70
@@ -121,8 +121,8 @@ func TestGroupsEnd(t *testing.T) {
 		if gone != c.gone || stop != c.stop || (i.ep.again != "") != c.again {
 			t.Errorf("%s: the temporary is %q, the epoch stops with %v, again %q", c.name, gone, stop, i.ep.again)
 		}
-		if decided := c.err == nil; i.rec.Decided.Has(0) != decided || len(i.com.offers.waiting) == 1 != decided || c.err == nil && !i.com.news {
-			t.Errorf("%s: decided %v, %d outcomes wait, news %v", c.name, i.rec.Decided.Has(0), len(i.com.offers.waiting), i.com.news)
+		if decided := c.err == nil; i.entry.In.Decided.Has(0) != decided || len(i.com.offers.waiting) == 1 != decided || c.err == nil && !i.com.news {
+			t.Errorf("%s: decided %v, %d outcomes wait, news %v", c.name, i.entry.In.Decided.Has(0), len(i.com.offers.waiting), i.com.news)
 		}
 		if (i.com.short.bytes > 0) != (c.stop == transfer.KindNoSpace) {
 			t.Errorf("%s: %d bytes are missing", c.name, i.com.short.bytes)
@@ -157,7 +157,7 @@ func TestTheLastGroupIsTold(t *testing.T) {
 	gone := ""
 	i.to.landed = ends{commit: func(pend []place.Pending) ([]transfer.Outcome, error) {
 		o := []transfer.Outcome{pend[0].Outcome}
-		return o, (*journal)(i.record).Committed(o)
+		return o, i.entry.Journal().Committed(o)
 	}}
 	r.places.take(time.Now())
 	i.com.grp.add(ending{pending: place.Pending{Part: part{gone: &gone}, Outcome: transfer.Outcome{Type: transfer.ItemFile, Path: "/b/a"}}})
@@ -197,8 +197,8 @@ func TestAStopIsNoGap(t *testing.T) {
 			t.Error("a RESYNC was sent")
 		}
 	}
-	if i.rec.Epoch != 1 || i.ep.again != "" {
-		t.Errorf("the epoch is %d, and is to end because %q", i.rec.Epoch, i.ep.again)
+	if i.entry.In.Epoch != 1 || i.ep.again != "" {
+		t.Errorf("the epoch is %d, and is to end because %q", i.entry.In.Epoch, i.ep.again)
 	}
 }
 
@@ -209,11 +209,11 @@ func TestWhatIsWithdrawnIsNotDecided(t *testing.T) {
 	i := live(t, r, id)
 	total := uint64(0)
 	i.w.total, i.withdrawn = &total, true
-	if i.finishIfDecided() || i.rec.State != transfer.Receiving {
-		t.Errorf("it is %s", i.rec.State)
+	if i.finishIfDecided() || i.entry.In.State != transfer.Receiving {
+		t.Errorf("it is %s", i.entry.In.State)
 	}
 	i.withdrawn, i.to.landed = false, ends{}
-	if !i.finishIfDecided() || i.rec.State != transfer.Decided {
-		t.Errorf("not withdrawn, it is %s", i.rec.State)
+	if !i.finishIfDecided() || i.entry.In.State != transfer.Decided {
+		t.Errorf("not withdrawn, it is %s", i.entry.In.State)
 	}
 }

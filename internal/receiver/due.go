@@ -1,15 +1,11 @@
 package receiver
 
-import (
-	"time"
-
-	"ferry/internal/ledger"
-)
+import "time"
 
 // due runs the timers that have expired.
 func (i *incoming) due(now time.Time) {
 	is := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
-	if i.rec == nil {
+	if i.entry.In == nil {
 		return
 	}
 
@@ -34,7 +30,7 @@ func (i *incoming) due(now time.Time) {
 	}
 
 	if is(i.shelf.holeDue) && i.shelf.hole != "" {
-		(taking{i}).sayHole(i.rec.Epoch, i.shelf.hole)
+		(taking{i}).sayHole(i.entry.In.Epoch, i.shelf.hole)
 	}
 
 	if is(i.com.offers.due) {
@@ -60,10 +56,7 @@ func (i *incoming) due(now time.Time) {
 	}
 
 	if i.contact.at.Sub(i.contact.noted) > contactEvery {
-		if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-			i.r.heard(t, rec)
-			return nil
-		}); err != nil {
+		if err := i.entry.Heard(); err != nil {
 			i.log.Error("cannot write the ledger", "error", err)
 		} else {
 			i.contact.noted = i.contact.at
@@ -76,7 +69,7 @@ func (i *incoming) due(now time.Time) {
 	}
 
 	i.askOver(now)
-	if i.contact.silence(now) > i.rec.Deadline() && now.Sub(i.contact.since) > grace {
+	if i.contact.silence(now) > i.entry.In.Deadline() && now.Sub(i.contact.since) > grace {
 		i.giveUp()
 	}
 }
@@ -86,11 +79,6 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-// heard records the present contact with the source in a ledger entry.
-func (r *Receiver) heard(t *ledger.Tx, rec *ledger.Incoming) {
-	rec.LastContact, rec.Heard = r.cfg.Clock.Now(), max(t.Running(), 1)
 }
 
 func (i *incoming) nextDue(now time.Time) time.Time {

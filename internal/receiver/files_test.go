@@ -1,15 +1,6 @@
 package receiver
 
-import (
-	"errors"
-	"log/slog"
-	"testing"
-	"time"
-
-	"ferry/internal/faulty"
-	"ferry/internal/ledger"
-	"ferry/internal/transfer"
-)
+import "testing"
 
 func TestFilesMove(t *testing.T) {
 	var f files
@@ -44,29 +35,5 @@ func TestFilesMove(t *testing.T) {
 	f.remove(two)
 	if len(f.all()) != 0 || f.has(one) || f.has(two) {
 		t.Errorf("files are left: %+v", f)
-	}
-}
-
-// TestDirectoriesOfAnEarlierRun records missing directories. Such a directory counts as made by the transfer only in a
-// later run. In the same run the landing tracks the directories that it has made, and another transfer may have made
-// this one.
-func TestDirectoriesOfAnEarlierRun(t *testing.T) {
-	store, files, id := faulty.NewMemoryStore(), faulty.NewMemoryFiles(), transfer.NewID(time.UnixMilli(1))
-	for _, later := range []bool{false, true} {
-		l, err := ledger.Open(t.TempDir(), ledger.Options{Store: store, Files: files, Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Update(func(tx *ledger.Tx) error {
-			return errors.Join(tx.PutDir(id, "/made", true), tx.PutDir(id, "/old", false))
-		}); err != nil {
-			t.Fatal(err)
-		}
-		rc := &record{r: &Receiver{cfg: Config{Ledger: l}}, id: id}
-		if rc.hasMade("/made") != later || rc.hasMade("/old") || rc.hasMade("/never") {
-			t.Errorf("in a later run: %v: made %v, old %v", later, rc.hasMade("/made"), rc.hasMade("/old"))
-		}
-		l.Close()
-		store = store.Snapshot()
 	}
 }

@@ -52,7 +52,7 @@ func (w *writer) frame(f *wire.Frame) error {
 		return w.beginItem(f)
 	}
 
-	if w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
+	if w.entry.In.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
 		return nil // it is over; the source has yet to get its outcome
 	}
 
@@ -77,7 +77,7 @@ func (w *writer) frame(f *wire.Frame) error {
 		}
 	}
 	if w.files.cur == nil || w.files.cur.item != f.Item {
-		if w.ep.shelved && (w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item]) {
+		if w.ep.shelved && (w.entry.In.Decided.Has(f.Item) || w.com.grp.ended[f.Item]) {
 			return nil // it could not be resumed, and has failed
 		}
 		return fmt.Errorf("%w: item %d has not begun", errOffset, f.Item)
@@ -100,7 +100,7 @@ func (w *writer) frame(f *wire.Frame) error {
 // beginItem starts, restarts or resumes an item.
 func (w *writer) beginItem(f *wire.Frame) error {
 	b := f.Begin
-	if w.rec.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
+	if w.entry.In.Decided.Has(f.Item) || w.com.grp.ended[f.Item] {
 		return nil
 	}
 
@@ -128,7 +128,7 @@ func (w *writer) beginItem(f *wire.Frame) error {
 		return fmt.Errorf("%w: item %d begins for target %d, which is not known", errOffset, f.Item, b.To)
 	}
 	if err != nil {
-		return w.unwritable(err)
+		return w.entry.Unwritable(err)
 	}
 
 	if d.err != nil {
@@ -160,7 +160,7 @@ func (w *writer) beginItem(f *wire.Frame) error {
 	if err != nil {
 		return w.doomed(f.Item, b, transfer.AsError(err))
 	}
-	if err := w.noteTemporary(f.Item, &loc); err != nil {
+	if err := w.entry.NoteTemporary(f.Item, &loc); err != nil {
 		return err
 	}
 
@@ -242,8 +242,8 @@ func (w *writer) takeOpen() bool {
 }
 
 func (w *writer) createFile(item uint64, b *wire.Begin, d *destination, what *content) error {
-	if err := w.dropPoint(item); err != nil {
-		return w.unwritable(err)
+	if err := w.entry.Items.DropPoint(item); err != nil {
+		return w.entry.Unwritable(err)
 	}
 
 	p, err := d.landing.Create(item, what.staging(b))
@@ -269,9 +269,9 @@ func (w *writer) createFile(item uint64, b *wire.Begin, d *destination, what *co
 // reopenFile resumes a temporary of an earlier process from its recorded point. If the temporary does not match the
 // ledger entry, the item starts again.
 func (w *writer) reopenFile(item uint64, b *wire.Begin, d *destination, what *content) error {
-	pt, err := w.point(item)
+	pt, err := w.entry.Items.Point(item)
 	if err != nil {
-		return w.unwritable(err)
+		return w.entry.Unwritable(err)
 	}
 
 	if pt == nil || pt.Source != b.Offset || pt.Version != b.Version || pt.Plan != what.name() {
@@ -425,14 +425,14 @@ func (w *writer) stumbled(f *wire.Frame, err error) {
 		w.ep.again = "an item begins again"
 	default:
 		w.log.Error("cannot process frame", "item", f.Item, "error", err)
-		w.ep.stop = w.unwritable(err)
+		w.ep.stop = w.entry.Unwritable(err)
 	}
 }
 
 // badness counts a bad hash, offset or compressed chunk against the item that is being written;
 // five without a further safe point between fail it.
 func (w *writer) badness(err error) {
-	c, item := w.files.unended(), w.rec.Decided.Below()
+	c, item := w.files.unended(), w.entry.In.Decided.Below()
 	if c != nil {
 		item = c.item
 	}
@@ -464,6 +464,6 @@ func (w *writer) blocked() bool {
 	if w.com.unsafe == 0 || w.com.grp.running == nil && w.cp.running == nil {
 		return false
 	}
-	message := int64(w.rec.Settings.ChunkSize) + wire.Overhead
-	return w.com.unsafe+message > flow.Checkpoint(w.rec.Settings)
+	message := int64(w.entry.In.Settings.ChunkSize) + wire.Overhead
+	return w.com.unsafe+message > flow.Checkpoint(w.entry.In.Settings)
 }

@@ -43,7 +43,7 @@ type incoming struct {
 func (i *incoming) loop(ctx context.Context) {
 	timer := i.r.cfg.Clock.NewTimer(time.Hour)
 	defer timer.Stop()
-	if i.rec != nil { // of an earlier run
+	if i.entry.In != nil { // of an earlier run
 		i.settleCommitting()
 		i.offerNew()
 	}
@@ -81,7 +81,7 @@ func (i *incoming) loop(ctx context.Context) {
 			return
 		}
 		i.idle()
-		if i.rec == nil {
+		if i.entry.In == nil {
 			return // refused, or nothing known: the next OPEN makes a new actor
 		}
 		if i.untouched() {
@@ -139,7 +139,7 @@ func (i *incoming) report() {
 
 // control dispatches a control message of the source.
 func (i *incoming) control(m *wire.Message) {
-	if i.rec == nil && !loaded(i) {
+	if i.entry.In == nil && !loaded(i) {
 		if i.over {
 			i.r.turnAway(m, errTaken)
 		}
@@ -181,18 +181,18 @@ func (i *incoming) control(m *wire.Message) {
 // loaded reads the ledger entry, if there is one. If it cannot be read, or belongs to another source's transfer, loaded
 // reports false: then this actor is over.
 func loaded(i *incoming) bool {
-	err := i.load()
-	if err == nil && i.rec != nil && i.rec.Request.Source == i.from {
-		err = i.adopt(i.rec)
+	err := i.entry.Load()
+	if err == nil && i.entry.In != nil && i.entry.In.Request.Source == i.from {
+		err = i.adopt(i.entry.In)
 	}
 	if err != nil {
 		i.log.Error("cannot read the ledger", "error", err)
-		i.rec = nil
+		i.entry.In = nil
 		return false
 	}
-	if i.rec != nil && i.rec.Request.Source != i.from {
+	if i.entry.In != nil && i.entry.In.Request.Source != i.from {
 		i.r.cfg.Quiet.Dropped(string(i.from), errTaken.Text, "transfer", i.id)
-		i.rec, i.over = nil, true
+		i.entry.In, i.over = nil, true
 		return false
 	}
 	return true
@@ -206,9 +206,9 @@ func own(k wire.Kind) bool {
 // chunk takes one message of the epoch.
 func (i *incoming) chunk(p parcel) {
 	h := p.head
-	stale := h.Epoch != i.rec.Epoch && !failpoint.Planted("no-epoch-check")
+	stale := h.Epoch != i.entry.In.Epoch && !failpoint.Planted("no-epoch-check")
 	if stale || h.Seq < i.ep.next || i.ep.again != "" {
-		if h.Epoch < i.rec.Epoch && i.ep.live && !i.ep.begun && i.ep.openDue.IsZero() {
+		if h.Epoch < i.entry.In.Epoch && i.ep.live && !i.ep.begun && i.ep.openDue.IsZero() {
 			i.ep.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // the source is in an earlier epoch
 		}
 		return // of an epoch that is over, or a repeat
@@ -236,7 +236,7 @@ func (i *incoming) chunk(p parcel) {
 		}
 	}
 
-	if h.Starved && i.ep.starved(i.r.cfg.Clock.Now(), i.rec.Settings.ChunkSize, p.first) && i.rec.Settings.Auto {
+	if h.Starved && i.ep.starved(i.r.cfg.Clock.Now(), i.entry.In.Settings.ChunkSize, p.first) && i.entry.In.Settings.Auto {
 		i.ep.account.Widen()
 	}
 
@@ -263,13 +263,13 @@ func (i *incoming) chunk(p parcel) {
 func (i *incoming) afterMessage() {
 	now := i.r.cfg.Clock.Now()
 	i.ep.silentAt = now.Add(sourceSilent) // the disk may be slow, not the source
-	if i.ep.ask || i.ep.unacked >= flow.AckEvery(i.rec.Settings, i.ep.account.Ahead()+i.ep.unacked) {
+	if i.ep.ask || i.ep.unacked >= flow.AckEvery(i.entry.In.Settings, i.ep.account.Ahead()+i.ep.unacked) {
 		i.ack()
 	} else if i.ep.unacked > 0 && i.ep.ackDue.IsZero() {
 		i.ep.ackDue = now.Add(ackSilence)
 	}
 
-	half := flow.Checkpoint(i.rec.Settings) / 2
+	half := flow.Checkpoint(i.entry.In.Settings) / 2
 	if unsafe := i.w.files.unsafeBytes(); unsafe >= half {
 		i.w.startCheckpoint()
 	} else if unsafe > 0 && i.w.cp.due.IsZero() {
@@ -302,7 +302,7 @@ func (i *incoming) ack() {
 	i.box.allow(i.ep.account.Ahead())
 	i.ep.unacked, i.ep.ask = 0, false
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
-		Epoch: i.rec.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.cp.safe, Bytes: i.ep.taken, Ahead: i.ep.account.Want(), At: wire.Stamp(i.r.cfg.Clock.Now())}}
+		Epoch: i.entry.In.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.cp.safe, Bytes: i.ep.taken, Ahead: i.ep.account.Want(), At: wire.Stamp(i.r.cfg.Clock.Now())}}
 	i.lastAck.Store(m)
 	i.r.send(i.from, m)
 }

@@ -2,14 +2,12 @@ package receiver
 
 import (
 	"errors"
-	"fmt"
 	"time"
 
-	"ferry/internal/audit"
-	"ferry/internal/content/conversion"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/receiver/entry"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -20,7 +18,7 @@ const maxCrashes = 3
 
 // opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or, if the transfer is over, its end.
 func (i *incoming) opened(o *wire.Open) {
-	if err := i.vet(o); errors.Is(err, errAnother) || err != nil && i.rec != nil && i.rec.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
+	if err := i.entry.Vet(o); errors.Is(err, entry.ErrAnother) || err != nil && i.entry.In != nil && i.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
 		i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
 		return
 	} else if err != nil {
@@ -28,33 +26,33 @@ func (i *incoming) opened(o *wire.Open) {
 		return
 	}
 
-	if i.rec != nil {
+	if i.entry.In != nil {
 		switch {
-		case i.rec.State == transfer.Abandoned:
+		case i.entry.In.State == transfer.Abandoned:
 			i.refuse(o.Nonce, transfer.Errorf(transfer.KindRecovery, "%s gave the transfer up: the source was silent past the deadline", i.r.cfg.Agent))
 			return
-		case i.rec.State == transfer.Revoked:
+		case i.entry.In.State == transfer.Revoked:
 			i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
 			i.over = true
 			return
-		case i.rec.State == transfer.Orphaned:
+		case i.entry.In.State == transfer.Orphaned:
 			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer, because a ledger with its beginning was lost", i.r.cfg.Agent))
 			return
-		case i.rec.State == transfer.Done:
+		case i.entry.In.State == transfer.Done:
 			i.refuse(o.Nonce, transfer.Errorf(transfer.KindLost, "%s has ended the transfer and handed over its outcomes before", i.r.cfg.Agent))
 			return
-		case i.rec.State == transfer.Decided || i.withdrawn:
+		case i.entry.In.State == transfer.Decided || i.withdrawn:
 			i.offer()
 			if !i.final() {
 				(calling{i}).busy(o, transfer.PostDest)
 			}
 			return
-		case o.Nonce < i.rec.Nonce:
+		case o.Nonce < i.entry.In.Nonce:
 			return // an older OPEN that was delayed on the way
-		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.accept != nil:
+		case o.Nonce == i.entry.In.Nonce && i.ep.live && i.ep.accept != nil:
 			i.r.send(i.from, i.ep.accept) // the answer was lost
 			return
-		case o.Nonce == i.rec.Nonce && i.ep.live && i.ep.begun:
+		case o.Nonce == i.entry.In.Nonce && i.ep.live && i.ep.begun:
 			return // a repeat of an OPEN that was answered, and its epoch has begun
 		}
 	}
@@ -64,8 +62,8 @@ func (i *incoming) opened(o *wire.Open) {
 		return
 	}
 
-	if i.rec != nil {
-		if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil { // it was checked when the transfer began, but rules change
+	if i.entry.In != nil {
+		if _, err := i.r.admit(i.entry.In.Principal, i.from, i.id); err != nil { // it was checked when the transfer began, but rules change
 			if transfer.KindOf(err).Waits() {
 				i.r.send(i.from, busy(o, i.id, err))
 			} else {
@@ -75,7 +73,7 @@ func (i *incoming) opened(o *wire.Open) {
 		}
 	}
 
-	if known := targetsOf(i.rec).Last; o.Targets != nil && o.Targets.After > known {
+	if known := i.entry.Targets().Last; o.Targets != nil && o.Targets.After > known {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, Known: known}})
 		return
 	}
@@ -91,7 +89,7 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if i.ep.live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
-		if i.suspend(nil); i.over || i.rec.State != transfer.Receiving {
+		if i.suspend(nil); i.over || i.entry.In.State != transfer.Receiving {
 			return // all of it is decided, and the source has got that
 		}
 	}
@@ -101,7 +99,7 @@ func (i *incoming) opened(o *wire.Open) {
 		return
 	}
 
-	if i.rec == nil {
+	if i.entry.In == nil {
 		over, err := (calling{i}).before(o)
 		if err == nil && !over {
 			i.r.release(i.id)
@@ -113,7 +111,7 @@ func (i *incoming) opened(o *wire.Open) {
 		}
 		if err != nil {
 			i.r.release(i.id)
-			i.rec = nil
+			i.entry.In = nil
 			if transfer.KindOf(err).Waits() {
 				i.r.send(i.from, busy(o, i.id, err))
 				return
@@ -158,71 +156,20 @@ func (rc *record) meet(o *wire.Open) (name, reason string, mine *wire.Direct, er
 // pardon refuses a transfer that has crashed this agent three times without
 // progress, until an operator has resumed it at its source.
 func (rc *record) pardon(o *wire.Open) error {
-	if rc.rec == nil || rc.rec.Crashes < maxCrashes {
+	if rc.entry.In == nil || rc.entry.In.Crashes < maxCrashes {
 		return nil
 	}
-	if o.Pardon <= rc.rec.Pardon {
-		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", rc.r.cfg.Agent, rc.rec.Crashes).
+	if o.Pardon <= rc.entry.In.Pardon {
+		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", rc.r.cfg.Agent, rc.entry.In.Crashes).
 			WithHint("see the log of " + string(rc.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
 	}
-	return rc.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Crashes, rec.Pardon = 0, o.Pardon
-		return nil
-	})
-}
-
-// errAnother reports an OPEN that contradicts its own message; no agent sends one on purpose.
-var errAnother = transfer.Errorf(transfer.KindMalformed, "the OPEN speaks of another transfer or agent than its message")
-
-// vet refuses an OPEN that contradicts the ledger entry of the transfer (R35), or that requests an unsupported feature.
-func (rc *record) vet(o *wire.Open) error {
-	q := &o.Request
-	mine := rc.r.cfg.Ledger.IncarnationText()
-	switch {
-	case q.ID != rc.id || q.Source != rc.from || q.Destination != rc.r.cfg.Agent:
-		return errAnother
-	case o.Dest != "" && o.Dest != mine:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", rc.r.cfg.Agent)
-	case rc.rec == nil && o.Dest != "":
-		return transfer.Errorf(transfer.KindLost, "%s no longer has a record of the transfer", rc.r.cfg.Agent)
-	case rc.rec != nil && !rc.rec.State.Final() && o.Recorded > rc.rec.Decided.Count():
-		return transfer.Errorf(transfer.KindLost, "%s runs on an older copy of its ledger: it knows fewer items than it has reported", rc.r.cfg.Agent)
-	case rc.rec != nil && rc.rec.From != o.Source:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", rc.from)
-	}
-
-	one := transfer.RequestItem{Source: transfer.File("-")} // Check needs an item, and only the source has the real ones
-	if q.Dest.IsZero() {
-		one.Dest = transfer.File("-")
-	}
-
-	q.Items = []transfer.RequestItem{one}
-	defer func() { q.Items = nil }()
-	if err := q.Check(); err != nil {
-		return err
-	}
-	if err := conversion.Check(q); err != nil {
-		return err
-	}
-
-	if rc.rec != nil && rc.rec.Epoch > 0 && o.Targets != nil && o.Targets.More {
-		return errAnother // all of them were here before the first epoch
-	}
-	return vetTargets(o, targetsOf(rc.rec))
-}
-
-// targetsOf returns the progress of a transfer's targets.
-func targetsOf(rec *ledger.Incoming) ledger.Targets {
-	if rec == nil {
-		return ledger.Targets{}
-	}
-	return rec.Targets
+	return rc.entry.Pardon(o.Pardon)
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
 	i.r.cfg.Quiet.Dropped(string(i.from), "OPEN refused", "transfer", i.id, "error", err)
 	i.r.send(i.from, &wire.Message{Kind: wire.KindRefuse, Transfer: i.id, Refuse: &wire.Refuse{Nonce: nonce, Error: transfer.AsError(err)}})
-	if i.rec != nil && i.rec.State.Final() {
+	if i.entry.In != nil && i.entry.In.State.Final() {
 		i.over = true
 	}
 }
@@ -233,23 +180,23 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		return transfer.AsError(err), 1
 	}
 
-	if stale := i.r.cfg.Stale; stale != nil && (i.rec == nil || i.rec.Epoch == 0) {
+	if stale := i.r.cfg.Stale; stale != nil && (i.entry.In == nil || i.entry.In.Epoch == 0) {
 		if err := stale(); err != nil {
 			return transfer.AsError(err), 1
 		}
 	}
 
-	if (i.rec == nil || i.rec.Epoch == 0) && i.r.cfg.Ledger.Low() {
+	if (i.entry.In == nil || i.entry.In.Epoch == 0) && i.r.cfg.Ledger.Low() {
 		return transfer.Errorf(transfer.KindNoSpace, "the disk of %s's ledger %s; nothing new is accepted", i.r.cfg.Agent, i.r.cfg.Ledger.Shortage()), 1
 	}
 
-	if i.rec != nil && i.rec.Resolution.Base != "" {
-		if err := i.r.cfg.Place.Ready(i.rec.Resolution); transfer.KindOf(err).Waits() {
+	if i.entry.In != nil && i.entry.In.Resolution.Base != "" {
+		if err := i.r.cfg.Place.Ready(i.entry.In.Resolution); transfer.KindOf(err).Waits() {
 			return transfer.AsError(err), 1
 		}
 	}
 
-	if i.rec != nil && i.com.short.bytes > 0 {
+	if i.entry.In != nil && i.com.short.bytes > 0 {
 		if free, err := i.r.cfg.Place.Free(i.com.short.at); err == nil && free < i.com.short.bytes {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
 				i.com.short.at.Base, transfer.FormatBytes(i.com.short.bytes), transfer.FormatBytes(free)), 1
@@ -270,7 +217,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		return transfer.Errorf(transfer.KindBusy, "%s already receives %d transfers, its limit", i.r.cfg.Agent, i.r.cfg.Slots), place
 	}
 
-	if i.rec != nil && i.rec.Crashes > 0 && !i.r.slots.accuse(it) {
+	if i.entry.In != nil && i.entry.In.Crashes > 0 && !i.r.slots.accuse(it) {
 		if !i.ep.live {
 			i.r.release(i.id)
 		}
@@ -310,7 +257,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
 		Settings:    settings,
 		Generations: ledger.Generations{Generation: rc.r.cfg.Ledger.Generation()}, Pardon: o.Pardon, Started: now}
-	rc.know(rec)
+	rc.entry.Know(rec)
 	rc.land()
 	var home place.Location
 	if res.Base != "" {
@@ -320,37 +267,7 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 		}
 	}
 
-	buried := false
-	err = rc.r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		if buried = t.EntombedOf(rc.id, rc.from); buried {
-			return nil
-		}
-		rc.r.heard(t, rec)
-		rec.Temps = tempsAhead
-		if err := rc.putDirs(t, &home); err != nil {
-			return err
-		}
-		if err := t.PutIncoming(rec); err != nil {
-			return err
-		}
-		return rc.r.cfg.Note(t, rc.entry(audit.Started, func(a *audit.Record) {
-			a.Meta, a.Request, a.Lane = rec.Request.Meta, audit.FactsOf(&rec.Request), lane
-			a.Request.Settings, a.Request.Rule, a.Limits = rec.Settings, rules, rc.r.cfg.Limits
-		}))
-	})
-	failpoint.Hit("receiver.after_open")
-	if err != nil {
-		return rc.unwritable(err)
-	}
-
-	rc.notedDirs(home.NewDirs)
-	rc.notedDirs(home.TempDirs)
-	if buried {
-		return errBuried
-	}
-
-	rc.log.Info("incoming transfer started", "job", rec.Request.Job, "lane", lane, "to", rec.Resolution.Base)
-	return nil
+	return rc.entry.Begin(&home, lane, rules)
 }
 
 // admit checks whether a transfer may come at all.
@@ -368,13 +285,7 @@ func (r *Receiver) noteDenied(id transfer.ID, from transfer.AgentName, principal
 	if !ok {
 		return
 	}
-	e := transfer.AsError(why)
-	rec := audit.Record{Event: audit.Refused, Role: audit.RoleDestination, Transfer: id, Source: from, Destination: r.cfg.Agent,
-		Principal: principal, Code: e.Kind.Code(), Error: e}
-	if held > 0 {
-		rec.Text = fmt.Sprintf("%d more were refused before it", held)
-	}
-	if err := r.cfg.Ledger.Update(func(t *ledger.Tx) error { return r.cfg.Note(t, rec) }); err != nil {
+	if err := r.entries.NoteRefused(id, from, principal, why, held); err != nil {
 		r.cfg.Log.Error("cannot record a transfer that was refused", "transfer", id, "error", err)
 	}
 }
@@ -417,14 +328,14 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	}
 
 	if i.ep.account == nil {
-		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
+		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.entry.In.Settings))
 	}
 
 	i.r.keep(i.id, false)
 	i.startEpoch()
-	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.rec.Epoch, i.r.cfg.Ledger.IncarnationText(), i.rec.Settings
+	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.entry.In.Epoch, i.r.cfg.Ledger.IncarnationText(), i.entry.In.Settings
 	a.Instance = i.r.cfg.Instance
-	a.Credit, a.Sums, a.Resume, a.Resolution = i.ep.account.Grant(), i.r.mostUnsummed(), resume, i.rec.Resolution
+	a.Credit, a.Sums, a.Resume, a.Resolution = i.ep.account.Grant(), i.r.mostUnsummed(), resume, i.entry.In.Resolution
 	i.ep.direct = a.Lane == transfer.LaneDirect
 	i.ep.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: a}
 	i.box.allow(i.ep.account.Ahead())
@@ -436,23 +347,10 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 // entry is durable (R11). In answer to an OPEN, the new epoch is also beyond every epoch that the source has heard of:
 // this ledger may have been restored, or another agent may have answered under this name.
 func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error) {
-	var resume transfer.Resume
-	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		if o != nil {
-			rec.Epoch = max(rec.Epoch, o.Epoch)
-			rec.Request.Recovery = o.Request.Recovery
-		}
-		rec.Epoch++
-		rec.Nonce, rec.Live = nonce, true
-		i.r.heard(t, rec)
-		resume = transfer.Resume{Decided: rec.Decided}
-		return (taking{i}).points(t, &resume)
-	})
+	resume, err := i.entry.NewEpoch(nonce, o, i.w.resumed)
 	if err == nil {
 		i.contact.noted = i.r.cfg.Clock.Now()
 	}
-
-	failpoint.Hit("receiver.after_epoch")
 	return resume, err
 }
 
@@ -460,7 +358,7 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 func (i *incoming) startEpoch() {
 	i.ep.account.NewEpoch()
 	i.box.open()
-	if i.rec.Crashes > 0 {
+	if i.entry.In.Crashes > 0 {
 		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
 	}
 	i.ep = i.ep.following(i.r.cfg.Clock.Now().Add(sourceSilent))
@@ -480,19 +378,19 @@ func (i *incoming) resync(reason string) {
 		(taking{i}).holed(reason)
 		return
 	}
-	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
+	i.log.Info("RESYNC sent", "error", reason, "epoch", i.entry.In.Epoch, "sequence", i.ep.next)
 	if !i.rest() {
 		return
 	}
 
-	resume, err := i.newEpoch(i.rec.Nonce, nil)
+	resume, err := i.newEpoch(i.entry.In.Nonce, nil)
 	if err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
 
 	i.startEpoch()
-	r := &wire.Resync{Epoch: i.rec.Epoch, Credit: i.ep.account.Grant(), Resume: resume, Reason: reason}
+	r := &wire.Resync{Epoch: i.entry.In.Epoch, Credit: i.ep.account.Grant(), Resume: resume, Reason: reason}
 	if i.ep.direct {
 		r.Direct = i.r.cfg.Lanes.Offer(i.from, i.id)
 	}

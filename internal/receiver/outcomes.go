@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/ledger"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -13,17 +12,17 @@ import (
 // finishIfDecided moves to Decided once every item is over: the slot is free
 // and only outcomes remain.
 func (i *incoming) finishIfDecided() bool {
-	if i.rec.State != transfer.Receiving || i.withdrawn {
-		return i.rec.State == transfer.Decided
+	if i.entry.In.State != transfer.Receiving || i.withdrawn {
+		return i.entry.In.State == transfer.Decided
 	}
 
-	known := i.rec.HasTotal || i.w.total != nil
-	total := i.rec.Total
+	known := i.entry.In.HasTotal || i.w.total != nil
+	total := i.entry.In.Total
 	if i.w.total != nil {
 		total = *i.w.total
 	}
 
-	if !known || i.rec.Decided.Below() != total {
+	if !known || i.entry.In.Decided.Below() != total {
 		return false
 	}
 
@@ -33,11 +32,7 @@ func (i *incoming) finishIfDecided() bool {
 		return false
 	}
 
-	err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.HasTotal, rec.Total = true, total
-		return rec.Move(transfer.Decided)
-	})
-	if err != nil {
+	if err := i.entry.AllDecided(total); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		return false
 	}
@@ -52,7 +47,7 @@ func (i *incoming) finishIfDecided() bool {
 
 // final reports whether the outcomes that wait are all that there will be.
 func (i *incoming) final() bool {
-	return i.withdrawn || i.rec.State == transfer.Decided && (calling{i}).posted()
+	return i.withdrawn || i.entry.In.State == transfer.Decided && (calling{i}).posted()
 }
 
 // offerNew offers outcomes unless a batch is outstanding, since its acknowledgement offers the next one. It also waits
@@ -91,7 +86,7 @@ func (cm *committer) batch() uint64 { return cm.r.cfg.Ledger.Generation()<<32 | 
 
 // outcomesAcked drops the outcomes that the source has recorded in its ledger.
 func (i *incoming) outcomesAcked(batch uint64) {
-	if i.rec == nil || i.rec.State.Final() || batch != i.com.batch() || i.com.offers.due.IsZero() {
+	if i.entry.In == nil || i.entry.In.State.Final() || batch != i.com.batch() || i.com.offers.due.IsZero() {
 		return
 	}
 
@@ -99,34 +94,12 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	last := i.com.offers.last // as it was sent: the source may not have got a later change
 	failpoint.Hit("receiver.before_acked")
 	unswept := last && i.leaves(false)
-	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		i.r.heard(t, rec)
-		items := make([]uint64, len(gone))
-		for n := range gone {
-			items[n] = gone[n].Item
-		}
-		if err := t.DropItems(i.id, items); err != nil {
-			return err
-		}
-		if !last || i.withdrawn {
-			return nil
-		}
-		if err := rec.Move(transfer.Done); err != nil {
-			return err
-		}
-		if err := i.forgetPrograms(t, rec); err != nil {
-			return err
-		}
-		rec.Unswept = unswept
-		event := audit.Completed
-		if rec.Counts.Ending() == transfer.Failed {
-			event = audit.Failed
-		}
-		return i.r.cfg.Note(t, i.entry(event, func(a *audit.Record) {
-			a.Counts, a.State = &rec.Counts, rec.Counts.Ending()
-			a.Seconds = rec.LastContact.Sub(rec.Started).Seconds()
-		}))
-	})
+	var err error
+	if last && !i.withdrawn {
+		err = i.entry.AckedLast(gone, unswept)
+	} else {
+		err = i.entry.Acked(gone)
+	}
 	if err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		return
@@ -135,12 +108,12 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	failpoint.Hit("receiver.after_acked")
 	i.com.offers.acked()
 	switch {
-	case i.rec.State == transfer.Done:
-		i.logEnd("")
+	case i.entry.In.State == transfer.Done:
+		i.entry.LogEnd(i.r.ctx, "")
 		i.over = true
 	case i.withdrawn && last:
 		i.endIfDelivered()
-	case i.rec.State == transfer.Receiving && i.com.offers.gather(i.r.cfg.Clock.Now()):
+	case i.entry.In.State == transfer.Receiving && i.com.offers.gather(i.r.cfg.Clock.Now()):
 	default:
 		i.offer()
 	}
@@ -151,7 +124,7 @@ func (i *incoming) endIfDelivered() {
 	if !i.withdrawn || len(i.com.offers.waiting) > 0 {
 		return
 	}
-	i.finish(transfer.Revoked, audit.Cancelled, "cancelled by the source")
+	i.finish(transfer.Revoked, audit.Cancelled, "cancelled by the source", func(a *audit.Record) { a.Principal = i.cancelBy })
 	if i.over {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindCancelled, Transfer: i.id})
 	}

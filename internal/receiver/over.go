@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/ledger"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -29,7 +28,7 @@ const (
 func (i *incoming) askOver(now time.Time) {
 	switch {
 	case i.r.cfg.Over == nil:
-	case i.ep.live || i.rec.State.Final() || i.withdrawn:
+	case i.ep.live || i.entry.In.State.Final() || i.withdrawn:
 		i.overDue = time.Time{}
 	case i.overDue.IsZero(), !now.Before(i.overDue) && i.com.grp.running != nil:
 		// The record may have the outcomes of a group that is being committed, and they are not offered yet.
@@ -42,7 +41,7 @@ func (i *incoming) askOver(now time.Time) {
 
 // delivered returns the number of outcomes that the source has acknowledged.
 func delivered(i *incoming) uint64 {
-	return i.rec.Decided.Count() - min(i.rec.Decided.Count(), uint64(len(i.com.offers.waiting)))
+	return i.entry.In.Decided.Count() - min(i.entry.In.Decided.Count(), uint64(len(i.com.offers.waiting)))
 }
 
 // ask asks the source for the transfer's status, and sends the actor a message if the transfer is over there. If enough
@@ -56,7 +55,7 @@ func (r *Receiver) ask(i *incoming) {
 	default:
 		return
 	}
-	acked, receiving := delivered(i), i.rec.State == transfer.Receiving
+	acked, receiving := delivered(i), i.entry.In.State == transfer.Receiving
 	r.wg.Go(func() {
 		defer func() { <-r.asking }()
 		p, err := r.cfg.Over(r.ctx, i.from, i.id)
@@ -80,7 +79,7 @@ func (r *Receiver) ask(i *incoming) {
 
 // endedAtSource withdraws a transfer that the source has ended: the source will not open it again.
 func (i *incoming) endedAtSource() {
-	if i.rec == nil || i.ep.live || i.rec.State != transfer.Receiving {
+	if i.entry.In == nil || i.ep.live || i.entry.In.State != transfer.Receiving {
 		return
 	}
 	i.log.Info("the source reports the transfer as ended")
@@ -89,10 +88,10 @@ func (i *incoming) endedAtSource() {
 
 // orphan ends a transfer after the loss of a ledger (R35). Undecided items are unknown.
 func orphan(i *incoming, lost *transfer.Error) {
-	if i.rec == nil || i.ep.live || i.rec.State.Final() || i.withdrawn || !i.settleCommitting() {
+	if i.entry.In == nil || i.ep.live || i.entry.In.State.Final() || i.withdrawn || !i.settleCommitting() {
 		return
 	}
-	unknown, err := undecided(i, lost)
+	unknown, err := i.entry.Items.Undecided(lost)
 	if err != nil {
 		i.log.Error("cannot read the ledger", "error", err)
 		return
@@ -100,23 +99,9 @@ func orphan(i *incoming, lost *transfer.Error) {
 	i.r.calls.kill(i.from, i.id)
 	i.finish(transfer.Orphaned, audit.Failed, lost.Text, func(a *audit.Record) {
 		a.State, a.Code, a.Error = transfer.Failed, lost.Kind.Code(), lost
-		if i.rec.Counts.Files > 0 {
+		if i.entry.In.Counts.Files > 0 {
 			a.State = transfer.Partial
 		}
 		a.Items = unknown[:audit.FitItems(unknown)]
 	})
-}
-
-// undecided returns outcomes, with an error, for the items that have safe points.
-func undecided(i *incoming, why *transfer.Error) (all []transfer.Outcome, err error) {
-	err = i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		all = nil
-		return t.Items(i.id, func(item uint64, it *ledger.Item) error {
-			if it.Point != nil && it.Outcome == nil {
-				all = append(all, transfer.Outcome{Item: item, Type: transfer.ItemFile, Path: it.Point.Name, Err: why})
-			}
-			return nil
-		})
-	})
-	return all, err
 }

@@ -23,7 +23,7 @@ func TestCheckpointEndsWhileAPlaceIsWaitedFor(t *testing.T) {
 		r := &Receiver{ctx: ctx, places: newPlaces(1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: log}}
 		r.places.take(time.Now())
 		i := r.newActor(transfer.ID{1}, "ALPHA")
-		i.rec = &ledger.Incoming{}
+		i.entry.In = &ledger.Incoming{}
 		i.ep.live = true
 		c := &file{begin: &wire.Begin{}, run: digest.NewRunning(digest.XXH3, nil), ended: true, summed: true, checking: true}
 		i.w.files.held = []*file{c}
@@ -45,7 +45,7 @@ func TestNewsIsToldWhileAPlaceIsWaitedFor(t *testing.T) {
 		r := &Receiver{ctx: t.Context(), places: newPlaces(1), cfg: Config{Clock: clock.System, Places: 1, Slots: 1, Log: slog.New(slog.DiscardHandler)}}
 		r.places.take(time.Now())
 		i := r.newActor(transfer.ID{1}, "ALPHA")
-		i.rec = &ledger.Incoming{State: transfer.Receiving}
+		i.entry.In = &ledger.Incoming{State: transfer.Receiving}
 		i.ep.live, i.com.news = true, true
 		told := 0
 		i.w.tell = func() {

@@ -31,6 +31,7 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/receiver/entry"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
@@ -131,6 +132,7 @@ type Receiver struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
+	entries *entry.Entries
 	unswept atomic.Bool // there may be unswept entries
 	places  *places
 	asking  chan struct{} // a token for each question to a source
@@ -156,8 +158,10 @@ func New(cfg Config) *Receiver {
 	if cfg.Quiet == nil {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
-	return &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
+	r := &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
 		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), places: newPlaces(cfg.Places)}
+	r.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Limits: cfg.Limits, Forget: r.forgetPrograms}
+	return r
 }
 
 // groupItems returns the number of items that closes a group: with few places, no transfer may hold most of them.
@@ -171,25 +175,14 @@ func (r *Receiver) mostUnsummed() int { return max(0, r.cfg.Places/(2*max(1, r.c
 // Recover restores every transfer of the ledger: it decides items that were being committed (R21), and offers again the
 // outcomes that the source may not have.
 func (r *Receiver) Recover() error {
-	if err := r.succeed(); err != nil {
+	if err := r.entries.Succeed(); err != nil {
 		return err
 	}
 
-	var recs []*ledger.Incoming
-	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Incomings(func(in *ledger.Incoming) error {
-			if in.State.Final() {
-				return nil
-			}
-			rests, err := restsIn(t, in)
-			if rests {
-				r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silentFor(t, in))}
-			} else {
-				recs = append(recs, in)
-			}
-			return err
-		})
-	}); err != nil {
+	recs, err := r.entries.Unfinished(func(in *ledger.Incoming, silent time.Duration) {
+		r.speakers.sleeping[in.Request.ID] = sleeper{in.Request.Source, r.cfg.Clock.Now().Add(-silent)}
+	})
+	if err != nil {
 		return err
 	}
 
@@ -334,7 +327,8 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	box := newMailbox()
-	rec := &record{r: r, id: id, from: from, log: r.cfg.Log.With("transfer", id, "from", from), dirs: map[transfer.Path]bool{}, pointed: map[uint64]bool{}}
+	e := r.entries.Of(id, from, r.cfg.Log)
+	rec := &record{r: r, id: id, from: from, log: e.Log, entry: e}
 	i := &incoming{record: rec, box: box, contact: contact{since: r.cfg.Clock.Now()}}
 	i.com = &committer{record: rec, ep: &i.ep, grp: group{ended: map[uint64]bool{}}, bad: map[uint64]mishaps{}, touched: map[uint64]int{}}
 	i.w = &writer{record: rec, com: i.com, ep: &i.ep, digests: digest.NewBacklog(box.poke), wake: box.notify}
@@ -357,7 +351,9 @@ func (r *Receiver) start(a *incoming) {
 		defer func() {
 			if p := recover(); p != nil {
 				a.log.Error("incoming transfer panicked; waiting for its source", "panic", p, "stack", string(debug.Stack()))
-				a.crashed()
+				if err := a.entry.Crashed(); err != nil {
+					a.log.Error("cannot write the ledger", "error", err)
+				}
 			}
 		}()
 		a.loop(r.ctx)

@@ -12,7 +12,7 @@ import (
 // settleCommitting decides items that were left in COMMITTING, by a crash or by a directory that could not be synced
 // (R21, R22). If that is not possible yet, it tells the source to wait and reports false.
 func (i *incoming) settleCommitting() bool {
-	intents, err := i.intents()
+	intents, err := i.entry.Intents()
 	for n := 0; err == nil && n < len(intents); n++ {
 		err = i.com.settleIntent(intents[n])
 	}
@@ -53,32 +53,6 @@ func (cm *committer) settleIntent(in transfer.Intent) error {
 	return cm.decide(outcome)
 }
 
-// succeed moves the transfers of the ledger to this run's generation, if the ledger was taken over from an instance
-// that may still live. After that this run writes to no file that the instance may write to (R34).
-func (r *Receiver) succeed() error {
-	if !r.cfg.Ledger.TakenOver() || failpoint.Planted("generation-not-raised") {
-		return nil
-	}
-	return r.cfg.Ledger.Update(func(t *ledger.Tx) error {
-		var all []*ledger.Incoming
-		if err := t.Incomings(func(in *ledger.Incoming) error {
-			if !in.State.Final() {
-				all = append(all, in)
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-		for _, in := range all {
-			in.Succeed(r.cfg.Ledger.Generation())
-			if err := t.PutIncoming(in); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
 // landingOf returns the landing configuration of a transfer, which names its temporaries.
 func landingOf(in *ledger.Incoming) place.LandConfig {
 	return place.LandConfig{Transfer: in.Request.ID, Principal: in.Principal, Generation: in.Generation, Older: in.Older, Patience: patience(&in.Request)}
@@ -104,11 +78,7 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 	}
 
 	if r.cfg.Ledger.Unclean() && rec.Live {
-		if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-			rec.Crashes++
-			rec.Live = false
-			return nil
-		}); err != nil {
+		if err := i.entry.CrashedLive(); err != nil {
 			return err
 		}
 	}
@@ -121,29 +91,13 @@ func (r *Receiver) revive(rec *ledger.Incoming) error {
 
 // adopt takes over a ledger entry, with its outcomes: outcomes that the source may not have are offered again.
 func (i *incoming) adopt(rec *ledger.Incoming) error {
-	i.know(rec)
+	i.entry.Know(rec)
 	if rec.State.Final() {
 		return nil
 	}
 
 	i.land()
-	i.com.offers.waiting, i.adopted = nil, true
-	return i.r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		i.contact.before = silentFor(t, rec)
-		return t.Items(i.id, func(_ uint64, it *ledger.Item) error {
-			if it.Outcome != nil {
-				i.com.offers.waiting = append(i.com.offers.waiting, *it.Outcome)
-			}
-			return nil
-		})
-	})
-}
-
-// silentFor returns how long an entry's source had been silent when the run before this one ended, in the agent's
-// running time.
-func silentFor(t *ledger.Tx, rec *ledger.Incoming) time.Duration {
-	if rec.Heard == 0 {
-		return 0
-	}
-	return max(0, t.Running()-rec.Heard-time.Minute) // both have a resolution of one minute
+	var err error
+	i.com.offers.waiting, i.contact.before, err = i.entry.Adopt()
+	return err
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"ferry/internal/ledger"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -27,18 +26,13 @@ type (
 	ofSet     struct{ *record }
 )
 
-// gathers reports whether items are held until all are there.
-func (rc *record) gathers() bool {
-	return rc.rec != nil && rc.rec.Gathers() && !failpoint.Planted("set-in-parts")
-}
-
 // number takes the number of the transfer's items from its source. A set that finds no places for them waits, and holds
 // none meanwhile.
 func (w setWriter) number(items uint64) error {
-	if items < w.rec.Decided.Below() || w.rec.HasTotal && items != w.rec.Total || w.total != nil && items != *w.total {
+	if items < w.entry.In.Decided.Below() || w.entry.In.HasTotal && items != w.entry.In.Total || w.total != nil && items != *w.total {
 		return fmt.Errorf("%w: it says that there are %d items", errOffset, items)
 	}
-	if !w.rec.Gathers() || items == 0 {
+	if !w.entry.In.Gathers() || items == 0 {
 		w.total = &items
 		return nil
 	}
@@ -70,7 +64,7 @@ func (rc ofSet) reserve(take bool) bool {
 
 // lacksPlaces reports whether the transfer is a set that would have to wait for places.
 func (rc ofSet) lacksPlaces() bool {
-	return rc.rec != nil && rc.rec.Gathers() && rc.set.items > 0 && !rc.set.reserved && !rc.reserve(false)
+	return rc.entry.In != nil && rc.entry.In.Gathers() && rc.set.items > 0 && !rc.set.reserved && !rc.reserve(false)
 }
 
 func (rc ofSet) noPlaces() *transfer.Error {
@@ -79,10 +73,10 @@ func (rc ofSet) noPlaces() *transfer.Error {
 
 // fits refuses an item that cannot begin: it is too far ahead, or beyond the number of the set's items.
 func fits(w *writer, item uint64) error {
-	if !w.rec.Decided.Fits(item) {
+	if !w.entry.In.Decided.Fits(item) {
 		return fmt.Errorf("%w: item %d is too far ahead", errOffset, item)
 	}
-	if w.rec.Request.Together && (w.total == nil || item >= *w.total) {
+	if w.entry.In.Request.Together && (w.total == nil || item >= *w.total) {
 		return fmt.Errorf("%w: item %d is none of the set", errOffset, item)
 	}
 	return nil
@@ -90,7 +84,7 @@ func fits(w *writer, item uint64) error {
 
 // gather hands over the set once all of it has come.
 func (w setWriter) gather() {
-	if !w.gathers() || w.total == nil || *w.total == 0 || w.files.cur != nil || w.com.grp.running != nil || w.writer.ending() {
+	if !w.entry.Gathers() || w.total == nil || *w.total == 0 || w.files.cur != nil || w.com.grp.running != nil || w.writer.ending() {
 		return
 	}
 	if uint64(len(w.files.held)+len(w.com.grp.items)) != *w.total || slices.ContainsFunc(w.files.held, func(c *file) bool { return c.complete == nil || c.checking }) {
@@ -135,13 +129,8 @@ func (w setWriter) breakSet(why *transfer.Error) error {
 
 // noteBroken records that no item of the set gets its name, with the reason.
 func (rc ofSet) noteBroken(why *transfer.Error) error {
-	err := rc.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Set.Failed = why
-		return nil
-	})
-	failpoint.Hit("receiver.set_failed")
-	if err != nil {
-		return rc.unwritable(err)
+	if err := rc.entry.FailSet(why); err != nil {
+		return rc.entry.Unwritable(err)
 	}
 	rc.log.Warn("no file of the transfer gets its name: they were to arrive together", "error", why)
 	return nil
@@ -150,7 +139,7 @@ func (rc ofSet) noteBroken(why *transfer.Error) error {
 // ending takes the ending of a set's item. A failed item fails the set.
 func (w setWriter) ending(e *ending) error {
 	o := &e.pending.Outcome
-	if o.Err == nil || !w.gathers() {
+	if o.Err == nil || !w.entry.Gathers() {
 		return nil
 	}
 	return w.breakSet(transfer.SetFailed(o.Path, o.Err))
@@ -158,8 +147,8 @@ func (w setWriter) ending(e *ending) error {
 
 // brokenFor returns the error of an item that begins after its set has failed; nil: the set has not.
 func (rc ofSet) brokenFor(b *wire.Begin) *transfer.Error {
-	if rc.rec.Set.Failed == nil {
+	if rc.entry.In.Set.Failed == nil {
 		return nil
 	}
-	return transfer.OfSet(rc.to.path(b), rc.rec.Set.Failed)
+	return transfer.OfSet(rc.to.path(b), rc.entry.In.Set.Failed)
 }

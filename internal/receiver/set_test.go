@@ -76,8 +76,8 @@ func TestASetThatAsksNoMoreIsOwedNothing(t *testing.T) {
 func TestASetIsWhatItWas(t *testing.T) {
 	r := &Receiver{ctx: t.Context(), places: newPlaces(1024), slots: newSlots(1), cfg: Config{Changed: func() {}, Clock: clock.System, Places: 1024, Slots: 1, Log: slog.New(slog.DiscardHandler)}}
 	i := r.newActor(transfer.ID{1}, "ALPHA")
-	i.rec = &ledger.Incoming{State: transfer.Receiving}
-	i.rec.Request.Together = true
+	i.entry.In = &ledger.Incoming{State: transfer.Receiving}
+	i.entry.In.Request.Together = true
 	i.ep.live = true
 	bad := func(what string, f wire.Frame) {
 		t.Helper()

@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
+	"ferry/internal/receiver/entry"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -14,14 +15,14 @@ import (
 // A taking is an incoming transfer with the methods for stored delivery.
 type taking struct{ *incoming }
 
-func (i taking) at() Shelf { return Shelf{i.from, i.id, i.rec.Epoch} }
+func (i taking) at() Shelf { return Shelf{i.from, i.id, i.entry.In.Epoch} }
 
 // isStored reports whether the transfer comes through the store.
-func (rc *record) isStored() bool { return rc.rec != nil && rc.rec.Request.Stored() }
+func (rc *record) isStored() bool { return rc.entry.In != nil && rc.entry.In.Request.Stored() }
 
 // unshelve handles a stored message, and answers it.
 func (i taking) unshelve(p *shelved) {
-	if i.rec == nil && !loaded(i.incoming) {
+	if i.entry.In == nil && !loaded(i.incoming) {
 		if i.over {
 			p.answer(Spent, nil)
 		} else {
@@ -31,13 +32,13 @@ func (i taking) unshelve(p *shelved) {
 	}
 
 	switch {
-	case i.rec != nil && i.rec.State.Final():
+	case i.entry.In != nil && i.entry.In.State.Final():
 		if p.absent {
 			i.opened(p.open) // which answers it
 		}
 		i.over = true
 		p.answer(Spent, nil)
-	case i.rec != nil && (i.rec.State == transfer.Decided || i.withdrawn):
+	case i.entry.In != nil && (i.entry.In.State == transfer.Decided || i.withdrawn):
 		i.offerNew()
 		p.answer(Spent, nil)
 	case p.absent:
@@ -55,22 +56,22 @@ func (i taking) unshelve(p *shelved) {
 func (i taking) openShelf(p *shelved) (Verdict, error) {
 	o := p.open
 	switch {
-	case i.rec != nil && (i.rec.Epoch > p.Epoch || i.rec.Epoch == p.Epoch && i.shelf.hole != ""):
+	case i.entry.In != nil && (i.entry.In.Epoch > p.Epoch || i.entry.In.Epoch == p.Epoch && i.shelf.hole != ""):
 		return Spent, nil
-	case i.rec != nil && i.rec.Epoch == p.Epoch:
+	case i.entry.In != nil && i.entry.In.Epoch == p.Epoch:
 		return Took, nil // read again
 	}
 
 	if v, err := i.mayShelve(o, true); err != nil {
 		return v, err
 	}
-	if i.rec != nil && !i.rest() {
+	if i.entry.In != nil && !i.rest() {
 		return i.atRest()
 	}
 
 	if err := i.enter(o, true); err != nil {
 		i.r.release(i.id)
-		return Later, i.unwritable(err)
+		return Later, i.entry.Unwritable(err)
 	}
 	i.beginShelf(1)
 	i.acceptShelf(o)
@@ -85,8 +86,8 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 		i.refuse(o.Nonce, err)
 		return Spent, err
 	}
-	if err := i.vet(o); err != nil {
-		if err == error(errAnother) || i.rec != nil && i.rec.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
+	if err := i.entry.Vet(o); err != nil {
+		if err == error(entry.ErrAnother) || i.entry.In != nil && i.entry.In.Epoch > 0 && transfer.KindOf(err) != transfer.KindLost {
 			i.r.cfg.Quiet.Dropped(string(i.from), "OPEN does not match its transfer", "transfer", i.id, "error", err)
 			return Spent, err
 		}
@@ -95,11 +96,11 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	if o.Targets != nil || !o.Request.Stored() || o.Stored == nil {
 		return refuse(transfer.Errorf(transfer.KindMalformed, "the OPEN is none of stored delivery"))
 	}
-	if i.rec != nil && !i.rec.Request.Stored() {
+	if i.entry.In != nil && !i.entry.In.Request.Stored() {
 		return refuse(transfer.Errorf(transfer.KindConflict, "the transfer is known here with another delivery"))
 	}
-	if i.rec != nil {
-		if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
+	if i.entry.In != nil {
+		if _, err := i.r.admit(i.entry.In.Principal, i.from, i.id); err != nil {
 			if transfer.KindOf(err).Waits() {
 				return Later, err
 			}
@@ -114,7 +115,7 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 			return Later, reason
 		}
 	}
-	if i.rec != nil {
+	if i.entry.In != nil {
 		return Took, nil
 	}
 	err := i.mayBegin(o)
@@ -123,7 +124,7 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 	}
 	if err != nil {
 		i.r.release(i.id)
-		i.rec = nil
+		i.entry.In = nil
 		if transfer.KindOf(err).Waits() {
 			return Later, err
 		}
@@ -134,7 +135,7 @@ func (i taking) mayShelve(o *wire.Open, slot bool) (Verdict, error) {
 
 // atRest returns the verdict on a shelf after rest has reported false.
 func (i taking) atRest() (Verdict, error) {
-	if i.rec.State != transfer.Receiving || i.withdrawn {
+	if i.entry.In.State != transfer.Receiving || i.withdrawn {
 		return Spent, nil
 	}
 	return Later, transfer.Errorf(transfer.KindBusy, "%s cannot go on with the transfer yet", i.r.cfg.Agent)
@@ -142,32 +143,25 @@ func (i taking) atRest() (Verdict, error) {
 
 // enter records an epoch of the source in the ledger.
 func (i taking) enter(o *wire.Open, live bool) error {
-	err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Epoch, rec.Taken, rec.Live = o.Stored.Epoch, 0, live
-		rec.Nonce = max(rec.Nonce, o.Nonce)
-		rec.Request.Recovery = o.Request.Recovery
-		i.r.heard(t, rec)
-		return nil
-	})
+	err := i.entry.Enter(o, live)
 	if err == nil {
 		i.contact.noted = i.r.cfg.Clock.Now()
 		i.shelf = shelving{}
 	}
-	failpoint.Hit("receiver.after_epoch")
 	return err
 }
 
 // beginShelf opens the epoch at message next.
 func (i taking) beginShelf(next uint64) {
 	if i.ep.account == nil {
-		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.rec.Settings))
+		i.ep.account = i.r.cfg.Pool.Open(flow.RunAhead(i.entry.In.Settings))
 	}
 	now := i.r.cfg.Clock.Now()
 	i.r.keep(i.id, false)
 	i.ep.account.NewEpoch()
 	i.ep.account.Settle()
 	i.box.shut() // to messages that come by another lane
-	if i.rec.Crashes > 0 {
+	if i.entry.In.Crashes > 0 {
 		i.acquitAt = now.Add(suspectTime)
 	}
 	i.ep = i.ep.following(now.Add(sourceSilent))
@@ -181,16 +175,16 @@ func (i taking) beginShelf(next uint64) {
 // acceptShelf sends ACCEPT to the source, which may be away, and names the ledger that has the transfer.
 func (i taking) acceptShelf(o *wire.Open) {
 	i.r.send(i.from, &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: &wire.Accept{Nonce: o.Nonce, Epoch: o.Stored.Epoch,
-		Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.rec.Settings, Lane: transfer.LaneQueue, Instance: i.r.cfg.Instance, Resolution: i.rec.Resolution}})
+		Dest: i.r.cfg.Ledger.IncarnationText(), Settings: i.entry.In.Settings, Lane: transfer.LaneQueue, Instance: i.r.cfg.Instance, Resolution: i.entry.In.Resolution}})
 }
 
 // goOnShelf resumes the shelf of the ledger's epoch.
 func (i taking) goOnShelf() (Verdict, error) {
-	if _, err := i.r.admit(i.rec.Principal, i.from, i.id); err != nil {
+	if _, err := i.r.admit(i.entry.In.Principal, i.from, i.id); err != nil {
 		return Later, err
 	}
-	if i.rec.Crashes >= maxCrashes {
-		return Later, transfer.Errorf(transfer.KindBusy, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.rec.Crashes)
+	if i.entry.In.Crashes >= maxCrashes {
+		return Later, transfer.Errorf(transfer.KindBusy, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.entry.In.Crashes)
 	}
 	if reason, _ := i.mustWait(); reason != nil {
 		return Later, reason
@@ -198,14 +192,11 @@ func (i taking) goOnShelf() (Verdict, error) {
 	if !i.rest() {
 		return i.atRest()
 	}
-	if err := i.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Live = true
-		return nil
-	}); err != nil {
+	if err := i.entry.SetLive(true); err != nil {
 		i.r.release(i.id)
-		return Later, i.unwritable(err)
+		return Later, i.entry.Unwritable(err)
 	}
-	i.beginShelf(i.rec.Taken + 1)
+	i.beginShelf(i.entry.In.Taken + 1)
 	return Took, nil
 }
 
@@ -213,20 +204,20 @@ func (i taking) goOnShelf() (Verdict, error) {
 func (i taking) takeStored(p *shelved) (Verdict, error) {
 	h := p.head
 	switch {
-	case i.rec == nil:
+	case i.entry.In == nil:
 		(Desk{i.r}).behead(i.id)
 		if i.r.mayEntomb(i.from) { // for a run after this one
-			if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return ledger.Behead(t, i.id, i.from) }); err != nil {
-				return Later, i.unwritable(err)
+			if err := i.entry.Tomb.Behead(); err != nil {
+				return Later, i.entry.Unwritable(err)
 			}
 		}
 		i.r.cfg.Quiet.Dropped(string(i.from), "what is stored has lost its first message", "transfer", i.id)
 		return Spent, nil
-	case !i.isStored() || i.rec.Epoch > p.Epoch || i.rec.Epoch == p.Epoch && i.shelf.hole != "":
+	case !i.entry.Stored() || i.entry.In.Epoch > p.Epoch || i.entry.In.Epoch == p.Epoch && i.shelf.hole != "":
 		return Spent, nil
-	case i.rec.Epoch < p.Epoch:
+	case i.entry.In.Epoch < p.Epoch:
 		return i.headGone(p)
-	case h.Seq <= i.rec.Taken:
+	case h.Seq <= i.entry.In.Taken:
 		return Took, nil // its data is safe; only its removal was missing
 	case len(i.com.offers.waiting) > mostOwed:
 		return Later, transfer.Errorf(transfer.KindBusy, "%s has yet to hear of %d outcomes", i.from, len(i.com.offers.waiting))
@@ -268,7 +259,7 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 		i.interrupt()
 		return i.atHole()
 	}
-	if i.rec.State != transfer.Receiving {
+	if i.entry.In.State != transfer.Receiving {
 		return Spent, nil
 	}
 	return Took, nil
@@ -277,7 +268,7 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 // atHole returns the verdict on a shelf after its epoch has ended.
 func (i taking) atHole() (Verdict, error) {
 	switch {
-	case i.rec.State != transfer.Receiving || i.shelf.hole != "":
+	case i.entry.In.State != transfer.Receiving || i.shelf.hole != "":
 		return Spent, nil
 	case i.ep.live: // interrupt has yet to end the epoch
 		return Later, nil
@@ -291,7 +282,7 @@ func (i taking) all(o *wire.Open) (bool, error) {
 	mark, err := ledger.Mark(i.r.cfg.Ledger)
 	switch {
 	case err != nil:
-		return false, i.unwritable(err)
+		return false, i.entry.Unwritable(err)
 	case o.Stored.Ledger != mark:
 		return false, nil
 	case !i.r.cfg.Store.Compared():
@@ -317,13 +308,9 @@ func (i taking) refuseUnknown(o *wire.Open) bool {
 // mayBegin refuses a transfer without an entry here, if another ledger may have taken some of it: the first message of
 // its shelf was missing before, or the source has stored earlier epochs.
 func (i taking) mayBegin(o *wire.Open) error {
-	headless := false
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-		headless, err = ledger.Headless(t, i.id, i.from)
-		return err
-	})
+	headless, err := i.entry.Tomb.Headless()
 	if err != nil {
-		return i.unwritable(err)
+		return i.entry.Unwritable(err)
 	}
 	if !headless && (o.Stored.Epoch == 1 || o.Stored.Ledger == "") {
 		return nil
@@ -338,8 +325,8 @@ func (i taking) mayBegin(o *wire.Open) error {
 		return nil
 	}
 	(Desk{i.r}).restore(i.id)
-	if err := i.r.cfg.Ledger.Update(func(t *ledger.Tx) error { return ledger.Restore(t, i.id, i.from) }); err != nil {
-		return i.unwritable(err)
+	if err := i.entry.Tomb.Restore(); err != nil {
+		return i.entry.Unwritable(err)
 	}
 	return nil
 }
@@ -349,9 +336,9 @@ func (i taking) headGone(p *shelved) (Verdict, error) {
 	if i.ep.live && !i.rest() {
 		return i.atRest()
 	}
-	o := &wire.Open{Nonce: i.rec.Nonce, Request: i.rec.Request, Stored: &wire.Shelved{Epoch: p.Epoch}}
+	o := &wire.Open{Nonce: i.entry.In.Nonce, Request: i.entry.In.Request, Stored: &wire.Shelved{Epoch: p.Epoch}}
 	if err := i.enter(o, false); err != nil {
-		return Later, i.unwritable(err)
+		return Later, i.entry.Unwritable(err)
 	}
 	i.holed("the first message is missing in the store")
 	return i.atHole()
@@ -362,7 +349,7 @@ func (i taking) covered() (n int) {
 	if failpoint.Planted("stored-acked-early") {
 		return len(i.shelf.marks)
 	}
-	below := i.rec.Decided.Below()
+	below := i.entry.In.Decided.Below()
 	for k := range i.shelf.marks {
 		m := &i.shelf.marks[k]
 		switch {
@@ -382,7 +369,7 @@ func (i taking) covered() (n int) {
 func (i taking) safeTo(item uint64, offset int64) bool {
 	c := i.w.files.of(item)
 	if c == nil && offset > 0 { // the epoch has just ended
-		pt, err := i.point(item)
+		pt, err := i.entry.Items.Point(item)
 		return err == nil && pt != nil && pt.Source >= offset && !pt.NoReadBack && len(pt.Begin) > 0
 	}
 	if c == nil || offset == 0 || c.safe < offset || c.conv != nil || c.run.Rebased() {
@@ -409,10 +396,7 @@ func (i taking) trim(now time.Time, ends bool) {
 	}
 
 	m := i.shelf.marks[n-1]
-	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Taken = m.seq
-		return nil
-	}); err != nil {
+	if err := i.entry.Took(m.seq); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		return
 	}
@@ -431,7 +415,7 @@ func (i taking) openedStored(o *wire.Open) {
 		return
 	}
 	switch {
-	case i.rec == nil && (Desk{i.r}).headless(i.id) && i.refuseUnknown(o):
+	case i.entry.In == nil && (Desk{i.r}).headless(i.id) && i.refuseUnknown(o):
 		return
 	case i.foreign(o): // or the store was made anew
 		i.r.cfg.Store.Look(Shelf{i.from, i.id, o.Stored.Epoch}, &wire.Message{Kind: wire.KindOpen, From: i.from, Transfer: i.id, Open: o})
@@ -442,7 +426,7 @@ func (i taking) openedStored(o *wire.Open) {
 	look := func() {
 		i.r.cfg.Store.Look(at, &wire.Message{Kind: wire.KindOpen, From: i.from, Transfer: i.id, Open: o})
 	}
-	if i.rec == nil {
+	if i.entry.In == nil {
 		look()
 		if o.Stored.Again {
 			if o.Stored.Ledger != "" && i.refuseUnknown(o) {
@@ -466,12 +450,12 @@ func (i taking) openedStored(o *wire.Open) {
 		return
 	}
 	switch {
-	case i.rec.Epoch > o.Stored.Epoch || o.Stored.Again || i.rec.Epoch == o.Stored.Epoch && i.shelf.hole != "":
-		if i.rec.Epoch > o.Stored.Epoch { // the source's ledger was restored: it catches up, one epoch after another
+	case i.entry.In.Epoch > o.Stored.Epoch || o.Stored.Again || i.entry.In.Epoch == o.Stored.Epoch && i.shelf.hole != "":
+		if i.entry.In.Epoch > o.Stored.Epoch { // the source's ledger was restored: it catches up, one epoch after another
 			i.sayHole(o.Stored.Epoch, "there was a later epoch")
 			return
 		}
-		if i.rec.Epoch < o.Stored.Epoch {
+		if i.entry.In.Epoch < o.Stored.Epoch {
 			if i.ep.live && !i.rest() {
 				return
 			}
@@ -483,7 +467,7 @@ func (i taking) openedStored(o *wire.Open) {
 		if i.shelf.hole == "" {
 			i.holed("the source has broken off")
 		} else {
-			i.sayHole(i.rec.Epoch, i.shelf.hole)
+			i.sayHole(i.entry.In.Epoch, i.shelf.hole)
 		}
 	case i.waits != nil && !i.ep.live:
 		look()
@@ -536,7 +520,7 @@ func (i taking) nothingThere(o *wire.Open) {
 	if i.elsewhere(o) {
 		return
 	}
-	if i.rec == nil {
+	if i.entry.In == nil {
 		if o.Stored.Last == 0 {
 			return // more may be on its way
 		}
@@ -558,13 +542,13 @@ func (i taking) nothingThere(o *wire.Open) {
 		i.acceptShelf(o)
 	}
 
-	has := i.rec.Taken
+	has := i.entry.In.Taken
 	if i.ep.live && i.ep.shelved {
 		has = i.ep.next - 1
 	}
 	switch {
-	case i.rec.Epoch > o.Stored.Epoch || i.shelf.hole != "" || o.Stored.Last == 0:
-	case i.rec.Epoch < o.Stored.Epoch:
+	case i.entry.In.Epoch > o.Stored.Epoch || i.shelf.hole != "" || o.Stored.Last == 0:
+	case i.entry.In.Epoch < o.Stored.Epoch:
 		if i.ep.live && !i.rest() {
 			return
 		}
@@ -580,29 +564,25 @@ func (i taking) nothingThere(o *wire.Open) {
 
 // holed ends the epoch because a message of it is missing, and asks the source for another one.
 func (i taking) holed(reason string) {
-	i.log.Info("RESYNC sent", "error", reason, "epoch", i.rec.Epoch, "sequence", i.ep.next)
+	i.log.Info("RESYNC sent", "error", reason, "epoch", i.entry.In.Epoch, "sequence", i.ep.next)
 	if i.ep.live {
 		if !i.rest() {
 			return
 		}
 		i.closeEpoch()
-		i.r.keep(i.id, i.hasPoint())
+		i.r.keep(i.id, i.entry.Items.AnyPoint())
 	}
-	if err := i.update(func(_ *ledger.Tx, rec *ledger.Incoming) error {
-		rec.Live = false
-		return nil
-	}); err != nil {
+	if err := i.entry.SetLive(false); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 	}
 	i.shelf = shelving{hole: reason}
-	i.sayHole(i.rec.Epoch, reason)
+	i.sayHole(i.entry.In.Epoch, reason)
 	failpoint.Hit("receiver.after_resync")
 }
 
 // sayHole sends RESYNC with the points from which the epoch after this one resumes.
 func (i taking) sayHole(epoch uint32, reason string) {
-	resume := transfer.Resume{Decided: i.rec.Decided}
-	err := i.r.cfg.Ledger.View(func(t *ledger.Tx) error { return i.points(t, &resume) })
+	resume, err := i.entry.Resume(i.w.resumed)
 	if err != nil {
 		i.log.Error("cannot read the ledger", "error", err)
 		return
@@ -612,27 +592,15 @@ func (i taking) sayHole(epoch uint32, reason string) {
 	i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: epoch, Resume: resume, Reason: reason}})
 }
 
-// points puts the points from which items can resume into resume.
-func (i taking) points(t *ledger.Tx, resume *transfer.Resume) error {
-	return t.Items(i.id, func(item uint64, it *ledger.Item) error {
-		p := it.Point
-		if p != nil {
-			i.pointed[item] = true // it does no harm if the transaction fails
-		}
-		if p != nil && (p.Durable || p.Boot == i.r.cfg.Boot) {
-			at := p.Point
-			if c := i.w.files.heldOf(item); c != nil && !c.run.Rebased() { // its digest is resumed in this process
-				at.NoReadBack = false
-			}
-			resume.Points = append(resume.Points, at)
-		}
-		return nil
-	})
+// resumed reports whether an item's digest goes on in this process.
+func (w *writer) resumed(item uint64) bool {
+	c := w.files.heldOf(item)
+	return c != nil && !c.run.Rebased()
 }
 
 // dropShelf removes all stored messages of the transfer.
 func (i taking) dropShelf() {
-	if i.isStored() && i.r.cfg.Store != nil {
+	if i.entry.Stored() && i.r.cfg.Store != nil {
 		i.shelf = shelving{}
 		i.r.cfg.Store.Trim(i.at(), 0)
 	}
@@ -642,7 +610,7 @@ func (i taking) dropShelf() {
 func (i taking) heldBack() bool {
 	now := i.r.cfg.Clock.Now()
 	i.ep.unacked, i.ep.ask = 0, false
-	if now.Sub(i.shelf.acked) < ackRepeat && i.rec.State == transfer.Receiving {
+	if now.Sub(i.shelf.acked) < ackRepeat && i.entry.In.State == transfer.Receiving {
 		return true
 	}
 	i.shelf.acked = now

@@ -61,10 +61,10 @@ func (i taking) takeMessage(p *shelved) bool {
 // stores a missing digest before it goes on, and later messages of the store cannot come during the wait.
 func (i taking) awaitTurn(item uint64) {
 	w := i.w
-	for !w.rec.Decided.Fits(item) && item <= w.rec.Decided.Below()+2*transfer.MaxUndecided {
+	for !w.entry.In.Decided.Fits(item) && item <= w.entry.In.Decided.Below()+2*transfer.MaxUndecided {
 		w.settleSums()
 		w.com.drain()
-		if w.ending() || w.rec.Decided.Fits(item) || !slices.ContainsFunc(w.files.held, func(c *file) bool { return c.summed }) {
+		if w.ending() || w.entry.In.Decided.Fits(item) || !slices.ContainsFunc(w.files.held, func(c *file) bool { return c.summed }) {
 			return
 		}
 		w.tell()
@@ -92,9 +92,9 @@ func (w *writer) beginOf(c *file) []byte {
 // reopenShelved resumes an item with a beginning that an earlier process took, or that came before the transfer had to
 // wait.
 func (w *writer) reopenShelved(item uint64) error {
-	pt, err := w.point(item)
+	pt, err := w.entry.Items.Point(item)
 	if err != nil {
-		return w.unwritable(err)
+		return w.entry.Unwritable(err)
 	}
 	b := new(wire.Begin)
 	if pt == nil || len(pt.Begin) == 0 || json.Unmarshal(pt.Begin, b) != nil || pt.NoReadBack {

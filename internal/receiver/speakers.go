@@ -64,8 +64,8 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 // untouched reports whether the ledger entry is the whole state of a transfer: no file has come, and no part of one is
 // safe.
 func (i *incoming) untouched() bool {
-	return i.rec != nil && !i.ep.live && i.rec.State == transfer.Receiving && !i.withdrawn && i.com.short.bytes == 0 && i.rec.Crashes == 0 &&
-		i.contact.silence(i.r.cfg.Clock.Now()) <= i.rec.Deadline() && i.rec.Decided.Count() == 0 && len(i.com.offers.waiting) == 0 && !i.hasItems()
+	return i.entry.In != nil && !i.ep.live && i.entry.In.State == transfer.Receiving && !i.withdrawn && i.com.short.bytes == 0 && i.entry.In.Crashes == 0 &&
+		i.contact.silence(i.r.cfg.Clock.Now()) <= i.entry.In.Deadline() && i.entry.In.Decided.Count() == 0 && len(i.com.offers.waiting) == 0 && !i.entry.Items.Any()
 }
 
 // sleep ends the actor of a transfer without data. If too many sleep, it forgets one: of the source with the most
@@ -119,44 +119,21 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	}()
 
 	r.cfg.Quiet.Dropped(string(from), "too many idle transfers; the oldest is forgotten", "transfer", id)
-	var dirs []transfer.Path
-	var rec *ledger.Incoming
-	err := r.cfg.Ledger.View(func(t *ledger.Tx) (err error) {
-		if rec, err = t.Incoming(id); err == nil {
-			dirs, err = t.Dirs(id)
-		}
-		return err
-	})
-	if err == nil && rec != nil {
-		landing := r.cfg.Place.Land(landingOf(rec))
-		if serr := landing.Tidy(dirs, true); serr != nil {
+	left, err := r.entries.Find(id)
+	if err == nil && left.In != nil {
+		landing := r.cfg.Place.Land(landingOf(left.In))
+		if serr := landing.Tidy(left.Dirs, true); serr != nil {
 			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
-			rec.Unswept = true
 			r.unswept.Store(true)
-			if err = rec.Move(transfer.Abandoned); err == nil {
-				err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.PutIncoming(rec) })
-			}
+			err = r.entries.Abandon(left.In)
 		} else {
-			err = r.cfg.Ledger.Update(func(t *ledger.Tx) error { return t.DropIncoming(id) })
+			err = r.entries.Drop(id)
 		}
 		landing.Close()
 	}
 	if err != nil {
 		r.cfg.Log.Error("a transfer of which nothing has come cannot be forgotten", "transfer", id, "error", err)
 	}
-}
-
-// restsIn reports whether an entry of an earlier run needs no actor before its source sends a message.
-func restsIn(t *ledger.Tx, rec *ledger.Incoming) (bool, error) {
-	if rec.State != transfer.Receiving || rec.Live || rec.Crashes > 0 || rec.Decided.Count() > 0 {
-		return false, nil
-	}
-	rests := true
-	err := t.Items(rec.Request.ID, func(uint64, *ledger.Item) error {
-		rests = false
-		return nil
-	})
-	return rests, err
 }
 
 // wakeOverdue makes actors for sleeping transfers with a source that was silent past the deadline. Those actors give
@@ -170,15 +147,8 @@ func (r *Receiver) wakeOverdue() error {
 		return nil
 	}
 
-	var asleep []*ledger.Incoming
-	if err := r.cfg.Ledger.View(func(t *ledger.Tx) error {
-		return t.Incomings(func(rec *ledger.Incoming) error {
-			if rec.State == transfer.Receiving {
-				asleep = append(asleep, rec)
-			}
-			return nil
-		})
-	}); err != nil {
+	asleep, err := r.entries.Receiving()
+	if err != nil {
 		return err
 	}
 

@@ -20,7 +20,7 @@ func lives(i *incoming, epoch uint32) {
 		i.strayed(epoch)
 		return
 	}
-	if epoch == i.rec.Epoch {
+	if epoch == i.entry.In.Epoch {
 		i.ep.silentAt = i.r.cfg.Clock.Now().Add(sourceSilent)
 	}
 }
@@ -29,7 +29,7 @@ func lives(i *incoming, epoch uint32) {
 // Without the answer, the source would notice only by the silence, which is long on a slow link.
 func (i *incoming) strayed(epoch uint32) {
 	now := i.r.cfg.Clock.Now()
-	if i.rec == nil || i.ep.live || i.withdrawn || i.rec.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
+	if i.entry.In == nil || i.ep.live || i.withdrawn || i.entry.In.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
 		return
 	}
 	i.answered = now

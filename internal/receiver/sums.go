@@ -98,7 +98,7 @@ func (w *writer) settleSum(c *file) error {
 		return w.doom(c, transfer.Errorf(transfer.KindDigest, "%s arrived as %s, and the source read %s", o.Path, o.Digest, c.said))
 	}
 
-	if w.gathers() {
+	if w.entry.Gathers() {
 		c.complete = &e
 		return nil
 	}

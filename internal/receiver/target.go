@@ -91,40 +91,6 @@ func (g *destinations) resolution(to uint64, at transfer.Path) transfer.Resoluti
 	return transfer.Resolution{Place: d.place, Base: at}
 }
 
-// mostTargets bounds the targets of a transfer, in bytes as the ledger has them.
-const mostTargets = 4 * transfer.MaxRequest
-
-// vetTargets refuses targets of an OPEN that contradict the known ones, or are impossible.
-func vetTargets(o *wire.Open, known ledger.Targets) error {
-	if o.Targets == nil {
-		if o.Request.Dest.IsZero() && o.Dest == "" || known.Last > 0 && !known.All {
-			return transfer.Errorf(transfer.KindMalformed, "the OPEN leaves out targets that have not come")
-		}
-		return nil
-	}
-
-	size := known.Bytes
-	for n := range o.Targets.List {
-		t := &o.Targets.List[n]
-		size += len(wire.Marshal(t))
-		if err := t.Check(o.Request.Options); err != nil {
-			return err
-		}
-		options, err := conversion.TargetOptions(t, o.Request.Options)
-		if err == nil {
-			err = conversion.CheckOptions(&options, t.Dest)
-		}
-		if err != nil {
-			return err
-		}
-	}
-
-	if size > mostTargets {
-		return transfer.Errorf(transfer.KindTooLarge, "the destinations of the transfer have more than %d bytes", mostTargets)
-	}
-	return nil
-}
-
 // takeTargets resolves the targets of an OPEN, each once (R8). complete reports that the source has all of them with
 // this answer. The error is only a reason to wait.
 func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete bool, err error) {
@@ -134,8 +100,8 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 
 	var fresh []ledger.Target
 	for _, t := range o.Targets.List {
-		if t.N > rc.rec.Targets.Last {
-			g, err := resolveTarget(rc.r.cfg.Place, rc.r.permit(rc.rec.Principal), t)
+		if t.N > rc.entry.In.Targets.Last {
+			g, err := resolveTarget(rc.r.cfg.Place, rc.r.permit(rc.entry.In.Principal), t)
 			if err != nil {
 				return nil, false, err
 			}
@@ -143,31 +109,9 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 		}
 	}
 
-	err = rc.update(func(t *ledger.Tx, rec *ledger.Incoming) error {
-		all = nil
-		for _, asked := range o.Targets.List {
-			if asked.N > rec.Targets.Last {
-				break
-			}
-			g, err := t.Requests().Target(rc.id, asked.N)
-			if err != nil {
-				return err
-			}
-			if g != nil {
-				all = append(all, g.Resolved())
-			}
-		}
-		if len(fresh) > 0 {
-			rec.Targets.Last, rec.Targets.All = fresh[len(fresh)-1].N, !o.Targets.More
-			for n := range fresh {
-				rec.Targets.Bytes += len(wire.Marshal(fresh[n]))
-				all = append(all, fresh[n].Resolved())
-			}
-		}
-		return t.Requests().PutTargets(rc.id, fresh)
-	})
+	all, err = rc.entry.AddTargets(o.Targets.List, fresh, !o.Targets.More)
 	if err != nil {
-		return nil, false, rc.unwritable(err)
+		return nil, false, err
 	}
 
 	if fit := fitting(all); fit < len(all) {
