@@ -145,18 +145,18 @@ func (i calling) before(o *wire.Open) (over bool, err error) {
 }
 
 // admitted checks that a transfer may come, and that its programs may run. It records a refusal in the audit.
-func (rc *record) admitted(o *wire.Open) (rules string, err error) {
-	if rules, err = rc.r.admit(o.Principal, rc.from, rc.id); err == nil {
-		err = vetPrograms(&rc.r.cfg, &o.Request, o.Principal)
+func (i *incoming) admitted(o *wire.Open) (rules string, err error) {
+	if rules, err = i.r.admit(o.Principal, i.from, i.id); err == nil {
+		err = vetPrograms(&i.r.cfg, &o.Request, o.Principal)
 	}
-	rc.denied(o, err)
+	i.denied(o, err)
 	return rules, err
 }
 
 // denied records a refused transfer in the audit, if the error is of KindDenied.
-func (rc *record) denied(o *wire.Open, err error) {
+func (i *incoming) denied(o *wire.Open, err error) {
 	if transfer.KindOf(err) == transfer.KindDenied {
-		rc.r.noteDenied(rc.id, rc.from, o.Principal, err)
+		i.r.noteDenied(i.id, i.from, o.Principal, err)
 	}
 }
 

@@ -13,15 +13,9 @@ func (i *incoming) due(now time.Time) {
 		i.ack()
 	}
 
-	if is(i.com.grp.due) {
-		i.com.handOver()
-	}
+	i.w.Due(now)
 
-	if is(i.w.cp.due) {
-		i.w.startCheckpoint()
-	}
-
-	if is(i.ep.openDue) && i.ep.live && !i.ep.begun {
+	if is(i.ep.openDue) && i.ep.Live && !i.ep.begun {
 		i.repeatOpening(now)
 	}
 
@@ -33,7 +27,7 @@ func (i *incoming) due(now time.Time) {
 		(taking{i}).sayHole(i.entry.In.Epoch, i.shelf.hole)
 	}
 
-	if is(i.com.offers.due) {
+	if is(i.offers.due) {
 		i.offer()
 	}
 
@@ -42,15 +36,15 @@ func (i *incoming) due(now time.Time) {
 		i.offerNew()
 	}
 
-	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
+	if is(i.ep.silentAt) && i.ep.Live && i.ep.Stop == nil && i.r.speaks(i.from, now) && now.Sub(i.contact.at) < turnSilent {
 		i.ep.silentAt = earlier(now.Add(sourceSilent), i.contact.at.Add(turnSilent)) // its other transfers use the link
 	}
 
-	if is(i.ep.silentAt) && i.ep.shelved && (taking{i}).comes(now) {
+	if is(i.ep.silentAt) && i.ep.Stored && (taking{i}).comes(now) {
 		i.ep.silentAt = now.Add(sourceSilent)
 	}
 
-	if is(i.ep.silentAt) && i.ep.live && i.ep.stop == nil {
+	if is(i.ep.silentAt) && i.ep.Live && i.ep.Stop == nil {
 		i.log.Info("source silent; slot released")
 		i.suspend(nil)
 	}
@@ -83,12 +77,13 @@ func earlier(a, b time.Time) time.Time {
 
 func (i *incoming) nextDue(now time.Time) time.Time {
 	next := now.Add(time.Minute)
-	if i.ep.again != "" && i.ep.live {
+	if i.ep.Again != "" && i.ep.Live {
 		if t := i.resynced.Add(resyncRepeat); t.Before(next) {
 			next = t
 		}
 	}
-	for _, t := range []time.Time{i.ep.ackDue, i.com.grp.due, i.w.cp.due, i.ep.openDue, i.com.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue, i.post.next()} {
+	commit, checkpoint := i.w.Dues()
+	for _, t := range []time.Time{i.ep.ackDue, commit, checkpoint, i.ep.openDue, i.offers.due, i.ep.silentAt, i.acquitAt, i.overDue, i.shelf.trimDue, i.shelf.holeDue, i.post.next()} {
 		if !t.IsZero() && t.Before(next) {
 			next = t
 		}
@@ -98,12 +93,7 @@ func (i *incoming) nextDue(now time.Time) time.Time {
 
 // idle runs when no message waits. It hands over complete items without waiting for more.
 func (i *incoming) idle() {
-	if !i.ep.live || i.com.grp.running != nil || i.w.files.cur != nil {
-		return
-	}
-	if len(i.com.grp.items) > 0 {
-		i.com.handOver()
-	} else {
+	if i.ep.Live && i.w.Idle() {
 		i.finishIfDecided()
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/receiver/entry"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -14,15 +15,15 @@ import (
 // suspend ends the epoch: it returns the slot and the credit, and the safe bytes stay. With a reason it tells the
 // source to wait.
 func (i *incoming) suspend(reason *transfer.Error) {
-	if i.ep.live {
+	if i.ep.Live {
 		i.endEpoch(reason)
 	}
 }
 
 // endEpoch ends the open epoch, as suspend does, also while an epoch begins.
 func (i *incoming) endEpoch(reason *transfer.Error) {
-	i.com.drain()
-	i.w.settleOpen(false)
+	i.w.Drain()
+	i.w.Settle(false)
 	if i.finishIfDecided() {
 		return // the last items were in flight
 	}
@@ -44,7 +45,7 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 
 // giveWay removes the partial file of a waiting transfer, because older transfers that wait have their own.
 func (i *incoming) giveWay() {
-	if i.entry.In == nil || i.ep.live {
+	if i.entry.In == nil || i.ep.Live {
 		return
 	}
 
@@ -55,35 +56,20 @@ func (i *incoming) giveWay() {
 
 	err = i.entry.Items.DropPoints()
 	if err == nil {
-		i.sweep()
+		i.to.Sweep()
 	}
 }
 
 // closeEpoch closes the epoch; the loop also calls it last.
 func (i *incoming) closeEpoch() {
-	for _, c := range i.w.files.all() {
-		i.w.drop(c, false)
-	}
-
+	i.w.Close()
 	i.lastAck.Store(nil)
-	i.w.cp.due = zeroTime
 	if i.ep.account != nil {
 		i.ep.account.Close()
 	}
 
 	i.ep = epoch{}
 	i.box.shut()
-	for _, e := range i.com.grp.drop() {
-		e.leave()
-		i.givePlace()
-	}
-	i.dropPlaces()
-
-	i.com.unsafe = 0
-	if i.to.landed != nil {
-		i.to.landed.Close() // a waiting transfer keeps no directories open
-	}
-
 	i.r.release(i.id)
 }
 
@@ -142,7 +128,7 @@ func (i *incoming) giveUp() {
 // finish writes the final state and removes the leftovers in the directories. more completes the audit record; nil: it
 // is complete.
 func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string, more func(*audit.Record)) {
-	unswept := i.leaves(i.entry.In.State == transfer.Receiving)
+	unswept := i.to.Leaves(i.entry.In.State == transfer.Receiving)
 	if err := i.entry.Finish(&entry.End{State: end, Event: event, Text: text, Unswept: unswept, Complete: more}); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
 		return
@@ -186,7 +172,7 @@ func (r *Receiver) sweepLater() {
 func (r *Receiver) sweepUnswept() error {
 	all, err := r.entries.Unswept()
 	for _, l := range all {
-		landing := r.cfg.Place.Land(landingOf(l.In))
+		landing := r.cfg.Place.Land(writing.LandingOf(l.In))
 		if serr := landing.Tidy(l.Dirs, true); serr != nil {
 			err = errors.Join(err, serr)
 			continue

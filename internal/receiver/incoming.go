@@ -2,27 +2,36 @@ package receiver
 
 import (
 	"context"
+	"log/slog"
 	"sync/atomic"
 	"time"
 
 	"ferry/internal/flow"
+	"ferry/internal/receiver/entry"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
 // An incoming is the conversation with the source about one arriving transfer: its messages, the epochs, and the end.
-// Its writer writes the data, and the writer's committer commits the complete items. Only its loop touches it, except
-// for the box, lastAck and the writer's suspects.
+// Its writer writes and commits the files, and its entry has the states. Only its loop touches it, except for the box,
+// lastAck and the writer's suspects.
 type incoming struct {
-	*record
-	w   *writer
-	com *committer
-	box *mailbox
+	r     *Receiver
+	id    transfer.ID
+	from  transfer.AgentName
+	log   *slog.Logger
+	entry *entry.Entry
+	to    *writing.Destinations
+	w     *writing.Writer
+	box   *mailbox
 
 	ep       epoch
 	shelf    shelving        // with stored delivery
 	waits    *transfer.Error // why its last epoch ended; nil: no reason of this side
+	offers   offering
+	news     bool // the source has yet to hear of a decision or a safe point
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
 	answered time.Time // when a strayChunk was answered
@@ -50,21 +59,21 @@ func (i *incoming) loop(ctx context.Context) {
 
 	for !i.over && ctx.Err() == nil {
 		i.collect()
-		i.w.settleSums()
+		i.w.SettleSums()
 		i.interrupt()
 		i.report()
 		if m := i.box.takeControl(); m != nil {
 			i.control(m)
 			continue
 		}
-		if !i.ep.live || !i.w.blocked() {
+		if !i.ep.Live || !i.w.Blocked() {
 			if p := i.box.takeStored(); p != nil {
 				(taking{i}).unshelve(p)
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}
 		}
-		if i.ep.live && !i.w.blocked() {
+		if i.ep.Live && !i.w.Blocked() {
 			if p, ok := i.box.takeChunk(); ok {
 				i.chunk(p)
 				i.r.cfg.Memory.Put(p.m) // its data is on the disk
@@ -73,7 +82,7 @@ func (i *incoming) loop(ctx context.Context) {
 			}
 		}
 		now := i.r.cfg.Clock.Now()
-		if i.ep.live && i.w.blocked() {
+		if i.ep.Live && i.w.Blocked() {
 			i.ep.silentAt = now.Add(sourceSilent) // the disk is slow, not the source
 		}
 		i.due(now)
@@ -88,16 +97,17 @@ func (i *incoming) loop(ctx context.Context) {
 			i.sleep()
 			return
 		}
-		if i.com.news {
+		if i.news {
 			continue
 		}
 		timer.Reset(max(0, i.nextDue(now).Sub(now)))
+		commit, checkpoint := i.w.Running()
 		select {
 		case <-i.box.notify:
-		case c := <-i.com.grp.running:
-			i.com.committed(c)
-		case c := <-i.w.cp.running:
-			i.w.checkpointed(c)
+		case c := <-commit:
+			i.w.TakeCommit(c)
+		case c := <-checkpoint:
+			i.w.TakeCheckpoint(c)
 		case <-timer.C():
 		case <-ctx.Done():
 			return
@@ -107,11 +117,12 @@ func (i *incoming) loop(ctx context.Context) {
 
 // collect takes the results of finished background work, without waiting.
 func (i *incoming) collect() {
+	commit, checkpoint := i.w.Running()
 	select {
-	case c := <-i.com.grp.running:
-		i.com.committed(c)
-	case c := <-i.w.cp.running:
-		i.w.checkpointed(c)
+	case c := <-commit:
+		i.w.TakeCommit(c)
+	case c := <-checkpoint:
+		i.w.TakeCheckpoint(c)
 	default:
 	}
 }
@@ -119,22 +130,40 @@ func (i *incoming) collect() {
 // interrupt acts on the results of background work.
 func (i *incoming) interrupt() {
 	switch {
-	case !i.ep.live:
-	case i.ep.stop != nil:
-		i.suspend(i.ep.stop)
-	case i.ep.again != "" && !i.r.cfg.Clock.Now().Before(i.resynced.Add(resyncRepeat)):
-		i.resync(i.ep.again)
+	case !i.ep.Live:
+	case i.ep.Stop != nil:
+		i.suspend(i.ep.Stop)
+	case i.ep.Again != "" && !i.r.cfg.Clock.Now().Before(i.resynced.Add(resyncRepeat)):
+		i.resync(i.ep.Again)
 	}
 }
 
 // report sends the decisions and safe points since the last report to the source. It ends the transfer once it is
 // decided.
 func (i *incoming) report() {
-	if i.com.news && len(i.com.grp.items) == 0 && i.ep.live && i.finishIfDecided() {
-		i.com.news = false
+	if i.news && !i.w.Gathers() && i.ep.Live && i.finishIfDecided() {
+		i.news = false
 	}
-	i.w.tell()
+	i.Waits()
 	(taking{i}).trim(i.r.cfg.Clock.Now(), false)
+}
+
+// Decided takes outcomes that are on record.
+func (i *incoming) Decided(outcomes []transfer.Outcome) {
+	i.offers.waiting = append(i.offers.waiting, outcomes...)
+	i.news = i.news || len(outcomes) > 0
+}
+
+// News records that the source has yet to hear of a safe point, or of items that begin again.
+func (i *incoming) News() { i.news = true }
+
+// Waits sends pending news to the source.
+func (i *incoming) Waits() {
+	if i.news {
+		i.news = false
+		i.offerNew()
+		i.ack()
+	}
 }
 
 // control dispatches a control message of the source.
@@ -159,8 +188,8 @@ func (i *incoming) control(m *wire.Message) {
 		i.cancelBy = m.Cancel.Principal
 		i.cancelled()
 	case addressMoved:
-		if i.ep.live && i.ep.direct {
-			i.ep.again = "the address of the destination has changed"
+		if i.ep.Live && i.ep.direct {
+			i.ep.Again = "the address of the destination has changed"
 		}
 	case wire.KindAlive:
 		lives(i, m.Alive.Epoch)
@@ -207,8 +236,8 @@ func own(k wire.Kind) bool {
 func (i *incoming) chunk(p parcel) {
 	h := p.head
 	stale := h.Epoch != i.entry.In.Epoch && !failpoint.Planted("no-epoch-check")
-	if stale || h.Seq < i.ep.next || i.ep.again != "" {
-		if h.Epoch < i.entry.In.Epoch && i.ep.live && !i.ep.begun && i.ep.openDue.IsZero() {
+	if stale || h.Seq < i.ep.next || i.ep.Again != "" {
+		if h.Epoch < i.entry.In.Epoch && i.ep.Live && !i.ep.begun && i.ep.openDue.IsZero() {
 			i.ep.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat) // the source is in an earlier epoch
 		}
 		return // of an epoch that is over, or a repeat
@@ -218,13 +247,13 @@ func (i *incoming) chunk(p parcel) {
 	i.ep.silentAt = i.contact.at.Add(sourceSilent)
 	i.ep.ask = i.ep.ask || h.Ask
 	if h.Seq > i.ep.next {
-		i.ep.again = "a message is missing"
+		i.ep.Again = "a message is missing"
 		return
 	}
 
 	frames, err := wire.ParseFrames(h, p.m, p.intact)
 	if err != nil {
-		i.w.badness(err)
+		i.w.Damaged(err)
 		return
 	}
 
@@ -240,14 +269,9 @@ func (i *incoming) chunk(p parcel) {
 		i.ep.account.Widen()
 	}
 
-	i.w.absent = p.absent
 	for n := range frames {
 		f := &frames[n]
-		if err := i.w.frame(f); err != nil {
-			i.w.stumbled(f, err)
-			return
-		}
-		if i.w.ending() {
+		if !i.w.Write(f, p.absent) {
 			return // the epoch ends here; the source sends the rest again
 		}
 		cost := f.Cost(flow.BeginCost)
@@ -269,20 +293,8 @@ func (i *incoming) afterMessage() {
 		i.ep.ackDue = now.Add(ackSilence)
 	}
 
-	half := flow.Checkpoint(i.entry.In.Settings) / 2
-	if unsafe := i.w.files.unsafeBytes(); unsafe >= half {
-		i.w.startCheckpoint()
-	} else if unsafe > 0 && i.w.cp.due.IsZero() {
-		i.w.cp.due = now.Add(checkpointTime)
-	}
-
-	if len(i.com.grp.items) >= i.r.groupItems() || i.com.grp.size >= half {
-		i.com.handOver()
-	} else if len(i.com.grp.items) > 0 && i.com.grp.due.IsZero() {
-		i.com.grp.due = now.Add(groupWait)
-	}
-
-	if i.w.blocked() {
+	i.w.AfterMessage()
+	if i.w.Blocked() {
 		return
 	}
 
@@ -292,17 +304,17 @@ func (i *incoming) afterMessage() {
 // ack sends the received sequence and the credit limit to the source.
 func (i *incoming) ack() {
 	i.ep.ackDue = time.Time{}
-	if !i.ep.live {
+	if !i.ep.Live {
 		return
 	}
-	if i.ep.shelved && (taking{i}).heldBack() {
+	if i.ep.Stored && (taking{i}).heldBack() {
 		return
 	}
 	limit := i.ep.grant(i.r.cfg.Clock.Now())
 	i.box.allow(i.ep.account.Ahead())
 	i.ep.unacked, i.ep.ask = 0, false
 	m := &wire.Message{Kind: wire.KindAck, From: i.r.cfg.Agent, Transfer: i.id, Ack: &wire.Ack{
-		Epoch: i.entry.In.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.cp.safe, Bytes: i.ep.taken, Ahead: i.ep.account.Want(), At: wire.Stamp(i.r.cfg.Clock.Now())}}
+		Epoch: i.entry.In.Epoch, Seq: i.ep.next - 1, Credit: limit, Safe: i.w.Safe(), Bytes: i.ep.Taken, Ahead: i.ep.account.Want(), At: wire.Stamp(i.r.cfg.Clock.Now())}}
 	i.lastAck.Store(m)
 	i.r.send(i.from, m)
 }

@@ -44,7 +44,7 @@ func (o *offering) propose(final bool) (batch []transfer.Outcome, ok bool) {
 	}
 
 	if !o.outstanding() {
-		o.due = zeroTime
+		o.due = time.Time{}
 		return nil, false
 	}
 	return o.waiting[:o.size], true
@@ -67,7 +67,7 @@ func (o *offering) sent(now time.Time, margin time.Duration) {
 // acked removes the batch from the waiting outcomes.
 func (o *offering) acked() {
 	o.waiting = append([]transfer.Outcome(nil), o.waiting[o.size:]...)
-	o.size, o.last, o.due, o.backoff = 0, false, zeroTime, 0
+	o.size, o.last, o.due, o.backoff = 0, false, time.Time{}, 0
 }
 
 // gather reports whether the next batch is to wait for further outcomes. After a slow acknowledgement it waits as long

@@ -49,10 +49,10 @@ func (i *incoming) opened(o *wire.Open) {
 			return
 		case o.Nonce < i.entry.In.Nonce:
 			return // an older OPEN that was delayed on the way
-		case o.Nonce == i.entry.In.Nonce && i.ep.live && i.ep.accept != nil:
+		case o.Nonce == i.entry.In.Nonce && i.ep.Live && i.ep.accept != nil:
 			i.r.send(i.from, i.ep.accept) // the answer was lost
 			return
-		case o.Nonce == i.entry.In.Nonce && i.ep.live && i.ep.begun:
+		case o.Nonce == i.entry.In.Nonce && i.ep.Live && i.ep.begun:
 			return // a repeat of an OPEN that was answered, and its epoch has begun
 		}
 	}
@@ -88,7 +88,7 @@ func (i *incoming) opened(o *wire.Open) {
 		return
 	}
 
-	if i.ep.live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
+	if i.ep.Live && i.ep.empty() && i.r.slots.othersWait(i.r.cfg.Clock.Now()) {
 		if i.suspend(nil); i.over || i.entry.In.State != transfer.Receiving {
 			return // all of it is decided, and the source has got that
 		}
@@ -146,24 +146,24 @@ func busyAt(o *wire.Open, id transfer.ID, place int, why error) *wire.Message {
 }
 
 // meet agrees on the lane.
-func (rc *record) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {
-	if rc.r.cfg.Lanes != nil {
-		return rc.r.cfg.Lanes.Meet(rc.from, o, rc.id)
+func (i *incoming) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {
+	if i.r.cfg.Lanes != nil {
+		return i.r.cfg.Lanes.Meet(i.from, o, i.id)
 	}
 	return transfer.LaneQueue, "", nil, nil
 }
 
 // pardon refuses a transfer that has crashed this agent three times without
 // progress, until an operator has resumed it at its source.
-func (rc *record) pardon(o *wire.Open) error {
-	if rc.entry.In == nil || rc.entry.In.Crashes < maxCrashes {
+func (i *incoming) pardon(o *wire.Open) error {
+	if i.entry.In == nil || i.entry.In.Crashes < maxCrashes {
 		return nil
 	}
-	if o.Pardon <= rc.entry.In.Pardon {
-		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", rc.r.cfg.Agent, rc.entry.In.Crashes).
-			WithHint("see the log of " + string(rc.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
+	if o.Pardon <= i.entry.In.Pardon {
+		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.entry.In.Crashes).
+			WithHint("see the log of " + string(i.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
 	}
-	return rc.entry.Pardon(o.Pardon)
+	return i.entry.Pardon(o.Pardon)
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
@@ -196,15 +196,15 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 		}
 	}
 
-	if i.entry.In != nil && i.com.short.bytes > 0 {
-		if free, err := i.r.cfg.Place.Free(i.com.short.at); err == nil && free < i.com.short.bytes {
+	if i.entry.In != nil && i.w.Short().Bytes > 0 {
+		if free, err := i.r.cfg.Place.Free(i.w.Short().At); err == nil && free < i.w.Short().Bytes {
 			return transfer.Errorf(transfer.KindNoSpace, "no space at %s: %s needs %s more, %s are free", i.r.cfg.Agent,
-				i.com.short.at.Base, transfer.FormatBytes(i.com.short.bytes), transfer.FormatBytes(free)), 1
+				i.w.Short().At.Base, transfer.FormatBytes(i.w.Short().Bytes), transfer.FormatBytes(free)), 1
 		}
 	}
 
-	if of := (ofSet{i.record}); of.lacksPlaces() {
-		return of.noPlaces(), 1
+	if missing := i.w.LacksPlaces(); missing != nil {
+		return missing, 1
 	}
 
 	it := waiter{i.id, i.from, i.r.cfg.Clock.Now()}
@@ -218,7 +218,7 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	}
 
 	if i.entry.In != nil && i.entry.In.Crashes > 0 && !i.r.slots.accuse(it) {
-		if !i.ep.live {
+		if !i.ep.Live {
 			i.r.release(i.id)
 		}
 		return transfer.Errorf(transfer.KindBusy, "%s has crashed and lets the transfers that it was receiving go on one at a time", i.r.cfg.Agent), 1
@@ -227,10 +227,10 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 }
 
 // begin makes the ledger entry of a transfer that is new here.
-func (rc *record) begin(o *wire.Open, lane string) error {
-	rules, err := rc.admitted(o)
+func (i *incoming) begin(o *wire.Open, lane string) error {
+	rules, err := i.admitted(o)
 	if err == nil {
-		err = mayAppend(rc.r.cfg.Place, &o.Request.Options)
+		err = mayAppend(i.r.cfg.Place, &o.Request.Options)
 	}
 	if err != nil {
 		return err
@@ -241,14 +241,14 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 		if q.Retry != nil {
 			before = q.Retry.Resolved
 		}
-		if res, err = resolve(rc.r.cfg.Place, rc.r.permit(o.Principal), q.Dest, o.Several, before); err != nil {
-			rc.denied(o, err)
+		if res, err = resolve(i.r.cfg.Place, i.r.permit(o.Principal), q.Dest, o.Several, before); err != nil {
+			i.denied(o, err)
 			return err
 		}
 	}
 
-	now := rc.r.cfg.Clock.Now()
-	maxChunk := min(rc.r.cfg.MaxChunk, o.MaxChunk)
+	now := i.r.cfg.Clock.Now()
+	maxChunk := min(i.r.cfg.MaxChunk, o.MaxChunk)
 	settings := flow.Negotiate(o.Request.Settings, maxChunk)
 	if lane == transfer.LaneDirect {
 		settings = flow.ForDirect(settings, maxChunk)
@@ -256,18 +256,18 @@ func (rc *record) begin(o *wire.Open, lane string) error {
 
 	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
 		Settings:    settings,
-		Generations: ledger.Generations{Generation: rc.r.cfg.Ledger.Generation()}, Pardon: o.Pardon, Started: now}
-	rc.entry.Know(rec)
-	rc.land()
+		Generations: ledger.Generations{Generation: i.r.cfg.Ledger.Generation()}, Pardon: o.Pardon, Started: now}
+	i.entry.Know(rec)
+	i.to.Land()
 	var home place.Location
 	if res.Base != "" {
 		var err error
-		if home, err = rc.to.landed.Locate(".", ""); err != nil {
+		if home, err = i.to.Home(); err != nil {
 			return err
 		}
 	}
 
-	return rc.entry.Begin(&home, lane, rules)
+	return i.entry.Begin(&home, lane, rules)
 }
 
 // admit checks whether a transfer may come at all.
@@ -293,19 +293,19 @@ func (r *Receiver) noteDenied(id transfer.ID, from transfer.AgentName, principal
 // rest ends the in-flight work before an epoch begins, so that the resume refers to decided items only. It reports
 // false if the transfer ends or waits instead.
 func (i *incoming) rest() bool {
-	i.com.drain()
+	i.w.Drain()
 	if !i.settleCommitting() {
 		return false
 	}
 
-	i.w.settleOpen(true)
+	i.w.Settle(true)
 	i.report()
 	if i.finishIfDecided() {
 		return false
 	}
 
-	if i.ep.stop != nil {
-		i.endEpoch(i.ep.stop) // the epoch that admit has begun
+	if i.ep.Stop != nil {
+		i.endEpoch(i.ep.Stop) // the epoch that admit has begun
 		return false
 	}
 	return true
@@ -335,7 +335,7 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 	i.startEpoch()
 	a.Nonce, a.Epoch, a.Dest, a.Settings = o.Nonce, i.entry.In.Epoch, i.r.cfg.Ledger.IncarnationText(), i.entry.In.Settings
 	a.Instance = i.r.cfg.Instance
-	a.Credit, a.Sums, a.Resume, a.Resolution = i.ep.account.Grant(), i.r.mostUnsummed(), resume, i.entry.In.Resolution
+	a.Credit, a.Sums, a.Resume, a.Resolution = i.ep.account.Grant(), i.r.agent.MostUnsummed(), resume, i.entry.In.Resolution
 	i.ep.direct = a.Lane == transfer.LaneDirect
 	i.ep.accept = &wire.Message{Kind: wire.KindAccept, Transfer: i.id, Accept: a}
 	i.box.allow(i.ep.account.Ahead())
@@ -347,7 +347,7 @@ func (i *incoming) acceptOpen(o *wire.Open, a *wire.Accept) {
 // entry is durable (R11). In answer to an OPEN, the new epoch is also beyond every epoch that the source has heard of:
 // this ledger may have been restored, or another agent may have answered under this name.
 func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error) {
-	resume, err := i.entry.NewEpoch(nonce, o, i.w.resumed)
+	resume, err := i.entry.NewEpoch(nonce, o, i.w.Resumed)
 	if err == nil {
 		i.contact.noted = i.r.cfg.Clock.Now()
 	}
@@ -362,19 +362,19 @@ func (i *incoming) startEpoch() {
 		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
 	}
 	i.ep = i.ep.following(i.r.cfg.Clock.Now().Add(sourceSilent))
-	i.w.total = nil
+	i.w.NewEpoch()
 	i.lastAck.Store(nil)
 }
 
 // resync answers a gap: it discards everything after the received data, and a new epoch begins there. It is repeated
 // until the source obeys.
 func (i *incoming) resync(reason string) {
-	if !i.ep.live {
+	if !i.ep.Live {
 		return
 	}
 
 	i.resynced = i.r.cfg.Clock.Now()
-	if i.ep.shelved {
+	if i.ep.Stored {
 		(taking{i}).holed(reason)
 		return
 	}

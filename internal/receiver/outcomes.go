@@ -16,19 +16,8 @@ func (i *incoming) finishIfDecided() bool {
 		return i.entry.In.State == transfer.Decided
 	}
 
-	known := i.entry.In.HasTotal || i.w.total != nil
-	total := i.entry.In.Total
-	if i.w.total != nil {
-		total = *i.w.total
-	}
-
-	if !known || i.entry.In.Decided.Below() != total {
-		return false
-	}
-
-	// The ledger may have the last group's outcomes before this loop has them: a batch marked as the last one would
-	// lack them.
-	if i.com.grp.running != nil {
+	total, all := i.w.AllDecided()
+	if !all {
 		return false
 	}
 
@@ -53,19 +42,19 @@ func (i *incoming) final() bool {
 // offerNew offers outcomes unless a batch is outstanding, since its acknowledgement offers the next one. It also waits
 // while it is too early for another batch.
 func (i *incoming) offerNew() {
-	if i.com.offers.due.IsZero() || !i.com.offers.outstanding() && i.final() {
+	if i.offers.due.IsZero() || !i.offers.outstanding() && i.final() {
 		i.offer()
 	}
 }
 
 // offer sends the outstanding batch of outcomes, or makes the next one.
 func (i *incoming) offer() {
-	batch, ok := i.com.offers.propose(i.final())
+	batch, ok := i.offers.propose(i.final())
 	if !ok {
 		return
 	}
 
-	said := &wire.Outcomes{Batch: i.com.batch(), Outcomes: batch, Last: i.com.offers.last}
+	said := &wire.Outcomes{Batch: i.batch(), Outcomes: batch, Last: i.offers.last}
 	if said.Last {
 		said.Program = i.post.failure
 	}
@@ -76,24 +65,25 @@ func (i *incoming) offer() {
 		margin = 4 * i.r.cfg.Delay()
 	}
 
-	i.com.offers.sent(i.r.cfg.Clock.Now(), margin)
+	i.offers.sent(i.r.cfg.Clock.Now(), margin)
 	if failpoint.Planted("forgotten-early") {
-		i.outcomesAcked(i.com.batch())
+		i.outcomesAcked(i.batch())
 	}
 }
 
-func (cm *committer) batch() uint64 { return cm.r.cfg.Ledger.Generation()<<32 | cm.offers.batches }
+// batch returns the number of the outstanding batch.
+func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.offers.batches }
 
 // outcomesAcked drops the outcomes that the source has recorded in its ledger.
 func (i *incoming) outcomesAcked(batch uint64) {
-	if i.entry.In == nil || i.entry.In.State.Final() || batch != i.com.batch() || i.com.offers.due.IsZero() {
+	if i.entry.In == nil || i.entry.In.State.Final() || batch != i.batch() || i.offers.due.IsZero() {
 		return
 	}
 
-	gone := i.com.offers.waiting[:i.com.offers.size]
-	last := i.com.offers.last // as it was sent: the source may not have got a later change
+	gone := i.offers.waiting[:i.offers.size]
+	last := i.offers.last // as it was sent: the source may not have got a later change
 	failpoint.Hit("receiver.before_acked")
-	unswept := last && i.leaves(false)
+	unswept := last && i.to.Leaves(false)
 	var err error
 	if last && !i.withdrawn {
 		err = i.entry.AckedLast(gone, unswept)
@@ -106,14 +96,14 @@ func (i *incoming) outcomesAcked(batch uint64) {
 	}
 
 	failpoint.Hit("receiver.after_acked")
-	i.com.offers.acked()
+	i.offers.acked()
 	switch {
 	case i.entry.In.State == transfer.Done:
 		i.entry.LogEnd(i.r.ctx, "")
 		i.over = true
 	case i.withdrawn && last:
 		i.endIfDelivered()
-	case i.entry.In.State == transfer.Receiving && i.com.offers.gather(i.r.cfg.Clock.Now()):
+	case i.entry.In.State == transfer.Receiving && i.offers.gather(i.r.cfg.Clock.Now()):
 	default:
 		i.offer()
 	}
@@ -121,7 +111,7 @@ func (i *incoming) outcomesAcked(batch uint64) {
 
 // endIfDelivered ends a cancelled transfer that has nothing left to report.
 func (i *incoming) endIfDelivered() {
-	if !i.withdrawn || len(i.com.offers.waiting) > 0 {
+	if !i.withdrawn || len(i.offers.waiting) > 0 {
 		return
 	}
 	i.finish(transfer.Revoked, audit.Cancelled, "cancelled by the source", func(a *audit.Record) { a.Principal = i.cancelBy })

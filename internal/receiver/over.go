@@ -28,9 +28,9 @@ const (
 func (i *incoming) askOver(now time.Time) {
 	switch {
 	case i.r.cfg.Over == nil:
-	case i.ep.live || i.entry.In.State.Final() || i.withdrawn:
+	case i.ep.Live || i.entry.In.State.Final() || i.withdrawn:
 		i.overDue = time.Time{}
-	case i.overDue.IsZero(), !now.Before(i.overDue) && i.com.grp.running != nil:
+	case i.overDue.IsZero(), !now.Before(i.overDue) && i.committing():
 		// The record may have the outcomes of a group that is being committed, and they are not offered yet.
 		i.overDue = now.Add(askOverFirst)
 	case !now.Before(i.overDue):
@@ -39,9 +39,15 @@ func (i *incoming) askOver(now time.Time) {
 	}
 }
 
+// committing reports whether a group is being committed.
+func (i *incoming) committing() bool {
+	commit, _ := i.w.Running()
+	return commit != nil
+}
+
 // delivered returns the number of outcomes that the source has acknowledged.
 func delivered(i *incoming) uint64 {
-	return i.entry.In.Decided.Count() - min(i.entry.In.Decided.Count(), uint64(len(i.com.offers.waiting)))
+	return i.entry.In.Decided.Count() - min(i.entry.In.Decided.Count(), uint64(len(i.offers.waiting)))
 }
 
 // ask asks the source for the transfer's status, and sends the actor a message if the transfer is over there. If enough
@@ -79,7 +85,7 @@ func (r *Receiver) ask(i *incoming) {
 
 // endedAtSource withdraws a transfer that the source has ended: the source will not open it again.
 func (i *incoming) endedAtSource() {
-	if i.entry.In == nil || i.ep.live || i.entry.In.State != transfer.Receiving {
+	if i.entry.In == nil || i.ep.Live || i.entry.In.State != transfer.Receiving {
 		return
 	}
 	i.log.Info("the source reports the transfer as ended")
@@ -88,7 +94,7 @@ func (i *incoming) endedAtSource() {
 
 // orphan ends a transfer after the loss of a ledger (R35). Undecided items are unknown.
 func orphan(i *incoming, lost *transfer.Error) {
-	if i.entry.In == nil || i.ep.live || i.entry.In.State.Final() || i.withdrawn || !i.settleCommitting() {
+	if i.entry.In == nil || i.ep.Live || i.entry.In.State.Final() || i.withdrawn || !i.settleCommitting() {
 		return
 	}
 	unknown, err := i.entry.Items.Undecided(lost)

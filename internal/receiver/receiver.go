@@ -25,13 +25,12 @@ import (
 	"time"
 
 	"ferry/internal/audit"
-	"ferry/internal/content/compress"
 	"ferry/internal/content/conversion"
-	"ferry/internal/content/digest"
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/receiver/entry"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
@@ -40,27 +39,21 @@ import (
 
 // Times of the receiver.
 const (
-	ackSilence     = 50 * time.Millisecond // an ACK after this much silence
-	groupWait      = 20 * time.Millisecond // the longest that a small file waits for others
-	checkpointTime = 5 * time.Second
-	ackRepeat      = time.Second
-	resyncRepeat   = time.Second
-	sourceSilent   = 10 * time.Second // then another transfer gets the slot
-	turnSilent     = 45 * time.Second // the same, of one transfer while others of its source send
-	repeatFirst    = time.Second
-	repeatMost     = 4 * time.Second
-	waiterExpiry   = 15 * time.Second // a source that no longer asks loses its place
-	contactEvery   = time.Minute      // the greatest age of the last contact in the ledger
-	grace          = 10 * time.Minute // before a run gives up work of an earlier run
-	suspectTime    = 10 * time.Second // a transfer that crashes the agent does so sooner
+	ackSilence   = 50 * time.Millisecond // an ACK after this much silence
+	ackRepeat    = time.Second
+	resyncRepeat = time.Second
+	sourceSilent = 10 * time.Second // then another transfer gets the slot
+	turnSilent   = 45 * time.Second // the same, of one transfer while others of its source send
+	repeatFirst  = time.Second
+	repeatMost   = 4 * time.Second
+	waiterExpiry = writing.WaiterExpiry
+	contactEvery = time.Minute      // the greatest age of the last contact in the ledger
+	grace        = 10 * time.Minute // before a run gives up work of an earlier run
+	suspectTime  = 10 * time.Second // a transfer that crashes the agent does so sooner
 )
 
-// maxBad is the most bad hashes or offsets of an item between two safe points. maxActors bounds the transfers that have
-// an actor at once.
-const (
-	maxBad    = 5
-	maxActors = 4096
-)
+// maxActors bounds the transfers that have an actor at once.
+const maxActors = 4096
 
 // Messages from the Receiver to its actors. They never go over the wire.
 const (
@@ -134,10 +127,8 @@ type Receiver struct {
 	wg      sync.WaitGroup
 	entries *entry.Entries
 	unswept atomic.Bool // there may be unswept entries
-	places  *places
+	agent   *writing.Agent
 	asking  chan struct{} // a token for each question to a source
-	decoder compress.Decoder
-	chunks  sync.Pool // *[]byte: memory of restored chunks
 
 	slots  *slots
 	calls  underWay
@@ -159,18 +150,21 @@ func New(cfg Config) *Receiver {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
 	r := &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce), places: newPlaces(cfg.Places)}
+		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce)}
 	r.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Limits: cfg.Limits, Forget: r.forgetPrograms}
+	r.agent = &writing.Agent{Ctx: ctx, Entries: r.entries, Place: cfg.Place, Content: cfg.Content, Places: writing.NewPlaces(cfg.Places), Slots: cfg.Slots,
+		May: r.permit, Acquit: r.acquit, Wake: func(id transfer.ID, from transfer.AgentName) { r.wake(&waiter{id: id, from: from}) },
+		Unswept: func() { r.unswept.Store(true) }}
 	return r
 }
 
-// groupItems returns the number of items that closes a group: with few places, no transfer may hold most of them.
-func (r *Receiver) groupItems() int { return min(flow.GroupItems, max(1, r.cfg.Places/4)) }
-
-// mostUnsummed returns how many ended files of a transfer may lack the source's digest when another item begins. With
-// those of all other transfers they leave one place free. Otherwise each transfer could wait for a place of another
-// one's files, while the digests that would release them are behind the waiting messages.
-func (r *Receiver) mostUnsummed() int { return max(0, r.cfg.Places/(2*max(1, r.cfg.Slots))-1) }
+// permit returns the rights of a principal here; nil: every right.
+func (r *Receiver) permit(principal string) place.Permit {
+	if r.cfg.May == nil {
+		return nil
+	}
+	return r.cfg.May(principal)
+}
 
 // Recover restores every transfer of the ledger: it decides items that were being committed (R21), and offers again the
 // outcomes that the source may not have.
@@ -318,7 +312,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 		// Chunk checks the message here, beside the loop, which writes meanwhile, and while the message is still in the
 		// processor's cache.
 		p := parcel{m: data, head: h, direct: direct, intact: wire.Intact(data)}
-		if s := a.w.suspects.Load(); s != nil && !s.In(data[wire.HeaderSize:]) {
+		if s := a.w.Suspects(); s != nil && !s.In(data[wire.HeaderSize:]) {
 			p.absent = s
 		}
 		a.box.chunk(p, r.cfg.MaxChunk)
@@ -328,17 +322,8 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
 	box := newMailbox()
 	e := r.entries.Of(id, from, r.cfg.Log)
-	rec := &record{r: r, id: id, from: from, log: e.Log, entry: e}
-	i := &incoming{record: rec, box: box, contact: contact{since: r.cfg.Clock.Now()}}
-	i.com = &committer{record: rec, ep: &i.ep, grp: group{ended: map[uint64]bool{}}, bad: map[uint64]mishaps{}, touched: map[uint64]int{}}
-	i.w = &writer{record: rec, com: i.com, ep: &i.ep, digests: digest.NewBacklog(box.poke), wake: box.notify}
-	i.w.tell = func() {
-		if i.com.news {
-			i.com.news = false
-			i.offerNew()
-			i.ack()
-		}
-	}
+	i := &incoming{r: r, id: id, from: from, log: e.Log, entry: e, to: writing.NewDestinations(r.agent, e), box: box, contact: contact{since: r.cfg.Clock.Now()}}
+	i.w = writing.New(r.agent, e, i.to, &i.ep.Epoch, i, box.poke, box.notify)
 	return i
 }
 
@@ -361,21 +346,9 @@ func (r *Receiver) start(a *incoming) {
 }
 
 func (r *Receiver) ended(a *incoming) {
-	if a.com.grp.running != nil {
-		a.com.committed(<-a.com.grp.running)
-	}
-
-	if a.w.cp.running != nil {
-		<-a.w.cp.running
-		a.w.cp.running = nil
-	}
-
+	a.w.Wait()
 	a.report()
 	a.closeEpoch()
-	if a.to.landed != nil {
-		a.to.landed.Close()
-	}
-
 	r.keep(a.id, false)
 	r.mu.Lock()
 	delete(r.actors, a.id)

@@ -1,7 +1,6 @@
 package receiver
 
 import (
-	"io"
 	"time"
 
 	"ferry/internal/flow"
@@ -16,9 +15,6 @@ import (
 type taking struct{ *incoming }
 
 func (i taking) at() Shelf { return Shelf{i.from, i.id, i.entry.In.Epoch} }
-
-// isStored reports whether the transfer comes through the store.
-func (rc *record) isStored() bool { return rc.entry.In != nil && rc.entry.In.Request.Stored() }
 
 // unshelve handles a stored message, and answers it.
 func (i taking) unshelve(p *shelved) {
@@ -165,10 +161,10 @@ func (i taking) beginShelf(next uint64) {
 		i.acquitAt = now.Add(suspectTime)
 	}
 	i.ep = i.ep.following(now.Add(sourceSilent))
-	i.ep.shelved, i.ep.begun, i.ep.next, i.ep.direct = true, true, next, false
+	i.ep.Stored, i.ep.begun, i.ep.next, i.ep.direct = true, true, next, false
 	i.shelf.fresh, i.shelf.marks, i.shelf.ahead = true, nil, 0
 	i.waits = nil
-	i.w.total = nil
+	i.w.NewEpoch()
 	i.lastAck.Store(nil)
 }
 
@@ -219,10 +215,10 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 		return i.headGone(p)
 	case h.Seq <= i.entry.In.Taken:
 		return Took, nil // its data is safe; only its removal was missing
-	case len(i.com.offers.waiting) > mostOwed:
-		return Later, transfer.Errorf(transfer.KindBusy, "%s has yet to hear of %d outcomes", i.from, len(i.com.offers.waiting))
+	case len(i.offers.waiting) > mostOwed:
+		return Later, transfer.Errorf(transfer.KindBusy, "%s has yet to hear of %d outcomes", i.from, len(i.offers.waiting))
 	}
-	if !i.ep.live {
+	if !i.ep.Live {
 		if v, err := i.goOnShelf(); err != nil || v != Took {
 			if v == Later {
 				i.waits = transfer.AsError(err) // which the source gets when it asks
@@ -255,7 +251,7 @@ func (i taking) takeStored(p *shelved) (Verdict, error) {
 		return i.atHole()
 	}
 	i.afterMessage()
-	if i.ep.ending() {
+	if i.ep.Ending() {
 		i.interrupt()
 		return i.atHole()
 	}
@@ -270,7 +266,7 @@ func (i taking) atHole() (Verdict, error) {
 	switch {
 	case i.entry.In.State != transfer.Receiving || i.shelf.hole != "":
 		return Spent, nil
-	case i.ep.live: // interrupt has yet to end the epoch
+	case i.ep.Live: // interrupt has yet to end the epoch
 		return Later, nil
 	}
 	return Later, i.waits
@@ -333,7 +329,7 @@ func (i taking) mayBegin(o *wire.Open) error {
 
 // headGone handles a shelf of a new epoch that lacks its OPEN.
 func (i taking) headGone(p *shelved) (Verdict, error) {
-	if i.ep.live && !i.rest() {
+	if i.ep.Live && !i.rest() {
 		return i.atRest()
 	}
 	o := &wire.Open{Nonce: i.entry.In.Nonce, Request: i.entry.In.Request, Stored: &wire.Shelved{Epoch: p.Epoch}}
@@ -356,7 +352,7 @@ func (i taking) covered() (n int) {
 		case m.last: // the number of items is not in the ledger until all are decided
 			return n
 		case below >= m.top:
-		case m.open && below >= m.top-1 && i.safeTo(m.top-1, m.offset):
+		case m.open && below >= m.top-1 && i.w.SafeTo(m.top-1, m.offset):
 		default:
 			return n
 		}
@@ -365,31 +361,17 @@ func (i taking) covered() (n int) {
 	return n
 }
 
-// safeTo reports whether a process with the ledger alone can resume an item at an offset, or beyond.
-func (i taking) safeTo(item uint64, offset int64) bool {
-	c := i.w.files.of(item)
-	if c == nil && offset > 0 { // the epoch has just ended
-		pt, err := i.entry.Items.Point(item)
-		return err == nil && pt != nil && pt.Source >= offset && !pt.NoReadBack && len(pt.Begin) > 0
-	}
-	if c == nil || offset == 0 || c.safe < offset || c.conv != nil || c.run.Rebased() {
-		return false
-	}
-	_, readable := c.partial.(io.ReaderAt)
-	return readable
-}
-
 // trim removes the messages that are needed no more from the shelf. It runs once a second at most, as it costs a synced
 // ledger entry, and when the epoch ends.
 func (i taking) trim(now time.Time, ends bool) {
-	if !i.ep.shelved || len(i.shelf.marks) == 0 {
+	if !i.ep.Stored || len(i.shelf.marks) == 0 {
 		return
 	}
 	if now.Sub(i.shelf.trimmed) < trimEvery && !ends {
 		i.shelf.trimDue = i.shelf.trimmed.Add(trimEvery)
 		return
 	}
-	i.shelf.trimDue = zeroTime
+	i.shelf.trimDue = time.Time{}
 	n := i.covered()
 	if n == 0 {
 		return
@@ -456,7 +438,7 @@ func (i taking) openedStored(o *wire.Open) {
 			return
 		}
 		if i.entry.In.Epoch < o.Stored.Epoch {
-			if i.ep.live && !i.rest() {
+			if i.ep.Live && !i.rest() {
 				return
 			}
 			if err := i.enter(o, false); err != nil {
@@ -469,7 +451,7 @@ func (i taking) openedStored(o *wire.Open) {
 		} else {
 			i.sayHole(i.entry.In.Epoch, i.shelf.hole)
 		}
-	case i.waits != nil && !i.ep.live:
+	case i.waits != nil && !i.ep.Live:
 		look()
 		i.r.send(i.from, busy(o, i.id, i.waits))
 	default:
@@ -543,13 +525,13 @@ func (i taking) nothingThere(o *wire.Open) {
 	}
 
 	has := i.entry.In.Taken
-	if i.ep.live && i.ep.shelved {
+	if i.ep.Live && i.ep.Stored {
 		has = i.ep.next - 1
 	}
 	switch {
 	case i.entry.In.Epoch > o.Stored.Epoch || i.shelf.hole != "" || o.Stored.Last == 0:
 	case i.entry.In.Epoch < o.Stored.Epoch:
-		if i.ep.live && !i.rest() {
+		if i.ep.Live && !i.rest() {
 			return
 		}
 		if err := i.enter(o, false); err != nil {
@@ -565,7 +547,7 @@ func (i taking) nothingThere(o *wire.Open) {
 // holed ends the epoch because a message of it is missing, and asks the source for another one.
 func (i taking) holed(reason string) {
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.entry.In.Epoch, "sequence", i.ep.next)
-	if i.ep.live {
+	if i.ep.Live {
 		if !i.rest() {
 			return
 		}
@@ -582,7 +564,7 @@ func (i taking) holed(reason string) {
 
 // sayHole sends RESYNC with the points from which the epoch after this one resumes.
 func (i taking) sayHole(epoch uint32, reason string) {
-	resume, err := i.entry.Resume(i.w.resumed)
+	resume, err := i.entry.Resume(i.w.Resumed)
 	if err != nil {
 		i.log.Error("cannot read the ledger", "error", err)
 		return
@@ -590,12 +572,6 @@ func (i taking) sayHole(epoch uint32, reason string) {
 	i.shelf.backoff = min(max(2*i.shelf.backoff, shelfRepeat), shelfRepeats)
 	i.shelf.holeDue = i.r.cfg.Clock.Now().Add(i.shelf.backoff)
 	i.r.send(i.from, &wire.Message{Kind: wire.KindResync, Transfer: i.id, Resync: &wire.Resync{Epoch: epoch, Resume: resume, Reason: reason}})
-}
-
-// resumed reports whether an item's digest goes on in this process.
-func (w *writer) resumed(item uint64) bool {
-	c := w.files.heldOf(item)
-	return c != nil && !c.run.Rebased()
 }
 
 // dropShelf removes all stored messages of the transfer.

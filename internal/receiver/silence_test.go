@@ -51,8 +51,8 @@ func TestWhenASourceIsSilent(t *testing.T) {
 			}
 			i.due(now.now)
 		}
-		if i.ep.live == c.silent {
-			t.Errorf("%s: the transfer keeps its slot: %v", c.name, i.ep.live)
+		if i.ep.Live == c.silent {
+			t.Errorf("%s: the transfer keeps its slot: %v", c.name, i.ep.Live)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func alive(epoch uint32) func(*incoming, time.Time) {
 func TestASourceThatLivesHearsThatNoEpochIsOpen(t *testing.T) {
 	r, id, said := resting(t)
 	i := live(t, r, id)
-	i.ep.live = false
+	i.ep.Live = false
 	alive(1)(i, time.Now())
 	if len(said.all) != 1 || said.all[0].Kind != wire.KindBusy || said.all[0].Busy.Epoch != 1 {
 		t.Errorf("the source was told %+v", said.all)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
+	"ferry/internal/receiver/writing"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -64,8 +65,8 @@ func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
 // untouched reports whether the ledger entry is the whole state of a transfer: no file has come, and no part of one is
 // safe.
 func (i *incoming) untouched() bool {
-	return i.entry.In != nil && !i.ep.live && i.entry.In.State == transfer.Receiving && !i.withdrawn && i.com.short.bytes == 0 && i.entry.In.Crashes == 0 &&
-		i.contact.silence(i.r.cfg.Clock.Now()) <= i.entry.In.Deadline() && i.entry.In.Decided.Count() == 0 && len(i.com.offers.waiting) == 0 && !i.entry.Items.Any()
+	return i.entry.In != nil && !i.ep.Live && i.entry.In.State == transfer.Receiving && !i.withdrawn && i.w.Short().Bytes == 0 && i.entry.In.Crashes == 0 &&
+		i.contact.silence(i.r.cfg.Clock.Now()) <= i.entry.In.Deadline() && i.entry.In.Decided.Count() == 0 && len(i.offers.waiting) == 0 && !i.entry.Items.Any()
 }
 
 // sleep ends the actor of a transfer without data. If too many sleep, it forgets one: of the source with the most
@@ -121,7 +122,7 @@ func (r *Receiver) forget(id transfer.ID, from transfer.AgentName) {
 	r.cfg.Quiet.Dropped(string(from), "too many idle transfers; the oldest is forgotten", "transfer", id)
 	left, err := r.entries.Find(id)
 	if err == nil && left.In != nil {
-		landing := r.cfg.Place.Land(landingOf(left.In))
+		landing := r.cfg.Place.Land(writing.LandingOf(left.In))
 		if serr := landing.Tidy(left.Dirs, true); serr != nil {
 			r.cfg.Log.Warn("cannot remove temporary files; will retry", "transfer", id, "error", serr)
 			r.unswept.Store(true)

@@ -226,6 +226,6 @@ func (r Desk) headless(id transfer.ID) bool {
 }
 
 // errBeheaded refuses a transfer that an earlier ledger has partly taken.
-func (rc *record) errBeheaded() *transfer.Error {
-	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of what was stored for it has been taken", rc.r.cfg.Agent)
+func (i *incoming) errBeheaded() *transfer.Error {
+	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of what was stored for it has been taken", i.r.cfg.Agent)
 }

@@ -14,13 +14,13 @@ import (
 func TestAShelfThatIsReadIsNotSilent(t *testing.T) {
 	r, id, _ := resting(t)
 	i := live(t, r, id)
-	i.ep.shelved = true
+	i.ep.Stored = true
 	now := r.cfg.Clock.Now()
 	i.contact.at, i.contact.noted = now, now
 	silent := func(after time.Duration) bool {
 		i.ep.silentAt = now
 		i.due(now.Add(after))
-		return !i.ep.live
+		return !i.ep.Live
 	}
 	(Desk{r}).Comes([]Shelf{{From: "ALPHA", ID: id, Epoch: 1}})
 	if silent(sourceSilent - time.Second) {

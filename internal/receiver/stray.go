@@ -16,7 +16,7 @@ func stray(h wire.Header) *wire.Message {
 
 // lives records that the source sends in an epoch, though a message of the epoch may take long to come.
 func lives(i *incoming, epoch uint32) {
-	if !i.ep.live {
+	if !i.ep.Live {
 		i.strayed(epoch)
 		return
 	}
@@ -29,7 +29,7 @@ func lives(i *incoming, epoch uint32) {
 // Without the answer, the source would notice only by the silence, which is long on a slow link.
 func (i *incoming) strayed(epoch uint32) {
 	now := i.r.cfg.Clock.Now()
-	if i.entry.In == nil || i.ep.live || i.withdrawn || i.entry.In.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
+	if i.entry.In == nil || i.ep.Live || i.withdrawn || i.entry.In.State != transfer.Receiving || now.Sub(i.answered) < resyncRepeat {
 		return
 	}
 	i.answered = now

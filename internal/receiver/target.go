@@ -1,107 +1,23 @@
 package receiver
 
 import (
-	"ferry/internal/content/conversion"
-	"ferry/internal/content/digest"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
 
-// A destination is the landing of the items with one target, or of those without a target of their own.
-type destination struct {
-	landing place.Landing
-	place   transfer.Place
-	dest    transfer.Location // as the request has it
-	options transfer.Options
-	err     *transfer.Error // why no item can land here
-}
-
-// method returns the digest method of files.
-func (d *destination) method() digest.Method {
-	m, _ := digest.ParseMethod(d.options.Checksum) // checked at OPEN
-	return m
-}
-
-// destinations are the destinations of a transfer, by target.
-type destinations struct {
-	ledger *ledger.Ledger
-	of     *transfer.Request // without its items
-	landed place.Landing     // at the transfer's DEST, or nowhere
-	known  map[uint64]*destination
-}
-
-// mostDestinations bounds the destinations in memory.
-const mostDestinations = 4096
-
-// at returns the destination of a target; 0 is the transfer's DEST. An error is errOffset, for an unknown target, or
-// the ledger's.
-func (g *destinations) at(to uint64) (*destination, error) {
-	if d := g.known[to]; d != nil {
-		return d, nil
-	}
-
-	d := &destination{landing: g.landed, place: g.of.Dest.Place, dest: g.of.Dest, options: g.of.Options}
-	switch {
-	case to > 0:
-		var target *ledger.Target
-		err := g.ledger.View(func(t *ledger.Tx) (err error) {
-			target, err = t.Requests().Target(g.of.ID, to)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if target == nil {
-			return nil, errOffset
-		}
-		d.place, d.dest, d.err = target.Place, target.Dest, target.Error
-		if d.options, err = conversion.TargetOptions(&target.Target, g.of.Options); err != nil {
-			d.err = transfer.AsError(err)
-		}
-		d.landing = g.landed.At(place.Destination{Resolution: target.Resolved().Resolution, Dest: target.Dest, IfExists: d.options.IfExists})
-	case d.dest.IsZero():
-		return nil, errOffset
-	}
-
-	if len(g.known) >= mostDestinations {
-		clear(g.known)
-	}
-
-	g.known[to] = d
-	return d, nil
-}
-
-// path returns the path where an item lands, for messages and records.
-func (g *destinations) path(b *wire.Begin) transfer.Path {
-	d, err := g.at(b.To)
-	if err != nil || d.err != nil {
-		return b.Name
-	}
-	return d.landing.Path(b.Name)
-}
-
-// resolution returns a path of a target as a resolution, for questions to its place.
-func (g *destinations) resolution(to uint64, at transfer.Path) transfer.Resolution {
-	d, err := g.at(to)
-	if err != nil {
-		return transfer.Resolution{Base: at}
-	}
-	return transfer.Resolution{Place: d.place, Base: at}
-}
-
 // takeTargets resolves the targets of an OPEN, each once (R8). complete reports that the source has all of them with
 // this answer. The error is only a reason to wait.
-func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete bool, err error) {
+func (i *incoming) takeTargets(o *wire.Open) (all []transfer.Resolved, complete bool, err error) {
 	if o.Targets == nil {
 		return nil, true, nil
 	}
 
 	var fresh []ledger.Target
 	for _, t := range o.Targets.List {
-		if t.N > rc.entry.In.Targets.Last {
-			g, err := resolveTarget(rc.r.cfg.Place, rc.r.permit(rc.entry.In.Principal), t)
+		if t.N > i.entry.In.Targets.Last {
+			g, err := resolveTarget(i.r.cfg.Place, i.r.permit(i.entry.In.Principal), t)
 			if err != nil {
 				return nil, false, err
 			}
@@ -109,7 +25,7 @@ func (rc *record) takeTargets(o *wire.Open) (all []transfer.Resolved, complete b
 		}
 	}
 
-	all, err = rc.entry.AddTargets(o.Targets.List, fresh, !o.Targets.More)
+	all, err = i.entry.AddTargets(o.Targets.List, fresh, !o.Targets.More)
 	if err != nil {
 		return nil, false, err
 	}

@@ -1,4 +1,4 @@
-package receiver
+package writing
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func TestGroupGathers(t *testing.T) {
 	if len(items) != 2 || len(g.items) != 1 || g.size != 5 || g.idle() || !g.ended[1] || !g.ended[3] {
 		t.Fatalf("%d items are committed, and %+v gather", len(items), g)
 	}
-	done <- committed{group: items}
+	done <- CommitResult{group: items}
 	if size := g.over(<-g.running); size != 30 || g.running != nil || g.ended[1] || g.ended[2] || !g.ended[3] {
 		t.Errorf("%d bytes are committed; %+v is left", size, g)
 	}

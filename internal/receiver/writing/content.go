@@ -1,6 +1,7 @@
-package receiver
+package writing
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -86,17 +87,6 @@ func (c *file) startConverting(p *conversion.Plan) error {
 	return err
 }
 
-// suspect sets the byte pair that later messages are searched for.
-func (w *writer) suspect() {
-	var p *conversion.Pair
-	if v := w.files.cur.conv; v != nil {
-		if s, ok := v.pipe.Suspects(); ok {
-			p = &s
-		}
-	}
-	w.suspects.Store(p)
-}
-
 // changed begins the digest of the written bytes. From here on they differ from the received bytes.
 func (c *file) changed() {
 	if c.conv.out == nil {
@@ -175,6 +165,7 @@ func (c *file) convert(b []byte, absent *conversion.Pair) error {
 type contentError struct{ why *transfer.Error }
 
 func (e *contentError) Error() string { return e.why.Error() }
+
 func (e *contentError) Unwrap() error { return e.why }
 
 // clean reports whether the conversion leaves the bytes unchanged, as all before them.
@@ -186,7 +177,7 @@ func (v *converting) clean(b []byte, absent *conversion.Pair) bool {
 // through runs a step of the pipeline and writes its output.
 func (c *file) through(run func(write func([]byte) error) error) error {
 	v := c.conv
-	w := writing{to: func(p []byte) error {
+	w := output{to: func(p []byte) error {
 		if err := c.partial.Write(p); err != nil {
 			return err
 		}
@@ -209,15 +200,14 @@ func (c *file) through(run func(write func([]byte) error) error) error {
 // beside is the size in bytes from which the writing of a piece overlaps with the conversion of the next one.
 const beside = 128 << 10
 
-// A writing writes the pieces of a conversion in order, a large one while the next
-// is being made.
-type writing struct {
+// An output writes the pieces of a conversion in order, a large one while the next is being made.
+type output struct {
 	to     func([]byte) error
 	busy   chan error // of the piece that is being written; nil: none
 	failed error      // after it no piece is written
 }
 
-func (w *writing) next(p []byte) error {
+func (w *output) next(p []byte) error {
 	if w.wait() != nil {
 		return w.failed
 	}
@@ -232,71 +222,12 @@ func (w *writing) next(p []byte) error {
 }
 
 // wait waits until no write is running. It returns the first error so far.
-func (w *writing) wait() error {
+func (w *output) wait() error {
 	if w.busy != nil {
 		w.failed = <-w.busy
 		w.busy = nil
 	}
 	return w.failed
-}
-
-// unwritten handles a write that failed.
-func (w *writer) unwritten(c *file, err error) error {
-	if bad := (*contentError)(nil); errors.As(err, &bad) {
-		return w.doom(c, bad.why)
-	}
-
-	if transfer.KindOf(err) == transfer.KindNoSpace {
-		w.com.short = shortage{max(c.begin.Size-c.offset(), 1), w.to.resolution(c.begin.To, w.to.path(c.begin))}
-		return err
-	}
-
-	if again := (*place.AgainError)(nil); errors.As(err, &again) && !w.com.meddled(again.Items[0]) {
-		w.log.Warn("restarting item", "item", c.item, "error", err)
-		err := w.forgetPoint(c.item) // before the temporary of that point goes
-		delete(w.com.bad, c.item)
-		w.drop(c, true)
-		return err
-	}
-
-	if transfer.KindOf(err).Waits() {
-		return err
-	}
-	return w.doom(c, transfer.AsError(err))
-}
-
-// finishConverting writes the bytes that the conversion held back. It reports true once the digest of the written bytes
-// is known. It reports false also if the item has failed.
-func (w *writer) finishConverting(c *file) (ok bool, err error) {
-	v := c.conv
-	if !v.over {
-		v.over = true
-		if v.out == nil && !v.pipe.Clean(nil, false) { // an empty file, which the conversion may make longer
-			c.changed()
-		}
-		if v.out == nil {
-			return true, nil
-		}
-		if err := c.through(v.pipe.Finish); err != nil {
-			return false, w.unwritten(c, err)
-		}
-		v.pipe.Release()
-		v.out.End()
-		stats := v.pipe.Stats()
-		c.written = &transfer.Written{Size: c.partial.Offset(), Records: stats.Records, Long: stats.Long}
-	}
-
-	switch {
-	case v.out == nil:
-		return true, nil
-	case !v.out.Ready():
-		return false, nil
-	case v.out.Err() != nil:
-		return false, w.unread(c, v.out.Err())
-	}
-
-	c.written.Digest = v.out.Whole()
-	return true, nil
 }
 
 // goOn prepares an item that resumes in this process for the source's next digests. If an earlier process began the
@@ -306,6 +237,12 @@ func (c *file) goOn() {
 	if c.run.Rebased() {
 		c.run = c.run.Rebase()
 	}
+}
+
+// selfContained reports whether a process with the ledger alone can resume the item at an offset, or beyond.
+func (c *file) selfContained(offset int64) bool {
+	_, readable := c.partial.(io.ReaderAt)
+	return readable && c.safe >= offset && c.conv == nil && !c.run.Rebased()
 }
 
 // point returns the checkpoint of an item at its present offset.
@@ -330,4 +267,24 @@ func (c *file) point(boot string, durable bool) (ledger.Checkpoint, error) {
 		pt.Written = v.out.Prefix()
 	}
 	return pt, nil
+}
+
+// beginning returns the BEGIN of an item, for its checkpoint.
+func (c *file) beginning() []byte {
+	data, err := json.Marshal(c.begin)
+	if err != nil {
+		return nil // then it cannot be resumed
+	}
+	return data
+}
+
+// stop ends the digests and the conversion of a file.
+func (c *file) stop() {
+	c.run.Stop()
+	if v := c.conv; v != nil {
+		v.pipe.Release()
+		if v.out != nil {
+			v.out.Stop()
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package receiver
+package writing
 
 import "testing"
 

@@ -1,11 +1,15 @@
-package receiver
+package writing
 
 import (
+	"time"
+
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
+
+var zeroTime time.Time
 
 // A file is the item that is being written.
 type file struct {

@@ -1,10 +1,13 @@
-package receiver
+package writing
 
 import (
 	"errors"
 	"runtime/debug"
+	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/receiver/entry"
+	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
@@ -44,17 +47,17 @@ func (e *ending) letGo(keep bool) {
 	}
 }
 
-// committed is the result of a group's commit.
-type committed struct {
+// A CommitResult is the result of a group's commit.
+type CommitResult struct {
 	group    []ending
 	outcomes []transfer.Outcome
 	err      error // why the rest of the group is not decided
 }
 
-// A shortage is the space that was missing for a write; zero: none was missing.
-type shortage struct {
-	bytes int64
-	at    transfer.Resolution
+// A Shortage is the space that was missing for a write; zero: none was missing.
+type Shortage struct {
+	Bytes int64
+	At    transfer.Resolution
 }
 
 // Mishaps of an item are its bad hashes, offsets and compressed chunks since its furthest safe point.
@@ -66,17 +69,23 @@ type mishaps struct {
 
 // A committer decides items: a group of them gathers while the one before is committed.
 type committer struct {
-	*record
-	ep       *epoch
+	agent  *Agent
+	entry  *entry.Entry
+	ep     *Epoch
+	to     *Destinations
+	room   *room
+	events Events
+
 	grp      group
-	offers   offering
-	news     bool               // the source has yet to hear of a decision or a safe point
 	unsafe   int64              // data bytes that a crash would lose, of files that are being written and of groups
 	failures int                // failed syncs since the last safe point
 	bad      map[uint64]mishaps // of items, since something was committed
 	touched  map[uint64]int     // how often other processes have touched an undecided item's temporary
-	short    shortage
+	short    Shortage
 }
+
+// groupWait is the longest that a small file waits for others.
+const groupWait = 20 * time.Millisecond
 
 // handOver starts the commit of the group in the background. At most one commit runs; the next group gathers meanwhile.
 func (cm *committer) handOver() {
@@ -86,7 +95,7 @@ func (cm *committer) handOver() {
 	}
 	if cm.grp.running != nil || len(cm.grp.items) == 0 {
 		if !cm.grp.idle() && len(cm.grp.items) > 0 {
-			cm.grp.due = cm.r.cfg.Clock.Now().Add(groupWait)
+			cm.grp.due = cm.agent.now().Add(groupWait)
 		}
 		return
 	}
@@ -99,7 +108,7 @@ func (cm *committer) handOver() {
 			outcomes, err = cm.commitGroup(landing, group)
 			return err
 		})
-		done <- committed{group, outcomes, err}
+		done <- CommitResult{group, outcomes, err}
 	}()
 }
 
@@ -138,7 +147,7 @@ func (cm *committer) commitGroup(landing place.Landing, group []ending) (outcome
 	}
 
 	if len(pend) > 0 {
-		outcomes, err = landing.Commit(cm.r.ctx, pend)
+		outcomes, err = landing.Commit(cm.agent.Ctx, pend)
 	}
 
 	if len(failed) > 0 && err == nil {
@@ -163,22 +172,22 @@ func (cm *committer) sweepFailed(group []ending) {
 			err = e.stale.at.Drop(e.pending.Outcome.Item, e.stale.name)
 		}
 		if err != nil {
-			cm.log.Warn("cannot release temporary file", "item", e.pending.Outcome.Item, "error", err)
+			cm.entry.Log.Warn("cannot release temporary file", "item", e.pending.Outcome.Item, "error", err)
 		}
 	}
 }
 
 // committed takes the result of a group's commit.
-func (cm *committer) committed(c committed) {
+func (cm *committer) committed(c CommitResult) {
 	cm.unsafe -= cm.grp.over(c)
 	for range c.group {
-		cm.givePlace()
+		cm.room.give()
 	}
 	if err := cm.entry.Load(); err != nil {
-		cm.log.Error("cannot read the ledger", "error", err)
+		cm.entry.Log.Error("cannot read the ledger", "error", err)
 	}
 
-	cm.offers.waiting = append(cm.offers.waiting, c.outcomes...)
+	cm.events.Decided(c.outcomes)
 	for n := range c.outcomes {
 		cm.entry.Items.Unpointed(c.outcomes[n].Item)
 		delete(cm.touched, c.outcomes[n].Item)
@@ -191,18 +200,17 @@ func (cm *committer) committed(c committed) {
 	if len(c.outcomes) > 0 {
 		clear(cm.bad)
 		cm.failures = 0
-		cm.r.acquit(cm.id)
-		cm.news = true
+		cm.agent.Acquit(cm.entry.ID)
 	}
 }
 
 // commitFailed releases the items that a group did not decide. The source sends them again, from their safe points, or
 // from their start after a failed sync. Items that had reached COMMITTING are decided by inode and digest before the
 // next epoch.
-func (cm *committer) commitFailed(c committed) {
+func (cm *committer) commitFailed(c CommitResult) {
 	keep, err := cm.entry.UndecidedIntents()
 	if err != nil {
-		cm.log.Error("cannot read the ledger", "error", err)
+		cm.entry.Log.Error("cannot read the ledger", "error", err)
 	}
 
 	for _, o := range c.outcomes {
@@ -231,22 +239,22 @@ func (cm *committer) commitFailed(c committed) {
 
 	switch {
 	case unsynced && !transfer.KindOf(c.err).Waits():
-		cm.log.Error("cannot sync group; resending", "error", c.err)
+		cm.entry.Log.Error("cannot sync group; resending", "error", c.err)
 		cm.syncFailed(c.err)
-	case cm.r.ctx.Err() != nil:
+	case cm.agent.Ctx.Err() != nil:
 	default:
-		cm.log.Error("cannot commit group", "error", c.err)
+		cm.entry.Log.Error("cannot commit group", "error", c.err)
 		e := transfer.AsError(c.err)
 		if !e.Kind.Waits() {
-			e = transfer.Errorf(transfer.KindBusy, "%s cannot commit: %w", cm.r.cfg.Agent, c.err)
+			e = transfer.Errorf(transfer.KindBusy, "%s cannot commit: %w", cm.agent.Entries.Agent, c.err)
 		}
 		if e.Kind == transfer.KindNoSpace {
-			cm.short = shortage{bytes: 1, at: cm.to.resolution(c.group[0].pending.Outcome.To, c.group[0].pending.Outcome.Path)}
+			cm.short = Shortage{Bytes: 1, At: cm.to.resolution(c.group[0].pending.Outcome.To, c.group[0].pending.Outcome.Path)}
 			for n := range c.group {
-				cm.short.bytes += c.group[n].pending.Outcome.Size
+				cm.short.Bytes += c.group[n].pending.Outcome.Size
 			}
 		}
-		cm.ep.stop = e
+		cm.ep.Stop = e
 	}
 }
 
@@ -256,9 +264,9 @@ const maxMeddled = 5
 
 // beginAgain requests items again after a change to their directory or temporary. An item fails when its temporary is
 // touched again and again.
-func (cm *committer) beginAgain(c committed, again *place.AgainError) {
-	cm.log.Warn("restarting items", "items", len(again.Items), "error", again)
-	cm.ep.again = "items begin again: " + again.Items[0].Err.Text
+func (cm *committer) beginAgain(c CommitResult, again *place.AgainError) {
+	cm.entry.Log.Warn("restarting items", "items", len(again.Items), "error", again)
+	cm.ep.Again = "items begin again: " + again.Items[0].Err.Text
 	for _, a := range again.Items {
 		if !cm.meddled(a) {
 			continue
@@ -267,13 +275,13 @@ func (cm *committer) beginAgain(c committed, again *place.AgainError) {
 			if o := c.group[n].pending.Outcome; o.Item == a.Item {
 				o.Err = a.Err
 				if err := cm.failAlone(o); err != nil {
-					cm.log.Error("cannot write the ledger", "error", err)
+					cm.entry.Log.Error("cannot write the ledger", "error", err)
 				}
 			}
 		}
 	}
 
-	cm.news = true
+	cm.events.News()
 }
 
 // meddled counts the times that other processes touch an item's temporary. It reports whether the count has reached
@@ -293,11 +301,20 @@ func (cm *committer) meddled(a place.Again) bool {
 // has failed.
 func (cm *committer) failAlone(o transfer.Outcome) error {
 	if cm.entry.Gathers() {
-		if err := (ofSet{cm.record}).noteBroken(transfer.SetFailed(o.Path, o.Err)); err != nil {
+		if err := cm.failSet(transfer.SetFailed(o.Path, o.Err)); err != nil {
 			return err
 		}
 	}
 	return cm.decide(o)
+}
+
+// failSet records that no item of the set gets its name, with the reason.
+func (cm *committer) failSet(why *transfer.Error) error {
+	if err := cm.entry.FailSet(why); err != nil {
+		return cm.entry.Unwritable(err)
+	}
+	cm.entry.Log.Warn("no file of the transfer gets its name: they were to arrive together", "error", why)
+	return nil
 }
 
 // decide records the outcome of one item and offers it.
@@ -305,6 +322,65 @@ func (cm *committer) decide(o transfer.Outcome) error {
 	if err := cm.entry.Journal().Committed([]transfer.Outcome{o}); err != nil {
 		return err
 	}
-	cm.offers.waiting, cm.news = append(cm.offers.waiting, o), true
+	cm.events.Decided([]transfer.Outcome{o})
 	return cm.entry.Load()
+}
+
+// maxFailures is how many syncs may fail in a row before the transfer waits
+// with the reason instead of being sent again at once.
+const maxFailures = 3
+
+// syncFailed requests a new epoch, so that the source sends the unsynced data again.
+func (cm *committer) syncFailed(err error) {
+	if cm.failures++; cm.failures >= maxFailures && cm.ep.Stop == nil {
+		cm.failures = 0
+		cm.ep.Stop = transfer.Errorf(transfer.KindBusy, "%s cannot make files durable: %w", cm.agent.Entries.Agent, err).
+			WithHint("look at its disk; the transfer goes on by itself")
+	}
+	cm.ep.Again = "a sync failed"
+}
+
+// progressed resets the count of crashes: the transfer does not crash the agent. It writes the ledger only if the count
+// is not 0.
+func (cm *committer) progressed() {
+	if cm.entry.In.Crashes == 0 {
+		return
+	}
+	cm.agent.Acquit(cm.entry.ID)
+	if err := cm.entry.Progressed(); err != nil {
+		cm.entry.Log.Error("cannot write the ledger", "error", err)
+	}
+}
+
+// settleCommitting decides items that were left in COMMITTING, by a crash or by a directory that could not be synced
+// (R21, R22).
+func (cm *committer) settleCommitting() error {
+	intents, err := cm.entry.Intents()
+	for n := 0; err == nil && n < len(intents); n++ {
+		err = cm.settleIntent(intents[n])
+	}
+	return err
+}
+
+func (cm *committer) settleIntent(in transfer.Intent) error {
+	d, err := cm.to.at(in.Outcome.To)
+	if err != nil {
+		return err
+	}
+
+	verdict, outcome, err := d.landing.Recover(in, cm.agent.Entries.Boot)
+	failpoint.Hit("recover.decided")
+	if err != nil {
+		return err
+	}
+
+	cm.entry.Log.Info("recovered item in COMMITTING", "item", in.Outcome.Item, "path", in.Outcome.Path, "verdict", verdict)
+	if verdict == place.Redo {
+		err := redo(cm.entry, in.Outcome.Item)
+		if err == errRedo {
+			return nil
+		}
+		return err
+	}
+	return cm.decide(outcome)
 }

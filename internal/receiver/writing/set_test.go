@@ -1,13 +1,11 @@
-package receiver
+package writing
 
 import (
 	"errors"
-	"log/slog"
 	"testing"
 	"time"
 
 	"ferry/internal/ledger"
-	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -15,7 +13,7 @@ import (
 // Sets take places for all of their items or none, in the order of their requests. Places that become free are owed to
 // the first set, and sets have half of the places at most.
 func TestPlacesOfSets(t *testing.T) {
-	p, now := newPlaces(100), time.Unix(1000, 0)
+	p, now := NewPlaces(100), time.Unix(1000, 0)
 	ask := func(n byte, need int) bool {
 		ok, _ := p.reserve(waiter{transfer.ID{n}, "ALPHA", now}, need, true)
 		return ok
@@ -57,7 +55,7 @@ func TestPlacesOfSets(t *testing.T) {
 
 // A set whose source asks no more loses its turn and the places that were owed to it.
 func TestASetThatAsksNoMoreIsOwedNothing(t *testing.T) {
-	p, now := newPlaces(10), time.Unix(1000, 0)
+	p, now := NewPlaces(10), time.Unix(1000, 0)
 	for range 8 {
 		p.take(now)
 	}
@@ -67,35 +65,34 @@ func TestASetThatAsksNoMoreIsOwedNothing(t *testing.T) {
 	if ok, _ := p.take(now); ok {
 		t.Fatal("a place that is owed was taken")
 	}
-	if ok, _ := p.take(now.Add(waiterExpiry)); !ok {
+	if ok, _ := p.take(now.Add(WaiterExpiry)); !ok {
 		t.Fatal("a set of a silent source keeps others out")
 	}
 }
 
 // An impossible message about a set is a bad message, and reserves nothing.
 func TestASetIsWhatItWas(t *testing.T) {
-	r := &Receiver{ctx: t.Context(), places: newPlaces(1024), slots: newSlots(1), cfg: Config{Changed: func() {}, Clock: clock.System, Places: 1024, Slots: 1, Log: slog.New(slog.DiscardHandler)}}
-	i := r.newActor(transfer.ID{1}, "ALPHA")
-	i.entry.In = &ledger.Incoming{State: transfer.Receiving}
-	i.entry.In.Request.Together = true
-	i.ep.live = true
+	in := &ledger.Incoming{State: transfer.Receiving}
+	in.Request.Together = true
+	w, _ := bare(t.Context(), 1024, transfer.ID{1}, in)
 	bad := func(what string, f wire.Frame) {
 		t.Helper()
-		if err := i.w.frame(&f); !errors.Is(err, errOffset) {
+		if err := w.frame(&f); !errors.Is(err, errOffset) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
 
 	bad("an item before the number of items", wire.Frame{Type: wire.FrameFail, Item: 0, Fail: transfer.Errorf(transfer.KindMissing, "gone")})
-	if err := i.w.frame(&wire.Frame{Type: wire.FrameLast, Item: 3}); err != nil || r.places.reserved != 3 {
-		t.Fatalf("a set of 3 has %d places: %v", r.places.reserved, err)
+	if err := w.frame(&wire.Frame{Type: wire.FrameLast, Item: 3}); err != nil || w.agent.Places.reserved != 3 {
+		t.Fatalf("a set of 3 has %d places: %v", w.agent.Places.reserved, err)
 	}
 	bad("another number", wire.Frame{Type: wire.FrameLast, Item: 4})
 	bad("an item beyond the last", wire.Frame{Type: wire.FrameFail, Item: 3, Fail: transfer.Errorf(transfer.KindMissing, "gone")})
 	bad("a number beyond any", wire.Frame{Type: wire.FrameLast, Item: 1 << 62})
-	i.closeEpoch()
-	if i.w.total = nil; r.places.reserved != 0 {
-		t.Errorf("%d places are reserved when the epoch is over", r.places.reserved)
+	w.Close()
+	*w.ep = Epoch{}
+	if w.NewEpoch(); w.agent.Places.reserved != 0 {
+		t.Errorf("%d places are reserved when the epoch is over", w.agent.Places.reserved)
 	}
 	bad("another number in the next epoch", wire.Frame{Type: wire.FrameLast, Item: 4})
 }

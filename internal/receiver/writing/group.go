@@ -1,4 +1,4 @@
-package receiver
+package writing
 
 import "time"
 
@@ -10,7 +10,7 @@ type group struct {
 	ended map[uint64]bool // items that gather or are being committed
 	whole bool            // they are all items of a set
 
-	running     chan committed // of those that are being committed; nil: none
+	running     chan CommitResult // of those that are being committed; nil: none
 	runningSize int64
 }
 
@@ -22,16 +22,16 @@ func (g *group) add(e ending) {
 }
 
 // take returns the gathered items, to be committed, and the channel for the result.
-func (g *group) take() ([]ending, chan<- committed) {
+func (g *group) take() ([]ending, chan<- CommitResult) {
 	items := g.items
-	done := make(chan committed, 1)
+	done := make(chan CommitResult, 1)
 	g.running, g.runningSize = done, g.size
 	g.items, g.size, g.whole = nil, 0, false
 	return items, done
 }
 
 // over removes the items of a finished commit from the group, and returns their bytes.
-func (g *group) over(c committed) (size int64) {
+func (g *group) over(c CommitResult) (size int64) {
 	for n := range c.group {
 		delete(g.ended, c.group[n].pending.Outcome.Item)
 	}
