@@ -62,7 +62,7 @@ func live(t *testing.T, r *Receiver, id transfer.ID) *incoming {
 func commits(t *testing.T, i *incoming) {
 	t.Helper()
 	f := &wire.Frame{Type: wire.FrameFail, Item: 0, Source: "/b/a", Fail: transfer.Errorf(transfer.KindMissing, "gone")}
-	if !i.w.Write(f, nil) || i.w.Idle() || !i.committing() {
+	if !i.w.Write(f, nil) || i.w.Idle() || !i.w.Commits() {
 		t.Fatal("no group is being committed")
 	}
 }

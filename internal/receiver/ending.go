@@ -1,12 +1,8 @@
 package receiver
 
 import (
-	"errors"
-	"time"
-
 	"ferry/internal/audit"
 	"ferry/internal/receiver/entry"
-	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -29,8 +25,8 @@ func (i *incoming) endEpoch(reason *transfer.Error) {
 	}
 
 	epoch := i.entry.In.Epoch
-	(taking{i}).trim(i.r.cfg.Clock.Now(), true)
-	i.waits = reason
+	i.shelf.trim(i.r.cfg.Clock.Now(), true)
+	i.shelf.waits = reason
 	i.closeEpoch()
 	if err := i.entry.SetLive(false); err != nil {
 		i.log.Error("cannot write the ledger", "error", err)
@@ -79,7 +75,7 @@ func (i *incoming) cancelled() {
 	switch {
 	case i.entry.In == nil:
 		i.r.calls.kill(i.from, i.id)
-		if i.r.mayEntomb(i.from) {
+		if i.r.tombs.may(i.from) {
 			if err := i.entry.Tomb.Entomb(); err != nil {
 				i.log.Error("cannot write the ledger", "error", err)
 				return
@@ -134,50 +130,8 @@ func (i *incoming) finish(end transfer.Incoming, event audit.Event, text string,
 		return
 	}
 
-	(taking{i}).dropShelf()
+	i.shelf.dropShelf()
 	i.entry.LogEnd(i.r.ctx, text)
 	failpoint.Hit("receiver.after_done")
 	i.over = true
-}
-
-// sweepEvery is the time between attempts to remove the leftovers of an ended transfer.
-const sweepEvery = 10 * time.Minute
-
-// sweepLater removes, at the start and every few minutes, temporaries of
-// transfers that are over and could not remove them.
-func (r *Receiver) sweepLater() {
-	t := r.cfg.Clock.NewTimer(0)
-	defer t.Stop()
-	for {
-		select {
-		case <-t.C():
-		case <-r.ctx.Done():
-			return
-		}
-		if err := r.wakeOverdue(); err != nil {
-			r.cfg.Log.Warn("cannot look up idle transfers", "error", err)
-		}
-		if !r.unswept.Swap(false) {
-			t.Reset(sweepEvery)
-			continue
-		}
-		if err := r.sweepUnswept(); err != nil {
-			r.unswept.Store(true)
-			r.cfg.Log.Warn("cannot remove temporary files of ended transfers; will retry", "error", err)
-		}
-		t.Reset(sweepEvery)
-	}
-}
-
-func (r *Receiver) sweepUnswept() error {
-	all, err := r.entries.Unswept()
-	for _, l := range all {
-		landing := r.cfg.Place.Land(writing.LandingOf(l.In))
-		if serr := landing.Tidy(l.Dirs, true); serr != nil {
-			err = errors.Join(err, serr)
-			continue
-		}
-		err = errors.Join(err, r.entries.Swept(l.In.Request.ID))
-	}
-	return err
 }

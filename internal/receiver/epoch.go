@@ -86,3 +86,14 @@ func (e *epoch) starved(now time.Time, chunk int, idle bool) (long bool) {
 	}
 	return e.trips >= longSigns && e.trip >= longPath
 }
+
+// repeat returns the message that opened the epoch, for a source that has not begun it; nil: none. RESYNC is repeated
+// every second, and ACCEPT once a second at most while messages of an earlier epoch come.
+func (e *epoch) repeat(now time.Time) *wire.Message {
+	e.openDue = time.Time{}
+	if e.resyncs != nil {
+		e.openDue = now.Add(resyncRepeat)
+		return e.resyncs
+	}
+	return e.accept
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"ferry/internal/flow"
+	"ferry/internal/ledger"
 	"ferry/internal/receiver/entry"
 	"ferry/internal/receiver/writing"
 	"ferry/internal/sys/failpoint"
@@ -18,7 +19,7 @@ import (
 // Its writer writes and commits the files, and its entry has the states. Only its loop touches it, except for the box,
 // lastAck and the writer's suspects.
 type incoming struct {
-	r     *Receiver
+	r     *services
 	id    transfer.ID
 	from  transfer.AgentName
 	log   *slog.Logger
@@ -28,24 +29,39 @@ type incoming struct {
 	box   *mailbox
 
 	ep       epoch
-	shelf    shelving        // with stored delivery
-	waits    *transfer.Error // why its last epoch ended; nil: no reason of this side
-	offers   offering
-	news     bool // the source has yet to hear of a decision or a safe point
+	adm      *admission
+	shelf    *shelving // with stored delivery
+	offers   *results
 	lastAck  atomic.Pointer[wire.Message]
 	resynced time.Time // when an epoch last began anew: at most once a second
 	answered time.Time // when a strayChunk was answered
 
 	contact   contact
-	post      posting
+	post      *posting
 	withdrawn bool   // CANCEL came: no more items, then CANCELLED
 	cancelBy  string // the principal that requested CANCEL
 	over      bool   // the loop is to end
+	sleeps    bool   // without data: its entry is the whole state
 	opening   uint64 // nonce of the OPEN that is being answered; 0: none is
 
 	// Times; zero: not set.
 	overDue  time.Time // to ask whether the source has ended the transfer
 	acquitAt time.Time // a suspect that has run until then is cleared
+}
+
+// newIncoming returns the conversation about a transfer, with its layers.
+func newIncoming(r *services, e *entry.Entry) *incoming {
+	box := newMailbox()
+	i := &incoming{r: r, id: e.ID, from: e.From, log: e.Log, entry: e, to: writing.NewDestinations(r.agent, e), box: box, contact: contact{since: r.cfg.Clock.Now()}}
+	i.offers = &results{tell: func() {
+		i.offerNew()
+		i.ack()
+	}}
+	i.w = writing.New(r.agent, e, i.to, &i.ep.Epoch, i.offers, box.poke, box.notify)
+	i.adm = &admission{r: r, entry: e, to: i.to}
+	i.post = &posting{r: r, entry: e, box: box}
+	i.shelf = &shelving{r: r, id: e.ID, from: e.From, log: e.Log, entry: e, w: i.w, box: box, adm: i.adm, ep: &i.ep, contact: &i.contact, offers: i.offers, in: i}
+	return i
 }
 
 // loop handles one event at a time until the transfer is over.
@@ -68,7 +84,7 @@ func (i *incoming) loop(ctx context.Context) {
 		}
 		if !i.ep.Live || !i.w.Blocked() {
 			if p := i.box.takeStored(); p != nil {
-				(taking{i}).unshelve(p)
+				i.unshelve(p)
 				i.due(i.r.cfg.Clock.Now())
 				continue
 			}
@@ -89,15 +105,17 @@ func (i *incoming) loop(ctx context.Context) {
 		if i.over {
 			return
 		}
-		i.idle()
+		if i.ep.Live && i.w.Idle() {
+			i.finishIfDecided()
+		}
 		if i.entry.In == nil {
 			return // refused, or nothing known: the next OPEN makes a new actor
 		}
 		if i.untouched() {
-			i.sleep()
+			i.over, i.sleeps = true, true
 			return
 		}
-		if i.news {
+		if i.offers.news {
 			continue
 		}
 		timer.Reset(max(0, i.nextDue(now).Sub(now)))
@@ -141,29 +159,11 @@ func (i *incoming) interrupt() {
 // report sends the decisions and safe points since the last report to the source. It ends the transfer once it is
 // decided.
 func (i *incoming) report() {
-	if i.news && !i.w.Gathers() && i.ep.Live && i.finishIfDecided() {
-		i.news = false
+	if i.offers.news && !i.w.Gathers() && i.ep.Live && i.finishIfDecided() {
+		i.offers.news = false
 	}
-	i.Waits()
-	(taking{i}).trim(i.r.cfg.Clock.Now(), false)
-}
-
-// Decided takes outcomes that are on record.
-func (i *incoming) Decided(outcomes []transfer.Outcome) {
-	i.offers.waiting = append(i.offers.waiting, outcomes...)
-	i.news = i.news || len(outcomes) > 0
-}
-
-// News records that the source has yet to hear of a safe point, or of items that begin again.
-func (i *incoming) News() { i.news = true }
-
-// Waits sends pending news to the source.
-func (i *incoming) Waits() {
-	if i.news {
-		i.news = false
-		i.offerNew()
-		i.ack()
-	}
+	i.offers.Waits()
+	i.shelf.trim(i.r.cfg.Clock.Now(), false)
 }
 
 // control dispatches a control message of the source.
@@ -198,7 +198,10 @@ func (i *incoming) control(m *wire.Message) {
 	case dropPartials:
 		i.giveWay()
 	case sourceOver:
-		i.endedAtSource()
+		if i.entry.In != nil && !i.ep.Live && i.entry.In.State == transfer.Receiving { // the source will not open it again
+			i.log.Info("the source reports the transfer as ended")
+			i.cancelled()
+		}
 	case sourceLost:
 		orphan(i, m.Refuse.Error)
 	case programEnded:
@@ -225,6 +228,19 @@ func loaded(i *incoming) bool {
 		return false
 	}
 	return true
+}
+
+// adopt takes over a ledger entry, with its outcomes: outcomes that the source may not have are offered again.
+func (i *incoming) adopt(rec *ledger.Incoming) error {
+	i.entry.Know(rec)
+	if rec.State.Final() {
+		return nil
+	}
+
+	i.to.Land()
+	var err error
+	i.offers.waiting, i.contact.before, err = i.entry.Adopt()
+	return err
 }
 
 // own reports whether a message is from the Receiver, not from the source.
@@ -283,6 +299,38 @@ func (i *incoming) chunk(p parcel) {
 	i.afterMessage()
 }
 
+// unshelve handles a stored message, and answers it.
+func (i *incoming) unshelve(p *shelved) {
+	if i.entry.In == nil && !loaded(i) {
+		if i.over {
+			p.answer(Spent, nil)
+		} else {
+			p.answer(Later, errCrowded)
+		}
+		return
+	}
+
+	switch {
+	case i.entry.In != nil && i.entry.In.State.Final():
+		if p.absent {
+			i.opened(p.open) // which answers it
+		}
+		i.over = true
+		p.answer(Spent, nil)
+	case i.entry.In != nil && (i.entry.In.State == transfer.Decided || i.withdrawn):
+		i.offerNew()
+		p.answer(Spent, nil)
+	case p.absent:
+		i.contact.at = i.r.cfg.Clock.Now()
+		i.shelf.nothingThere(p.open)
+		p.answer(Took, nil)
+	case p.open != nil:
+		p.answer(i.shelf.open(p))
+	default:
+		p.answer(i.shelf.take(p))
+	}
+}
+
 // afterMessage acknowledges, checkpoints and groups as the sizes demand.
 func (i *incoming) afterMessage() {
 	now := i.r.cfg.Clock.Now()
@@ -307,7 +355,7 @@ func (i *incoming) ack() {
 	if !i.ep.Live {
 		return
 	}
-	if i.ep.Stored && (taking{i}).heldBack() {
+	if i.ep.Stored && i.shelf.heldBack() {
 		return
 	}
 	limit := i.ep.grant(i.r.cfg.Clock.Now())

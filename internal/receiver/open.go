@@ -2,19 +2,13 @@ package receiver
 
 import (
 	"errors"
-	"time"
 
 	"ferry/internal/flow"
-	"ferry/internal/ledger"
-	"ferry/internal/place"
 	"ferry/internal/receiver/entry"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
-
-// maxCrashes is the number of crashes without progress after which a transfer is refused.
-const maxCrashes = 3
 
 // opened answers an OPEN: ACCEPT with a new epoch, BUSY, REFUSE, or, if the transfer is over, its end.
 func (i *incoming) opened(o *wire.Open) {
@@ -44,7 +38,7 @@ func (i *incoming) opened(o *wire.Open) {
 		case i.entry.In.State == transfer.Decided || i.withdrawn:
 			i.offer()
 			if !i.final() {
-				(calling{i}).busy(o, transfer.PostDest)
+				i.post.running(o, transfer.PostDest)
 			}
 			return
 		case o.Nonce < i.entry.In.Nonce:
@@ -58,12 +52,12 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if o.Request.Stored() {
-		(taking{i}).openedStored(o)
+		i.shelf.asked(o)
 		return
 	}
 
 	if i.entry.In != nil {
-		if _, err := i.r.admit(i.entry.In.Principal, i.from, i.id); err != nil { // it was checked when the transfer began, but rules change
+		if err := i.adm.again(); err != nil {
 			if transfer.KindOf(err).Waits() {
 				i.r.send(i.from, busy(o, i.id, err))
 			} else {
@@ -77,12 +71,12 @@ func (i *incoming) opened(o *wire.Open) {
 		i.r.send(i.from, &wire.Message{Kind: wire.KindResolved, Transfer: i.id, Resolved: &wire.Resolved{Nonce: o.Nonce, After: o.Targets.After, Known: known}})
 		return
 	}
-	if err := i.pardon(o); err != nil {
+	if err := i.adm.pardon(o); err != nil {
 		i.refuse(o.Nonce, err)
 		return
 	}
 
-	lane, why, mine, err := i.meet(o)
+	lane, why, mine, err := i.adm.meet(o)
 	if err != nil {
 		i.refuse(o.Nonce, err)
 		return
@@ -100,14 +94,14 @@ func (i *incoming) opened(o *wire.Open) {
 	}
 
 	if i.entry.In == nil {
-		over, err := (calling{i}).before(o)
+		over, err := i.before(o)
 		if err == nil && !over {
 			i.r.release(i.id)
-			(calling{i}).busy(o, transfer.PreDest)
+			i.post.running(o, transfer.PreDest)
 			return
 		}
 		if err == nil {
-			err = i.begin(o, lane)
+			err = i.adm.begin(o, lane)
 		}
 		if err != nil {
 			i.r.release(i.id)
@@ -121,7 +115,7 @@ func (i *incoming) opened(o *wire.Open) {
 		}
 	}
 
-	resolved, all, err := i.takeTargets(o)
+	resolved, all, err := i.adm.takeTargets(o)
 	if err != nil {
 		i.r.release(i.id)
 		i.r.send(i.from, busy(o, i.id, err))
@@ -137,33 +131,16 @@ func (i *incoming) opened(o *wire.Open) {
 	i.acceptOpen(o, &wire.Accept{Lane: lane, LaneReason: why, Direct: mine, Resolved: resolved})
 }
 
-// busy answers an OPEN with a reason to wait.
-func busy(o *wire.Open, id transfer.ID, why error) *wire.Message { return busyAt(o, id, 1, why) }
-
-// busyAt returns a BUSY with a place in the queue. The source takes it as the answer to the OPEN with the nonce.
-func busyAt(o *wire.Open, id transfer.ID, place int, why error) *wire.Message {
-	return &wire.Message{Kind: wire.KindBusy, Transfer: id, Busy: &wire.Busy{Nonce: o.Nonce, Place: place, Reason: transfer.AsError(why)}}
-}
-
-// meet agrees on the lane.
-func (i *incoming) meet(o *wire.Open) (name, reason string, mine *wire.Direct, err error) {
-	if i.r.cfg.Lanes != nil {
-		return i.r.cfg.Lanes.Meet(i.from, o, i.id)
+// before starts the pre-destination program of a transfer that may come. over reports that there is none, or that it has
+// ended well. An error is for the source.
+func (i *incoming) before(o *wire.Open) (over bool, err error) {
+	if o.Request.Programs.At(transfer.PreDest) == nil {
+		return true, nil
 	}
-	return transfer.LaneQueue, "", nil, nil
-}
-
-// pardon refuses a transfer that has crashed this agent three times without
-// progress, until an operator has resumed it at its source.
-func (i *incoming) pardon(o *wire.Open) error {
-	if i.entry.In == nil || i.entry.In.Crashes < maxCrashes {
-		return nil
+	if _, err := i.adm.admitted(o); err != nil {
+		return false, err
 	}
-	if o.Pardon <= i.entry.In.Pardon {
-		return transfer.Errorf(transfer.KindParked, "%s has crashed %d times on this transfer without progress", i.r.cfg.Agent, i.entry.In.Crashes).
-			WithHint("see the log of " + string(i.r.cfg.Agent) + ", then `ferry transfer resume` or `ferry transfer cancel`")
-	}
-	return i.entry.Pardon(o.Pardon)
+	return i.post.before(o)
 }
 
 func (i *incoming) refuse(nonce uint64, err error) {
@@ -226,70 +203,6 @@ func (i *incoming) mustWait() (*transfer.Error, int) {
 	return nil, 0
 }
 
-// begin makes the ledger entry of a transfer that is new here.
-func (i *incoming) begin(o *wire.Open, lane string) error {
-	rules, err := i.admitted(o)
-	if err == nil {
-		err = mayAppend(i.r.cfg.Place, &o.Request.Options)
-	}
-	if err != nil {
-		return err
-	}
-	var res transfer.Resolution
-	if q := &o.Request; !q.Dest.IsZero() {
-		var before *transfer.Resolution
-		if q.Retry != nil {
-			before = q.Retry.Resolved
-		}
-		if res, err = resolve(i.r.cfg.Place, i.r.permit(o.Principal), q.Dest, o.Several, before); err != nil {
-			i.denied(o, err)
-			return err
-		}
-	}
-
-	now := i.r.cfg.Clock.Now()
-	maxChunk := min(i.r.cfg.MaxChunk, o.MaxChunk)
-	settings := flow.Negotiate(o.Request.Settings, maxChunk)
-	if lane == transfer.LaneDirect {
-		settings = flow.ForDirect(settings, maxChunk)
-	}
-
-	rec := &ledger.Incoming{Request: o.Request, From: o.Source, Principal: o.Principal, State: transfer.Receiving, Resolution: res,
-		Settings:    settings,
-		Generations: ledger.Generations{Generation: i.r.cfg.Ledger.Generation()}, Pardon: o.Pardon, Started: now}
-	i.entry.Know(rec)
-	i.to.Land()
-	var home place.Location
-	if res.Base != "" {
-		var err error
-		if home, err = i.to.Home(); err != nil {
-			return err
-		}
-	}
-
-	return i.entry.Begin(&home, lane, rules)
-}
-
-// admit checks whether a transfer may come at all.
-func (r *Receiver) admit(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error) {
-	if r.cfg.Admit == nil {
-		return "", nil
-	}
-	return r.cfg.Admit(principal, from, id)
-}
-
-// noteDenied records in the audit that a transfer was refused, once a minute at most. The record has the number of
-// refusals before it that have no record of their own.
-func (r *Receiver) noteDenied(id transfer.ID, from transfer.AgentName, principal string, why error) {
-	held, ok := r.denied.Pass(r.cfg.Clock.Now())
-	if !ok {
-		return
-	}
-	if err := r.entries.NoteRefused(id, from, principal, why, held); err != nil {
-		r.cfg.Log.Error("cannot record a transfer that was refused", "transfer", id, "error", err)
-	}
-}
-
 // rest ends the in-flight work before an epoch begins, so that the resume refers to decided items only. It reports
 // false if the transfer ends or waits instead.
 func (i *incoming) rest() bool {
@@ -309,6 +222,24 @@ func (i *incoming) rest() bool {
 		return false
 	}
 	return true
+}
+
+// settleCommitting decides items that were left in COMMITTING, by a crash or by a directory that could not be synced
+// (R21, R22). If that is not possible yet, it tells the source to wait and reports false.
+func (i *incoming) settleCommitting() bool {
+	err := i.w.SettleCommitting()
+	if err == nil {
+		return true
+	}
+
+	i.log.Error("cannot recover items in COMMITTING yet", "error", err)
+	reason := transfer.AsError(err)
+	if !reason.Kind.Waits() {
+		reason = transfer.Errorf(transfer.KindBusy, "%s cannot decide items that it was committing: %w", i.r.cfg.Agent, err)
+	}
+
+	i.endEpoch(reason) // the epoch that admit has begun
+	return false
 }
 
 // acceptOpen opens an epoch in answer to an OPEN.
@@ -358,12 +289,23 @@ func (i *incoming) newEpoch(nonce uint64, o *wire.Open) (transfer.Resume, error)
 func (i *incoming) startEpoch() {
 	i.ep.account.NewEpoch()
 	i.box.open()
+	i.nextEpoch()
+}
+
+// nextEpoch replaces the state of the epoch.
+func (i *incoming) nextEpoch() {
+	now := i.r.cfg.Clock.Now()
 	if i.entry.In.Crashes > 0 {
-		i.acquitAt = i.r.cfg.Clock.Now().Add(suspectTime)
+		i.acquitAt = now.Add(suspectTime)
 	}
-	i.ep = i.ep.following(i.r.cfg.Clock.Now().Add(sourceSilent))
+	i.ep = i.ep.following(now.Add(sourceSilent))
 	i.w.NewEpoch()
 	i.lastAck.Store(nil)
+}
+
+// receives reports whether the transfer can still get data.
+func (i *incoming) receives() bool {
+	return i.entry.In.State == transfer.Receiving && !i.withdrawn
 }
 
 // resync answers a gap: it discards everything after the received data, and a new epoch begins there. It is repeated
@@ -375,7 +317,7 @@ func (i *incoming) resync(reason string) {
 
 	i.resynced = i.r.cfg.Clock.Now()
 	if i.ep.Stored {
-		(taking{i}).holed(reason)
+		i.shelf.holed(reason)
 		return
 	}
 	i.log.Info("RESYNC sent", "error", reason, "epoch", i.entry.In.Epoch, "sequence", i.ep.next)
@@ -400,18 +342,4 @@ func (i *incoming) resync(reason string) {
 	i.r.send(i.from, i.ep.resyncs)
 	failpoint.Hit("receiver.after_resync")
 	i.ep.openDue = i.r.cfg.Clock.Now().Add(resyncRepeat)
-}
-
-// repeatOpening repeats the message that opened the epoch to a source that has not
-// begun it: RESYNC every second, and ACCEPT once a second at most while messages of an
-// earlier epoch come.
-func (i *incoming) repeatOpening(now time.Time) {
-	i.ep.openDue = time.Time{}
-	switch {
-	case i.ep.resyncs != nil:
-		i.r.send(i.from, i.ep.resyncs)
-		i.ep.openDue = now.Add(resyncRepeat)
-	case i.ep.accept != nil:
-		i.r.send(i.from, i.ep.accept)
-	}
 }

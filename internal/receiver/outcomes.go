@@ -29,14 +29,14 @@ func (i *incoming) finishIfDecided() bool {
 	failpoint.Hit("receiver.after_decided")
 	i.ack()
 	i.closeEpoch()
-	(taking{i}).dropShelf()
+	i.shelf.dropShelf()
 	i.offerNew()
 	return true
 }
 
 // final reports whether the outcomes that wait are all that there will be.
 func (i *incoming) final() bool {
-	return i.withdrawn || i.entry.In.State == transfer.Decided && (calling{i}).posted()
+	return i.withdrawn || i.entry.In.State == transfer.Decided && i.post.posted()
 }
 
 // offerNew offers outcomes unless a batch is outstanding, since its acknowledgement offers the next one. It also waits
@@ -54,7 +54,7 @@ func (i *incoming) offer() {
 		return
 	}
 
-	said := &wire.Outcomes{Batch: i.batch(), Outcomes: batch, Last: i.offers.last}
+	said := &wire.Outcomes{Batch: i.offers.number(i.r.cfg.Ledger.Generation()), Outcomes: batch, Last: i.offers.last}
 	if said.Last {
 		said.Program = i.post.failure
 	}
@@ -67,16 +67,13 @@ func (i *incoming) offer() {
 
 	i.offers.sent(i.r.cfg.Clock.Now(), margin)
 	if failpoint.Planted("forgotten-early") {
-		i.outcomesAcked(i.batch())
+		i.outcomesAcked(i.offers.number(i.r.cfg.Ledger.Generation()))
 	}
 }
 
-// batch returns the number of the outstanding batch.
-func (i *incoming) batch() uint64 { return i.r.cfg.Ledger.Generation()<<32 | i.offers.batches }
-
 // outcomesAcked drops the outcomes that the source has recorded in its ledger.
 func (i *incoming) outcomesAcked(batch uint64) {
-	if i.entry.In == nil || i.entry.In.State.Final() || batch != i.batch() || i.offers.due.IsZero() {
+	if i.entry.In == nil || i.entry.In.State.Final() || batch != i.offers.number(i.r.cfg.Ledger.Generation()) || i.offers.due.IsZero() {
 		return
 	}
 

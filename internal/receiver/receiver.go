@@ -16,22 +16,15 @@ package receiver
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"runtime/debug"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"ferry/internal/audit"
-	"ferry/internal/content/conversion"
-	"ferry/internal/flow"
 	"ferry/internal/ledger"
-	"ferry/internal/place"
 	"ferry/internal/receiver/entry"
 	"ferry/internal/receiver/writing"
-	"ferry/internal/sys/clock"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -61,83 +54,14 @@ const (
 	addressMoved wire.Kind = "address-moved"
 )
 
-// A Link sends messages to the agent at the other end.
-type Link interface {
-	Send(to transfer.AgentName, m *wire.Message) error
-}
-
-// Config is the configuration of a Receiver.
-type Config struct {
-	Agent    transfer.AgentName
-	Ledger   *ledger.Ledger
-	Place    place.Target
-	Link     Link
-	Note     func(*ledger.Tx, audit.Record) error // puts an audit record into the outbox
-	Clock    clock.Clock
-	Log      *slog.Logger
-	Slots    int        // transfers that may have an open epoch
-	Places   int        // items that may be begun and undecided, at most and by default transfer.MaxUndecided
-	Pool     *flow.Pool // memory for data in flight
-	MaxChunk int        // largest chunk that the queue manager carries to here
-	Boot     string     // names this boot of the host; see local.BootID
-	Changed  func()     // the number of running transfers has changed
-	Lanes    Lanes      // nil: there is the queue lane only
-	Store    Shelves    // nil: nothing comes by stored delivery
-	Instance string     // names this run of the agent
-	Limits   []string   // the guarantees that the place cannot give here, for the audit
-	Memory   *wire.Memory
-	Delay    func() time.Duration // of a control message and its answer at present; nil: negligible
-	// Came returns the bytes of chunk messages that lanes have brought from an agent, parts of messages included; nil:
-	// the bytes are not counted.
-	Came func(from transfer.AgentName) int64
-	// Over asks a source for the status of a transfer there. The error is of KindNotFound if the source does not know
-	// the transfer; any other error means that no answer has come. nil: no source is asked.
-	Over func(ctx context.Context, source transfer.AgentName, id transfer.ID) (*transfer.Progress, error)
-	Rights
-	Quiet *quiet.Log // for messages from others that are not believed; nil: one that writes to Log
-
-	Content  conversion.Defaults // of text files here
-	Programs Programs            // nil: none are run here
-}
-
-// Rights decide which transfers may arrive.
-type Rights struct {
-	Stale func() error // why no new transfer is accepted, of a kind that waits; nil: new ones are accepted
-	// May returns the rights of a principal on files here. nil: every principal has every right.
-	May func(principal string) place.Permit
-	// Admit decides whether a transfer of a principal may come from an agent, and returns the deciding rules. The error
-	// is of KindDenied. nil: each may.
-	Admit func(principal string, from transfer.AgentName, id transfer.ID) (rules string, err error)
-}
-
-// Lanes negotiates the lane of chunk messages.
-type Lanes interface {
-	// Meet answers an OPEN: the name of the lane, the reason if it is not the direct one, and the way to this agent on
-	// it. An error refuses the transfer.
-	Meet(from transfer.AgentName, o *wire.Open, id transfer.ID) (name, reason string, mine *wire.Direct, err error)
-	// Offer returns the way to this agent on the direct lane at present; nil: none.
-	Offer(to transfer.AgentName, id transfer.ID) *wire.Direct
-}
-
 // A Receiver keeps all incoming transfers of one agent.
 type Receiver struct {
-	cfg     Config
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wg      sync.WaitGroup
-	entries *entry.Entries
-	unswept atomic.Bool // there may be unswept entries
-	agent   *writing.Agent
-	asking  chan struct{} // a token for each question to a source
-
-	slots  *slots
-	calls  underWay
-	denied quiet.Gate // transfers that were refused for a missing authority, in the audit
+	*services
+	cancel context.CancelFunc
 
 	mu       sync.Mutex
 	speakers speakers
 	actors   map[transfer.ID]*incoming
-	spoke    map[transfer.AgentName]time.Time // last chunk message or ALIVE of a source
 }
 
 // New makes a Receiver; Recover must be called before the first message.
@@ -149,21 +73,25 @@ func New(cfg Config) *Receiver {
 	if cfg.Quiet == nil {
 		cfg.Quiet = quiet.New(cfg.Log, cfg.Clock.Now)
 	}
-	r := &Receiver{speakers: newSpeakers(), cfg: cfg, ctx: ctx, cancel: cancel, actors: map[transfer.ID]*incoming{}, spoke: map[transfer.AgentName]time.Time{},
-		calls: newUnderWay(), slots: newSlots(cfg.Slots), asking: make(chan struct{}, asksAtOnce)}
-	r.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Limits: cfg.Limits, Forget: r.forgetPrograms}
-	r.agent = &writing.Agent{Ctx: ctx, Entries: r.entries, Place: cfg.Place, Content: cfg.Content, Places: writing.NewPlaces(cfg.Places), Slots: cfg.Slots,
-		May: r.permit, Acquit: r.acquit, Wake: func(id transfer.ID, from transfer.AgentName) { r.wake(&waiter{id: id, from: from}) },
-		Unswept: func() { r.unswept.Store(true) }}
+
+	s := &services{cfg: cfg, ctx: ctx, asking: make(chan struct{}, asksAtOnce), slots: newSlots(cfg.Slots), calls: newUnderWay(),
+		tombs: tombs{of: map[transfer.AgentName]int{}}, heard: hearing{at: map[transfer.AgentName]time.Time{}}, shelves: newReading()}
+	s.entries = &entry.Entries{Agent: cfg.Agent, Ledger: cfg.Ledger, Note: cfg.Note, Clock: cfg.Clock, Boot: cfg.Boot, Limits: cfg.Limits, Forget: s.forgetPrograms}
+	s.agent = &writing.Agent{Ctx: ctx, Entries: s.entries, Place: cfg.Place, Content: cfg.Content, Places: writing.NewPlaces(cfg.Places), Slots: cfg.Slots,
+		May: s.permit, Acquit: s.acquit, Wake: func(id transfer.ID, from transfer.AgentName) { s.wake(&waiter{id: id, from: from}) },
+		Unswept: func() { s.unswept.Store(true) }}
+	r := &Receiver{services: s, cancel: cancel, speakers: newSpeakers(), actors: map[transfer.ID]*incoming{}}
+	s.giveWay = r.dropPartials
 	return r
 }
 
-// permit returns the rights of a principal here; nil: every right.
-func (r *Receiver) permit(principal string) place.Permit {
-	if r.cfg.May == nil {
-		return nil
+// dropPartials makes a waiting transfer drop its partial files.
+func (r *Receiver) dropPartials(id transfer.ID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if a := r.actors[id]; a != nil {
+		a.box.control(&wire.Message{Kind: dropPartials})
 	}
-	return r.cfg.May(principal)
 }
 
 // Recover restores every transfer of the ledger: it decides items that were being committed (R21), and offers again the
@@ -189,6 +117,25 @@ func (r *Receiver) Recover() error {
 	go r.repeatAcks()
 	r.unswept.Store(true)
 	r.wg.Go(r.sweepLater)
+	return nil
+}
+
+// revive makes the actor of a transfer in the ledger, at the start.
+func (r *Receiver) revive(rec *ledger.Incoming) error {
+	i := r.newActor(rec.Request.ID, rec.Request.Source)
+	if err := i.adopt(rec); err != nil {
+		return err
+	}
+
+	if r.cfg.Ledger.Unclean() && rec.Live {
+		if err := i.entry.CrashedLive(); err != nil {
+			return err
+		}
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.start(i)
 	return nil
 }
 
@@ -226,7 +173,7 @@ func (r *Receiver) controlled(m *wire.Message) *transfer.Error {
 			return errTaken
 		}
 		if m.Kind == wire.KindAlive { // one transfer sends it for all of its source
-			r.spoke[m.From] = r.cfg.Clock.Now()
+			r.heard.hear(m.From, r.cfg.Clock.Now())
 		}
 		a.box.control(m)
 		return nil
@@ -303,7 +250,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 	a := r.actors[h.Transfer]
 	known := a != nil && a.from == from
 	if known {
-		r.spoke[from] = r.cfg.Clock.Now()
+		r.heard.hear(from, r.cfg.Clock.Now())
 	} else if s, asleep := r.speakers.sleeping[h.Transfer]; asleep && s.from == from && !r.full(from) && r.ctx.Err() == nil {
 		r.startWith(h.Transfer, from, stray(h))
 	}
@@ -320,11 +267,7 @@ func (r *Receiver) Chunk(from transfer.AgentName, data []byte, direct bool) {
 }
 
 func (r *Receiver) newActor(id transfer.ID, from transfer.AgentName) *incoming {
-	box := newMailbox()
-	e := r.entries.Of(id, from, r.cfg.Log)
-	i := &incoming{r: r, id: id, from: from, log: e.Log, entry: e, to: writing.NewDestinations(r.agent, e), box: box, contact: contact{since: r.cfg.Clock.Now()}}
-	i.w = writing.New(r.agent, e, i.to, &i.ep.Epoch, i, box.poke, box.notify)
-	return i
+	return newIncoming(r.services, r.entries.Of(id, from, r.cfg.Log))
 }
 
 // start runs an actor; r.mu is held. A defect in one transfer must not end the agent.
@@ -346,6 +289,9 @@ func (r *Receiver) start(a *incoming) {
 }
 
 func (r *Receiver) ended(a *incoming) {
+	if a.sleeps {
+		r.sleep(a)
+	}
 	a.w.Wait()
 	a.report()
 	a.closeEpoch()
@@ -359,22 +305,6 @@ func (r *Receiver) ended(a *incoming) {
 		delete(r.speakers.actors, a.from)
 	}
 	r.mu.Unlock()
-}
-
-func (r *Receiver) send(to transfer.AgentName, m *wire.Message) {
-	c := *m // another goroutine may send the same message
-	c.From = r.cfg.Agent
-	if err := r.cfg.Link.Send(to, &c); err != nil {
-		r.cfg.Log.Debug("cannot send message; will retry", "kind", m.Kind, "to", to, "error", err)
-	}
-}
-
-// speaks reports whether a chunk message or ALIVE of any of the source's transfers came less than sourceSilent ago.
-func (r *Receiver) speaks(from transfer.AgentName, now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at, ok := r.spoke[from]
-	return ok && now.Sub(at) < sourceSilent
 }
 
 // repeatAcks repeats ACKs every second for transfers with messages that wait to be taken in. It runs in a goroutine of
@@ -394,11 +324,7 @@ func (r *Receiver) repeatAcks() {
 		r.mu.Lock()
 		owed := l.owed(slices.Collect(maps.Values(r.actors)))
 		now := r.cfg.Clock.Now()
-		for from, at := range r.spoke {
-			if now.Sub(at) > turnSilent {
-				delete(r.spoke, from)
-			}
-		}
+		r.heard.forget(now)
 		r.mu.Unlock()
 		for _, o := range owed {
 			r.send(o.to, o.ack)

@@ -47,7 +47,7 @@ func TestWhenASourceIsSilent(t *testing.T) {
 				c.deed(i, now.now)
 			}
 			if c.another {
-				r.spoke["ALPHA"] = now.now
+				r.heard.hear("ALPHA", now.now)
 			}
 			i.due(now.now)
 		}
@@ -98,15 +98,15 @@ func TestOneTransferLivesForAllOfItsSource(t *testing.T) {
 	r, id, _ := resting(t)
 	r.actors[id] = live(t, r, id)
 	now := r.cfg.Clock.Now()
-	if r.speaks("ALPHA", now) {
+	if r.heard.speaks("ALPHA", now) {
 		t.Fatal("the source speaks before it has said a word")
 	}
 	r.Control(&wire.Message{Kind: wire.KindAlive, From: "OTHER", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
-	if r.speaks("ALPHA", now) || r.speaks("OTHER", now) {
+	if r.heard.speaks("ALPHA", now) || r.heard.speaks("OTHER", now) {
 		t.Error("another agent speaks for the source, or by a transfer that is not its own")
 	}
 	r.Control(&wire.Message{Kind: wire.KindAlive, From: "ALPHA", Transfer: id, Alive: &wire.Alive{Epoch: 1}})
-	if !r.speaks("ALPHA", now) {
+	if !r.heard.speaks("ALPHA", now) {
 		t.Error("the source is not heard")
 	}
 }

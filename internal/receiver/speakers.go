@@ -6,7 +6,6 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/receiver/writing"
 	"ferry/internal/transfer"
-	"ferry/internal/wire"
 )
 
 // Bounds of one source agent, so that none keeps others out (INV-12). They are well above the needs of an agent that
@@ -20,14 +19,10 @@ const (
 // speakers is the state of a Receiver by source; r.mu guards it.
 type speakers struct {
 	actors map[transfer.AgentName]int
-	tombs  map[transfer.AgentName]int
 	// sleeping are transfers without an actor: they were accepted, no data has come, and the source is silent. The next
 	// OPEN wakes them.
 	sleeping map[transfer.ID]sleeper
-	leaving  map[transfer.ID]bool      // are being dropped
-	reading  map[transfer.ID]time.Time // of transfers with a shelf that is being read: last report of the reader
-	headless map[transfer.ID]bool      // the first message of their shelf is missing
-	strange  map[transfer.ID]int       // by transfer: OPENs that named another store
+	leaving  map[transfer.ID]bool // are being dropped
 }
 
 type sleeper struct {
@@ -36,7 +31,7 @@ type sleeper struct {
 }
 
 func newSpeakers() speakers {
-	return speakers{actors: map[transfer.AgentName]int{}, tombs: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}, reading: map[transfer.ID]time.Time{}, headless: map[transfer.ID]bool{}, strange: map[transfer.ID]int{}}
+	return speakers{actors: map[transfer.AgentName]int{}, sleeping: map[transfer.ID]sleeper{}, leaving: map[transfer.ID]bool{}}
 }
 
 // full reports whether a source, or all sources together, have the most transfers allowed here.
@@ -44,38 +39,12 @@ func (r *Receiver) full(from transfer.AgentName) bool {
 	return r.speakers.actors[from] >= maxOfSpeaker || len(r.actors) >= maxActors
 }
 
-// turnAway answers an OPEN that finds no room; other messages are repeated.
-func (r *Receiver) turnAway(m *wire.Message, reason *transfer.Error) {
-	if m.Kind == wire.KindOpen {
-		r.send(m.From, busyAt(m.Open, m.Transfer, maxActors, reason))
-	}
-}
-
-// mayEntomb counts a tombstone of a source, and reports whether the source may have one more.
-func (r *Receiver) mayEntomb(from transfer.AgentName) bool {
+// sleep records a transfer without data whose actor ends. If too many sleep, it forgets one: of the source with the
+// most sleepers, the one that has slept longest.
+func (r *Receiver) sleep(a *incoming) {
+	now := r.cfg.Clock.Now()
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.speakers.tombs) > maxActors {
-		clear(r.speakers.tombs)
-	}
-	r.speakers.tombs[from]++
-	return r.speakers.tombs[from] <= maxTombs
-}
-
-// untouched reports whether the ledger entry is the whole state of a transfer: no file has come, and no part of one is
-// safe.
-func (i *incoming) untouched() bool {
-	return i.entry.In != nil && !i.ep.Live && i.entry.In.State == transfer.Receiving && !i.withdrawn && i.w.Short().Bytes == 0 && i.entry.In.Crashes == 0 &&
-		i.contact.silence(i.r.cfg.Clock.Now()) <= i.entry.In.Deadline() && i.entry.In.Decided.Count() == 0 && len(i.offers.waiting) == 0 && !i.entry.Items.Any()
-}
-
-// sleep ends the actor of a transfer without data. If too many sleep, it forgets one: of the source with the most
-// sleepers, the one that has slept longest.
-func (i *incoming) sleep() {
-	i.over = true
-	r, now := i.r, i.r.cfg.Clock.Now()
-	r.mu.Lock()
-	r.speakers.sleeping[i.id] = sleeper{i.from, now.Add(-i.contact.silence(now))}
+	r.speakers.sleeping[a.id] = sleeper{a.from, now.Add(-a.contact.silence(now))}
 	gone, from, ok := r.tooMany()
 	r.mu.Unlock()
 	if ok {

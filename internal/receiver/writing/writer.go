@@ -158,6 +158,9 @@ func (w *Writer) Wait() {
 	}
 }
 
+// Commits reports whether a group is being committed.
+func (w *Writer) Commits() bool { return w.com.grp.running != nil }
+
 // Gathers reports whether complete items wait for their commit.
 func (w *Writer) Gathers() bool { return len(w.com.grp.items) > 0 }
 

@@ -6,6 +6,38 @@ import (
 	"ferry/internal/transfer"
 )
 
+// results are the results of a writer that the source has yet to get. They are writing.Events.
+type results struct {
+	offering
+	news bool   // the source has yet to hear of a decision or a safe point
+	tell func() // tells it
+}
+
+// Decided takes outcomes that are on record.
+func (s *results) Decided(outcomes []transfer.Outcome) {
+	s.waiting = append(s.waiting, outcomes...)
+	s.news = s.news || len(outcomes) > 0
+}
+
+// News records that the source has yet to hear of a safe point, or of items that begin again.
+func (s *results) News() { s.news = true }
+
+// acknowledged returns how many of the decided outcomes the source has acknowledged.
+func (s *results) acknowledged(decided uint64) uint64 {
+	return decided - min(decided, uint64(len(s.waiting)))
+}
+
+// number returns the number of the outstanding batch, with the ledger's generation.
+func (s *results) number(generation uint64) uint64 { return generation<<32 | s.batches }
+
+// Waits sends pending news to the source.
+func (s *results) Waits() {
+	if s.news {
+		s.news = false
+		s.tell()
+	}
+}
+
 // Bounds of a batch of outcomes, in items and in bytes of names.
 const (
 	maxBatch      = 512

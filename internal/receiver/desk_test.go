@@ -57,8 +57,8 @@ func TestALedgerThatIsFoundToBeOlderLate(t *testing.T) {
 			o := &wire.Open{Nonce: 1, Request: transfer.Request{ID: id}, Stored: &wire.Shelved{Epoch: 1, Ledger: mark, Last: 3}}
 			answer := func() (refused bool, last wire.Kind) {
 				t.Helper()
-				i := taking{r.newActor(id, "ALPHA")}
-				refused = i.refuseUnknown(o)
+				i := r.newActor(id, "ALPHA")
+				refused = i.shelf.refuseUnknown(o)
 				if all := said.all; len(all) > 0 {
 					last = all[len(all)-1].Kind
 				}
