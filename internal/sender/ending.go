@@ -19,9 +19,9 @@ func (o *Outgoing) wait(reason *transfer.Error, place int) (*Verdict, error) {
 
 // waitFor is wait with a retry time from the caller.
 func (o *Outgoing) waitFor(reason *transfer.Error, place int, retry time.Duration) (*Verdict, error) {
-	if o.cfg.scarce() { // files that can be opened again are closed
+	if o.cfg.walks().Scarce() { // files that can be opened again are closed
 		o.stopReading()
-		o.items.rest()
+		o.items.Rest()
 	}
 	o.live.waits(place, o.cfg.Clock.Now().Add(retry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
@@ -112,7 +112,7 @@ func (o *Outgoing) MarkUnreachable() (ended bool, err error) {
 
 // stopReading stops the walk, and closes the open files.
 func (o *Outgoing) stopReading() {
-	o.items.stopWalk()
+	o.items.Stop()
 	o.kept.close()
 }
 
@@ -120,7 +120,7 @@ func (o *Outgoing) stopReading() {
 func (o *Outgoing) Dispose() {
 	Stow(o).unshelve()
 	o.stopReading()
-	o.items.closeJournal()
+	o.items.Close()
 	if o.rec.state().Final() {
 		failpoint.Hit("sender.before_drop")
 		if err := release(o); err != nil {

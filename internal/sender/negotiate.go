@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -15,10 +16,10 @@ import (
 func (o *Outgoing) negotiate(ctx context.Context) (*Verdict, error) {
 	failpoint.Hit("sender.before_open")
 	rec := o.rec.read()
-	a, goes := o.cfg.asked(rec), course{}
+	a, goes := o.cfg.walks().Reader(rec), walk.Course{}
 	if rec.Dest == "" {
 		var err error
-		if goes, err = o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) }); err != nil {
+		if goes, err = o.cfg.walks().Course(a); err != nil {
 			return nil, err
 		}
 	}
@@ -104,14 +105,14 @@ func (o *Outgoing) silence(unsent error) *transfer.Error {
 
 // openMessage returns the OPEN of the present nonce. Until the destination has accepted it, it names all targets except
 // those that were resolved since the last OPEN.
-func (o *Outgoing) openMessage(rec *ledger.Source, a *asked, goes course) (*wire.Message, error) {
+func (o *Outgoing) openMessage(rec *ledger.Source, a *walk.Reader, goes walk.Course) (*wire.Message, error) {
 	q := rec.Request
 	open := &wire.Open{Nonce: rec.Nonce, Source: o.cfg.Ledger.IncarnationText(), Dest: rec.Dest, Epoch: rec.Epoch, MaxChunk: o.cfg.MaxChunk,
 		Pardon: rec.Pardon, Recorded: rec.Decided.Count(), Principal: rec.Principal, Direct: o.offer(&q)}
 	if rec.Dest == "" {
-		q.Dest, open.Several = goes.dest, goes.several
+		q.Dest, open.Several = goes.Dest, goes.Several
 		var err error
-		if open.Targets, err = o.cfg.targets(a, rec.Targets); err != nil {
+		if open.Targets, err = o.cfg.walks().Targets(a, rec.Targets); err != nil {
 			return nil, err
 		}
 	}
@@ -146,7 +147,7 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 			o.doubt("an ACCEPT of an epoch that is too far ahead")
 			return false, nil, nil
 		}
-		if said := m.Accept; rec.Dest == "" && (!resolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
+		if said := m.Accept; rec.Dest == "" && (!walk.ResolvedAs(open.Targets, said.Resolved) || open.Targets != nil && (open.Targets.More || len(said.Resolved) < len(open.Targets.List)) ||
 			!open.Request.Dest.IsZero() && said.Resolution.Base == "") {
 			o.doubt("an ACCEPT of other destinations than were asked for")
 			return false, nil, nil
@@ -154,7 +155,7 @@ func (o *Outgoing) answered(rec *ledger.Source, open *wire.Open, m *wire.Message
 		v, err = o.accepted(m.Accept)
 		return true, v, err
 	case m.Kind == wire.KindResolved && m.Resolved.Nonce == rec.Nonce && open.Targets != nil && m.Resolved.After == open.Targets.After:
-		if len(m.Resolved.List) > 0 && !resolvedAs(open.Targets, m.Resolved.List) {
+		if len(m.Resolved.List) > 0 && !walk.ResolvedAs(open.Targets, m.Resolved.List) {
 			o.doubt("a RESOLVED of other destinations than were asked for")
 			return false, nil, nil
 		}
@@ -206,7 +207,7 @@ func (o *Outgoing) refused(e *transfer.Error) (*Verdict, error) {
 // accepted records the epoch and begins the walk at the first time. A Verdict gives the reason why the epoch is not
 // begun.
 func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
-	if err := o.items.openJournal(o.rec.read(), a.Resume.End()); err != nil { // for example a damaged one
+	if err := o.items.Open(o.rec.read(), a.Resume.End()); err != nil { // for example a damaged one
 		return o.pumpFailed(err)
 	}
 
@@ -222,10 +223,10 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 			p.Resumes++
 			return nil
 		}
-		if err := putResolved(t, rec, a.Resolved); err != nil {
+		if err := walk.PutResolved(t, rec, a.Resolved); err != nil {
 			return err
 		}
-		targets, err := resolvedOf(t, o.ID)
+		targets, err := walk.Resolved(t, o.ID)
 		if err != nil {
 			return err
 		}
@@ -240,7 +241,7 @@ func (o *Outgoing) accepted(a *wire.Accept) (*Verdict, error) {
 	}
 
 	failpoint.Hit("sender.after_accept")
-	o.items.startWalk(o.rec.read())
+	o.items.Start(o.rec.read())
 	o.live.accepted()
 	o.in.accepted(a.Instance)
 	o.opening, o.accept = a, a

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"ferry/internal/sender/walk"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
 )
@@ -18,7 +19,7 @@ type parts struct {
 	to    transfer.AgentName
 	rec   *record
 	live  *figures
-	items *items
+	items *walk.List
 	sent  *sent
 
 	driver wakeup // the driver must look again
@@ -42,7 +43,7 @@ func (p *parts) status() *transfer.Progress {
 	return &is
 }
 
-func (p *parts) snapshot() snapshot { return p.live.snapshot(p.items.totals()) }
+func (p *parts) snapshot() snapshot { return p.live.snapshot(p.items.Totals()) }
 
 // show publishes the status, once a second at most unless forced.
 func (p *parts) show(forced bool) {

@@ -10,6 +10,7 @@ import (
 	"ferry/internal/flow"
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -40,8 +41,8 @@ type pump struct {
 	rate     int64      // of the request, bytes a second; 0: no limit
 	summing  []*reading // files that were sent without their digests
 	again    []resend   // files that are to be sent again
-	asked    *asked
-	task     task // of the item that is being sent
+	asked    *walk.Reader
+	task     walk.Task // of the item that is being sent
 
 	signs
 	none *transfer.Error // why no file of a set is sent; nil: they are sent, or it is no set
@@ -94,7 +95,7 @@ func newPump(o *Outgoing, epoch uint32, credit int64, resume transfer.Resume) *p
 	rec := o.rec.read()
 	chunk := rec.Progress.Settings.ChunkSize
 	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, way: way{took: o.answer}, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, asked: o.cfg.asked(rec), task: task{arg: -1}, resume: map[uint64]transfer.Point{}}
+		chunk: chunk, asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
 	p.credit.raise(credit)
 	p.rate = rec.Request.Rate
 	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
@@ -157,7 +158,7 @@ func (p *pump) run(resume transfer.Resume) error {
 		defer p.shelf.Close()
 	}
 
-	if first, err := p.asked.item(0); err == nil {
+	if first, err := p.asked.Item(0); err == nil {
 		p.sources = p.cfg.Place.Files(first.Source)
 	} else {
 		return err
@@ -168,7 +169,7 @@ func (p *pump) run(resume transfer.Resume) error {
 		return err
 	}
 
-	journal := p.items.journal()
+	journal := p.items.Journal()
 	if err := p.guard(journal); err != nil {
 		return err
 	}
@@ -287,15 +288,9 @@ func (p *pump) letGo() {
 	}
 }
 
-// guarded reports whether no item is offered before the end of the walk, because the request limits the items, or gives
-// them an order.
-func guarded(q *transfer.Request) bool {
-	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
-}
-
 // guard waits for the end of the walk if the request is guarded.
 func (p *pump) guard(j *ledger.Journal) error {
-	if !guarded(&p.rec.read().Request) {
+	if !walk.Guarded(&p.rec.read().Request) {
 		return nil
 	}
 	return p.await(func() bool { return j.Totals().Ended }, nil)
@@ -343,7 +338,7 @@ func (p *pump) awaitJournal(wait <-chan struct{}) error {
 
 // fail reports an item that cannot be sent.
 func (p *pump) fail(n uint64, it transfer.Item, err *transfer.Error) error {
-	if p.task.expect != "" && err.Kind == transfer.KindMissing {
+	if p.task.Expect != "" && err.Kind == transfer.KindMissing {
 		err = transfer.Errorf(transfer.KindReplaced, "%s is not there any more; it was replaced or removed before it was read", it.Source)
 	}
 	if _, err := p.reserve(flow.BeginCost, flow.BeginCost); err != nil {
@@ -378,10 +373,10 @@ type resend struct {
 // item sends one item.
 func (p *pump) item(n uint64, it transfer.Item) error {
 	// Names beneath a base have one task, unless a version is expected of each.
-	same := p.task.arg == it.Arg || p.task.arg >= 0 && p.asked.q.Base != "" && p.task.expect == ""
-	if !same && it.Arg < p.asked.q.Count() { // missing items come after the last argument
+	same := p.task.Arg == it.Arg || p.task.Arg >= 0 && p.asked.Request.Base != "" && p.task.Expect == ""
+	if !same && it.Arg < p.asked.Request.Count() { // missing items come after the last argument
 		var err error
-		if p.task, err = p.asked.task(it.Arg); err != nil {
+		if p.task, err = p.asked.Task(it.Arg); err != nil {
 			return err
 		}
 	}
@@ -401,7 +396,7 @@ func (p *pump) item(n uint64, it transfer.Item) error {
 		if err != nil {
 			return p.fail(n, it, transfer.AsError(err))
 		}
-		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source, To: p.task.to})
+		return p.begin(n, &wire.Begin{Type: transfer.ItemDir, Mode: mode, Mtime: mtime, Name: it.Name, Source: it.Source, To: p.task.To})
 	}
 
 	err := p.file(n, it, false)

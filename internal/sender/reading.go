@@ -100,7 +100,7 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	}
 
 	r := &reading{item: n, it: it, src: src, facts: src.Facts()}
-	if err = r.isExpected(p.task.expect); err == nil {
+	if err = r.isExpected(p.task.Expect); err == nil {
 		err = p.mayDelete(r)
 	}
 	if err == nil {
@@ -122,16 +122,16 @@ func (p *pump) openReading(n uint64, it transfer.Item, unsized bool) (*reading, 
 	case known && !resumed:
 		return r, 0, nil
 	case known: // no part of it need be read again
-		r.tail, r.sum = true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, nil)
+		r.tail, r.sum = true, digest.Resume(p.task.Method, p.left.digests, pt.Prefix, nil)
 		return r, pt.Source, nil
 	case resumed:
 		failpoint.Hit("sender.after_reopen")
-		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.method, p.left.digests, pt.Prefix, back)
+		r.tail, r.resumed, r.sum = true, true, digest.Resume(p.task.Method, p.left.digests, pt.Prefix, back)
 		return r, pt.Source, nil
 	}
 
-	if p.task.method != digest.None {
-		r.sum = digest.NewRunning(p.task.method, p.left.digests)
+	if p.task.Method != digest.None {
+		r.sum = digest.NewRunning(p.task.Method, p.left.digests)
 	}
 	return r, 0, nil
 }
@@ -147,7 +147,7 @@ func (r *reading) isExpected(want transfer.Version) error {
 // mayDelete refuses a file that is to be deleted after its arrival, if the submitting principal may not delete it. The
 // file is not sent either, because sending it is only half of the request.
 func (p *pump) mayDelete(r *reading) error {
-	if p.cfg.May == nil || !p.task.options.Removes() {
+	if p.cfg.May == nil || !p.task.Options.Removes() {
 		return nil
 	}
 	return p.cfg.May(p.rec.read().Principal).Check(transfer.AuthDeleteSource, r.facts.Lies)
@@ -172,7 +172,7 @@ func seek(f place.File, at int64) bool {
 func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	version, size := r.facts.Version, r.facts.Size
 	if err := p.begin(r.item, &wire.Begin{Type: transfer.ItemFile, Again: offset == 0, Mode: r.facts.Mode, Size: size,
-		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.to}); err != nil {
+		Mtime: r.facts.Mtime, Allocated: r.facts.Allocated, Offset: offset, Version: version, Name: r.it.Name, Source: r.it.Source, Form: r.form, To: p.task.To}); err != nil {
 		return false, err
 	}
 
@@ -206,7 +206,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 
 	p.sent.end(r.item, version)
 	p.b.End(r.item, offset)
-	if failpoint.Planted("deleted-when-sent") && p.task.options.Removes() {
+	if failpoint.Planted("deleted-when-sent") && p.task.Options.Removes() {
 		d := p.cfg.Place.(place.Deleter)
 		d.Delete(r.it.Reads(), version, d.Aside(p.ID, r.item), false)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/audit"
 	"ferry/internal/ledger"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -78,7 +79,7 @@ func (r *recorder) record(m *wire.Outcomes) {
 	var err error
 	cancelling := r.rec.state() == transfer.Cancelling
 	if m.Last && !cancelling { // the destination has reported all outcomes
-		total, err = r.items.total()
+		total, err = r.items.Total()
 	}
 	if err == nil {
 		err = r.inherit(m.Outcomes)
@@ -216,12 +217,12 @@ func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 	if r.sent.all {
 		most = reach(below, outcomes)
 	}
-	items, err := r.items.from(below, most)
+	items, err := r.items.From(below, most)
 	if err != nil {
 		return err
 	}
 
-	a, tasks := r.cfg.asked(rec), make([]task, len(items))
+	a, tasks := r.cfg.walks().Reader(rec), make([]walk.Task, len(items))
 	for k := range items {
 		switch {
 		case items[k].Type != transfer.ItemFile:
@@ -229,7 +230,7 @@ func (r *recorder) inherit(outcomes []transfer.Outcome) error {
 		case k > 0 && items[k-1].Arg == items[k].Arg && items[k-1].Type == transfer.ItemFile:
 			tasks[k] = tasks[k-1]
 		default:
-			if tasks[k], err = a.task(items[k].Arg); err != nil {
+			if tasks[k], err = a.Task(items[k].Arg); err != nil {
 				return err
 			}
 		}
@@ -252,10 +253,10 @@ func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtf
 		case why == "":
 			all = append(all, is)
 			continue
-		case is.before && r.items.made:
+		case is.before && r.items.Made:
 			err = ledger.DamagedJournal(r.cfg.Ledger, r.ID, "the destination reports item %d as %s, %s", oc.Item, oc.Source, why)
 		case why == notBegun:
-			err = r.items.check(oc.Item)
+			err = r.items.Check(oc.Item)
 		}
 		if err != nil {
 			return nil, true, err

@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 	"ferry/internal/wire"
@@ -124,7 +125,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	}
 
 	e := transfer.AsError(err)
-	var over *GuardError
+	var over *walk.GuardError
 	if errors.As(err, &over) || e.Kind == transfer.KindLost { // another attempt would find as much
 		if err := o.halt(); err != nil {
 			return nil, err

@@ -22,6 +22,7 @@ import (
 	"ferry/internal/ledger"
 	"ferry/internal/place"
 	"ferry/internal/security/word"
+	"ferry/internal/sender/walk"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/quiet"
 	"ferry/internal/transfer"
@@ -97,6 +98,25 @@ type Config struct {
 	Scratch string
 }
 
+// walks returns the configuration of walks.
+func (c *Config) walks() *walk.Config {
+	return &walk.Config{Agent: c.Agent, Beside: c.Beside, Ledger: c.Ledger, Place: c.Place, Clock: c.Clock, MaxTargets: c.MaxTargets, Scratch: c.Scratch}
+}
+
+// Survey splits up a request that has all of its items.
+func (c *Config) Survey(q *transfer.Request) (*walk.Survey, error) { return c.walks().Survey(q) }
+
+// CheckItself checks that the sources of a request can be removed as it says, and that it sends no file or directory
+// into or onto itself. items are all items of the request.
+func (c *Config) CheckItself(q *transfer.Request, items []transfer.RequestItem) error {
+	return c.walks().CheckItself(q, items)
+}
+
+// TooMuch returns an error for a walk that finds more items, more files, or more bytes in them, than the request allows.
+func TooMuch(q *transfer.Request, items, files, bytes int64) error {
+	return walk.TooMuch(q, items, files, bytes)
+}
+
 // An Outgoing is one transfer that this agent sends. One goroutine at a time drives it. The fields below parts belong
 // to that goroutine, except in and outcomes.
 type Outgoing struct {
@@ -152,7 +172,7 @@ func New(cfg Config, rec *ledger.Source) *Outgoing {
 		sent:   &sent{items: map[uint64]*begun{}, heir: before || rec.Request.Stored(), all: rec.Request.Stored()},
 		driver: make(wakeup, 1), feeder: make(wakeup, 1),
 	}}
-	o.items = &items{cfg: &cfg, log: log, id: o.ID, made: rec.Journal, wake: o.wake}
+	o.items = walk.NewList(cfg.walks(), log, o.ID, rec.Journal, o.wake)
 	o.rec = &record{id: o.ID, ledger: cfg.Ledger, note: cfg.Note, programs: cfg.Programs, clock: cfg.Clock, figures: o.snapshot, last: rec,
 		told: chronicle{log: log, now: cfg.Clock.Now}}
 	o.rec.know(rec)

@@ -36,7 +36,7 @@ func (p *pump) wait(ok func() bool, also <-chan struct{}) error {
 	timer := p.cfg.Clock.NewTimer(p.quiet(signed, signed))
 	defer timer.Stop()
 	for !ok() {
-		if err := p.items.err(); err != nil {
+		if err := p.items.Err(); err != nil {
 			return err
 		}
 		select {

@@ -327,8 +327,8 @@ func (o Stowing) acceptedStored(a *wire.Accept) error {
 
 // openStored returns the OPEN of an epoch, for the store or for the destination.
 func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Message, error) {
-	a := o.cfg.asked(rec)
-	goes, err := o.cfg.goesTo(a.q, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
+	a := o.cfg.walks().Reader(rec)
+	goes, err := o.cfg.walks().Course(a)
 	if err != nil {
 		return nil, err
 	}
@@ -339,7 +339,7 @@ func (o Stowing) openStored(rec *ledger.Source, stored *wire.Shelved) (*wire.Mes
 	if m.Open.Targets != nil {
 		return nil, transfer.Errorf(transfer.KindUsage, "stored delivery sends everything to one DEST with the same options")
 	}
-	m.Open.Request.Dest, m.Open.Several = goes.dest, goes.several
+	m.Open.Request.Dest, m.Open.Several = goes.Dest, goes.Several
 	m.Open.Request.Settings = o.settingsStored(rec)
 	m.Open.Stored = stored
 	m.From, m.Transfer = o.cfg.Agent, o.ID
@@ -385,7 +385,7 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 		}
 	}
 	failpoint.Hit("sender.after_purge")
-	if err := o.items.openJournal(rec, resume.End()); err != nil {
+	if err := o.items.Open(rec, resume.End()); err != nil {
 		return o.pumpFailed(err)
 	}
 
@@ -412,7 +412,7 @@ func (o Stowing) beginShelving(ctx context.Context, name StoreName, resume *tran
 	}
 
 	failpoint.Hit("sender.after_accept")
-	o.items.startWalk(o.rec.read())
+	o.items.Start(o.rec.read())
 	o.live.accepted()
 	o.shelving.resume, o.shelving.head, o.shelving.store = resume, data, name
 	return nil, nil
@@ -615,7 +615,7 @@ func (o Stowing) shelved(p *pump) (*Verdict, error) {
 	failpoint.Hit("sender.before_shelved")
 	reason, now := o.awaited(nil), o.cfg.Clock.Now()
 	o.stopReading()
-	o.items.rest()
+	o.items.Rest()
 	o.live.waits(0, now.Add(sentRetry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
 		rec.Shelved = p.sealed.Load()

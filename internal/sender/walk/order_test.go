@@ -1,4 +1,4 @@
-package sender
+package walk
 
 import (
 	"cmp"
@@ -100,14 +100,14 @@ func TestAskedInAnyOrder(t *testing.T) {
 	if err := l.Update(func(tx *ledger.Tx) error { return tx.Requests().Claim(q.ID, "ann", parts) }); err != nil {
 		t.Fatal(err)
 	}
-	a := &asked{ledger: l, q: head}
+	a := &Reader{ledger: l, Request: head}
 	r := rand.New(rand.NewPCG(3, 4))
 	for k := range 600 {
 		n := r.IntN(count)
 		if k < 300 {
 			n = k * 13 % count
 		}
-		if it, err := a.item(n); err != nil || it.Source != q.Items[n].Source {
+		if it, err := a.Item(n); err != nil || it.Source != q.Items[n].Source {
 			t.Fatalf("item %d is %v, %v", n, it, err)
 		}
 	}

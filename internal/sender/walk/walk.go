@@ -1,4 +1,6 @@
-package sender
+// Package walk turns the request of a transfer into its items: it reads the request, walks the sources, and keeps the
+// item journal. It also has the destinations that a request names.
+package walk
 
 import (
 	"context"
@@ -6,15 +8,30 @@ import (
 
 	"ferry/internal/ledger"
 	"ferry/internal/place"
+	"ferry/internal/sys/clock"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
 
+// A Config is the configuration of the walks of an agent, or of one transfer.
+type Config struct {
+	Agent  transfer.AgentName
+	Beside transfer.AgentName // another agent with the same roots on this host; may be empty
+	Ledger *ledger.Ledger
+	Place  place.Source
+	Clock  clock.Clock
+	// MaxTargets bounds the targets of one OPEN, in bytes; 0: 32 KiB. On a slow link no OPEN must take long.
+	MaxTargets int
+	// Scratch is a directory of this agent alone, for items to be sorted that are too many for memory; empty: all stay
+	// in memory.
+	Scratch string
+}
+
 // journalBatch is how many items are synced into the journal at once.
 const journalBatch = 1024
 
-// scarce reports whether a waiting transfer should keep no file open.
-func (c *Config) scarce() bool {
+// Scarce reports whether a waiting transfer should keep no file open.
+func (c *Config) Scarce() bool {
 	l, ok := c.Place.(place.FileBudget)
 	return ok && l.Scarce()
 }
@@ -117,4 +134,10 @@ func (w *filling) put(it transfer.Item) error {
 		return w.j.Sync()
 	}
 	return nil
+}
+
+// Guarded reports whether no item is offered before the end of the walk, because the request limits the items, or gives
+// them an order.
+func Guarded(q *transfer.Request) bool {
+	return q.MaxFiles != 0 || q.MaxBytes != 0 || q.Together || q.Order != ""
 }

@@ -1,4 +1,4 @@
-package sender
+package walk
 
 import (
 	"context"
@@ -11,13 +11,13 @@ import (
 	"ferry/internal/transfer"
 )
 
-// items keep the item journal of a transfer, and the walk that fills it. They are safe for concurrent use; only the
-// driver of the transfer opens and closes the journal, and starts and stops the walk.
-type items struct {
+// A List is the item journal of a transfer, and the walk that fills it. It is safe for concurrent use; only the driver
+// of the transfer opens and closes the journal, and starts and stops the walk.
+type List struct {
 	cfg  *Config
 	log  *slog.Logger
 	id   transfer.ID
-	made bool   // by an earlier run
+	Made bool   // by an earlier run
 	wake func() // called when there are more items, or the walk has ended
 
 	mu     sync.Mutex
@@ -30,22 +30,27 @@ type items struct {
 	walked chan struct{}
 }
 
-// journal returns the item journal, nil while it is closed.
-func (s *items) journal() *ledger.Journal {
+// NewList returns the list of a transfer. wake is called when there are more items, or the walk has ended.
+func NewList(cfg *Config, log *slog.Logger, id transfer.ID, made bool, wake func()) *List {
+	return &List{cfg: cfg, log: log, id: id, Made: made, wake: wake}
+}
+
+// Journal returns the item journal, nil while it is closed.
+func (s *List) Journal() *ledger.Journal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.open
 }
 
-// err returns the error that ended the walk early; nil: none did.
-func (s *items) err() error {
+// Err returns the error that ended the walk early; nil: none did.
+func (s *List) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// totals returns the totals of the walk so far.
-func (s *items) totals() ledger.Totals {
+// Totals returns the totals of the walk so far.
+func (s *List) Totals() ledger.Totals {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.open != nil {
@@ -56,7 +61,7 @@ func (s *items) totals() ledger.Totals {
 
 // look returns the totals of the journal. fixed reports that an earlier run has made the journal, and that the walk of
 // this run adds no items to it: the walk has not begun, or has ended.
-func (s *items) look() (t ledger.Totals, fixed bool, err error) {
+func (s *List) look() (t ledger.Totals, fixed bool, err error) {
 	s.mu.Lock()
 	j, begun := s.open, s.begun
 	s.mu.Unlock()
@@ -65,12 +70,12 @@ func (s *items) look() (t ledger.Totals, fixed bool, err error) {
 	} else { // this run has not opened it yet
 		t, err = s.cfg.Ledger.JournalTotals(s.id)
 	}
-	return t, s.made && (!begun || t.Ended), err
+	return t, s.Made && (!begun || t.Ended), err
 }
 
-// total returns the number of the transfer's items. The error is of KindMalformed before the end of the walk. It is of
+// Total returns the number of the transfer's items. The error is of KindMalformed before the end of the walk. It is of
 // KindLost if an earlier run has ended the walk and the journal lacks its end.
-func (s *items) total() (uint64, error) {
+func (s *List) Total() (uint64, error) {
 	t, fixed, err := s.look()
 	switch {
 	case err != nil:
@@ -83,8 +88,8 @@ func (s *items) total() (uint64, error) {
 	return 0, transfer.Errorf(transfer.KindMalformed, "the walk has not ended")
 }
 
-// check returns an error of KindLost if the destination has decided an item that the journal lacks.
-func (s *items) check(n uint64) error {
+// Check returns an error of KindLost if the destination has decided an item that the journal lacks.
+func (s *List) Check(n uint64) error {
 	t, fixed, err := s.look()
 	if err == nil && fixed && n >= uint64(t.Items) {
 		err = ledger.DamagedJournal(s.cfg.Ledger, s.id, "it has %d items, and the destination has reported item %d", t.Items, n)
@@ -92,9 +97,9 @@ func (s *items) check(n uint64) error {
 	return err
 }
 
-// from reads up to most items, beginning with number n.
-func (s *items) from(n uint64, most int) ([]transfer.Item, error) {
-	if j := s.journal(); j != nil {
+// From reads up to most items, beginning with number n.
+func (s *List) From(n uint64, most int) ([]transfer.Item, error) {
+	if j := s.Journal(); j != nil {
 		if all, err := j.Items(n, most); err == nil {
 			return all, nil // otherwise it may have been closed meanwhile
 		}
@@ -102,10 +107,10 @@ func (s *items) from(n uint64, most int) ([]transfer.Item, error) {
 	return s.cfg.Ledger.JournalItems(s.id, n, most)
 }
 
-// openJournal opens the item journal. A new journal is made before the ledger records it. From then on it must exist,
+// Open opens the item journal. A new journal is made before the ledger records it. From then on it must exist,
 // with the first offered items at least: the destination has them. An existing journal is read and written again as a
 // whole, which may take long: no lock is held meanwhile.
-func (s *items) openJournal(rec *ledger.Source, offered uint64) error {
+func (s *List) Open(rec *ledger.Source, offered uint64) error {
 	s.mu.Lock()
 	s.unlend()
 	there := s.open != nil
@@ -125,7 +130,7 @@ func (s *items) openJournal(rec *ledger.Source, offered uint64) error {
 	}
 	offered = max(rec.Decided.End(), offered)
 	err = j.CheckDamage(offered)
-	if err == nil && offered > 0 && guarded(&rec.Request) && !j.Totals().Ended {
+	if err == nil && offered > 0 && Guarded(&rec.Request) && !j.Totals().Ended {
 		err = ledger.DamagedJournal(s.cfg.Ledger, s.id, "it has no end, and %d items were offered", offered)
 	}
 	if err != nil {
@@ -139,8 +144,8 @@ func (s *items) openJournal(rec *ledger.Source, offered uint64) error {
 	return nil
 }
 
-// startWalk resumes the walk at the journal's last item, unless the walk is over or running.
-func (s *items) startWalk(rec *ledger.Source) {
+// Start resumes the walk at the journal's last item, unless the walk is over or running.
+func (s *List) Start(rec *ledger.Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stop != nil && s.failed == nil {
@@ -157,7 +162,7 @@ func (s *items) startWalk(rec *ledger.Source) {
 
 // walk writes the items of the request into the journal. A batch is synced before its items are offered (R6); the first
 // items are offered soon.
-func (s *items) walk(ctx context.Context, rec *ledger.Source, j *ledger.Journal, done chan struct{}) {
+func (s *List) walk(ctx context.Context, rec *ledger.Source, j *ledger.Journal, done chan struct{}) {
 	defer close(done)
 	defer s.wake()
 	defer func() {
@@ -182,14 +187,14 @@ func (s *items) walk(ctx context.Context, rec *ledger.Source, j *ledger.Journal,
 	}
 }
 
-func (s *items) fail(err error) {
+func (s *List) fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed = err
 }
 
-// stopWalk stops the walk and waits for its end.
-func (s *items) stopWalk() {
+// Stop stops the walk and waits for its end.
+func (s *List) Stop() {
 	s.mu.Lock()
 	stop, walked := s.stop, s.walked
 	s.stop = nil
@@ -200,9 +205,9 @@ func (s *items) stopWalk() {
 	}
 }
 
-// rest keeps the item journal of a waiting transfer open if it can borrow a descriptor. Otherwise it closes the
+// Rest keeps the item journal of a waiting transfer open if it can borrow a descriptor. Otherwise it closes the
 // journal.
-func (s *items) rest() {
+func (s *List) Rest() {
 	s.mu.Lock()
 	open := s.open != nil && !s.lent
 	s.mu.Unlock()
@@ -217,10 +222,10 @@ func (s *items) rest() {
 		return
 	}
 
-	s.closeJournal()
+	s.Close()
 }
 
-func (s *items) closeJournal() {
+func (s *List) Close() {
 	s.mu.Lock()
 	j := s.open
 	if s.open = nil; j != nil {
@@ -234,7 +239,7 @@ func (s *items) closeJournal() {
 }
 
 // unlend returns the descriptor that was borrowed for the open journal. s.mu is held.
-func (s *items) unlend() {
+func (s *List) unlend() {
 	if s.lent {
 		s.lent = false
 		s.cfg.giveBack()

@@ -1,4 +1,4 @@
-package sender
+package walk
 
 import (
 	"cmp"
@@ -12,20 +12,20 @@ import (
 	"ferry/internal/wire"
 )
 
-// asked reads the items of an accepted request: those of its head from its ledger entry, and others by parts from the
+// A Reader reads the items of an accepted request: those of its head from its ledger entry, and others by parts from the
 // ledger. It keeps the last part. It belongs to one goroutine.
-type asked struct {
-	ledger *ledger.Ledger
-	q      *transfer.Request
-	from   int // the index of the first item of part
-	part   []transfer.RequestItem
-	starts []int // of the parts that were read: the indexes of their first items
+type Reader struct {
+	ledger  *ledger.Ledger
+	Request *transfer.Request
+	from    int // the index of the first item of part
+	part    []transfer.RequestItem
+	starts  []int // of the parts that were read: the indexes of their first items
 }
 
-// item returns the nth request item, counted from 0.
-func (a *asked) item(n int) (*transfer.RequestItem, error) {
-	if n < len(a.q.Items) {
-		return &a.q.Items[n], nil
+// Item returns the nth request item, counted from 0.
+func (a *Reader) Item(n int) (*transfer.RequestItem, error) {
+	if n < len(a.Request.Items) {
+		return &a.Request.Items[n], nil
 	}
 
 	if n < a.from || n >= a.from+len(a.part) {
@@ -45,11 +45,11 @@ func (a *asked) item(n int) (*transfer.RequestItem, error) {
 }
 
 // next reads the following part.
-func (a *asked) next() error {
-	a.from = max(a.from+len(a.part), len(a.q.Items))
+func (a *Reader) next() error {
+	a.from = max(a.from+len(a.part), len(a.Request.Items))
 	var p *transfer.Part
 	err := a.ledger.View(func(t *ledger.Tx) (err error) {
-		p, err = t.Requests().Asked(a.q.ID, a.from)
+		p, err = t.Requests().Asked(a.Request.ID, a.from)
 		return err
 	})
 	if err != nil {
@@ -63,9 +63,9 @@ func (a *asked) next() error {
 }
 
 // each calls fn for the items from an index on, in order, until it reports false.
-func (a *asked) each(from int, fn func(n int, it *transfer.RequestItem) bool) error {
-	for n := from; n < a.q.Count(); n++ {
-		it, err := a.item(n)
+func (a *Reader) each(from int, fn func(n int, it *transfer.RequestItem) bool) error {
+	for n := from; n < a.Request.Count(); n++ {
+		it, err := a.Item(n)
 		if err != nil {
 			return err
 		}
@@ -76,66 +76,73 @@ func (a *asked) each(from int, fn func(n int, it *transfer.RequestItem) bool) er
 	return nil
 }
 
-// asked returns a reader of the items of a transfer's request.
-func (c *Config) asked(rec *ledger.Source) *asked { return &asked{ledger: c.Ledger, q: &rec.Request} }
-
-// A task is the way in which the files of a request item are sent.
-type task struct {
-	arg     int // the request item; -1: none yet
-	to      uint64
-	expect  transfer.Version // of the file to send; empty: any version
-	options transfer.Options
-	dest    transfer.Location
-	method  digest.Method
-	content bool // the form of the content may matter, not only the bytes
+// Reader returns a reader of the items of a transfer's request.
+func (c *Config) Reader(rec *ledger.Source) *Reader {
+	return &Reader{ledger: c.Ledger, Request: &rec.Request}
 }
 
-// task returns the task for the files of a request item.
-func (a *asked) task(arg int) (t task, err error) {
-	it, err := a.item(arg)
+// A Task is the way in which the files of a request item are sent.
+type Task struct {
+	Arg     int // the request item; -1: none yet
+	To      uint64
+	Expect  transfer.Version // of the file to send; empty: any version
+	Options transfer.Options
+	Dest    transfer.Location
+	Method  digest.Method
+	Content bool // the form of the content may matter, not only the bytes
+}
+
+// Task returns the task for the files of a request item.
+func (a *Reader) Task(arg int) (t Task, err error) {
+	it, err := a.Item(arg)
 	if err != nil {
 		return t, err
 	}
 
-	t.arg, t.expect = arg, it.Expected
+	t.Arg, t.Expect = arg, it.Expected
 	if it.Own() {
-		t.to = uint64(arg) + 1
+		t.To = uint64(arg) + 1
 	}
 
-	if t.options, t.dest, err = conversion.Effective(a.q, it); err != nil {
+	if t.Options, t.Dest, err = conversion.Effective(a.Request, it); err != nil {
 		return t, err
 	}
 
-	t.content = conversion.Involved(&t.options, it.Source, t.dest)
-	t.method, err = digest.ParseMethod(t.options.Checksum)
+	t.Content = conversion.Involved(&t.Options, it.Source, t.Dest)
+	t.Method, err = digest.ParseMethod(t.Options.Checksum)
 	return t, err
 }
 
-// A course is the destination of a request's items without a DEST of their own.
-type course struct {
-	dest    transfer.Location // as the destination is to take it; zero: there are no such items
-	several bool              // it must be a directory
+// A Course is the destination of a request's items without a DEST of their own.
+type Course struct {
+	Dest    transfer.Location // as the destination is to take it; zero: there are no such items
+	Several bool              // it must be a directory
 }
 
 // add adds an item.
-func (c *course) add(p place.Source, q *transfer.Request, source transfer.Location, first bool) {
+func (c *Course) add(p place.Source, q *transfer.Request, source transfer.Location, first bool) {
 	many, unnamed := p.Expands(source)
-	c.several = c.several || many || !first
+	c.Several = c.Several || many || !first
 	if unnamed || q.Base != "" {
-		c.dest = c.dest.AsDirectory() // its content goes into DEST, existing or not
+		c.Dest = c.Dest.AsDirectory() // its content goes into DEST, existing or not
 	}
 }
 
-// goesTo returns the destination of the items without a DEST of their own. each iterates over all items.
-func (c *Config) goesTo(q *transfer.Request, each func(func(int, *transfer.RequestItem) bool) error) (course, error) {
-	to := course{several: q.Base != ""}
+// Course returns the destination of the items without a DEST of their own.
+func (c *Config) Course(a *Reader) (Course, error) {
+	return c.course(a.Request, func(fn func(int, *transfer.RequestItem) bool) error { return a.each(0, fn) })
+}
+
+// course is Course for a request; each iterates over its items.
+func (c *Config) course(q *transfer.Request, each func(func(int, *transfer.RequestItem) bool) error) (Course, error) {
+	to := Course{Several: q.Base != ""}
 	first := true
 	err := each(func(_ int, it *transfer.RequestItem) bool {
 		if it.Own() {
 			return true
 		}
 		if first {
-			to.dest = q.Dest
+			to.Dest = q.Dest
 		}
 		to.add(c.Place, q, it.Source, first)
 		first = false
@@ -147,17 +154,17 @@ func (c *Config) goesTo(q *transfer.Request, each func(func(int, *transfer.Reque
 // target returns the target of an item with a DEST or options of its own, for the destination.
 func (c *Config) target(q *transfer.Request, n int, it *transfer.RequestItem) (transfer.Target, error) {
 	options, dest, err := conversion.Effective(q, it)
-	to := course{dest: dest}
+	to := Course{Dest: dest}
 	to.add(c.Place, q, it.Source, true)
 	options.Recursive = false
-	return transfer.Target{N: uint64(n) + 1, Dest: to.dest, Several: to.several, Resolved: it.Resolved, Options: options}, err
+	return transfer.Target{N: uint64(n) + 1, Dest: to.Dest, Several: to.Several, Resolved: it.Resolved, Options: options}, err
 }
 
 // maxTargets is the default of Config.MaxTargets.
 const maxTargets = 32 << 10
 
-// targets returns the next targets that the destination has not resolved; nil: it has all.
-func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
+// Targets returns the next targets that the destination has not resolved; nil: it has all.
+func (c *Config) Targets(a *Reader, after uint64) (*wire.Targets, error) {
 	all := &wire.Targets{After: after}
 	size := 0
 	var failed error
@@ -169,7 +176,7 @@ func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
 			return false
 		}
 		var t transfer.Target
-		if t, failed = c.target(a.q, n, it); failed != nil {
+		if t, failed = c.target(a.Request, n, it); failed != nil {
 			return false
 		}
 		size += len(wire.Marshal(t))
@@ -182,8 +189,8 @@ func (c *Config) targets(a *asked, after uint64) (*wire.Targets, error) {
 	return all, nil
 }
 
-// resolvedAs reports whether the destination has resolved the requested targets, or the first ones of them.
-func resolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
+// ResolvedAs reports whether the destination has resolved the requested targets, or the first ones of them.
+func ResolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
 	if asked == nil || len(all) == 0 || len(all) > len(asked.List) {
 		return asked == nil && len(all) == 0
 	}
@@ -195,16 +202,16 @@ func resolvedAs(asked *wire.Targets, all []transfer.Resolved) bool {
 	return true
 }
 
-// putResolved records the resolutions of targets.
-func putResolved(t *ledger.Tx, rec *ledger.Source, all []transfer.Resolved) error {
+// PutResolved records the resolutions of targets.
+func PutResolved(t *ledger.Tx, rec *ledger.Source, all []transfer.Resolved) error {
 	if len(all) > 0 {
 		rec.Targets = all[len(all)-1].N
 	}
 	return t.Requests().PutResolved(rec.Request.ID, all)
 }
 
-// resolvedOf reads the resolutions of a transfer's targets.
-func resolvedOf(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err error) {
+// Resolved reads the resolutions of a transfer's targets.
+func Resolved(t *ledger.Tx, id transfer.ID) (all []transfer.Resolved, err error) {
 	err = t.Requests().Resolved(id, func(r transfer.Resolved) error {
 		all = append(all, r)
 		return nil
@@ -220,7 +227,7 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 	}
 	var resolved []transfer.Resolved
 	if err = c.Ledger.View(func(t *ledger.Tx) (err error) {
-		resolved, err = resolvedOf(t, rec.Request.ID)
+		resolved, err = Resolved(t, rec.Request.ID)
 		return err
 	}); err != nil {
 		return w, err
@@ -239,7 +246,7 @@ func (c *Config) walkRequest(rec *ledger.Source) (w place.WalkRequest, err error
 		all = *rec.Resolution
 	}
 
-	err = c.asked(rec).each(0, func(n int, it *transfer.RequestItem) bool {
+	err = c.Reader(rec).each(0, func(n int, it *transfer.RequestItem) bool {
 		arg := argumentOf(&rec.Request, it)
 		arg.Group = group(all)
 		if it.Own() {
@@ -280,7 +287,7 @@ type Survey struct {
 // Survey splits up a request that has all of its items. Items of one DEST form a group.
 func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 	s := &Survey{Walk: c.walkOf(q)}
-	to, err := c.goesTo(q, func(fn func(int, *transfer.RequestItem) bool) error {
+	to, err := c.course(q, func(fn func(int, *transfer.RequestItem) bool) error {
 		for n := range q.Items {
 			fn(n, &q.Items[n])
 		}
@@ -290,7 +297,7 @@ func (c *Config) Survey(q *transfer.Request) (*Survey, error) {
 		return nil, err
 	}
 
-	s.Preview.Dest, s.Preview.Several = to.dest, to.several
+	s.Preview.Dest, s.Preview.Several = to.Dest, to.Several
 	groups := map[transfer.Location]*place.Group{}
 	for n := range q.Items {
 		it := &q.Items[n]
