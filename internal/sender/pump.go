@@ -83,29 +83,7 @@ var (
 
 var errBroken = errors.New("it broke")
 
-func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
-	p := newPump(o, epoch, credit, resume)
-	o.live.granted(credit)
-	startPumping(p, resume)
-	return p
-}
-
-func newPump(o *Outgoing, epoch uint32, credit int64, resume transfer.Resume) *pump {
-	ctx, cancel := context.WithCancel(context.Background())
-	rec := o.rec.read()
-	chunk := rec.Progress.Settings.ChunkSize
-	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, way: way{took: o.answer}, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
-	p.credit.raise(credit)
-	p.rate = rec.Request.Rate
-	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
-	for _, pt := range resume.Points {
-		p.resume[pt.Item] = pt
-	}
-
-	return p
-}
-
+// startPumping starts a pump.
 func startPumping(p *pump, resume transfer.Resume) {
 	go func() {
 		defer close(p.done)

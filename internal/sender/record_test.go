@@ -245,13 +245,13 @@ func TestTheEndIsShownOnce(t *testing.T) {
 	m := newMade(t, faulty.NewMemoryFiles())
 	shown := map[transfer.State]int{}
 	m.cfg.Progress = func(p *transfer.Progress) { shown[p.State]++ }
-	m.show(true)
-	m.show(true)
+	m.shown.show(true)
+	m.shown.show(true)
 	if _, err := m.CancelNow(); err != nil {
 		t.Fatal(err)
 	}
-	m.show(true)
-	m.show(true)
+	m.shown.show(true)
+	m.shown.show(true)
 	if shown[transfer.Accepted] != 2 || shown[transfer.Cancelled] != 1 {
 		t.Errorf("shown: %v", shown)
 	}

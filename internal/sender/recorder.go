@@ -125,18 +125,18 @@ func (r *recorder) record(m *wire.Outcomes) {
 		r.moved()
 	}
 
-	r.show(false)
+	r.shown.show(false)
 	r.wake()
 }
 
 func (r *recorder) ack(m *wire.Outcomes) {
-	r.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
+	r.peer.tell(&wire.Message{Kind: wire.KindOutcomesAck, OutcomesAck: &wire.OutcomesAck{Batch: m.Batch}})
 }
 
 // doubtOrLog reports why outcomes are not recorded: the destination cannot be right, or this side cannot write.
 func (r *recorder) doubtOrLog(err error, what string) {
 	if transfer.KindOf(err) == transfer.KindMalformed {
-		r.doubt("last outcomes that are not all there are")
+		r.peer.doubt("last outcomes that are not all there are")
 		return
 	}
 	r.note(err)
@@ -180,7 +180,7 @@ func (r *recorder) lose(m *wire.Outcomes, why *transfer.Error) {
 	})
 	switch state := r.rec.state(); {
 	case err == nil:
-		r.tell(cancel(r.rec.read()))
+		r.peer.tell(cancel(r.rec.read()))
 		r.late(m)
 		r.moved()
 		r.wake()
@@ -261,7 +261,7 @@ func (r *recorder) believed(outcomes []transfer.Outcome) (all []believed, doubtf
 		if err != nil {
 			return nil, true, err
 		}
-		r.doubt(why)
+		r.peer.doubt(why)
 		doubtful = true
 	}
 	return all, doubtful, nil
@@ -416,20 +416,6 @@ func (r *recorder) allOrNone(t *ledger.Tx, rec *ledger.Source) error {
 		}
 		a.Error = transfer.Errorf(a.Error.Kind, "no source is deleted or archived, %d that arrived among them: %w", kept, a.Error)
 	}))
-}
-
-// failureOf returns the error of a transfer with failed items: the error of the first one. Without failed items it
-// returns the error of a failed later program.
-func failureOf(rec *ledger.Source) *transfer.Error {
-	p := &rec.Progress
-	if p.FilesFailed == 0 || len(p.Failures) == 0 {
-		return rec.Programs.Failed
-	}
-	e := *p.Failures[0].Err
-	if p.FilesFailed > 1 {
-		e.Text = fmt.Sprintf("%d items failed, the first: %s", p.FilesFailed, e.Text)
-	}
-	return &e
 }
 
 // late puts outcomes that come after the end into the audit; the final state and the sources stay.

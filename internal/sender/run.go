@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"ferry/internal/ledger"
-	"ferry/internal/place"
 	"ferry/internal/sender/walk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -33,12 +32,12 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			switch {
 			case m.Kind == wire.KindAck && m.Ack.Epoch == p.epoch:
 				if why := o.impossible(p, m.Ack); why != "" {
-					o.doubt(why)
+					o.peer.doubt(why)
 					continue
 				}
 				heard = now
 				p.acked(m.Ack)
-				if err := o.acked(m.Ack); err != nil {
+				if err := o.takeAck(m.Ack); err != nil {
 					return nil, err
 				}
 			case m.Kind == wire.KindResync && m.Resync.Epoch > p.epoch:
@@ -73,7 +72,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 		if o.rec.state() != transfer.Running {
 			return nil, nil // the last outcomes are here
 		}
-		if o.Cancelled() {
+		if o.rec.cancelled() {
 			p.stop()
 			return o.beginCancel()
 		}
@@ -104,12 +103,37 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
 			}
 			p.vitals.say(p)
-			o.show(false)
+			o.shown.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
 			return nil, nil
 		}
 	}
+}
+
+// startPump sends an epoch.
+func (o *Outgoing) startPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
+	p := o.newPump(epoch, credit, resume)
+	o.live.granted(credit)
+	startPumping(p, resume)
+	return p
+}
+
+// newPump returns the pump of an epoch. It does not start it.
+func (o *Outgoing) newPump(epoch uint32, credit int64, resume transfer.Resume) *pump {
+	ctx, cancel := context.WithCancel(context.Background())
+	rec := o.rec.read()
+	chunk := rec.Progress.Settings.ChunkSize
+	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, way: way{took: o.answer}, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
+		chunk: chunk, asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
+	p.credit.raise(credit)
+	p.rate = rec.Request.Rate
+	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
+	for _, pt := range resume.Points {
+		p.resume[pt.Item] = pt
+	}
+
+	return p
 }
 
 // pumpFailed handles the error that stopped the pump.
@@ -127,7 +151,7 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	e := transfer.AsError(err)
 	var over *walk.GuardError
 	if errors.As(err, &over) || e.Kind == transfer.KindLost { // another attempt would find as much
-		if err := o.halt(); err != nil {
+		if err := o.rec.halt(); err != nil {
 			return nil, err
 		}
 		return withdraw(o, e)
@@ -147,18 +171,10 @@ func (o *Outgoing) pumpFailed(err error) (*Verdict, error) {
 	if !o.rec.overdue() {
 		return o.waitFor(e, 0, pause)
 	}
-	if err := o.halt(); err != nil {
+	if err := o.rec.halt(); err != nil {
 		return nil, err
 	}
 	return o.giveUp(e)
-}
-
-// halt moves a running transfer to a state from which it may fail.
-func (o *Outgoing) halt() error {
-	if o.rec.state() != transfer.Running {
-		return nil
-	}
-	return o.rec.renegotiate()
 }
 
 // laneBroke counts the breaks of the lane without progress in between, and returns the pause. After the first break the
@@ -169,18 +185,6 @@ func (o *Outgoing) laneBroke() (pause time.Duration) {
 		pause = min(breakFirst<<min(n, 10), waitRetry)
 	}
 	return pause
-}
-
-// acked takes in an ACK. A new safe point is progress: it ends a recovery and forgives crashes. Bytes alone are not
-// progress, as they may have to be sent again for ever.
-func (o *Outgoing) acked(a *wire.Ack) error {
-	if !o.live.acked(a) {
-		return nil
-	}
-	if f, ok := o.cfg.Place.(place.Forgetter); ok {
-		f.Forget(a.Safe.Offset)
-	}
-	return o.rec.progressed()
 }
 
 // resynced records the epoch that a RESYNC issued.

@@ -33,5 +33,5 @@ func (v *vitals) say(p *pump) {
 	if f == nil || p.shelf != nil || !f.Lives(p.cfg.Clock.Now()) {
 		return
 	}
-	p.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: p.epoch}})
+	p.peer.tell(&wire.Message{Kind: wire.KindAlive, Alive: &wire.Alive{Epoch: p.epoch}})
 }

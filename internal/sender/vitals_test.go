@@ -43,7 +43,8 @@ func TestALongMessageIsNoSilence(t *testing.T) {
 	now, link, lane := &pause{now: start}, &told{}, &crawling{waiting: true}
 	p := &pump{epoch: 4}
 	p.cfg = &Config{Agent: "A", Clock: now, Link: link}
-	p.to, p.log, p.lane, p.line = "B", slog.New(slog.DiscardHandler), lane, &flow.Line{}
+	p.lane, p.line = lane, &flow.Line{}
+	p.peer = &peer{p.cfg, slog.New(slog.DiscardHandler), p.ID, "B"}
 	f := p.line.Join(func() {})
 	p.flight = f
 	p.out.Store(f)
@@ -103,7 +104,8 @@ func TestSignsOfLifeAreFew(t *testing.T) {
 		now, link := &pause{now: start}, &told{}
 		p := &pump{epoch: 4}
 		p.cfg = &Config{Agent: "A", Clock: now, Link: link}
-		p.to, p.log, p.line, p.shelf = "B", slog.New(slog.DiscardHandler), &flow.Line{}, c.shelf
+		p.line, p.shelf = &flow.Line{}, c.shelf
+		p.peer = &peer{p.cfg, slog.New(slog.DiscardHandler), p.ID, "B"}
 		f := p.line.Join(func() {})
 		p.out.Store(f)
 		if c.sent {
