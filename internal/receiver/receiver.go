@@ -1,17 +1,15 @@
-// Package receiver is the destination's side of a transfer: it admits, takes
-// chunk messages, verifies, writes, checkpoints and commits, and reports
-// outcomes until the source has them.
+// Package receiver is the destination's side of a transfer. It has three layers:
 //
-// Each incoming transfer is an actor: one goroutine (incoming.loop) owns its
-// state and takes its messages in order; a second one commits groups of
-// finished files while the loop continues with the next file. The states are
-// those of transfer.Incoming; each move is in the ledger before it is acted on.
+//	receiver          the conversation: messages, epochs, slots, credit
+//	receiver/writing  frames, files and commit groups
+//	receiver/entry    the ledger entry, and the transitions of its state
 //
-//	Receiving  an epoch is open (live), or the next OPEN is awaited
-//	Decided    all items are over; OUTCOMES is repeated
-//	DONE       the source has the last OUTCOMES
-//	ABANDONED  the source was silent until the deadline
-//	CANCELLED  withdrawn by the source
+// The conversation hands frames to a writing.Writer, and gets writing.Events back. Both change the entry of their
+// transfer through its methods. No layer imports one above it.
+//
+// Each incoming transfer is an actor: one goroutine (incoming.loop) owns its state and takes its messages in order; a
+// second one commits groups of finished files while the loop continues with the next file. Each move of a state is in
+// the ledger before it is acted on.
 package receiver
 
 import (
