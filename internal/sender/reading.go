@@ -178,10 +178,10 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 
 	for more := size != 0 && offset != size; more; {
 		if p.rec.decided(r.item) {
-			if err := p.room(0); err != nil {
+			if err := p.out.room(0); err != nil {
 				return false, err
 			}
-			p.b.Skip(r.item)
+			p.out.b.Skip(r.item)
 			return false, nil
 		}
 		n, err := p.piece(r, offset, size)
@@ -196,7 +196,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	} else if err != nil && !failpoint.Planted("no-second-look") {
 		return false, fmt.Errorf("%w: %w", errChanged, err)
 	}
-	if err := p.room(0); err != nil {
+	if err := p.out.room(0); err != nil {
 		return false, err
 	}
 
@@ -205,7 +205,7 @@ func (p *pump) stream(r *reading, offset int64) (ended bool, err error) {
 	}
 
 	p.sent.end(r.item, version)
-	p.b.End(r.item, offset)
+	p.out.b.End(r.item, offset)
 	if failpoint.Planted("deleted-when-sent") && p.task.Options.Removes() {
 		d := p.cfg.Place.(place.Deleter)
 		d.Delete(r.it.Reads(), version, d.Aside(p.ID, r.item), false)
@@ -257,12 +257,12 @@ func (p *pump) putSum(r *reading) error {
 			tail = r.sum.Tail()
 		}
 	}
-	if err := p.room(len(sum) + len(tail)); err != nil {
+	if err := p.out.room(len(sum) + len(tail)); err != nil {
 		return err
 	}
 
 	p.sent.digest(r.item, r.facts.Version, sum)
-	p.b.Sum(r.item, sum, tail)
+	p.out.b.Sum(r.item, sum, tail)
 	if r.lasting() {
 		r.close()
 	}
@@ -301,10 +301,10 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		left = math.MaxInt64
 	}
 
-	pace := int64(p.pace())
-	space := func() int64 { return min(int64(p.b.Room()), pace-int64(p.b.Used())) }
+	pace := int64(p.out.pace())
+	space := func() int64 { return min(int64(p.out.b.Room()), pace-int64(p.out.b.Used())) }
 	if space() < min(pace/4, left) {
-		if err := p.flush(); err != nil {
+		if err := p.out.flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -315,9 +315,9 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		return 0, err
 	}
 
-	n = min(n, int64(p.b.Room()))
+	n = min(n, int64(p.out.b.Room()))
 	k, err := p.read(r, offset, n)
-	p.credit.giveBack(n - k)
+	p.out.credit.giveBack(n - k)
 	switch {
 	case err != nil && err != io.EOF && (errors.Is(err, place.ErrUnsized) || transfer.KindOf(err).Waits()):
 		return 0, err
@@ -325,8 +325,8 @@ func (p *pump) piece(r *reading, offset, size int64) (int64, error) {
 		return 0, fmt.Errorf("%w: %d bytes at offset %d, %d expected: %w", errChanged, k, offset, n, err)
 	}
 
-	if p.b.Room() < 4096 || int64(p.b.Used()) >= pace {
-		if err := p.flush(); err != nil {
+	if p.out.b.Room() < 4096 || int64(p.out.b.Used()) >= pace {
+		if err := p.out.flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -349,19 +349,19 @@ func (p *pump) awaitBytes(f place.File) error {
 
 // read puts up to n next bytes into the message.
 func (p *pump) read(r *reading, offset, n int64) (int64, error) {
-	buf := p.b.Data(r.item, offset, int(n))
+	buf := p.out.b.Data(r.item, offset, int(n))
 	k, err := r.src.Read(buf)
 	if err != nil && err != io.EOF {
-		p.b.Undo()
+		p.out.b.Undo()
 		return 0, err
 	}
 
 	if int64(k) < n { // the end of a file of unknown size
 		short := bytes.Clone(buf[:k])
-		if p.b.Undo(); k == 0 {
+		if p.out.b.Undo(); k == 0 {
 			return 0, err
 		}
-		buf = p.b.Data(r.item, offset, k)
+		buf = p.out.b.Data(r.item, offset, k)
 		copy(buf, short)
 	}
 
@@ -371,9 +371,9 @@ func (p *pump) read(r *reading, offset, n int64) (int64, error) {
 
 	p.live.count(r.item, offset, int64(k))
 	if k >= flow.BeginCost && isZero(buf) {
-		p.b.Undo()
-		p.b.Hole(r.item, offset, int64(k))
-		p.credit.giveBack(int64(k) - flow.BeginCost)
+		p.out.b.Undo()
+		p.out.b.Hole(r.item, offset, int64(k))
+		p.out.credit.giveBack(int64(k) - flow.BeginCost)
 		return int64(k), err
 	}
 

@@ -30,17 +30,17 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 		for m := o.in.take(); m != nil; m = o.in.take() {
 			now := o.cfg.Clock.Now()
 			switch {
-			case m.Kind == wire.KindAck && m.Ack.Epoch == p.epoch:
-				if why := o.impossible(p, m.Ack); why != "" {
+			case m.Kind == wire.KindAck && m.Ack.Epoch == p.out.epoch:
+				if why := o.impossible(p.out, m.Ack); why != "" {
 					o.peer.doubt(why)
 					continue
 				}
 				heard = now
-				p.acked(m.Ack)
+				p.out.acked(m.Ack)
 				if err := o.takeAck(m.Ack); err != nil {
 					return nil, err
 				}
-			case m.Kind == wire.KindResync && m.Resync.Epoch > p.epoch:
+			case m.Kind == wire.KindResync && m.Resync.Epoch > p.out.epoch:
 				heard = now
 				p.stop()
 				if err := o.resynced(m.Resync); err != nil {
@@ -48,13 +48,13 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				failpoint.Hit("sender.after_resync")
 				p = o.startPump(m.Resync.Epoch, m.Resync.Credit, m.Resync.Resume)
-			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > p.epoch:
+			case m.Kind == wire.KindAccept && m.Accept.Nonce == o.rec.read().Nonce && m.Accept.Epoch > p.out.epoch:
 				o.log.Info("second ACCEPT from the destination; reopening the transfer", "epoch", m.Accept.Epoch)
 				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch && m.Busy.Place == 0:
+			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch && m.Busy.Place == 0:
 				o.log.Info("destination asks to reopen the transfer", "error", m.Busy.Reason)
 				return nil, o.rec.renegotiate()
-			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.epoch:
+			case m.Kind == wire.KindBusy && m.Busy.Epoch == p.out.epoch:
 				p.stop()
 				if err := o.rec.recovering(); err != nil {
 					return nil, err
@@ -91,7 +91,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 			if o.live.recordedSince(heard) {
 				heard = o.cfg.Clock.Now()
 			}
-			if p.vitals.look(p); p.silent(heard) {
+			if p.out.vitals.look(p.out); p.out.silent(heard) {
 				o.log.Info("destination silent; reopening the transfer")
 				return nil, o.rec.renegotiate()
 			}
@@ -102,7 +102,7 @@ func (o *Outgoing) run(ctx context.Context) (*Verdict, error) {
 				}
 				return o.giveUp(transfer.Errorf(transfer.KindUnreachable, "nothing gets through to %s", o.to))
 			}
-			p.vitals.say(p)
+			p.out.vitals.say(p.out)
 			o.shown.show(false)
 			tick.Reset(progressEvery)
 		case <-ctx.Done():
@@ -124,10 +124,10 @@ func (o *Outgoing) newPump(epoch uint32, credit int64, resume transfer.Resume) *
 	ctx, cancel := context.WithCancel(context.Background())
 	rec := o.rec.read()
 	chunk := rec.Progress.Settings.ChunkSize
-	p := &pump{parts: o.parts, left: &o.kept, accept: o.accept, way: way{took: o.answer}, epoch: epoch, ctx: ctx, cancel: cancel, done: make(chan struct{}), b: wire.NewBuilder(chunk, o.cfg.Memory),
-		chunk: chunk, asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
-	p.credit.raise(credit)
-	p.rate = rec.Request.Rate
+	s := &stream{parts: o.parts, epoch: epoch, ctx: ctx, pacer: &o.kept.pacer, way: way{took: o.answer}, b: wire.NewBuilder(chunk, o.cfg.Memory), chunk: chunk, rate: rec.Request.Rate}
+	s.credit.raise(credit)
+	p := &pump{parts: o.parts, out: s, left: &o.kept, accept: o.accept, cancel: cancel, done: make(chan struct{}),
+		asked: o.cfg.walks().Reader(rec), task: walk.Task{Arg: -1}, resume: map[uint64]transfer.Point{}}
 	p.squeezer = newSqueezer(o.cfg.Encoders, rec.Request.Compress, chunk)
 	for _, pt := range resume.Points {
 		p.resume[pt.Item] = pt
@@ -205,12 +205,12 @@ func (o *Outgoing) resynced(r *wire.Resync) error {
 
 // impossible returns the reason why an ACK is impossible: it refers to messages, credit or bytes that do not exist.
 // Otherwise it returns "".
-func (o *Outgoing) impossible(p *pump, a *wire.Ack) (why string) {
+func (o *Outgoing) impossible(s *stream, a *wire.Ack) (why string) {
 	bytes, past := o.live.cannotBe(a)
 	switch {
-	case max(a.Seq, a.Here) > p.sealed.Load():
+	case max(a.Seq, a.Here) > s.sealed.Load():
 		return "an ACK of messages that were not sent"
-	case a.Credit > p.credit.used()+wire.MaxAhead:
+	case a.Credit > s.credit.used()+wire.MaxAhead:
 		return "an ACK with more credit than there is"
 	case bytes:
 		return "an ACK of bytes that were not sent"

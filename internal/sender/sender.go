@@ -6,6 +6,11 @@
 // An Outgoing is one transfer. Its Drive runs it from one state of
 // transfer.State to the next until it ends or must wait. A second goroutine,
 // the pump, reads and sends while an epoch is open. A third one walks.
+//
+//	Outgoing, Stowing  the conversation with the destination, and with the store
+//	pump, stream       reads files and sends messages, in one epoch
+//	record, recorder   the ledger entry, and the outcomes in it
+//	sender/walk        the request and its items
 package sender
 
 import (

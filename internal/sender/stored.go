@@ -407,7 +407,7 @@ func (o *Stowing) shelve(ctx context.Context) (*Verdict, error) {
 			return nil, o.rec.renegotiate()
 		}
 		p = o.with.newPump(o.rec.read().Epoch, unlimited, *resume)
-		p.accept, p.head, p.opened = &wire.Accept{}, head, make(chan struct{})
+		p.accept, p.out.head, p.out.opened = &wire.Accept{}, head, make(chan struct{})
 		startPumping(p, *resume)
 	}
 
@@ -419,7 +419,7 @@ func (o *Stowing) shelve(ctx context.Context) (*Verdict, error) {
 	}()
 	tick := o.cfg.Clock.NewTimer(progressEvery)
 	defer tick.Stop()
-	opened, hinted := p.opened, o.cfg.Clock.Now()
+	opened, hinted := p.out.opened, o.cfg.Clock.Now()
 	for {
 		for m := o.in.take(); m != nil; m = o.in.take() {
 			if over, v, err := o.saidWhileShelving(m); over || err != nil {
@@ -449,7 +449,7 @@ func (o *Stowing) shelve(ctx context.Context) (*Verdict, error) {
 			}
 			return o.shelved(p)
 		case <-tick.C():
-			why, since := waitsForStore(p)
+			why, since := waitsForStore(p.out)
 			if why != nil && o.cfg.Clock.Now().Sub(since) >= fullAfter {
 				if o.rec.overdue() {
 					p.stop()
@@ -565,7 +565,7 @@ func (o *Stowing) shelved(p *pump) (*Verdict, error) {
 	o.items.Rest()
 	o.live.waits(0, now.Add(sentRetry))
 	err := o.rec.update(func(_ *ledger.Tx, rec *ledger.Source) error {
-		rec.Shelved = p.sealed.Load()
+		rec.Shelved = p.out.sealed.Load()
 		rec.Recovering, rec.Crashes = now, 0
 		rec.Progress.Reason = reason
 		return nil

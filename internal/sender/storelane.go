@@ -47,29 +47,29 @@ type Store interface {
 const laneStored = "stored delivery"
 
 // openShelf opens the epoch in the store: its first message is OPEN.
-func openShelf(p *pump) error {
-	p.live.travels(transfer.LaneQueue, laneStored)
-	p.line = p.cfg.Lines.Line(string(p.to), "store")
-	p.flight = p.line.Join(p.feeder.wake)
-	p.shelf = p.cfg.Store.Shelf(p.ctx, p.rec.read().Shelf(), p.to, p.ID, p.epoch, func(n uint64) {
+func openShelf(s *stream) error {
+	s.live.travels(transfer.LaneQueue, laneStored)
+	s.line = s.cfg.Lines.Line(string(s.to), "store")
+	s.flight = s.line.Join(s.feeder.wake)
+	s.shelf = s.cfg.Store.Shelf(s.ctx, s.rec.read().Shelf(), s.to, s.ID, s.epoch, func(n uint64) {
 		if n == 1 {
-			close(p.opened)
+			close(s.opened)
 		}
-		p.flight.Acked(n-1, time.Time{}, p.cfg.Clock.Now()) // the first one is OPEN, which has no number
-		p.feeder.wake()
+		s.flight.Acked(n-1, time.Time{}, s.cfg.Clock.Now()) // the first one is OPEN, which has no number
+		s.feeder.wake()
 	})
-	p.lane = p.shelf
-	p.out.Store(p.flight)
-	if err := p.lane.Send(p.head); err != nil {
+	s.lane = s.shelf
+	s.flying.Store(s.flight)
+	if err := s.lane.Send(s.head); err != nil {
 		return &laneError{err}
 	}
 	return nil
 }
 
 // waitsForStore returns why a pump's messages are not stored at present.
-func waitsForStore(p *pump) (why *transfer.Error, since time.Time) {
-	if p.out.Load() == nil {
+func waitsForStore(s *stream) (why *transfer.Error, since time.Time) {
+	if s.flying.Load() == nil {
 		return nil, since
 	}
-	return p.shelf.Waits()
+	return s.shelf.Waits()
 }

@@ -17,7 +17,7 @@ import (
 const orderMemory = 4 << 20
 
 // walkOrdered writes the items of the request into the journal in the requested order. No item is offered before the
-// journal has ended (see pump.guard). So it begins an unfinished journal anew: the order of its items may have changed
+// journal has ended (see Guarded). So it begins an unfinished journal anew: the order of its items may have changed
 // by now.
 func (c *Config) walkOrdered(ctx context.Context, rec *ledger.Source, j *ledger.Journal) (tally ledger.Tally, err error) {
 	if err := j.Restart(); err != nil {
