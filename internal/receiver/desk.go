@@ -29,7 +29,7 @@ func (d Desk) Take(ctx context.Context, m StoredMessage) Taking {
 		why = "a message on a shelf is of something else"
 	}
 	if why != "" {
-		d.Receiver.cfg.Quiet.Dropped(string(m.From), "what is stored cannot be read", "transfer", m.ID, "error", why)
+		d.Receiver.cfg.Quiet.Dropped(string(m.From), "the stored data cannot be read", "transfer", m.ID, "error", why)
 		return Taking{Verdict: Spent}
 	}
 	return d.hand(ctx, p)

@@ -240,7 +240,7 @@ func (s *shelving) take(p *shelved) (Verdict, error) {
 				return Later, s.entry.Unwritable(err)
 			}
 		}
-		s.r.cfg.Quiet.Dropped(string(s.from), "what is stored has lost its first message", "transfer", s.id)
+		s.r.cfg.Quiet.Dropped(string(s.from), "the stored data has lost its first message", "transfer", s.id)
 		return Spent, nil
 	case !s.entry.Stored() || s.entry.In.Epoch > p.Epoch || s.entry.In.Epoch == p.Epoch && s.hole != "":
 		return Spent, nil
@@ -659,5 +659,5 @@ func (s *shelving) heldBack() bool {
 
 // errBeheaded refuses a transfer that an earlier ledger has partly taken.
 func (s *shelving) errBeheaded() *transfer.Error {
-	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of what was stored for it has been taken", s.r.cfg.Agent)
+	return transfer.Errorf(transfer.KindLost, "%s has no record of the transfer, and some of the data stored for it has been taken", s.r.cfg.Agent)
 }

@@ -81,7 +81,7 @@ func (o *Stowing) hearStored(m *wire.Message) {
 		}
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
 		if bytes, past := o.live.cannotBe(m.Ack); (bytes || past) && !o.inherited {
-			o.peer.doubt("an ACK of what was not sent")
+			o.peer.doubt("an ACK of data that was not sent")
 			return
 		}
 		if o.live.acked(m.Ack) {
@@ -533,7 +533,7 @@ func (o *Stowing) saidWhileShelving(m *wire.Message) (over bool, v *Verdict, err
 	switch {
 	case m.Kind == wire.KindAck && m.Ack.Epoch == rec.Epoch:
 		if bytes, past := o.live.cannotBe(m.Ack); bytes || past && !o.inherited {
-			o.peer.doubt("an ACK of what was not sent")
+			o.peer.doubt("an ACK of data that was not sent")
 			return false, nil, nil
 		}
 		return false, nil, o.takeAck(m.Ack)

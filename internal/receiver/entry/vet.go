@@ -18,13 +18,13 @@ func (e *Entry) Vet(o *wire.Open) error {
 	case q.ID != e.ID || q.Source != e.From || q.Destination != e.all.Agent:
 		return ErrAnother
 	case o.Dest != "" && o.Dest != mine:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger in which it had accepted the transfer", e.all.Agent)
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger that recorded the accepted transfer", e.all.Agent)
 	case e.In == nil && o.Dest != "":
 		return transfer.Errorf(transfer.KindLost, "%s no longer has a record of the transfer", e.all.Agent)
 	case e.In != nil && !e.In.State.Final() && o.Recorded > e.In.Decided.Count():
 		return transfer.Errorf(transfer.KindLost, "%s runs on an older copy of its ledger: it knows fewer items than it has reported", e.all.Agent)
 	case e.In != nil && e.In.From != o.Source:
-		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger with which the transfer began", e.From)
+		return transfer.Errorf(transfer.KindLost, "%s has lost the ledger that recorded the start of the transfer", e.From)
 	}
 
 	one := transfer.RequestItem{Source: transfer.File("-")} // Check needs an item, and only the source has the real ones

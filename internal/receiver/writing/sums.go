@@ -119,7 +119,7 @@ func (f *finisher) finishConverting(c *file) (ok bool, err error) {
 // unread handles a file that could not be read back for its digest.
 func (f *finisher) unread(c *file, err error) error {
 	if !errors.Is(err, digest.ErrPrefix) {
-		return transfer.Errorf(transfer.KindBusy, "%s cannot read back what it has of %s: %w", f.agent.Entries.Agent, f.to.path(c.begin), err).
+		return transfer.Errorf(transfer.KindBusy, "%s cannot read back its part of %s: %w", f.agent.Entries.Agent, f.to.path(c.begin), err).
 			WithHint("look at its disk; the transfer goes on by itself")
 	}
 	f.entry.Log.Warn("temporary file has changed; restarting item", "item", c.item, "error", err)
