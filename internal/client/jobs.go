@@ -16,13 +16,13 @@ const (
 	undoJob = 5 * time.Second // for the agent to cancel it, if it has taken it too late
 )
 
-// Job returns a job with all of its children.
-func (c AtAgent) Job(ctx context.Context, named job.Named) (*job.Shown, error) {
-	all, err := Ask[job.Shown](ctx, c, job.AskShow, named)
+// JobAt returns a job of an agent with all of its children.
+func JobAt(ctx context.Context, at AtAgent, named job.Named) (*job.Shown, error) {
+	all, err := Ask[job.Shown](ctx, at, job.AskShow, named)
 	for err == nil && all.More && len(all.Of) > 0 {
 		named.After = all.Of[len(all.Of)-1].N
 		var next *job.Shown
-		if next, err = Ask[job.Shown](ctx, c, job.AskShow, named); err == nil {
+		if next, err = Ask[job.Shown](ctx, at, job.AskShow, named); err == nil {
 			next.Request, next.Of = all.Request, append(all.Of, next.Of...)
 			all = next
 		}
@@ -30,15 +30,12 @@ func (c AtAgent) Job(ctx context.Context, named job.Named) (*job.Shown, error) {
 	return all, err
 }
 
-// Jobs checks and repeats jobs.
-type Jobs struct{ Client *Client }
-
-// Check refuses a job that must not be sent, as Client.Check does for each of its transfers.
-func (j Jobs) Check(ctx context.Context, p *job.Put) error {
+// CheckJob refuses a job that must not be sent, as Client.Check does for each of its transfers.
+func CheckJob(ctx context.Context, c *Client, p *job.Put) error {
 	checked := map[transfer.AgentName]bool{}
 	for _, q := range p.Requests() {
 		if !checked[q.Destination] {
-			if err := j.Client.Check(ctx, q); err != nil {
+			if err := c.Check(ctx, q); err != nil {
 				return err
 			}
 		}
@@ -47,9 +44,9 @@ func (j Jobs) Check(ctx context.Context, p *job.Put) error {
 	return nil
 }
 
-// PutJob gives a job to its agent, and tries for as long as the recovery time-out of its request says. Then it cancels
+// PutJob gives a job to an agent, and tries for as long as the recovery time-out of its request says. Then it cancels
 // the job. It calls slow once where the agent takes a while.
-func (c AtAgent) PutJob(ctx context.Context, p *job.Put, slow func()) error {
+func PutJob(ctx context.Context, at AtAgent, p *job.Put, slow func()) error {
 	within, limit := ctx, p.Request.RecoveryTimeout()
 	if limit > 0 {
 		var cancel context.CancelFunc
@@ -57,7 +54,7 @@ func (c AtAgent) PutJob(ctx context.Context, p *job.Put, slow func()) error {
 		defer cancel()
 	}
 	wait := time.AfterFunc(slowJob, slow)
-	_, err := c.Command(within, job.CommandPut, p)
+	_, err := at.Command(within, job.CommandPut, p)
 	wait.Stop()
 	if err == nil || within.Err() == nil || ctx.Err() != nil || HandoverOf(err) != Stored {
 		return err
@@ -66,17 +63,17 @@ func (c AtAgent) PutJob(ctx context.Context, p *job.Put, slow func()) error {
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoJob)
 	defer cancel()
 	id := p.Request.ID
-	_, err = c.Command(end, job.CommandCancel, job.Named{ID: id.String()})
+	_, err = at.Command(end, job.CommandCancel, job.Named{ID: id.String()})
 	if kind := transfer.KindOf(err); err != nil && kind != transfer.KindTimeout && kind != transfer.KindNotFound {
-		return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s, and it cannot be cancelled now: %w", c.Agent, id, limit, err).
+		return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s, and it cannot be cancelled now: %w", at.Agent, id, limit, err).
 			WithHint("`ferry job cancel` cancels it")
 	}
-	return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s; it is cancelled", c.Agent, id, limit)
+	return transfer.Errorf(transfer.KindRecovery, "agent %s has not taken the job %s within %s; it is cancelled", at.Agent, id, limit)
 }
 
-// Retry makes the job that repeats the failed transfers of another one. ifExists replaces the treatment of existing
+// RetryJob makes the job that repeats the failed transfers of another one. ifExists replaces the treatment of existing
 // files in the transfers that are repeated in part; "" leaves it.
-func (j Jobs) Retry(ctx context.Context, s *job.Shown, ifExists string) (*job.Put, error) {
+func RetryJob(ctx context.Context, c *Client, s *job.Shown, ifExists string) (*job.Put, error) {
 	switch {
 	case s.Ended.IsZero():
 		return nil, transfer.Errorf(transfer.KindUsage, "job %s is %s; a job is retried once it is over", s.ID, s.State).
@@ -88,7 +85,7 @@ func (j Jobs) Retry(ctx context.Context, s *job.Shown, ifExists string) (*job.Pu
 	}
 	now := time.Now()
 	p := &job.Put{Request: *s.Request, RetryOf: s.ID}
-	p.Request.ID, p.Request.Submitted, p.Request.Originator = transfer.NewID(now), now.UTC(), j.Client.Who
+	p.Request.ID, p.Request.Submitted, p.Request.Originator = transfer.NewID(now), now.UTC(), c.Who
 	p.Request.Disposition, p.Request.Archive, p.Request.AllSources = transfer.DispositionLeave, "", false
 	if f := &p.Request.Filter; f.Bounds() && f.AsOf.IsZero() {
 		f.AsOf = s.Request.Submitted // the same files, however old they are by now
@@ -101,7 +98,7 @@ func (j Jobs) Retry(ctx context.Context, s *job.Shown, ifExists string) (*job.Pu
 		to := job.To{Agent: child.Destination, Dest: child.Dest, Retry: child.Retry}
 		if !child.Started.IsZero() { // otherwise the audit log has no more than the job
 			some := child.FilesFailed > 0 && (child.Code == transfer.CodePartial || child.Code == transfer.CodeNothing)
-			again, err := j.retryChild(ctx, child.Transfer, some, ifExists)
+			again, err := retryChild(ctx, c, child.Transfer, some, ifExists)
 			if err != nil {
 				return nil, fmt.Errorf("destination %s:%s: %w", child.Destination, transfer.Path(location.Format(child.Dest)), err)
 			}
@@ -115,9 +112,9 @@ func (j Jobs) Retry(ctx context.Context, s *job.Shown, ifExists string) (*job.Pu
 
 // retryChild returns the request that repeats a transfer of a job. It reads the audit log, and waits because the newest
 // records may not have arrived there yet.
-func (j Jobs) retryChild(ctx context.Context, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
-	for end := time.Now().Add(j.Client.Timeout); ; {
-		q, err = j.Client.Retry(ctx, id.String(), failed, ifExists)
+func retryChild(ctx context.Context, c *Client, id transfer.ID, failed bool, ifExists string) (q *transfer.Request, err error) {
+	for end := time.Now().Add(c.Timeout); ; {
+		q, err = c.Retry(ctx, id.String(), failed, ifExists)
 		if transfer.KindOf(err) != transfer.KindNotFound || time.Now().After(end) {
 			return q, err
 		}

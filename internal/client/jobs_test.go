@@ -22,7 +22,7 @@ func TestRetryOfAJob(t *testing.T) {
 		Of: []job.Child{jobChild(1, "BETA", transfer.Successful), jobChild(2, "CHI", transfer.Cancelled), jobChild(3, "PSI", transfer.Failed)}}
 	s.Request.Filter.MinAge = transfer.Duration(time.Hour)
 	s.Of[2].Retry = &transfer.Retry{Of: s.ID, Only: []transfer.Path{"a"}} // it was refused, and was a retry itself
-	p, err := (Jobs{c}).Retry(t.Context(), s, "")
+	p, err := RetryJob(t.Context(), c, s, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestRetryOfAJob(t *testing.T) {
 		ended time.Time
 	}{{transfer.Successful, made}, {transfer.Running, time.Time{}}} {
 		s.State, s.Ended = over.state, over.ended
-		if _, err := (Jobs{c}).Retry(t.Context(), s, ""); transfer.KindOf(err) != transfer.KindUsage {
+		if _, err := RetryJob(t.Context(), c, s, ""); transfer.KindOf(err) != transfer.KindUsage {
 			t.Errorf("a job that is %s is retried: %v", over.state, err)
 		}
 	}

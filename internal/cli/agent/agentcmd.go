@@ -102,13 +102,13 @@ func newAgentSet() *cobra.Command {
 	q := &session.Query{}
 	var limits []string
 	c := &cobra.Command{Use: "set NAME --limit RATE", Short: "Change how fast an agent sends, while it runs", Args: usage.OneArg("the agent's name"),
-		Long: `Changes how fast an agent sends, for running transfers, too. It holds until the
-agent is started again; what its own --limit says holds then.`,
+		Long: `Changes the sending rate of an agent, for running transfers, too. The change holds
+until the agent is started again. Then its own --limit holds.`,
 		Example: "  ferry agent set ALPHA --limit 10M\n  ferry agent set ALPHA --limit BETA=\"08:00,512K 19:00,off\"\n  ferry agent set ALPHA --limit off",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			tables, err := serve.ParseLimits(limits)
 			if err == nil && len(tables) == 0 {
-				err = transfer.Errorf(transfer.KindUsage, "`ferry agent set` needs what to change").WithHint("give --limit RATE, or --limit off")
+				err = transfer.Errorf(transfer.KindUsage, "`ferry agent set` needs a setting to change").WithHint("give --limit RATE, or --limit off")
 			}
 			if err != nil {
 				return err
@@ -134,7 +134,7 @@ agent is started again; what its own --limit says holds then.`,
 			return nil
 		}}
 	q.Add(c)
-	c.Flags().StringArrayVar(&limits, "limit", nil, "bytes a second: 10M, off, or by the hour \"08:00,512K 19:00,off\"; AGENT=10M for what goes to one agent; may be repeated")
+	c.Flags().StringArrayVar(&limits, "limit", nil, "bytes a second: 10M, off, or by the hour \"08:00,512K 19:00,off\"; AGENT=10M for the data to one agent; may be repeated")
 	return c
 }
 

@@ -73,7 +73,7 @@ func newJobLs() *cobra.Command {
 func findJob(q *session.KeptQuery, k *session.Kept, id string) (client.AtAgent, *job.Shown, error) {
 	at, s, err := session.Find[job.Shown](k, job.AskShow, "job", id, job.Named{ID: id})
 	if err == nil {
-		s, err = at.Job(k.Ctx, job.Named{ID: s.ID.String(), Request: true})
+		s, err = client.JobAt(k.Ctx, at, job.Named{ID: s.ID.String(), Request: true})
 	}
 	return at, s, err
 }
@@ -96,7 +96,7 @@ func about(q *session.KeptQuery, fn func(k *session.Kept, at client.AtAgent, s *
 
 func newJobShow() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "show ID", Short: "Show a job, with what it sends and how each of its transfers stands", Args: oneJob,
+	c := &cobra.Command{Use: "show ID", Short: "Show a job, with its sources and the state of each of its transfers", Args: oneJob,
 		RunE: about(q, func(k *session.Kept, _ client.AtAgent, s *job.Shown) error {
 			if q.JSON {
 				output.JSON(k.Cmd, jobShown{"job", s})
@@ -115,7 +115,7 @@ func showJob(cmd *cobra.Command, s *job.Shown) {
 		rows = append(rows, []string{"retry of", s.RetryOf.String()})
 	}
 	rows = append(rows, [][]string{{"agent", string(s.Source)}, {"owner", output.Person(s.Principal)}, {"originator", output.Printable(s.Originator.String())},
-		{"made", output.Stamp(s.Made)}, {"ended", output.Stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d, of which %d have ended, %d successful", s.Children, s.Tally.Ended, s.Tally.Successful)}}...)
+		{"made", output.Stamp(s.Made)}, {"ended", output.Stamp(s.Ended)}, {"destinations", fmt.Sprintf("%d; %d have ended, %d successful", s.Children, s.Tally.Ended, s.Tally.Successful)}}...)
 	if s.Cancelled != nil {
 		rows = append(rows, []string{"cancelled by", output.Person(s.Cancelled.Principal) + ", " + output.Stamp(s.Cancelled.At)})
 	}
@@ -176,14 +176,14 @@ func newJobCancel() *cobra.Command {
 
 func newJobRetry() *cobra.Command {
 	q, f := &session.KeptQuery{}, &request.Flags{}
-	c := &cobra.Command{Use: "retry ID", Short: "Send what failed of a job that is over once more, as a new job; the result code is the new job's",
+	c := &cobra.Command{Use: "retry ID", Short: "Repeat the failed part of a job that is over, as a new job; the result code is the new job's",
 		Long: `Makes a new job of one that is over, with the destinations that were not successful.
 Where items of a transfer failed only those are sent again; a transfer that was
-cancelled, refused or given up is done again as a whole. Where its files have
-arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
+cancelled, refused or given up is done again as a whole. --if-exists decides about files
+that have arrived already. A retry leaves the sources.`,
 		Args: oneJob,
 		RunE: about(q, func(k *session.Kept, at client.AtAgent, s *job.Shown) error {
-			p, err := client.Jobs{Client: k.Net}.Retry(k.Ctx, s, f.IfExists)
+			p, err := client.RetryJob(k.Ctx, k.Net, s, f.IfExists)
 			if err != nil {
 				return err
 			}
@@ -196,7 +196,7 @@ arrived, --if-exists says what becomes of them. A retry leaves the sources.`,
 		})}
 	q.Add(c)
 	fl := c.Flags()
-	fl.StringVar(&f.IfExists, "if-exists", "", "what to do where the destination exists, as with ferry send (default: as the first time)")
+	fl.StringVar(&f.IfExists, "if-exists", "", "action if the destination exists, as with ferry send (default: as the first time)")
 	fl.BoolVar(&f.Detach, "detach", false, "print the ID and do not wait")
 	fl.BoolVarP(&f.Quiet, "quiet", "q", false, "no progress and no notices")
 	return c

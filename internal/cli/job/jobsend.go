@@ -154,7 +154,7 @@ func dryRunJob(ctx context.Context, cmd *cobra.Command, net *client.Client, p *j
 
 // handJob sends a job to its source agent, and waits for its end unless the flags say otherwise.
 func handJob(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, p *job.Put) error {
-	if err := (client.Jobs{Client: net}).Check(ctx, p); err != nil {
+	if err := client.CheckJob(ctx, net, p); err != nil {
 		return session.Unsent(ctx, err)
 	}
 	if f.DryRun {
@@ -204,7 +204,7 @@ func watching(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *cl
 
 // submit sends the job to its agent, for as long as its recovery time-out says; then it cancels the job.
 func (w *jobWatch) submit(p *job.Put) error {
-	return w.at.PutJob(w.ctx, p, func() {
+	return client.PutJob(w.ctx, w.at, p, func() {
 		if !w.view.Quiet {
 			fmt.Fprintf(w.cmd.ErrOrStderr(), "ferry: agent %s has not taken the job yet; waiting for it\n", w.at.Agent)
 		}
@@ -214,7 +214,7 @@ func (w *jobWatch) submit(p *job.Put) error {
 func (w *jobWatch) named(after int) job.Named { return job.Named{ID: w.id.String(), After: after} }
 
 // read is the job with all of its children.
-func (w *jobWatch) read() (*job.Shown, error) { return w.at.Job(w.ctx, w.named(0)) }
+func (w *jobWatch) read() (*job.Shown, error) { return client.JobAt(w.ctx, w.at, w.named(0)) }
 
 // follow shows the job until it has ended, or each of its transfers has or is parked.
 func (w *jobWatch) follow() error {

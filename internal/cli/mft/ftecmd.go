@@ -451,7 +451,7 @@ func (r *fteRun) define() error {
 
 // NewInstallFTE makes the command `ferry install-fte`.
 func NewInstallFTE() *cobra.Command {
-	return &cobra.Command{Use: "install-fte DIR", Short: "Make links by which ferry is called as IBM MQ MFT's commands are", Args: usage.OneArg("DIR"),
+	return &cobra.Command{Use: "install-fte DIR", Short: "Make links with the names of IBM MQ MFT's commands", Args: usage.OneArg("DIR"),
 		Long: `Makes a symbolic link to this program in DIR for each of IBM MQ MFT's commands
 that Ferry has: fteCreateTransfer, fteCancelTransfer, fteListAgents and the others.
 Put DIR into PATH, and name the network in FERRY_NETWORK or a settings file. Links

@@ -68,7 +68,7 @@ func (f *Flags) Add(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.recursive, "recursive", "r", false, "take directories with everything in them")
 	fl.StringVar(&f.Mode, "mode", "binary", "binary or text")
 	fl.StringVar(&f.Checksum, "checksum", "xxh3", "digest of each file: xxh3, md5, sha256 or none")
-	fl.StringVar(&f.IfExists, "if-exists", "error", "what to do where the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which puts what comes at the end")
+	fl.StringVar(&f.IfExists, "if-exists", "error", "action if the destination exists: error; overwrite; skip; update, which replaces older files and skips others; rename, which takes a free name as pay-1.csv; append, which adds the data to the end of the file")
 	fl.StringVar(&f.deleteSource, "delete-source", "", "each: delete each source once its arrival is on record; all: only if everything has arrived")
 	fl.Lookup("delete-source").NoOptDefVal = whenEach
 	fl.Var((*nonEmpty)(&f.archive), "archive", "a directory of the source agent, on the same file system, into which each source is moved once its arrival is on record")
@@ -77,7 +77,7 @@ func (f *Flags) Add(fl *pflag.FlagSet) {
 	f.Content.Add(fl)
 	fl.StringVar(&f.Lane, "lane", "auto", "how the data travels: auto, direct or queue")
 	fl.StringVar(&f.Delivery, "delivery", "fast", "fast or stored")
-	fl.StringVar(&f.Compress, "compress", "none", "what the data travels as: none; fast or high, compressed with less or more work; auto, fast where it is worth it")
+	fl.StringVar(&f.Compress, "compress", "none", "compression of the data on the way: none; fast or high, with less or more work; auto, fast where it saves time")
 	fl.StringVar(&f.Limit, "limit", "", "bytes a second at most, as 10M (default: as fast as can be, and as the agent's own limit lets)")
 	fl.Int64Var(&f.maxFiles, "max-files", 0, "send nothing if there are more files than that; 0: any number")
 	fl.StringVar(&f.maxSize, "max-size", "", "send nothing if the files have more bytes than that, as 10G; 0: any number")

@@ -20,7 +20,7 @@ func (f *Flags) fromStdin(q *transfer.Request) (local bool, err error) {
 		return false, transfer.Errorf(transfer.KindUsage, "standard input is not sent with --files-from, --detach, --dry-run, --delete-source, --archive or --together").
 			WithHint("a file with the name - is ./-")
 	case f.choiceFlags != choiceFlags{}:
-		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file, of which neither size nor age is known before it ends").
+		return false, transfer.Errorf(transfer.KindUsage, "standard input is one file; its size and age are unknown before it ends").
 			WithHint("leave out --min-file-size, --max-file-size, --min-age, --max-age, --order, --links and --permissions")
 	}
 

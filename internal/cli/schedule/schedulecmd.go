@@ -75,7 +75,7 @@ func Send(cmd *cobra.Command, f *request.Flags, p *Flags, args []string) error {
 	case local:
 		return transfer.Errorf(transfer.KindUsage, "a schedule is kept by its source agent, and no agent is named").WithHint("name one on both sides, as ALPHA:pay.csv BETA:in/")
 	case f.DryRun:
-		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and --at sends later").WithHint("leave one of them out")
+		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and --at sends later").WithHint("leave one of them out")
 	}
 	put, err := p.put(q, now)
 	if err != nil {
@@ -106,7 +106,7 @@ func (p *Flags) put(q *transfer.Request, now time.Time) (put *schedule.Put, err 
 // KeepSchedule sends the schedule of a complete request to the source agent.
 func KeepSchedule(ctx context.Context, f *request.Flags, cmd *cobra.Command, net *client.Client, p *Flags, q *transfer.Request) error {
 	if f.DryRun {
-		return transfer.Errorf(transfer.KindUsage, "--dry-run says what would be sent now, and this is sent later").WithHint("give --now")
+		return transfer.Errorf(transfer.KindUsage, "--dry-run lists the files of the present time, and this transfer starts later").WithHint("give --now")
 	}
 	put, err := p.put(q, time.Now())
 	if err != nil {
@@ -222,7 +222,7 @@ func pastWord(p *schedule.Past) string {
 
 func newScheduleShow() *cobra.Command {
 	q := &session.KeptQuery{}
-	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with what it sends and what became of its last times", Args: usage.OneArg("the schedule's name"),
+	c := &cobra.Command{Use: "show NAME", Short: "Show a schedule, with its sources and the outcomes of its last times", Args: usage.OneArg("the schedule's name"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			k, done, err := q.OpenKept(cmd)
 			if err != nil {

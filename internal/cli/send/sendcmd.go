@@ -24,7 +24,7 @@ func New() *cobra.Command {
 		Long: `Moves files. A location is [AGENT:]PATH. With no agent on either side, files move
 on this host. DEST ending in '/' or an existing directory takes sources under
 their own names; with -r a directory goes into DEST as cp -r does. A SOURCE of - is
-what comes on standard input, until its end; DEST names the file then. In text mode
+standard input, until its end; DEST names the file then. In text mode
 (--mode text) code pages and line ends are converted; with --recfm, or a data set
 'HLQ.NAME' as a location, lines or bytes become records, and back.
 
@@ -63,8 +63,8 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
 	}
 	fl := c.Flags()
 	f.Add(fl)
-	fl.StringVar(&f.FilesFrom, "files-from", "", "a file, or - for stdin, that names what to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
-	fl.BoolVar(&f.DryRun, "dry-run", false, "say what would be sent, and send nothing")
+	fl.StringVar(&f.FilesFrom, "files-from", "", "a file, or - for stdin, with the names of the files to send: one name on each line, or ended by NUL, beneath the one SOURCE, a directory; names are taken as they are, and keep their directories")
+	fl.BoolVar(&f.DryRun, "dry-run", false, "list the files, and send nothing")
 	fl.BoolVar(&toXML, "to-xml", false, "print the request as the XML of IBM MQ MFT, which `ferry submit` takes, and send nothing")
 	session.AddNetwork(fl, &f.Network)
 	fl.StringVar(&f.ConnectTimeout, "connect-timeout", "30s", "how long to try to reach a queue manager before the transfer is handed over, -1 for ever; then 75")
@@ -83,7 +83,7 @@ queued: the queue manager has stored it, and the agent has not taken it yet.`,
   pg_dump sales | ferry send - BETA:backup/sales.sql
   ferry send --mode text --to-encoding IBM-1047 ALPHA:list.txt BETA:LIST`
 	usage.Groups(c, []usage.Group{
-		{Title: "What is sent", Flags: []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
+		{Title: "Sent files", Flags: []string{"recursive", "files-from", "min-file-size", "max-file-size", "min-age", "max-age", "order", "links", "max-files", "max-size", "delete-source", "archive", "archive-when", "dry-run", "to-xml"}},
 		{Title: "Where it goes", Flags: []string{"also-to", "network", "if-exists", "permissions", "together"}},
 		{Title: "Before and after", Flags: []string{"trigger", "pre-source", "pre-source-arg", "post-source", "post-source-arg", "pre-destination", "pre-destination-arg", "post-destination", "post-destination-arg"}},
 		{Title: "Text and records", Flags: []string{"mode", "from-encoding", "to-encoding", "eol", "replace", "recfm", "lrecl", "blksize", "from-recfm", "from-lrecl", "from-blksize", "long-lines", "keep-trailing-blanks"}},

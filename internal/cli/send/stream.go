@@ -63,7 +63,7 @@ came whole: 0 means that both sides have computed the same digest.`,
 	fl.StringVar(&f.Checksum, "checksum", "xxh3", "digest of the file: xxh3, md5, sha256 or none")
 	f.Content.Add(fl)
 	fl.StringVar(&f.Lane, "lane", "auto", "how the data travels: auto, direct or queue")
-	fl.StringVar(&f.Compress, "compress", f.Compress, "what the data travels as: none, fast, high or auto")
+	fl.StringVar(&f.Compress, "compress", f.Compress, "compression of the data on the way: none, fast, high or auto")
 	fl.StringVar(&f.Limit, "limit", "", "bytes a second at most, as 10M")
 	fl.StringVar(&f.Job, "job", "", "a name for people, kept on record")
 	fl.StringVar(&f.Recovery, "recovery-timeout", streamRecovery, "how long to keep trying while nothing moves; -1 for ever")

@@ -53,19 +53,19 @@ func (f *agentFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.memory, "memory", "64M", "bytes of data in flight to this agent")
 	fl.Int64Var(&f.outboxLimit, "outbox-limit", 100_000, "audit records that may wait for coordination")
 	fl.StringVar(&f.direct, "direct", "tls", "direct lane between agents: tls, plain or off; the same at both ends of a transfer")
-	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane, or none (default: a free port of the address by which the queue manager is reached)")
+	fl.StringVar(&f.directListen, "direct-listen", "", "HOST:PORT of the direct lane, or none (default: a free port of the address that connects to the queue manager)")
 	fl.StringVar(&f.directAdvertise, "direct-advertise", "", "HOST:PORT that other agents are told to dial instead")
 	fl.IntVar(&f.directConnections, "direct-connections", 1, "connections that are dialled to each other agent, 1 to 16")
 	fl.BoolVar(&f.delay, "tcp-delay", false, "leave Nagle's algorithm on: small writes wait for an acknowledgement")
-	fl.BoolVar(&f.quickAck, "tcp-quick-ack", false, "acknowledge what arrives at once (Linux)")
+	fl.BoolVar(&f.quickAck, "tcp-quick-ack", false, "acknowledge arriving data at once (Linux)")
 	fl.StringVar(&f.sendBuffer, "tcp-send-buffer", "0", "bytes of each connection's send buffer; 0: the system adapts it")
 	fl.StringVar(&f.receiveBuffer, "tcp-receive-buffer", "0", "bytes of each connection's receive buffer; 0: the system adapts it")
 	fl.StringVar(&f.encoding, "encoding", "UTF-8", "code page of text files here, where nothing else says it")
 	fl.StringVar(&f.eol, "eol", "", "how lines of text files end here: lf, crlf or nl (default: as on this system; NL in EBCDIC)")
-	fl.StringVar(&f.replace, "replace", "", "what takes the place of text that cannot be converted (default: the file fails)")
-	fl.StringVar(&f.recordRoot, "record-root", "", "directory beneath a root in which data sets lie (default: the first root)")
-	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for what goes to one agent; may be repeated")
-	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network: nobody gets more by them")
+	fl.StringVar(&f.replace, "replace", "", "replacement for text that cannot be converted (default: the file fails)")
+	fl.StringVar(&f.recordRoot, "record-root", "", "directory of the data sets, beneath a root (default: the first root)")
+	fl.StringArrayVar(&f.limits, "limit", nil, "bytes a second that it sends at most: 10M, or by the hour \"08:00,512K 19:00,off\" (also Mon-08:00,1M); AGENT=10M for the data to one agent; may be repeated")
+	fl.StringVar(&f.sandbox.file, "sandbox", "", "file with rules as ferry policy apply takes them, which hold here beside those of the network and only take rights away")
 	fl.StringVar(&f.programs, "programs", "", "directory of the programs that transfers may have run here before and after them (default: none are run)")
 	f.log.Add(c, "info")
 }
@@ -252,7 +252,7 @@ func agentConfigs(cmd *cobra.Command, f *agentFlags, names []string, dir string,
 		seen[cfg.Name] = true
 		if len(roots) == 0 {
 			return nil, transfer.Errorf(transfer.KindUsage, "agent %s has no root", cfg.Name).
-				WithHint("give --root DIR, the directory whose files it may read and write")
+				WithHint("give --root DIR, a directory of files that it may read and write")
 		}
 		all = append(all, cfg)
 	}

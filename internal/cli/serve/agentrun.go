@@ -26,8 +26,8 @@ stands by takes over when the active one stops, dies, or loses its queue manager
 
 With --properties settings that are given nowhere else are those of an
 agent.properties of IBM MQ MFT, with the UserSandboxes.xml beside it, and NAME may
-be left out. What is not taken of it is in the log; docs/coming-from-mq-mft.md has a
-table.`,
+be left out. The log has the properties that Ferry does not take;
+docs/coming-from-mq-mft.md has a table.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if properties != "" {
 				var err error
@@ -65,7 +65,7 @@ table.`,
 	session.AddJoin(c, &join)
 	fl.StringVar(&dir, "dir", "", "state directory of this agent; made if it is not there")
 	fl.StringVar(&properties, "properties", "", "agent.properties of IBM MQ MFT, for settings that are given nowhere else")
-	fl.StringArrayVar(&roots, "root", nil, "directory whose files the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
+	fl.StringArrayVar(&roots, "root", nil, "directory of files that the agent may read and write, or DIR,mounted for one that it uses only while a file system is mounted there; DIR,ro is only read, DIR,wo only written; may be repeated")
 	f.add(c)
 	return c
 }

@@ -52,12 +52,12 @@ the agents that --agent names, until it is told to stop (SIGTERM or Ctrl-C).`,
 	session.AddJoin(c, &u.join)
 	fl.StringVar(&u.coordination, "coordination", "here", "here or none")
 	cliaudit.AddPublishXML(fl, &u.publishXML)
-	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where somebody with a token joins, open while there is a token (default: the port after --listen)")
-	fl.StringVar(&u.cluster, "cluster", "", "name of a cluster of which the queue manager is a member: the same at each")
+	fl.StringVar(&u.enrol, "enrol", "", "HOST:PORT where agents, users and queue managers join with a token; open while there is a token (default: the port after --listen)")
+	fl.StringVar(&u.cluster, "cluster", "", "name of the queue manager's cluster: the same at each member")
 	fl.StringVar(&u.clusterListen, "cluster-listen", "127.0.0.1:6222", "HOST:PORT for routes of the other members of the cluster")
 	fl.StringArrayVar(&u.routes, "route", nil, "HOST:PORT, the --cluster-listen of another member of the cluster; once for each of them")
-	fl.BoolVar(&u.insecure, "insecure", false, "no identities and no TLS: whoever reaches --listen, which must be on this host alone, speaks as anybody")
-	fl.StringVar(&u.channelListen, "channel-listen", "", "HOST:PORT at which other queue managers connect for channels (default: none do)")
+	fl.BoolVar(&u.insecure, "insecure", false, "no identities and no TLS: each program that reaches --listen may use any name; --listen must be on this host alone")
+	fl.StringVar(&u.channelListen, "channel-listen", "", "HOST:PORT for channels from other queue managers (default: none)")
 	fl.StringArrayVar(&u.channels, "channel", nil, "NAME=nats://HOST:PORT: a channel to the queue manager NAME, at its --channel-listen; may be repeated")
 	fl.StringArrayVar(&u.agents, "agent", nil, "NAME=ROOT: an agent in this process, with a directory that it may read and write, or NAME=ROOT,mounted (see ferry agent run --help); may be repeated, also to give one agent several roots")
 	f.add(c)
@@ -117,7 +117,7 @@ func (u *upFlags) check(cmd *cobra.Command) error {
 	case u.authority != "here" && u.authority != "none":
 		return transfer.Errorf(transfer.KindUsage, "--authority %q is unknown; it is here or none", u.authority)
 	case u.authority == "here" && u.join != "":
-		return transfer.Errorf(transfer.KindUsage, "--join is for a queue manager whose network has its authority elsewhere").WithHint("give --authority none, too")
+		return transfer.Errorf(transfer.KindUsage, "--join is for a queue manager of a network with its authority elsewhere").WithHint("give --authority none, too")
 	case u.authority == "none" && (u.insecure || u.enrol != ""):
 		return transfer.Errorf(transfer.KindUsage, "--insecure and --enrol have no place beside --authority none")
 	}
@@ -141,7 +141,7 @@ func agentRoots(specs []string) (names []string, roots map[string][]string, err 
 		}
 		if !ok || root == "" {
 			return nil, nil, transfer.Errorf(transfer.KindUsage, "agent %s has no root", n).
-				WithHint("give --agent " + string(n) + "=DIR, the directory whose files it may read and write")
+				WithHint("give --agent " + string(n) + "=DIR, a directory of files that it may read and write")
 		}
 		if roots[string(n)] == nil {
 			names = append(names, string(n))

@@ -197,7 +197,7 @@ func (u *Config) server(clients int) qmgr.ServerConfig {
 func (u *Config) founded(ctx context.Context, clients int) (h *home, server *qmgr.Server, err error) {
 	cfg := u.server(clients)
 	if u.Insecure {
-		u.Log.Warn("insecure: whoever reaches the queue manager speaks as anybody", "listen", u.Listen)
+		u.Log.Warn("insecure: each program that reaches the queue manager may use any name", "listen", u.Listen)
 		if err := forgetAddresses(u.Listen); err != nil {
 			return nil, nil, err
 		}
