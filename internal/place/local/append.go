@@ -5,16 +5,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 
-	"ferry/internal/content/record"
 	"ferry/internal/place"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -31,17 +28,6 @@ import (
 
 // baseTries is the number of times that the commit copies a base that changes meanwhile; then the item fails.
 const baseTries = 3
-
-var errBaseChanged = errors.New("it changed while it was copied")
-
-// appends reports whether items are put at the end of files.
-func appends(l *Landing) bool { return l.cfg.IfExists == transfer.IfExistsAppend }
-
-// An ending is the name of a file with its directory, as the target of an append.
-type ending struct {
-	dir  dirID
-	name string
-}
 
 // endings holds the names that the commits of one agent have to themselves.
 type endings struct {
@@ -306,53 +292,6 @@ func (b both) Write(p []byte) (int, error) {
 	return b.came.Write(p)
 }
 
-// A cloner is a disk that can make a file of the blocks of another one, on file systems that
-// share blocks.
-type cloner interface{ Clone(to, from File) error }
-
-// cloneOf makes the file share the blocks of the base. It reports false where the base must be copied.
-func (p *Partial) cloneOf(base File, size int64) bool {
-	d, ok := p.l.disk.(cloner)
-	if !ok || size == 0 || d.Clone(p.f, base) != nil {
-		return false
-	}
-	st, err := p.l.disk.Stat(p.f)
-	if err != nil || st.Size != size {
-		return p.l.disk.Truncate(p.f, 0) != nil // then the copy fails, too
-	}
-	p.advance(size)
-	return true
-}
-
-// copyOf appends the bytes of another file and digests them. If from is the file itself, the bytes are there already
-// and copyOf only digests them. It returns errBaseChanged if the other file is shorter.
-func (p *Partial) copyOf(ctx context.Context, from File, bytes int64, sum io.Writer) error {
-	b := make([]byte, min(bytes, copyPiece))
-	for off := int64(0); off < bytes && ctx.Err() == nil; {
-		piece := b[:min(bytes-off, int64(len(b)))]
-		n, err := p.l.disk.ReadAt(from, piece, off)
-		if n == 0 && (err == nil || err == io.EOF) {
-			return errBaseChanged
-		}
-		if n == 0 {
-			return err
-		}
-		if from != p.f {
-			if err := p.Write(piece[:n]); err != nil {
-				return err
-			}
-		}
-		sum.Write(piece[:n])
-		off += int64(n)
-	}
-	return ctx.Err()
-}
-
-// joinedName returns the name of the joined temporary of an item.
-func joinedName(l *shared, item uint64) string {
-	return l.prefix + strconv.FormatUint(item, 36) + "-j" + tempSuffix
-}
-
 // alone keeps other renames of this agent out from between the look at a base and the
 // rename that replaces it.
 func alone(l *Landing) (done func()) {
@@ -396,51 +335,4 @@ func (w *work) based() {
 	default:
 		w.wait = targetError(w.in.Outcome.Path, err)
 	}
-}
-
-func notAppendable(p location) *transfer.Error {
-	return wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.path))
-}
-
-// fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
-func fits(l *Landing, d *Dir, p location, b *Beside) error {
-	if !appends(l) {
-		return nil
-	}
-	if _, err := d.lstat(p.base()); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return targetError(transfer.Path(p.path), err)
-	}
-
-	was, err := readSmall(l.disk, d, record.SidecarName(p.base()), record.MaxSidecar)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return targetError(transfer.Path(p.path), err)
-	}
-	var its []byte
-	if b != nil {
-		its = b.Data
-	}
-	if string(was) == string(its) {
-		return nil
-	}
-	return wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
-		"%s has %s, and what is to be appended has %s", transfer.Path(p.path), described(was), described(its))
-}
-
-// described returns the attributes of a sidecar as text for messages.
-func described(sidecar []byte) string {
-	if sidecar == nil {
-		return "no records"
-	}
-	s, err := record.DecodeSidecar(sidecar)
-	if err != nil {
-		return "attributes that cannot be read"
-	}
-	text := s.Attributes.String()
-	if s.Encoding != "" {
-		text += " in code page " + s.Encoding
-	}
-	return text
 }

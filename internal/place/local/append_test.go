@@ -188,13 +188,13 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 	}
 
 	names := []ending{{dirID{1, 2}, "x"}, {dirID{1, 2}, "y"}}
-	done, err := f.endings.take(t.Context(), names)
+	done, err := f.land.endings.take(t.Context(), names)
 	must(t, err)
-	if _, err := f.endings.take(ctx, names[1:]); !errors.Is(err, context.Canceled) {
+	if _, err := f.land.endings.take(ctx, names[1:]); !errors.Is(err, context.Canceled) {
 		t.Errorf("a name that is another commit's: %v", err)
 	}
 	done()
-	done, err = f.endings.take(t.Context(), names)
+	done, err = f.land.endings.take(t.Context(), names)
 	must(t, err)
 	done()
 }

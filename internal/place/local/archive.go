@@ -14,7 +14,7 @@ import (
 // An archive is the destination of one source that is moved instead of removed: an open directory and the name for the
 // source in it.
 type archive struct {
-	fs  *FS
+	fs  *Access
 	dir *Dir
 	own location
 	at  transfer.Path // path of the source in the archive; empty: not there yet
@@ -24,24 +24,24 @@ type archive struct {
 
 // MayArchive returns the reason why sources cannot be moved into a directory, as far as it is known before anything is
 // sent.
-func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
+func (f *Access) MayArchive(may place.Permit, w *place.WalkRequest, dir transfer.Path) error {
 	const otherDir = "name another directory with --archive"
-	if err := l.MayDelete(w); err != nil {
+	if err := f.MayDelete(w); err != nil {
 		return err
 	}
-	at, err := l.locate(dir)
+	at, err := f.roots.locate(dir)
 	if err == nil {
-		err = at.root.mayWrite()
+		err = at.mayWrite()
 	}
 	if err != nil {
 		return wrap(transfer.KindUsage, err, otherDir, "sources cannot be archived in %s: %s", dir, transfer.AsError(err).Text)
 	}
-	if err := l.mayReach(l.may, transfer.AuthDest, at); err != nil {
+	if err := f.roots.mayReach(may, transfer.AuthDest, at); err != nil {
 		return err
 	}
-	d, err := l.openDir(at)
+	d, err := f.roots.openDir(at)
 	if err != nil && errors.Is(err, fs.ErrNotExist) {
-		d, err = l.openNearest(at.parent())
+		d, err = f.roots.openNearest(at.parent())
 	}
 	d, err = listed(d, err)
 	if err != nil {
@@ -49,33 +49,30 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	}
 	defer d.close()
 
-	for n, src := range l.sourcesOf(w) {
-		a := l.argument(src)
-		if a.err != nil {
+	for n, src := range f.find.SourcesOf(w) {
+		a := f.find.Argument(src)
+		if a.Err() != nil {
 			continue // the walk reports the error
 		}
-		from := a.place
-		if a.pat != nil {
-			from = a.stem
-		}
+		from := a.Top()
 		deep := w.Args[n].Recursive || strings.Contains(string(src.Path), "**")
-		named, inside := a.names(at)
-		if inside || deep && HostRules.beneath(at.path, from.path) || a.pat != nil && at.path == from.path {
+		named, inside := a.Names(at)
+		if inside || deep && HostRules.beneath(at.path, from.path) || a.IsPattern() && at.path == from.path {
 			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s sends, and would be sent with the next transfer", dir, src).WithHint(otherDir)
 		}
 		if named {
 			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s names, and would fail each later transfer as a directory", dir, src).
 				WithHint(otherDir + ", or only files with the pattern")
 		}
-		if l.may != nil {
-			if err := l.permittedAt(l.may, transfer.AuthDest, location{at.root, path.Join(at.path, path.Base(string(src.Path))), path.Join(at.rel, path.Base(string(src.Path)))}); err != nil {
+		if may != nil {
+			if err := f.roots.permittedAt(may, transfer.AuthDest, at.child(path.Base(string(src.Path)))); err != nil {
 				return err
 			}
 		}
-		if a.pat == nil && !from.isRoot() && !w.Args[n].Recursive {
+		if !a.IsPattern() && !from.isRoot() && !w.Args[n].Recursive {
 			from = from.parent()
 		}
-		if h, err := l.openNearest(from); err == nil {
+		if h, err := f.roots.openNearest(from); err == nil {
 			other := h.id.dev != d.id.dev
 			h.close()
 			if other {
@@ -86,45 +83,31 @@ func (l Local) MayArchive(w *place.WalkRequest, dir transfer.Path) error {
 	return nil
 }
 
-// names reports whether a pattern matches a directory or one above it, and whether it may match entries of the
-// directory.
-func (a *argument) names(at location) (dir, inside bool) {
-	if a.pat == nil || at.path == a.stem.path || !HostRules.beneath(at.path, a.stem.path) {
-		return false, false
-	}
-	set := a.pat.start()
-	for _, part := range rest(at.path, a.stem.path) {
-		set = a.pat.step(set, part)
-		dir = dir || a.pat.accepts(set)
-	}
-	return dir, a.pat.more(set)
-}
-
 // Archive moves a source that has arrived to a path, or to a free name beside it, by the steps of DeleteSource. Where
 // DeleteSource unlinks the source, Archive renames it, and never replaces a file. again has the meaning of
 // FinishDelete.
-func (l Local) Archive(p transfer.Path, v transfer.Version, aside string, to transfer.Path, again bool) (transfer.Path, error) {
-	own, err := l.locate(to)
+func (f *Access) Archive(may place.Permit, p transfer.Path, v transfer.Version, aside string, to transfer.Path, again bool) (transfer.Path, error) {
+	own, err := f.roots.locate(to)
 	if err == nil {
-		err = own.root.mayWrite()
+		err = own.mayWrite()
 	}
 	if err != nil {
 		return "", err
 	}
 	if !again {
-		if err := l.mayArchive(p, own); err != nil {
+		if err := f.mayArchive(may, p, own); err != nil {
 			return "", err
 		}
 	}
 
-	a := &archive{fs: l.FS, own: own}
-	if a.dir, err = l.archiveDir(own.parent()); err != nil {
+	a := &archive{fs: f, own: own}
+	if a.dir, err = f.archiveDir(own.parent()); err != nil {
 		e := transfer.AsError(targetError(to, err))
 		return "", wrap(e.Kind, e, e.Hint, "source %s is not archived: %s", p, e.Text)
 	}
 	defer a.dir.close()
 
-	del, err := l.deletion(p, v, aside)
+	del, err := f.deletion(p, v, aside)
 	if err != nil {
 		return "", err
 	}
@@ -140,7 +123,7 @@ func (l Local) Archive(p transfer.Path, v transfer.Version, aside string, to tra
 	}
 	if err == nil {
 		if err := a.along(del); err != nil {
-			l.log.Warn("cannot move the sidecar of an archived source", "path", p, "error", err)
+			f.log.Warn("cannot move the sidecar of an archived source", "path", p, "error", err)
 		}
 	}
 	return a.at, err
@@ -155,28 +138,31 @@ func (a *archive) along(del *deletion) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return first(err, del.sync())
+	if serr := del.sync(); err == nil {
+		err = serr
+	}
+	return err
 }
 
 // mayArchive checks that a source may be taken away and that it may be put at a location.
-func (l Local) mayArchive(p transfer.Path, own location) error {
-	at, err := l.locate(p)
+func (f *Access) mayArchive(may place.Permit, p transfer.Path, own location) error {
+	at, err := f.roots.locate(p)
 	if err != nil {
 		return err
 	}
-	if err := at.root.mayWrite(); err != nil {
+	if err := at.mayWrite(); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "source %s is not archived: %w", p, err)
 	}
-	if err := l.permittedAt(l.may, transfer.AuthDeleteSource, at); err != nil {
+	if err := f.roots.permittedAt(may, transfer.AuthDeleteSource, at); err != nil {
 		return err
 	}
-	return l.permittedAt(l.may, transfer.AuthDest, own)
+	return f.roots.permittedAt(may, transfer.AuthDest, own)
 }
 
 // archiveDir opens a directory, and makes it if it does not exist. It makes the directory and those above it durable:
 // an earlier process may have crashed between making and syncing them.
-func (f *FS) archiveDir(p location) (*Dir, error) {
-	d, err := listed(f.openDir(p))
+func (f *Access) archiveDir(p location) (*Dir, error) {
+	d, err := listed(f.roots.openDir(p))
 	if errors.Is(err, fs.ErrNotExist) && !p.isRoot() {
 		var up *Dir
 		if up, err = f.archiveDir(p.parent()); err != nil {
@@ -185,7 +171,7 @@ func (f *FS) archiveDir(p location) (*Dir, error) {
 		err = f.disk.Mkdir(up, p.base())
 		up.close()
 		if err == nil || errors.Is(err, fs.ErrExist) {
-			d, err = listed(f.openDir(p))
+			d, err = listed(f.roots.openDir(p))
 		}
 	}
 	if err != nil {
@@ -194,7 +180,7 @@ func (f *FS) archiveDir(p location) (*Dir, error) {
 
 	for above := p; !above.isRoot(); {
 		above = above.parent()
-		up, err := listed(f.openDir(above))
+		up, err := listed(f.roots.openDir(above))
 		if errors.Is(err, fs.ErrPermission) {
 			continue // the user may only search it, and another program made it
 		}

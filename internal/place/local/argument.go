@@ -39,16 +39,16 @@ func HasOwnName(p transfer.Path) bool {
 	return b != "." && b != ".." && b != "/"
 }
 
-// argument parses a source.
-func (f *FS) argument(of transfer.Location) *argument {
+// Argument parses a source.
+func (f *Finder) Argument(of transfer.Location) *argument {
 	src := slashed(of.Literal())
 	a := &argument{src: src}
 	if HasOwnName(src) {
 		a.base = path.Base(string(src))
 	}
 
-	if a.place, a.err = f.locate(src); a.err == nil {
-		a.err = a.place.root.mayRead()
+	if a.place, a.err = f.roots.locate(src); a.err == nil {
+		a.err = a.place.mayRead()
 	}
 	if of.Place != transfer.Files { // OnHost has put the files of data sets in their place
 		a.err = transfer.Errorf(transfer.KindUsage, "%s is in %s, and is no file", of, of.Place)
@@ -90,9 +90,37 @@ func (f *FS) argument(of transfer.Location) *argument {
 	return a
 }
 
+// Err returns the reason why the source cannot be walked: it lies outside the roots, or its root is away.
+func (a *argument) Err() error { return a.err }
+
+// IsPattern reports whether the source is a pattern.
+func (a *argument) IsPattern() bool { return a.pat != nil }
+
+// Top returns the location of a literal source, or the directory above the first wildcard of a pattern.
+func (a *argument) Top() location {
+	if a.pat != nil {
+		return a.stem
+	}
+	return a.place
+}
+
+// Names reports whether a pattern matches a directory or one above it, and whether it may match entries of the
+// directory.
+func (a *argument) Names(at location) (dir, inside bool) {
+	if a.pat == nil || at.path == a.stem.path || !HostRules.beneath(at.path, a.stem.path) {
+		return false, false
+	}
+	set := a.pat.start()
+	for _, part := range rest(at.path, a.stem.path) {
+		set = a.pat.step(set, part)
+		dir = dir || a.pat.accepts(set)
+	}
+	return dir, a.pat.more(set)
+}
+
 // statOf returns the Stat of the file at a location and does not follow a link.
-func (f *FS) statOf(l location) (Stat, error) {
-	d, err := f.openParent(l)
+func (f *Finder) statOf(l location) (Stat, error) {
+	d, err := f.roots.openParent(l)
 	if err != nil {
 		return Stat{}, err
 	}
@@ -101,24 +129,19 @@ func (f *FS) statOf(l location) (Stat, error) {
 }
 
 // beneathBase returns the argument for a name beneath a base.
-func (f *FS) beneathBase(base, name transfer.Path) *argument {
+func (f *Finder) beneathBase(base, name transfer.Path) *argument {
 	rel := path.Clean(string(slashed(name)))
 	a := &argument{src: transfer.Path(path.Join(string(slashed(base)), rel)), base: rel}
 	if rel == "." {
 		a.base = ""
 	}
-	if a.place, a.err = f.locate(a.src); a.err == nil && !filepath.IsLocal(rel) {
-		a.err = f.outside(name)
+	if a.place, a.err = f.roots.locate(a.src); a.err == nil && !filepath.IsLocal(rel) {
+		a.err = f.roots.outside(name)
 	}
 	if a.err == nil {
-		a.err = a.place.root.mayRead()
+		a.err = a.place.mayRead()
 	}
 	return a
-}
-
-// rest returns the components of path below dir.
-func rest(p, dir string) []string {
-	return strings.Split(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
 }
 
 // resume returns the components after which a walk of this argument continues. It reports done if the argument is
@@ -190,7 +213,7 @@ func (w *walker) sent(a *argument, top location, parts []string) bool {
 		}
 		parts, top = []string{top.base()}, top.parent()
 	}
-	d, err := w.fs.openDir(top)
+	d, err := w.fs.roots.openDir(top)
 	if err != nil {
 		return w.unknown(err)
 	}
@@ -216,7 +239,7 @@ func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
 	}()
 
 	for _, part := range parts[:len(parts)-1] {
-		c, err := w.fs.childDir(d, part)
+		c, err := w.fs.roots.childDir(d, part)
 		if err != nil {
 			return w.unknown(err)
 		}
@@ -226,7 +249,7 @@ func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
 		d = c
 	}
 
-	if transfer.KindOf(w.fs.permitted(w.may, transfer.AuthSource, d, parts[len(parts)-1])) == transfer.KindDenied {
+	if transfer.KindOf(w.fs.roots.permitted(w.may, transfer.AuthSource, d, parts[len(parts)-1])) == transfer.KindDenied {
 		return false // it is not sent
 	}
 	st, err := d.lstat(parts[len(parts)-1])
@@ -242,7 +265,7 @@ var errStop = errors.New("stop")
 // anySent looks for the name in every directory that a spread pattern reaches,
 // up to the item's own.
 func (w *walker) anySent(a *argument, parts []string, own string) bool {
-	top, err := w.fs.openDir(a.stem)
+	top, err := w.fs.roots.openDir(a.stem)
 	if err != nil {
 		return w.unknown(err)
 	}
@@ -256,7 +279,7 @@ func (w *walker) anySent(a *argument, parts []string, own string) bool {
 		if path.Join(e.dir.path, e.name) == own {
 			return errStop
 		}
-		d, err := w.fs.childDir(e.dir, e.name)
+		d, err := w.fs.roots.childDir(e.dir, e.name)
 		if err != nil {
 			w.unknown(err)
 			return nil

@@ -131,13 +131,6 @@ func (l *shared) asideName(w *work) string {
 	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
 }
 
-// soil notes that a directory must be synced together with the next names.
-func (l *shared) soil(d *Dir) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dirty[d.path] = true
-}
-
 // putBeside gives a small file beside an item its new content, atomically. It uses a temporary that any process
 // prepared before the commit was recorded, if the temporary has that content.
 func (l *Landing) putBeside(w *work, d *Dir, name string, data []byte) error {
@@ -245,74 +238,6 @@ func (l *shared) dropBeside(w *work) error {
 	return err
 }
 
-// ReadBeside reads the sidecar of a file. If there is none and above is set, it reads the sidecar of the directory that
-// has the file. It returns nil if there is none, and an error if the sidecar is longer than most bytes.
-func (f *FS) ReadBeside(p transfer.Path, above bool, most int) ([]byte, error) {
-	l, err := f.locate(p)
-	if err != nil {
-		return nil, err
-	}
-
-	for range 2 {
-		if l.isRoot() {
-			return nil, nil
-		}
-		d, err := f.openParent(l)
-		if err != nil {
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil, nil
-			}
-			return nil, sourceError(p, err)
-		}
-		data, err := readSmall(f.disk, d, record.SidecarName(l.base()), most)
-		d.close()
-		if err == nil {
-			return data, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, sourceError(p, err)
-		}
-		if l = l.parent(); !above {
-			return nil, nil
-		}
-	}
-	return nil, nil
-}
-
-// DropBeside removes, durably, the sidecar of a source that has been deleted. If a file has the source's name again,
-// the sidecar stays.
-func (f *FS) DropBeside(p transfer.Path) error {
-	l, err := f.locate(p)
-	if err != nil || l.isRoot() {
-		return err
-	}
-
-	d, err := listed(f.openParent(l))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // with every entry
-	}
-	if err != nil {
-		return sourceError(p, err)
-	}
-	defer d.close()
-
-	if _, err := d.lstat(l.base()); !errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-
-	err = f.disk.Unlink(d, record.SidecarName(l.base()))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // if a crash came between: the repeated deletion has synced the directory
-	}
-	if err == nil {
-		err = f.disk.SyncDir(d)
-	}
-	if err != nil && !notOffered(err) {
-		return sourceError(p, err)
-	}
-	return nil
-}
-
 // holds reports whether a small file certainly has the given content.
 func (l *shared) holds(d *Dir, name string, data []byte) bool {
 	f, err := l.disk.Open(d, name, os.O_RDONLY, 0)
@@ -324,17 +249,26 @@ func (l *shared) holds(d *Dir, name string, data []byte) bool {
 	return l.disk.Close(f) == nil && (err == nil || err == io.EOF) && bytes.Equal(b[:n], data)
 }
 
-// readSmall reads a file of at most most bytes. It cuts a longer file off after one byte more.
-func readSmall(disk Disk, d *Dir, name string, most int) ([]byte, error) {
-	f, err := disk.Open(d, name, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
+// settleBeside removes the old sidecars of replaced files, and puts back the sidecars at names that items did not get.
+func (c *commit) settleBeside() {
+	for _, w := range c.work {
+		if w.isDir() || w.early || w.wait != nil || w.dir == nil {
+			continue
+		}
+		var err error
+		if w.named {
+			err = c.l.dropBeside(w)
+		} else if w.failed() || w.again != nil {
+			w.back, err = c.l.returnBeside(w)
+		}
+		if err != nil {
+			w.wait = targetError(w.in.Outcome.Path, err)
+		}
 	}
-	defer disk.Close(f)
-	b := make([]byte, most+1)
-	n, err := disk.ReadAt(f, b, 0)
-	if err != nil && err != io.EOF {
-		return nil, err
-	}
-	return b[:n], nil
+}
+
+// besideFails reports whether an item that cannot have its sidecar fails. Otherwise it waits.
+func besideFails(err error) bool {
+	kind := transfer.KindOf(err)
+	return !kind.Waits() && (refused(err) || kind == transfer.KindExists)
 }

@@ -43,7 +43,7 @@ func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 			fault.before = nil
 			if in, waits := j.committing[1]; waits {
 				var v place.Verdict
-				if v, j.outcomes[1], err = l.Recover(in, f.cfg.Boot); err != nil || v == place.Taken {
+				if v, j.outcomes[1], err = l.Recover(in, f.land.cfg.Boot); err != nil || v == place.Taken {
 					t.Fatalf("call %d: %v %v", n, v, err)
 				} else if v == place.Redo {
 					delete(j.outcomes, 1)

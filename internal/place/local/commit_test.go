@@ -102,7 +102,7 @@ func TestCommitSyncsWhatItMade(t *testing.T) {
 			*seen = append(*seen, d)
 		}
 	}
-	for _, d := range []string{"x", "y", filepath.Base(f.roots[0].path)} {
+	for _, d := range []string{"x", "y", filepath.Base(f.roots.roots[0].path)} {
 		if !strings.Contains(strings.Join(before, " "), d) {
 			t.Errorf("%s was not synced before COMMITTING: %v", d, before)
 		}
@@ -219,7 +219,7 @@ func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) b
 		t.Fatalf("call %d: outcomes %v beside %v", n, done, err)
 	}
 	for item, in := range j.committing { // as after a crash
-		v, o, err := l.Recover(in, f.cfg.Boot)
+		v, o, err := l.Recover(in, f.land.cfg.Boot)
 		if err != nil || v == place.Taken {
 			t.Fatalf("call %d, %v, item %d: %v %v", n, errno, item, v, err)
 		}
@@ -304,7 +304,7 @@ func TestDirSyncFailsAfterRename(t *testing.T) {
 	if !exists(filepath.Join(dir, "x")) {
 		t.Fatal("not renamed")
 	}
-	v, o, err := l.Recover(pending.Intents[0], f.cfg.Boot)
+	v, o, err := l.Recover(pending.Intents[0], f.land.cfg.Boot)
 	if err != nil || v != place.Done || !o.OK() || o.Taken != transfer.NotTaken {
 		t.Fatalf("%v, %+v: %v", v, o, err)
 	}

@@ -218,16 +218,16 @@ func TestDropBeside(t *testing.T) {
 	beside := record.SidecarName("x")
 	tree(t, dir, "x")
 	must(t, os.WriteFile(filepath.Join(dir, beside), []byte("attributes"), 0o600))
-	must(t, f.DropBeside("x"))
+	must(t, f.source.DropBeside("x"))
 	if !exists(filepath.Join(dir, beside)) {
 		t.Fatal("it has gone before its file")
 	}
 	must(t, os.Remove(filepath.Join(dir, "x")))
 	fault.log = nil
-	must(t, f.DropBeside("x"))
+	must(t, f.source.DropBeside("x"))
 	if n := len(fault.log); exists(filepath.Join(dir, beside)) || n < 2 || fault.log[n-2] != "unlink" || !strings.HasPrefix(fault.log[n-1], "dirsync") {
 		t.Fatal(fault.log)
 	}
-	must(t, f.DropBeside("x"))
-	must(t, f.DropBeside("no/such/directory"))
+	must(t, f.source.DropBeside("x"))
+	must(t, f.source.DropBeside("no/such/directory"))
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 
+	"ferry/internal/content/record"
+	"ferry/internal/place"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -21,9 +23,9 @@ import (
 //
 // Its errors are of the kinds Changing, Missing, Unwritable if the system refuses, and Busy if the caller is to try
 // again.
-func (f *FS) DeleteSource(p transfer.Path, v transfer.Version, aside string, mark func(aside string) error) error {
-	if l, err := f.locate(p); err == nil {
-		if err := l.root.mayWrite(); err != nil {
+func (f *Access) DeleteSource(p transfer.Path, v transfer.Version, aside string, mark func(aside string) error) error {
+	if l, err := f.roots.locate(p); err == nil {
+		if err := l.mayWrite(); err != nil {
 			return transfer.Errorf(transfer.KindUnwritable, "source %s is not deleted: %w", p, err)
 		}
 	}
@@ -61,7 +63,7 @@ func (del *deletion) begin(mark func(aside string) error) error {
 }
 
 // FinishDelete continues a deletion after a crash. It may be repeated.
-func (f *FS) FinishDelete(p transfer.Path, v transfer.Version, aside string) error {
+func (f *Access) FinishDelete(p transfer.Path, v transfer.Version, aside string) error {
 	del, err := f.deletion(p, v, aside)
 	if transfer.KindOf(err) == transfer.KindMissing {
 		return nil // its directory has gone, and the source with it
@@ -88,7 +90,7 @@ func (del *deletion) again() error {
 
 // A deletion is the state of the removal of one source.
 type deletion struct {
-	fs    *FS
+	fs    *Access
 	d     *Dir
 	path  transfer.Path
 	name  string
@@ -113,13 +115,13 @@ func (del *deletion) done() string {
 	return "deleted"
 }
 
-func (f *FS) deletion(p transfer.Path, v transfer.Version, aside string) (*deletion, error) {
+func (f *Access) deletion(p transfer.Path, v transfer.Version, aside string) (*deletion, error) {
 	id, err := parseVersion(v)
 	if err != nil {
 		return nil, err
 	}
 
-	l, err := f.locate(p)
+	l, err := f.roots.locate(p)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +130,7 @@ func (f *FS) deletion(p transfer.Path, v transfer.Version, aside string) (*delet
 		return nil, transfer.Errorf(transfer.KindInternal, "internal error: source %s cannot be put aside as %q", p, aside)
 	}
 
-	d, err := listed(f.openParent(l))
+	d, err := listed(f.roots.openParent(l))
 	if err != nil {
 		return nil, sourceError(p, err)
 	}
@@ -201,7 +203,7 @@ func (del *deletion) run(file File) error {
 
 // inPlace checks that the file is still at the path that it was sent from.
 func (del *deletion) inPlace() error {
-	err := del.fs.stands(del.d)
+	err := del.fs.roots.stands(del.d)
 	var moved *movedError
 	if errors.As(err, &moved) {
 		return wrap(transfer.KindChanging, moved, "", "source %s is not %s: its directory has been moved since it was sent", del.path, del.done())
@@ -368,4 +370,51 @@ func (del *deletion) finish() error {
 		return del.changed()
 	}
 	return del.gone() // the name belongs to another file
+}
+
+// MayDelete returns the reason, of KindUsage, why sources cannot be deleted, or nil if none is known.
+func (f *Access) MayDelete(w *place.WalkRequest) error {
+	for _, src := range f.find.SourcesOf(w) {
+		p := src.Literal()
+		if l, err := f.roots.locate(p); err == nil {
+			if err := l.mayWrite(); err != nil {
+				return transfer.Errorf(transfer.KindUsage, "source %s cannot be deleted: %w", p, err).WithHint("leave out --delete-source")
+			}
+		}
+	}
+	return nil
+}
+
+// DropBeside removes, durably, the sidecar of a source that has been deleted. If a file has the source's name again,
+// the sidecar stays.
+func (f *Access) DropBeside(p transfer.Path) error {
+	l, err := f.roots.locate(p)
+	if err != nil || l.isRoot() {
+		return err
+	}
+
+	d, err := listed(f.roots.openParent(l))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // with every entry
+	}
+	if err != nil {
+		return sourceError(p, err)
+	}
+	defer d.close()
+
+	if _, err := d.lstat(l.base()); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+
+	err = f.disk.Unlink(d, record.SidecarName(l.base()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // if a crash came between: the repeated deletion has synced the directory
+	}
+	if err == nil {
+		err = f.disk.SyncDir(d)
+	}
+	if err != nil && !notOffered(err) {
+		return sourceError(p, err)
+	}
+	return nil
 }

@@ -157,6 +157,12 @@ func NewDir(disk Disk, h Handle, path, real string) *Dir {
 // Path returns the directory's absolute path as the caller gave it.
 func (d *Dir) Path() string { return d.path }
 
+// Real returns the directory's real path at the time of opening, with links resolved.
+func (d *Dir) Real() string { return d.real }
+
+// ID returns the identity of the directory. It is zero where the directory's path is never looked up again.
+func (d *Dir) ID() dirID { return d.id }
+
 // Handle returns the Disk's handle of the directory.
 func (d *Dir) Handle() Handle { return d.handle }
 
@@ -238,14 +244,6 @@ type Stat struct {
 	Allocated int64
 }
 
-// A fileReader reads an open file as an io.ReaderAt.
-type fileReader struct {
-	disk Disk
-	f    File
-}
-
-func (r fileReader) ReadAt(b []byte, off int64) (int, error) { return r.disk.ReadAt(r.f, b, off) }
-
 // RealDisk returns the Disk of the host.
 func RealDisk() Disk { return realDisk{} }
 
@@ -269,3 +267,7 @@ func escapes(err error) bool {
 	var errno syscall.Errno
 	return err != nil && !errors.As(err, &errno) && !errors.Is(err, os.ErrClosed)
 }
+
+// A cloner is a disk that can make a file of the blocks of another one, on file systems that
+// share blocks.
+type cloner interface{ Clone(to, from File) error }

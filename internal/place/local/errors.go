@@ -131,6 +131,25 @@ func isDirectory(p transfer.Path) *transfer.Error {
 	return wrap(transfer.KindWrongType, syscall.EISDIR, "choose another destination", "%s is a directory; a file cannot take its place", p)
 }
 
-func nameTaken(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindExists, fs.ErrExist, "remove it or use --if-exists overwrite", "%s exists already", p)
+// refused reports whether an error is a refusal by the file system, rather than a failure of it.
+func refused(err error) bool {
+	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.EISDIR, syscall.ENOTDIR, syscall.ENAMETOOLONG,
+		syscall.EXDEV, syscall.ELOOP, syscall.EINVAL} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+func isBusy(err error) bool { return errors.Is(err, syscall.EBUSY) }
+
+func notRegular(p transfer.Path, t FileType) error {
+	switch t {
+	case TypeDir:
+		return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", p)
+	case TypeLink:
+		return wrap(transfer.KindWrongType, nil, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
+	}
+	return wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
 }

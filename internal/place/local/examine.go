@@ -1,14 +1,15 @@
 package local
 
 import (
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
 // Examine reports whether a file exists at a path that the user may read. size is the length of a regular file in
 // bytes, and -1 for anything else. Examine does not follow a link. Its errors are of the kinds Unreadable, OutsideRoot
 // and Denied, and of those that wait.
-func (l Local) Examine(p transfer.Path) (size int64, there bool, err error) {
-	size, err = l.examine(p)
+func (f *Access) Examine(may place.Permit, p transfer.Path) (size int64, there bool, err error) {
+	size, err = f.examine(may, p)
 	switch transfer.KindOf(err) {
 	case transfer.KindNone:
 		return size, true, nil
@@ -18,10 +19,10 @@ func (l Local) Examine(p transfer.Path) (size int64, there bool, err error) {
 	return 0, false, err
 }
 
-func (l Local) examine(p transfer.Path) (size int64, err error) {
-	at, err := l.FS.locate(p)
+func (f *Access) examine(may place.Permit, p transfer.Path) (size int64, err error) {
+	at, err := f.roots.locate(p)
 	if err == nil {
-		err = at.root.mayRead()
+		err = at.mayRead()
 	}
 	if err != nil {
 		return 0, err
@@ -29,12 +30,12 @@ func (l Local) examine(p transfer.Path) (size int64, err error) {
 	if at.isRoot() {
 		return -1, nil
 	}
-	d, err := l.FS.openParent(at)
+	d, err := f.roots.openParent(at)
 	if err != nil {
 		return 0, sourceError(p, err)
 	}
 	defer d.close()
-	if err := l.FS.permitted(l.may, transfer.AuthSource, d, at.base()); err != nil {
+	if err := f.roots.permitted(may, transfer.AuthSource, d, at.base()); err != nil {
 		return 0, sourceError(p, err)
 	}
 	st, err := d.lstat(at.base())

@@ -38,7 +38,7 @@ func (a identity) version() transfer.Version {
 
 // parseVersion parses the result of version. Its error is of KindVersion.
 func parseVersion(v transfer.Version) (a identity, err error) {
-	r := fields{b: []byte(v)}
+	r := newFields([]byte(v))
 	if r.byte() != identityFormat || len(r.b) < 16 {
 		return a, transfer.Errorf(transfer.KindVersion, "the version of a local file is in a format that this version of Ferry does not know")
 	}
@@ -57,6 +57,9 @@ type fields struct {
 	b   []byte
 	bad bool
 }
+
+// newFields returns the fields of encoded data.
+func newFields(b []byte) fields { return fields{b: b} }
 
 func (r *fields) byte() byte {
 	if b := r.bytes(1); b != nil {
@@ -95,19 +98,6 @@ func (r *fields) text() string { return string(r.bytes(r.uint())) }
 // done reports whether all bytes have been read and no field was missing.
 func (r *fields) done() bool { return !r.bad && len(r.b) == 0 }
 
-// pointFormat is the first byte of a point in a temporary; a varint follows: its length.
-const pointFormat = 1
-
-// PointAt returns the resume point in a temporary after the given number of bytes.
-func PointAt(at int64) []byte { return binary.AppendVarint([]byte{pointFormat}, at) }
-
-// parsePoint parses the result of PointAt. Its error is of KindVersion.
-func parsePoint(p []byte) (at int64, err error) {
-	r := fields{b: p}
-	format := r.byte()
-	at = r.int()
-	if format != pointFormat || !r.done() {
-		return 0, transfer.Errorf(transfer.KindVersion, "a resume point in a local file is in a format that this version of Ferry does not know")
-	}
-	return at, nil
+func (s *Stat) identity() identity {
+	return identity{Dev: s.Dev, Ino: s.Ino, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
 }

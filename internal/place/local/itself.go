@@ -10,7 +10,7 @@ import (
 // A goal is the location where the items of a walk land, if it is on this host and visible to this agent. The walk must
 // not descend into it again and again.
 type goal struct {
-	fs    *FS
+	fs    *Finder
 	res   transfer.Resolution
 	above map[inode]bool // the existing directories of its path, itself included
 	real  string         // its path with the links resolved, whether it exists or not
@@ -20,15 +20,15 @@ type inode struct{ dev, ino uint64 }
 
 // goalOf returns the goal for a resolved DEST. It returns nil if the location cannot be examined; the destination agent
 // reports that error. goalOf returns only errors that wait.
-func (f *FS) goalOf(res transfer.Resolution) (*goal, error) {
-	l, err := f.locate(res.Base)
+func (f *Finder) goalOf(res transfer.Resolution) (*goal, error) {
+	l, err := f.roots.locate(res.Base)
 	if err != nil {
 		return nil, nil
 	}
 
 	g := &goal{fs: f, res: res, above: map[inode]bool{}}
 	for up := l; ; up = up.parent() {
-		d, err := f.openDir(up)
+		d, err := f.roots.openDir(up)
 		if err != nil {
 			if err := targetError(transfer.Path(up.path), err); transfer.KindOf(err).Waits() {
 				return nil, err
@@ -59,7 +59,7 @@ func (g *goal) refuses(e *entry, name string) *transfer.Error {
 	if g == nil {
 		return nil
 	}
-	to := target(g.res, transfer.Path(name))
+	to := targetOf(g.res, transfer.Path(name))
 	if e.st.Type == TypeDir && (g.above[inode{e.st.Dev, e.st.Ino}] || g.real != "" && beneath(g.real, path.Join(e.dir.real, e.name))) {
 		return wrap(transfer.KindWrongType, nil, "choose a destination outside of it", "cannot copy a directory, %s, into itself, %s", e.source(), to)
 	}
@@ -76,14 +76,14 @@ func (g *goal) at(e *entry) bool {
 
 // is reports whether a path leads to the file with that inode, not through a link.
 func (g *goal) is(st *Stat, p transfer.Path) bool {
-	l, err := g.fs.locate(p)
+	l, err := g.fs.roots.locate(p)
 	if err != nil {
 		return false
 	}
 
-	open, look := g.fs.openParent, func(d *Dir) (Stat, error) { return d.lstat(l.base()) }
+	open, look := g.fs.roots.openParent, func(d *Dir) (Stat, error) { return d.lstat(l.base()) }
 	if l.isRoot() {
-		open, look = g.fs.openDir, (*Dir).stat
+		open, look = g.fs.roots.openDir, (*Dir).stat
 	}
 
 	d, err := open(l)
@@ -96,26 +96,36 @@ func (g *goal) is(st *Stat, p transfer.Path) bool {
 	return err == nil && there.Type == st.Type && there.Ino == st.Ino && there.Dev == st.Dev
 }
 
-// CheckOverlap returns the reason why sources cannot be sent to a DEST of this same host, as far as it is known before
-// anything is sent. The error names the first source that is a directory with DEST in it, or that is the file at DEST.
-// The walk checks patterns.
-func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several bool) error {
-	if dest.Place == transfer.Datasets {
+// Seen returns a walk of the sources that a user may read, or nil if there are none.
+func (f *Finder) Seen(may place.Permit, w *place.WalkRequest) *place.WalkRequest {
+	if may == nil {
+		return w
+	}
+	seen := *w
+	seen.Args = nil
+	for _, a := range w.Args {
+		at, err := f.roots.locate(a.Source.Literal())
+		if err == nil && transfer.KindOf(f.roots.permittedAt(may, transfer.AuthSource, at)) != transfer.KindDenied {
+			seen.Args = append(seen.Args, a)
+		}
+	}
+	if len(seen.Args) == 0 {
 		return nil
 	}
+	return &seen
+}
 
-	res, err := f.Resolve(dest, several)
-	if err != nil {
-		return nil // the destination reports the error
-	}
-
-	g, err := f.goalOf(res)
+// CheckOverlap returns the reason why sources cannot be sent to a resolved DEST of this same host, as far as it is known
+// before anything is sent. The error names the first source that is a directory with DEST in it, or that is the file at
+// DEST. The walk checks patterns.
+func (f *Finder) CheckOverlap(w *place.WalkRequest, dest transfer.Resolution) error {
+	g, err := f.goalOf(dest)
 	if err != nil {
 		return nil // the walk reports the error
 	}
 
-	for n, src := range f.sourcesOf(w) {
-		a := f.argument(src)
+	for n, src := range f.SourcesOf(w) {
+		a := f.Argument(src)
 		if a.err != nil || a.pat != nil {
 			continue
 		}
@@ -126,9 +136,9 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several 
 	return nil
 }
 
-// sourcesOf returns the sources on this host.
-func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Location {
-	args := onHost(f.cfg.RecordRoot, w.Args)
+// SourcesOf returns the sources on this host.
+func (f *Finder) SourcesOf(w *place.WalkRequest) []transfer.Location {
+	args := onHost(f.recordRoot, w.Args)
 	all := make([]transfer.Location, len(args))
 	for n := range args {
 		if all[n] = args[n].Source; w.Base != "" {
@@ -139,9 +149,9 @@ func (f *FS) sourcesOf(w *place.WalkRequest) []transfer.Location {
 }
 
 // refused checks one literal source.
-func (f *FS) refused(g *goal, a *argument, recursive bool) *transfer.Error {
+func (f *Finder) refused(g *goal, a *argument, recursive bool) *transfer.Error {
 	if a.place.isRoot() {
-		d, err := f.openDir(a.place)
+		d, err := f.roots.openDir(a.place)
 		if err != nil || !recursive {
 			return nil
 		}
@@ -149,7 +159,7 @@ func (f *FS) refused(g *goal, a *argument, recursive bool) *transfer.Error {
 		return g.refusesRoot(d, a.base)
 	}
 
-	d, err := f.openParent(a.place)
+	d, err := f.roots.openParent(a.place)
 	if err != nil {
 		return nil
 	}
@@ -168,5 +178,5 @@ func (g *goal) refusesRoot(d *Dir, name string) *transfer.Error {
 		return nil
 	}
 	return wrap(transfer.KindWrongType, nil, "choose a destination outside of it", "cannot copy a directory, %s, into itself, %s",
-		transfer.Path(d.path), target(g.res, transfer.Path(name)))
+		transfer.Path(d.path), targetOf(g.res, transfer.Path(name)))
 }

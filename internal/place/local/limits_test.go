@@ -384,7 +384,7 @@ func TestWrongSize(t *testing.T) {
 	for _, length := range []int{99, 100, 101} {
 		must(t, os.WriteFile(dir+"/f", make([]byte, length), 0o666))
 		for _, unsized := range []bool{false, true} {
-			files := f.Sources(transfer.Location{})
+			files := f.source.Sources(transfer.Location{})
 			s, err := files.Open("f", unsized)
 			must(t, err)
 			got, err := io.ReadAll(s)

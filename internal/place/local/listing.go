@@ -66,7 +66,7 @@ func (w *walker) single(d *Dir, name string, wanted func(name string) bool) (*so
 }
 
 func (w *walker) listing() *sortedDir {
-	return &sortedDir{w: w, sorter: extsort.New(w.fs.cfg.Scratch, max(leastNamesMemory, w.fs.cfg.NamesMemory-w.held))}
+	return &sortedDir{w: w, sorter: extsort.New(w.fs.scratch, max(leastNamesMemory, w.fs.namesMemory-w.held))}
 }
 
 func (l *sortedDir) finish(d *Dir) (err error) {
@@ -87,7 +87,7 @@ func (l *sortedDir) close() {
 
 // scratchError returns an error that waits: a fault of the agent's own disk does not fail a source.
 func (w *walker) scratchError(d *Dir, err error) error {
-	return scratchWait(err, "the names in %s cannot be sorted in %s: %s", transfer.Path(d.path), w.fs.cfg.Scratch, reason(err))
+	return scratchWait(err, "the names in %s cannot be sorted in %s: %s", transfer.Path(d.path), w.fs.scratch, reason(err))
 }
 
 // scratchWait returns an error that waits: a fault of the agent's own disk does not fail a source.

@@ -2,11 +2,8 @@ package local
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"path"
-	"slices"
-	"strings"
 
 	"ferry/internal/transfer"
 )
@@ -22,7 +19,7 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 	target = l.Target(name)
 	p, err := l.locate(name)
 	if err == nil {
-		err = p.root.mayWrite()
+		err = p.mayWrite()
 	}
 	if err != nil {
 		return target, err
@@ -61,67 +58,4 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 		return target, targetError(transfer.Path(p.path), err)
 	}
 	return target, nil
-}
-
-// A Name is a name in a directory, for display.
-type Name struct {
-	Name string
-	Dir  bool
-}
-
-// namesLooked bounds the number of names that Names reads from a directory.
-const namesLooked = 100_000
-
-// Names lists up to most names in a directory that begin with prefix, sorted. It lists files and directories only. It
-// omits names of Ferry's own and files that the user may not read.
-func (l Local) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
-	f := l.FS
-	p, err := f.locate(dir)
-	if err == nil {
-		err = p.root.mayRead()
-	}
-	if err != nil {
-		return nil, err
-	}
-
-	d, err := f.openDir(p)
-	if err != nil && l.may != nil && f.permittedAt(l.may, transfer.AuthSource, p) != nil {
-		return nil, nil // a user without the right must not learn whether the directory exists
-	}
-	if err != nil {
-		return nil, sourceError(dir, err)
-	}
-	defer d.close()
-
-	var found []string
-	for seen := 0; seen < namesLooked; {
-		names, err := d.names(1024)
-		for _, n := range names {
-			if strings.HasPrefix(n, prefix) && !isReserved(n) {
-				found = append(found, n)
-			}
-		}
-		seen += len(names)
-		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
-			break
-		}
-		if err != nil {
-			return nil, sourceError(dir, err)
-		}
-	}
-
-	slices.Sort(found)
-	var all []Name
-	for _, n := range found {
-		if len(all) == most {
-			break
-		}
-		if f.permitted(l.may, transfer.AuthSource, d, n) != nil {
-			continue
-		}
-		if st, err := d.lstat(n); err == nil && (st.Type == TypeFile || st.Type == TypeDir && !f.isState(d, n)) {
-			all = append(all, Name{n, st.Type == TypeDir})
-		}
-	}
-	return all, nil
 }

@@ -36,8 +36,6 @@ func refusesReserved(p transfer.Path, rel string) error {
 	return nil
 }
 
-const tempSuffix = ".part"
-
 // tempPrefix begins the names of all temporaries of one transfer.
 func tempPrefix(incarnation, generation uint64, id transfer.ID) string {
 	var b [16]byte
@@ -99,11 +97,13 @@ func checkName(name transfer.Path) error {
 	return nil
 }
 
-// target returns the path where an item of the given name lands.
-func target(res transfer.Resolution, name transfer.Path) transfer.Path {
+// targetOf returns the path where an item of the given name lands.
+func targetOf(res transfer.Resolution, name transfer.Path) transfer.Path {
 	if res.Into {
 		return transfer.Path(path.Join(string(res.Base), string(name)))
 	}
 	_, below, _ := strings.Cut(string(name), "/")
 	return transfer.Path(path.Join(string(res.Base), below))
 }
+
+const tempSuffix = ".part"

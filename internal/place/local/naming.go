@@ -3,7 +3,6 @@ package local
 import (
 	"errors"
 	"io/fs"
-	"syscall"
 
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
@@ -82,11 +81,6 @@ func (w *work) temporary() {
 	}
 }
 
-// written reports whether a Stat is that of the written file.
-func (w *work) written(st *Stat) bool {
-	return st.Type == TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.timed || st.Mtime == w.in.Mtime)
-}
-
 // landed checks the file at a name after the rename. If another program's file has the name, it stays: that program may
 // have replaced the temporary before the rename or the file after it, and landed cannot tell the two cases apart. If
 // the name is free again, another program has taken the renamed file.
@@ -104,29 +98,6 @@ func (w *work) landed() {
 	default:
 		w.wait = targetError(w.in.Outcome.Path, err)
 	}
-}
-
-// besideFails reports whether an item that cannot have its sidecar fails. Otherwise it waits.
-func besideFails(err error) bool {
-	kind := transfer.KindOf(err)
-	return !kind.Waits() && (refused(err) || kind == transfer.KindExists)
-}
-
-// refused reports whether an error is a refusal by the file system, rather than a failure of it.
-func refused(err error) bool {
-	for _, e := range []error{fs.ErrPermission, syscall.EROFS, syscall.EISDIR, syscall.ENOTDIR, syscall.ENAMETOOLONG,
-		syscall.EXDEV, syscall.ELOOP, syscall.EINVAL} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// replaces reports whether a file may replace another one. An appended item may replace only the file that it begins
-// with.
-func (w *work) replaces() bool {
-	return w.l.replaces() && !(appends(w.l) && w.in.Replaces == nil)
 }
 
 // rename replaces an old file only if replace is set. Where the file system cannot promise that, rename uses link and
@@ -187,3 +158,9 @@ func (l *shared) naming(w *work) {
 	defer l.mu.Unlock()
 	delete(l.unnamed, w.in.Outcome.Item)
 }
+
+const (
+	takenNote    = "taken by another program just after it got its name"
+	replacedNote = "replaced by another program just after it got its name"
+	presumedNote = "neither the file nor its temporary file was there: presumed to be taken by another program"
+)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"syscall"
 	"time"
 
 	"ferry/internal/transfer"
@@ -82,8 +81,6 @@ func (o *obstacles) gone(b obstacle) {
 	delete(o.met, b)
 }
 
-func isBusy(err error) bool { return errors.Is(err, syscall.EBUSY) }
-
 // obstructed returns the reason to wait for an obstacle that has not lasted too long. It returns nil for another error,
 // or if the patience is exhausted.
 func obstructed(l *Landing, p transfer.Path, err error) error {
@@ -114,9 +111,9 @@ func landError(l *Landing, p transfer.Path, err error) error {
 
 // deviceOf returns the device of the nearest directory above a path, or 0 if none can be opened.
 func deviceOf(l *Landing, p transfer.Path) uint64 {
-	for at, err := l.fs.locate(p); err == nil && !at.isRoot(); {
+	for at, err := l.fs.roots.locate(p); err == nil && !at.isRoot(); {
 		at = at.parent()
-		if d, err := l.fs.openDir(at); err == nil {
+		if d, err := l.fs.roots.openDir(at); err == nil {
 			defer d.close()
 			return d.id.dev
 		}

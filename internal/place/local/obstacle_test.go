@@ -38,7 +38,7 @@ func TestObstacles(t *testing.T) {
 			fault.only = tt.call
 			f, dir := newFS(t, fault)
 			now := &setClock{Clock: clock.System}
-			f.cfg.Clock = now
+			f.land.cfg.Clock = now
 			name := "x"
 			if tt.call == "mkdir" {
 				name = "d/x"
@@ -102,7 +102,7 @@ func TestAnObstacleThatCameBack(t *testing.T) {
 	fault.only, fault.sticky = "open .ferry", true
 	f, _ := newFS(t, fault)
 	now := &setClock{Clock: clock.System}
-	f.cfg.Clock = now
+	f.land.cfg.Clock = now
 	l := lander(f, newJournal(nil), nil)
 	_, err := l.Create(1, "x", 10, 512)
 	wantKind(t, err, transfer.KindBusy)
@@ -126,7 +126,7 @@ func TestUnrelatedObstacles(t *testing.T) {
 	fault.only, fault.sticky = "rename", true
 	f, _ := newFS(t, fault)
 	now := &setClock{Clock: clock.System}
-	f.cfg.Clock = now
+	f.land.cfg.Clock = now
 	l := lander(f, newJournal(nil), func(cfg *place.LandConfig) { cfg.IfExists = transfer.IfExistsOverwrite })
 	land := func(item uint64, name string) error {
 		p, err := write(l, item, name, body(10, 1))
@@ -163,7 +163,7 @@ func TestUnrelatedObstacles(t *testing.T) {
 	fault.n, fault.failAt = 0, 1
 	_, err := l.Create(6, "w", 10, 512)
 	wantKind(t, err, transfer.KindBusy)
-	f.obstacles.gone(obstacle{of: testID, device: 1 << 60}) // another file system takes files
+	f.land.obstacles.gone(obstacle{of: testID, device: 1 << 60}) // another file system takes files
 	now.ahead.Store(int64(5*time.Hour + obstaclePatience))
 	_, err = l.Create(6, "w", 10, 512)
 	wantKind(t, err, transfer.KindUnwritable)
@@ -172,7 +172,7 @@ func TestUnrelatedObstacles(t *testing.T) {
 	fault.heal()
 	fault.only, fault.err, fault.n, fault.failAt = "rename", syscall.EBUSY, 0, 1
 	wantKind(t, land(7, "v"), transfer.KindBusy)
-	if len(f.obstacles.met) != 1 {
-		t.Errorf("obstacles of long ago are kept: %v", f.obstacles.met)
+	if len(f.land.obstacles.met) != 1 {
+		t.Errorf("obstacles of long ago are kept: %v", f.land.obstacles.met)
 	}
 }

@@ -2,9 +2,7 @@ package local
 
 import (
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
-	"io/fs"
 	"path"
 
 	"ferry/internal/transfer"
@@ -63,18 +61,4 @@ func checkMark(l *Landing, o *transfer.Outcome, there *Stat) error {
 		return oneFile(o.Path, transfer.Path(path.Join(string(dir), path.Base(string(o.Path)))))
 	}
 	return err
-}
-
-// lookAgain examines a name again after it is durable. Another program may have taken the file since, or replaced it.
-func (w *work) lookAgain() {
-	st, err := w.dir.lstat(w.place.base())
-	switch {
-	case err == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
-	case err == nil:
-		w.in.Outcome.Taken, w.in.Outcome.Note = transfer.TakenReplaced, replacedNote
-	case errors.Is(err, fs.ErrNotExist):
-		w.in.Outcome.Taken, w.in.Outcome.Note = transfer.TakenProved, takenNote
-	default:
-		w.wait = targetError(w.in.Outcome.Path, err)
-	}
 }

@@ -353,13 +353,6 @@ func (p *Partial) syncName() error {
 	return nil
 }
 
-func syncFailed(path transfer.Path, err error) error {
-	if isNoSpace(err) || transfer.KindOf(err).Waits() {
-		return targetError(path, err)
-	}
-	return wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, reason(err))
-}
-
 // giveBack frees the space that is reserved beyond the written bytes.
 func (p *Partial) giveBack() error {
 	p.mu.Lock()

@@ -109,7 +109,7 @@ func (in *intent) record() transfer.Intent {
 
 // parseIntent parses the result of record. Its error is of KindVersion.
 func parseIntent(rec transfer.Intent) (*intent, error) {
-	r := fields{b: rec.Place}
+	r := newFields(rec.Place)
 	format, f := r.byte(), r.byte()
 	if format != intentFormat {
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is in format %d; this version of Ferry knows %d", rec.Outcome.Path, format, intentFormat)

@@ -403,3 +403,11 @@ func (r *recovery) unreadable(name string) (bool, error) {
 	}
 	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.has(), nil
 }
+
+// A fileReader reads an open file as an io.ReaderAt.
+type fileReader struct {
+	disk Disk
+	f    File
+}
+
+func (r fileReader) ReadAt(b []byte, off int64) (int, error) { return r.disk.ReadAt(r.f, b, off) }

@@ -43,7 +43,7 @@ func TestReservedNames(t *testing.T) {
 	if got := lines(items); got != "0 file .ferry\n0 file ferry-x" {
 		t.Errorf("the walk gives\n%s", got)
 	}
-	s := f.Sources(transfer.File("d"))
+	s := f.source.Sources(transfer.File("d"))
 	defer s.Close()
 	if src, err := s.Open("d/.FERRY-big", false); transfer.KindOf(err) != transfer.KindOutsideRoot {
 		t.Errorf("it is opened: %v, %v", src, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"ferry/internal/content/record"
 	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
@@ -14,16 +15,7 @@ import (
 // Resolve decides whether a DEST is a directory for items or the name of one item. If it ends with '/' or is a
 // directory, items go into it by their own names. Otherwise it is the name of the only item. Missing parents are made
 // when they are needed.
-func (l Local) Resolve(to transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
-	return l.FS.resolve(to, several, may)
-}
-
-// Resolve is Local.Resolve without a permit.
-func (f *FS) Resolve(to transfer.Location, several bool) (transfer.Resolution, error) {
-	return f.resolve(to, several, nil)
-}
-
-func (f *FS) resolve(to transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
+func (f *Target) Resolve(to transfer.Location, several bool, may place.Permit) (transfer.Resolution, error) {
 	dest := to.Path
 	switch to.Place {
 	case transfer.Files:
@@ -37,19 +29,19 @@ func (f *FS) resolve(to transfer.Location, several bool, may place.Permit) (tran
 	}
 
 	dest = slashed(dest)
-	l, err := f.locate(dest)
+	l, err := f.roots.locate(dest)
 	if err == nil {
-		err = l.root.mayWrite()
+		err = l.mayWrite()
 	}
 	if err == nil {
-		err = f.mayReach(may, transfer.AuthDest, l)
+		err = f.roots.mayReach(may, transfer.AuthDest, l)
 	}
 	if err != nil {
 		return transfer.Resolution{}, err
 	}
 
 	res := transfer.Resolution{Base: transfer.Path(l.path)}
-	d, err := f.openDir(l)
+	d, err := f.roots.openDir(l)
 	if err == nil {
 		res.Into = true
 		return res, d.close()
@@ -77,16 +69,16 @@ func (f *FS) resolve(to transfer.Location, several bool, may place.Permit) (tran
 }
 
 // Resolved checks a DEST that was resolved before. Its resolution does not change.
-func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
-	at, err := l.locate(res.Base)
+func (f *Target) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
+	at, err := f.roots.locate(res.Base)
 	if err == nil {
-		err = at.root.mayWrite()
+		err = at.mayWrite()
 	}
 	if err == nil {
-		err = l.mayReach(may, transfer.AuthDest, at)
+		err = f.roots.mayReach(may, transfer.AuthDest, at)
 	}
 	if err == nil {
-		err = l.checkAbove(at)
+		err = f.checkAbove(at)
 	}
 	if err != nil {
 		return transfer.Resolution{}, err
@@ -96,8 +88,8 @@ func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Res
 
 // checkNotDir handles a path that could not be opened as a directory because a component is none. A parent that is no
 // directory is an error. The path itself may be a file, unless slash is set.
-func (f *FS) checkNotDir(l location, slash bool) error {
-	d, err := f.openParent(l)
+func (f *Target) checkNotDir(l location, slash bool) error {
+	d, err := f.roots.openParent(l)
 	if errors.Is(err, syscall.ENOTDIR) {
 		return wrap(transfer.KindWrongType, err, "choose another destination", "%s cannot be made: something above it is not a directory", transfer.Path(l.path))
 	}
@@ -112,15 +104,15 @@ func (f *FS) checkNotDir(l location, slash bool) error {
 }
 
 // checkAbove checks that the directories above a path can be entered.
-func (f *FS) checkAbove(l location) error {
+func (f *Target) checkAbove(l location) error {
 	for up := l; !up.isRoot(); {
 		up = up.parent()
-		d, err := f.openDir(up)
+		d, err := f.roots.openDir(up)
 		switch {
 		case err == nil:
 			real := path.Join(append([]string{d.real}, rest(l.path, up.path)...)...)
 			d.close()
-			if f.inState(real) {
+			if f.roots.inState(real) {
 				return inState(l.path)
 			}
 			return nil
@@ -130,4 +122,17 @@ func (f *FS) checkAbove(l location) error {
 		}
 	}
 	return nil
+}
+
+// datasetAt returns the path of a DEST that names a data set.
+func (f *Target) datasetAt(dest transfer.Location, several bool) (transfer.Path, error) {
+	d, err := record.At(dest)
+	if err != nil {
+		return "", err
+	}
+	p := path.Join(f.cfg.RecordRoot, d.Path())
+	if several && d.Member == "" {
+		p += "/"
+	}
+	return transfer.Path(p), nil
 }

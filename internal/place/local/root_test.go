@@ -43,13 +43,13 @@ func TestLocate(t *testing.T) {
 		"x": "spelling/x", ".": "spelling", "a/../b": "spelling/b", dir + "/one/x": "one/x", dir + "/spelling/x": "spelling/x",
 		dir + "/two": "two", dir + "/two/../one/x": "one/x", "a//b/": "spelling/a/b",
 	} {
-		l, err := f.locate(transfer.Path(p))
+		l, err := f.roots.locate(transfer.Path(p))
 		if err != nil || l.path != filepath.Join(dir, want) {
 			t.Errorf("%s: %s %v", p, l.path, err)
 		}
 	}
 	for _, p := range []string{"..", "../two/x", "a/../../x", dir, dir + "/twox", "/", "/etc/passwd", dir + "/two/../..", "a\x00b"} {
-		_, err := f.locate(transfer.Path(p))
+		_, err := f.roots.locate(transfer.Path(p))
 		if transfer.KindOf(err) != transfer.KindOutsideRoot {
 			t.Errorf("%q: %v", p, err)
 		}
@@ -335,7 +335,7 @@ func TestSparseStaysSparse(t *testing.T) {
 	must(t, p.Write(body(4096, 1)))
 	must(t, p.Skip(size/2-4096))
 	must(t, p.Sync())
-	if st, err := f.disk.Stat(p.f); err != nil || st.Size != size/2 {
+	if st, err := f.land.disk.Stat(p.f); err != nil || st.Size != size/2 {
 		t.Fatal("after a checkpoint the file is not as long as its point", err)
 	}
 	must(t, p.Write(body(10, 1)))
@@ -375,7 +375,7 @@ func TestZerosWithinAPieceAreHoles(t *testing.T) {
 		}
 		must(t, p.Write(piece))
 		must(t, p.Write(make([]byte, size)))
-		if st, err := f.disk.Stat(p.f); err != nil || st.Size != int64(lead+2*size) || st.Allocated > 300<<10 {
+		if st, err := f.land.disk.Stat(p.f); err != nil || st.Size != int64(lead+2*size) || st.Allocated > 300<<10 {
 			t.Errorf("after %d bytes: %d bytes long, %d allocated, %v", lead, st.Size, st.Allocated, err)
 		}
 		_, err = l.Commit(t.Context(), []place.Pending{{Part: p, Name: "x", Mode: 0o600, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemFile}}})
@@ -392,9 +392,9 @@ func TestCloseGivesSpaceBack(t *testing.T) {
 	p, err := l.Create(1, "x", 16<<20, 16<<20)
 	must(t, err)
 	must(t, p.Write(body(100_000, 1)))
-	again, err := f.disk.Open(p.dir.Dir, p.temp, os.O_RDONLY, 0)
+	again, err := f.land.disk.Open(p.dir.Dir, p.temp, os.O_RDONLY, 0)
 	must(t, err)
-	st, err := f.disk.Stat(again)
+	st, err := f.land.disk.Stat(again)
 	must(t, err)
 	if st.Size != 100_000 {
 		t.Fatalf("size %d", st.Size)
@@ -403,7 +403,7 @@ func TestCloseGivesSpaceBack(t *testing.T) {
 		t.Logf("NOTE: this file system reserved nothing (%d bytes)", st.Allocated)
 	}
 	must(t, p.Close())
-	if st, err = f.disk.Stat(again); err != nil || st.Allocated > 1<<20 || st.Size != 100_000 {
+	if st, err = f.land.disk.Stat(again); err != nil || st.Allocated > 1<<20 || st.Size != 100_000 {
 		t.Fatalf("%d bytes still allocated, size %d, %v", st.Allocated, st.Size, err)
 	}
 }

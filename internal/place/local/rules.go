@@ -218,3 +218,8 @@ func isDevice(name string) bool {
 	}
 	return false
 }
+
+// rest returns the components of path below dir.
+func rest(p, dir string) []string {
+	return strings.Split(strings.TrimPrefix(strings.TrimPrefix(p, dir), "/"), "/")
+}

@@ -8,6 +8,7 @@ import (
 	"path"
 	"syscall"
 
+	"ferry/internal/place"
 	"ferry/internal/transfer"
 )
 
@@ -42,33 +43,33 @@ type ScanRequest struct {
 // directories with names that begin with '.'. Its memory does not grow with the number of files. It returns the error
 // of fn or ctx, or the reason why Dir itself cannot be read. If the user may read no file in Dir, the error is of
 // KindDenied, whether Dir exists or not.
-func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error) error {
-	p, err := l.locate(req.Dir)
+func (f *Finder) Scan(ctx context.Context, may place.Permit, req ScanRequest, fn func(*Found) error) error {
+	p, err := f.roots.locate(req.Dir)
 	if err == nil {
-		err = p.root.mayRead()
+		err = p.mayRead()
 	}
 	if err != nil {
 		return err
 	}
-	if err := l.mayReach(l.may, transfer.AuthSource, p); err != nil {
+	if err := f.roots.mayReach(may, transfer.AuthSource, p); err != nil {
 		return err // it does not reveal whether the directory exists
 	}
-	d, err := l.openDir(p)
+	d, err := f.roots.openDir(p)
 	if err != nil {
 		return sourceError(req.Dir, err)
 	}
 	defer d.close()
-	s := &scan{walker{fs: l.FS, ctx: ctx, may: l.may}, req, fn}
+	s := &scan{walker{fs: f, ctx: ctx, may: may}, req, fn}
 	return s.read(d, "", req.Levels)
 }
 
 // MayScan returns nil unless Scan would read nothing because of the name of a directory. It examines no file.
-func (l Local) MayScan(dir transfer.Path) error {
-	p, err := l.locate(dir)
-	if err != nil || l.may == nil {
+func (f *Finder) MayScan(may place.Permit, dir transfer.Path) error {
+	p, err := f.roots.locate(dir)
+	if err != nil || may == nil {
 		return nil // Scan reports the error
 	}
-	return l.mayName(l.may, transfer.AuthSource, p)
+	return f.roots.mayName(may, transfer.AuthSource, p)
 }
 
 type scan struct {

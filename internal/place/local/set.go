@@ -68,7 +68,7 @@ func (c *commit) checkName(w *work) {
 
 // checkDir checks the existing file at a directory's name.
 func (c *commit) checkDir(w *work) {
-	d, at, err := c.l.fs.openAbove(w.place)
+	d, at, err := c.l.fs.roots.openAbove(w.place)
 	if err == nil {
 		defer d.close()
 		if at.path == w.place.path {
@@ -118,11 +118,6 @@ func (c *commit) checkFolded() {
 		}
 		given[is] = true
 	}
-}
-
-// foldsNames reports whether the directory that has a temporary folds case.
-func foldsNames(w *work) (bool, error) {
-	return folds(w.dir.Dir, w.in.Temp, &Stat{Ino: w.in.Ino, Dev: w.in.Dev})
 }
 
 // againTogether makes items begin again before any item of the group has its name, if their temporaries have changed or

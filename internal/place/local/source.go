@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path"
 
 	"ferry/internal/place"
 	"ferry/internal/transfer"
@@ -11,7 +12,7 @@ import (
 
 // A Source is a regular file that is open for reading. It is safe for concurrent use.
 type Source struct {
-	fs   *FS
+	fs   *Access
 	f    File
 	path transfer.Path
 	st   Stat
@@ -24,7 +25,7 @@ type Source struct {
 
 // OpenSource opens a regular file. It does not follow a link and does not wait for a FIFO. Its errors are of the kinds
 // Missing, Unreadable, WrongType and OutsideRoot.
-func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
+func (f *Access) OpenSource(p transfer.Path) (*Source, error) {
 	s := f.Sources(transfer.Location{})
 	defer s.Close()
 	return s.Open(p, false)
@@ -33,7 +34,7 @@ func (f *FS) OpenSource(p transfer.Path) (*Source, error) {
 // Sources opens the files of one transfer, one after another. It keeps the directory of the last file open, because the
 // next file is usually in it. Only one goroutine may use it.
 type Sources struct {
-	fs      *FS
+	fs      *Access
 	dataset bool
 	dir     *Dir
 	path    string // of dir
@@ -46,7 +47,7 @@ type Sources struct {
 const lookUpAfter = 256
 
 // Sources returns a Sources without open files. first is the first source of the request.
-func (f *FS) Sources(first transfer.Location) *Sources {
+func (f *Access) Sources(first transfer.Location) *Sources {
 	return &Sources{fs: f, dataset: first.Place == transfer.Datasets} // then all sources are data sets
 }
 
@@ -62,7 +63,7 @@ func (s *Sources) Close() {
 func (s *Sources) parent(l location) (*Dir, error) {
 	if at := l.parent().path; s.dir == nil || s.path != at || s.left == 0 {
 		s.Close()
-		d, err := s.fs.openParent(l)
+		d, err := s.fs.roots.openParent(l)
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +71,7 @@ func (s *Sources) parent(l location) (*Dir, error) {
 	}
 
 	s.left--
-	if s.fs.isState(s.dir, l.base()) {
+	if s.fs.roots.isState(s.dir, l.base()) {
 		return nil, inState(l.path)
 	}
 	return s.dir, nil
@@ -79,9 +80,9 @@ func (s *Sources) parent(l location) (*Dir, error) {
 // Open opens a regular file, as OpenSource does. unsized means that the size of the file is meaningless.
 func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 	f := s.fs
-	l, err := f.locate(p)
+	l, err := f.roots.locate(p)
 	if err == nil {
-		err = l.root.mayRead()
+		err = l.mayRead()
 	}
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 	d, err := s.parent(l)
 	if err == nil && s.follow {
 		if st, lerr := d.lstat(l.base()); lerr == nil && st.Type == TypeLink {
-			if l, _, err = f.leads(p, s.may); err == nil && l.isRoot() {
+			if l, _, err = f.roots.linkTarget(p, s.may); err == nil && l.isRoot() {
 				err = notRegular(p, TypeDir)
 			}
 			if err == nil {
@@ -136,20 +137,6 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 		src.unsized = !sized
 	}
 	return src, nil
-}
-
-func notRegular(p transfer.Path, t FileType) error {
-	switch t {
-	case TypeDir:
-		return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", p)
-	case TypeLink:
-		return wrap(transfer.KindWrongType, nil, "name what it leads to", "source %s is a symbolic link, which is not followed", p)
-	}
-	return wrap(transfer.KindWrongType, nil, "", "source %s is a device, socket or pipe; only regular files are sent", p)
-}
-
-func (s *Stat) identity() identity {
-	return identity{Dev: s.Dev, Ino: s.Ino, Size: s.Size, Mtime: s.Mtime, Ctime: s.Ctime}
 }
 
 // Read reads the next bytes. It returns io.EOF with the last bytes or after them. Other errors are of kind Unreadable,
@@ -226,13 +213,13 @@ func (s *Source) Unchanged() error {
 func (s *Source) Close() error { return s.fs.disk.Close(s.f) }
 
 // StatDir reads the permission bits and modification time of a directory.
-func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
-	l, err := f.locate(p)
+func (f *Access) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
+	l, err := f.roots.locate(p)
 	if err != nil {
 		return 0, 0, err
 	}
 
-	d, err := f.openDir(l)
+	d, err := f.roots.openDir(l)
 	if err != nil {
 		return 0, 0, sourceError(p, err)
 	}
@@ -242,4 +229,43 @@ func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
 		return 0, 0, sourceError(p, err)
 	}
 	return st.Mode, st.Mtime, nil
+}
+
+// Form returns the known description of a file's content, or nil. dataset reports that the file is a data set, or a
+// member of one, so that its library's sidecar may describe it. A sidecar that cannot be read is an error of
+// KindMalformed.
+func (s *Source) Form() (known *transfer.Form, dataset bool, err error) {
+	known, err = s.fs.roots.readForm(s.path, s.dataset)
+	return known, s.dataset, err
+}
+
+// mayRead returns the path of a file in an open directory, if the user may read the file.
+func (s *Sources) mayRead(d *Dir, name string) (lies string, err error) {
+	if s.may == nil {
+		return "", nil
+	}
+	real, err := s.fs.roots.lies(d)
+	if err != nil {
+		return "", err
+	}
+	lies = path.Join(real, name)
+	return lies, s.may(transfer.AuthSource, lies)
+}
+
+type files struct{ *Sources }
+
+func (f files) Open(p transfer.Path, unsized bool) (place.File, error) {
+	s, err := f.Sources.Open(p, unsized)
+	if err != nil {
+		return nil, err
+	}
+	return file{s}, nil
+}
+
+type file struct{ *Source }
+
+var _ place.Seeker = file{}
+
+func (f file) Facts() place.Facts {
+	return place.Facts{Version: f.Version(), Size: f.Size(), Mode: f.Mode(), Mtime: f.Mtime(), Allocated: f.Allocated(), Lies: f.lies}
 }

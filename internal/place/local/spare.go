@@ -46,11 +46,5 @@ func (s *lending) width(n int) (wide int, back func()) {
 	}
 }
 
-// Borrow takes an optional descriptor, and reports whether one was left. Return gives it back.
-func (f *FS) Borrow() bool { return f.spare.take() }
-
-// Return ends a Borrow that succeeded.
-func (f *FS) Return() { f.spare.give() }
-
-// Scarce reports whether the descriptors are counted, so that waiting transfers should keep no file open.
-func (f *FS) Scarce() bool { return f.spare.bounded }
+// scarce reports whether the descriptors are counted.
+func (s *lending) scarce() bool { return s.bounded }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"ferry/internal/place"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -68,7 +67,7 @@ func (r *root) lies() string {
 }
 
 // openRoot opens a root for the first time.
-func (f *rooted) openRoot(spec string) (*root, error) {
+func (f *Roots) openRoot(spec string) (*root, error) {
 	s := ParseRoot(spec)
 	name := s.Dir
 	if s.ReadOnly && s.WriteOnly {
@@ -129,7 +128,7 @@ func CheckRoots(roots []string) error {
 }
 
 // find opens a root at its path, in place of the held directory.
-func (f *rooted) find(r *root) error {
+func (f *Roots) find(r *root) error {
 	real, err := f.disk.Resolve(r.path)
 	if err != nil {
 		return err
@@ -155,7 +154,7 @@ func (f *rooted) find(r *root) error {
 	return nil
 }
 
-func (f *rooted) rootID(dir Root) (dirID, error) {
+func (f *Roots) rootID(dir Root) (dirID, error) {
 	h, err := f.disk.OpenBeneath(dir, ".")
 	if err != nil {
 		return dirID{}, err
@@ -182,23 +181,10 @@ func (r *root) mayWrite() error {
 	return transfer.Errorf(transfer.KindOutsideRoot, "root %s is read-only: nothing beneath it is written or deleted", transfer.Path(r.path))
 }
 
-// MayDelete returns the reason, of KindUsage, why sources cannot be deleted, or nil if none is known.
-func (f *FS) MayDelete(w *place.WalkRequest) error {
-	for _, src := range f.sourcesOf(w) {
-		p := src.Literal()
-		if l, err := f.locate(p); err == nil {
-			if err := l.root.mayWrite(); err != nil {
-				return transfer.Errorf(transfer.KindUsage, "source %s cannot be deleted: %w", p, err).WithHint("leave out --delete-source")
-			}
-		}
-	}
-	return nil
-}
-
 // enter checks that a root's path leads to the held directory. If another directory of the same file system has the
 // path, it is the root from now on. The same applies to a file system at a root that is marked as mounted. Otherwise
 // the error waits: the root is away.
-func (f *rooted) enter(r *root) error {
+func (f *Roots) enter(r *root) error {
 	if r.dir != nil && failpoint.Planted("root-by-handle") {
 		return nil
 	}
@@ -227,7 +213,7 @@ func (f *rooted) enter(r *root) error {
 }
 
 // replacement checks whether the directory at a root's path now may become the root.
-func (f *rooted) replacement(r *root) error {
+func (f *Roots) replacement(r *root) error {
 	real, err := f.disk.Resolve(r.path)
 	var st Stat
 	if err == nil {
@@ -275,7 +261,7 @@ func away(r *root, why, hint string) *transfer.Error {
 }
 
 // Ready returns nil if the root of a DEST is available, or the reason why transfers wait.
-func (f *rooted) Ready(at transfer.Resolution) error {
+func (f *Roots) Ready(at transfer.Resolution) error {
 	l, err := f.locate(at.Base)
 	if err != nil {
 		return err
@@ -285,7 +271,7 @@ func (f *rooted) Ready(at transfer.Resolution) error {
 
 // leads returns nil if a path, and the real path at the time of opening, still lead to that directory: the real path
 // without any link.
-func (f *rooted) leads(path, real string, id dirID) error {
+func (f *Roots) leads(path, real string, id dirID) error {
 	st, err := f.disk.Trace(real, false)
 	if err == nil && st.dirID() == id && real != path {
 		st, err = f.disk.Trace(path, true)
@@ -300,7 +286,7 @@ var errElsewhere = errors.New("its path leads to another directory")
 
 // stands returns nil if a directory's path leads to it. If the path leads elsewhere, the error is a *movedError. If
 // that cannot be known now, the error waits because the root is away, or is the operating system's.
-func (f *rooted) stands(d *Dir) error {
+func (f *Roots) stands(d *Dir) error {
 	if failpoint.Planted("path-not-looked-up") {
 		return nil
 	}

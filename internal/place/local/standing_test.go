@@ -277,10 +277,10 @@ func TestRootAwayUnderACommit(t *testing.T) {
 	if !errors.As(err, &pending) || len(pending.Intents) != 1 || outs != nil || transfer.KindOf(err) != transfer.KindBusy {
 		t.Fatalf("%+v %v: it waits", outs, err)
 	}
-	_, _, err = l.Recover(pending.Intents[0], f.cfg.Boot)
+	_, _, err = l.Recover(pending.Intents[0], f.land.cfg.Boot)
 	wantKind(t, err, transfer.KindBusy)
 	must(t, os.Rename(base+"/away", root))
-	v, o, err := l.Recover(pending.Intents[0], f.cfg.Boot)
+	v, o, err := l.Recover(pending.Intents[0], f.land.cfg.Boot)
 	must(t, err)
 	if v != place.Done || !o.OK() || read(t, root+"/in/a") != string(body(100, 1)) {
 		t.Errorf("%v %+v", v, o)
@@ -308,15 +308,15 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 	in := pending.Intents[0]
 	temp := tempOf(t, in)
 	must(t, os.Rename(root+"/in/"+temp, base+"/part"))
-	if v, o, err := l.Recover(in, f.cfg.Boot); v != place.Redo || err != nil {
+	if v, o, err := l.Recover(in, f.land.cfg.Boot); v != place.Redo || err != nil {
 		t.Fatalf("%v %+v %v: it begins again", v, o, err)
 	}
 	must(t, os.Rename(base+"/part", root+"/in/"+temp))
-	if v, _, err := l.Recover(in, f.cfg.Boot); v != place.Done || err != nil {
+	if v, _, err := l.Recover(in, f.land.cfg.Boot); v != place.Done || err != nil {
 		t.Fatalf("%v %v", v, err)
 	}
 	must(t, os.Remove(root+"/in/a"))
-	if v, _, err := l.Recover(in, f.cfg.Boot); v != place.Taken || err != nil {
+	if v, _, err := l.Recover(in, f.land.cfg.Boot); v != place.Taken || err != nil {
 		t.Fatalf("%v %v: its consumer has it", v, err)
 	}
 }
@@ -337,7 +337,7 @@ func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
 		in := j.committing[1]
 		os.Remove(root + "/" + tempOf(t, in))
 		os.Remove(root + "/a")
-		if v, o, err := l.Recover(in, f.cfg.Boot); v != want || err != nil {
+		if v, o, err := l.Recover(in, f.land.cfg.Boot); v != want || err != nil {
 			t.Errorf("%s: %v %+v %v; want %v", op, v, o, err, want)
 		}
 		must(t, l.Close())

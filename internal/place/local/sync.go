@@ -1,40 +1,6 @@
 package local
 
-import (
-	"errors"
-	"io/fs"
-	"sync"
-	"sync/atomic"
-	"syscall"
-
-	"ferry/internal/place"
-	"ferry/internal/sys/failpoint"
-	"ferry/internal/transfer"
-)
-
-// syncsAtOnce bounds the parallel syncs of one group.
-const syncsAtOnce = 8
-
-// parallel calls do for 0 to n-1, at most wide calls at a time, and joins the errors.
-func parallel(n, wide int, do func(i int) error) error {
-	if n == 1 {
-		return do(0)
-	}
-
-	var wg sync.WaitGroup
-	errs := make([]error, n)
-	var next atomic.Int64
-	for range min(n, wide) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				errs[i] = do(i)
-			}
-		})
-	}
-
-	wg.Wait()
-	return errors.Join(errs...)
-}
+import "ferry/internal/sys/failpoint"
 
 // secure makes the group's temporaries durable, content and name. A failure is final for them: a file is never synced a
 // second time, because the kernel forgets the data that it failed to write.
@@ -154,26 +120,6 @@ func (l *shared) finalize(w *work) error {
 	return nil
 }
 
-// startAgain makes an item begin again if err is an *AgainError. It returns other errors.
-func (w *work) startAgain(err error) error {
-	var again *place.AgainError
-	if !errors.As(err, &again) {
-		return err
-	}
-	w.again = again.Items[0].Err
-	return w.part.Close()
-}
-
-// setMeta sets mode and time. It ignores the error of a file system that does not have them.
-func (l *shared) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
-	err := l.disk.SetMeta(d, name, f, mode, mtime)
-	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
-		l.fs.log.Debug("cannot set mode or time", "directory", d.path, "name", name, "error", err)
-		return nil
-	}
-	return err
-}
-
 func (l *Landing) syncFile(w *work) error {
 	if l.cfg.Durable && !failpoint.Planted("no-data-sync") {
 		err := l.disk.Sync(w.part.f)
@@ -185,107 +131,6 @@ func (l *Landing) syncFile(w *work) error {
 		}
 	}
 	return w.part.Close()
-}
-
-// syncDirty syncs the given directories, and the directories that this landing has recorded as new or not yet synced.
-func (l *Landing) syncDirty(dirs map[string]*held) error {
-	if !l.cfg.Durable {
-		return nil
-	}
-
-	// One call at a time: a group must not finish while another one still syncs directories that both depend on.
-	l.syncing.Lock()
-	defer l.syncing.Unlock()
-	l.mu.Lock()
-	dirty := l.dirty
-	l.dirty = map[string]bool{}
-	l.mu.Unlock()
-	var list []string
-	for path := range dirs {
-		list = append(list, path)
-	}
-
-	for path := range dirty {
-		if dirs[path] == nil {
-			list = append(list, path)
-		}
-	}
-
-	wide, back := l.fs.spare.width(syncsAtOnce)
-	defer back()
-	err := parallel(len(list), wide, func(i int) error { return l.syncPath(list[i], dirs[list[i]]) })
-	if err != nil {
-		l.mu.Lock()
-		for path := range dirty {
-			l.dirty[path] = true
-		}
-		l.mu.Unlock()
-	}
-	return err
-}
-
-// syncPath syncs a directory, and opens it first if it is not open.
-func (l *shared) syncPath(path string, h *held) error {
-	if h == nil {
-		var err error
-		if h, err = l.openDirty(path); err != nil || h == nil {
-			return err
-		}
-		defer l.dirs.release(h)
-	}
-	if err := h.changeable(); err != nil {
-		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
-		return nil
-	}
-	return l.syncDir(h.Dir)
-}
-
-// openDirty opens a directory for syncing. A missing directory needs no sync. Nor does one that the user may only
-// search: another program made it.
-func (l *shared) openDirty(path string) (*held, error) {
-	if h := l.dirs.get(path); h != nil {
-		return h, nil
-	}
-
-	p, err := l.fs.locate(transfer.Path(path))
-	if err != nil {
-		return nil, nil // the path is no longer within the landing's reach
-	}
-
-	d, err := l.fs.openDir(p)
-	switch {
-	case err == nil:
-		return l.dirs.put(d), nil
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ELOOP), transfer.KindOf(err) == transfer.KindOutsideRoot:
-		return nil, nil // the path is no directory any more
-	case transfer.KindOf(err).Waits():
-		return nil, err
-	case errors.Is(err, fs.ErrPermission):
-		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
-		return nil, nil
-	}
-	if err := passingError(transfer.Path(path), "synced", err); err != nil {
-		return nil, err
-	}
-	return nil, syncFailed(transfer.Path(path), err)
-}
-
-func (l *shared) syncDir(d *Dir) error {
-	if failpoint.Planted("no-directory-sync") {
-		return nil
-	}
-
-	err := l.disk.SyncDir(d)
-	if err != nil && notOffered(err) {
-		l.fs.noSyncDir.Do(func() {
-			l.fs.log.Warn("the file system does not sync directories; a power cut may lose names", "directory", d.path)
-		})
-		return nil
-	}
-	if err != nil {
-		return syncFailed(transfer.Path(d.path), err)
-	}
-	return nil
 }
 
 // syncNames makes the names of the group durable.

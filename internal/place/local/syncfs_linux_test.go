@@ -1,8 +1,6 @@
 package local
 
-import (
-	"testing"
-)
+import "testing"
 
 func TestAtLeast(t *testing.T) {
 	for release, want := range map[string]bool{

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"path"
-	"strconv"
-	"strings"
-	"unicode/utf8"
+	"syscall"
 
+	"ferry/internal/content/record"
 	"ferry/internal/transfer"
 )
 
@@ -18,15 +16,6 @@ import (
 
 // newest is the modification time of a file with an unknown one.
 const newest = math.MaxInt64
-
-// replaces reports whether a rename may replace a file.
-func (l *Landing) replaces() bool {
-	o := transfer.Options{IfExists: l.cfg.IfExists}
-	return o.Replaces()
-}
-
-// skips reports whether an item with a taken name is skipped instead of failing.
-func (l *Landing) skips() bool { return l.cfg.IfExists == transfer.IfExistsSkip }
 
 func skipped(p location) *transfer.Error {
 	return wrap(transfer.KindSkipped, nil, "", "%s exists already", transfer.Path(p.path))
@@ -71,114 +60,119 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 	return nil
 }
 
-// freeName chooses a free name for an item that needs one, because its own is taken or because another item of the
-// group gets it.
-func (c *commit) freeName(w *work) error {
-	if w.l.cfg.IfExists != transfer.IfExistsRename {
+func nameTaken(p transfer.Path) *transfer.Error {
+	return wrap(transfer.KindExists, fs.ErrExist, "remove it or use --if-exists overwrite", "%s exists already", p)
+}
+
+func notReplaceable(p location) *transfer.Error {
+	return wrap(transfer.KindWrongType, nil, "", "%s is a device, socket or pipe; a file does not take its place", transfer.Path(p.path))
+}
+
+func notAppendable(p location) *transfer.Error {
+	return wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.path))
+}
+
+// taken returns the error of a name that exists and must not be replaced.
+func (l *Landing) taken(d *Dir, p location) *transfer.Error {
+	name := p.base()
+	st, err := d.lstat(name)
+	most := int(readToExplain - l.explained.Load())
+	if err == nil && most > 0 {
+		if other, err := folds(d, name, &st); err == nil && other {
+			return l.explain(d, p, most)
+		}
+	}
+	if l.skips() {
+		return skipped(p)
+	}
+	return nameTaken(transfer.Path(p.path))
+}
+
+// readToExplain is the largest number of names that a landing reads to explain why a name is taken.
+const readToExplain = 1 << 20
+
+func (l *Landing) explain(d *Dir, p location, most int) *transfer.Error {
+	name := p.base()
+	list := wanted(name)
+	whole, err := list.read(d, most)
+	l.explained.Add(int64(list.seen))
+	switch {
+	case err == nil && whole && !list.want[name]:
+		return list.folded(p)
+	case l.skips():
+		return skipped(p)
+	}
+	return nameTaken(transfer.Path(p.path))
+}
+
+// checkFree reports whether a file of size bytes, last changed at mtime, may have a name, as far as it can be known
+// before its rename.
+func (l *Landing) checkFree(d *Dir, p location, mtime, size int64) error {
+	if l.fs.roots.isState(d, p.base()) {
+		return inState(p.path)
+	}
+
+	st, err := d.lstat(p.base())
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-
-	if c.names == nil {
-		c.names = map[ending]bool{}
-	}
-
-	free, err := freeIn(w.dir.Dir, w.place, c.names)
-	if err == errNoName {
-		return w.l.taken(w.dir.Dir, w.place).WithHint("so are its numbered names; clear the directory up")
-	}
-	if err != nil {
+	case err != nil:
 		return err
-	}
-
-	if free.path != w.place.path {
-		w.place, w.in.Final, w.in.Outcome.Path = free, free.base(), transfer.Path(free.path)
+	case st.Type == TypeDir:
+		return isDirectory(transfer.Path(p.path))
+	case l.cfg.IfExists == transfer.IfExistsRename:
+		return nil
+	case !l.replaces():
+		return l.taken(d, p)
+	case st.Type == TypeOther:
+		return notReplaceable(p)
+	case st.Type == TypeLink && appends(l):
+		return notAppendable(p)
+	case l.cfg.IfExists == transfer.IfExistsUpdate && asNew(&st, mtime, size):
+		return wrap(transfer.KindSkipped, nil, "", "%s is as new as its source, or newer", transfer.Path(p.path))
 	}
 	return nil
 }
 
-// mostNames bounds the numbers in names.
-const mostNames = 1 << 30
-
-// errNoName reports that no name is free.
-var errNoName = errors.New("all numbered names are taken")
-
-// freeIn returns a location in a directory with a name that is neither taken nor given, and marks it as given: the
-// item's own name, or a name with a number. If the first n numbers are taken, it tries about 2 log n of them, and so
-// may skip a free one among them.
-func freeIn(d *Dir, own location, given map[ending]bool) (location, error) {
-	at := func(n int) location {
-		if n == 0 {
-			return own
-		}
-		return own.beside(numbered(own.base(), n))
+// fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
+func fits(l *Landing, d *Dir, p location, b *Beside) error {
+	if !appends(l) {
+		return nil
 	}
-	taken := func(n int) (bool, error) {
-		p := at(n)
-		if given[ending{d.id, p.base()}] {
-			return true, nil
+	if _, err := d.lstat(p.base()); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
 		}
-		st, err := d.lstat(p.base())
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return false, nil
-		case err == nil && n == 0 && st.Type == TypeDir:
-			return true, isDirectory(transfer.Path(p.path))
-		}
-		return err == nil, err
-	}
-	low, high := -1, 0
-	for {
-		is, err := taken(high)
-		if err != nil {
-			return own, err
-		}
-		if !is {
-			break
-		}
-		if low, high = high, max(1, 2*high); high > mostNames {
-			return own, errNoName
-		}
+		return targetError(transfer.Path(p.path), err)
 	}
 
-	for high-low > 1 {
-		middle := low + (high-low)/2
-		is, err := taken(middle)
-		if err != nil {
-			return own, err
-		}
-		if is {
-			low = middle
-		} else {
-			high = middle
-		}
+	was, err := readSmall(l.disk, d, record.SidecarName(p.base()), record.MaxSidecar)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return targetError(transfer.Path(p.path), err)
 	}
-
-	free := at(high)
-	given[ending{d.id, free.base()}] = true
-	return free, nil
+	var its []byte
+	if b != nil {
+		its = b.Data
+	}
+	if string(was) == string(its) {
+		return nil
+	}
+	return wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
+		"%s has %s, and what is to be appended has %s", transfer.Path(p.path), described(was), described(its))
 }
 
-// numbered returns a name with a number before its extension: pay.csv and 2 give pay-2.csv. A name that becomes too
-// long loses the end of its stem.
-func numbered(name string, n int) string {
-	ext := path.Ext(name)
-	if ext == name || len(ext) > maxExt {
-		ext = ""
+// described returns the attributes of a sidecar as text for messages.
+func described(sidecar []byte) string {
+	if sidecar == nil {
+		return "no records"
 	}
-	stem, tail := strings.TrimSuffix(name, ext), "-"+strconv.Itoa(n)+ext
-	if over := len(stem) + len(tail) - transfer.MaxName; over > 0 {
-		stem = stem[:len(stem)-over]
-		for stem != "" && !utf8.ValidString(stem) && utf8.ValidString(name) {
-			stem = stem[:len(stem)-1]
-		}
+	s, err := record.DecodeSidecar(sidecar)
+	if err != nil {
+		return "attributes that cannot be read"
 	}
-	return stem + tail
-}
-
-// maxExt is the length of the longest extension, in bytes with its dot, that stays behind the number.
-const maxExt = 16
-
-// beside returns the location of another name in the same directory.
-func (p location) beside(name string) location {
-	return location{p.root, path.Join(path.Dir(p.path), name), path.Join(path.Dir(p.rel), name)}
+	text := s.Attributes.String()
+	if s.Encoding != "" {
+		text += " in code page " + s.Encoding
+	}
+	return text
 }

@@ -8,14 +8,6 @@ import (
 	"ferry/internal/sys/failpoint"
 )
 
-// copyPiece is the number of bytes of an earlier temporary that are copied at a time.
-const copyPiece = 1 << 20
-
-// before returns the prefix of the temporaries of an earlier generation.
-func before(l *Landing, generation uint64) string {
-	return tempPrefix(l.fs.cfg.Incarnation, generation, l.cfg.Transfer)
-}
-
 // An heir is an item that resumes the work of an instance of an earlier generation.
 type heir struct {
 	l         *Landing
@@ -89,29 +81,4 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 		return nil, errors.Join(err, l.unlinkTemp(d.Dir, temp))
 	}
 	return part, nil
-}
-
-// fill appends the first bytes of another file.
-func (p *Partial) fill(from File, bytes int64) error {
-	b := make([]byte, min(bytes, copyPiece))
-	for off := int64(0); off < bytes; {
-		piece := b[:min(bytes-off, int64(len(b)))]
-		n, err := p.l.disk.ReadAt(from, piece, off)
-		if n == 0 {
-			return errors.Join(err, errors.New("it is shorter than its last safe point"))
-		}
-		if err := p.Write(piece[:n]); err != nil {
-			return err
-		}
-		off += int64(n)
-	}
-	return nil
-}
-
-// dropOlder removes the temporaries of an item from earlier generations.
-func (l *Landing) dropOlder(d *Dir, item uint64) (err error) {
-	for _, g := range l.cfg.Older {
-		err = errors.Join(err, l.unlinkTemp(d, tempName(before(l, g), item)))
-	}
-	return err
 }

@@ -37,7 +37,7 @@ func counted(log []string) map[string]int {
 func together(t *testing.T, from int, fault *faultDisk) (*Landing, *memJournal) {
 	t.Helper()
 	f, _ := newFS(t, fault)
-	f.cfg.GroupSync = from
+	f.land.cfg.GroupSync = from
 	j := newJournal(fault)
 	l := lander(f, j, nil)
 	t.Cleanup(func() { l.Close() })

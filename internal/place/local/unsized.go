@@ -20,7 +20,7 @@ const mostUnsized = 4 << 30
 type inventor interface{ Invents(f File) bool }
 
 // invented asks the disk once for each device.
-func (f *FS) invented(file File, st *Stat) bool {
+func (f *Access) invented(file File, st *Stat) bool {
 	d, ok := f.disk.(inventor)
 	if !ok {
 		return false

@@ -25,20 +25,15 @@ import (
 // is its path beneath that.
 //
 // No two items of a group have one Name: the later one becomes an ItemBad; with a Base, the same file named again is
-// left out. Symbolic links are not followed unless Local.Links asks for it; those that are passed over are counted, in
+// left out. Symbolic links are not followed unless links asks for it; those that are passed over are counted, in
 // this call.
 //
 // A walk with After continues behind that item, even if files have appeared or vanished meanwhile. It neither skips nor
 // repeats files that existed all the time. An error is that of emit or ctx, or of a kind that waits: neither an
 // unavailable root nor a missing resource of the host makes an item bad.
-func (f *FS) Walk(ctx context.Context, req place.WalkRequest, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
-	return f.walk(ctx, req, Local{}, emit)
-}
-
-// walk is Walk with the rights of of; see place.Source.For.
-func (f *FS) walk(ctx context.Context, req place.WalkRequest, of Local, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
-	req.Args = onHost(f.cfg.RecordRoot, req.Args)
-	w := &walker{fs: f, ctx: ctx, req: req, may: of.may, links: of.links, emit: emit, groups: map[*place.Group]*group{}}
+func (f *Finder) Walk(ctx context.Context, may place.Permit, links string, req place.WalkRequest, emit func(transfer.Item) error) (symlinksSkipped int64, err error) {
+	req.Args = onHost(f.recordRoot, req.Args)
+	w := &walker{fs: f, ctx: ctx, req: req, may: may, links: links, emit: emit, groups: map[*place.Group]*group{}}
 	if len(req.Only) > 0 {
 		w.only = map[transfer.Path]bool{}
 		for _, p := range req.Only {
@@ -91,8 +86,8 @@ func (w *walker) gone() error {
 			continue
 		}
 		missing := error(fs.ErrNotExist)
-		if at, err := w.fs.locate(p); err == nil {
-			if err := w.fs.permittedAt(w.may, transfer.AuthSource, at); transfer.KindOf(err) == transfer.KindDenied {
+		if at, err := w.fs.roots.locate(p); err == nil {
+			if err := w.fs.roots.permittedAt(w.may, transfer.AuthSource, at); transfer.KindOf(err) == transfer.KindDenied {
 				missing = err
 			}
 		}
@@ -108,11 +103,11 @@ func (w *walker) gone() error {
 
 // stands reports whether there is a file or a directory at a path, as far as it can be known.
 func (w *walker) stands(p transfer.Path) bool {
-	l, err := w.fs.locate(p)
+	l, err := w.fs.roots.locate(p)
 	if err != nil || l.isRoot() {
 		return err == nil
 	}
-	d, err := w.fs.openParent(l)
+	d, err := w.fs.roots.openParent(l)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
@@ -122,7 +117,7 @@ func (w *walker) stands(p transfer.Path) bool {
 }
 
 type walker struct {
-	fs      *FS
+	fs      *Finder
 	ctx     context.Context
 	req     place.WalkRequest
 	may     place.Permit // of the user
@@ -187,7 +182,7 @@ func (w *walker) add(i int) error {
 		return nil
 	}
 
-	a := w.fs.argument(src)
+	a := w.fs.Argument(src)
 	a.group, a.recursive = g, w.req.Args[i].Recursive
 	w.args = append(w.args, a)
 	w.unknown(a.err)
@@ -341,11 +336,11 @@ func (w *walker) namedBefore(name string) bool {
 // walkLiteral walks one file or directory.
 func (w *walker) walkLiteral(a *argument, after []string) error {
 	src := transfer.Path(a.place.path)
-	if err := w.fs.permittedAt(w.may, transfer.AuthSource, a.place); transfer.KindOf(err) == transfer.KindDenied {
+	if err := w.fs.roots.permittedAt(w.may, transfer.AuthSource, a.place); transfer.KindOf(err) == transfer.KindDenied {
 		return w.bad(src, a.base, err) // the error does not reveal whether it exists
 	}
 	if a.place.isRoot() {
-		d, err := w.fs.openDir(a.place)
+		d, err := w.fs.roots.openDir(a.place)
 		if err != nil {
 			return w.bad(src, a.base, err)
 		}
@@ -359,7 +354,7 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		return w.contents(d, a.base, after)
 	}
 
-	d, err := w.fs.openParent(a.place)
+	d, err := w.fs.roots.openParent(a.place)
 	if err != nil {
 		return w.bad(src, a.base, err)
 	}
@@ -444,7 +439,7 @@ func (w *walker) link(e *entry, name string, after []string) error {
 	if len(after) > 0 {
 		return nil // it was a directory when the walk was in it
 	}
-	_, st, err := w.fs.leads(e.source(), w.may)
+	_, st, err := w.fs.roots.linkTarget(e.source(), w.may)
 	if err == nil && st.Type == TypeDir {
 		err = wrap(transfer.KindWrongType, nil, "name the directory itself", "symbolic link %s leads to a directory, and links to directories are not followed", e.source())
 	} else if err == nil && st.Type != TypeFile {
@@ -454,31 +449,6 @@ func (w *walker) link(e *entry, name string, after []string) error {
 		return w.bad(e.source(), name, err)
 	}
 	return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: st.Size, Mtime: st.Mtime})
-}
-
-// leads returns the target location of a symbolic link. It must be beneath a root, and its files must be readable under
-// the permit.
-func (f *FS) leads(link transfer.Path, may place.Permit) (at location, st Stat, err error) {
-	real, err := f.disk.Resolve(string(link))
-	if err != nil {
-		return at, st, err
-	}
-	if at, err = f.locate(transfer.Path(real)); err == nil {
-		err = f.permittedAt(may, transfer.AuthSource, at)
-	}
-	if err != nil || at.isRoot() {
-		return at, Stat{Type: TypeDir}, err
-	}
-	d, err := f.openParent(at)
-	if err != nil {
-		return at, st, err
-	}
-	defer d.close()
-	if f.isState(d, at.base()) {
-		return at, st, inState(at.path)
-	}
-	st, err = d.lstat(at.base())
-	return at, st, err
 }
 
 // contents walks the entries of a directory, then emits the directory's own item.
@@ -534,14 +504,6 @@ func order(name string, after []string) (down []string, skip bool) {
 	return after[1:], false
 }
 
-// childDir opens a directory in a directory, not through a link.
-func (f *FS) childDir(d *Dir, name string) (*Dir, error) {
-	if f.isState(d, name) {
-		return nil, inState(path.Join(d.path, name))
-	}
-	return d.child(name, path.Join(d.path, name), path.Join(d.real, name))
-}
-
 // shallow is the number of open directories that are reserved for a walk; it borrows descriptors for deeper ones.
 const shallow = 2
 
@@ -549,7 +511,7 @@ const shallow = 2
 // meanwhile. An error of leave ends the walk, which continues from its last item.
 func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 	borrowed := w.depth >= shallow && w.fs.spare.take()
-	if d, err = w.fs.childDir(e.dir, e.name); err != nil {
+	if d, err = w.fs.roots.childDir(e.dir, e.name); err != nil {
 		if borrowed {
 			w.fs.spare.give()
 		}
@@ -561,7 +523,7 @@ func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 	case borrowed:
 		back = func() error { w.fs.spare.give(); return nil }
 	case w.depth >= shallow:
-		if back, err = w.fs.setDown(e.dir); err != nil {
+		if back, err = w.fs.roots.setDown(e.dir); err != nil {
 			d.close()
 			return nil, nil, err
 		}
@@ -583,32 +545,16 @@ func first(err, next error) error {
 	return next
 }
 
-// setDown closes a directory; again opens it, if it is still the same directory.
-func (f *FS) setDown(d *Dir) (again func() error, err error) {
-	was, err := d.stat()
-	if err != nil {
-		return nil, err
+// hidden returns the right to a name that was found in a directory: nil if the user may read it, or an error of
+// KindDenied. It reports gone for a name that the user must not learn, because the user may not read the directory
+// either.
+func (w *walker) hidden(d *Dir, name string) (err error, gone bool) {
+	if w.may == nil {
+		return nil, false
 	}
-
-	l, err := f.locate(transfer.Path(d.path))
-	if err != nil {
-		return nil, err
+	// The real path at the time of opening is sufficient for names: the file is checked again when it is opened.
+	if err = w.may.Check(transfer.AuthSource, path.Join(d.real, name)); transfer.KindOf(err) != transfer.KindDenied {
+		return err, false
 	}
-
-	d.close()
-	return func() error {
-		now, err := f.openDir(l)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return sourceError(transfer.Path(d.path), err)
-		}
-		if err == nil {
-			var is Stat
-			if is, err = now.stat(); err == nil && is.Dev == was.Dev && is.Ino == was.Ino {
-				d.handle = now.handle
-				return nil
-			}
-			now.close()
-		}
-		return wrap(transfer.KindBusy, err, "the walk goes on by itself with what is there", "%s was moved while it was being read", transfer.Path(d.path))
-	}, nil
+	return err, w.may.Check(transfer.AuthSource, d.real) != nil
 }

@@ -14,8 +14,8 @@ import (
 // walkPattern walks the matches of a pattern.
 func (w *walker) walkPattern(a *argument, after []string) error {
 	src := transfer.Path(a.place.path)
-	top, err := w.fs.openDir(a.stem)
-	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.permittedAt(w.may, transfer.AuthSource, a.stem) != nil {
+	top, err := w.fs.roots.openDir(a.stem)
+	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.roots.permittedAt(w.may, transfer.AuthSource, a.stem) != nil {
 		err = nothingMatches(src) // a user without the right must not learn which directories exist
 	}
 	if err != nil {
@@ -30,7 +30,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 			return nil // as if it did not exist
 		}
 		if e.st.Type == TypeDir && !a.recursive {
-			if a.nested || w.fs.isState(e.dir, e.name) {
+			if a.nested || w.fs.roots.isState(e.dir, e.name) {
 				return nil // "**" goes through directories, and requires none
 			}
 			found = true

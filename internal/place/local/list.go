@@ -1,0 +1,73 @@
+package local
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"ferry/internal/place"
+	"ferry/internal/transfer"
+)
+
+// A Name is a name in a directory, for display.
+type Name struct {
+	Name string
+	Dir  bool
+}
+
+// namesLooked bounds the number of names that Names reads from a directory.
+const namesLooked = 100_000
+
+// Names lists up to most names in a directory that begin with prefix, sorted. It lists files and directories only. It
+// omits names of Ferry's own and files that the user may not read.
+func (f *Finder) Names(may place.Permit, dir transfer.Path, prefix string, most int) ([]Name, error) {
+	p, err := f.roots.locate(dir)
+	if err == nil {
+		err = p.mayRead()
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	d, err := f.roots.openDir(p)
+	if err != nil && may != nil && f.roots.permittedAt(may, transfer.AuthSource, p) != nil {
+		return nil, nil // a user without the right must not learn whether the directory exists
+	}
+	if err != nil {
+		return nil, sourceError(dir, err)
+	}
+	defer d.close()
+
+	var found []string
+	for seen := 0; seen < namesLooked; {
+		names, err := d.names(1024)
+		for _, n := range names {
+			if strings.HasPrefix(n, prefix) && !isReserved(n) {
+				found = append(found, n)
+			}
+		}
+		seen += len(names)
+		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
+			break
+		}
+		if err != nil {
+			return nil, sourceError(dir, err)
+		}
+	}
+
+	slices.Sort(found)
+	var all []Name
+	for _, n := range found {
+		if len(all) == most {
+			break
+		}
+		if f.roots.permitted(may, transfer.AuthSource, d, n) != nil {
+			continue
+		}
+		if st, err := d.lstat(n); err == nil && (st.Type == TypeFile || st.Type == TypeDir && !f.roots.isState(d, n)) {
+			all = append(all, Name{n, st.Type == TypeDir})
+		}
+	}
+	return all, nil
+}
