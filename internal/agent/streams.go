@@ -7,6 +7,7 @@ import (
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -31,7 +32,7 @@ func (a *Agent) places() (s Streams, err error) {
 	}
 	both := newPlaces(a.fs, a.conn, a.ledger, a.cfg.Clock, a.cfg.Dir)
 	a.held = both.held
-	return Streams{Source: both, Target: both, Limits: local.Limits()}, nil
+	return Streams{Source: both, Target: both, Limits: disk.Limits()}, nil
 }
 
 // scratch is the directory for sorting names and items that are too many for memory. local.Open clears it.

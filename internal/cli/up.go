@@ -17,7 +17,7 @@ import (
 	"ferry/internal/content/conversion"
 	"ferry/internal/coordination"
 	"ferry/internal/flow"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/qmgr"
 	"ferry/internal/security/enrol"
 	"ferry/internal/security/identity"
@@ -128,7 +128,7 @@ func (f *agentFlags) config(cmd *cobra.Command, name, dir string, roots []string
 			return c, transfer.Errorf(transfer.KindUsage, "--%s %d is out of range; it goes from 1 to 100000", what, v)
 		}
 	}
-	if err := local.CheckRoots(roots); err != nil {
+	if err := disk.CheckRoots(roots); err != nil {
 		return c, err
 	}
 
@@ -168,7 +168,7 @@ func (f *agentFlags) records(roots []string) (string, error) {
 	}
 
 	for _, r := range roots {
-		dir := local.ParseRoot(r).Dir
+		dir := disk.ParseRoot(r).Dir
 		root, err := filepath.Abs(dir)
 		if err != nil {
 			continue

@@ -14,6 +14,7 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -29,11 +30,11 @@ type folding struct {
 
 // A reading is a disk that counts reads of directories.
 type reading struct {
-	local.Disk
+	disk.Disk
 	reads atomic.Int64
 }
 
-func (d *reading) Names(dir *local.Dir, n int) ([]string, error) {
+func (d *reading) Names(dir *disk.Dir, n int) ([]string, error) {
 	d.reads.Add(1)
 	return d.Disk.Names(dir, n)
 }

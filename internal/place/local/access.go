@@ -5,13 +5,14 @@ import (
 	"sync"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // An Access reads the sources beneath an agent's roots, and deletes or archives them. It is safe for concurrent use.
 type Access struct {
-	roots       *Roots
-	disk        Disk
+	roots       *disk.Roots
+	disk        disk.Disk
 	log         *slog.Logger
 	find        *Finder
 	incarnation uint64   // of the agent's ledger; part of the names of files that are put aside
@@ -19,7 +20,7 @@ type Access struct {
 }
 
 // NewAccess returns an Access to the files beneath roots.
-func NewAccess(roots *Roots, find *Finder, incarnation uint64, log *slog.Logger) *Access {
+func NewAccess(roots *disk.Roots, find *Finder, incarnation uint64, log *slog.Logger) *Access {
 	return &Access{roots: roots, disk: roots.Disk(), log: log, find: find, incarnation: incarnation}
 }
 
@@ -32,15 +33,17 @@ func (f *Access) Files(first transfer.Location, may place.Permit, follow bool) p
 }
 
 // Aside is AsideName.
-func (f *Access) Aside(id transfer.ID, item uint64) string { return AsideName(f.incarnation, id, item) }
+func (f *Access) Aside(id transfer.ID, item uint64) string {
+	return disk.AsideName(f.incarnation, id, item)
+}
 
 // Delete is DeleteSource with the rights of a permit, or FinishDelete after a crash.
 func (f *Access) Delete(may place.Permit, p transfer.Path, v transfer.Version, aside string, again bool) error {
 	if again {
 		return f.FinishDelete(p, v, aside)
 	}
-	if at, err := f.roots.locate(p); err == nil && may != nil {
-		if err := f.roots.permittedAt(may, transfer.AuthDeleteSource, at); err != nil {
+	if at, err := f.roots.Locate(p); err == nil && may != nil {
+		if err := f.roots.PermittedAt(may, transfer.AuthDeleteSource, at); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -28,7 +29,7 @@ func (c *commit) add(p *place.Pending) {
 		w.in.Beside = part.Beside
 		w.place, w.dir = part.place, l.dirs.hold(part.dir)
 		w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = part.temp, part.ino, part.dev, part.Offset()
-		w.in.DirIno, w.in.DirDev = w.dir.id.ino, w.dir.id.dev
+		w.in.DirIno, w.in.DirDev = w.dir.ID().Ino, w.dir.ID().Dev
 		w.in.Mode = c.granted(w.dir, w.in.Mode)
 	}
 
@@ -37,12 +38,12 @@ func (c *commit) add(p *place.Pending) {
 		if w.place, err = l.locate(p.Name); err == nil && !w.isDir() {
 			err = transfer.Errorf(transfer.KindInternal, "internal error: item %d has no file", p.Outcome.Item)
 		} else if err == nil {
-			err = l.fs.roots.permittedAt(l.may, transfer.AuthDest, w.place)
+			err = l.fs.roots.PermittedAt(l.may, transfer.AuthDest, w.place)
 		}
 		if err == nil {
 			c.lookDir(w)
 		}
-		if passing := passingError(p.Outcome.Path, "written", err); passing != nil && c.short == nil {
+		if passing := disk.PassingError(p.Outcome.Path, "written", err); passing != nil && c.short == nil {
 			c.short = passing
 		}
 		if err != nil {
@@ -50,8 +51,8 @@ func (c *commit) add(p *place.Pending) {
 		}
 	}
 
-	if w.in.Outcome.Path == "" && w.place.path != "" {
-		w.in.Outcome.Path = transfer.Path(w.place.path)
+	if w.in.Outcome.Path == "" && w.place.Path != "" {
+		w.in.Outcome.Path = transfer.Path(w.place.Path)
 	}
 
 	w.early = w.failed()
@@ -72,13 +73,13 @@ func (c *commit) add(p *place.Pending) {
 // directory gets its permissions from the directory above it, unless the source's permissions are requested.
 func (c *commit) lookDir(w *work) {
 	if !w.l.cfg.Preserve {
-		w.in.Mode = KeepMode
+		w.in.Mode = disk.KeepMode
 	}
-	d, err := w.l.fs.roots.openDir(w.place) // not the cache, which has the spellings that makeOne has looked at
+	d, err := w.l.fs.roots.OpenDir(w.place) // not the cache, which has the spellings that makeOne has looked at
 	if err != nil {
 		return // it is new, or makeOne reports the error
 	}
-	defer d.close()
+	defer d.Close()
 	if !w.l.made(d) {
 		w.existed(d)
 	}
@@ -86,7 +87,7 @@ func (c *commit) lookDir(w *work) {
 
 // granted returns the part of a mode that a new file in a directory gets when it is made with that mode.
 func (c *commit) granted(d *held, mode uint32) uint32 {
-	if mode == KeepMode {
+	if mode == disk.KeepMode {
 		return mode
 	}
 	mask, known := c.masks[d]
@@ -97,7 +98,7 @@ func (c *commit) granted(d *held, mode uint32) uint32 {
 			mask = 0o777 &^ c.l.fs.umask
 		}
 		if err != nil {
-			c.l.fs.log.Warn("cannot read default access control list; the umask holds", "directory", d.path, "error", err)
+			c.l.fs.log.Warn("cannot read default access control list; the umask holds", "directory", d.Path(), "error", err)
 		}
 		if c.masks == nil {
 			c.masks = map[*held]uint32{}
@@ -121,9 +122,9 @@ func (c *commit) look(w *work) {
 		err = w.l.checkFree(w.dir.Dir, w.place, w.in.Mtime, w.in.Size)
 	}
 	if err == nil {
-		var st Stat
-		if st, err = w.dir.lstat(w.place.base()); err == nil {
-			id := st.identity()
+		var st disk.Stat
+		if st, err = w.dir.Lstat(w.place.Base()); err == nil {
+			id := st.Identity()
 			w.in.Replaces = &id
 			err = checkMark(w.l, &w.in.Outcome, &st)
 		} else if errors.Is(err, fs.ErrNotExist) {
@@ -134,14 +135,14 @@ func (c *commit) look(w *work) {
 		err = c.l.lookBeside(w)
 	}
 
-	if passing := passingError(w.in.Outcome.Path, "written", err); passing != nil {
+	if passing := disk.PassingError(w.in.Outcome.Path, "written", err); passing != nil {
 		if c.short == nil {
 			c.short = passing
 		}
 		return
 	}
 	if err != nil {
-		w.fail(targetError(w.in.Outcome.Path, err))
+		w.fail(disk.TargetError(w.in.Outcome.Path, err))
 		w.early = true
 	}
 }
@@ -154,19 +155,19 @@ func (c *commit) freeName(w *work) error {
 	}
 
 	if c.names == nil {
-		c.names = map[ending]bool{}
+		c.names = map[disk.Entry]bool{}
 	}
 
-	free, err := freeIn(w.dir.Dir, w.place, c.names)
-	if err == errNoName {
+	free, err := disk.FreeIn(w.dir.Dir, w.place, c.names)
+	if err == disk.ErrNoName {
 		return w.l.taken(w.dir.Dir, w.place).WithHint("so are its numbered names; clear the directory up")
 	}
 	if err != nil {
 		return err
 	}
 
-	if free.path != w.place.path {
-		w.place, w.in.Final, w.in.Outcome.Path = free, free.base(), transfer.Path(free.path)
+	if free.Path != w.place.Path {
+		w.place, w.in.Final, w.in.Outcome.Path = free, free.Base(), transfer.Path(free.Path)
 	}
 	return nil
 }

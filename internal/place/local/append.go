@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -32,11 +33,11 @@ const baseTries = 3
 // endings holds the names that the commits of one agent have to themselves.
 type endings struct {
 	mu sync.Mutex
-	of map[ending]chan struct{} // closed when the name is free again
+	of map[disk.Entry]chan struct{} // closed when the name is free again
 }
 
 // take waits until no other commit has any of the names, and takes them. done gives them back.
-func (s *endings) take(ctx context.Context, names []ending) (done func(), err error) {
+func (s *endings) take(ctx context.Context, names []disk.Entry) (done func(), err error) {
 	for {
 		busy := s.tryTake(names)
 		if busy == nil {
@@ -51,7 +52,7 @@ func (s *endings) take(ctx context.Context, names []ending) (done func(), err er
 }
 
 // tryTake takes all names or none. If it takes none, it returns a channel that closes when one of the names is free.
-func (s *endings) tryTake(names []ending) (busy chan struct{}) {
+func (s *endings) tryTake(names []disk.Entry) (busy chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, n := range names {
@@ -60,7 +61,7 @@ func (s *endings) tryTake(names []ending) (busy chan struct{}) {
 		}
 	}
 	if s.of == nil {
-		s.of = map[ending]chan struct{}{}
+		s.of = map[disk.Entry]chan struct{}{}
 	}
 	free := make(chan struct{})
 	for _, n := range names {
@@ -69,7 +70,7 @@ func (s *endings) tryTake(names []ending) (busy chan struct{}) {
 	return nil
 }
 
-func (s *endings) give(names []ending) {
+func (s *endings) give(names []disk.Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(names) > 0 {
@@ -84,13 +85,13 @@ func (s *endings) give(names []ending) {
 // nothing.
 func (c *commit) join(ctx context.Context) (done func(), err error) {
 	var all []*work
-	var names []ending
+	var names []disk.Entry
 	for _, w := range c.work {
 		if w.part == nil || w.early || !appends(w.l) {
 			continue
 		}
 		all = append(all, w)
-		if n := (ending{w.dir.id, w.place.base()}); !slices.Contains(names, n) {
+		if n := (disk.Entry{Dir: w.dir.ID(), Name: w.place.Base()}); !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
@@ -128,7 +129,7 @@ func (c *commit) joinOne(ctx context.Context, w *work) {
 	if errors.Is(err, errBaseChanged) {
 		err = baseChanged(w.in.Outcome.Path)
 	}
-	if err = targetError(w.in.Outcome.Path, err); transfer.KindOf(err).Waits() {
+	if err = disk.TargetError(w.in.Outcome.Path, err); transfer.KindOf(err).Waits() {
 		c.short = err
 		return
 	}
@@ -139,7 +140,7 @@ func (c *commit) joinOne(ctx context.Context, w *work) {
 
 // baseChanged returns the error of an item that cannot be appended because its base changes.
 func baseChanged(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindChanging, nil, "see what else writes to it; a program that keeps it open must not",
+	return disk.Wrap(transfer.KindChanging, nil, "see what else writes to it; a program that keeps it open must not",
 		"%s changes while it is appended to", p)
 }
 
@@ -155,14 +156,14 @@ func (w *work) unjoin() {
 func (w *work) join(ctx context.Context) error {
 	l := w.l
 	w.in.Replaces = nil
-	base, err := l.disk.Open(w.dir.Dir, w.place.base(), os.O_RDONLY, 0)
+	base, err := l.disk.Open(w.dir.Dir, w.place.Base(), os.O_RDONLY, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case errors.Is(err, syscall.ELOOP):
 		return notAppendable(w.place)
 	case errors.Is(err, fs.ErrPermission):
-		return wrap(transfer.KindUnwritable, err, "let the agent's user read it", "%s cannot be appended to: permission denied to read it", w.in.Outcome.Path)
+		return disk.Wrap(transfer.KindUnwritable, err, "let the agent's user read it", "%s cannot be appended to: permission denied to read it", w.in.Outcome.Path)
 	case err != nil:
 		return err
 	}
@@ -172,9 +173,9 @@ func (w *work) join(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case st.Type == TypeDir:
-		return isDirectory(w.in.Outcome.Path)
-	case st.Type != TypeFile:
+	case st.Type == disk.TypeDir:
+		return disk.DirectoryError(w.in.Outcome.Path)
+	case st.Type != disk.TypeFile:
 		return notReplaceable(w.place)
 	}
 	if err := fits(l, w.dir.Dir, w.place, w.in.Beside); err != nil {
@@ -187,11 +188,11 @@ func (w *work) join(ctx context.Context) error {
 	}
 
 	made, err := l.disk.Stat(whole.f)
-	var now Stat
+	var now disk.Stat
 	if err == nil {
-		now, err = w.dir.lstat(w.place.base())
+		now, err = w.dir.Lstat(w.place.Base())
 	}
-	if errors.Is(err, fs.ErrNotExist) || err == nil && now.identity() != st.identity() {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && now.Identity() != st.Identity() {
 		err = errBaseChanged
 	}
 	if err != nil {
@@ -200,7 +201,7 @@ func (w *work) join(ctx context.Context) error {
 	}
 
 	w.data, w.part = w.part, whole
-	id := st.identity()
+	id := st.Identity()
 	w.in.Replaces, w.in.Mode = &id, st.Mode
 	w.in.Temp, w.in.Ino, w.in.Dev, w.in.Size = whole.temp, whole.ino, whole.dev, whole.Offset()
 	w.in.Sum, w.in.Mtime = sum, made.Mtime
@@ -215,7 +216,7 @@ func (w *work) join(ctx context.Context) error {
 }
 
 // joined returns a new temporary with the bytes of the base and the arrived bytes, and its digest.
-func (w *work) joined(ctx context.Context, base File, st *Stat) (whole *Partial, sum string, err error) {
+func (w *work) joined(ctx context.Context, base disk.File, st *disk.Stat) (whole *Partial, sum string, err error) {
 	l := w.l
 	temp := joinedName(l.shared, w.in.Outcome.Item)
 	if err := l.unlinkTemp(w.dir.Dir, temp); err != nil { // of an earlier attempt
@@ -254,7 +255,7 @@ func (w *work) joined(ctx context.Context, base File, st *Stat) (whole *Partial,
 }
 
 // copyBoth fills the joined temporary and returns its digest.
-func (w *work) copyBoth(ctx context.Context, whole *Partial, base File, size int64) (string, error) {
+func (w *work) copyBoth(ctx context.Context, whole *Partial, base disk.File, size int64) (string, error) {
 	l := w.l
 	method, sum, ok := strings.Cut(w.in.Sum, ":")
 	if !ok || l.fs.cfg.Digest == nil {
@@ -306,7 +307,7 @@ func alone(l *Landing) (done func()) {
 
 // unlinked takes the new ctime of a file that has lost a name to an item of the group. The group's items that replace
 // other names of the same file need it, because based compares the ctime.
-func unlinked(c *commit, was *identity) {
+func unlinked(c *commit, was *disk.Identity) {
 	if was == nil {
 		return
 	}
@@ -315,8 +316,8 @@ func unlinked(c *commit, was *identity) {
 		if is := w.in.Replaces; !appends(w.l) || w.named || w.over() || is == nil || *is != before {
 			continue
 		}
-		if st, err := w.dir.lstat(w.place.base()); err == nil && st.identity().sameFile(before) {
-			now := st.identity()
+		if st, err := w.dir.Lstat(w.place.Base()); err == nil && st.Identity().SameFile(before) {
+			now := st.Identity()
 			w.in.Replaces = &now
 		}
 	}
@@ -327,12 +328,12 @@ func (w *work) based() {
 	if !appends(w.l) || failpoint.Planted("base-not-compared") {
 		return
 	}
-	st, err := w.dir.lstat(w.place.base())
+	st, err := w.dir.Lstat(w.place.Base())
 	switch is := w.in.Replaces; {
-	case errors.Is(err, fs.ErrNotExist) && is == nil, err == nil && is != nil && st.identity() == *is:
+	case errors.Is(err, fs.ErrNotExist) && is == nil, err == nil && is != nil && st.Identity() == *is:
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		w.again = baseChanged(w.in.Outcome.Path)
 	default:
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
 }

@@ -11,17 +11,18 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // A readingDisk calls read at each read of a file with one name.
 type readingDisk struct {
-	Disk
+	disk.Disk
 	name string
 	read func()
 }
 
-func (d readingDisk) ReadAt(f File, b []byte, off int64) (int, error) {
+func (d readingDisk) ReadAt(f disk.File, b []byte, off int64) (int, error) {
 	if filepath.Base(f.Name()) == d.name {
 		d.read()
 	}
@@ -40,7 +41,7 @@ func TestAppendToAFileThatChanges(t *testing.T) {
 		ok    bool
 	}{{1, true}, {2, true}, {100, false}} {
 		grown, want, at := 0, "base", ""
-		disk := readingDisk{RealDisk(), "x", func() {
+		disk := readingDisk{disk.RealDisk(), "x", func() {
 			if grown < c.times {
 				grown++
 				want += " more"
@@ -75,12 +76,12 @@ func TestAppendToAFileThatChanges(t *testing.T) {
 
 // A sharingDisk makes files that share the blocks of others, as XFS does.
 type sharingDisk struct {
-	Disk
+	disk.Disk
 	err    error
 	cloned *int
 }
 
-func (d sharingDisk) Clone(to, from File) error {
+func (d sharingDisk) Clone(to, from disk.File) error {
 	if d.err != nil {
 		return d.err
 	}
@@ -95,8 +96,11 @@ func (d sharingDisk) Clone(to, from File) error {
 func TestAppendSharesBlocks(t *testing.T) {
 	for _, refusal := range []error{nil, syscall.EOPNOTSUPP} {
 		cloned := 0
-		disk := sharingDisk{RealDisk(), refusal, &cloned}
-		f, dir := newFS(t, fenced{disk, func() error { return nil }})
+		dir := realTemp(t)
+		f, err := Open(Config{Roots: []string{dir}, Incarnation: 7, Disk: sharingDisk{disk.RealDisk(), refusal, &cloned}, Digest: testDigest, Fence: func() error { return nil }})
+		must(t, err)
+		defer f.Close()
+		firstRoots.Store(f, dir)
 		base := strings.Repeat("base", 30_000)
 		must(t, os.WriteFile(filepath.Join(dir, "x"), []byte(base), 0o644))
 		j := newJournal(newFault(0, nil))
@@ -115,11 +119,11 @@ func TestAppendSharesBlocks(t *testing.T) {
 
 // A privateDisk refuses to open files with one name.
 type privateDisk struct {
-	Disk
+	disk.Disk
 	name string
 }
 
-func (d privateDisk) Open(dir *Dir, name string, flag int, perm os.FileMode) (File, error) {
+func (d privateDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode) (disk.File, error) {
 	if name == d.name {
 		return nil, syscall.EACCES
 	}
@@ -127,7 +131,7 @@ func (d privateDisk) Open(dir *Dir, name string, flag int, perm os.FileMode) (Fi
 }
 
 func TestAppendToAFileThatCannotBeRead(t *testing.T) {
-	f, dir := newFS(t, privateDisk{RealDisk(), "x"})
+	f, dir := newFS(t, privateDisk{disk.RealDisk(), "x"})
 	tree(t, dir, "x")
 	j := newJournal(newFault(0, nil))
 	p, err := write(appendTo(f, j), 1, "x", []byte("what comes"))
@@ -144,11 +148,11 @@ func TestAppendToAFileThatCannotBeRead(t *testing.T) {
 
 // A fullDisk has no space for another file once it is full.
 type fullDisk struct {
-	Disk
+	disk.Disk
 	full *bool
 }
 
-func (d fullDisk) Allocate(f File, size int64) error {
+func (d fullDisk) Allocate(f disk.File, size int64) error {
 	if *d.full {
 		return syscall.ENOSPC
 	}
@@ -158,7 +162,7 @@ func (d fullDisk) Allocate(f File, size int64) error {
 // If the joined file has no room, the transfer waits and keeps the arrived bytes.
 func TestAppendWithoutRoom(t *testing.T) {
 	full := false
-	f, dir := newFS(t, fullDisk{RealDisk(), &full})
+	f, dir := newFS(t, fullDisk{disk.RealDisk(), &full})
 	must(t, os.WriteFile(filepath.Join(dir, "x"), bytes.Repeat([]byte("base"), 30_000), 0o644))
 	l := appendTo(f, newJournal(newFault(0, nil)))
 	p, err := write(l, 1, "x", []byte("what comes"))
@@ -175,7 +179,7 @@ func TestAppendWithoutRoom(t *testing.T) {
 // arrived bytes stay.
 func TestAppendEndsWithTheAgent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	f, dir := newFS(t, readingDisk{RealDisk(), "x", cancel})
+	f, dir := newFS(t, readingDisk{disk.RealDisk(), "x", cancel})
 	must(t, os.WriteFile(filepath.Join(dir, "x"), make([]byte, 3*copyPiece), 0o644))
 	l := appendTo(f, newJournal(newFault(0, nil)))
 	p, err := write(l, 1, "x", []byte("what comes"))
@@ -187,7 +191,7 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 		t.Errorf("left: %v", left)
 	}
 
-	names := []ending{{dirID{1, 2}, "x"}, {dirID{1, 2}, "y"}}
+	names := []disk.Entry{{Dir: disk.DirID{Dev: 1, Ino: 2}, Name: "x"}, {Dir: disk.DirID{Dev: 1, Ino: 2}, Name: "y"}}
 	done, err := f.land.endings.take(t.Context(), names)
 	must(t, err)
 	if _, err := f.land.endings.take(ctx, names[1:]); !errors.Is(err, context.Canceled) {
@@ -202,7 +206,7 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 // Another program takes the file while it is copied. Then only the new bytes are the file.
 func TestAppendToAFileThatIsTaken(t *testing.T) {
 	at := ""
-	disk := readingDisk{RealDisk(), "x", func() { os.Rename(at, at+".taken") }}
+	disk := readingDisk{disk.RealDisk(), "x", func() { os.Rename(at, at+".taken") }}
 	f, dir := newFS(t, disk)
 	at = filepath.Join(dir, "x")
 	must(t, os.WriteFile(at, []byte("base"), 0o644))

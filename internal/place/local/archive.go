@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -15,8 +16,8 @@ import (
 // source in it.
 type archive struct {
 	fs  *Access
-	dir *Dir
-	own location
+	dir *disk.Dir
+	own disk.Location
 	at  transfer.Path // path of the source in the archive; empty: not there yet
 	// held reports that the source is there under its name aside.
 	held bool
@@ -29,25 +30,25 @@ func (f *Access) MayArchive(may place.Permit, w *place.WalkRequest, dir transfer
 	if err := f.MayDelete(w); err != nil {
 		return err
 	}
-	at, err := f.roots.locate(dir)
+	at, err := f.roots.Locate(dir)
 	if err == nil {
-		err = at.mayWrite()
+		err = at.MayWrite()
 	}
 	if err != nil {
-		return wrap(transfer.KindUsage, err, otherDir, "sources cannot be archived in %s: %s", dir, transfer.AsError(err).Text)
+		return disk.Wrap(transfer.KindUsage, err, otherDir, "sources cannot be archived in %s: %s", dir, transfer.AsError(err).Text)
 	}
-	if err := f.roots.mayReach(may, transfer.AuthDest, at); err != nil {
+	if err := f.roots.MayReach(may, transfer.AuthDest, at); err != nil {
 		return err
 	}
-	d, err := f.roots.openDir(at)
+	d, err := f.roots.OpenDir(at)
 	if err != nil && errors.Is(err, fs.ErrNotExist) {
-		d, err = f.roots.openNearest(at.parent())
+		d, err = f.roots.OpenNearest(at.Parent())
 	}
-	d, err = listed(d, err)
+	d, err = disk.Listed(d, err)
 	if err != nil {
-		return targetError(dir, err)
+		return disk.TargetError(dir, err)
 	}
-	defer d.close()
+	defer d.Close()
 
 	for n, src := range f.find.SourcesOf(w) {
 		a := f.find.Argument(src)
@@ -57,7 +58,7 @@ func (f *Access) MayArchive(may place.Permit, w *place.WalkRequest, dir transfer
 		from := a.Top()
 		deep := w.Args[n].Recursive || strings.Contains(string(src.Path), "**")
 		named, inside := a.Names(at)
-		if inside || deep && HostRules.beneath(at.path, from.path) || a.IsPattern() && at.path == from.path {
+		if inside || deep && disk.HostRules.Beneath(at.Path, from.Path) || a.IsPattern() && at.Path == from.Path {
 			return transfer.Errorf(transfer.KindUsage, "the archive %s is among what %s sends, and would be sent with the next transfer", dir, src).WithHint(otherDir)
 		}
 		if named {
@@ -65,16 +66,16 @@ func (f *Access) MayArchive(may place.Permit, w *place.WalkRequest, dir transfer
 				WithHint(otherDir + ", or only files with the pattern")
 		}
 		if may != nil {
-			if err := f.roots.permittedAt(may, transfer.AuthDest, at.child(path.Base(string(src.Path)))); err != nil {
+			if err := f.roots.PermittedAt(may, transfer.AuthDest, at.Child(path.Base(string(src.Path)))); err != nil {
 				return err
 			}
 		}
-		if !a.IsPattern() && !from.isRoot() && !w.Args[n].Recursive {
-			from = from.parent()
+		if !a.IsPattern() && !from.IsRoot() && !w.Args[n].Recursive {
+			from = from.Parent()
 		}
-		if h, err := f.roots.openNearest(from); err == nil {
-			other := h.id.dev != d.id.dev
-			h.close()
+		if h, err := f.roots.OpenNearest(from); err == nil {
+			other := h.ID().Dev != d.ID().Dev
+			h.Close()
 			if other {
 				return transfer.Errorf(transfer.KindUsage, "the archive %s is on another file system than %s, and sources are moved, not copied", dir, src).WithHint(otherDir)
 			}
@@ -87,9 +88,9 @@ func (f *Access) MayArchive(may place.Permit, w *place.WalkRequest, dir transfer
 // DeleteSource unlinks the source, Archive renames it, and never replaces a file. again has the meaning of
 // FinishDelete.
 func (f *Access) Archive(may place.Permit, p transfer.Path, v transfer.Version, aside string, to transfer.Path, again bool) (transfer.Path, error) {
-	own, err := f.roots.locate(to)
+	own, err := f.roots.Locate(to)
 	if err == nil {
-		err = own.mayWrite()
+		err = own.MayWrite()
 	}
 	if err != nil {
 		return "", err
@@ -101,19 +102,19 @@ func (f *Access) Archive(may place.Permit, p transfer.Path, v transfer.Version, 
 	}
 
 	a := &archive{fs: f, own: own}
-	if a.dir, err = f.archiveDir(own.parent()); err != nil {
-		e := transfer.AsError(targetError(to, err))
-		return "", wrap(e.Kind, e, e.Hint, "source %s is not archived: %s", p, e.Text)
+	if a.dir, err = f.archiveDir(own.Parent()); err != nil {
+		e := transfer.AsError(disk.TargetError(to, err))
+		return "", disk.Wrap(e.Kind, e, e.Hint, "source %s is not archived: %s", p, e.Text)
 	}
-	defer a.dir.close()
+	defer a.dir.Close()
 
 	del, err := f.deletion(p, v, aside)
 	if err != nil {
 		return "", err
 	}
-	defer del.d.close()
+	defer del.d.Close()
 	del.into = a
-	if a.dir.id == del.d.id && own.base() == del.name {
+	if a.dir.ID() == del.d.ID() && own.Base() == del.name {
 		return "", transfer.Errorf(transfer.KindUnwritable, "source %s lies in its archive", p)
 	}
 	if again {
@@ -131,7 +132,7 @@ func (f *Access) Archive(may place.Permit, p transfer.Path, v transfer.Version, 
 
 // along moves the sidecar of the source into the archive, unless another file has the source's name by then.
 func (a *archive) along(del *deletion) error {
-	if _, err := del.d.lstat(del.name); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := del.d.Lstat(del.name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	err := a.fs.disk.RenameInto(del.d, record.SidecarName(del.name), a.dir, record.SidecarName(path.Base(string(a.at))), true)
@@ -145,51 +146,51 @@ func (a *archive) along(del *deletion) error {
 }
 
 // mayArchive checks that a source may be taken away and that it may be put at a location.
-func (f *Access) mayArchive(may place.Permit, p transfer.Path, own location) error {
-	at, err := f.roots.locate(p)
+func (f *Access) mayArchive(may place.Permit, p transfer.Path, own disk.Location) error {
+	at, err := f.roots.Locate(p)
 	if err != nil {
 		return err
 	}
-	if err := at.mayWrite(); err != nil {
+	if err := at.MayWrite(); err != nil {
 		return transfer.Errorf(transfer.KindUnwritable, "source %s is not archived: %w", p, err)
 	}
-	if err := f.roots.permittedAt(may, transfer.AuthDeleteSource, at); err != nil {
+	if err := f.roots.PermittedAt(may, transfer.AuthDeleteSource, at); err != nil {
 		return err
 	}
-	return f.roots.permittedAt(may, transfer.AuthDest, own)
+	return f.roots.PermittedAt(may, transfer.AuthDest, own)
 }
 
 // archiveDir opens a directory, and makes it if it does not exist. It makes the directory and those above it durable:
 // an earlier process may have crashed between making and syncing them.
-func (f *Access) archiveDir(p location) (*Dir, error) {
-	d, err := listed(f.roots.openDir(p))
-	if errors.Is(err, fs.ErrNotExist) && !p.isRoot() {
-		var up *Dir
-		if up, err = f.archiveDir(p.parent()); err != nil {
+func (f *Access) archiveDir(p disk.Location) (*disk.Dir, error) {
+	d, err := disk.Listed(f.roots.OpenDir(p))
+	if errors.Is(err, fs.ErrNotExist) && !p.IsRoot() {
+		var up *disk.Dir
+		if up, err = f.archiveDir(p.Parent()); err != nil {
 			return nil, err
 		}
-		err = f.disk.Mkdir(up, p.base())
-		up.close()
+		err = f.disk.Mkdir(up, p.Base())
+		up.Close()
 		if err == nil || errors.Is(err, fs.ErrExist) {
-			d, err = listed(f.roots.openDir(p))
+			d, err = disk.Listed(f.roots.OpenDir(p))
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	for above := p; !above.isRoot(); {
-		above = above.parent()
-		up, err := listed(f.roots.openDir(above))
+	for above := p; !above.IsRoot(); {
+		above = above.Parent()
+		up, err := disk.Listed(f.roots.OpenDir(above))
 		if errors.Is(err, fs.ErrPermission) {
 			continue // the user may only search it, and another program made it
 		}
 		if err == nil {
 			err = f.disk.SyncDir(up)
-			up.close()
+			up.Close()
 		}
-		if err != nil && !notOffered(err) {
-			d.close()
+		if err != nil && !disk.NotOffered(err) {
+			d.Close()
 			return nil, err
 		}
 	}
@@ -198,17 +199,17 @@ func (f *Access) archiveDir(p location) (*Dir, error) {
 
 // take moves the source, which is aside, into the archive.
 func (a *archive) take(del *deletion) error {
-	given := map[ending]bool{}
-	if st, err := a.dir.lstat(a.own.base()); err == nil && st.Type == TypeDir {
-		given[ending{a.dir.id, a.own.base()}] = true
+	given := map[disk.Entry]bool{}
+	if st, err := a.dir.Lstat(a.own.Base()); err == nil && st.Type == disk.TypeDir {
+		given[disk.Entry{Dir: a.dir.ID(), Name: a.own.Base()}] = true
 	}
 	for {
-		free, err := freeIn(a.dir, a.own, given)
+		free, err := disk.FreeIn(a.dir, a.own, given)
 		if err != nil {
 			return err
 		}
-		if err = a.put(del, free.base()); err == nil {
-			a.at = transfer.Path(free.path)
+		if err = a.put(del, free.Base()); err == nil {
+			a.at = transfer.Path(free.Path)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err // otherwise another program took the name first
@@ -221,7 +222,7 @@ func (a *archive) take(del *deletion) error {
 func (a *archive) put(del *deletion, name string) error {
 	if !a.held {
 		err := a.fs.disk.RenameInto(del.d, del.aside, a.dir, name, false)
-		if err == nil || !notOffered(err) {
+		if err == nil || !disk.NotOffered(err) {
 			return a.unless(del, name, err)
 		}
 		if err := a.unless(del, del.aside, a.fs.disk.RenameInto(del.d, del.aside, a.dir, del.aside, true)); err != nil {
@@ -242,7 +243,7 @@ func (a *archive) put(del *deletion, name string) error {
 
 // drop removes the name aside of a source in the archive that has its own there, once that is durable.
 func (a *archive) drop(del *deletion) error {
-	if err := a.fs.disk.SyncDir(a.dir); err != nil && !notOffered(err) {
+	if err := a.fs.disk.SyncDir(a.dir); err != nil && !disk.NotOffered(err) {
 		return err
 	}
 	if err := a.fs.disk.Unlink(a.dir, del.aside); err != nil {
@@ -263,10 +264,10 @@ func (a *archive) unless(del *deletion, name string, err error) error {
 
 // has reports whether a name leads to the source.
 func (a *archive) has(del *deletion, name string) bool {
-	st, err := a.dir.lstat(name)
+	st, err := a.dir.Lstat(name)
 	id := del.id
-	id.Dev = a.dir.id.dev // a rename stays within the file system, but another boot may change the number of its device
-	return err == nil && st.Type == TypeFile && st.identity().sameFile(id)
+	id.Dev = a.dir.ID().Dev // a rename stays within the file system, but another boot may change the number of its device
+	return err == nil && st.Type == disk.TypeFile && st.Identity().SameFile(id)
 }
 
 // mostFound is the largest number of numbered names that find examines for a source that an earlier attempt has moved.
@@ -278,21 +279,21 @@ func (a *archive) find(del *deletion) error {
 	for n := range mostFound {
 		p := a.own
 		if n > 0 {
-			p = a.own.beside(numbered(a.own.base(), n))
+			p = a.own.Beside(disk.Numbered(a.own.Base(), n))
 		}
-		if !a.has(del, p.base()) {
+		if !a.has(del, p.Base()) {
 			continue
 		}
 		if a.held {
 			if err := a.drop(del); err != nil {
-				if passing := passingError(del.path, del.done(), err); passing != nil {
+				if passing := disk.PassingError(del.path, del.done(), err); passing != nil {
 					return passing
 				}
-				return wrap(transfer.KindUnwritable, err, "remove it when the disk is sound", "source %s is in its archive as %s, and its name %s beside that cannot be removed: %s",
-					del.path, transfer.Path(p.base()), transfer.Path(del.aside), reason(err))
+				return disk.Wrap(transfer.KindUnwritable, err, "remove it when the disk is sound", "source %s is in its archive as %s, and its name %s beside that cannot be removed: %s",
+					del.path, transfer.Path(p.Base()), transfer.Path(del.aside), disk.Reason(err))
 			}
 		}
-		a.at = transfer.Path(p.path)
+		a.at = transfer.Path(p.Path)
 		return del.sync()
 	}
 	if a.held {
@@ -301,5 +302,5 @@ func (a *archive) find(del *deletion) error {
 		}
 		return del.sync()
 	}
-	return wrap(transfer.KindMissing, nil, "whoever takes files out of the archive may have it", "source %s is neither at its place nor in its archive %s any more", del.path, transfer.Path(a.dir.path))
+	return disk.Wrap(transfer.KindMissing, nil, "whoever takes files out of the archive may have it", "source %s is neither at its place nor in its archive %s any more", del.path, transfer.Path(a.dir.Path()))
 }

@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -152,9 +153,9 @@ func TestMayArchive(t *testing.T) {
 	}
 }
 
-func stat(t *testing.T, p string) Stat {
+func stat(t *testing.T, p string) disk.Stat {
 	t.Helper()
-	st, err := RealDisk().Trace(p, true)
+	st, err := disk.RealDisk().Trace(p, true)
 	must(t, err)
 	return st
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -14,7 +15,7 @@ import (
 // An argument is one source of a walk, parsed.
 type argument struct {
 	src   transfer.Path // as given; of a pattern, its literal text
-	place location
+	place disk.Location
 	err   error // it lies outside the roots, or its root is away
 
 	group     *group
@@ -22,18 +23,18 @@ type argument struct {
 
 	base string // a literal's name at the destination; empty: only its entries are sent
 
-	pat    pattern  // nil for a literal
-	stem   location // the directory above the first wildcard
-	nested bool     // matches are named from stem on, because of a "**"
-	spread bool     // matches are named by their base, but lie in several directories
+	pat    pattern       // nil for a literal
+	stem   disk.Location // the directory above the first wildcard
+	nested bool          // matches are named from stem on, because of a "**"
+	spread bool          // matches are named by their base, but lie in several directories
 }
 
 // HasOwnName reports whether a source is sent under a name of its own. The sources ".", ".." and "/" have none: the
 // walk sends their entries. A file with "/." appended is sent as the file itself, but HasOwnName cannot tell it from a
 // directory.
 func HasOwnName(p transfer.Path) bool {
-	b := path.Base(string(slashed(p)))
-	if HostRules.Windows && isDrive(b) {
+	b := path.Base(string(disk.Slashed(p)))
+	if disk.HostRules.Windows && disk.IsDrive(b) {
 		return false
 	}
 	return b != "." && b != ".." && b != "/"
@@ -41,31 +42,31 @@ func HasOwnName(p transfer.Path) bool {
 
 // Argument parses a source.
 func (f *Finder) Argument(of transfer.Location) *argument {
-	src := slashed(of.Literal())
+	src := disk.Slashed(of.Literal())
 	a := &argument{src: src}
 	if HasOwnName(src) {
 		a.base = path.Base(string(src))
 	}
 
-	if a.place, a.err = f.roots.locate(src); a.err == nil {
-		a.err = a.place.mayRead()
+	if a.place, a.err = f.roots.Locate(src); a.err == nil {
+		a.err = a.place.MayRead()
 	}
 	if of.Place != transfer.Files { // OnHost has put the files of data sets in their place
 		a.err = transfer.Errorf(transfer.KindUsage, "%s is in %s, and is no file", of, of.Place)
 	}
 
-	if a.err == nil && a.base == "" && !a.place.isRoot() {
+	if a.err == nil && a.base == "" && !a.place.IsRoot() {
 		// "FILE/." is the file: a user may not know whether the source is a file or a directory.
-		if st, err := f.statOf(a.place); err == nil && st.Type == TypeFile {
-			a.base = a.place.base()
+		if st, err := f.statOf(a.place); err == nil && st.Type == disk.TypeFile {
+			a.base = a.place.Base()
 		} else if transfer.Passing(err) {
 			a.err = err
 		}
 	}
 
 	// The path beneath the root has as many components in the pattern as in the literal name.
-	parts := strings.Split(a.place.rel, "/")
-	all := strings.Split(path.Clean(string(slashed(of.Path))), "/")
+	parts := strings.Split(a.place.Rel, "/")
+	all := strings.Split(path.Clean(string(disk.Slashed(of.Path))), "/")
 	if a.err != nil || !of.Pattern && !failpoint.Planted("name-is-pattern") || len(all) < len(parts) {
 		return a
 	}
@@ -77,7 +78,7 @@ func (f *Finder) Argument(of transfer.Location) *argument {
 
 	a.stem = a.place
 	for range parts[first:] {
-		a.stem = a.stem.parent()
+		a.stem = a.stem.Parent()
 	}
 
 	a.pat = pat[first:]
@@ -97,7 +98,7 @@ func (a *argument) Err() error { return a.err }
 func (a *argument) IsPattern() bool { return a.pat != nil }
 
 // Top returns the location of a literal source, or the directory above the first wildcard of a pattern.
-func (a *argument) Top() location {
+func (a *argument) Top() disk.Location {
 	if a.pat != nil {
 		return a.stem
 	}
@@ -106,12 +107,12 @@ func (a *argument) Top() location {
 
 // Names reports whether a pattern matches a directory or one above it, and whether it may match entries of the
 // directory.
-func (a *argument) Names(at location) (dir, inside bool) {
-	if a.pat == nil || at.path == a.stem.path || !HostRules.beneath(at.path, a.stem.path) {
+func (a *argument) Names(at disk.Location) (dir, inside bool) {
+	if a.pat == nil || at.Path == a.stem.Path || !disk.HostRules.Beneath(at.Path, a.stem.Path) {
 		return false, false
 	}
 	set := a.pat.start()
-	for _, part := range rest(at.path, a.stem.path) {
+	for _, part := range disk.Components(at.Path, a.stem.Path) {
 		set = a.pat.step(set, part)
 		dir = dir || a.pat.accepts(set)
 	}
@@ -119,27 +120,27 @@ func (a *argument) Names(at location) (dir, inside bool) {
 }
 
 // statOf returns the Stat of the file at a location and does not follow a link.
-func (f *Finder) statOf(l location) (Stat, error) {
-	d, err := f.roots.openParent(l)
+func (f *Finder) statOf(l disk.Location) (disk.Stat, error) {
+	d, err := f.roots.OpenParent(l)
 	if err != nil {
-		return Stat{}, err
+		return disk.Stat{}, err
 	}
-	defer d.close()
-	return d.lstat(l.base())
+	defer d.Close()
+	return d.Lstat(l.Base())
 }
 
 // beneathBase returns the argument for a name beneath a base.
 func (f *Finder) beneathBase(base, name transfer.Path) *argument {
-	rel := path.Clean(string(slashed(name)))
-	a := &argument{src: transfer.Path(path.Join(string(slashed(base)), rel)), base: rel}
+	rel := path.Clean(string(disk.Slashed(name)))
+	a := &argument{src: transfer.Path(path.Join(string(disk.Slashed(base)), rel)), base: rel}
 	if rel == "." {
 		a.base = ""
 	}
-	if a.place, a.err = f.roots.locate(a.src); a.err == nil && !filepath.IsLocal(rel) {
-		a.err = f.roots.outside(name)
+	if a.place, a.err = f.roots.Locate(a.src); a.err == nil && !filepath.IsLocal(rel) {
+		a.err = f.roots.Outside(name)
 	}
 	if a.err == nil {
-		a.err = a.place.mayRead()
+		a.err = a.place.MayRead()
 	}
 	return a
 }
@@ -148,23 +149,23 @@ func (f *Finder) beneathBase(base, name transfer.Path) *argument {
 // finished.
 func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
 	at := string(last.Source)
-	if a.err != nil || at == a.place.path || last.Source == a.src {
+	if a.err != nil || at == a.place.Path || last.Source == a.src {
 		return nil, true
 	}
 
-	top := a.place.path
+	top := a.place.Path
 	if a.pat != nil {
-		top = a.stem.path
+		top = a.stem.Path
 	}
 
 	if at == top {
 		return nil, true // the directory itself could not be read
 	}
 
-	if !beneath(at, top) {
+	if !disk.Beneath(at, top) {
 		return nil, false
 	}
-	return rest(at, top), false
+	return disk.Components(at, top), false
 }
 
 // yields reports whether the argument has an item of this name. own is the directory that ends the search, for the
@@ -206,18 +207,18 @@ func (a *argument) accepts(parts []string) bool {
 }
 
 // sent reports whether an argument sends a path below a directory: the path exists and has no link on the way.
-func (w *walker) sent(a *argument, top location, parts []string) bool {
+func (w *walker) sent(a *argument, top disk.Location, parts []string) bool {
 	if len(parts) == 0 {
-		if top.isRoot() {
+		if top.IsRoot() {
 			return a.recursive
 		}
-		parts, top = []string{top.base()}, top.parent()
+		parts, top = []string{top.Base()}, top.Parent()
 	}
-	d, err := w.fs.roots.openDir(top)
+	d, err := w.fs.roots.OpenDir(top)
 	if err != nil {
 		return w.unknown(err)
 	}
-	defer d.close()
+	defer d.Close()
 	return w.sentIn(a, d, parts)
 }
 
@@ -230,33 +231,33 @@ func (w *walker) unknown(err error) bool {
 	return false
 }
 
-func (w *walker) sentIn(a *argument, d *Dir, parts []string) bool {
+func (w *walker) sentIn(a *argument, d *disk.Dir, parts []string) bool {
 	own := d // is the caller's
 	defer func() {
 		if d != own {
-			d.close()
+			d.Close()
 		}
 	}()
 
 	for _, part := range parts[:len(parts)-1] {
-		c, err := w.fs.roots.childDir(d, part)
+		c, err := w.fs.roots.ChildDir(d, part)
 		if err != nil {
 			return w.unknown(err)
 		}
 		if d != own {
-			d.close()
+			d.Close()
 		}
 		d = c
 	}
 
-	if transfer.KindOf(w.fs.roots.permitted(w.may, transfer.AuthSource, d, parts[len(parts)-1])) == transfer.KindDenied {
+	if transfer.KindOf(w.fs.roots.Permitted(w.may, transfer.AuthSource, d, parts[len(parts)-1])) == transfer.KindDenied {
 		return false // it is not sent
 	}
-	st, err := d.lstat(parts[len(parts)-1])
+	st, err := d.Lstat(parts[len(parts)-1])
 	if err != nil {
 		return w.unknown(err)
 	}
-	return st.Type == TypeFile || st.Type == TypeDir && a.recursive
+	return st.Type == disk.TypeFile || st.Type == disk.TypeDir && a.recursive
 }
 
 var errFound = errors.New("found")
@@ -265,26 +266,26 @@ var errStop = errors.New("stop")
 // anySent looks for the name in every directory that a spread pattern reaches,
 // up to the item's own.
 func (w *walker) anySent(a *argument, parts []string, own string) bool {
-	top, err := w.fs.roots.openDir(a.stem)
+	top, err := w.fs.roots.OpenDir(a.stem)
 	if err != nil {
 		return w.unknown(err)
 	}
-	defer top.close()
+	defer top.Close()
 
 	dirs := a.pat[:len(a.pat)-1]
 	look := func(e *entry, _ []string) error {
-		if e.st.Type != TypeDir {
+		if e.st.Type != disk.TypeDir {
 			return nil
 		}
-		if path.Join(e.dir.path, e.name) == own {
+		if path.Join(e.dir.Path(), e.name) == own {
 			return errStop
 		}
-		d, err := w.fs.roots.childDir(e.dir, e.name)
+		d, err := w.fs.roots.ChildDir(e.dir, e.name)
 		if err != nil {
 			w.unknown(err)
 			return nil
 		}
-		defer d.close()
+		defer d.Close()
 		if w.sentIn(a, d, parts) {
 			return errFound
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"ferry/internal/content/record"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -25,7 +26,7 @@ func (l *shared) lookBeside(w *work) error {
 	if b := w.in.Beside; b == nil || b.Data == nil || b.Above {
 		return nil
 	}
-	was, err := readSmall(l.disk, w.dir.Dir, record.SidecarName(w.place.base()), record.MaxSidecar)
+	was, err := disk.ReadSmall(l.disk, w.dir.Dir, record.SidecarName(w.place.Base()), record.MaxSidecar)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -63,9 +64,9 @@ func (l *Landing) prepareBeside(w *work) error {
 }
 
 // lookAt reads the sidecar at a name, and reports whether it has the wanted content already.
-func (l *shared) lookAt(w *work, d *Dir, name string) (old []byte, there bool, err error) {
+func (l *shared) lookAt(w *work, d *disk.Dir, name string) (old []byte, there bool, err error) {
 	b := w.in.Beside
-	old, err = readSmall(l.disk, d, name, record.MaxSidecar)
+	old, err = disk.ReadSmall(l.disk, d, name, record.MaxSidecar)
 	switch {
 	case err == nil && bytes.Equal(old, b.Data):
 		return old, true, nil
@@ -128,12 +129,12 @@ func (l *Landing) dropAside(w *work) {
 
 // asideName returns the name of the temporary for an item's sidecar.
 func (l *shared) asideName(w *work) string {
-	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + tempSuffix
+	return l.prefix + strconv.FormatUint(w.in.Outcome.Item, 36) + "-a" + disk.TempSuffix
 }
 
 // putBeside gives a small file beside an item its new content, atomically. It uses a temporary that any process
 // prepared before the commit was recorded, if the temporary has that content.
-func (l *Landing) putBeside(w *work, d *Dir, name string, data []byte) error {
+func (l *Landing) putBeside(w *work, d *disk.Dir, name string, data []byte) error {
 	temp := l.asideName(w)
 	var err error
 	if prepared := w.aside && bytes.Equal(data, w.in.Beside.Data); !prepared && !l.holds(d, temp, data) {
@@ -149,7 +150,7 @@ func (l *Landing) putBeside(w *work, d *Dir, name string, data []byte) error {
 }
 
 // writeAside writes a small file, and syncs it where the transfer is durable.
-func (l *Landing) writeAside(d *Dir, temp string, data []byte) error {
+func (l *Landing) writeAside(d *disk.Dir, temp string, data []byte) error {
 	if err := l.unlinkTemp(d, temp); err != nil { // of an earlier attempt
 		return err
 	}
@@ -173,19 +174,19 @@ func (l *Landing) writeAside(d *Dir, temp string, data []byte) error {
 }
 
 // besideOf returns the directory and the name of an item's sidecar.
-func (l *Landing) besideOf(w *work) (d *Dir, name string, done func(), err error) {
+func (l *Landing) besideOf(w *work) (d *disk.Dir, name string, done func(), err error) {
 	if !w.in.Beside.Above {
-		return w.dir.Dir, record.SidecarName(w.place.base()), func() {}, nil
+		return w.dir.Dir, record.SidecarName(w.place.Base()), func() {}, nil
 	}
-	lib := w.place.parent()
-	if lib.isRoot() {
+	lib := w.place.Parent()
+	if lib.IsRoot() {
 		return nil, "", nil, transfer.Errorf(transfer.KindOutsideRoot, "the library of %s is a root of the agent, beside which nothing can lie", w.in.Outcome.Path)
 	}
-	h, err := l.dir(lib.parent(), nil)
+	h, err := l.dir(lib.Parent(), nil)
 	if err != nil {
 		return nil, "", nil, err
 	}
-	return h.Dir, record.SidecarName(lib.base()), func() { l.dirs.release(h) }, nil
+	return h.Dir, record.SidecarName(lib.Base()), func() { l.dirs.release(h) }, nil
 }
 
 // returnBeside puts back the sidecar of a name that an item did not get. It is the sidecar that this commit replaced,
@@ -202,8 +203,8 @@ func (l *Landing) returnBeside(w *work) (back bool, err error) {
 		was = w.before
 	}
 
-	name := record.SidecarName(w.place.base())
-	now, err := readSmall(l.disk, w.dir.Dir, name, record.MaxSidecar)
+	name := record.SidecarName(w.place.Base())
+	now, err := disk.ReadSmall(l.disk, w.dir.Dir, name, record.MaxSidecar)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return w.earlier, nil
@@ -231,7 +232,7 @@ func (l *shared) dropBeside(w *work) error {
 	if b := w.in.Beside; b != nil && b.Data != nil || b == nil && w.in.Replaces == nil || w.dir == nil {
 		return nil
 	}
-	err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.base()))
+	err := l.disk.Unlink(w.dir.Dir, record.SidecarName(w.place.Base()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -239,7 +240,7 @@ func (l *shared) dropBeside(w *work) error {
 }
 
 // holds reports whether a small file certainly has the given content.
-func (l *shared) holds(d *Dir, name string, data []byte) bool {
+func (l *shared) holds(d *disk.Dir, name string, data []byte) bool {
 	f, err := l.disk.Open(d, name, os.O_RDONLY, 0)
 	if err != nil {
 		return false
@@ -262,7 +263,7 @@ func (c *commit) settleBeside() {
 			w.back, err = c.l.returnBeside(w)
 		}
 		if err != nil {
-			w.wait = targetError(w.in.Outcome.Path, err)
+			w.wait = disk.TargetError(w.in.Outcome.Path, err)
 		}
 	}
 }
@@ -270,5 +271,5 @@ func (c *commit) settleBeside() {
 // besideFails reports whether an item that cannot have its sidecar fails. Otherwise it waits.
 func besideFails(err error) bool {
 	kind := transfer.KindOf(err)
-	return !kind.Waits() && (refused(err) || kind == transfer.KindExists)
+	return !kind.Waits() && (disk.Refused(err) || kind == transfer.KindExists)
 }

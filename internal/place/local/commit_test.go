@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -102,7 +103,7 @@ func TestCommitSyncsWhatItMade(t *testing.T) {
 			*seen = append(*seen, d)
 		}
 	}
-	for _, d := range []string{"x", "y", filepath.Base(f.roots.roots[0].path)} {
+	for _, d := range []string{"x", "y", filepath.Base(firstRoot(f))} {
 		if !strings.Contains(strings.Join(before, " "), d) {
 			t.Errorf("%s was not synced before COMMITTING: %v", d, before)
 		}
@@ -376,23 +377,23 @@ func TestTargetAndDir(t *testing.T) {
 }
 
 func TestTempName(t *testing.T) {
-	a := TempName(1, 2, testID, 35)
-	if len(a) > 50 || !strings.HasPrefix(a, ".ferry-") || !strings.HasSuffix(a, "-z.part") || len(tempPrefix(1, 2, testID)) != len(".ferry-")+17 {
+	a := disk.TempName(1, 2, testID, 35)
+	if len(a) > 50 || !strings.HasPrefix(a, ".ferry-") || !strings.HasSuffix(a, "-z.part") || len(disk.TempPrefix(1, 2, testID)) != len(".ferry-")+17 {
 		t.Error(a)
 	}
-	if a == TempName(1, 3, testID, 35) || a == TempName(2, 2, testID, 35) || AsideName(1, testID, 1) == TempName(1, 0, testID, 1) {
+	if a == disk.TempName(1, 3, testID, 35) || a == disk.TempName(2, 2, testID, 35) || disk.AsideName(1, testID, 1) == disk.TempName(1, 0, testID, 1) {
 		t.Error("names coincide")
 	}
 }
 
 // A walledDisk does not open one directory beneath a root.
 type walledDisk struct {
-	Disk
+	disk.Disk
 	rel string
 	err error
 }
 
-func (d *walledDisk) OpenBeneath(r Root, rel string) (Handle, error) {
+func (d *walledDisk) OpenBeneath(r disk.Root, rel string) (disk.Handle, error) {
 	if d.err != nil && rel == d.rel {
 		return nil, d.err
 	}
@@ -406,7 +407,7 @@ func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 		err    error
 		passes bool
 	}{{syscall.EMFILE, false}, {syscall.EIO, false}, {syscall.EACCES, true}, {syscall.ENOENT, true}, {syscall.ENOTDIR, true}} {
-		wall := &walledDisk{Disk: RealDisk(), rel: "x"}
+		wall := &walledDisk{Disk: disk.RealDisk(), rel: "x"}
 		f, dir := newFS(t, wall)
 		tree(t, dir, "x/y/w/")
 		journal := newJournal(nil)

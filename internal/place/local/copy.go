@@ -3,6 +3,7 @@ package local
 import (
 	"context"
 	"errors"
+	"ferry/internal/place/local/disk"
 	"io"
 )
 
@@ -10,7 +11,7 @@ import (
 const copyPiece = 1 << 20
 
 // fill appends the first bytes of another file.
-func (p *Partial) fill(from File, bytes int64) error {
+func (p *Partial) fill(from disk.File, bytes int64) error {
 	b := make([]byte, min(bytes, copyPiece))
 	for off := int64(0); off < bytes; {
 		piece := b[:min(bytes-off, int64(len(b)))]
@@ -29,8 +30,8 @@ func (p *Partial) fill(from File, bytes int64) error {
 var errBaseChanged = errors.New("it changed while it was copied")
 
 // cloneOf makes the file share the blocks of the base. It reports false where the base must be copied.
-func (p *Partial) cloneOf(base File, size int64) bool {
-	d, ok := p.l.disk.(cloner)
+func (p *Partial) cloneOf(base disk.File, size int64) bool {
+	d, ok := p.l.disk.(disk.Cloner)
 	if !ok || size == 0 || d.Clone(p.f, base) != nil {
 		return false
 	}
@@ -44,7 +45,7 @@ func (p *Partial) cloneOf(base File, size int64) bool {
 
 // copyOf appends the bytes of another file and digests them. If from is the file itself, the bytes are there already
 // and copyOf only digests them. It returns errBaseChanged if the other file is shorter.
-func (p *Partial) copyOf(ctx context.Context, from File, bytes int64, sum io.Writer) error {
+func (p *Partial) copyOf(ctx context.Context, from disk.File, bytes int64, sum io.Writer) error {
 	b := make([]byte, min(bytes, copyPiece))
 	for off := int64(0); off < bytes && ctx.Err() == nil; {
 		piece := b[:min(bytes-off, int64(len(b)))]

@@ -6,6 +6,7 @@ import (
 	"os"
 	"syscall"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -16,19 +17,19 @@ import (
 func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64) (*Partial, error) {
 	p, err := l.locate(name)
 	if err == nil {
-		err = p.mayWrite()
+		err = p.MayWrite()
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	if p.isRoot() {
-		return nil, isDirectory(transfer.Path(p.path))
+	if p.IsRoot() {
+		return nil, disk.DirectoryError(transfer.Path(p.Path))
 	}
 	for again := false; ; again = true {
-		d, err := l.dir(p.parent(), &p)
+		d, err := l.dir(p.Parent(), &p)
 		if err != nil {
-			return nil, landError(l, transfer.Path(p.path), err)
+			return nil, landError(l, transfer.Path(p.Path), err)
 		}
 		part, err := l.createIn(d, p, item, size, allocated)
 		if err == nil {
@@ -38,15 +39,15 @@ func (l *Landing) Create(item uint64, name transfer.Path, size, allocated int64)
 		l.dirs.forget(d) // its path may lead elsewhere by now
 		l.dirs.release(d)
 		if again || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESTALE) {
-			return nil, landError(l, transfer.Path(p.path), err)
+			return nil, landError(l, transfer.Path(p.Path), err)
 		}
 	}
 }
 
 // createIn makes the temporary in an open directory. On success the partial
 // owns the caller's reference to it.
-func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int64) (*Partial, error) {
-	if err := mayLandIn(l, d.Dir, p.base()); err != nil {
+func (l *Landing) createIn(d *held, p disk.Location, item uint64, size, allocated int64) (*Partial, error) {
+	if err := mayLandIn(l, d.Dir, p.Base()); err != nil {
 		return nil, err
 	}
 	if err := l.maybeFree(d.Dir, p, size); err != nil {
@@ -86,8 +87,8 @@ func (l *Landing) createIn(d *held, p location, item uint64, size, allocated int
 
 // maybeFree reports before the first byte the error that the rename would report at the end. For a small file that
 // replaces nothing, only the rename reports it: the check costs more than the bytes.
-func (l *Landing) maybeFree(d *Dir, p location, size int64) error {
-	if size >= 0 && size < reserveFrom && !l.replaces() && !l.fs.roots.isState(d, p.base()) {
+func (l *Landing) maybeFree(d *disk.Dir, p disk.Location, size int64) error {
+	if size >= 0 && size < reserveFrom && !l.replaces() && !l.fs.roots.IsState(d, p.Base()) {
 		return nil
 	}
 	return l.checkFree(d, p, newest, -1)
@@ -102,8 +103,8 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 		return nil, err
 	}
 
-	if p.isRoot() {
-		return nil, isDirectory(transfer.Path(p.path))
+	if p.IsRoot() {
+		return nil, disk.DirectoryError(transfer.Path(p.Path))
 	}
 
 	at, err := parsePoint(point)
@@ -111,7 +112,7 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 		return nil, doubtful(l, p, err)
 	}
 
-	d, err := l.dir(p.parent(), nil)
+	d, err := l.dir(p.Parent(), nil)
 	if transfer.KindOf(err).Waits() {
 		return nil, err
 	}
@@ -127,23 +128,23 @@ func (l *Landing) Reopen(item uint64, name transfer.Path, point []byte, size, al
 	return part, nil
 }
 
-func doubtful(l *Landing, p location, why error) error {
-	if err := obstructed(l, transfer.Path(p.path), why); err != nil {
+func doubtful(l *Landing, p disk.Location, why error) error {
+	if err := obstructed(l, transfer.Path(p.Path), why); err != nil {
 		return err // the temporary is sound
 	}
-	if err := passingError(transfer.Path(p.path), "opened", why); err != nil {
+	if err := disk.PassingError(transfer.Path(p.Path), "opened", why); err != nil {
 		return err // the temporary may be sound
 	}
-	return wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.path), reason(why))
+	return disk.Wrap(transfer.KindMissing, why, "", "the temporary of %s cannot be resumed: %s", transfer.Path(p.Path), disk.Reason(why))
 }
 
-func (l *Landing) reopenIn(d *held, p location, item uint64, at int64, size, allocated int64) (*Partial, error) {
-	err := mayLandIn(l, d.Dir, p.base())
+func (l *Landing) reopenIn(d *held, p disk.Location, item uint64, at int64, size, allocated int64) (*Partial, error) {
+	err := mayLandIn(l, d.Dir, p.Base())
 	if err == nil {
 		err = l.checkFree(d.Dir, p, newest, -1)
 	}
 	if err != nil {
-		return nil, targetError(transfer.Path(p.path), err)
+		return nil, disk.TargetError(transfer.Path(p.Path), err)
 	}
 
 	h := heir{l, d, p, item, at, size, allocated}

@@ -9,10 +9,11 @@ import (
 	"testing"
 
 	"ferry/internal/content/record"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
-var aside = AsideName(7, testID, 1)
+var aside = disk.AsideName(7, testID, 1)
 
 func versionOf(t *testing.T, f *FS, p string) transfer.Version {
 	t.Helper()
@@ -139,16 +140,16 @@ func TestDeleteSourceRaces(t *testing.T) {
 }
 
 // noReplaceless is a disk without a rename that refuses to replace.
-type noReplaceless struct{ Disk }
+type noReplaceless struct{ disk.Disk }
 
-func (d noReplaceless) Rename(dir *Dir, from, to string, replace bool) error {
+func (d noReplaceless) Rename(dir *disk.Dir, from, to string, replace bool) error {
 	if !replace {
 		return syscall.EINVAL
 	}
 	return d.Disk.Rename(dir, from, to, replace)
 }
 
-func (d noReplaceless) RenameInto(dir *Dir, from string, into *Dir, to string, replace bool) error {
+func (d noReplaceless) RenameInto(dir *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	if !replace {
 		return syscall.EINVAL
 	}

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -24,8 +25,8 @@ import (
 // Its errors are of the kinds Changing, Missing, Unwritable if the system refuses, and Busy if the caller is to try
 // again.
 func (f *Access) DeleteSource(p transfer.Path, v transfer.Version, aside string, mark func(aside string) error) error {
-	if l, err := f.roots.locate(p); err == nil {
-		if err := l.mayWrite(); err != nil {
+	if l, err := f.roots.Locate(p); err == nil {
+		if err := l.MayWrite(); err != nil {
 			return transfer.Errorf(transfer.KindUnwritable, "source %s is not deleted: %w", p, err)
 		}
 	}
@@ -34,13 +35,13 @@ func (f *Access) DeleteSource(p transfer.Path, v transfer.Version, aside string,
 	if err != nil {
 		return err
 	}
-	defer del.d.close()
+	defer del.d.Close()
 	return del.begin(mark)
 }
 
 // begin implements DeleteSource.
 func (del *deletion) begin(mark func(aside string) error) error {
-	if _, err := del.d.lstat(del.aside); err == nil {
+	if _, err := del.d.Lstat(del.aside); err == nil {
 		return del.finish() // an earlier attempt got as far as the rename
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return del.failed(err)
@@ -71,7 +72,7 @@ func (f *Access) FinishDelete(p transfer.Path, v transfer.Version, aside string)
 	if err != nil {
 		return err
 	}
-	defer del.d.close()
+	defer del.d.Close()
 	return del.again()
 }
 
@@ -79,7 +80,7 @@ func (f *Access) FinishDelete(p transfer.Path, v transfer.Version, aside string)
 func (del *deletion) again() error {
 	// The number of a device may change with each boot, and the file has not left its directory. The rest of the
 	// identity is sufficient in one directory.
-	st, err := del.d.stat()
+	st, err := del.d.Stat()
 	if err != nil {
 		return del.failed(err)
 	}
@@ -91,12 +92,12 @@ func (del *deletion) again() error {
 // A deletion is the state of the removal of one source.
 type deletion struct {
 	fs    *Access
-	d     *Dir
+	d     *disk.Dir
 	path  transfer.Path
 	name  string
 	aside string
-	id    identity // of the source
-	into  *archive // the archive; nil: the source is removed
+	id    disk.Identity // of the source
+	into  *archive      // the archive; nil: the source is removed
 }
 
 // orThere names the archive in an error, if the source may be there.
@@ -104,7 +105,7 @@ func (del *deletion) orThere() string {
 	if del.into == nil {
 		return ""
 	}
-	return " or in " + transfer.Path(del.into.dir.path).String()
+	return " or in " + transfer.Path(del.into.dir.Path()).String()
 }
 
 // done returns the word for the operation in errors: "deleted" or "archived".
@@ -116,32 +117,32 @@ func (del *deletion) done() string {
 }
 
 func (f *Access) deletion(p transfer.Path, v transfer.Version, aside string) (*deletion, error) {
-	id, err := parseVersion(v)
+	id, err := disk.ParseVersion(v)
 	if err != nil {
 		return nil, err
 	}
 
-	l, err := f.roots.locate(p)
+	l, err := f.roots.Locate(p)
 	if err != nil {
 		return nil, err
 	}
 
-	if l.isRoot() || checkAside(aside) != nil {
+	if l.IsRoot() || checkAside(aside) != nil {
 		return nil, transfer.Errorf(transfer.KindInternal, "internal error: source %s cannot be put aside as %q", p, aside)
 	}
 
-	d, err := listed(f.roots.openParent(l))
+	d, err := disk.Listed(f.roots.OpenParent(l))
 	if err != nil {
-		return nil, sourceError(p, err)
+		return nil, disk.SourceError(p, err)
 	}
-	return &deletion{fs: f, d: d, path: p, name: l.base(), aside: aside, id: id}, nil
+	return &deletion{fs: f, d: d, path: p, name: l.Base(), aside: aside, id: id}, nil
 }
 
 func checkAside(name string) error {
-	if len(name) <= len(reserved) || !strings.HasPrefix(name, reserved) || strings.Contains(name, "/") {
+	if len(name) <= len(disk.Reserved) || !strings.HasPrefix(name, disk.Reserved) || strings.Contains(name, "/") {
 		return errors.New("not a name of Ferry's own")
 	}
-	return checkName(transfer.Path(name[1:]))
+	return disk.CheckName(transfer.Path(name[1:]))
 }
 
 func (del *deletion) changed() error {
@@ -149,10 +150,10 @@ func (del *deletion) changed() error {
 }
 
 // check opens the source and compares its whole identity.
-func (del *deletion) check() (File, error) {
+func (del *deletion) check() (disk.File, error) {
 	file, err := del.fs.disk.Open(del.d, del.name, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, sourceError(del.path, err)
+		return nil, disk.SourceError(del.path, err)
 	}
 	if err := del.compare(file); err != nil {
 		del.fs.disk.Close(file)
@@ -161,19 +162,19 @@ func (del *deletion) check() (File, error) {
 	return file, nil
 }
 
-func (del *deletion) compare(file File) error {
+func (del *deletion) compare(file disk.File) error {
 	st, err := del.fs.disk.Stat(file)
 	if err != nil {
-		return sourceError(del.path, err)
+		return disk.SourceError(del.path, err)
 	}
-	if st.Type != TypeFile || st.identity() != del.id {
+	if st.Type != disk.TypeFile || st.Identity() != del.id {
 		return del.changed()
 	}
 	return nil
 }
 
 // run moves the source aside and removes it there.
-func (del *deletion) run(file File) error {
+func (del *deletion) run(file disk.File) error {
 	if err := del.compare(file); err != nil {
 		return err
 	}
@@ -185,13 +186,13 @@ func (del *deletion) run(file File) error {
 		return err
 	}
 	if err := del.putAside(); err != nil {
-		_, lerr := del.d.lstat(del.aside)
+		_, lerr := del.d.Lstat(del.aside)
 		switch {
 		case lerr == nil && !errors.Is(err, fs.ErrExist): // a network file system may say that it failed
 		case lerr != nil && !errors.Is(lerr, fs.ErrNotExist):
 			return del.undo(err)
 		case errors.Is(err, fs.ErrNotExist):
-			return sourceError(del.path, err)
+			return disk.SourceError(del.path, err)
 		default:
 			return del.failed(err)
 		}
@@ -203,10 +204,10 @@ func (del *deletion) run(file File) error {
 
 // inPlace checks that the file is still at the path that it was sent from.
 func (del *deletion) inPlace() error {
-	err := del.fs.roots.stands(del.d)
-	var moved *movedError
+	err := del.fs.roots.Stands(del.d)
+	var moved *disk.MovedError
 	if errors.As(err, &moved) {
-		return wrap(transfer.KindChanging, moved, "", "source %s is not %s: its directory has been moved since it was sent", del.path, del.done())
+		return disk.Wrap(transfer.KindChanging, moved, "", "source %s is not %s: its directory has been moved since it was sent", del.path, del.done())
 	}
 	if err != nil && !transfer.KindOf(err).Waits() {
 		return del.failed(err)
@@ -215,14 +216,14 @@ func (del *deletion) inPlace() error {
 }
 
 func (del *deletion) failed(err error) error {
-	if err := passingError(del.path, del.done(), err); err != nil {
+	if err := disk.PassingError(del.path, del.done(), err); err != nil {
 		return err
 	}
 	hint := ""
 	if errors.Is(err, syscall.EXDEV) {
 		hint = "name a directory on the same file system"
 	}
-	return wrap(transfer.KindUnwritable, err, hint, "source %s cannot be %s: %s", del.path, del.done(), reason(err))
+	return disk.Wrap(transfer.KindUnwritable, err, hint, "source %s cannot be %s: %s", del.path, del.done(), disk.Reason(err))
 }
 
 // putAside renames without replacing. Where the file system does not offer that, it uses an ordinary rename: the name
@@ -230,10 +231,10 @@ func (del *deletion) failed(err error) error {
 // file.
 func (del *deletion) putAside() error {
 	err := del.fs.disk.Rename(del.d, del.name, del.aside, false)
-	if err == nil || !notOffered(err) {
+	if err == nil || !disk.NotOffered(err) {
 		return err
 	}
-	if _, err := del.d.lstat(del.aside); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := del.d.Lstat(del.aside); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(err, fs.ErrExist)
 	}
 	return del.fs.disk.Rename(del.d, del.name, del.aside, true)
@@ -242,16 +243,16 @@ func (del *deletion) putAside() error {
 // settle decides the file that is aside. If it is the sent file, settle removes it; otherwise settle gives it its name
 // back.
 func (del *deletion) settle() error {
-	st, err := del.d.lstat(del.aside)
+	st, err := del.d.Lstat(del.aside)
 	if err != nil {
 		return del.undo(err)
 	}
-	if st.Type != TypeFile || !st.identity().sameFile(del.id) {
+	if st.Type != disk.TypeFile || !st.Identity().SameFile(del.id) {
 		return del.giveBack()
 	}
 	if del.into != nil {
 		// The name aside is made durable first, or a crash could leave the original name beside the one in the archive.
-		if err := del.fs.disk.SyncDir(del.d); err != nil && !notOffered(err) {
+		if err := del.fs.disk.SyncDir(del.d); err != nil && !disk.NotOffered(err) {
 			return del.undo(err)
 		}
 		if err := del.into.take(del); err != nil {
@@ -278,11 +279,11 @@ func (del *deletion) gone() error {
 // sync makes the new names durable, those in an archive first: in the other order a crash could take both.
 func (del *deletion) sync() error {
 	if del.into != nil {
-		if err := del.fs.disk.SyncDir(del.into.dir); err != nil && !notOffered(err) {
+		if err := del.fs.disk.SyncDir(del.into.dir); err != nil && !disk.NotOffered(err) {
 			return del.failed(err)
 		}
 	}
-	if err := del.fs.disk.SyncDir(del.d); err != nil && !notOffered(err) {
+	if err := del.fs.disk.SyncDir(del.d); err != nil && !disk.NotOffered(err) {
 		return del.failed(err)
 	}
 	return nil
@@ -295,8 +296,8 @@ func (del *deletion) undo(why error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return del.gone() // the file is gone, although the rename reported an error
 	case err != nil:
-		return wrap(transfer.KindUnwritable, why, "move it back or remove it", "source %s cannot be %s: %s; it may be %s beside its place%s now",
-			del.path, del.done(), reason(why), transfer.Path(del.aside), del.orThere())
+		return disk.Wrap(transfer.KindUnwritable, why, "move it back or remove it", "source %s cannot be %s: %s; it may be %s beside its place%s now",
+			del.path, del.done(), disk.Reason(why), transfer.Path(del.aside), del.orThere())
 	}
 	return del.failed(why)
 }
@@ -305,7 +306,7 @@ func (del *deletion) undo(why error) error {
 func (del *deletion) giveBack() error {
 	err := del.restore()
 	if err != nil {
-		return wrap(transfer.KindChanging, err, "look at it and move it to where it belongs",
+		return disk.Wrap(transfer.KindChanging, err, "look at it and move it to where it belongs",
 			"source %s was replaced while it was being %s, and what had replaced it is now %s beside it", del.path, del.done(), transfer.Path(del.aside))
 	}
 	if err := del.sync(); err != nil {
@@ -317,15 +318,15 @@ func (del *deletion) giveBack() error {
 // restore renames from aside without replacing.
 func (del *deletion) restore() error {
 	err := del.fs.disk.Rename(del.d, del.aside, del.name, false)
-	if err != nil && notOffered(err) {
+	if err != nil && disk.NotOffered(err) {
 		if err = del.fs.disk.Link(del.d, del.aside, del.name); err == nil {
 			err = del.dropAside()
 		}
 	}
 
 	if errors.Is(err, fs.ErrExist) {
-		here, herr := del.d.lstat(del.aside)
-		now, nerr := del.d.lstat(del.name)
+		here, herr := del.d.Lstat(del.aside)
+		now, nerr := del.d.Lstat(del.name)
 		if herr == nil && nerr == nil && now.Ino == here.Ino && now.Dev == here.Dev {
 			err = del.dropAside() // a second name: a crash interrupted a link
 		}
@@ -344,7 +345,7 @@ func (del *deletion) dropAside() error {
 
 // finish handles every state that a crash can leave in a deletion.
 func (del *deletion) finish() error {
-	_, err := del.d.lstat(del.aside)
+	_, err := del.d.Lstat(del.aside)
 	if err == nil {
 		return del.settle()
 	}
@@ -353,13 +354,13 @@ func (del *deletion) finish() error {
 		return del.failed(err)
 	}
 
-	st, err := del.d.lstat(del.name)
+	st, err := del.d.Lstat(del.name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return del.gone()
 	case err != nil:
 		return del.failed(err)
-	case st.Type == TypeFile && st.identity() == del.id:
+	case st.Type == disk.TypeFile && st.Identity() == del.id:
 		file, err := del.check() // the crash came before the rename
 		if err != nil {
 			return err
@@ -376,8 +377,8 @@ func (del *deletion) finish() error {
 func (f *Access) MayDelete(w *place.WalkRequest) error {
 	for _, src := range f.find.SourcesOf(w) {
 		p := src.Literal()
-		if l, err := f.roots.locate(p); err == nil {
-			if err := l.mayWrite(); err != nil {
+		if l, err := f.roots.Locate(p); err == nil {
+			if err := l.MayWrite(); err != nil {
 				return transfer.Errorf(transfer.KindUsage, "source %s cannot be deleted: %w", p, err).WithHint("leave out --delete-source")
 			}
 		}
@@ -388,33 +389,33 @@ func (f *Access) MayDelete(w *place.WalkRequest) error {
 // DropBeside removes, durably, the sidecar of a source that has been deleted. If a file has the source's name again,
 // the sidecar stays.
 func (f *Access) DropBeside(p transfer.Path) error {
-	l, err := f.roots.locate(p)
-	if err != nil || l.isRoot() {
+	l, err := f.roots.Locate(p)
+	if err != nil || l.IsRoot() {
 		return err
 	}
 
-	d, err := listed(f.roots.openParent(l))
+	d, err := disk.Listed(f.roots.OpenParent(l))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // with every entry
 	}
 	if err != nil {
-		return sourceError(p, err)
+		return disk.SourceError(p, err)
 	}
-	defer d.close()
+	defer d.Close()
 
-	if _, err := d.lstat(l.base()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := d.Lstat(l.Base()); !errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 
-	err = f.disk.Unlink(d, record.SidecarName(l.base()))
+	err = f.disk.Unlink(d, record.SidecarName(l.Base()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // if a crash came between: the repeated deletion has synced the directory
 	}
 	if err == nil {
 		err = f.disk.SyncDir(d)
 	}
-	if err != nil && !notOffered(err) {
-		return sourceError(p, err)
+	if err != nil && !disk.NotOffered(err) {
+		return disk.SourceError(p, err)
 	}
 	return nil
 }

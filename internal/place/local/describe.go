@@ -36,7 +36,7 @@ func (p *Partial) Describe(f *transfer.Form, text bool) (err error) {
 	}
 
 	library := transfer.Path(path.Dir(string(p.path())))
-	known, err := p.l.fs.roots.readForm(library, false)
+	known, err := p.l.fs.roots.ReadForm(library, false)
 	switch {
 	case err != nil:
 		return err
@@ -104,6 +104,6 @@ func (l *Landing) Known(name transfer.Path) (known *transfer.Form, dataset bool,
 	if l.library() {
 		at = transfer.Path(path.Dir(string(at)))
 	}
-	known, err = l.fs.roots.readForm(at, false)
+	known, err = l.fs.roots.ReadForm(at, false)
 	return known, true, err
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"container/list"
+	"ferry/internal/place/local/disk"
 	"sync"
 )
 
@@ -11,7 +12,7 @@ const cachedDirs = 64
 
 // A held directory is open and shared. Its handle stays on the same directory, even if its path leads elsewhere by now.
 type held struct {
-	*Dir
+	*disk.Dir
 	refs int
 	seen bool          // whether the commit has checked that its file system can be watched
 	eye  *watch        // of its file system; nil: it cannot be
@@ -20,7 +21,7 @@ type held struct {
 
 // A dirCache keeps directory handles by path: those in use and the most recently used ones.
 type dirCache struct {
-	spare  *lending // of those that are not in use
+	spare  *disk.Lending // of those that are not in use
 	mu     sync.Mutex
 	dirs   map[string]*held
 	unused list.List // of *held, latest first
@@ -41,18 +42,18 @@ func (c *dirCache) take(h *held) {
 	if h.elem != nil {
 		c.unused.Remove(h.elem)
 		h.elem = nil
-		c.spare.give()
+		c.spare.Give()
 	}
 	h.refs++
 }
 
 // put adds a directory in use. If another goroutine added its handle first, put returns that handle.
-func (c *dirCache) put(d *Dir) *held {
+func (c *dirCache) put(d *disk.Dir) *held {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if h := c.dirs[d.path]; h != nil {
+	if h := c.dirs[d.Path()]; h != nil {
 		c.take(h)
-		d.close()
+		d.Close()
 		return h
 	}
 
@@ -61,7 +62,7 @@ func (c *dirCache) put(d *Dir) *held {
 		c.dirs = map[string]*held{}
 	}
 
-	c.dirs[d.path] = h
+	c.dirs[d.Path()] = h
 	return h
 }
 
@@ -81,14 +82,14 @@ func (c *dirCache) release(h *held) {
 		return
 	}
 
-	if c.dirs[h.path] != h { // it was forgotten while in use
-		h.close()
+	if c.dirs[h.Path()] != h { // it was forgotten while in use
+		h.Close()
 		return
 	}
 
-	if !c.spare.take() {
-		delete(c.dirs, h.path)
-		h.close()
+	if !c.spare.Take() {
+		delete(c.dirs, h.Path())
+		h.Close()
 		return
 	}
 
@@ -99,23 +100,23 @@ func (c *dirCache) release(h *held) {
 }
 
 func (c *dirCache) drop(h *held) {
-	delete(c.dirs, h.path)
+	delete(c.dirs, h.Path())
 	c.unused.Remove(h.elem)
-	c.spare.give()
-	h.close()
+	c.spare.Give()
+	h.Close()
 }
 
 // forget makes the next get open the directory again.
 func (c *dirCache) forget(h *held) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.dirs[h.path] != h {
+	if c.dirs[h.Path()] != h {
 		return
 	}
 	if h.elem != nil {
 		c.drop(h)
 	}
-	delete(c.dirs, h.path)
+	delete(c.dirs, h.Path())
 }
 
 // clear closes the directories that are not in use.

@@ -6,16 +6,17 @@ import (
 	"path"
 	"slices"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // dir is through for a directory with changing entries.
-func (l *Landing) dir(p location, goal *location) (*held, error) {
+func (l *Landing) dir(p disk.Location, goal *disk.Location) (*held, error) {
 	h, err := through(l, p, goal)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.changeable(); err != nil {
+	if err := h.Changeable(); err != nil {
 		l.dirs.release(h)
 		return nil, err
 	}
@@ -25,15 +26,15 @@ func (l *Landing) dir(p location, goal *location) (*held, error) {
 // through opens a directory of the host, from the cache if possible. goal is the location of an item that lands in the
 // directory or is the directory; then through makes the directory and its missing parents. With a nil goal it makes
 // nothing.
-func through(l *Landing, p location, goal *location) (*held, error) {
-	if h := l.dirs.get(p.path); h != nil {
+func through(l *Landing, p disk.Location, goal *disk.Location) (*held, error) {
+	if h := l.dirs.get(p.Path); h != nil {
 		return h, nil
 	}
 
-	d, err := l.fs.roots.openDir(p)
+	d, err := l.fs.roots.OpenDir(p)
 	if err == nil && goal != nil {
 		if err := l.spelled(p); err != nil {
-			d.close()
+			d.Close()
 			return nil, err
 		}
 	}
@@ -42,11 +43,11 @@ func through(l *Landing, p location, goal *location) (*held, error) {
 		return l.dirs.put(d), nil
 	}
 
-	if goal == nil || p.isRoot() || !errors.Is(err, fs.ErrNotExist) {
+	if goal == nil || p.IsRoot() || !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 
-	up, err := l.dir(p.parent(), goal)
+	up, err := l.dir(p.Parent(), goal)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +61,12 @@ func through(l *Landing, p location, goal *location) (*held, error) {
 
 // makeDir makes one directory for an item that lands in it or is it. It records that the directory and its parent must
 // be synced.
-func (l *shared) makeDir(up *held, p, goal location) (*Dir, error) {
-	name := p.base()
-	if l.fs.roots.isState(up.Dir, name) {
-		return nil, inState(p.path)
+func (l *shared) makeDir(up *held, p, goal disk.Location) (*disk.Dir, error) {
+	name := p.Base()
+	if l.fs.roots.IsState(up.Dir, name) {
+		return nil, disk.StateError(p.Path)
 	}
-	if err := l.fs.roots.permitted(l.may, transfer.AuthDest, up.Dir, path.Join(name, HostRules.below(goal.path, p.path))); err != nil {
+	if err := l.fs.roots.Permitted(l.may, transfer.AuthDest, up.Dir, path.Join(name, disk.HostRules.Below(goal.Path, p.Path))); err != nil {
 		return nil, err // the path has led elsewhere since the check
 	}
 	err := l.disk.Mkdir(up.Dir, name)
@@ -77,37 +78,37 @@ func (l *shared) makeDir(up *held, p, goal location) (*Dir, error) {
 	}
 	made := err == nil
 
-	d, err := listed(up.child(name, p.path, path.Join(up.real, name)))
+	d, err := disk.Listed(up.Child(name, p.Path, path.Join(up.Real(), name)))
 	if err != nil {
 		return nil, err
 	}
-	if err := d.identify(); err != nil {
-		d.close()
+	if err := d.Identify(); err != nil {
+		d.Close()
 		return nil, err
 	}
 
 	l.mu.Lock()
-	l.dirty[p.path], l.dirty[up.path] = true, true
+	l.dirty[p.Path], l.dirty[up.Path()] = true, true
 	if made {
-		l.ownDirs[d.id] = true
+		l.ownDirs[d.ID()] = true
 	}
 	l.mu.Unlock()
 	return d, nil
 }
 
 // made reports whether this transfer has made a directory.
-func (l *Landing) made(d *Dir) bool {
+func (l *Landing) made(d *disk.Dir) bool {
 	l.mu.Lock()
-	own := l.ownDirs[d.id]
+	own := l.ownDirs[d.ID()]
 	l.mu.Unlock()
-	return own || l.cfg.Made != nil && l.cfg.Made(transfer.Path(d.path))
+	return own || l.cfg.Made != nil && l.cfg.Made(transfer.Path(d.Path()))
 }
 
 // done forgets that this landing made a directory, because its item has it now.
-func (l *shared) done(d *Dir) {
+func (l *shared) done(d *disk.Dir) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.ownDirs, d.id)
+	delete(l.ownDirs, d.ID())
 }
 
 // missingDirs returns the directories that must be made for a file in dir, the topmost first.
@@ -116,20 +117,20 @@ func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
 		l.dirs.release(h)
 		return nil
 	}
-	p, err := l.fs.roots.locate(dir)
-	for ; err == nil && !p.isRoot(); p = p.parent() {
-		if h := l.dirs.get(p.path); h != nil {
+	p, err := l.fs.roots.Locate(dir)
+	for ; err == nil && !p.IsRoot(); p = p.Parent() {
+		if h := l.dirs.get(p.Path); h != nil {
 			l.dirs.release(h)
 			break
 		}
-		d, err := l.fs.roots.openDir(p)
+		d, err := l.fs.roots.OpenDir(p)
 		if err == nil {
-			d.close()
+			d.Close()
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
-		all = append(all, transfer.Path(p.path))
+		all = append(all, transfer.Path(p.Path))
 	}
 	slices.Reverse(all)
 	return all
@@ -137,25 +138,25 @@ func missingDirs(l *shared, dir transfer.Path) (all []transfer.Path) {
 
 // touch records that a directory and all directories above it, to the root, must be synced once: an earlier process, or
 // another transfer, may have made them without syncing them.
-func (l *Landing) touch(p location) {
+func (l *Landing) touch(p disk.Location) {
 	if !l.cfg.Durable {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for {
-		l.dirty[p.path] = true
-		if p.isRoot() {
+		l.dirty[p.Path] = true
+		if p.IsRoot() {
 			return
 		}
-		p = p.parent()
+		p = p.Parent()
 	}
 }
 
 // stands returns nil if a directory's path leads to it; otherwise the landing opens every directory again at its next
 // use. See FS.stands for the error.
 func (l *shared) stands(h *held) error {
-	err := l.fs.roots.stands(h.Dir)
+	err := l.fs.roots.Stands(h.Dir)
 	if err != nil {
 		l.dirs.forgetAll()
 	}
@@ -163,28 +164,28 @@ func (l *shared) stands(h *held) error {
 }
 
 // spelled refuses a directory below the destination if it exists under another spelling of its name.
-func (l *Landing) spelled(p location) error {
-	if base := string(l.cfg.Resolution.Base); p.path == base || !beneath(p.path, base) || p.isRoot() {
+func (l *Landing) spelled(p disk.Location) error {
+	if base := string(l.cfg.Resolution.Base); p.Path == base || !disk.Beneath(p.Path, base) || p.IsRoot() {
 		return nil
 	}
 
-	up, err := through(l, p.parent(), &p)
+	up, err := through(l, p.Parent(), &p)
 	if err != nil {
 		return err
 	}
 	defer l.dirs.release(up)
 
-	st, err := up.lstat(p.base())
+	st, err := up.Lstat(p.Base())
 	if err != nil {
 		return err
 	}
 
-	if other, err := folds(up.Dir, p.base(), &st); err != nil || !other {
+	if other, err := folds(up.Dir, p.Base(), &st); err != nil || !other {
 		return err
 	}
 
-	list := wanted(p.base())
-	if _, err := list.read(up.Dir, 0); err != nil || list.want[p.base()] {
+	list := wanted(p.Base())
+	if _, err := list.read(up.Dir, 0); err != nil || list.want[p.Base()] {
 		return err
 	}
 	return list.folded(p)

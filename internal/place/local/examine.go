@@ -2,6 +2,7 @@ package local
 
 import (
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -20,29 +21,29 @@ func (f *Access) Examine(may place.Permit, p transfer.Path) (size int64, there b
 }
 
 func (f *Access) examine(may place.Permit, p transfer.Path) (size int64, err error) {
-	at, err := f.roots.locate(p)
+	at, err := f.roots.Locate(p)
 	if err == nil {
-		err = at.mayRead()
+		err = at.MayRead()
 	}
 	if err != nil {
 		return 0, err
 	}
-	if at.isRoot() {
+	if at.IsRoot() {
 		return -1, nil
 	}
-	d, err := f.roots.openParent(at)
+	d, err := f.roots.OpenParent(at)
 	if err != nil {
-		return 0, sourceError(p, err)
+		return 0, disk.SourceError(p, err)
 	}
-	defer d.close()
-	if err := f.roots.permitted(may, transfer.AuthSource, d, at.base()); err != nil {
-		return 0, sourceError(p, err)
+	defer d.Close()
+	if err := f.roots.Permitted(may, transfer.AuthSource, d, at.Base()); err != nil {
+		return 0, disk.SourceError(p, err)
 	}
-	st, err := d.lstat(at.base())
+	st, err := d.Lstat(at.Base())
 	if err != nil {
-		return 0, sourceError(p, err)
+		return 0, disk.SourceError(p, err)
 	}
-	if st.Type != TypeFile {
+	if st.Type != disk.TypeFile {
 		return -1, nil
 	}
 	return st.Size, nil

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"ferry/internal/place/local/disk"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,7 @@ import (
 
 // A faultDisk fails the Nth call. It also checks that no file is synced again after a failed sync.
 type faultDisk struct {
-	Disk
+	disk.Disk
 	mu     sync.Mutex
 	n      int
 	failAt int
@@ -17,7 +18,7 @@ type faultDisk struct {
 	err    error
 	only   string
 	log    []string
-	bad    map[File]bool
+	bad    map[disk.File]bool
 	broken []string
 	before func(op string) // sees each call; one at a time
 
@@ -25,7 +26,7 @@ type faultDisk struct {
 }
 
 func newFault(failAt int, err error) *faultDisk {
-	return &faultDisk{Disk: RealDisk(), failAt: failAt, err: err, bad: map[File]bool{}}
+	return &faultDisk{Disk: disk.RealDisk(), failAt: failAt, err: err, bad: map[disk.File]bool{}}
 }
 
 func (d *faultDisk) look(op string) {
@@ -36,7 +37,7 @@ func (d *faultDisk) look(op string) {
 	}
 }
 
-func (d *faultDisk) step(op string, f File) error {
+func (d *faultDisk) step(op string, f disk.File) error {
 	d.look(op)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,56 +66,56 @@ func (d *faultDisk) heal() {
 	d.mu.Unlock()
 }
 
-func (d *faultDisk) Open(dir *Dir, name string, flag int, perm os.FileMode) (File, error) {
+func (d *faultDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode) (disk.File, error) {
 	if err := d.step("open "+name, nil); err != nil {
 		return nil, err
 	}
 	return d.Disk.Open(dir, name, flag, perm)
 }
 
-func (d *faultDisk) Mkdir(dir *Dir, name string) error {
+func (d *faultDisk) Mkdir(dir *disk.Dir, name string) error {
 	if err := d.step("mkdir "+name, nil); err != nil {
 		return err
 	}
 	return d.Disk.Mkdir(dir, name)
 }
 
-func (d *faultDisk) Rename(dir *Dir, from, to string, replace bool) error {
+func (d *faultDisk) Rename(dir *disk.Dir, from, to string, replace bool) error {
 	if err := d.step("rename", nil); err != nil {
 		return err
 	}
 	return d.Disk.Rename(dir, from, to, replace)
 }
 
-func (d *faultDisk) RenameInto(dir *Dir, from string, into *Dir, to string, replace bool) error {
+func (d *faultDisk) RenameInto(dir *disk.Dir, from string, into *disk.Dir, to string, replace bool) error {
 	if err := d.step("move", nil); err != nil {
 		return err
 	}
 	return d.Disk.RenameInto(dir, from, into, to, replace)
 }
 
-func (d *faultDisk) Link(dir *Dir, from, to string) error {
+func (d *faultDisk) Link(dir *disk.Dir, from, to string) error {
 	if err := d.step("link", nil); err != nil {
 		return err
 	}
 	return d.Disk.Link(dir, from, to)
 }
 
-func (d *faultDisk) Unlink(dir *Dir, name string) error {
+func (d *faultDisk) Unlink(dir *disk.Dir, name string) error {
 	if err := d.step("unlink", nil); err != nil {
 		return err
 	}
 	return d.Disk.Unlink(dir, name)
 }
 
-func (d *faultDisk) SyncDir(dir *Dir) error {
-	if err := d.step("dirsync "+filepath.Base(dir.path), nil); err != nil {
+func (d *faultDisk) SyncDir(dir *disk.Dir) error {
+	if err := d.step("dirsync "+filepath.Base(dir.Path()), nil); err != nil {
 		return err
 	}
 	return d.Disk.SyncDir(dir)
 }
 
-func (d *faultDisk) Write(f File, b []byte, off int64) (int, error) {
+func (d *faultDisk) Write(f disk.File, b []byte, off int64) (int, error) {
 	if err := d.step("write", nil); err != nil {
 		n, _ := d.Disk.Write(f, b[:len(b)/2], off) // half of it arrives
 		return n, err
@@ -122,35 +123,35 @@ func (d *faultDisk) Write(f File, b []byte, off int64) (int, error) {
 	return d.Disk.Write(f, b, off)
 }
 
-func (d *faultDisk) Truncate(f File, size int64) error {
+func (d *faultDisk) Truncate(f disk.File, size int64) error {
 	if err := d.step("truncate", nil); err != nil {
 		return err
 	}
 	return d.Disk.Truncate(f, size)
 }
 
-func (d *faultDisk) Allocate(f File, size int64) error {
+func (d *faultDisk) Allocate(f disk.File, size int64) error {
 	if err := d.step("allocate", nil); err != nil {
 		return err
 	}
 	return d.Disk.Allocate(f, size)
 }
 
-func (d *faultDisk) SetMeta(dir *Dir, name string, f File, mode uint32, mtime int64) error {
+func (d *faultDisk) SetMeta(dir *disk.Dir, name string, f disk.File, mode uint32, mtime int64) error {
 	if err := d.step("meta", nil); err != nil {
 		return err
 	}
 	return d.Disk.SetMeta(dir, name, f, mode, mtime)
 }
 
-func (d *faultDisk) SyncData(f File) error {
+func (d *faultDisk) SyncData(f disk.File) error {
 	if err := d.step("syncdata", f); err != nil {
 		return err
 	}
 	return d.Disk.SyncData(f)
 }
 
-func (d *faultDisk) Sync(f File) error {
+func (d *faultDisk) Sync(f disk.File) error {
 	if err := d.step("sync", f); err != nil {
 		return err
 	}
@@ -163,22 +164,22 @@ type faultWatch struct{ name string }
 
 func (w *faultWatch) Name() string { return w.name }
 
-func (d *faultDisk) WatchFS(dir *Dir) (Watch, error) {
-	return &faultWatch{dir.path}, d.step("watch", nil)
+func (d *faultDisk) WatchFS(dir *disk.Dir) (disk.Watch, error) {
+	return &faultWatch{dir.Path()}, d.step("watch", nil)
 }
 
-func (d *faultDisk) SyncFS(Watch) error { return d.step("groupsync", nil) }
+func (d *faultDisk) SyncFS(disk.Watch) error { return d.step("groupsync", nil) }
 
-func (d *faultDisk) CloseWatch(Watch) error { return d.step("unwatch", nil) }
+func (d *faultDisk) CloseWatch(disk.Watch) error { return d.step("unwatch", nil) }
 
-func (d *faultDisk) StartSync(f File) error {
+func (d *faultDisk) StartSync(f disk.File) error {
 	if err := d.step("start", f); err != nil {
 		return err
 	}
 	return d.Disk.StartSync(f)
 }
 
-func (d *faultDisk) Close(f File) error {
+func (d *faultDisk) Close(f disk.File) error {
 	err := d.step("close", nil)
 	d.Disk.Close(f)
 	return err

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -40,13 +41,13 @@ func turn(r rune) rune {
 }
 
 // folds reports whether a file in a directory exists under another spelling of its name as well.
-func folds(d *Dir, name string, is *Stat) (bool, error) {
+func folds(d *disk.Dir, name string, is *disk.Stat) (bool, error) {
 	other := otherCase(name)
 	if other == name {
 		return false, nil
 	}
-	st, err := d.lstat(other)
-	if errors.Is(err, fs.ErrNotExist) || err != nil && refused(err) {
+	st, err := d.Lstat(other)
+	if errors.Is(err, fs.ErrNotExist) || err != nil && disk.Refused(err) {
 		return false, nil
 	}
 	return err == nil && st.Ino == is.Ino && st.Dev == is.Dev, err
@@ -72,16 +73,16 @@ func wanted(names ...string) *listing {
 }
 
 // read reads at most most names of a directory; 0 means all. It reports whether it has read the whole directory.
-func (l *listing) read(d *Dir, most int) (bool, error) {
+func (l *listing) read(d *disk.Dir, most int) (bool, error) {
 	// The listing needs its own handle: the position of reading belongs to the handle.
-	own, err := d.child(".", d.path, d.real)
+	own, err := d.Child(".", d.Path(), d.Real())
 	if err != nil {
 		return false, err
 	}
-	defer own.close()
+	defer own.Close()
 
 	for most == 0 || l.seen < most {
-		names, err := own.names(1024)
+		names, err := own.Names(1024)
 		for _, name := range names {
 			if _, ok := l.want[name]; ok {
 				l.want[name] = true
@@ -101,11 +102,11 @@ func (l *listing) read(d *Dir, most int) (bool, error) {
 }
 
 // folded returns the error of a name that is the same as another name on this file system.
-func (l *listing) folded(p location) *transfer.Error {
+func (l *listing) folded(p disk.Location) *transfer.Error {
 	const hint = "send it to another directory, or under another name"
 	if l.like != "" {
-		return wrap(transfer.KindExists, nil, hint, "%s exists already as %s: the names differ only in case, and this file system takes them for one",
-			transfer.Path(p.path), transfer.Path(l.like))
+		return disk.Wrap(transfer.KindExists, nil, hint, "%s exists already as %s: the names differ only in case, and this file system takes them for one",
+			transfer.Path(p.Path), transfer.Path(l.like))
 	}
-	return wrap(transfer.KindExists, nil, hint, "%s exists already in another spelling, and this file system takes the names for one", transfer.Path(p.path))
+	return disk.Wrap(transfer.KindExists, nil, hint, "%s exists already in another spelling, and this file system takes the names for one", transfer.Path(p.Path))
 }

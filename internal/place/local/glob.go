@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -102,7 +103,7 @@ func matchName(pat, name string) bool {
 		return pat == name
 	}
 
-	if hidden(name) && !hidden(pat) || isReserved(name) {
+	if hidden(name) && !hidden(pat) || disk.IsReserved(name) {
 		return false
 	}
 

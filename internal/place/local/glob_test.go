@@ -1,6 +1,7 @@
 package local
 
 import (
+	"ferry/internal/place/local/disk"
 	"path"
 	"strings"
 	"testing"
@@ -49,7 +50,7 @@ func FuzzMatchName(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if hidden(name) && !hidden(pat) || isReserved(name) && wild(typed(pat)) {
+		if hidden(name) && !hidden(pat) || disk.IsReserved(name) && wild(typed(pat)) {
 			want = false
 		}
 		if got := MatchName(pat, name); got != want {

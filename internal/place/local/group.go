@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -11,11 +12,11 @@ import (
 type commit struct {
 	l     *Landing
 	work  []*work
-	lists map[*held]*listing // of directories that fold case; nil for one that does not
-	looks map[*held]error    // results of stands for each directory
-	masks map[*held]uint32   // the permission bits that each directory leaves to new files
-	names map[ending]bool    // that items of the group are to get, where each takes a free one
-	short error              // the missing resource of the host; the group must wait for it
+	lists map[*held]*listing  // of directories that fold case; nil for one that does not
+	looks map[*held]error     // results of stands for each directory
+	masks map[*held]uint32    // the permission bits that each directory leaves to new files
+	names map[disk.Entry]bool // that items of the group are to get, where each takes a free one
+	short error               // the missing resource of the host; the group must wait for it
 
 	together bool // none gets its name before the others can have theirs
 }
@@ -24,7 +25,7 @@ type commit struct {
 type work struct {
 	l       *Landing // of its destination
 	in      intent
-	place   location
+	place   disk.Location
 	part    *Partial        // nil for a directory and a failed item
 	data    *Partial        // the arrived bytes, if part is the joined temporary
 	dir     *held           // that holds the file; or the directory that is the item
@@ -51,19 +52,19 @@ func (w *work) isDir() bool { return w.in.Outcome.Type == transfer.ItemDir }
 func (w *work) fail(err error) { w.in.Outcome.Err = transfer.AsError(err) }
 
 // existed records that another program, or another transfer, has made the directory of an item.
-func (w *work) existed(d *Dir) {
-	w.in.Replaces, w.in.Outcome.NoTime, w.in.Outcome.Existed = &identity{Ino: d.id.ino, Dev: d.id.dev}, false, true
+func (w *work) existed(d *disk.Dir) {
+	w.in.Replaces, w.in.Outcome.NoTime, w.in.Outcome.Existed = &disk.Identity{Ino: d.ID().Ino, Dev: d.ID().Dev}, false, true
 }
 
 // movedAway fails an item that has its name in a directory that has moved, or had moved for a time.
-func (w *work) movedAway(why *movedError) {
+func (w *work) movedAway(why *disk.MovedError) {
 	w.in.Outcome.Taken, w.in.Outcome.Note = transfer.NotTaken, ""
-	w.fail(why.away(w.in.Outcome.Path))
+	w.fail(why.Away(w.in.Outcome.Path))
 }
 
 // written reports whether a Stat is that of the written file.
-func (w *work) written(st *Stat) bool {
-	return st.Type == TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.timed || st.Mtime == w.in.Mtime)
+func (w *work) written(st *disk.Stat) bool {
+	return st.Type == disk.TypeFile && st.Ino == w.in.Ino && st.Dev == w.in.Dev && st.Size == w.in.Size && (!w.timed || st.Mtime == w.in.Mtime)
 }
 
 // replaces reports whether a file may replace another one. An appended item may replace only the file that it begins

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -47,19 +48,28 @@ func wantKind(t testing.TB, err error, k transfer.Kind) {
 }
 
 // newFS returns an FS on a new directory.
-func newFS(t testing.TB, d Disk) (*FS, string) {
+func newFS(t testing.TB, d disk.Disk) (*FS, string) {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	return openFS(t, d, dir), dir
 }
 
-func openFS(t testing.TB, d Disk, roots ...string) *FS {
+func openFS(t testing.TB, d disk.Disk, roots ...string) *FS {
 	t.Helper()
 	f, err := Open(Config{Roots: roots, StateDirs: []string{filepath.Join(roots[0], "state-of-ferry")}, Incarnation: 7, Disk: d, Digest: testDigest})
 	must(t, err)
 	t.Cleanup(func() { f.Close() })
+	firstRoots.Store(f, roots[0])
 	return f
+}
+
+// firstRoots has the first root of each FS of openFS.
+var firstRoots sync.Map
+
+func firstRoot(f *FS) string {
+	root, _ := firstRoots.Load(f)
+	return root.(string)
 }
 
 // tree makes files and, for names that end in '/', directories.
@@ -92,7 +102,7 @@ func exists(p string) bool {
 func temporaries(t testing.TB, dir string) (found []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(e.Name(), reserved) {
+		if err == nil && strings.HasPrefix(e.Name(), disk.Reserved) {
 			found = append(found, p)
 		}
 		return err
@@ -169,7 +179,7 @@ func (j *memJournal) Again(items []uint64) error {
 
 // lander returns a landing in the FS's first root.
 func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
-	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(f.roots.roots[0].path), Into: true}}}
+	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(firstRoot(f)), Into: true}}}
 	if change != nil {
 		change(&cfg)
 	}

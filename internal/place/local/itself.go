@@ -4,6 +4,7 @@ import (
 	"path"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -21,32 +22,32 @@ type inode struct{ dev, ino uint64 }
 // goalOf returns the goal for a resolved DEST. It returns nil if the location cannot be examined; the destination agent
 // reports that error. goalOf returns only errors that wait.
 func (f *Finder) goalOf(res transfer.Resolution) (*goal, error) {
-	l, err := f.roots.locate(res.Base)
+	l, err := f.roots.Locate(res.Base)
 	if err != nil {
 		return nil, nil
 	}
 
 	g := &goal{fs: f, res: res, above: map[inode]bool{}}
-	for up := l; ; up = up.parent() {
-		d, err := f.roots.openDir(up)
+	for up := l; ; up = up.Parent() {
+		d, err := f.roots.OpenDir(up)
 		if err != nil {
-			if err := targetError(transfer.Path(up.path), err); transfer.KindOf(err).Waits() {
+			if err := disk.TargetError(transfer.Path(up.Path), err); transfer.KindOf(err).Waits() {
 				return nil, err
 			}
 		}
 		if err == nil {
-			if st, err := d.stat(); err == nil {
+			if st, err := d.Stat(); err == nil {
 				g.above[inode{st.Dev, st.Ino}] = true
 			}
 			if g.real == "" {
-				g.real = d.real
-				if below := rest(l.path, up.path); below[0] != "" {
-					g.real = path.Join(append([]string{d.real}, below...)...)
+				g.real = d.Real()
+				if below := disk.Components(l.Path, up.Path); below[0] != "" {
+					g.real = path.Join(append([]string{d.Real()}, below...)...)
 				}
 			}
-			d.close()
+			d.Close()
 		}
-		if up.isRoot() {
+		if up.IsRoot() {
 			break
 		}
 	}
@@ -59,38 +60,38 @@ func (g *goal) refuses(e *entry, name string) *transfer.Error {
 	if g == nil {
 		return nil
 	}
-	to := targetOf(g.res, transfer.Path(name))
-	if e.st.Type == TypeDir && (g.above[inode{e.st.Dev, e.st.Ino}] || g.real != "" && beneath(g.real, path.Join(e.dir.real, e.name))) {
-		return wrap(transfer.KindWrongType, nil, "choose a destination outside of it", "cannot copy a directory, %s, into itself, %s", e.source(), to)
+	to := disk.TargetOf(g.res, transfer.Path(name))
+	if e.st.Type == disk.TypeDir && (g.above[inode{e.st.Dev, e.st.Ino}] || g.real != "" && disk.Beneath(g.real, path.Join(e.dir.Real(), e.name))) {
+		return disk.Wrap(transfer.KindWrongType, nil, "choose a destination outside of it", "cannot copy a directory, %s, into itself, %s", e.source(), to)
 	}
 	if g.is(&e.st, to) {
-		return wrap(transfer.KindExists, nil, "choose another destination", "%s and %s are the same file", e.source(), to)
+		return disk.Wrap(transfer.KindExists, nil, "choose another destination", "%s and %s are the same file", e.source(), to)
 	}
 	return nil
 }
 
 // at reports whether a directory is the goal itself.
 func (g *goal) at(e *entry) bool {
-	return g != nil && g.res.Into && g.real == path.Join(e.dir.real, e.name)
+	return g != nil && g.res.Into && g.real == path.Join(e.dir.Real(), e.name)
 }
 
 // is reports whether a path leads to the file with that inode, not through a link.
-func (g *goal) is(st *Stat, p transfer.Path) bool {
-	l, err := g.fs.roots.locate(p)
+func (g *goal) is(st *disk.Stat, p transfer.Path) bool {
+	l, err := g.fs.roots.Locate(p)
 	if err != nil {
 		return false
 	}
 
-	open, look := g.fs.roots.openParent, func(d *Dir) (Stat, error) { return d.lstat(l.base()) }
-	if l.isRoot() {
-		open, look = g.fs.roots.openDir, (*Dir).stat
+	open, look := g.fs.roots.OpenParent, func(d *disk.Dir) (disk.Stat, error) { return d.Lstat(l.Base()) }
+	if l.IsRoot() {
+		open, look = g.fs.roots.OpenDir, (*disk.Dir).Stat
 	}
 
 	d, err := open(l)
 	if err != nil {
 		return false
 	}
-	defer d.close()
+	defer d.Close()
 
 	there, err := look(d)
 	return err == nil && there.Type == st.Type && there.Ino == st.Ino && there.Dev == st.Dev
@@ -104,8 +105,8 @@ func (f *Finder) Seen(may place.Permit, w *place.WalkRequest) *place.WalkRequest
 	seen := *w
 	seen.Args = nil
 	for _, a := range w.Args {
-		at, err := f.roots.locate(a.Source.Literal())
-		if err == nil && transfer.KindOf(f.roots.permittedAt(may, transfer.AuthSource, at)) != transfer.KindDenied {
+		at, err := f.roots.Locate(a.Source.Literal())
+		if err == nil && transfer.KindOf(f.roots.PermittedAt(may, transfer.AuthSource, at)) != transfer.KindDenied {
 			seen.Args = append(seen.Args, a)
 		}
 	}
@@ -150,33 +151,33 @@ func (f *Finder) SourcesOf(w *place.WalkRequest) []transfer.Location {
 
 // refused checks one literal source.
 func (f *Finder) refused(g *goal, a *argument, recursive bool) *transfer.Error {
-	if a.place.isRoot() {
-		d, err := f.roots.openDir(a.place)
+	if a.place.IsRoot() {
+		d, err := f.roots.OpenDir(a.place)
 		if err != nil || !recursive {
 			return nil
 		}
-		defer d.close()
+		defer d.Close()
 		return g.refusesRoot(d, a.base)
 	}
 
-	d, err := f.roots.openParent(a.place)
+	d, err := f.roots.OpenParent(a.place)
 	if err != nil {
 		return nil
 	}
-	defer d.close()
+	defer d.Close()
 
-	st, err := d.lstat(a.place.base())
-	if err != nil || st.Type == TypeDir && !recursive {
+	st, err := d.Lstat(a.place.Base())
+	if err != nil || st.Type == disk.TypeDir && !recursive {
 		return nil // the walk reports the error
 	}
-	return g.refuses(&entry{d, a.place.base(), st}, a.base)
+	return g.refuses(&entry{d, a.place.Base(), st}, a.base)
 }
 
 // refusesRoot is refuses for a root, which has no entry in a directory.
-func (g *goal) refusesRoot(d *Dir, name string) *transfer.Error {
-	if g == nil || !beneath(g.real, d.real) {
+func (g *goal) refusesRoot(d *disk.Dir, name string) *transfer.Error {
+	if g == nil || !disk.Beneath(g.real, d.Real()) {
 		return nil
 	}
-	return wrap(transfer.KindWrongType, nil, "choose a destination outside of it", "cannot copy a directory, %s, into itself, %s",
-		transfer.Path(d.path), targetOf(g.res, transfer.Path(name)))
+	return disk.Wrap(transfer.KindWrongType, nil, "choose a destination outside of it", "cannot copy a directory, %s, into itself, %s",
+		transfer.Path(d.Path()), disk.TargetOf(g.res, transfer.Path(name)))
 }

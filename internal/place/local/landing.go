@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -20,7 +21,7 @@ type Landing struct {
 // shared is the state that the landings of one transfer have in common.
 type shared struct {
 	fs     *Target
-	disk   Disk
+	disk   disk.Disk
 	prefix string // of this transfer's temporaries
 
 	may     place.Permit
@@ -33,12 +34,12 @@ type shared struct {
 	syncing sync.Mutex // held while directories are synced
 
 	mu      sync.Mutex
-	dirty   map[string]bool // directories to be synced before the next COMMITTING
-	ownDirs map[dirID]bool  // directories that this landing has made, until they have their items
-	linked  bool            // the file system lacks the no-replace rename; logged once
+	dirty   map[string]bool     // directories to be synced before the next COMMITTING
+	ownDirs map[disk.DirID]bool // directories that this landing has made, until they have their items
+	linked  bool                // the file system lacks the no-replace rename; logged once
 
-	unnamed map[uint64]bool // items that stay COMMITTING and were not renamed by this process
-	looked  map[ending]bool // free names that Look has returned
+	unnamed map[uint64]bool     // items that stay COMMITTING and were not renamed by this process
+	looked  map[disk.Entry]bool // free names that Look has returned
 }
 
 // Close closes the directories that are kept open. Partials stay usable. The landing stays usable, too, and opens the
@@ -50,7 +51,9 @@ func (l *shared) Close() error {
 }
 
 // Target returns the path where an item of the given name lands.
-func (l *Landing) Target(name transfer.Path) transfer.Path { return targetOf(l.cfg.Resolution, name) }
+func (l *Landing) Target(name transfer.Path) transfer.Path {
+	return disk.TargetOf(l.cfg.Resolution, name)
+}
 
 // Dirs returns the directories of an item's temporaries. The name "." stands for items directly beneath the
 // destination.
@@ -66,13 +69,13 @@ func (l *Landing) Dirs(name transfer.Path) []transfer.Path {
 }
 
 // locate checks a name and returns its location.
-func (l *Landing) locate(name transfer.Path) (location, error) {
-	if err := checkName(name); err != nil {
-		return location{}, err
+func (l *Landing) locate(name transfer.Path) (disk.Location, error) {
+	if err := disk.CheckName(name); err != nil {
+		return disk.Location{}, err
 	}
-	p, err := l.fs.roots.locate(l.Target(name))
-	if err == nil && !beneath(p.path, HostRules.clean(string(l.cfg.Resolution.Base))) {
-		err = l.fs.roots.outside(name)
+	p, err := l.fs.roots.Locate(l.Target(name))
+	if err == nil && !disk.Beneath(p.Path, disk.HostRules.Clean(string(l.cfg.Resolution.Base))) {
+		err = l.fs.roots.Outside(name)
 	}
 	return p, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -22,28 +23,28 @@ const namesLooked = 100_000
 // Names lists up to most names in a directory that begin with prefix, sorted. It lists files and directories only. It
 // omits names of Ferry's own and files that the user may not read.
 func (f *Finder) Names(may place.Permit, dir transfer.Path, prefix string, most int) ([]Name, error) {
-	p, err := f.roots.locate(dir)
+	p, err := f.roots.Locate(dir)
 	if err == nil {
-		err = p.mayRead()
+		err = p.MayRead()
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	d, err := f.roots.openDir(p)
-	if err != nil && may != nil && f.roots.permittedAt(may, transfer.AuthSource, p) != nil {
+	d, err := f.roots.OpenDir(p)
+	if err != nil && may != nil && f.roots.PermittedAt(may, transfer.AuthSource, p) != nil {
 		return nil, nil // a user without the right must not learn whether the directory exists
 	}
 	if err != nil {
-		return nil, sourceError(dir, err)
+		return nil, disk.SourceError(dir, err)
 	}
-	defer d.close()
+	defer d.Close()
 
 	var found []string
 	for seen := 0; seen < namesLooked; {
-		names, err := d.names(1024)
+		names, err := d.Names(1024)
 		for _, n := range names {
-			if strings.HasPrefix(n, prefix) && !isReserved(n) {
+			if strings.HasPrefix(n, prefix) && !disk.IsReserved(n) {
 				found = append(found, n)
 			}
 		}
@@ -52,7 +53,7 @@ func (f *Finder) Names(may place.Permit, dir transfer.Path, prefix string, most 
 			break
 		}
 		if err != nil {
-			return nil, sourceError(dir, err)
+			return nil, disk.SourceError(dir, err)
 		}
 	}
 
@@ -62,11 +63,11 @@ func (f *Finder) Names(may place.Permit, dir transfer.Path, prefix string, most 
 		if len(all) == most {
 			break
 		}
-		if f.roots.permitted(may, transfer.AuthSource, d, n) != nil {
+		if f.roots.Permitted(may, transfer.AuthSource, d, n) != nil {
 			continue
 		}
-		if st, err := d.lstat(n); err == nil && (st.Type == TypeFile || st.Type == TypeDir && !f.roots.isState(d, n)) {
-			all = append(all, Name{n, st.Type == TypeDir})
+		if st, err := d.Lstat(n); err == nil && (st.Type == disk.TypeFile || st.Type == disk.TypeDir && !f.roots.IsState(d, n)) {
+			all = append(all, Name{n, st.Type == disk.TypeDir})
 		}
 	}
 	return all, nil

@@ -3,6 +3,7 @@ package local
 import (
 	"io"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/extsort"
 	"ferry/internal/transfer"
 )
@@ -26,14 +27,14 @@ type sortedDir struct {
 
 // sorted reads a directory that has just been opened, and keeps the wanted names. Its memory does not grow with their
 // number.
-func (w *walker) sorted(d *Dir, wanted func(name string) bool) (*sortedDir, error) {
+func (w *walker) sorted(d *disk.Dir, wanted func(name string) bool) (*sortedDir, error) {
 	l := w.listing()
 	for {
 		if err := w.ctx.Err(); err != nil {
 			l.close()
 			return nil, err
 		}
-		names, err := d.names(namesAtOnce)
+		names, err := d.Names(namesAtOnce)
 		for _, name := range names {
 			if !wanted(name) {
 				continue
@@ -54,7 +55,7 @@ func (w *walker) sorted(d *Dir, wanted func(name string) bool) (*sortedDir, erro
 }
 
 // single returns the sortedDir of a directory that can only have one match.
-func (w *walker) single(d *Dir, name string, wanted func(name string) bool) (*sortedDir, error) {
+func (w *walker) single(d *disk.Dir, name string, wanted func(name string) bool) (*sortedDir, error) {
 	l := w.listing()
 	if wanted(name) {
 		if err := l.sorter.Add(name); err != nil {
@@ -69,7 +70,7 @@ func (w *walker) listing() *sortedDir {
 	return &sortedDir{w: w, sorter: extsort.New(w.fs.scratch, max(leastNamesMemory, w.fs.namesMemory-w.held))}
 }
 
-func (l *sortedDir) finish(d *Dir) (err error) {
+func (l *sortedDir) finish(d *disk.Dir) (err error) {
 	if l.Sorted, err = l.sorter.Sorted(); err != nil {
 		l.close()
 		return l.w.scratchError(d, err)
@@ -86,14 +87,14 @@ func (l *sortedDir) close() {
 }
 
 // scratchError returns an error that waits: a fault of the agent's own disk does not fail a source.
-func (w *walker) scratchError(d *Dir, err error) error {
-	return scratchWait(err, "the names in %s cannot be sorted in %s: %s", transfer.Path(d.path), w.fs.scratch, reason(err))
+func (w *walker) scratchError(d *disk.Dir, err error) error {
+	return scratchWait(err, "the names in %s cannot be sorted in %s: %s", transfer.Path(d.Path()), w.fs.scratch, disk.Reason(err))
 }
 
 // scratchWait returns an error that waits: a fault of the agent's own disk does not fail a source.
 func scratchWait(err error, format string, args ...any) error {
-	if isNoSpace(err) {
-		return wrap(transfer.KindNoSpace, err, spaceHint, format, args...)
+	if disk.IsNoSpace(err) {
+		return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, format, args...)
 	}
-	return wrap(transfer.KindBusy, err, "look at the disk of the agent's state directory; the transfer goes on by itself", format, args...)
+	return disk.Wrap(transfer.KindBusy, err, "look at the disk of the agent's state directory; the transfer goes on by itself", format, args...)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/extsort"
 	"ferry/internal/transfer"
@@ -18,7 +19,7 @@ type Config struct {
 	StateDirs   []string // excluded from the roots: FS neither reads nor writes in them
 	Incarnation uint64   // of the agent's ledger; part of every temporary's name
 	Log         *slog.Logger
-	Disk        Disk // nil: the host's disk
+	Disk        disk.Disk // nil: the host's disk
 	// Scratch is a directory for the names of directories that are too large for memory. Only this agent may use it:
 	// Open removes its contents. Empty: names stay in memory.
 	Scratch string
@@ -41,8 +42,8 @@ type Config struct {
 
 // An FS gives access to the host's files beneath an agent's roots. It is safe for concurrent use.
 type FS struct {
-	roots  *Roots
-	spare  lending
+	roots  *disk.Roots
+	spare  disk.Lending
 	find   *Finder
 	source *Access
 	land   *Target
@@ -54,7 +55,7 @@ func Open(cfg Config) (*FS, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	roots, err := openRoots(rootsConfig{Roots: cfg.Roots, StateDirs: cfg.StateDirs, Disk: cfg.Disk, Fence: cfg.Fence, Log: cfg.Log})
+	roots, err := disk.OpenRoots(disk.Config{Roots: cfg.Roots, StateDirs: cfg.StateDirs, Disk: cfg.Disk, Fence: cfg.Fence, Log: cfg.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func Open(cfg Config) (*FS, error) {
 	}
 
 	f := &FS{roots: roots}
-	f.spare.open(cfg.Spare)
+	f.spare.Open(cfg.Spare)
 	f.find = NewFinder(roots, &f.spare, cfg.RecordRoot, cfg.Scratch, cfg.NamesMemory)
 	f.source = NewAccess(roots, f.find, cfg.Incarnation, cfg.Log)
 	f.land = NewTarget(roots, &f.spare, landConfig{RecordRoot: cfg.RecordRoot, Incarnation: cfg.Incarnation, Boot: cfg.Boot, GroupSync: cfg.GroupSync,
@@ -78,13 +79,13 @@ func Open(cfg Config) (*FS, error) {
 func (f *FS) Close() error { return f.roots.Close() }
 
 // Borrow takes an optional descriptor, and reports whether one was left. Return gives it back.
-func (f *FS) Borrow() bool { return f.spare.take() }
+func (f *FS) Borrow() bool { return f.spare.Take() }
 
 // Return ends a Borrow that succeeded.
-func (f *FS) Return() { f.spare.give() }
+func (f *FS) Return() { f.spare.Give() }
 
 // Scarce reports whether the descriptors are counted, so that waiting transfers should keep no file open.
-func (f *FS) Scarce() bool { return f.spare.scarce() }
+func (f *FS) Scarce() bool { return f.spare.Scarce() }
 
 // Place returns the local files of one agent, for sender and receiver.
 func (f *FS) Place() Local { return Local{FS: f} }

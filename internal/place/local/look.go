@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -19,20 +20,20 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 	target = l.Target(name)
 	p, err := l.locate(name)
 	if err == nil {
-		err = p.mayWrite()
+		err = p.MayWrite()
 	}
 	if err != nil {
 		return target, err
 	}
 
-	if p.isRoot() {
-		return target, isDirectory(transfer.Path(p.path))
+	if p.IsRoot() {
+		return target, disk.DirectoryError(transfer.Path(p.Path))
 	}
 	if err := mayLandAt(l, p); err != nil {
-		return target, targetError(transfer.Path(p.path), err)
+		return target, disk.TargetError(transfer.Path(p.Path), err)
 	}
 
-	d, err := through(l, p.parent(), nil)
+	d, err := through(l, p.Parent(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return target, l.fs.checkAbove(p)
 	}
@@ -40,14 +41,14 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 		defer l.dirs.release(d)
 		if l.cfg.IfExists == transfer.IfExistsRename {
 			if l.looked == nil {
-				l.looked = map[ending]bool{}
+				l.looked = map[disk.Entry]bool{}
 			}
-			var free location
-			if free, err = freeIn(d.Dir, p, l.looked); err == errNoName {
+			var free disk.Location
+			if free, err = disk.FreeIn(d.Dir, p, l.looked); err == disk.ErrNoName {
 				err = l.taken(d.Dir, p).WithHint("so are its numbered names; clear the directory up")
 			}
-			if free.path != p.path {
-				target = transfer.Path(path.Join(path.Dir(string(target)), free.base()))
+			if free.Path != p.Path {
+				target = transfer.Path(path.Join(path.Dir(string(target)), free.Base()))
 			}
 		}
 		if err == nil {
@@ -55,7 +56,7 @@ func (l *Landing) Look(name transfer.Path, mtime, size int64) (target transfer.P
 		}
 	}
 	if err != nil {
-		return target, targetError(transfer.Path(p.path), err)
+		return target, disk.TargetError(transfer.Path(p.Path), err)
 	}
 	return target, nil
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -20,15 +21,15 @@ func (c *commit) lookUp(w *work) {
 		c.looks[w.dir] = err
 	}
 
-	var moved *movedError
+	var moved *disk.MovedError
 	switch {
 	case err == nil:
 	case !errors.As(err, &moved):
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	case w.named && !w.isDir():
 		w.movedAway(moved)
 	default:
-		w.again = moved.notYet()
+		w.again = moved.NotYet()
 	}
 	if err == nil && !w.named {
 		c.holdAgainst(w)
@@ -42,19 +43,19 @@ func (c *commit) holdAgainst(w *work) {
 		return
 	}
 	err := mayLand(w.l, func(right transfer.Authority) error {
-		return w.l.may(right, path.Join(w.dir.real, w.place.base()))
+		return w.l.may(right, path.Join(w.dir.Real(), w.place.Base()))
 	})
 	switch {
 	case transfer.KindOf(err) == transfer.KindDenied:
 		w.fail(err)
 	case err != nil:
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
 }
 
 // lookAgain examines a name again after it is durable. Another program may have taken the file since, or replaced it.
 func (w *work) lookAgain() {
-	st, err := w.dir.lstat(w.place.base())
+	st, err := w.dir.Lstat(w.place.Base())
 	switch {
 	case err == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
 	case err == nil:
@@ -62,6 +63,6 @@ func (w *work) lookAgain() {
 	case errors.Is(err, fs.ErrNotExist):
 		w.in.Outcome.Taken, w.in.Outcome.Note = transfer.TakenProved, takenNote
 	default:
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"syscall"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -36,7 +37,7 @@ func (c *commit) makeDirs() {
 // right again after it has opened the directory, because the path may lead elsewhere by then.
 func (c *commit) makeOne(w *work) error {
 	l := w.l
-	if err := l.fs.roots.permittedAt(l.may, transfer.AuthDest, w.place); err != nil {
+	if err := l.fs.roots.PermittedAt(l.may, transfer.AuthDest, w.place); err != nil {
 		return err
 	}
 	d, err := through(l, w.place, &w.place)
@@ -44,7 +45,7 @@ func (c *commit) makeOne(w *work) error {
 		return err
 	}
 	w.dir = d
-	if err := l.fs.roots.permitted(l.may, transfer.AuthDest, d.Dir, "."); err != nil {
+	if err := l.fs.roots.Permitted(l.may, transfer.AuthDest, d.Dir, "."); err != nil {
 		return err
 	}
 	if !w.earlier && w.in.Replaces == nil && !l.made(d.Dir) { // it was made after lookDir
@@ -60,8 +61,8 @@ func (c *commit) dirError(w *work, err error) {
 	if transfer.KindOf(e).Waits() {
 		w.wait = e
 	} else if errors.Is(err, fs.ErrExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ELOOP) {
-		w.fail(wrap(transfer.KindWrongType, err, "", "directory %s cannot be made: there is something of that name that is none", w.in.Outcome.Path))
-	} else if refused(err) || errors.As(err, &already) {
+		w.fail(disk.Wrap(transfer.KindWrongType, err, "", "directory %s cannot be made: there is something of that name that is none", w.in.Outcome.Path))
+	} else if disk.Refused(err) || errors.As(err, &already) {
 		w.fail(e)
 	} else {
 		w.wait = e

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -14,16 +15,16 @@ func (c *commit) rename(w *work) {
 		w.fail(err)
 		return
 	} else if err != nil {
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 		return
 	}
 
 	err := c.l.setBeside(w)
 	if err != nil {
 		if besideFails(err) {
-			w.fail(targetError(w.in.Outcome.Path, err))
+			w.fail(disk.TargetError(w.in.Outcome.Path, err))
 		} else {
-			w.wait = targetError(w.in.Outcome.Path, err)
+			w.wait = disk.TargetError(w.in.Outcome.Path, err)
 		}
 		return
 	}
@@ -38,19 +39,19 @@ func (c *commit) rename(w *work) {
 	}
 
 	c.l.naming(w)
-	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.base(), w.replaces())
+	err = w.l.rename(w.dir.Dir, w.in.Temp, w.place.Base(), w.replaces())
 	if err == nil {
 		w.landed()
 		unlinked(c, w.in.Replaces)
 		return
 	}
 
-	st, serr := w.dir.lstat(w.place.base())
+	st, serr := w.dir.Lstat(w.place.Base())
 	switch {
 	case serr == nil && st.Ino == w.in.Ino && st.Dev == w.in.Dev:
 		w.named = true // a network file system may report a failure wrongly
-	case serr == nil && st.Type == TypeDir:
-		w.fail(isDirectory(w.in.Outcome.Path))
+	case serr == nil && st.Type == disk.TypeDir:
+		w.fail(disk.DirectoryError(w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrExist) && w.l.cfg.IfExists == transfer.IfExistsRename:
 		w.again = w.l.taken(w.dir.Dir, w.place)
 	case errors.Is(err, fs.ErrExist) && appends(w.l):
@@ -61,23 +62,23 @@ func (c *commit) rename(w *work) {
 		w.again = meddled(w.in.Outcome.Path)
 	case obstructed(w.l, w.in.Outcome.Path, err) != nil:
 		w.wait = obstructed(w.l, w.in.Outcome.Path, err)
-	case refused(err), isBusy(err):
-		w.fail(targetError(w.in.Outcome.Path, err))
+	case disk.Refused(err), disk.IsBusy(err):
+		w.fail(disk.TargetError(w.in.Outcome.Path, err))
 	default:
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
 }
 
 // temporary checks, just before the rename, that the temporary's name leads to the written file, unchanged since its
 // sync. Only the modification time reveals other bytes of the same length.
 func (w *work) temporary() {
-	st, err := w.dir.lstat(w.in.Temp)
+	st, err := w.dir.Lstat(w.in.Temp)
 	switch {
 	case failpoint.Planted("temporary-by-name"):
 	case errors.Is(err, fs.ErrNotExist), err == nil && !w.written(&st):
 		w.again = meddled(w.in.Outcome.Path)
 	case err != nil:
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
 }
 
@@ -85,34 +86,34 @@ func (w *work) temporary() {
 // have replaced the temporary before the rename or the file after it, and landed cannot tell the two cases apart. If
 // the name is free again, another program has taken the renamed file.
 func (w *work) landed() {
-	st, err := w.dir.lstat(w.place.base())
+	st, err := w.dir.Lstat(w.place.Base())
 	switch {
 	case err == nil && w.written(&st), failpoint.Planted("temporary-by-name"):
 		w.named = true
 		w.l.fs.obstacles.gone(obstacle{of: w.l.cfg.Transfer, path: w.in.Outcome.Path})
 	case err == nil:
-		w.fail(wrap(transfer.KindMoved, nil, "look at it, and send the file again",
+		w.fail(disk.Wrap(transfer.KindMoved, nil, "look at it, and send the file again",
 			"%s was given its name, and what stands there is another file: somebody has replaced it, or its temporary file", w.in.Outcome.Path))
 	case errors.Is(err, fs.ErrNotExist):
 		w.named, w.in.Outcome.Taken, w.in.Outcome.Note = true, transfer.TakenProved, takenNote
 	default:
-		w.wait = targetError(w.in.Outcome.Path, err)
+		w.wait = disk.TargetError(w.in.Outcome.Path, err)
 	}
 }
 
 // rename replaces an old file only if replace is set. Where the file system cannot promise that, rename uses link and
 // unlink. A crash between the two leaves one file with both names, which Recover handles. The new name is durable
 // before the old one goes, or a crash could take both.
-func (l *Landing) rename(d *Dir, temp, final string, replace bool) error {
+func (l *Landing) rename(d *disk.Dir, temp, final string, replace bool) error {
 	err := l.disk.Rename(d, temp, final, replace || failpoint.Planted("replace-anyway"))
-	if replace || err == nil || !notOffered(err) {
+	if replace || err == nil || !disk.NotOffered(err) {
 		return err
 	}
 
 	l.mu.Lock()
 	if !l.linked {
 		l.linked = true
-		l.fs.log.Info("the file system has no no-replace rename; using link and unlink", "directory", d.path)
+		l.fs.log.Info("the file system has no no-replace rename; using link and unlink", "directory", d.Path())
 	}
 	l.mu.Unlock()
 	if err := l.disk.Link(d, temp, final); err != nil {

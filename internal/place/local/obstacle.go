@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -84,18 +85,18 @@ func (o *obstacles) gone(b obstacle) {
 // obstructed returns the reason to wait for an obstacle that has not lasted too long. It returns nil for another error,
 // or if the patience is exhausted.
 func obstructed(l *Landing, p transfer.Path, err error) error {
-	if !isReadOnly(err) && !isBusy(err) {
+	if !disk.IsReadOnly(err) && !disk.IsBusy(err) {
 		return nil
 	}
 	patience := cmp.Or(l.cfg.Patience, obstaclePatience)
 	b := obstacle{of: l.cfg.Transfer, path: p}
-	if isReadOnly(err) {
+	if disk.IsReadOnly(err) {
 		b = obstacle{of: l.cfg.Transfer, device: deviceOf(l, p)}
 	}
 	if l.fs.obstacles.lasts(b, l.fs.cfg.Clock.Now(), patience) {
 		return nil
 	}
-	e := *transfer.AsError(targetError(p, err))
+	e := *transfer.AsError(disk.TargetError(p, err))
 	e.Kind, e.Hint = transfer.KindBusy, fmt.Sprintf("it is tried again by itself for %s, and fails then", patience)
 	return &e
 }
@@ -106,16 +107,16 @@ func landError(l *Landing, p transfer.Path, err error) error {
 	if wait := obstructed(l, p, err); wait != nil && !errors.As(err, &e) {
 		return wait
 	}
-	return targetError(p, err)
+	return disk.TargetError(p, err)
 }
 
 // deviceOf returns the device of the nearest directory above a path, or 0 if none can be opened.
 func deviceOf(l *Landing, p transfer.Path) uint64 {
-	for at, err := l.fs.roots.locate(p); err == nil && !at.isRoot(); {
-		at = at.parent()
-		if d, err := l.fs.roots.openDir(at); err == nil {
-			defer d.close()
-			return d.id.dev
+	for at, err := l.fs.roots.Locate(p); err == nil && !at.IsRoot(); {
+		at = at.Parent()
+		if d, err := l.fs.roots.OpenDir(at); err == nil {
+			defer d.Close()
+			return d.ID().Dev
 		}
 	}
 	return 0
@@ -123,5 +124,5 @@ func deviceOf(l *Landing, p transfer.Path) uint64 {
 
 // writable records that the file system of a directory accepts writes.
 func writable(l *Landing, d *held) {
-	l.fs.obstacles.gone(obstacle{of: l.cfg.Transfer, device: d.id.dev})
+	l.fs.obstacles.gone(obstacle{of: l.cfg.Transfer, device: d.ID().Dev})
 }

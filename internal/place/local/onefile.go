@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"path"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -19,20 +20,20 @@ import (
 func oneFile(p, first transfer.Path) *transfer.Error {
 	const hint = "send them to different destinations"
 	if p == first {
-		return wrap(transfer.KindExists, nil, hint, "two items of this transfer have the destination %s", p)
+		return disk.Wrap(transfer.KindExists, nil, hint, "two items of this transfer have the destination %s", p)
 	}
-	return wrap(transfer.KindExists, nil, hint, "two items of this transfer have one destination file: %s is %s", p, first)
+	return disk.Wrap(transfer.KindExists, nil, hint, "two items of this transfer have one destination file: %s is %s", p, first)
 }
 
 // refuseDoubles fails a file that would get the name of another one in its group. Where existing files
 // stay, the rename decides.
 func (c *commit) refuseDoubles() {
-	given := make(map[ending]*work, len(c.work))
+	given := make(map[disk.Entry]*work, len(c.work))
 	for _, w := range c.work {
 		if w.failed() || w.isDir() || w.l.skips() {
 			continue
 		}
-		is := ending{w.dir.id, w.place.base()}
+		is := disk.Entry{Dir: w.dir.ID(), Name: w.place.Base()}
 		first := given[is]
 		if first == nil {
 			given[is] = w
@@ -45,15 +46,15 @@ func (c *commit) refuseDoubles() {
 }
 
 // markOf returns the mark of a file. It omits the ctime, which a rename changes.
-func markOf(st *Stat) *transfer.Mark {
+func markOf(st *disk.Stat) *transfer.Mark {
 	b := binary.BigEndian.AppendUint64(nil, uint64(st.Size))
 	b = binary.BigEndian.AppendUint64(b, uint64(st.Mtime))
 	return &transfer.Mark{Volume: st.Dev, Number: st.Ino, Stamp: crc32.ChecksumIEEE(b)}
 }
 
 // checkMark fails an item that would replace the file of another item of its transfer.
-func checkMark(l *Landing, o *transfer.Outcome, there *Stat) error {
-	if l.cfg.Marked == nil || there.Type != TypeFile {
+func checkMark(l *Landing, o *transfer.Outcome, there *disk.Stat) error {
+	if l.cfg.Marked == nil || there.Type != disk.TypeFile {
 		return nil
 	}
 	dir, err := l.cfg.Marked(o.Item, *markOf(there))

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // linked makes a destination with a directory a and a symbolic link b to it.
-func linked(t *testing.T, d Disk, ifExists string) (l *Landing, j *memJournal, dir string) {
+func linked(t *testing.T, d disk.Disk, ifExists string) (l *Landing, j *memJournal, dir string) {
 	t.Helper()
 	f, dir := newFS(t, d)
 	tree(t, dir, "a/")
@@ -49,7 +50,7 @@ func TestTwoPathsOfOneFile(t *testing.T) {
 	for _, ifExists := range []string{transfer.IfExistsOverwrite, transfer.IfExistsUpdate, transfer.IfExistsAppend} {
 		for _, groups := range []string{"one", "two", "two processes"} {
 			t.Run(ifExists+" in "+groups, func(t *testing.T) {
-				l, j, dir := linked(t, RealDisk(), ifExists)
+				l, j, dir := linked(t, disk.RealDisk(), ifExists)
 				first, err := write(l, 1, "a/f", []byte("A"))
 				must(t, err)
 				group := []place.Pending{first}
@@ -59,7 +60,7 @@ func TestTwoPathsOfOneFile(t *testing.T) {
 					group = nil
 				}
 				if groups == "two processes" {
-					l = lander(openFS(t, RealDisk(), dir), j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.marked })
+					l = lander(openFS(t, disk.RealDisk(), dir), j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.marked })
 				}
 				second, err := write(l, 2, "b/f", []byte("BB"))
 				must(t, err)
@@ -100,7 +101,7 @@ func TestRecoverRefusesASecondPathOfOneFile(t *testing.T) {
 // Where existing files stay, the rename decides. With free names each item gets one.
 func TestTwoPathsOfOneFileThatIsNotReplaced(t *testing.T) {
 	for ifExists, kind := range map[string]transfer.Kind{transfer.IfExistsError: transfer.KindExists, transfer.IfExistsSkip: transfer.KindSkipped, transfer.IfExistsRename: 0} {
-		l, j, dir := linked(t, RealDisk(), ifExists)
+		l, j, dir := linked(t, disk.RealDisk(), ifExists)
 		first, err := write(l, 1, "a/f", []byte("A"))
 		must(t, err)
 		second, err := write(l, 2, "b/f", []byte("BB"))
@@ -118,7 +119,7 @@ func TestTwoPathsOfOneFileThatIsNotReplaced(t *testing.T) {
 
 // Of items that arrive together none gets its name if two of them have one destination file.
 func TestTwoPathsOfOneFileTogether(t *testing.T) {
-	l, j, dir := linked(t, RealDisk(), transfer.IfExistsOverwrite)
+	l, j, dir := linked(t, disk.RealDisk(), transfer.IfExistsOverwrite)
 	tree(t, dir, "a/f")
 	var set []place.Pending
 	for n, name := range []string{"a/f", "b/f", "other"} {
@@ -146,7 +147,7 @@ func TestNamesOfOneFile(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f", "g"}
 	for ifExists, kept := range map[string]string{transfer.IfExistsOverwrite: "", transfer.IfExistsUpdate: "", transfer.IfExistsAppend: "old"} {
 		for _, together := range []bool{true, false} {
-			f, dir := newFS(t, RealDisk())
+			f, dir := newFS(t, disk.RealDisk())
 			must(t, os.WriteFile(filepath.Join(dir, "kept"), []byte("old"), 0o600))
 			for _, name := range names {
 				must(t, os.Link(filepath.Join(dir, "kept"), filepath.Join(dir, name)))
@@ -213,7 +214,7 @@ func TestAppendToANameThatChanges(t *testing.T) {
 // A file of another program that this transfer has not brought is replaced, in a linked directory, too, and so is one
 // that another transfer has brought.
 func TestFilesOfOthersAreReplaced(t *testing.T) {
-	l, j, dir := linked(t, RealDisk(), transfer.IfExistsOverwrite)
+	l, j, dir := linked(t, disk.RealDisk(), transfer.IfExistsOverwrite)
 	first, err := write(l, 1, "a/f", []byte("A"))
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{first})
@@ -231,7 +232,7 @@ func TestFilesOfOthersAreReplaced(t *testing.T) {
 
 // A ledger that cannot be read now is no verdict on an item.
 func TestMarksThatCannotBeRead(t *testing.T) {
-	l, j, dir := linked(t, RealDisk(), transfer.IfExistsOverwrite)
+	l, j, dir := linked(t, disk.RealDisk(), transfer.IfExistsOverwrite)
 	tree(t, dir, "a/f")
 	l.cfg.Marked = func(uint64, transfer.Mark) (transfer.Path, error) {
 		return "", transfer.Errorf(transfer.KindBusy, "the ledger cannot be read")

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -24,9 +25,9 @@ var zeros [256 << 10]byte
 // may run beside it.
 type Partial struct {
 	l      *Landing
-	f      File
+	f      disk.File
 	dir    *held
-	place  location
+	place  disk.Location
 	temp   string
 	item   uint64
 	sparse bool
@@ -43,7 +44,7 @@ type Partial struct {
 	closed   bool
 }
 
-func (l *Landing) newPartial(f File, d *held, p location, temp string, item uint64, size, allocated int64) (*Partial, error) {
+func (l *Landing) newPartial(f disk.File, d *held, p disk.Location, temp string, item uint64, size, allocated int64) (*Partial, error) {
 	st, err := l.disk.Stat(f)
 	if err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (p *Partial) Offset() int64 {
 // Point returns the present resume point, in the format of Reopen. The caller may use it once it is safe.
 func (p *Partial) Point() []byte { return PointAt(p.Offset()) }
 
-func (p *Partial) path() transfer.Path { return transfer.Path(p.place.path) }
+func (p *Partial) path() transfer.Path { return transfer.Path(p.place.Path) }
 
 // resumeAt truncates the file at a point. The file must be at least that long. It may have its final mode already, if
 // its commit was not recorded.
@@ -78,7 +79,7 @@ func (p *Partial) resumeAt(at int64) error {
 		return err
 	}
 
-	if st.Type != TypeFile || st.Nlink != 1 || !st.mine() {
+	if st.Type != disk.TypeFile || st.Nlink != 1 || !st.Mine() {
 		return errors.New("it is not a file that this agent made")
 	}
 
@@ -115,7 +116,7 @@ func (p *Partial) reserve(size int64) error {
 	switch {
 	case err == nil:
 		p.reserved = size
-	case isNoSpace(err):
+	case disk.IsNoSpace(err):
 		return p.noSpace(size-p.offset, err)
 	default:
 		p.l.fs.log.Debug("cannot reserve space", "path", p.path(), "error", err)
@@ -125,11 +126,11 @@ func (p *Partial) reserve(size int64) error {
 }
 
 func (p *Partial) noSpace(need int64, err error) error {
-	free, ferr := p.dir.free()
+	free, ferr := p.dir.Free()
 	if ferr != nil {
-		return wrap(transfer.KindNoSpace, err, spaceHint, "%s needs %d bytes and there is no space for them", p.path(), need)
+		return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, "%s needs %d bytes and there is no space for them", p.path(), need)
 	}
-	return wrap(transfer.KindNoSpace, err, spaceHint, "%s needs %d bytes, %d are free", p.path(), need, free)
+	return disk.Wrap(transfer.KindNoSpace, err, disk.SpaceHint, "%s needs %d bytes, %d are free", p.path(), need, free)
 }
 
 // usable returns nil unless the partial is closed or poisoned. The lock is held.
@@ -186,7 +187,7 @@ func (p *Partial) uncut(off int64) error {
 	}
 	st, err := p.l.disk.Stat(p.f)
 	if err != nil {
-		return p.poisoned(targetError(p.path(), err))
+		return p.poisoned(disk.TargetError(p.path(), err))
 	}
 	if st.Size < off {
 		return p.poisoned(again(p.item, p.changed()))
@@ -198,7 +199,7 @@ func (p *Partial) uncut(off int64) error {
 func (p *Partial) changed() *transfer.Error { return meddled(p.path()) }
 
 func meddled(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindUnwritable, nil, "find out who does that",
+	return disk.Wrap(transfer.KindUnwritable, nil, "find out who does that",
 		"the temporary file of %s was cut, replaced or removed by somebody else", p)
 }
 
@@ -208,12 +209,12 @@ func (p *Partial) writeAt(b []byte, off int64) error {
 		n, err := p.l.disk.Write(p.f, b[done:], off+int64(done))
 		done += max(n, 0)
 		switch {
-		case err != nil && isNoSpace(err):
+		case err != nil && disk.IsNoSpace(err):
 			return p.noSpace(int64(len(b)-done), err)
 		case err != nil:
 			return p.poisoned(landError(p.l, p.path(), err))
 		case n <= 0:
-			return p.poisoned(wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
+			return p.poisoned(disk.Wrap(transfer.KindUnwritable, nil, "", "%s cannot be written: the file system took no bytes", p.path()))
 		}
 	}
 	return nil
@@ -255,10 +256,10 @@ func (p *Partial) writeRuns(b []byte, off int64) error {
 // extend extends the file to the length to, with a hole at its end.
 func (p *Partial) extend(to int64) error {
 	if err := p.l.disk.Truncate(p.f, to); err != nil {
-		if isNoSpace(err) {
+		if disk.IsNoSpace(err) {
 			return p.noSpace(to-p.Offset(), err)
 		}
-		return p.poisoned(targetError(p.path(), err))
+		return p.poisoned(disk.TargetError(p.path(), err))
 	}
 	return nil
 }
@@ -325,12 +326,12 @@ func (p *Partial) Sync() error {
 // stands checks that the directory's path leads to it.
 func (p *Partial) stands() error {
 	err := p.l.stands(p.dir)
-	var moved *movedError
+	var moved *disk.MovedError
 	if errors.As(err, &moved) {
-		return again(p.item, moved.notYet())
+		return again(p.item, moved.NotYet())
 	}
 	if err != nil {
-		err = targetError(p.path(), err)
+		err = disk.TargetError(p.path(), err)
 	}
 	return err
 }
@@ -343,7 +344,7 @@ func (p *Partial) syncName() error {
 	if named {
 		return nil
 	}
-	if err := p.l.syncDirty(map[string]*held{p.dir.path: p.dir}); err != nil {
+	if err := p.l.syncDirty(map[string]*held{p.dir.Path(): p.dir}); err != nil {
 		return p.poisoned(err)
 	}
 
@@ -370,7 +371,7 @@ func (p *Partial) giveBack() error {
 	// Some file systems free space beyond the end of a file by Punch, some only by Truncate at its size.
 	perr := p.l.disk.Punch(p.f, off, end)
 	if err := p.l.disk.Truncate(p.f, off); err != nil {
-		return targetError(p.path(), errors.Join(err, perr))
+		return disk.TargetError(p.path(), errors.Join(err, perr))
 	}
 	return nil
 }
@@ -413,7 +414,7 @@ func (p *Partial) Discard() error {
 	p.l.disk.Close(p.f) // the error does not matter: the file is removed
 	defer p.l.dirs.release(p.dir)
 	if err := p.l.unlinkTemp(p.dir.Dir, p.temp); err != nil {
-		return targetError(p.path(), err)
+		return disk.TargetError(p.path(), err)
 	}
 	return nil
 }

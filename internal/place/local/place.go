@@ -109,7 +109,7 @@ func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Res
 func (l Local) Appends() {}
 
 // Land is FS.Land.
-func (l Local) Land(cfg place.LandConfig) place.Landing { return l.FS.Land(cfg).Place() }
+func (l Local) Land(cfg place.LandConfig) place.Landing { return AsPlace(l.FS.Land(cfg)) }
 
 // For returns the place with the rights of a permit.
 func (l Local) For(_ transfer.Place, may place.Permit) place.Source {

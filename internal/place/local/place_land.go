@@ -5,8 +5,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// Place returns the Landing as a place.Landing.
-func (l *Landing) Place() place.Landing { return landing{l} }
+// AsPlace returns a Landing as a place.Landing.
+func AsPlace(l *Landing) place.Landing { return landing{l} }
 
 type landing struct{ *Landing }
 
@@ -40,7 +40,7 @@ func (l landing) Locate(name, source transfer.Path) (s place.Location, err error
 // mayLocate checks whether an item may land under a name, before any answer reveals existing files.
 func (l landing) mayLocate(name transfer.Path) error {
 	p, err := l.locate(name)
-	if err != nil || p.isRoot() {
+	if err != nil || p.IsRoot() {
 		return err
 	}
 	if err := mayLandAt(l.Landing, p); transfer.KindOf(err) == transfer.KindDenied || transfer.KindOf(err).Waits() {

@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/binary"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -14,10 +15,10 @@ func PointAt(at int64) []byte { return binary.AppendVarint([]byte{pointFormat}, 
 
 // parsePoint parses the result of PointAt. Its error is of KindVersion.
 func parsePoint(p []byte) (at int64, err error) {
-	r := newFields(p)
-	format := r.byte()
-	at = r.int()
-	if format != pointFormat || !r.done() {
+	r := disk.NewFields(p)
+	format := r.Byte()
+	at = r.Int()
+	if format != pointFormat || !r.Done() {
 		return 0, transfer.Errorf(transfer.KindVersion, "a resume point in a local file is in a format that this version of Ferry does not know")
 	}
 	return at, nil

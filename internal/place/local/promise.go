@@ -18,7 +18,7 @@ type promises struct {
 func (s *promises) make(p *Partial, size int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	free, err := p.dir.free()
+	free, err := p.dir.Free()
 	if err != nil {
 		return nil // the file system does not report its free space: a write will find out
 	}

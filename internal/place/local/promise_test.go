@@ -4,23 +4,24 @@ import (
 	"syscall"
 	"testing"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // unreserving is a file system of a known size that reserves no space.
 type unreserving struct {
-	Disk
+	disk.Disk
 	free int64
 }
 
-func (d *unreserving) Allocate(File, int64) error { return syscall.ENOSYS }
-func (d *unreserving) Free(*Dir) (int64, error)   { return d.free, nil }
+func (d *unreserving) Allocate(disk.File, int64) error { return syscall.ENOSYS }
+func (d *unreserving) Free(*disk.Dir) (int64, error)   { return d.free, nil }
 
 // Without reservation, a file begins only if it fits beside the rest of the open files. So two files cannot block each
 // other for ever.
 func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	const mib = 1 << 20
-	d := &unreserving{Disk: RealDisk(), free: 10 * mib}
+	d := &unreserving{Disk: disk.RealDisk(), free: 10 * mib}
 	f, _ := newFS(t, d)
 	l := lander(f, newJournal(nil), nil)
 	a, err := l.Create(1, "a", 6*mib, 6*mib)

@@ -3,6 +3,7 @@ package local
 import (
 	"encoding/binary"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -20,7 +21,7 @@ type intent struct {
 	Sum      string
 	Boot     string
 	Durable  bool
-	Replaces *identity // of the overwritten file, or of the directory that existed before
+	Replaces *disk.Identity // of the overwritten file, or of the directory that existed before
 	Mode     uint32
 	Mtime    int64
 	Arrived  int64 // modification time of the temporary, if the file cannot have Mtime (see transfer.KnownTime)
@@ -94,7 +95,7 @@ func (in *intent) record() transfer.Intent {
 	b = binary.AppendVarint(b, in.Mtime)
 	b = binary.AppendVarint(b, in.Arrived)
 	if in.Replaces != nil {
-		b = putText(b, in.Replaces.version())
+		b = putText(b, in.Replaces.Version())
 	}
 
 	if f&intentData != 0 {
@@ -109,16 +110,16 @@ func (in *intent) record() transfer.Intent {
 
 // parseIntent parses the result of record. Its error is of KindVersion.
 func parseIntent(rec transfer.Intent) (*intent, error) {
-	r := newFields(rec.Place)
-	format, f := r.byte(), r.byte()
+	r := disk.NewFields(rec.Place)
+	format, f := r.Byte(), r.Byte()
 	if format != intentFormat {
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is in format %d; this version of Ferry knows %d", rec.Outcome.Path, format, intentFormat)
 	}
 
-	in := &intent{Outcome: rec.Outcome, Name: transfer.Path(r.text()), Final: r.text(), Temp: r.text(), Sum: r.text(), Boot: r.text(),
-		Ino: r.uint(), Dev: r.uint(), DirIno: r.uint(), DirDev: r.uint(), Size: r.int(), Mode: uint32(r.uint()), Mtime: r.int(), Arrived: r.int(), Durable: f&intentDurable != 0}
+	in := &intent{Outcome: rec.Outcome, Name: transfer.Path(r.Text()), Final: r.Text(), Temp: r.Text(), Sum: r.Text(), Boot: r.Text(),
+		Ino: r.Uint(), Dev: r.Uint(), DirIno: r.Uint(), DirDev: r.Uint(), Size: r.Int(), Mode: uint32(r.Uint()), Mtime: r.Int(), Arrived: r.Int(), Durable: f&intentDurable != 0}
 	if f&intentReplaces != 0 {
-		id, err := parseVersion(transfer.Version(r.text()))
+		id, err := disk.ParseVersion(transfer.Version(r.Text()))
 		if err != nil {
 			return nil, err
 		}
@@ -133,14 +134,14 @@ func parseIntent(rec transfer.Intent) (*intent, error) {
 	}
 
 	if f&intentData != 0 {
-		in.Beside.Data = append([]byte{}, r.bytes(r.uint())...)
+		in.Beside.Data = append([]byte{}, r.Bytes(r.Uint())...)
 	}
 
 	if f&intentWas != 0 {
-		in.Beside.Was = append([]byte{}, r.bytes(r.uint())...)
+		in.Beside.Was = append([]byte{}, r.Bytes(r.Uint())...)
 	}
 
-	if !r.done() {
+	if !r.Done() {
 		return nil, transfer.Errorf(transfer.KindVersion, "the record of %s, which was being committed, is damaged", rec.Outcome.Path)
 	}
 	return in, nil

@@ -4,12 +4,13 @@ import (
 	"reflect"
 	"testing"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // sampleIntents returns intents with every field set, and one with none.
 func sampleIntents() []intent {
-	id := identity{1, 2, 3, 4, 5}
+	id := disk.Identity{Dev: 1, Ino: 2, Size: 3, Mtime: 4, Ctime: 5}
 	all := []intent{{}, {Name: "d/x", Final: "x (2)", Temp: ".ferry-x", Ino: 1 << 63, Dev: 7, DirIno: 8, DirDev: 1<<64 - 1, Size: 1 << 60, Sum: "xxh3:00",
 		Boot: "b", Durable: true, Replaces: &id, Mode: 0o644, Mtime: -9, Arrived: 11}}
 	for _, b := range []Beside{{}, {Data: []byte("x")}, {Data: []byte{}, Above: true, Was: []byte("y")}, {Was: []byte{}}} {
@@ -39,7 +40,7 @@ func FuzzKept(f *testing.F) {
 	for _, in := range sampleIntents() {
 		f.Add(in.record().Place)
 	}
-	f.Add([]byte(identity{1, 2, 3, 4, 5}.version()))
+	f.Add([]byte(disk.Identity{Dev: 1, Ino: 2, Size: 3, Mtime: 4, Ctime: 5}.Version()))
 	f.Add(PointAt(1 << 40))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if in, err := parseIntent(transfer.Intent{Place: b}); err == nil {
@@ -47,8 +48,8 @@ func FuzzKept(f *testing.F) {
 				t.Fatalf("%+v became %+v, %v", in, again, err)
 			}
 		}
-		if id, err := parseVersion(transfer.Version(b)); err == nil {
-			if again, err := parseVersion(id.version()); err != nil || again != id {
+		if id, err := disk.ParseVersion(transfer.Version(b)); err == nil {
+			if again, err := disk.ParseVersion(id.Version()); err != nil || again != id {
 				t.Fatalf("%+v became %+v, %v", id, again, err)
 			}
 		}

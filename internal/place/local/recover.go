@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -45,7 +46,7 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 	}
 
 	if in.Final != "" {
-		r.place = r.place.beside(in.Final)
+		r.place = r.place.Beside(in.Final)
 	}
 
 	if in.Outcome.Type == transfer.ItemDir {
@@ -73,7 +74,7 @@ func (l *Landing) Recover(rec transfer.Intent, bootID string) (place.Verdict, tr
 type recovery struct {
 	l        *Landing
 	in       intent
-	place    location
+	place    disk.Location
 	dir      *held
 	sameBoot bool
 }
@@ -81,7 +82,7 @@ type recovery struct {
 // home opens the directory that the path leads to now. It must be the directory that had the temporary. The number of a
 // device may change with each boot.
 func (r *recovery) home() (err error) {
-	at := r.place.parent()
+	at := r.place.Parent()
 	for range 2 { // the first handle may be an old one from the cache
 		if r.dir, err = r.l.dir(at, nil); err != nil {
 			return err
@@ -91,29 +92,29 @@ func (r *recovery) home() (err error) {
 		}
 		r.l.dirs.release(r.dir)
 	}
-	if err == nil && (r.dir.id.ino != r.in.DirIno || r.sameBoot && r.dir.id.dev != r.in.DirDev) && !failpoint.Planted("path-not-looked-up") {
+	if err == nil && (r.dir.ID().Ino != r.in.DirIno || r.sameBoot && r.dir.ID().Dev != r.in.DirDev) && !failpoint.Planted("path-not-looked-up") {
 		r.l.dirs.release(r.dir)
-		return &movedError{at.path, errElsewhere}
+		return &disk.MovedError{Dir: at.Path, Err: disk.ErrElsewhere}
 	}
 	return err
 }
 
 // homeless decides an item if its directory cannot be opened or is another directory.
 func (r *recovery) homeless(err error) (place.Verdict, transfer.Outcome, error) {
-	var moved *movedError
+	var moved *disk.MovedError
 	if !errors.As(err, &moved) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) {
-		moved = &movedError{r.place.parent().path, err}
+		moved = &disk.MovedError{Dir: r.place.Parent().Path, Err: err}
 	}
 	switch {
 	case transfer.KindOf(err).Waits(), moved == nil && (r.in.Durable || r.sameBoot):
-		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+		return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 	case !r.in.Durable && !r.sameBoot:
 		return place.Redo, r.in.Outcome, nil
 	}
 	return r.moved(moved)
 }
 
-func (r *recovery) moved(why *movedError) (place.Verdict, transfer.Outcome, error) {
+func (r *recovery) moved(why *disk.MovedError) (place.Verdict, transfer.Outcome, error) {
 	w := r.work()
 	w.movedAway(why)
 	return place.Moved, w.in.Outcome, nil
@@ -149,16 +150,16 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 		return r.lostWithTheBoot()
 	}
 
-	final, ferr := r.dir.lstat(r.place.base())
-	temp, terr := r.dir.lstat(r.in.Temp)
+	final, ferr := r.dir.Lstat(r.place.Base())
+	temp, terr := r.dir.Lstat(r.in.Temp)
 	for _, err := range []error{ferr, terr} {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+			return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 		}
 	}
 
 	if ferr == nil && r.ours(&final) {
-		good, err := r.verify(r.place.base())
+		good, err := r.verify(r.place.Base())
 		if err != nil {
 			return 0, r.in.Outcome, err
 		}
@@ -187,31 +188,31 @@ func (r *recovery) file() (place.Verdict, transfer.Outcome, error) {
 }
 
 // ours compares inodes. The number of a device may change with each boot.
-func (r *recovery) ours(st *Stat) bool {
-	return st.Type == TypeFile && st.Ino == r.in.Ino && (!r.sameBoot || st.Dev == r.in.Dev)
+func (r *recovery) ours(st *disk.Stat) bool {
+	return st.Type == disk.TypeFile && st.Ino == r.in.Ino && (!r.sameBoot || st.Dev == r.in.Dev)
 }
 
 // isReplaced reports whether the old file is still in place. Its ctime may have changed since; another size or mtime
 // means that another program's file has its inode number.
-func (r *recovery) isReplaced(st *Stat) bool {
-	id := st.identity()
+func (r *recovery) isReplaced(st *disk.Stat) bool {
+	id := st.Identity()
 	if !r.sameBoot {
 		id.Dev = r.in.Replaces.Dev
 	}
-	return id.sameFile(*r.in.Replaces)
+	return id.SameFile(*r.in.Replaces)
 }
 
 // lostWithTheBoot handles an item with data that was never synced before a power cut. It removes the temporary, and
 // also a file at the final name that certainly is of the same attempt: it may contain zeros and would block the name.
 func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 	if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+		return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 	}
 
-	st, err := r.dir.lstat(r.place.base())
+	st, err := r.dir.Lstat(r.place.Base())
 	if err == nil && !r.l.replaces() && r.ours(&st) && st.Mtime == r.in.has() {
-		if err := r.l.disk.Unlink(r.dir.Dir, r.place.base()); err != nil {
-			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+		if err := r.l.disk.Unlink(r.dir.Dir, r.place.Base()); err != nil {
+			return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 		}
 	}
 
@@ -224,7 +225,7 @@ func (r *recovery) lostWithTheBoot() (place.Verdict, transfer.Outcome, error) {
 
 // rename continues after the crash. The temporary exists, so no rename happened. Only a link to the final name may
 // exist, if link and unlink replaced the rename.
-func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
+func (r *recovery) rename(temp *disk.Stat) (place.Verdict, transfer.Outcome, error) {
 	if !r.ours(temp) {
 		return place.Redo, r.in.Outcome, nil
 	}
@@ -247,7 +248,7 @@ func (r *recovery) rename(temp *Stat) (place.Verdict, transfer.Outcome, error) {
 		return r.refuse(err)
 	}
 
-	if err := mayLand(r.l, func(right transfer.Authority) error { return r.l.may(right, path.Join(r.dir.real, r.place.base())) }); err != nil {
+	if err := mayLand(r.l, func(right transfer.Authority) error { return r.l.may(right, path.Join(r.dir.Real(), r.place.Base())) }); err != nil {
 		return r.refuse(err) // the user's rights may have changed since the crash
 	}
 
@@ -277,22 +278,22 @@ func (r *recovery) done(leftover bool) (place.Verdict, transfer.Outcome, error) 
 	if err := r.beside(); err != nil {
 		return 0, r.in.Outcome, err
 	}
-	if err := r.l.syncDirty(map[string]*held{r.dir.path: r.dir}); err != nil {
+	if err := r.l.syncDirty(map[string]*held{r.dir.Path(): r.dir}); err != nil {
 		return 0, r.in.Outcome, err
 	}
 
 	if leftover {
 		if err := r.l.disk.Unlink(r.dir.Dir, r.in.Temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+			return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 		}
 	}
 
 	failpoint.Hit("recover.after_sync")
-	var moved *movedError
+	var moved *disk.MovedError
 	if err := r.l.stands(r.dir); errors.As(err, &moved) {
 		return r.moved(moved)
 	} else if err != nil {
-		return 0, r.in.Outcome, targetError(r.in.Outcome.Path, err)
+		return 0, r.in.Outcome, disk.TargetError(r.in.Outcome.Path, err)
 	}
 	return place.Done, r.in.Outcome, nil
 }
@@ -307,10 +308,10 @@ func (r *recovery) work() *work {
 func (r *recovery) back() error {
 	back, err := r.l.returnBeside(r.work())
 	if err == nil && back {
-		err = r.l.syncDirty(map[string]*held{r.dir.path: r.dir})
+		err = r.l.syncDirty(map[string]*held{r.dir.Path(): r.dir})
 	}
 	if err != nil {
-		return targetError(r.in.Outcome.Path, err)
+		return disk.TargetError(r.in.Outcome.Path, err)
 	}
 	return nil
 }
@@ -330,7 +331,7 @@ func (r *recovery) beside() error {
 	}
 
 	if transfer.KindOf(err) != transfer.KindExists {
-		return targetError(r.in.Outcome.Path, err)
+		return disk.TargetError(r.in.Outcome.Path, err)
 	}
 
 	r.l.fs.log.Warn("sidecar missing", "file", r.in.Outcome.Path, "error", err)
@@ -345,7 +346,7 @@ func (r *recovery) taken() (place.Verdict, transfer.Outcome, error) {
 }
 
 func (r *recovery) refuse(err error) (place.Verdict, transfer.Outcome, error) {
-	err = targetError(r.in.Outcome.Path, err)
+	err = disk.TargetError(r.in.Outcome.Path, err)
 	if transfer.KindOf(err).Waits() {
 		return 0, r.in.Outcome, err
 	}
@@ -365,13 +366,13 @@ func (r *recovery) verify(name string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, targetError(r.in.Outcome.Path, err)
+		return false, disk.TargetError(r.in.Outcome.Path, err)
 	}
 	defer r.l.disk.Close(f)
 
 	st, err := r.l.disk.Stat(f)
 	if err != nil {
-		return false, targetError(r.in.Outcome.Path, err)
+		return false, disk.TargetError(r.in.Outcome.Path, err)
 	}
 
 	if !r.ours(&st) || st.Size != r.in.Size {
@@ -389,7 +390,7 @@ func (r *recovery) verify(name string) (bool, error) {
 	}
 
 	if _, err := io.Copy(h, io.NewSectionReader(fileReader{r.l.disk, f}, 0, st.Size)); err != nil {
-		return false, wrap(transfer.KindUnwritable, err, "", "%s cannot be read again: %s", r.in.Outcome.Path, reason(err))
+		return false, disk.Wrap(transfer.KindUnwritable, err, "", "%s cannot be read again: %s", r.in.Outcome.Path, disk.Reason(err))
 	}
 	return hex.EncodeToString(h.Sum(nil)) == want, nil
 }
@@ -397,17 +398,17 @@ func (r *recovery) verify(name string) (bool, error) {
 // unreadable compares a file that its own owner may not read, because of the source's mode. Inode, size and the
 // modification time in nanoseconds must be sufficient.
 func (r *recovery) unreadable(name string) (bool, error) {
-	st, err := r.dir.lstat(name)
+	st, err := r.dir.Lstat(name)
 	if err != nil {
-		return false, targetError(r.in.Outcome.Path, err)
+		return false, disk.TargetError(r.in.Outcome.Path, err)
 	}
 	return r.ours(&st) && st.Size == r.in.Size && st.Mtime == r.in.has(), nil
 }
 
 // A fileReader reads an open file as an io.ReaderAt.
 type fileReader struct {
-	disk Disk
-	f    File
+	disk disk.Disk
+	f    disk.File
 }
 
 func (r fileReader) ReadAt(b []byte, off int64) (int, error) { return r.disk.ReadAt(r.f, b, off) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -92,7 +93,7 @@ type takingDisk struct {
 	dir string
 }
 
-func (d takingDisk) Rename(at *Dir, from, to string, replace bool) error {
+func (d takingDisk) Rename(at *disk.Dir, from, to string, replace bool) error {
 	err := d.faultDisk.Rename(at, from, to, replace)
 	if err == nil {
 		err = os.Remove(filepath.Join(d.dir, to))

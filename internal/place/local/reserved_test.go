@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -25,7 +26,7 @@ func TestReservedNames(t *testing.T) {
 		}
 		l := f.Land(place.LandConfig{Transfer: testID, Journal: newJournal(nil),
 			Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir), Into: true}}})
-		err = checkName(name)
+		err = disk.CheckName(name)
 		if err == nil {
 			_, _, err = l.Known(name)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -25,26 +26,26 @@ func (f *Target) Resolve(to transfer.Location, several bool, may place.Permit) (
 			return transfer.Resolution{}, err
 		}
 	default:
-		return transfer.Resolution{}, wrap(transfer.KindUsage, nil, "choose a file or a directory", "%s is in %s, and a file cannot land there", to, to.Place)
+		return transfer.Resolution{}, disk.Wrap(transfer.KindUsage, nil, "choose a file or a directory", "%s is in %s, and a file cannot land there", to, to.Place)
 	}
 
-	dest = slashed(dest)
-	l, err := f.roots.locate(dest)
+	dest = disk.Slashed(dest)
+	l, err := f.roots.Locate(dest)
 	if err == nil {
-		err = l.mayWrite()
+		err = l.MayWrite()
 	}
 	if err == nil {
-		err = f.roots.mayReach(may, transfer.AuthDest, l)
+		err = f.roots.MayReach(may, transfer.AuthDest, l)
 	}
 	if err != nil {
 		return transfer.Resolution{}, err
 	}
 
-	res := transfer.Resolution{Base: transfer.Path(l.path)}
-	d, err := f.roots.openDir(l)
+	res := transfer.Resolution{Base: transfer.Path(l.Path)}
+	d, err := f.roots.OpenDir(l)
 	if err == nil {
 		res.Into = true
-		return res, d.close()
+		return res, d.Close()
 	}
 
 	slash := strings.HasSuffix(string(dest), "/") || path.Base(string(dest)) == "." || path.Base(string(dest)) == ".."
@@ -56,26 +57,26 @@ func (f *Target) Resolve(to transfer.Location, several bool, may place.Permit) (
 			return transfer.Resolution{}, err
 		}
 	default:
-		return transfer.Resolution{}, targetError(dest, err)
+		return transfer.Resolution{}, disk.TargetError(dest, err)
 	}
 	if err := f.checkAbove(l); err != nil {
 		return transfer.Resolution{}, err
 	}
 
 	if several && !res.Into {
-		return transfer.Resolution{}, wrap(transfer.KindUsage, nil, "", "several sources need a directory, and %s is none; end it with '/' to have it made", dest)
+		return transfer.Resolution{}, disk.Wrap(transfer.KindUsage, nil, "", "several sources need a directory, and %s is none; end it with '/' to have it made", dest)
 	}
 	return res, nil
 }
 
 // Resolved checks a DEST that was resolved before. Its resolution does not change.
 func (f *Target) Resolved(res transfer.Resolution, may place.Permit) (transfer.Resolution, error) {
-	at, err := f.roots.locate(res.Base)
+	at, err := f.roots.Locate(res.Base)
 	if err == nil {
-		err = at.mayWrite()
+		err = at.MayWrite()
 	}
 	if err == nil {
-		err = f.roots.mayReach(may, transfer.AuthDest, at)
+		err = f.roots.MayReach(may, transfer.AuthDest, at)
 	}
 	if err == nil {
 		err = f.checkAbove(at)
@@ -83,42 +84,42 @@ func (f *Target) Resolved(res transfer.Resolution, may place.Permit) (transfer.R
 	if err != nil {
 		return transfer.Resolution{}, err
 	}
-	return transfer.Resolution{Base: transfer.Path(at.path), Into: res.Into}, nil
+	return transfer.Resolution{Base: transfer.Path(at.Path), Into: res.Into}, nil
 }
 
 // checkNotDir handles a path that could not be opened as a directory because a component is none. A parent that is no
 // directory is an error. The path itself may be a file, unless slash is set.
-func (f *Target) checkNotDir(l location, slash bool) error {
-	d, err := f.roots.openParent(l)
+func (f *Target) checkNotDir(l disk.Location, slash bool) error {
+	d, err := f.roots.OpenParent(l)
 	if errors.Is(err, syscall.ENOTDIR) {
-		return wrap(transfer.KindWrongType, err, "choose another destination", "%s cannot be made: something above it is not a directory", transfer.Path(l.path))
+		return disk.Wrap(transfer.KindWrongType, err, "choose another destination", "%s cannot be made: something above it is not a directory", transfer.Path(l.Path))
 	}
 	if err != nil {
-		return targetError(transfer.Path(l.path), err)
+		return disk.TargetError(transfer.Path(l.Path), err)
 	}
-	d.close()
+	d.Close()
 	if slash {
-		return wrap(transfer.KindWrongType, nil, "choose another destination", "%s is not a directory", transfer.Path(l.path))
+		return disk.Wrap(transfer.KindWrongType, nil, "choose another destination", "%s is not a directory", transfer.Path(l.Path))
 	}
 	return nil
 }
 
 // checkAbove checks that the directories above a path can be entered.
-func (f *Target) checkAbove(l location) error {
-	for up := l; !up.isRoot(); {
-		up = up.parent()
-		d, err := f.roots.openDir(up)
+func (f *Target) checkAbove(l disk.Location) error {
+	for up := l; !up.IsRoot(); {
+		up = up.Parent()
+		d, err := f.roots.OpenDir(up)
 		switch {
 		case err == nil:
-			real := path.Join(append([]string{d.real}, rest(l.path, up.path)...)...)
-			d.close()
-			if f.roots.inState(real) {
-				return inState(l.path)
+			real := path.Join(append([]string{d.Real()}, disk.Components(l.Path, up.Path)...)...)
+			d.Close()
+			if f.roots.InState(real) {
+				return disk.StateError(l.Path)
 			}
 			return nil
 		case errors.Is(err, fs.ErrNotExist):
 		default:
-			return targetError(transfer.Path(l.path), err)
+			return disk.TargetError(transfer.Path(l.Path), err)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -43,13 +44,13 @@ func TestLocate(t *testing.T) {
 		"x": "spelling/x", ".": "spelling", "a/../b": "spelling/b", dir + "/one/x": "one/x", dir + "/spelling/x": "spelling/x",
 		dir + "/two": "two", dir + "/two/../one/x": "one/x", "a//b/": "spelling/a/b",
 	} {
-		l, err := f.roots.locate(transfer.Path(p))
-		if err != nil || l.path != filepath.Join(dir, want) {
-			t.Errorf("%s: %s %v", p, l.path, err)
+		l, err := f.roots.Locate(transfer.Path(p))
+		if err != nil || l.Path != filepath.Join(dir, want) {
+			t.Errorf("%s: %s %v", p, l.Path, err)
 		}
 	}
 	for _, p := range []string{"..", "../two/x", "a/../../x", dir, dir + "/twox", "/", "/etc/passwd", dir + "/two/../..", "a\x00b"} {
-		_, err := f.roots.locate(transfer.Path(p))
+		_, err := f.roots.Locate(transfer.Path(p))
 		if transfer.KindOf(err) != transfer.KindOutsideRoot {
 			t.Errorf("%q: %v", p, err)
 		}
@@ -311,15 +312,15 @@ func FuzzName(f *testing.F) {
 	fs, dir := newFS(f, nil)
 	l := fs.Land(place.LandConfig{Transfer: testID, Journal: newJournal(nil), Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir + "/in/here"), Into: true}}})
 	f.Fuzz(func(t *testing.T, s string) {
-		if checkName(transfer.Path(s)) != nil {
+		if disk.CheckName(transfer.Path(s)) != nil {
 			return
 		}
 		if !filepath.IsLocal(s) || filepath.Clean(s) != s {
 			t.Fatalf("%q passed", s)
 		}
 		p, err := l.locate(transfer.Path(s))
-		if err != nil || !strings.HasPrefix(p.path, dir+"/in/here/") {
-			t.Fatalf("%q lands at %q: %v", s, p.path, err)
+		if err != nil || !strings.HasPrefix(p.Path, dir+"/in/here/") {
+			t.Fatalf("%q lands at %q: %v", s, p.Path, err)
 		}
 	})
 }
@@ -428,20 +429,5 @@ func TestDirCacheStaysSmall(t *testing.T) {
 	must(t, errors.Join(err, l.Close()))
 	if !exists(filepath.Join(dir, "d299/y")) || len(l.dirs.dirs) != 0 {
 		t.Error("not there", len(l.dirs.dirs))
-	}
-}
-
-func TestInterruptedCallsAreRepeated(t *testing.T) {
-	for _, want := range []error{nil, syscall.EIO} {
-		n := 0
-		err := retry(func() error {
-			if n++; n < 4 {
-				return syscall.EINTR
-			}
-			return want
-		})
-		if err != want || n != 4 {
-			t.Errorf("%d calls: %v, want %v", n, err, want)
-		}
 	}
 }

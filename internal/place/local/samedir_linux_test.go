@@ -7,16 +7,17 @@ import (
 	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // A rivalDisk runs another program just before it makes a directory.
 type rivalDisk struct {
-	Disk
+	disk.Disk
 	before func()
 }
 
-func (d *rivalDisk) Mkdir(at *Dir, name string) error {
+func (d *rivalDisk) Mkdir(at *disk.Dir, name string) error {
 	if rival := d.before; rival != nil {
 		d.before = nil
 		rival()
@@ -30,7 +31,7 @@ func TestTwoTransfersMakeOneDirectory(t *testing.T) {
 	for _, through := range []string{"the directory itself", "a file in it", "a file in it, made before the look"} {
 		t.Run(through, func(t *testing.T) {
 			dir := realTemp(t)
-			d := &rivalDisk{Disk: realDisk{}}
+			d := &rivalDisk{Disk: disk.RealDisk()}
 			f := openFS(t, d, dir)
 			preserve := func(c *place.LandConfig) { c.Preserve = true }
 			first := lander(openFS(t, nil, dir), newJournal(nil), preserve)

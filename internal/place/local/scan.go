@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -27,7 +28,7 @@ type Found struct {
 
 // Version returns the file's version. An open file of the same identity has the same version.
 func (f *Found) Version() transfer.Version {
-	return identity{Dev: f.Dev, Ino: f.Inode, Size: f.Size, Mtime: f.Mtime, Ctime: f.Ctime}.version()
+	return disk.Identity{Dev: f.Dev, Ino: f.Inode, Size: f.Size, Mtime: f.Mtime, Ctime: f.Ctime}.Version()
 }
 
 // A ScanRequest holds the parameters of Scan.
@@ -44,32 +45,32 @@ type ScanRequest struct {
 // of fn or ctx, or the reason why Dir itself cannot be read. If the user may read no file in Dir, the error is of
 // KindDenied, whether Dir exists or not.
 func (f *Finder) Scan(ctx context.Context, may place.Permit, req ScanRequest, fn func(*Found) error) error {
-	p, err := f.roots.locate(req.Dir)
+	p, err := f.roots.Locate(req.Dir)
 	if err == nil {
-		err = p.mayRead()
+		err = p.MayRead()
 	}
 	if err != nil {
 		return err
 	}
-	if err := f.roots.mayReach(may, transfer.AuthSource, p); err != nil {
+	if err := f.roots.MayReach(may, transfer.AuthSource, p); err != nil {
 		return err // it does not reveal whether the directory exists
 	}
-	d, err := f.roots.openDir(p)
+	d, err := f.roots.OpenDir(p)
 	if err != nil {
-		return sourceError(req.Dir, err)
+		return disk.SourceError(req.Dir, err)
 	}
-	defer d.close()
+	defer d.Close()
 	s := &scan{walker{fs: f, ctx: ctx, may: may}, req, fn}
 	return s.read(d, "", req.Levels)
 }
 
 // MayScan returns nil unless Scan would read nothing because of the name of a directory. It examines no file.
 func (f *Finder) MayScan(may place.Permit, dir transfer.Path) error {
-	p, err := f.roots.locate(dir)
+	p, err := f.roots.Locate(dir)
 	if err != nil || may == nil {
 		return nil // Scan reports the error
 	}
-	return f.roots.mayName(may, transfer.AuthSource, p)
+	return f.roots.MayName(may, transfer.AuthSource, p)
 }
 
 type scan struct {
@@ -80,21 +81,21 @@ type scan struct {
 
 // read calls fn with the files in a directory. It returns the error of the topmost directory; it passes other
 // directories that cannot be read to fn.
-func (s *scan) read(d *Dir, rel string, levels int) error {
+func (s *scan) read(d *disk.Dir, rel string, levels int) error {
 	if s.req.Entered != nil {
-		s.req.Entered(d.real)
+		s.req.Entered(d.Real())
 	}
 	names, err := s.sorted(d, func(n string) bool {
-		return !isReserved(n) && (s.req.Want(n) || levels > 0 && !hidden(n))
+		return !disk.IsReserved(n) && (s.req.Want(n) || levels > 0 && !hidden(n))
 	})
 	switch {
 	case err == nil:
 	case s.ctx.Err() != nil:
 		return s.ctx.Err()
 	case rel == "":
-		return sourceError(transfer.Path(d.path), err)
+		return disk.SourceError(transfer.Path(d.Path()), err)
 	default:
-		return s.unread(d.path, rel, err)
+		return s.unread(d.Path(), rel, err)
 	}
 	defer names.close()
 
@@ -116,25 +117,25 @@ func (s *scan) read(d *Dir, rel string, levels int) error {
 }
 
 // name handles one name in a directory.
-func (s *scan) name(d *Dir, name, rel string, levels int) error {
-	at := path.Join(d.path, name)
-	st, err := d.lstat(name)
+func (s *scan) name(d *disk.Dir, name, rel string, levels int) error {
+	at := path.Join(d.Path(), name)
+	st, err := d.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return s.unread(at, rel, err)
 	}
-	if denied, _ := s.hidden(d, name); denied != nil && st.Type == TypeFile {
+	if denied, _ := s.hidden(d, name); denied != nil && st.Type == disk.TypeFile {
 		if transfer.KindOf(denied) == transfer.KindDenied {
 			return nil
 		}
 		return s.unread(at, rel, denied)
 	}
 	switch {
-	case st.Type == TypeFile && s.req.Want(name):
-		return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), In: d.real, Dev: st.Dev, Inode: st.Ino, Size: st.Size, Mtime: st.Mtime, Ctime: st.Ctime})
-	case st.Type != TypeDir || levels == 0 || hidden(name):
+	case st.Type == disk.TypeFile && s.req.Want(name):
+		return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), In: d.Real(), Dev: st.Dev, Inode: st.Ino, Size: st.Size, Mtime: st.Mtime, Ctime: st.Ctime})
+	case st.Type != disk.TypeDir || levels == 0 || hidden(name):
 		return nil
 	}
 
@@ -149,7 +150,7 @@ func (s *scan) name(d *Dir, name, rel string, levels int) error {
 }
 
 func (s *scan) unread(at, rel string, err error) error {
-	return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), Err: sourceError(transfer.Path(at), err)})
+	return s.fn(&Found{Path: transfer.Path(at), Rel: transfer.Path(rel), Err: disk.SourceError(transfer.Path(at), err)})
 }
 
 // MatchName reports whether a name matches a pattern for one name. '*' is any run of bytes, '?' any one byte. Only a

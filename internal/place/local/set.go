@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -24,7 +25,7 @@ func (c *commit) checkSet() error {
 	dirs := map[string]bool{}
 	for _, w := range c.work {
 		if w.isDir() {
-			dirs[w.place.path] = true
+			dirs[w.place.Path] = true
 		}
 	}
 
@@ -32,8 +33,8 @@ func (c *commit) checkSet() error {
 		switch {
 		case w.isDir():
 			c.checkDir(w)
-		case dirs[w.place.path]:
-			w.fail(isDirectory(w.in.Outcome.Path))
+		case dirs[w.place.Path]:
+			w.fail(disk.DirectoryError(w.in.Outcome.Path))
 		default:
 			c.checkName(w)
 		}
@@ -59,7 +60,7 @@ func (c *commit) checkName(w *work) {
 	if err == nil {
 		return
 	}
-	if e := targetError(w.in.Outcome.Path, err); transfer.KindOf(e).Waits() {
+	if e := disk.TargetError(w.in.Outcome.Path, err); transfer.KindOf(e).Waits() {
 		w.wait = e
 	} else {
 		w.fail(e)
@@ -68,18 +69,18 @@ func (c *commit) checkName(w *work) {
 
 // checkDir checks the existing file at a directory's name.
 func (c *commit) checkDir(w *work) {
-	d, at, err := c.l.fs.roots.openAbove(w.place)
+	d, at, err := c.l.fs.roots.OpenAbove(w.place)
 	if err == nil {
-		defer d.close()
-		if at.path == w.place.path {
+		defer d.Close()
+		if at.Path == w.place.Path {
 			return
 		}
-		name, _, _ := strings.Cut(HostRules.below(w.place.path, at.path), "/")
-		var st Stat
-		switch st, err = d.lstat(name); {
+		name, _, _ := strings.Cut(disk.HostRules.Below(w.place.Path, at.Path), "/")
+		var st disk.Stat
+		switch st, err = d.Lstat(name); {
 		case errors.Is(err, fs.ErrNotExist):
 			return
-		case err == nil && st.Type == TypeDir: // it cannot be opened
+		case err == nil && st.Type == disk.TypeDir: // it cannot be opened
 			err = fs.ErrPermission
 		case err == nil:
 			err = fs.ErrExist
@@ -91,7 +92,7 @@ func (c *commit) checkDir(w *work) {
 // checkFolded fails an item with a name that this file system treats as the name of another item of the group.
 func (c *commit) checkFolded() {
 	type name struct {
-		dir dirID
+		dir disk.DirID
 		low string
 	}
 	folding := map[*held]bool{}
@@ -104,7 +105,7 @@ func (c *commit) checkFolded() {
 		if !known {
 			var err error
 			if folds, err = foldsNames(w); err != nil {
-				w.wait = targetError(w.in.Outcome.Path, err)
+				w.wait = disk.TargetError(w.in.Outcome.Path, err)
 				return
 			}
 			folding[w.dir] = folds
@@ -112,7 +113,7 @@ func (c *commit) checkFolded() {
 		if !folds {
 			continue
 		}
-		is := name{w.dir.id, strings.ToLower(w.place.base())}
+		is := name{w.dir.ID(), strings.ToLower(w.place.Base())}
 		if given[is] {
 			w.fail((&listing{}).folded(w.place))
 		}

@@ -7,15 +7,16 @@ import (
 	"path"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // A Source is a regular file that is open for reading. It is safe for concurrent use.
 type Source struct {
 	fs   *Access
-	f    File
+	f    disk.File
 	path transfer.Path
-	st   Stat
+	st   disk.Stat
 
 	dataset bool   // the file is a data set, or a member of one
 	at      int64  // read so far
@@ -36,7 +37,7 @@ func (f *Access) OpenSource(p transfer.Path) (*Source, error) {
 type Sources struct {
 	fs      *Access
 	dataset bool
-	dir     *Dir
+	dir     *disk.Dir
 	path    string // of dir
 	left    int    // files until the path is looked up again, as it may have been renamed
 	may     place.Permit
@@ -54,16 +55,16 @@ func (f *Access) Sources(first transfer.Location) *Sources {
 // Close closes the directory.
 func (s *Sources) Close() {
 	if s.dir != nil {
-		s.dir.close()
+		s.dir.Close()
 		s.dir = nil
 	}
 }
 
 // parent returns the directory of a file, opened beneath its root.
-func (s *Sources) parent(l location) (*Dir, error) {
-	if at := l.parent().path; s.dir == nil || s.path != at || s.left == 0 {
+func (s *Sources) parent(l disk.Location) (*disk.Dir, error) {
+	if at := l.Parent().Path; s.dir == nil || s.path != at || s.left == 0 {
 		s.Close()
-		d, err := s.fs.roots.openParent(l)
+		d, err := s.fs.roots.OpenParent(l)
 		if err != nil {
 			return nil, err
 		}
@@ -71,8 +72,8 @@ func (s *Sources) parent(l location) (*Dir, error) {
 	}
 
 	s.left--
-	if s.fs.roots.isState(s.dir, l.base()) {
-		return nil, inState(l.path)
+	if s.fs.roots.IsState(s.dir, l.Base()) {
+		return nil, disk.StateError(l.Path)
 	}
 	return s.dir, nil
 }
@@ -80,23 +81,23 @@ func (s *Sources) parent(l location) (*Dir, error) {
 // Open opens a regular file, as OpenSource does. unsized means that the size of the file is meaningless.
 func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 	f := s.fs
-	l, err := f.roots.locate(p)
+	l, err := f.roots.Locate(p)
 	if err == nil {
-		err = l.mayRead()
+		err = l.MayRead()
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	if l.isRoot() {
-		return nil, notRegular(p, TypeDir)
+	if l.IsRoot() {
+		return nil, disk.NotRegular(p, disk.TypeDir)
 	}
 
 	d, err := s.parent(l)
 	if err == nil && s.follow {
-		if st, lerr := d.lstat(l.base()); lerr == nil && st.Type == TypeLink {
-			if l, _, err = f.roots.linkTarget(p, s.may); err == nil && l.isRoot() {
-				err = notRegular(p, TypeDir)
+		if st, lerr := d.Lstat(l.Base()); lerr == nil && st.Type == disk.TypeLink {
+			if l, _, err = f.roots.LinkTarget(p, s.may); err == nil && l.IsRoot() {
+				err = disk.NotRegular(p, disk.TypeDir)
 			}
 			if err == nil {
 				d, err = s.parent(l)
@@ -104,27 +105,27 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 		}
 	}
 	if err != nil {
-		return nil, sourceError(p, err)
+		return nil, disk.SourceError(p, err)
 	}
 
-	lies, err := s.mayRead(d, l.base())
+	lies, err := s.mayRead(d, l.Base())
 	if err != nil {
-		return nil, sourceError(p, err)
+		return nil, disk.SourceError(p, err)
 	}
 
-	file, err := f.disk.Open(d, l.base(), os.O_RDONLY, 0)
+	file, err := f.disk.Open(d, l.Base(), os.O_RDONLY, 0)
 	if err != nil {
 		s.Close() // its path may lead elsewhere by now
-		return nil, sourceError(p, err)
+		return nil, disk.SourceError(p, err)
 	}
 
 	st, err := f.disk.Stat(file)
-	if err == nil && st.Type != TypeFile {
-		err = notRegular(p, st.Type)
+	if err == nil && st.Type != disk.TypeFile {
+		err = disk.NotRegular(p, st.Type)
 	}
 	if err != nil {
 		f.disk.Close(file)
-		return nil, sourceError(p, err)
+		return nil, disk.SourceError(p, err)
 	}
 
 	src := &Source{fs: f, f: file, path: p, st: st, dataset: s.dataset, unsized: unsized, lies: lies}
@@ -132,7 +133,7 @@ func (s *Sources) Open(p transfer.Path, unsized bool) (*Source, error) {
 		sized, err := src.hasSize()
 		if err != nil {
 			src.Close()
-			return nil, sourceError(p, err)
+			return nil, disk.SourceError(p, err)
 		}
 		src.unsized = !sized
 	}
@@ -152,7 +153,7 @@ func (s *Source) Read(b []byte) (int, error) {
 func (s *Source) ReadAt(b []byte, off int64) (int, error) {
 	n, err := s.fs.disk.ReadAt(s.f, b, off)
 	if err != nil && err != io.EOF {
-		err = sourceError(s.path, err)
+		err = disk.SourceError(s.path, err)
 	}
 	return n, err
 }
@@ -178,7 +179,7 @@ func (s *Source) Size() int64 {
 func (s *Source) Path() transfer.Path { return s.path }
 
 // Version returns the file's version when it was opened.
-func (s *Source) Version() transfer.Version { return s.st.identity().version() }
+func (s *Source) Version() transfer.Version { return s.st.Identity().Version() }
 
 // Mode returns the permission bits, without setuid, setgid and sticky.
 func (s *Source) Mode() uint32 { return s.st.Mode }
@@ -194,11 +195,11 @@ func (s *Source) Allocated() int64 { return s.st.Allocated }
 func (s *Source) Unchanged() error {
 	now, err := s.fs.disk.Stat(s.f)
 	if err != nil {
-		return sourceError(s.path, err)
+		return disk.SourceError(s.path, err)
 	}
 
-	was := s.st.identity()
-	switch is := now.identity(); {
+	was := s.st.Identity()
+	switch is := now.Identity(); {
 	case is == was:
 		return nil
 	case is.Size != was.Size:
@@ -214,19 +215,19 @@ func (s *Source) Close() error { return s.fs.disk.Close(s.f) }
 
 // StatDir reads the permission bits and modification time of a directory.
 func (f *Access) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {
-	l, err := f.roots.locate(p)
+	l, err := f.roots.Locate(p)
 	if err != nil {
 		return 0, 0, err
 	}
 
-	d, err := f.roots.openDir(l)
+	d, err := f.roots.OpenDir(l)
 	if err != nil {
-		return 0, 0, sourceError(p, err)
+		return 0, 0, disk.SourceError(p, err)
 	}
 
-	st, err := d.stat()
-	if err = errors.Join(err, d.close()); err != nil {
-		return 0, 0, sourceError(p, err)
+	st, err := d.Stat()
+	if err = errors.Join(err, d.Close()); err != nil {
+		return 0, 0, disk.SourceError(p, err)
 	}
 	return st.Mode, st.Mtime, nil
 }
@@ -235,16 +236,16 @@ func (f *Access) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) 
 // member of one, so that its library's sidecar may describe it. A sidecar that cannot be read is an error of
 // KindMalformed.
 func (s *Source) Form() (known *transfer.Form, dataset bool, err error) {
-	known, err = s.fs.roots.readForm(s.path, s.dataset)
+	known, err = s.fs.roots.ReadForm(s.path, s.dataset)
 	return known, s.dataset, err
 }
 
 // mayRead returns the path of a file in an open directory, if the user may read the file.
-func (s *Sources) mayRead(d *Dir, name string) (lies string, err error) {
+func (s *Sources) mayRead(d *disk.Dir, name string) (lies string, err error) {
 	if s.may == nil {
 		return "", nil
 	}
-	real, err := s.fs.roots.lies(d)
+	real, err := s.fs.roots.Lies(d)
 	if err != nil {
 		return "", err
 	}

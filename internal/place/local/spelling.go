@@ -1,5 +1,7 @@
 package local
 
+import "ferry/internal/place/local/disk"
+
 // spelled refuses to replace a file that exists under another spelling of its name. It reads a directory once for a
 // group, and looks up later names, such as those of items of the same group, again.
 func (c *commit) spelled(w *work) error {
@@ -9,7 +11,7 @@ func (c *commit) spelled(w *work) error {
 
 	list, ok := c.lists[w.dir]
 	if !ok {
-		other, err := folds(w.dir.Dir, w.in.Temp, &Stat{Ino: w.in.Ino, Dev: w.in.Dev})
+		other, err := folds(w.dir.Dir, w.in.Temp, &disk.Stat{Ino: w.in.Ino, Dev: w.in.Dev})
 		if err != nil {
 			return err
 		}
@@ -25,16 +27,16 @@ func (c *commit) spelled(w *work) error {
 		c.lists[w.dir] = list
 	}
 
-	if list == nil || list.want[w.place.base()] {
+	if list == nil || list.want[w.place.Base()] {
 		return nil
 	}
 
-	if st, err := w.dir.lstat(w.place.base()); err != nil || st.Ino == w.in.Ino && st.Dev == w.in.Dev {
+	if st, err := w.dir.Lstat(w.place.Base()); err != nil || st.Ino == w.in.Ino && st.Dev == w.in.Dev {
 		return nil // it is free, or the item has it already
 	}
 
-	now := wanted(w.place.base())
-	if _, err := now.read(w.dir.Dir, 0); err != nil || now.want[w.place.base()] {
+	now := wanted(w.place.Base())
+	if _, err := now.read(w.dir.Dir, 0); err != nil || now.want[w.place.Base()] {
 		return err
 	}
 	return now.folded(w.place)
@@ -44,7 +46,7 @@ func (c *commit) spelled(w *work) error {
 func (c *commit) finals(d *held) (names []string) {
 	for _, w := range c.work {
 		if w.dir == d && !w.isDir() {
-			names = append(names, w.place.base())
+			names = append(names, w.place.Base())
 		}
 	}
 	return names
@@ -52,5 +54,5 @@ func (c *commit) finals(d *held) (names []string) {
 
 // foldsNames reports whether the directory that has a temporary folds case.
 func foldsNames(w *work) (bool, error) {
-	return folds(w.dir.Dir, w.in.Temp, &Stat{Ino: w.in.Ino, Dev: w.in.Dev})
+	return folds(w.dir.Dir, w.in.Temp, &disk.Stat{Ino: w.in.Ino, Dev: w.in.Dev})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -90,7 +91,7 @@ func movedUnder(t *testing.T, move func(t *testing.T, root string), when string)
 		t.Errorf("%v, %+v: both were renamed", err, outs)
 	}
 	must(t, filepath.WalkDir(dir, func(p string, e os.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(e.Name(), reserved) {
+		if err == nil && strings.HasPrefix(e.Name(), disk.Reserved) {
 			t.Errorf("%s is left", p)
 		}
 		return err
@@ -182,7 +183,7 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 
 // mountable is a disk with a Mounted that the test sets.
 type mountable struct {
-	Disk
+	disk.Disk
 	mounted bool
 }
 
@@ -193,7 +194,7 @@ func (d *mountable) Mounted(string) (bool, error) { return d.mounted, nil }
 func TestMountedRoot(t *testing.T) {
 	base := realTemp(t)
 	root := base + "/data"
-	d := &mountable{Disk: RealDisk()}
+	d := &mountable{Disk: disk.RealDisk()}
 	f := openFS(t, d, root+",mounted") // it is not even there
 	away := func() {
 		t.Helper()
@@ -208,7 +209,7 @@ func TestMountedRoot(t *testing.T) {
 		if _, err := f.OpenSource("a.x"); transfer.KindOf(err) != transfer.KindBusy {
 			t.Errorf("a source: %v", err)
 		}
-		wantKind(t, f.DeleteSource("a.x", identity{}.version(), reserved+"a.del", nil), transfer.KindBusy)
+		wantKind(t, f.DeleteSource("a.x", disk.Identity{}.Version(), disk.Reserved+"a.del", nil), transfer.KindBusy)
 		wantKind(t, f.Ready(transfer.Resolution{Base: transfer.Path(root)}), transfer.KindBusy)
 	}
 	away()
@@ -232,7 +233,7 @@ func TestMountedRoot(t *testing.T) {
 
 // hanging is a disk with a Mounted that blocks.
 type hanging struct {
-	Disk
+	disk.Disk
 	asked, answer chan struct{}
 }
 
@@ -246,7 +247,7 @@ func (d *hanging) Mounted(string) (bool, error) {
 func TestRootThatHangs(t *testing.T) {
 	base := realTemp(t)
 	tree(t, base, "hangs/", "works/in/")
-	d := &hanging{Disk: RealDisk(), asked: make(chan struct{}, 8), answer: make(chan struct{}, 1)}
+	d := &hanging{Disk: disk.RealDisk(), asked: make(chan struct{}, 8), answer: make(chan struct{}, 1)}
 	d.answer <- struct{}{} // as the agent starts
 	f := openFS(t, d, base+"/hangs,mounted", base+"/works")
 	<-d.asked
@@ -352,11 +353,11 @@ func TestSourceDirectoryMovedUnderADeletion(t *testing.T) {
 	must(t, err)
 	v := src.Version()
 	must(t, src.Close())
-	err = f.DeleteSource("out/a", v, reserved+"a.del", func(string) error {
+	err = f.DeleteSource("out/a", v, disk.Reserved+"a.del", func(string) error {
 		return os.Rename(root+"/out", root+"/moved")
 	})
 	wantKind(t, err, transfer.KindChanging)
-	if !exists(root+"/moved/a") || exists(root+"/moved/"+reserved+"a.del") {
+	if !exists(root+"/moved/a") || exists(root+"/moved/"+disk.Reserved+"a.del") {
 		t.Error("the source has gone from where it was moved")
 	}
 }

@@ -1,6 +1,9 @@
 package local
 
-import "ferry/internal/sys/failpoint"
+import (
+	"ferry/internal/place/local/disk"
+	"ferry/internal/sys/failpoint"
+)
 
 // secure makes the group's temporaries durable, content and name. A failure is final for them: a file is never synced a
 // second time, because the kernel forgets the data that it failed to write.
@@ -55,10 +58,10 @@ func (c *commit) prepare() error {
 		}
 		err := c.l.prepareBeside(w)
 		if err != nil && !besideFails(err) {
-			return targetError(w.in.Outcome.Path, err)
+			return disk.TargetError(w.in.Outcome.Path, err)
 		}
 		if err != nil {
-			w.fail(targetError(w.in.Outcome.Path, err))
+			w.fail(disk.TargetError(w.in.Outcome.Path, err))
 			w.early, w.in.Beside = true, nil
 			w.part.Close() // its temporary goes once its outcome is recorded
 		}
@@ -71,7 +74,7 @@ func (c *commit) homes() map[string]*held {
 	dirs := map[string]*held{}
 	for _, w := range c.work {
 		if w.part != nil && !w.early {
-			dirs[w.dir.path] = w.dir
+			dirs[w.dir.Path()] = w.dir
 		}
 	}
 	return dirs
@@ -94,16 +97,16 @@ func (l *shared) finalize(w *work) error {
 			return w.startAgain(err)
 		}
 		if err := l.disk.Truncate(p.f, size); err != nil {
-			return targetError(p.path(), err)
+			return disk.TargetError(p.path(), err)
 		}
 	}
 	if err := l.setMeta(w.dir.Dir, p.temp, p.f, w.in.Mode, w.in.Mtime); err != nil {
-		return targetError(p.path(), err)
+		return disk.TargetError(p.path(), err)
 	}
 
 	st, err := l.disk.Stat(p.f)
 	if err != nil {
-		return targetError(p.path(), err)
+		return disk.TargetError(p.path(), err)
 	}
 
 	if st.Size != size && !failpoint.Planted("cut-unseen") {
@@ -140,10 +143,10 @@ func (c *commit) syncNames() error {
 		if !w.named || w.dir == nil {
 			continue
 		}
-		dirs[w.dir.path] = w.dir
-		if w.isDir() && !w.place.isRoot() {
+		dirs[w.dir.Path()] = w.dir
+		if w.isDir() && !w.place.IsRoot() {
 			c.l.mu.Lock()
-			c.l.dirty[w.place.parent().path] = true
+			c.l.dirty[w.place.Parent().Path] = true
 			c.l.mu.Unlock()
 		}
 	}

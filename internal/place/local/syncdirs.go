@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 	"ferry/internal/transfer"
 )
@@ -16,22 +17,22 @@ import (
 func (l *shared) SyncDirs(dirs []transfer.Path) error { return l.in(dirs, l.syncDir) }
 
 // in calls do with each of the directories that exist.
-func (l *shared) in(dirs []transfer.Path, do func(*Dir) error) error {
+func (l *shared) in(dirs []transfer.Path, do func(*disk.Dir) error) error {
 	var all error
 	for _, dir := range dirs {
-		p, err := l.fs.roots.locate(dir)
+		p, err := l.fs.roots.Locate(dir)
 		if err != nil {
 			continue // no temporary was ever made there
 		}
-		d, err := l.fs.roots.openDir(p)
+		d, err := l.fs.roots.OpenDir(p)
 		if err == nil {
 			err = do(d)
-			d.close()
+			d.Close()
 		} else if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || transfer.KindOf(err) == transfer.KindOutsideRoot {
 			continue
 		}
 		if err != nil {
-			all = errors.Join(all, targetError(dir, err))
+			all = errors.Join(all, disk.TargetError(dir, err))
 		}
 	}
 	return all
@@ -62,10 +63,10 @@ func parallel(n, wide int, do func(i int) error) error {
 }
 
 // setMeta sets mode and time. It ignores the error of a file system that does not have them.
-func (l *shared) setMeta(d *Dir, name string, f File, mode uint32, mtime int64) error {
+func (l *shared) setMeta(d *disk.Dir, name string, f disk.File, mode uint32, mtime int64) error {
 	err := l.disk.SetMeta(d, name, f, mode, mtime)
-	if errors.Is(err, syscall.EPERM) || err != nil && notOffered(err) {
-		l.fs.log.Debug("cannot set mode or time", "directory", d.path, "name", name, "error", err)
+	if errors.Is(err, syscall.EPERM) || err != nil && disk.NotOffered(err) {
+		l.fs.log.Debug("cannot set mode or time", "directory", d.Path(), "name", name, "error", err)
 		return nil
 	}
 	return err
@@ -95,7 +96,7 @@ func (l *Landing) syncDirty(dirs map[string]*held) error {
 		}
 	}
 
-	wide, back := l.fs.spare.width(syncsAtOnce)
+	wide, back := l.fs.spare.Width(syncsAtOnce)
 	defer back()
 	err := parallel(len(list), wide, func(i int) error { return l.syncPath(list[i], dirs[list[i]]) })
 	if err != nil {
@@ -117,7 +118,7 @@ func (l *shared) syncPath(path string, h *held) error {
 		}
 		defer l.dirs.release(h)
 	}
-	if err := h.changeable(); err != nil {
+	if err := h.Changeable(); err != nil {
 		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
 		return nil
 	}
@@ -131,12 +132,12 @@ func (l *shared) openDirty(path string) (*held, error) {
 		return h, nil
 	}
 
-	p, err := l.fs.roots.locate(transfer.Path(path))
+	p, err := l.fs.roots.Locate(transfer.Path(path))
 	if err != nil {
 		return nil, nil // the path is no longer within the landing's reach
 	}
 
-	d, err := l.fs.roots.openDir(p)
+	d, err := l.fs.roots.OpenDir(p)
 	switch {
 	case err == nil:
 		return l.dirs.put(d), nil
@@ -148,40 +149,40 @@ func (l *shared) openDirty(path string) (*held, error) {
 		l.fs.log.Debug("cannot sync a parent directory", "directory", path, "error", err)
 		return nil, nil
 	}
-	if err := passingError(transfer.Path(path), "synced", err); err != nil {
+	if err := disk.PassingError(transfer.Path(path), "synced", err); err != nil {
 		return nil, err
 	}
 	return nil, syncFailed(transfer.Path(path), err)
 }
 
-func (l *shared) syncDir(d *Dir) error {
+func (l *shared) syncDir(d *disk.Dir) error {
 	if failpoint.Planted("no-directory-sync") {
 		return nil
 	}
 
 	err := l.disk.SyncDir(d)
-	if err != nil && notOffered(err) {
+	if err != nil && disk.NotOffered(err) {
 		l.fs.noSyncDir.Do(func() {
-			l.fs.log.Warn("the file system does not sync directories; a power cut may lose names", "directory", d.path)
+			l.fs.log.Warn("the file system does not sync directories; a power cut may lose names", "directory", d.Path())
 		})
 		return nil
 	}
 	if err != nil {
-		return syncFailed(transfer.Path(d.path), err)
+		return syncFailed(transfer.Path(d.Path()), err)
 	}
 	return nil
 }
 
 func syncFailed(path transfer.Path, err error) error {
-	if isNoSpace(err) || transfer.KindOf(err).Waits() {
-		return targetError(path, err)
+	if disk.IsNoSpace(err) || transfer.KindOf(err).Waits() {
+		return disk.TargetError(path, err)
 	}
-	return wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, reason(err))
+	return disk.Wrap(transfer.KindUnwritable, err, "", "%s could not be made durable: %s", path, disk.Reason(err))
 }
 
 // soil notes that a directory must be synced together with the next names.
-func (l *shared) soil(d *Dir) {
+func (l *shared) soil(d *disk.Dir) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.dirty[d.path] = true
+	l.dirty[d.Path()] = true
 }

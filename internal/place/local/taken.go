@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"ferry/internal/content/record"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -17,14 +18,14 @@ import (
 // newest is the modification time of a file with an unknown one.
 const newest = math.MaxInt64
 
-func skipped(p location) *transfer.Error {
-	return wrap(transfer.KindSkipped, nil, "", "%s exists already", transfer.Path(p.path))
+func skipped(p disk.Location) *transfer.Error {
+	return disk.Wrap(transfer.KindSkipped, nil, "", "%s exists already", transfer.Path(p.Path))
 }
 
 // asNew reports whether the existing file is as new as an arriving one, or newer. File systems keep times in steps of
 // up to 2 s and truncate them. So a file of the same size is as new if its time is the truncated time of the other
 // file.
-func asNew(there *Stat, mtime, size int64) bool {
+func asNew(there *disk.Stat, mtime, size int64) bool {
 	if there.Mtime >= mtime {
 		return true
 	}
@@ -44,11 +45,11 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 	}
 
 	p, err := l.locate(name)
-	if err != nil || p.isRoot() {
+	if err != nil || p.IsRoot() {
 		return nil
 	}
 
-	d, err := through(l, p.parent(), nil)
+	d, err := through(l, p.Parent(), nil)
 	if err != nil {
 		return nil
 	}
@@ -61,21 +62,21 @@ func (l *Landing) Wanted(name transfer.Path, mtime, size int64) error {
 }
 
 func nameTaken(p transfer.Path) *transfer.Error {
-	return wrap(transfer.KindExists, fs.ErrExist, "remove it or use --if-exists overwrite", "%s exists already", p)
+	return disk.Wrap(transfer.KindExists, fs.ErrExist, "remove it or use --if-exists overwrite", "%s exists already", p)
 }
 
-func notReplaceable(p location) *transfer.Error {
-	return wrap(transfer.KindWrongType, nil, "", "%s is a device, socket or pipe; a file does not take its place", transfer.Path(p.path))
+func notReplaceable(p disk.Location) *transfer.Error {
+	return disk.Wrap(transfer.KindWrongType, nil, "", "%s is a device, socket or pipe; a file does not take its place", transfer.Path(p.Path))
 }
 
-func notAppendable(p location) *transfer.Error {
-	return wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.path))
+func notAppendable(p disk.Location) *transfer.Error {
+	return disk.Wrap(transfer.KindWrongType, syscall.ELOOP, "name what it leads to", "%s is a symbolic link; nothing is appended to it", transfer.Path(p.Path))
 }
 
 // taken returns the error of a name that exists and must not be replaced.
-func (l *Landing) taken(d *Dir, p location) *transfer.Error {
-	name := p.base()
-	st, err := d.lstat(name)
+func (l *Landing) taken(d *disk.Dir, p disk.Location) *transfer.Error {
+	name := p.Base()
+	st, err := d.Lstat(name)
 	most := int(readToExplain - l.explained.Load())
 	if err == nil && most > 0 {
 		if other, err := folds(d, name, &st); err == nil && other {
@@ -85,14 +86,14 @@ func (l *Landing) taken(d *Dir, p location) *transfer.Error {
 	if l.skips() {
 		return skipped(p)
 	}
-	return nameTaken(transfer.Path(p.path))
+	return nameTaken(transfer.Path(p.Path))
 }
 
 // readToExplain is the largest number of names that a landing reads to explain why a name is taken.
 const readToExplain = 1 << 20
 
-func (l *Landing) explain(d *Dir, p location, most int) *transfer.Error {
-	name := p.base()
+func (l *Landing) explain(d *disk.Dir, p disk.Location, most int) *transfer.Error {
+	name := p.Base()
 	list := wanted(name)
 	whole, err := list.read(d, most)
 	l.explained.Add(int64(list.seen))
@@ -102,53 +103,53 @@ func (l *Landing) explain(d *Dir, p location, most int) *transfer.Error {
 	case l.skips():
 		return skipped(p)
 	}
-	return nameTaken(transfer.Path(p.path))
+	return nameTaken(transfer.Path(p.Path))
 }
 
 // checkFree reports whether a file of size bytes, last changed at mtime, may have a name, as far as it can be known
 // before its rename.
-func (l *Landing) checkFree(d *Dir, p location, mtime, size int64) error {
-	if l.fs.roots.isState(d, p.base()) {
-		return inState(p.path)
+func (l *Landing) checkFree(d *disk.Dir, p disk.Location, mtime, size int64) error {
+	if l.fs.roots.IsState(d, p.Base()) {
+		return disk.StateError(p.Path)
 	}
 
-	st, err := d.lstat(p.base())
+	st, err := d.Lstat(p.Base())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case st.Type == TypeDir:
-		return isDirectory(transfer.Path(p.path))
+	case st.Type == disk.TypeDir:
+		return disk.DirectoryError(transfer.Path(p.Path))
 	case l.cfg.IfExists == transfer.IfExistsRename:
 		return nil
 	case !l.replaces():
 		return l.taken(d, p)
-	case st.Type == TypeOther:
+	case st.Type == disk.TypeOther:
 		return notReplaceable(p)
-	case st.Type == TypeLink && appends(l):
+	case st.Type == disk.TypeLink && appends(l):
 		return notAppendable(p)
 	case l.cfg.IfExists == transfer.IfExistsUpdate && asNew(&st, mtime, size):
-		return wrap(transfer.KindSkipped, nil, "", "%s is as new as its source, or newer", transfer.Path(p.path))
+		return disk.Wrap(transfer.KindSkipped, nil, "", "%s is as new as its source, or newer", transfer.Path(p.Path))
 	}
 	return nil
 }
 
 // fits refuses to append to a file if the sidecar describes its content otherwise than the arriving content.
-func fits(l *Landing, d *Dir, p location, b *Beside) error {
+func fits(l *Landing, d *disk.Dir, p disk.Location, b *Beside) error {
 	if !appends(l) {
 		return nil
 	}
-	if _, err := d.lstat(p.base()); err != nil {
+	if _, err := d.Lstat(p.Base()); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		return targetError(transfer.Path(p.path), err)
+		return disk.TargetError(transfer.Path(p.Path), err)
 	}
 
-	was, err := readSmall(l.disk, d, record.SidecarName(p.base()), record.MaxSidecar)
+	was, err := disk.ReadSmall(l.disk, d, record.SidecarName(p.Base()), record.MaxSidecar)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return targetError(transfer.Path(p.path), err)
+		return disk.TargetError(transfer.Path(p.Path), err)
 	}
 	var its []byte
 	if b != nil {
@@ -157,8 +158,8 @@ func fits(l *Landing, d *Dir, p location, b *Beside) error {
 	if string(was) == string(its) {
 		return nil
 	}
-	return wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
-		"%s has %s, and what is to be appended has %s", transfer.Path(p.path), described(was), described(its))
+	return disk.Wrap(transfer.KindExists, nil, "give it the same attributes and code page, or send it to another file",
+		"%s has %s, and what is to be appended has %s", transfer.Path(p.Path), described(was), described(its))
 }
 
 // described returns the attributes of a sidecar as text for messages.

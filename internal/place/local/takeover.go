@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 )
 
@@ -12,7 +13,7 @@ import (
 type heir struct {
 	l         *Landing
 	d         *held
-	place     location
+	place     disk.Location
 	item      uint64
 	at        int64 // safe bytes
 	size      int64
@@ -26,8 +27,8 @@ type heir struct {
 func (h *heir) succeed() (*Partial, error) {
 	l, d := h.l, h.d
 	for n := len(l.cfg.Older) - 1; n >= 0; n-- {
-		name := tempName(before(l, l.cfg.Older[n]), h.item)
-		if st, err := d.lstat(name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size < h.at {
+		name := disk.TempOf(before(l, l.cfg.Older[n]), h.item)
+		if st, err := d.Lstat(name); errors.Is(err, fs.ErrNotExist) || err == nil && st.Size < h.at {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -57,7 +58,7 @@ func (h *heir) copyOf(name string) (*Partial, error) {
 	if err != nil {
 		return nil, err
 	}
-	if st.Type != TypeFile || st.Nlink != 1 || !st.mine() || st.Size < h.at {
+	if st.Type != disk.TypeFile || st.Nlink != 1 || !st.Mine() || st.Size < h.at {
 		return nil, errors.New("what another instance has left is not a file that this agent made")
 	}
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -121,7 +122,7 @@ func TestNothingIsNamedBehindTheFence(t *testing.T) {
 	if !errors.As(err, &pending) || exists(filepath.Join(dir, "x")) {
 		t.Errorf("a file gets its name: %v", err)
 	}
-	if err := f.DeleteSource("a", version, AsideName(7, transfer.NewID(time.Now()), 1), nil); err == nil || !exists(filepath.Join(dir, "a")) {
+	if err := f.DeleteSource("a", version, disk.AsideName(7, transfer.NewID(time.Now()), 1), nil); err == nil || !exists(filepath.Join(dir, "a")) {
 		t.Errorf("a source is deleted: %v", err)
 	}
 	if left := temporaries(t, dir); len(left) != 1 {

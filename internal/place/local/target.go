@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
@@ -26,11 +27,11 @@ type landConfig struct {
 
 // A Target lands files beneath an agent's roots. It is safe for concurrent use.
 type Target struct {
-	roots     *Roots
-	disk      Disk
+	roots     *disk.Roots
+	disk      disk.Disk
 	cfg       landConfig
 	log       *slog.Logger
-	spare     *lending
+	spare     *disk.Lending
 	umask     uint32    // of the process at its start: permission bits that new files do not get
 	noSyncDir sync.Once // logged once
 	promises  promises
@@ -40,8 +41,8 @@ type Target struct {
 }
 
 // NewTarget returns a Target.
-func NewTarget(roots *Roots, spare *lending, cfg landConfig) *Target {
-	f := &Target{roots: roots, disk: roots.Disk(), cfg: cfg, log: cfg.Log, spare: spare, umask: umask()}
+func NewTarget(roots *disk.Roots, spare *disk.Lending, cfg landConfig) *Target {
+	f := &Target{roots: roots, disk: roots.Disk(), cfg: cfg, log: cfg.Log, spare: spare, umask: disk.Umask()}
 	if f.cfg.Clock == nil {
 		f.cfg.Clock = clock.System
 	}
@@ -54,40 +55,40 @@ func NewTarget(roots *Roots, spare *lending, cfg landConfig) *Target {
 	}
 
 	if f.cfg.Boot == "" {
-		f.cfg.Boot = BootID()
+		f.cfg.Boot = disk.BootID()
 	}
 	return f
 }
 
 // Land returns a Landing for the items of a transfer.
 func (f *Target) Land(cfg place.LandConfig) *Landing {
-	return &Landing{cfg: cfg, shared: &shared{fs: f, disk: f.disk, dirty: map[string]bool{}, ownDirs: map[dirID]bool{}, unnamed: map[uint64]bool{}, may: cfg.May, dirs: dirCache{spare: f.spare},
-		prefix: tempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}}
+	return &Landing{cfg: cfg, shared: &shared{fs: f, disk: f.disk, dirty: map[string]bool{}, ownDirs: map[disk.DirID]bool{}, unnamed: map[uint64]bool{}, may: cfg.May, dirs: dirCache{spare: f.spare},
+		prefix: disk.TempPrefix(f.cfg.Incarnation, cfg.Generation, cfg.Transfer)}}
 }
 
 // Free returns the number of free bytes for the agent's user at a DEST, which may not exist yet. It subtracts the space
 // that is promised to open files.
 func (f *Target) Free(at transfer.Resolution) (int64, error) {
 	p := at.Base
-	l, err := f.roots.locate(p)
+	l, err := f.roots.Locate(p)
 	if err != nil {
 		return 0, err
 	}
 
-	d, err := f.roots.openNearest(l)
+	d, err := f.roots.OpenNearest(l)
 	if err != nil {
-		return 0, targetError(p, err)
+		return 0, disk.TargetError(p, err)
 	}
-	defer d.close()
+	defer d.Close()
 
-	free, err := d.free()
+	free, err := d.Free()
 	if err != nil {
 		return 0, err
 	}
 
-	st, err := d.stat()
+	st, err := d.Stat()
 	if err != nil {
-		return 0, targetError(p, err)
+		return 0, disk.TargetError(p, err)
 	}
 	return free - f.promises.owedOn(st.Dev), nil
 }

@@ -7,23 +7,24 @@ import (
 	"strconv"
 	"strings"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
-func (l *shared) temp(item uint64) string { return tempName(l.prefix, item) }
+func (l *shared) temp(item uint64) string { return disk.TempOf(l.prefix, item) }
 
 // before returns the prefix of the temporaries of an earlier generation.
 func before(l *Landing, generation uint64) string {
-	return tempPrefix(l.fs.cfg.Incarnation, generation, l.cfg.Transfer)
+	return disk.TempPrefix(l.fs.cfg.Incarnation, generation, l.cfg.Transfer)
 }
 
 // joinedName returns the name of the joined temporary of an item.
 func joinedName(l *shared, item uint64) string {
-	return l.prefix + strconv.FormatUint(item, 36) + "-j" + tempSuffix
+	return l.prefix + strconv.FormatUint(item, 36) + "-j" + disk.TempSuffix
 }
 
 // unlinkTemp removes a temporary, which may be missing. If it fails, it records that a Sweep is needed.
-func (l *shared) unlinkTemp(d *Dir, temp string) error {
+func (l *shared) unlinkTemp(d *disk.Dir, temp string) error {
 	err := l.disk.Unlink(d, temp)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -36,11 +37,11 @@ func (l *shared) unlinkTemp(d *Dir, temp string) error {
 // temporary is no error.
 func (l *Landing) Drop(item uint64, name transfer.Path) error {
 	p, err := l.locate(name)
-	if err != nil || p.isRoot() {
+	if err != nil || p.IsRoot() {
 		return err
 	}
 
-	d, err := l.dir(p.parent(), nil)
+	d, err := l.dir(p.Parent(), nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -52,15 +53,15 @@ func (l *Landing) Drop(item uint64, name transfer.Path) error {
 		}
 	}
 	if err != nil {
-		return targetError(transfer.Path(p.path), err)
+		return disk.TargetError(transfer.Path(p.Path), err)
 	}
 	return nil
 }
 
 // dropOlder removes the temporaries of an item from earlier generations.
-func (l *Landing) dropOlder(d *Dir, item uint64) (err error) {
+func (l *Landing) dropOlder(d *disk.Dir, item uint64) (err error) {
 	for _, g := range l.cfg.Older {
-		err = errors.Join(err, l.unlinkTemp(d, tempName(before(l, g), item)))
+		err = errors.Join(err, l.unlinkTemp(d, disk.TempOf(before(l, g), item)))
 	}
 	return err
 }
@@ -77,7 +78,7 @@ func (l *Landing) Sweep(dirs []transfer.Path) error { return l.in(dirs, l.sweepD
 // start of the agent is one generation.
 const sweptGenerations = 64
 
-func (l *Landing) sweepDir(d *Dir) error {
+func (l *Landing) sweepDir(d *disk.Dir) error {
 	own := map[string]bool{}
 	for _, g := range l.cfg.Older {
 		own[before(l, g)] = true
@@ -91,9 +92,9 @@ func (l *Landing) sweepDir(d *Dir) error {
 
 	var all error
 	for {
-		names, err := d.names(1024)
+		names, err := d.Names(1024)
 		for _, name := range names {
-			if len(name) > len(l.prefix) && own[name[:len(l.prefix)]] && strings.HasSuffix(name, tempSuffix) {
+			if len(name) > len(l.prefix) && own[name[:len(l.prefix)]] && strings.HasSuffix(name, disk.TempSuffix) {
 				all = errors.Join(all, l.sweepName(d, name))
 			}
 		}
@@ -107,13 +108,13 @@ func (l *Landing) sweepDir(d *Dir) error {
 }
 
 // sweepName removes a temporary. A directory of that name was made by another program and stays.
-func (l *shared) sweepName(d *Dir, name string) error {
+func (l *shared) sweepName(d *disk.Dir, name string) error {
 	err := l.disk.Unlink(d, name)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if st, serr := d.lstat(name); serr == nil && st.Type == TypeDir {
-		l.fs.log.Warn("directory with the name of a temporary file left in place", "directory", d.path, "name", name)
+	if st, serr := d.Lstat(name); serr == nil && st.Type == disk.TypeDir {
+		l.fs.log.Warn("directory with the name of a temporary file left in place", "directory", d.Path(), "name", name)
 		return nil
 	}
 	return err

@@ -53,7 +53,7 @@ func (c *commit) syncTogether(files []*work) (alone []*work, err error) {
 
 // poisonedTogether poisons a group after a failed sync of its file system: it is unknown which data was written.
 func poisonedTogether(group []*work, why error) error {
-	err := syncFailed(transfer.Path(group[0].dir.path), why)
+	err := syncFailed(transfer.Path(group[0].dir.Path()), why)
 	for _, w := range group {
 		w.part.poisoned(err)
 	}

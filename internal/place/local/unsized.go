@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -17,10 +18,10 @@ const mostUnsized = 4 << 30
 
 // An inventor is a disk that can tell whether a file's system generates contents. Reading such a file does not wait for
 // more data.
-type inventor interface{ Invents(f File) bool }
+type inventor interface{ Invents(f disk.File) bool }
 
 // invented asks the disk once for each device.
-func (f *Access) invented(file File, st *Stat) bool {
+func (f *Access) invented(file disk.File, st *disk.Stat) bool {
 	d, ok := f.disk.(inventor)
 	if !ok {
 		return false
@@ -61,7 +62,7 @@ func (s *Source) readSized(b []byte) (int, error) {
 	s.at += int64(n)
 	switch {
 	case err != nil && err != io.EOF:
-		return n, sourceError(s.path, err)
+		return n, disk.SourceError(s.path, err)
 	case int64(n) < want:
 		if err := s.Unchanged(); err != nil {
 			return n, err
@@ -74,7 +75,7 @@ func (s *Source) readSized(b []byte) (int, error) {
 	ends, err := s.endsAt(s.at)
 	switch {
 	case err != nil:
-		return n, sourceError(s.path, err)
+		return n, disk.SourceError(s.path, err)
 	case ends:
 		return n, io.EOF
 	}
@@ -93,7 +94,7 @@ func (s *Source) readUnsized(b []byte) (int, error) {
 	case errors.Is(err, syscall.EAGAIN):
 		err = transfer.Errorf(transfer.KindUnreadable, "source %s has no end: more comes as things happen", s.path)
 	case err != nil:
-		err = sourceError(s.path, err)
+		err = disk.SourceError(s.path, err)
 	case s.at > mostUnsized:
 		err = transfer.Errorf(transfer.KindUnreadable, "source %s has no size, and no end within %s", s.path, transfer.FormatBytes(mostUnsized))
 	}

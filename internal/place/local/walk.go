@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -53,7 +54,7 @@ func (f *Finder) Walk(ctx context.Context, may place.Permit, links string, req p
 	}
 
 	if w.stuck != nil {
-		return 0, sourceError(req.Args[0].Source.Literal(), w.stuck)
+		return 0, disk.SourceError(req.Args[0].Source.Literal(), w.stuck)
 	}
 
 	for w.arg = first; w.arg < len(w.args); w.arg++ {
@@ -72,7 +73,7 @@ func (w *walker) gone() error {
 
 	named := map[string]bool{} // by an argument, which reports it itself
 	for _, a := range w.args {
-		named[a.place.path] = true
+		named[a.place.Path] = true
 	}
 
 	behind := w.req.After != nil && w.req.After.Arg == len(w.args)
@@ -86,8 +87,8 @@ func (w *walker) gone() error {
 			continue
 		}
 		missing := error(fs.ErrNotExist)
-		if at, err := w.fs.roots.locate(p); err == nil {
-			if err := w.fs.roots.permittedAt(w.may, transfer.AuthSource, at); transfer.KindOf(err) == transfer.KindDenied {
+		if at, err := w.fs.roots.Locate(p); err == nil {
+			if err := w.fs.roots.PermittedAt(w.may, transfer.AuthSource, at); transfer.KindOf(err) == transfer.KindDenied {
 				missing = err
 			}
 		}
@@ -103,17 +104,17 @@ func (w *walker) gone() error {
 
 // stands reports whether there is a file or a directory at a path, as far as it can be known.
 func (w *walker) stands(p transfer.Path) bool {
-	l, err := w.fs.roots.locate(p)
-	if err != nil || l.isRoot() {
+	l, err := w.fs.roots.Locate(p)
+	if err != nil || l.IsRoot() {
 		return err == nil
 	}
-	d, err := w.fs.roots.openParent(l)
+	d, err := w.fs.roots.OpenParent(l)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-	defer d.close()
-	st, err := d.lstat(l.base())
-	return err == nil && (st.Type == TypeFile || st.Type == TypeDir) || err != nil && !errors.Is(err, fs.ErrNotExist)
+	defer d.Close()
+	st, err := d.Lstat(l.Base())
+	return err == nil && (st.Type == disk.TypeFile || st.Type == disk.TypeDir) || err != nil && !errors.Is(err, fs.ErrNotExist)
 }
 
 type walker struct {
@@ -187,7 +188,7 @@ func (w *walker) add(i int) error {
 	w.args = append(w.args, a)
 	w.unknown(a.err)
 	if a.err == nil && of != nil && of.Into.Base != "" && !of.Into.Into && len(g.byBase)+len(g.others) > 0 {
-		a.err = wrap(transfer.KindExists, nil, "send them to different destinations", "two sources have the destination %s; %s is the second", of.Into.Base, src)
+		a.err = disk.Wrap(transfer.KindExists, nil, "send them to different destinations", "two sources have the destination %s; %s is the second", of.Into.Base, src)
 	}
 
 	if a.pat == nil && a.base != "" {
@@ -234,12 +235,12 @@ func (w *walker) item(it transfer.Item) error {
 		it.Type, it.Err = transfer.ItemBad, transfer.Errorf(transfer.KindUnreadable,
 			"a source beneath %.200s… has a path of %d bytes; the limit is %d", it.Source, len(it.Source), transfer.MaxPath)
 	} else if w.req.Base == "" && w.doubled(&it) {
-		it.Type, it.Err = transfer.ItemBad, wrap(transfer.KindExists, nil, "send them to different directories",
+		it.Type, it.Err = transfer.ItemBad, disk.Wrap(transfer.KindExists, nil, "send them to different directories",
 			"two sources have the destination name %s; %s is the second", it.Name, it.Source)
 	}
 
 	if w.stuck != nil {
-		return sourceError(it.Source, w.stuck)
+		return disk.SourceError(it.Source, w.stuck)
 	}
 
 	it.Arg = w.arg
@@ -251,7 +252,7 @@ func (w *walker) bad(src transfer.Path, name string, err error) error {
 	if cerr := w.ctx.Err(); cerr != nil {
 		return cerr
 	}
-	err = sourceError(src, err)
+	err = disk.SourceError(src, err)
 	if transfer.KindOf(err).Waits() {
 		return err
 	}
@@ -268,7 +269,7 @@ func (w *walker) wanted(src transfer.Path) bool {
 	}
 
 	if w.arg < len(w.args) {
-		if a := w.args[w.arg]; a.pat != nil && w.only[transfer.Path(a.place.path+"/")] {
+		if a := w.args[w.arg]; a.pat != nil && w.only[transfer.Path(a.place.Path+"/")] {
 			return true
 		}
 	}
@@ -318,10 +319,10 @@ func (w *walker) namedBefore(name string) bool {
 			top := w.args[first[0]].place
 			var parts []string
 			if at != name {
-				parts = rest(name, at)
+				parts = disk.Components(name, at)
 			}
-			if !top.isRoot() { // it may itself be a link, which is not followed
-				top, parts = top.parent(), append([]string{top.base()}, parts...)
+			if !top.IsRoot() { // it may itself be a link, which is not followed
+				top, parts = top.Parent(), append([]string{top.Base()}, parts...)
 			}
 			if w.sent(w.args[first[0]], top, parts) {
 				return true
@@ -335,16 +336,16 @@ func (w *walker) namedBefore(name string) bool {
 
 // walkLiteral walks one file or directory.
 func (w *walker) walkLiteral(a *argument, after []string) error {
-	src := transfer.Path(a.place.path)
-	if err := w.fs.roots.permittedAt(w.may, transfer.AuthSource, a.place); transfer.KindOf(err) == transfer.KindDenied {
+	src := transfer.Path(a.place.Path)
+	if err := w.fs.roots.PermittedAt(w.may, transfer.AuthSource, a.place); transfer.KindOf(err) == transfer.KindDenied {
 		return w.bad(src, a.base, err) // the error does not reveal whether it exists
 	}
-	if a.place.isRoot() {
-		d, err := w.fs.roots.openDir(a.place)
+	if a.place.IsRoot() {
+		d, err := w.fs.roots.OpenDir(a.place)
 		if err != nil {
 			return w.bad(src, a.base, err)
 		}
-		defer d.close()
+		defer d.Close()
 		if !a.recursive {
 			return w.bad(src, a.base, directoryArgument(src))
 		}
@@ -354,22 +355,22 @@ func (w *walker) walkLiteral(a *argument, after []string) error {
 		return w.contents(d, a.base, after)
 	}
 
-	d, err := w.fs.roots.openParent(a.place)
+	d, err := w.fs.roots.OpenParent(a.place)
 	if err != nil {
 		return w.bad(src, a.base, err)
 	}
-	defer d.close()
+	defer d.Close()
 
-	name := a.place.base()
-	st, err := d.lstat(name)
+	name := a.place.Base()
+	st, err := d.Lstat(name)
 	switch {
 	case err != nil:
 		return w.bad(src, a.base, err)
-	case st.Type == TypeDir && !a.recursive:
+	case st.Type == disk.TypeDir && !a.recursive:
 		return w.bad(src, a.base, directoryArgument(src))
-	case st.Type == TypeLink && w.links != transfer.LinksFollow:
+	case st.Type == disk.TypeLink && w.links != transfer.LinksFollow:
 		w.skipped++
-		return w.bad(src, a.base, notRegular(src, TypeLink))
+		return w.bad(src, a.base, disk.NotRegular(src, disk.TypeLink))
 	}
 	return w.top(&entry{d, name, st}, a.base, after)
 }
@@ -383,17 +384,17 @@ func (w *walker) top(e *entry, name string, after []string) error {
 }
 
 func directoryArgument(src transfer.Path) error {
-	return wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", src)
+	return disk.Wrap(transfer.KindWrongType, nil, "use -r to send what is in it", "source %s is a directory", src)
 }
 
 // An entry is one name in an open directory.
 type entry struct {
-	dir  *Dir
+	dir  *disk.Dir
 	name string
-	st   Stat
+	st   disk.Stat
 }
 
-func (e *entry) source() transfer.Path { return transfer.Path(path.Join(e.dir.path, e.name)) }
+func (e *entry) source() transfer.Path { return transfer.Path(path.Join(e.dir.Path(), e.name)) }
 
 // entry emits the items of one name; it walks a directory.
 func (w *walker) entry(e *entry, name string, after []string) error {
@@ -403,14 +404,14 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		return w.bad(e.source(), name, err)
 	}
 	switch e.st.Type {
-	case TypeFile:
+	case disk.TypeFile:
 		if len(after) > 0 {
 			return nil // it was a directory when the walk was in it
 		}
 		return w.item(transfer.Item{Type: transfer.ItemFile, Source: e.source(), Name: transfer.Path(name), Size: e.st.Size, Mtime: e.st.Mtime})
-	case TypeLink:
+	case disk.TypeLink:
 		return w.link(e, name, after)
-	case TypeDir:
+	case disk.TypeDir:
 		d, leave, err := w.enter(e)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return nil // it is gone since the check
@@ -423,14 +424,14 @@ func (w *walker) entry(e *entry, name string, after []string) error {
 		}
 		return first(w.contents(d, name, after), leave())
 	}
-	return w.bad(e.source(), name, notRegular(e.source(), e.st.Type))
+	return w.bad(e.source(), name, disk.NotRegular(e.source(), e.st.Type))
 }
 
 // link handles a symbolic link as the request asks.
 func (w *walker) link(e *entry, name string, after []string) error {
 	switch w.links {
 	case transfer.LinksError:
-		return w.bad(e.source(), name, notRegular(e.source(), TypeLink))
+		return w.bad(e.source(), name, disk.NotRegular(e.source(), disk.TypeLink))
 	case transfer.LinksFollow:
 	default:
 		w.skipped++
@@ -439,11 +440,11 @@ func (w *walker) link(e *entry, name string, after []string) error {
 	if len(after) > 0 {
 		return nil // it was a directory when the walk was in it
 	}
-	_, st, err := w.fs.roots.linkTarget(e.source(), w.may)
-	if err == nil && st.Type == TypeDir {
-		err = wrap(transfer.KindWrongType, nil, "name the directory itself", "symbolic link %s leads to a directory, and links to directories are not followed", e.source())
-	} else if err == nil && st.Type != TypeFile {
-		err = notRegular(e.source(), st.Type)
+	_, st, err := w.fs.roots.LinkTarget(e.source(), w.may)
+	if err == nil && st.Type == disk.TypeDir {
+		err = disk.Wrap(transfer.KindWrongType, nil, "name the directory itself", "symbolic link %s leads to a directory, and links to directories are not followed", e.source())
+	} else if err == nil && st.Type != disk.TypeFile {
+		err = disk.NotRegular(e.source(), st.Type)
 	}
 	if err != nil {
 		return w.bad(e.source(), name, err)
@@ -452,13 +453,13 @@ func (w *walker) link(e *entry, name string, after []string) error {
 }
 
 // contents walks the entries of a directory, then emits the directory's own item.
-func (w *walker) contents(d *Dir, name string, after []string) error {
+func (w *walker) contents(d *disk.Dir, name string, after []string) error {
 	names, err := w.sorted(d, func(n string) bool {
 		_, skip := order(n, after)
-		return !skip && !isReserved(n)
+		return !skip && !disk.IsReserved(n)
 	})
 	if err != nil {
-		return w.bad(transfer.Path(d.path), name, err)
+		return w.bad(transfer.Path(d.Path()), name, err)
 	}
 	defer names.close()
 
@@ -471,12 +472,12 @@ func (w *walker) contents(d *Dir, name string, after []string) error {
 			return w.scratchError(d, err)
 		}
 		down, _ := order(n, after)
-		st, err := d.lstat(n)
+		st, err := d.Lstat(n)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			err = w.bad(transfer.Path(path.Join(d.path, n)), path.Join(name, n), err)
+			err = w.bad(transfer.Path(path.Join(d.Path(), n)), path.Join(name, n), err)
 		} else {
 			err = w.entry(&entry{d, n, st}, path.Join(name, n), down)
 		}
@@ -488,7 +489,7 @@ func (w *walker) contents(d *Dir, name string, after []string) error {
 	if name == "" {
 		return nil
 	}
-	return w.item(transfer.Item{Type: transfer.ItemDir, Source: transfer.Path(d.path), Name: transfer.Path(name)})
+	return w.item(transfer.Item{Type: transfer.ItemDir, Source: transfer.Path(d.Path()), Name: transfer.Path(name)})
 }
 
 // order compares a name with the item after which a walk continues. The name is skipped if it is before that item or is
@@ -509,11 +510,11 @@ const shallow = 2
 
 // enter opens the directory of an entry; leave closes it. If no descriptor is left, enter closes the parent directory
 // meanwhile. An error of leave ends the walk, which continues from its last item.
-func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
-	borrowed := w.depth >= shallow && w.fs.spare.take()
-	if d, err = w.fs.roots.childDir(e.dir, e.name); err != nil {
+func (w *walker) enter(e *entry) (d *disk.Dir, leave func() error, err error) {
+	borrowed := w.depth >= shallow && w.fs.spare.Take()
+	if d, err = w.fs.roots.ChildDir(e.dir, e.name); err != nil {
 		if borrowed {
-			w.fs.spare.give()
+			w.fs.spare.Give()
 		}
 		return nil, nil, err
 	}
@@ -521,10 +522,10 @@ func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 	back := func() error { return nil }
 	switch {
 	case borrowed:
-		back = func() error { w.fs.spare.give(); return nil }
+		back = func() error { w.fs.spare.Give(); return nil }
 	case w.depth >= shallow:
-		if back, err = w.fs.roots.setDown(e.dir); err != nil {
-			d.close()
+		if back, err = w.fs.roots.SetDown(e.dir); err != nil {
+			d.Close()
 			return nil, nil, err
 		}
 	}
@@ -532,7 +533,7 @@ func (w *walker) enter(e *entry) (d *Dir, leave func() error, err error) {
 	w.depth++
 	return d, func() error {
 		w.depth--
-		d.close()
+		d.Close()
 		return back()
 	}, nil
 }
@@ -548,13 +549,13 @@ func first(err, next error) error {
 // hidden returns the right to a name that was found in a directory: nil if the user may read it, or an error of
 // KindDenied. It reports gone for a name that the user must not learn, because the user may not read the directory
 // either.
-func (w *walker) hidden(d *Dir, name string) (err error, gone bool) {
+func (w *walker) hidden(d *disk.Dir, name string) (err error, gone bool) {
 	if w.may == nil {
 		return nil, false
 	}
 	// The real path at the time of opening is sufficient for names: the file is checked again when it is opened.
-	if err = w.may.Check(transfer.AuthSource, path.Join(d.real, name)); transfer.KindOf(err) != transfer.KindDenied {
+	if err = w.may.Check(transfer.AuthSource, path.Join(d.Real(), name)); transfer.KindOf(err) != transfer.KindDenied {
 		return err, false
 	}
-	return err, w.may.Check(transfer.AuthSource, d.real) != nil
+	return err, w.may.Check(transfer.AuthSource, d.Real()) != nil
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -57,7 +58,7 @@ func lines(items []walked) string {
 func TestWalk(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/b", "d/a/1", "d/a.x", "d/a/.hidden", "d/empty/", "d/\xff", "e/b", "e/c.txt", "e/d/x.txt", "e/.h.txt", "e/.hd/y.txt",
-		"d/"+TempName(7, 1, testID, 1), "star*", "starfish", "state-of-ferry/ledger", "s/1/log", "s/2/log", "s/2/other")
+		"d/"+disk.TempName(7, 1, testID, 1), "star*", "starfish", "state-of-ferry/ledger", "s/1/log", "s/2/log", "s/2/other")
 	must(t, os.Symlink("b", filepath.Join(dir, "d/link")))
 	must(t, os.Symlink("d", filepath.Join(dir, "dirlink")))
 	must(t, syscall.Mkfifo(filepath.Join(dir, "e/fifo"), 0o600))
@@ -102,7 +103,7 @@ func TestWalk(t *testing.T) {
 		{"d/a|e/d/../../s/../d/a", true, "0 file a/.hidden\n0 file a/1\n0 dir a\n1 bad a/.hidden exists\n1 bad a/1 exists\n1 bad a exists", 0},
 		{"e/**/x.txt|e/d", true, "0 file d/x.txt\n1 bad d/x.txt exists\n1 dir d", 0},
 		{"e/.|e/d", true, "0 file .h.txt\n0 file .hd/y.txt\n0 dir .hd\n0 file b\n0 file c.txt\n0 file d/x.txt\n0 dir d\n0 bad fifo wrong-type\n1 bad d/x.txt exists\n1 bad d exists", 0},
-		{"d/" + TempName(7, 1, testID, 1), false, "0 bad " + TempName(7, 1, testID, 1) + " outside-root", 0},
+		{"d/" + disk.TempName(7, 1, testID, 1), false, "0 bad " + disk.TempName(7, 1, testID, 1) + " outside-root", 0},
 	} {
 		var sources []transfer.Path
 		for s := range strings.SplitSeq(c.sources, "|") {
@@ -115,7 +116,7 @@ func TestWalk(t *testing.T) {
 	}
 	items, _ := walk(t, f, true, nil, ".")
 	for _, w := range items {
-		if strings.Contains(string(w.it.Source), "state-of-ferry") || strings.Contains(string(w.it.Name), reserved) {
+		if strings.Contains(string(w.it.Source), "state-of-ferry") || strings.Contains(string(w.it.Name), disk.Reserved) {
 			t.Errorf("walked to %v", w)
 		}
 	}

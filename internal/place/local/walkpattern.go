@@ -8,20 +8,21 @@ import (
 	"strings"
 	"syscall"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
 // walkPattern walks the matches of a pattern.
 func (w *walker) walkPattern(a *argument, after []string) error {
-	src := transfer.Path(a.place.path)
-	top, err := w.fs.roots.openDir(a.stem)
-	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.roots.permittedAt(w.may, transfer.AuthSource, a.stem) != nil {
+	src := transfer.Path(a.place.Path)
+	top, err := w.fs.roots.OpenDir(a.stem)
+	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.roots.PermittedAt(w.may, transfer.AuthSource, a.stem) != nil {
 		err = nothingMatches(src) // a user without the right must not learn which directories exist
 	}
 	if err != nil {
 		return w.bad(src, "", err)
 	}
-	defer top.close()
+	defer top.Close()
 
 	found := after != nil // an earlier walk found items
 	m := &matching{whole: a.recursive}
@@ -29,8 +30,8 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 		if _, gone := w.hidden(e.dir, e.name); gone {
 			return nil // as if it did not exist
 		}
-		if e.st.Type == TypeDir && !a.recursive {
-			if a.nested || w.fs.roots.isState(e.dir, e.name) {
+		if e.st.Type == disk.TypeDir && !a.recursive {
+			if a.nested || w.fs.roots.IsState(e.dir, e.name) {
 				return nil // "**" goes through directories, and requires none
 			}
 			found = true
@@ -39,7 +40,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 		found = true
 		name := e.name
 		if a.nested {
-			name = strings.Join(rest(string(e.source()), a.stem.path), "/")
+			name = strings.Join(disk.Components(string(e.source()), a.stem.Path), "/")
 		}
 		return w.top(e, name, down)
 	}
@@ -58,7 +59,7 @@ func (w *walker) walkPattern(a *argument, after []string) error {
 }
 
 func nothingMatches(src transfer.Path) error {
-	return wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src)
+	return disk.Wrap(transfer.KindMissing, nil, "check the pattern", "nothing matches %s", src)
 }
 
 // A matching holds the actions of match.
@@ -69,10 +70,10 @@ type matching struct {
 }
 
 // match visits the matches of a pattern in and below a directory, in the order of a walk.
-func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching) error {
+func (w *walker) match(d *disk.Dir, p pattern, set []int, after []string, m *matching) error {
 	names, err := w.candidates(d, p, set, after)
 	if err != nil {
-		return w.unreadable(m, d.path, err)
+		return w.unreadable(m, d.Path(), err)
 	}
 	defer names.close()
 
@@ -89,12 +90,12 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 		if err := w.ctx.Err(); err != nil {
 			return err
 		}
-		st, err := d.lstat(n)
-		if err != nil && (errors.Is(err, fs.ErrNotExist) || refused(err)) {
+		st, err := d.Lstat(n)
+		if err != nil && (errors.Is(err, fs.ErrNotExist) || disk.Refused(err)) {
 			continue // it is gone since the directory was read, or the file system refuses
 		}
 		if err != nil {
-			if err := w.unreadable(m, path.Join(d.path, n), err); err != nil {
+			if err := w.unreadable(m, path.Join(d.Path(), n), err); err != nil {
 				return err
 			}
 			continue
@@ -108,7 +109,7 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 				continue
 			}
 		}
-		if st.Type == TypeDir && p.more(next) {
+		if st.Type == disk.TypeDir && p.more(next) {
 			if err := w.matchBelow(e, p, next, down, m); err != nil {
 				return err
 			}
@@ -118,7 +119,7 @@ func (w *walker) match(d *Dir, p pattern, set []int, after []string, m *matching
 
 // unreadable reports a directory that prevents the search for a pattern, unless the error may pass.
 func (w *walker) unreadable(m *matching, at string, err error) error {
-	if err := sourceError(transfer.Path(at), err); transfer.KindOf(err).Waits() || w.ctx.Err() != nil {
+	if err := disk.SourceError(transfer.Path(at), err); transfer.KindOf(err).Waits() || w.ctx.Err() != nil {
 		return err
 	}
 	if m.unreadable == nil {
@@ -145,10 +146,10 @@ func (w *walker) matchBelow(e *entry, p pattern, set []int, after []string, m *m
 }
 
 // candidates returns the names of a directory that can match, or the only one that can.
-func (w *walker) candidates(d *Dir, p pattern, set []int, after []string) (*sortedDir, error) {
+func (w *walker) candidates(d *disk.Dir, p pattern, set []int, after []string) (*sortedDir, error) {
 	wanted := func(n string) bool {
 		_, skip := order(n, after)
-		return !skip && !isReserved(n) && len(p.step(set, n)) > 0
+		return !skip && !disk.IsReserved(n) && len(p.step(set, n)) > 0
 	}
 	if name, ok := p.only(set); ok {
 		return w.single(d, name, wanted)

@@ -3,6 +3,7 @@ package local
 import (
 	"sync"
 
+	"ferry/internal/place/local/disk"
 	"ferry/internal/sys/failpoint"
 )
 
@@ -14,7 +15,7 @@ import (
 // file for the process that has it open.
 type watch struct {
 	mu   sync.Mutex // one sync at a time: only one of two would get the report
-	w    Watch
+	w    disk.Watch
 	over bool
 }
 
@@ -37,7 +38,7 @@ func (l *Landing) watchOf(d *held) *watch {
 		return d.eye
 	}
 
-	st, err := d.stat()
+	st, err := d.Stat()
 	if err != nil {
 		return nil
 	}
@@ -56,7 +57,7 @@ func (l *Landing) watchOf(d *held) *watch {
 	if err == nil {
 		d.eye = &watch{w: w}
 	} else {
-		l.fs.log.Debug("syncing files one by one", "directory", d.path, "error", err)
+		l.fs.log.Debug("syncing files one by one", "directory", d.Path(), "error", err)
 	}
 
 	s.of[st.Dev] = d.eye
@@ -64,7 +65,7 @@ func (l *Landing) watchOf(d *held) *watch {
 }
 
 // end closes the watches. Files begun under them are synced one by one.
-func (s *watches) end(on Syncs) {
+func (s *watches) end(on disk.Syncs) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.of {
@@ -75,7 +76,7 @@ func (s *watches) end(on Syncs) {
 	s.of = nil
 }
 
-func (w *watch) close(on Syncs) {
+func (w *watch) close(on disk.Syncs) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true
@@ -86,7 +87,7 @@ func (w *watch) close(on Syncs) {
 }
 
 // sync makes all data on the file system durable. It reports false if that is not offered, or not any more.
-func (w *watch) sync(on Syncs) (done bool, err error) {
+func (w *watch) sync(on disk.Syncs) (done bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.over {
@@ -103,7 +104,7 @@ func (w *watch) sync(on Syncs) (done bool, err error) {
 	}
 
 	w.over = true
-	if notOffered(err) {
+	if disk.NotOffered(err) {
 		return false, nil
 	}
 	return true, err

@@ -16,6 +16,7 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -452,7 +453,7 @@ func (a *agent) deletions() error {
 			continue
 		}
 		if !known {
-			d = faulty.JournalDelete{Source: out.Source, Version: out.Version, Aside: local.AsideName(incarnation, transferID, item)}
+			d = faulty.JournalDelete{Source: out.Source, Version: out.Version, Aside: disk.AsideName(incarnation, transferID, item)}
 			if err := a.j.Deleting(item, d); err != nil {
 				return err
 			}

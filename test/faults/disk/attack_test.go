@@ -23,6 +23,7 @@ import (
 	"ferry/internal/content/digest"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	localdisk "ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -335,7 +336,7 @@ func (v *victim) remove(t *testing.T, seed uint64, source transfer.Path) error {
 	version := s.Version()
 	must(t, s.Close())
 	v.target.item.Store(seed * 4)
-	aside := local.AsideName(incarnation, v.lands.id, seed*4)
+	aside := localdisk.AsideName(incarnation, v.lands.id, seed*4)
 	err = v.fs.DeleteSource(source, version, aside, nil)
 	return err
 }

@@ -21,6 +21,7 @@ import (
 	"ferry/internal/faulty"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -166,7 +167,7 @@ func newStruck(t *testing.T, name string, nth int) *struck {
 	must(t, err)
 	base, err = filepath.EvalSymlinks(base)
 	must(t, err)
-	s := &struck{t: t, nth: nth, base: base, root: base + "/root", outside: base + "/outside", disk: faulty.NewDisk(local.RealDisk()),
+	s := &struck{t: t, nth: nth, base: base, root: base + "/root", outside: base + "/outside", disk: faulty.NewDisk(disk.RealDisk()),
 		intents: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}}
 	for k := range strikes {
 		if strikes[k].name == name {
@@ -285,7 +286,7 @@ func (s *struck) land(t *testing.T) {
 
 func (s *struck) round() error {
 	for item, in := range s.intents {
-		verdict, out, err := s.lands.Recover(in, local.BootID())
+		verdict, out, err := s.lands.Recover(in, disk.BootID())
 		switch {
 		case err != nil:
 			return err

@@ -8,6 +8,7 @@ import (
 	"ferry/internal/content/record"
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/transfer"
 )
 
@@ -48,7 +49,7 @@ func testAppend(t *testing.T, p *Place) {
 	// Arrived bytes are compared with their digest when they are read back.
 	w, err := write(l, 9, "log", []byte("what came"))
 	must(t, err)
-	must(t, p.WriteFile(p.at(local.TempName(7, 1, testID, 9)), []byte("what rots")))
+	must(t, p.WriteFile(p.at(disk.TempName(7, 1, testID, 9)), []byte("what rots")))
 	_, err = l.Commit(t.Context(), []place.Pending{w})
 	if !errors.As(err, new(*place.AgainError)) || p.read(t, "log") != both {
 		t.Errorf("what came has rotted: %v, %q", err, p.read(t, "log"))

@@ -1,4 +1,4 @@
-// Package localtest has the tests that every local.Disk must pass: its own calls, and landing, recovery and
+// Package localtest has the tests that every disk.Disk must pass: its own calls, and landing, recovery and
 // deletion on top of them. They run on the host's disk, on the disk in memory, and on the disks of internal/faulty
 // while these inject no faults.
 package localtest
@@ -17,13 +17,14 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local"
+	"ferry/internal/place/local/disk"
 	"ferry/internal/place/placetest"
 	"ferry/internal/transfer"
 )
 
 // A Place is a disk with a directory for the tests. The functions act as other programs do; their paths are absolute.
 type Place struct {
-	Disk local.Disk
+	Disk disk.Disk
 	Dir  string
 
 	MkdirAll  func(p string) error
