@@ -13,7 +13,7 @@ import (
 	"ferry/internal/client"
 	"ferry/internal/mft/commands"
 	mftxml "ferry/internal/mft/xml"
-	"ferry/internal/place/local"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -194,7 +194,7 @@ func (r *fteRun) eachTemplate(fn func(k *kept, at client.AtAgent, name string) e
 				page.After = t.Name
 				wanted := len(r.Args) == 0
 				for _, pattern := range r.Args {
-					if local.MatchName(pattern, t.Name) {
+					if walk.MatchName(pattern, t.Name) {
 						wanted, met[pattern] = true, true
 					}
 				}

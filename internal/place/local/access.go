@@ -6,6 +6,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -14,13 +15,13 @@ type Access struct {
 	roots       *disk.Roots
 	disk        disk.Disk
 	log         *slog.Logger
-	find        *Finder
+	find        *walk.Finder
 	incarnation uint64   // of the agent's ledger; part of the names of files that are put aside
 	inventing   sync.Map // from device to whether its file system invents contents
 }
 
 // NewAccess returns an Access to the files beneath roots.
-func NewAccess(roots *disk.Roots, find *Finder, incarnation uint64, log *slog.Logger) *Access {
+func NewAccess(roots *disk.Roots, find *walk.Finder, incarnation uint64, log *slog.Logger) *Access {
 	return &Access{roots: roots, disk: roots.Disk(), log: log, find: find, incarnation: incarnation}
 }
 

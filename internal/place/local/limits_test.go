@@ -138,7 +138,7 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 	tree(t, dir, "d/a/1", "d/a/2", "d/b/c/3", "d/z", "e/a/1", "e/q", "t1/x", "t2/x")
 	for _, sources := range [][]transfer.Path{{"d"}, {"d/*", "e/*"}, {"*/x", "t2/x"}, {"d/**/1", "e/q"}, {"d/a", "e/a"}} {
 		disk.err = nil
-		want, _ := walk(t, f, true, nil, sources...)
+		want, _ := walkAll(t, f, true, nil, sources...)
 		for _, call := range []string{"beneath", "child", "lstat", "names"} {
 			for _, err := range passes {
 				for skip := range 40 {
@@ -162,7 +162,7 @@ func TestWalkWaitsForDescriptors(t *testing.T) {
 					if len(got) > 0 {
 						last = &got[len(got)-1]
 					}
-					rest, _ := walk(t, f, true, last, sources...)
+					rest, _ := walkAll(t, f, true, last, sources...)
 					if all := append(got, rest...); lines(all) != lines(want) {
 						t.Fatalf("%v, %s %d failed with %v:\n%s\nnot\n%s", sources, call, skip, err, lines(all), lines(want))
 					}
@@ -179,7 +179,7 @@ func TestWalkSaysThatTheDiskFails(t *testing.T) {
 	tree(t, dir, "d/a", "d/b")
 	for call, source := range map[string]transfer.Path{"names": "d/*", "lstat": "d/?"} {
 		disk.call, disk.skip = call, 0
-		items, _ := walk(t, f, false, nil, source)
+		items, _ := walkAll(t, f, false, nil, source)
 		if len(items) == 0 || items[0].it.Err == nil || items[0].it.Err.Kind != transfer.KindUnreadable || !strings.Contains(items[0].it.Err.Text, "input/output error") {
 			t.Errorf("%s: %s", call, lines(items))
 		}
@@ -277,13 +277,13 @@ func TestWalkWithLittleMemory(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { little.Close() })
 	for _, sources := range [][]transfer.Path{{"d"}, {"d/*/*f*"}, {"d/**/?0*"}} {
-		want, _ := walk(t, f, true, nil, sources...)
-		got, _ := walk(t, little, true, nil, sources...)
+		want, _ := walkAll(t, f, true, nil, sources...)
+		got, _ := walkAll(t, little, true, nil, sources...)
 		if !slices.Equal(texts(got), texts(want)) {
 			t.Fatalf("%v: %d items, or in another order than the %d", sources, len(got), len(want))
 		}
 		at := len(want) / 3
-		if rest, _ := walk(t, little, true, &want[at], sources...); !slices.Equal(texts(rest), texts(want[at+1:])) {
+		if rest, _ := walkAll(t, little, true, &want[at], sources...); !slices.Equal(texts(rest), texts(want[at+1:])) {
 			t.Fatalf("%v: %d items behind the %dth of %d", sources, len(rest), at, len(want))
 		}
 	}

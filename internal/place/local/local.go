@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/extsort"
 	"ferry/internal/transfer"
@@ -44,7 +45,7 @@ type Config struct {
 type FS struct {
 	roots  *disk.Roots
 	spare  disk.Lending
-	find   *Finder
+	find   *walk.Finder
 	source *Access
 	land   *Target
 }
@@ -68,7 +69,7 @@ func Open(cfg Config) (*FS, error) {
 
 	f := &FS{roots: roots}
 	f.spare.Open(cfg.Spare)
-	f.find = NewFinder(roots, &f.spare, cfg.RecordRoot, cfg.Scratch, cfg.NamesMemory)
+	f.find = walk.NewFinder(roots, &f.spare, cfg.RecordRoot, cfg.Scratch, cfg.NamesMemory)
 	f.source = NewAccess(roots, f.find, cfg.Incarnation, cfg.Log)
 	f.land = NewTarget(roots, &f.spare, landConfig{RecordRoot: cfg.RecordRoot, Incarnation: cfg.Incarnation, Boot: cfg.Boot, GroupSync: cfg.GroupSync,
 		Digest: cfg.Digest, Clock: cfg.Clock, Log: cfg.Log})

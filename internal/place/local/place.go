@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
 
@@ -44,7 +45,7 @@ func (l Local) Walk(ctx context.Context, req place.WalkRequest, emit func(transf
 
 // Expands reports that a pattern may give several items, and by HasOwnName whether a source has no name.
 func (l Local) Expands(src transfer.Location) (several, unnamed bool) {
-	return src.Pattern, !HasOwnName(src.Path)
+	return src.Pattern, !walk.HasOwnName(src.Path)
 }
 
 // CheckOverlap is FS.CheckOverlap for the sources that the user may read. It checks no other source.
@@ -62,7 +63,7 @@ func (l Local) Examine(p transfer.Path) (size int64, there bool, err error) {
 }
 
 // Scan is Finder.Scan restricted to files that the user may read.
-func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error) error {
+func (l Local) Scan(ctx context.Context, req walk.ScanRequest, fn func(*walk.Found) error) error {
 	return l.find.Scan(ctx, l.may, req, fn)
 }
 
@@ -70,7 +71,7 @@ func (l Local) Scan(ctx context.Context, req ScanRequest, fn func(*Found) error)
 func (l Local) MayScan(dir transfer.Path) error { return l.find.MayScan(l.may, dir) }
 
 // Names is Finder.Names restricted to files that the user may read.
-func (l Local) Names(dir transfer.Path, prefix string, most int) ([]Name, error) {
+func (l Local) Names(dir transfer.Path, prefix string, most int) ([]walk.Name, error) {
 	return l.find.Names(l.may, dir, prefix, most)
 }
 

@@ -40,7 +40,7 @@ func TestReservedNames(t *testing.T) {
 		}
 	}
 	// A walk omits a reserved name in other letters, too, and opening the file is refused.
-	items, _ := walk(t, f, true, nil, "d/.")
+	items, _ := walkAll(t, f, true, nil, "d/.")
 	if got := lines(items); got != "0 file .ferry\n0 file ferry-x" {
 		t.Errorf("the walk gives\n%s", got)
 	}

@@ -134,7 +134,7 @@ func TestRootSlash(t *testing.T) {
 	if read(t, filepath.Join(dir, "a/new/dir/x")) != "y" {
 		t.Error("not there")
 	}
-	items, _ := walk(t, f, true, nil, transfer.Path(dir))
+	items, _ := walkAll(t, f, true, nil, transfer.Path(dir))
 	for _, w := range items {
 		if strings.Contains(string(w.it.Source), "state") {
 			t.Errorf("walked into %v", w)

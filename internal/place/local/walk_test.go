@@ -33,7 +33,7 @@ func (w walked) String() string {
 	return s
 }
 
-func walk(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
+func walkAll(t testing.TB, f *FS, recursive bool, after *walked, sources ...transfer.Path) (items []walked, skipped int64) {
 	t.Helper()
 	req := place.WalkRequest{Args: args(recursive, sources...)}
 	if after != nil {
@@ -109,12 +109,12 @@ func TestWalk(t *testing.T) {
 		for s := range strings.SplitSeq(c.sources, "|") {
 			sources = append(sources, transfer.Path(s))
 		}
-		items, skipped := walk(t, f, c.recursive, nil, sources...)
+		items, skipped := walkAll(t, f, c.recursive, nil, sources...)
 		if got := lines(items); got != c.want || skipped != c.skipped {
 			t.Errorf("%s (%v): got %d\n%s\nwant %d\n%s", c.sources, c.recursive, skipped, got, c.skipped, c.want)
 		}
 	}
-	items, _ := walk(t, f, true, nil, ".")
+	items, _ := walkAll(t, f, true, nil, ".")
 	for _, w := range items {
 		if strings.Contains(string(w.it.Source), "state-of-ferry") || strings.Contains(string(w.it.Name), disk.Reserved) {
 			t.Errorf("walked to %v", w)
@@ -134,9 +134,9 @@ func TestWalkAfterEveryItem(t *testing.T) {
 			tree(t, dir, "d/a/1.x", "d/a/2", "d/a.b", "d/b/c/d/deep.x", "d/b/c.x", "d/empty/", "d/z", "one", "e/f.x", "p/x/1.x", "p/x/2", "p/y.x", "p/w/3")
 		}
 		build()
-		whole, _ := walk(t, f, true, nil, sources...)
+		whole, _ := walkAll(t, f, true, nil, sources...)
 		for i := range whole {
-			rest, _ := walk(t, f, true, &whole[i], sources...)
+			rest, _ := walkAll(t, f, true, &whole[i], sources...)
 			if got, want := lines(rest), lines(whole[i+1:]); got != want {
 				t.Fatalf("%v after %v:\n%s\nwant\n%s", sources, whole[i], got, want)
 			}
@@ -156,7 +156,7 @@ func TestWalkAfterEveryItem(t *testing.T) {
 					gone[transfer.Path(n)] = true
 				}
 			}
-			rest, _ := walk(t, f, true, &whole[i], sources...)
+			rest, _ := walkAll(t, f, true, &whole[i], sources...)
 			known := func(w walked) bool { return gone[w.it.Source] || w.it.Err != nil }
 			got := lines(slices.DeleteFunc(rest, known))
 			want := lines(slices.DeleteFunc(slices.Clone(whole[i+1:]), known))
@@ -174,14 +174,14 @@ func TestWalkAfterEveryItem(t *testing.T) {
 func TestWalkAfterADirectoryVanished(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "d/a", "d/b/1", "d/b/2", "d/c")
-	whole, _ := walk(t, f, true, nil, "d")
+	whole, _ := walkAll(t, f, true, nil, "d")
 	must(t, os.RemoveAll(filepath.Join(dir, "d/b")))
-	rest, _ := walk(t, f, true, &whole[1], "d")
+	rest, _ := walkAll(t, f, true, &whole[1], "d")
 	if got := lines(rest); got != "0 file d/c\n0 dir d" {
 		t.Error(got)
 	}
 	must(t, os.RemoveAll(filepath.Join(dir, "d")))
-	rest, _ = walk(t, f, true, &whole[1], "d")
+	rest, _ = walkAll(t, f, true, &whole[1], "d")
 	if got := lines(rest); got != "0 bad d missing" {
 		t.Error(got)
 	}
@@ -230,7 +230,7 @@ func TestPermissions(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(dir, "w"), 0o555))
 	defer os.Chmod(filepath.Join(dir, "d/locked"), 0o700)
 	asNobody(t, dir, func() {
-		items, _ := walk(t, f, true, nil, "d", "d/locked/x", "d/locked/*")
+		items, _ := walkAll(t, f, true, nil, "d", "d/locked/x", "d/locked/*")
 		if got, want := lines(items), "0 file d/a\n0 bad d/locked unreadable\n0 file d/z\n0 dir d\n1 bad x unreadable\n2 bad  unreadable"; got != want {
 			t.Errorf("got\n%s\nwant\n%s", got, want)
 		}
@@ -257,7 +257,7 @@ func BenchmarkWalk(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		items, _ := walk(b, f, true, nil, "t")
+		items, _ := walkAll(b, f, true, nil, "t")
 		if len(items) != 5101 {
 			b.Fatal(len(items))
 		}

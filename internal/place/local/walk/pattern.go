@@ -1,4 +1,4 @@
-package local
+package walk
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 )
 
 // walkPattern walks the matches of a pattern.
-func (w *walker) walkPattern(a *argument, after []string) error {
+func (w *walker) walkPattern(a *Argument, after []string) error {
 	src := transfer.Path(a.place.Path)
 	top, err := w.fs.roots.OpenDir(a.stem)
 	if err != nil && w.may != nil && !transfer.Passing(err) && w.fs.roots.PermittedAt(w.may, transfer.AuthSource, a.stem) != nil {

@@ -1,4 +1,4 @@
-package local
+package walk
 
 import (
 	"path"
@@ -150,7 +150,7 @@ func (f *Finder) SourcesOf(w *place.WalkRequest) []transfer.Location {
 }
 
 // refused checks one literal source.
-func (f *Finder) refused(g *goal, a *argument, recursive bool) *transfer.Error {
+func (f *Finder) refused(g *goal, a *Argument, recursive bool) *transfer.Error {
 	if a.place.IsRoot() {
 		d, err := f.roots.OpenDir(a.place)
 		if err != nil || !recursive {

@@ -1,4 +1,4 @@
-package local
+package walk
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"ferry/internal/transfer"
 )
 
-// An argument is one source of a walk, parsed.
-type argument struct {
+// An Argument is one source of a walk, parsed.
+type Argument struct {
 	src   transfer.Path // as given; of a pattern, its literal text
 	place disk.Location
 	err   error // it lies outside the roots, or its root is away
@@ -41,9 +41,9 @@ func HasOwnName(p transfer.Path) bool {
 }
 
 // Argument parses a source.
-func (f *Finder) Argument(of transfer.Location) *argument {
+func (f *Finder) Argument(of transfer.Location) *Argument {
 	src := disk.Slashed(of.Literal())
-	a := &argument{src: src}
+	a := &Argument{src: src}
 	if HasOwnName(src) {
 		a.base = path.Base(string(src))
 	}
@@ -92,13 +92,13 @@ func (f *Finder) Argument(of transfer.Location) *argument {
 }
 
 // Err returns the reason why the source cannot be walked: it lies outside the roots, or its root is away.
-func (a *argument) Err() error { return a.err }
+func (a *Argument) Err() error { return a.err }
 
 // IsPattern reports whether the source is a pattern.
-func (a *argument) IsPattern() bool { return a.pat != nil }
+func (a *Argument) IsPattern() bool { return a.pat != nil }
 
 // Top returns the location of a literal source, or the directory above the first wildcard of a pattern.
-func (a *argument) Top() disk.Location {
+func (a *Argument) Top() disk.Location {
 	if a.pat != nil {
 		return a.stem
 	}
@@ -107,7 +107,7 @@ func (a *argument) Top() disk.Location {
 
 // Names reports whether a pattern matches a directory or one above it, and whether it may match entries of the
 // directory.
-func (a *argument) Names(at disk.Location) (dir, inside bool) {
+func (a *Argument) Names(at disk.Location) (dir, inside bool) {
 	if a.pat == nil || at.Path == a.stem.Path || !disk.HostRules.Beneath(at.Path, a.stem.Path) {
 		return false, false
 	}
@@ -130,9 +130,9 @@ func (f *Finder) statOf(l disk.Location) (disk.Stat, error) {
 }
 
 // beneathBase returns the argument for a name beneath a base.
-func (f *Finder) beneathBase(base, name transfer.Path) *argument {
+func (f *Finder) beneathBase(base, name transfer.Path) *Argument {
 	rel := path.Clean(string(disk.Slashed(name)))
-	a := &argument{src: transfer.Path(path.Join(string(disk.Slashed(base)), rel)), base: rel}
+	a := &Argument{src: transfer.Path(path.Join(string(disk.Slashed(base)), rel)), base: rel}
 	if rel == "." {
 		a.base = ""
 	}
@@ -147,7 +147,7 @@ func (f *Finder) beneathBase(base, name transfer.Path) *argument {
 
 // resume returns the components after which a walk of this argument continues. It reports done if the argument is
 // finished.
-func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
+func (a *Argument) resume(last *transfer.Item) (after []string, done bool) {
 	at := string(last.Source)
 	if a.err != nil || at == a.place.Path || last.Source == a.src {
 		return nil, true
@@ -170,7 +170,7 @@ func (a *argument) resume(last *transfer.Item) (after []string, done bool) {
 
 // yields reports whether the argument has an item of this name. own is the directory that ends the search, for the
 // argument that the item comes from.
-func (w *walker) yields(a *argument, name, own string) bool {
+func (w *walker) yields(a *Argument, name, own string) bool {
 	parts := strings.Split(name, "/")
 	switch {
 	case a.err != nil:
@@ -195,7 +195,7 @@ func (w *walker) yields(a *argument, name, own string) bool {
 
 // accepts reports whether an argument's pattern matches a path, or matches a directory above it that is sent with
 // everything in it.
-func (a *argument) accepts(parts []string) bool {
+func (a *Argument) accepts(parts []string) bool {
 	p, set := a.pat, a.pat.start()
 	for i, part := range parts {
 		set = p.step(set, part)
@@ -207,7 +207,7 @@ func (a *argument) accepts(parts []string) bool {
 }
 
 // sent reports whether an argument sends a path below a directory: the path exists and has no link on the way.
-func (w *walker) sent(a *argument, top disk.Location, parts []string) bool {
+func (w *walker) sent(a *Argument, top disk.Location, parts []string) bool {
 	if len(parts) == 0 {
 		if top.IsRoot() {
 			return a.recursive
@@ -231,7 +231,7 @@ func (w *walker) unknown(err error) bool {
 	return false
 }
 
-func (w *walker) sentIn(a *argument, d *disk.Dir, parts []string) bool {
+func (w *walker) sentIn(a *Argument, d *disk.Dir, parts []string) bool {
 	own := d // is the caller's
 	defer func() {
 		if d != own {
@@ -265,7 +265,7 @@ var errStop = errors.New("stop")
 
 // anySent looks for the name in every directory that a spread pattern reaches,
 // up to the item's own.
-func (w *walker) anySent(a *argument, parts []string, own string) bool {
+func (w *walker) anySent(a *Argument, parts []string, own string) bool {
 	top, err := w.fs.roots.OpenDir(a.stem)
 	if err != nil {
 		return w.unknown(err)

@@ -1,4 +1,4 @@
-package local
+package walk
 
 import "ferry/internal/place/local/disk"
 

@@ -1,4 +1,4 @@
-package local
+package walk
 
 import (
 	"ferry/internal/place/local/disk"
@@ -30,7 +30,7 @@ func TestPattern(t *testing.T) {
 		{"**", "a", true}, {"**", "a/b/c", true}, {"a/**", "a/b", true}, {"a/**", "a", false}, {"**/x", "x", true}, {"**/x", "a/b/x", true},
 		{"**/x", "a/.h/x", false}, {"a/**/b/**/c", "a/b/c", true}, {"a/**/**/c", "a/c", true}, {"a/*/c", "a/c", false}, {"a/?/c", "a/b/c", true},
 	} {
-		if got := (&argument{pat: newPattern(strings.Split(c.pat, "/"))}).accepts(strings.Split(c.name, "/")); got != c.want {
+		if got := (&Argument{pat: newPattern(strings.Split(c.pat, "/"))}).accepts(strings.Split(c.name, "/")); got != c.want {
 			t.Errorf("%q against %q: %v", c.pat, c.name, got)
 		}
 	}

@@ -1,4 +1,4 @@
-package local
+package walk
 
 import (
 	"context"
@@ -126,7 +126,7 @@ type walker struct {
 	emit    func(transfer.Item) error
 	skipped int64
 
-	args   []*argument
+	args   []*Argument
 	arg    int                    // the one being walked
 	only   map[transfer.Path]bool // sources to be emitted; nil: all
 	groups map[*place.Group]*group
@@ -199,7 +199,7 @@ func (w *walker) add(i int) error {
 	return nil
 }
 
-func (w *walker) walkArg(a *argument) error {
+func (w *walker) walkArg(a *Argument) error {
 	var after []string
 	if w.req.After != nil && w.arg == w.req.After.Arg {
 		var done bool
@@ -335,7 +335,7 @@ func (w *walker) namedBefore(name string) bool {
 }
 
 // walkLiteral walks one file or directory.
-func (w *walker) walkLiteral(a *argument, after []string) error {
+func (w *walker) walkLiteral(a *Argument, after []string) error {
 	src := transfer.Path(a.place.Path)
 	if err := w.fs.roots.PermittedAt(w.may, transfer.AuthSource, a.place); transfer.KindOf(err) == transfer.KindDenied {
 		return w.bad(src, a.base, err) // the error does not reveal whether it exists
