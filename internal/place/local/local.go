@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/source"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/clock"
 	"ferry/internal/sys/extsort"
@@ -46,7 +47,7 @@ type FS struct {
 	roots  *disk.Roots
 	spare  disk.Lending
 	find   *walk.Finder
-	source *Access
+	source *source.Access
 	land   *Target
 }
 
@@ -70,7 +71,7 @@ func Open(cfg Config) (*FS, error) {
 	f := &FS{roots: roots}
 	f.spare.Open(cfg.Spare)
 	f.find = walk.NewFinder(roots, &f.spare, cfg.RecordRoot, cfg.Scratch, cfg.NamesMemory)
-	f.source = NewAccess(roots, f.find, cfg.Incarnation, cfg.Log)
+	f.source = source.NewAccess(roots, f.find, cfg.Incarnation, cfg.Log)
 	f.land = NewTarget(roots, &f.spare, landConfig{RecordRoot: cfg.RecordRoot, Incarnation: cfg.Incarnation, Boot: cfg.Boot, GroupSync: cfg.GroupSync,
 		Digest: cfg.Digest, Clock: cfg.Clock, Log: cfg.Log})
 	return f, nil
@@ -111,7 +112,7 @@ func (f *FS) CheckOverlap(w *place.WalkRequest, dest transfer.Location, several 
 
 // OpenSource opens a regular file. It does not follow a link and does not wait for a FIFO. Its errors are of the kinds
 // Missing, Unreadable, WrongType and OutsideRoot.
-func (f *FS) OpenSource(p transfer.Path) (*Source, error) { return f.source.OpenSource(p) }
+func (f *FS) OpenSource(p transfer.Path) (*source.Source, error) { return f.source.OpenSource(p) }
 
 // StatDir reads the permission bits and modification time of a directory.
 func (f *FS) StatDir(p transfer.Path) (mode uint32, mtime int64, err error) {

@@ -14,6 +14,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/source"
 	"ferry/internal/transfer"
 )
 
@@ -206,7 +207,7 @@ func TestSource(t *testing.T) {
 	_, err := f.OpenSource("fifo")
 	wantKind(t, err, transfer.KindWrongType)
 	must(t, os.Chmod(filepath.Join(dir, "x"), os.ModeSetuid|0o754))
-	open := func() *Source {
+	open := func() *source.Source {
 		s, err := f.OpenSource("x")
 		must(t, err)
 		t.Cleanup(func() { s.Close() })
@@ -214,8 +215,10 @@ func TestSource(t *testing.T) {
 		return s
 	}
 	s := open()
-	if s.Mode() != 0o754 || s.st.Size != 12 || s.Mtime() != s.st.Mtime || s.Allocated()%512 != 0 {
-		t.Errorf("%o %+v", s.Mode(), s.st)
+	fi, err := os.Stat(filepath.Join(dir, "x"))
+	must(t, err)
+	if s.Mode() != 0o754 || s.Size() != 12 || s.Mtime() != fi.ModTime().UnixNano() || s.Allocated()%512 != 0 {
+		t.Errorf("%o, %d bytes, %d allocated, of %d", s.Mode(), s.Size(), s.Allocated(), s.Mtime())
 	}
 	for name, change := range map[string]func(){
 		"append":  func() { must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("longer than before"), 0)) },
@@ -346,8 +349,8 @@ func TestSparseStaysSparse(t *testing.T) {
 	s, err := f.OpenSource("sparse")
 	must(t, err)
 	defer s.Close()
-	if s.st.Size != size || s.Allocated() > size/8 {
-		t.Errorf("%d bytes, %d allocated", s.st.Size, s.Allocated())
+	if s.Size() != size || s.Allocated() > size/8 {
+		t.Errorf("%d bytes, %d allocated", s.Size(), s.Allocated())
 	}
 	full, err := l.Create(2, "full", 1<<20, 1<<20)
 	must(t, err)

@@ -17,6 +17,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	localsource "ferry/internal/place/local/source"
 	"ferry/internal/transfer"
 )
 
@@ -292,7 +293,7 @@ func (a *agent) file(item int) (redo bool, err error) {
 type sending struct {
 	*agent
 	item            int
-	src             *local.Source
+	src             *localsource.Source
 	size, allocated int64
 	at, safe        int64
 	run             *digest.Running

@@ -1,4 +1,4 @@
-package local
+package source
 
 import (
 	"ferry/internal/place"
