@@ -12,6 +12,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -51,7 +52,7 @@ func TestAppendToAFileThatChanges(t *testing.T) {
 		f, dir := newFS(t, disk)
 		at = filepath.Join(dir, "x")
 		must(t, os.WriteFile(at, []byte(want), 0o644))
-		j := newJournal(newFault(0, nil))
+		j := disktest.NewJournal(disktest.NewFault(0, nil))
 		l := appendTo(f, j)
 		p, err := write(l, 1, "x", []byte(" and what comes"))
 		must(t, err)
@@ -61,7 +62,7 @@ func TestAppendToAFileThatChanges(t *testing.T) {
 		if c.ok {
 			want += " and what comes"
 		}
-		out := j.outcomes[1]
+		out := j.Outcomes[1]
 		if got := read(t, at); got != want || out.OK() != c.ok || grown == 0 {
 			t.Errorf("grown %d times: %q, not %q, %+v", grown, got, want, out)
 		}
@@ -103,13 +104,13 @@ func TestAppendSharesBlocks(t *testing.T) {
 		firstRoots.Store(f, dir)
 		base := strings.Repeat("base", 30_000)
 		must(t, os.WriteFile(filepath.Join(dir, "x"), []byte(base), 0o644))
-		j := newJournal(newFault(0, nil))
+		j := disktest.NewJournal(disktest.NewFault(0, nil))
 		p, err := write(appendTo(f, j), 1, "x", []byte("what comes"))
 		must(t, err)
 		_, err = appendTo(f, j).Commit(t.Context(), []place.Pending{p})
 		must(t, err)
-		if got := read(t, filepath.Join(dir, "x")); got != base+"what comes" || j.outcomes[1].Written.Digest != sum([]byte(got)) {
-			t.Errorf("%v: %d bytes, %+v", refusal, len(got), j.outcomes[1].Written)
+		if got := read(t, filepath.Join(dir, "x")); got != base+"what comes" || j.Outcomes[1].Written.Digest != sum([]byte(got)) {
+			t.Errorf("%v: %d bytes, %+v", refusal, len(got), j.Outcomes[1].Written)
 		}
 		if (cloned == 1) != (refusal == nil) {
 			t.Errorf("%v: cloned %d times", refusal, cloned)
@@ -133,12 +134,12 @@ func (d privateDisk) Open(dir *disk.Dir, name string, flag int, perm os.FileMode
 func TestAppendToAFileThatCannotBeRead(t *testing.T) {
 	f, dir := newFS(t, privateDisk{disk.RealDisk(), "x"})
 	tree(t, dir, "x")
-	j := newJournal(newFault(0, nil))
+	j := disktest.NewJournal(disktest.NewFault(0, nil))
 	p, err := write(appendTo(f, j), 1, "x", []byte("what comes"))
 	must(t, err)
 	_, err = appendTo(f, j).Commit(t.Context(), []place.Pending{p})
 	must(t, err)
-	if o := j.outcomes[1]; o.OK() || o.Err.Kind != transfer.KindUnwritable || !strings.Contains(o.Err.Error(), "x cannot be appended to: permission denied to read it; let") {
+	if o := j.Outcomes[1]; o.OK() || o.Err.Kind != transfer.KindUnwritable || !strings.Contains(o.Err.Error(), "x cannot be appended to: permission denied to read it; let") {
 		t.Errorf("%+v", o.Err)
 	}
 	if got, left := read(t, filepath.Join(dir, "x")), temporaries(t, dir); got != "content of x" || len(left) > 0 {
@@ -164,7 +165,7 @@ func TestAppendWithoutRoom(t *testing.T) {
 	full := false
 	f, dir := newFS(t, fullDisk{disk.RealDisk(), &full})
 	must(t, os.WriteFile(filepath.Join(dir, "x"), bytes.Repeat([]byte("base"), 30_000), 0o644))
-	l := appendTo(f, newJournal(newFault(0, nil)))
+	l := appendTo(f, disktest.NewJournal(disktest.NewFault(0, nil)))
 	p, err := write(l, 1, "x", []byte("what comes"))
 	must(t, err)
 	full = true
@@ -181,7 +182,7 @@ func TestAppendEndsWithTheAgent(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f, dir := newFS(t, readingDisk{disk.RealDisk(), "x", cancel})
 	must(t, os.WriteFile(filepath.Join(dir, "x"), make([]byte, 3*copyPiece), 0o644))
-	l := appendTo(f, newJournal(newFault(0, nil)))
+	l := appendTo(f, disktest.NewJournal(disktest.NewFault(0, nil)))
 	p, err := write(l, 1, "x", []byte("what comes"))
 	must(t, err)
 	if _, err := l.Commit(ctx, []place.Pending{p}); !errors.Is(err, context.Canceled) {
@@ -210,13 +211,13 @@ func TestAppendToAFileThatIsTaken(t *testing.T) {
 	f, dir := newFS(t, disk)
 	at = filepath.Join(dir, "x")
 	must(t, os.WriteFile(at, []byte("base"), 0o644))
-	j := newJournal(nil)
+	j := disktest.NewJournal(nil)
 	l := appendTo(f, j)
 	p, err := write(l, 1, "x", []byte("new bytes"))
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{p})
 	must(t, err)
-	if out := j.outcomes[1]; !out.OK() || read(t, at) != "new bytes" || read(t, at+".taken") != "base" {
+	if out := j.Outcomes[1]; !out.OK() || read(t, at) != "new bytes" || read(t, at+".taken") != "base" {
 		t.Errorf("%+v", out)
 	}
 	if left := temporaries(t, dir); left != nil {

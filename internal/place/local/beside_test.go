@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -16,20 +17,20 @@ import (
 func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 	for n := range 40 {
 		for _, late := range []bool{false, true} { // the name is taken in the middle of the commit
-			fault := newFault(n, syscall.EIO)
+			fault := disktest.NewFault(n, syscall.EIO)
 			f, dir := newFS(t, fault)
 			file, side := filepath.Join(dir, "x"), filepath.Join(dir, record.SidecarName("x"))
 			take := func() {
 				must(t, os.WriteFile(file, []byte("old"), 0o600))
 			}
 			must(t, os.WriteFile(side, []byte("old attributes"), 0o600))
-			j := newJournal(nil)
+			j := disktest.NewJournal(nil)
 			l := lander(f, j, nil)
 			if !late {
 				take()
 			}
-			fault.before = func(op string) {
-				if late && op == "rename" && len(j.committing) > 0 && !exists(file) {
+			fault.Before = func(op string) {
+				if late && op == "rename" && len(j.Intents) > 0 && !exists(file) {
 					take()
 				}
 			}
@@ -39,17 +40,17 @@ func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 			}
 			p.Part.(*Partial).Beside = &Beside{Data: []byte("new attributes")}
 			_, err = l.Commit(t.Context(), []place.Pending{p})
-			fault.heal()
-			fault.before = nil
-			if in, waits := j.committing[1]; waits {
+			fault.Heal()
+			fault.Before = nil
+			if in, waits := j.Intents[1]; waits {
 				var v place.Verdict
-				if v, j.outcomes[1], err = l.Recover(in, f.land.cfg.Boot); err != nil || v == place.Taken {
+				if v, j.Outcomes[1], err = l.Recover(in, f.land.cfg.Boot); err != nil || v == place.Taken {
 					t.Fatalf("call %d: %v %v", n, v, err)
 				} else if v == place.Redo {
-					delete(j.outcomes, 1)
+					delete(j.Outcomes, 1)
 				}
 			}
-			if o, known := j.outcomes[1]; known && o.OK() && exists(file) && read(t, file) == "old" {
+			if o, known := j.Outcomes[1]; known && o.OK() && exists(file) && read(t, file) == "old" {
 				t.Errorf("call %d, late %v: recorded as successful: %+v", n, late, o)
 			}
 			if exists(file) && read(t, file) == "old" && read(t, side) != "old attributes" {
@@ -63,11 +64,11 @@ func TestRefusedNameKeepsItsAttributes(t *testing.T) {
 // A commit that gets no descriptor before the first sync keeps the written bytes: the item may be resumed from its safe
 // points.
 func TestCommitShortOfDescriptorsKeepsTemporaries(t *testing.T) {
-	fault := newFault(1, syscall.EMFILE)
-	fault.only = "open " + record.SidecarName("x")
+	fault := disktest.NewFault(1, syscall.EMFILE)
+	fault.Only = "open " + record.SidecarName("x")
 	f, dir := newFS(t, fault)
 	must(t, os.WriteFile(filepath.Join(dir, record.SidecarName("x")), []byte("old attributes"), 0o600))
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	p, err := write(l, 1, "x", body(100, 1))
 	must(t, err)
 	p.Part.(*Partial).Beside = &Beside{Data: []byte("new attributes")}

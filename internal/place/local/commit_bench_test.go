@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 )
 
 func BenchmarkCommitGroup(b *testing.B) {
 	for _, durable := range []bool{true, false} {
 		b.Run(fmt.Sprintf("durable=%v", durable), func(b *testing.B) {
 			f, _ := newFS(b, nil)
-			l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Durable = durable })
+			l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Durable = durable })
 			content := body(4096, 1)
 			item := uint64(0)
 			for b.Loop() {

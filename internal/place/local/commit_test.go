@@ -11,13 +11,14 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
 func TestCommitRoundTrip(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
-	j := newJournal(fault)
+	j := disktest.NewJournal(fault)
 	l := lander(f, j, nil)
 	names := []string{"plain", "a/b/c/deep", "with blank", "new\nline", strings.Repeat("n", 255), "not\xffutf8\xfe", "-r", "ü", "*", "a/%41"}
 	var group []place.Pending
@@ -31,11 +32,11 @@ func TestCommitRoundTrip(t *testing.T) {
 		place.Pending{Outcome: transfer.Outcome{Item: 92, Type: transfer.ItemBad, Path: "/gone", Err: transfer.Errorf(transfer.KindMissing, "gone")}})
 	done, err := l.Commit(t.Context(), group)
 	must(t, err)
-	if len(done) != len(group) || len(j.committing) != 0 {
-		t.Fatalf("%d of %d done, %d committing", len(done), len(group), len(j.committing))
+	if len(done) != len(group) || len(j.Intents) != 0 {
+		t.Fatalf("%d of %d done, %d committing", len(done), len(group), len(j.Intents))
 	}
 	for i, n := range names {
-		o := j.outcomes[uint64(i)]
+		o := j.Outcomes[uint64(i)]
 		if !o.OK() || string(o.Path) != filepath.Join(dir, n) || o.Digest != sum(body(i*70_000, byte(i))) {
 			t.Errorf("%q: %+v", n, o)
 		}
@@ -58,7 +59,7 @@ func TestCommitRoundTrip(t *testing.T) {
 	if left := temporaries(t, dir); left != nil {
 		t.Errorf("left: %v", left)
 	}
-	checkOrder(t, fault.log)
+	checkOrder(t, fault.Log)
 }
 
 // checkOrder checks the order of a commit's steps (R20).
@@ -86,16 +87,16 @@ func checkOrder(t *testing.T, log []string) {
 }
 
 func TestCommitSyncsWhatItMade(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, _ := newFS(t, fault)
-	l := lander(f, newJournal(fault), nil)
+	l := lander(f, disktest.NewJournal(fault), nil)
 	p, err := write(l, 1, "x/y/z", nil)
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{p})
 	must(t, err)
 	var before, after []string
 	seen := &before
-	for _, op := range fault.log {
+	for _, op := range fault.Log {
 		if op == "committing" {
 			seen = &after
 		}
@@ -116,23 +117,23 @@ func TestCommitSyncsWhatItMade(t *testing.T) {
 // Another program takes the name between the check and the rename.
 func TestCommitNameTakenAtTheLastMoment(t *testing.T) {
 	for _, fallback := range []bool{false, true} {
-		fault := newFault(0, nil)
+		fault := disktest.NewFault(0, nil)
 		f, dir := newFS(t, fault)
-		fault.before = func(op string) {
+		fault.Before = func(op string) {
 			if op == "rename" {
 				must(t, os.WriteFile(filepath.Join(dir, "x"), []byte("stranger"), 0o600))
 			}
 		}
 		if fallback {
-			fault.only, fault.failAt, fault.err = "rename", 1, syscall.EINVAL
+			fault.Only, fault.FailAt, fault.Err = "rename", 1, syscall.EINVAL
 		}
-		j := newJournal(fault)
+		j := disktest.NewJournal(fault)
 		l := lander(f, j, nil)
 		p, err := write(l, 1, "x", body(100, 1))
 		must(t, err)
 		_, err = l.Commit(t.Context(), []place.Pending{p})
 		must(t, err)
-		wantKind(t, j.outcomes[1].Err, transfer.KindExists)
+		wantKind(t, j.Outcomes[1].Err, transfer.KindExists)
 		if read(t, filepath.Join(dir, "x")) != "stranger" || temporaries(t, dir) != nil {
 			t.Fatal("the stranger's file is not as it was")
 		}
@@ -142,7 +143,7 @@ func TestCommitNameTakenAtTheLastMoment(t *testing.T) {
 func TestCommitOverwriteAndFallback(t *testing.T) {
 	f, dir := newFS(t, nil)
 	tree(t, dir, "x")
-	j := newJournal(nil)
+	j := disktest.NewJournal(nil)
 	l := lander(f, j, func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 	p, err := write(l, 1, "x", []byte("new"))
 	must(t, err)
@@ -151,10 +152,10 @@ func TestCommitOverwriteAndFallback(t *testing.T) {
 	if read(t, filepath.Join(dir, "x")) != "new" {
 		t.Fatal("not overwritten")
 	}
-	fault := newFault(1, syscall.EINVAL)
-	fault.only, fault.sticky = "rename", true
+	fault := disktest.NewFault(1, syscall.EINVAL)
+	fault.Only, fault.Sticky = "rename", true
 	f = openFS(t, fault, dir)
-	l = lander(f, newJournal(fault), nil)
+	l = lander(f, disktest.NewJournal(fault), nil)
 	p, err = write(l, 2, "y", []byte("linked"))
 	must(t, err)
 	done, err := l.Commit(t.Context(), []place.Pending{p})
@@ -184,11 +185,11 @@ func TestCommitEveryCallFails(t *testing.T) {
 // invariants. It reports whether the fault occurred.
 func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) bool {
 	t.Helper()
-	fault := newFault(n, errno)
-	fault.sticky = sticky
+	fault := disktest.NewFault(n, errno)
+	fault.Sticky = sticky
 	f, dir := newFS(t, fault)
 	must(t, os.WriteFile(filepath.Join(dir, "taken"), []byte("old"), 0o600))
-	j := newJournal(fault)
+	j := disktest.NewJournal(fault)
 	l := lander(f, j, func(c *place.LandConfig) {
 		if overwrite {
 			c.IfExists = transfer.IfExistsOverwrite
@@ -213,23 +214,23 @@ func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) b
 	}
 	group = append(group, place.Pending{Outcome: transfer.Outcome{Item: 9, Type: transfer.ItemDir}, Name: "sub", Mode: 0o755, Mtime: 1e18})
 	done, err := l.Commit(t.Context(), group)
-	met := fault.hit()
-	fault.heal()
+	met := fault.Hit()
+	fault.Heal()
 	var pending *place.PendingError
 	if err != nil && done != nil && !errors.As(err, &pending) {
 		t.Fatalf("call %d: outcomes %v beside %v", n, done, err)
 	}
-	for item, in := range j.committing { // as after a crash
+	for item, in := range j.Intents { // as after a crash
 		v, o, err := l.Recover(in, f.land.cfg.Boot)
 		if err != nil || v == place.Taken {
 			t.Fatalf("call %d, %v, item %d: %v %v", n, errno, item, v, err)
 		}
 		if v != place.Redo {
-			j.outcomes[item] = o
+			j.Outcomes[item] = o
 		}
 	}
 	for name, content := range contents {
-		o, decided := j.outcomes[items[name]]
+		o, decided := j.Outcomes[items[name]]
 		p := filepath.Join(dir, name)
 		switch b, err := os.ReadFile(p); {
 		case decided && o.OK() && (err != nil || string(b) != string(content)):
@@ -241,15 +242,15 @@ func failNth(t *testing.T, n int, errno syscall.Errno, sticky, overwrite bool) b
 			t.Fatalf("call %d, %v: %s is there but not successful: %+v", n, errno, name, o)
 		}
 	}
-	if !met && len(j.outcomes) != len(contents)+1 {
-		t.Fatalf("nothing failed, but outcomes are %+v", j.outcomes)
+	if !met && len(j.Outcomes) != len(contents)+1 {
+		t.Fatalf("nothing failed, but outcomes are %+v", j.Outcomes)
 	}
 	must(t, l.Sweep([]transfer.Path{transfer.Path(dir), transfer.Path(dir + "/sub"), transfer.Path(dir + "/sub/deep")}))
 	if left := temporaries(t, dir); left != nil {
 		t.Fatalf("call %d, %v: left %v", n, errno, left)
 	}
-	if fault.broken != nil {
-		t.Fatalf("call %d, %v: %v", n, errno, fault.broken)
+	if fault.Broken != nil {
+		t.Fatalf("call %d, %v: %v", n, errno, fault.Broken)
 	}
 	return met
 }
@@ -261,10 +262,10 @@ func TestSyncErrorStartsTheGroupAgain(t *testing.T) {
 }
 
 func startsAgain(t *testing.T, op string) {
-	fault := newFault(1, syscall.EIO)
-	fault.only = op
+	fault := disktest.NewFault(1, syscall.EIO)
+	fault.Only = op
 	f, dir := newFS(t, fault)
-	j := newJournal(fault)
+	j := disktest.NewJournal(fault)
 	l := lander(f, j, nil)
 	var group []place.Pending
 	for i := range uint64(3) {
@@ -278,28 +279,28 @@ func startsAgain(t *testing.T, op string) {
 		t.Fatal(err)
 	}
 	wantKind(t, err, transfer.KindUnwritable)
-	if len(j.committing)+len(j.outcomes) != 0 || temporaries(t, dir) != nil || exists(dir+"/a") {
+	if len(j.Intents)+len(j.Outcomes) != 0 || temporaries(t, dir) != nil || exists(dir+"/a") {
 		t.Fatal("something is left of the group")
 	}
 }
 
 // R22: a directory sync that fails after the rename.
 func TestDirSyncFailsAfterRename(t *testing.T) {
-	fault := newFault(0, syscall.EIO)
-	fault.only = "dirsync"
+	fault := disktest.NewFault(0, syscall.EIO)
+	fault.Only = "dirsync"
 	f, dir := newFS(t, fault)
-	j := newJournal(fault)
+	j := disktest.NewJournal(fault)
 	l := lander(f, j, nil)
 	p, err := write(l, 1, "x", body(10, 1))
 	must(t, err)
-	fault.before = func(op string) {
+	fault.Before = func(op string) {
 		if op == "rename" {
-			fault.failAt = fault.n + 1
+			fault.FailAt = fault.N + 1
 		}
 	}
 	done, err := l.Commit(t.Context(), []place.Pending{p})
 	var pending *place.PendingError
-	if !errors.As(err, &pending) || len(done) != 0 || len(j.outcomes) != 0 || len(j.committing) != 1 {
+	if !errors.As(err, &pending) || len(done) != 0 || len(j.Outcomes) != 0 || len(j.Intents) != 1 {
 		t.Fatalf("%v %v", done, err)
 	}
 	if !exists(filepath.Join(dir, "x")) {
@@ -312,10 +313,10 @@ func TestDirSyncFailsAfterRename(t *testing.T) {
 }
 
 func TestNoSpace(t *testing.T) {
-	fault := newFault(1, syscall.ENOSPC)
-	fault.only = "allocate"
+	fault := disktest.NewFault(1, syscall.ENOSPC)
+	fault.Only = "allocate"
 	f, dir := newFS(t, fault)
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	_, err := l.Create(1, "big", 1<<20, 1<<20)
 	wantKind(t, err, transfer.KindNoSpace)
 	if !strings.Contains(err.Error(), "1048576") || !strings.Contains(err.Error(), "big") || temporaries(t, dir) != nil {
@@ -323,7 +324,7 @@ func TestNoSpace(t *testing.T) {
 	}
 	p, err := l.Create(1, "big", 1<<20, 1<<20)
 	must(t, err)
-	fault.only, fault.n, fault.failAt = "write", 0, 2
+	fault.Only, fault.N, fault.FailAt = "write", 0, 2
 	must(t, p.Write(body(1000, 1)))
 	wantKind(t, p.Write(body(1000, 2)), transfer.KindNoSpace)
 	must(t, p.Write(body(1000, 3))) // there is space again
@@ -335,10 +336,10 @@ func TestNoSpace(t *testing.T) {
 }
 
 func TestPoisonedPartial(t *testing.T) {
-	fault := newFault(1, syscall.EIO)
-	fault.only = "syncdata"
+	fault := disktest.NewFault(1, syscall.EIO)
+	fault.Only = "syncdata"
 	f, dir := newFS(t, fault)
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	p, err := l.Create(1, "x", 10, 512)
 	must(t, err)
 	must(t, p.Write(body(10, 1)))
@@ -348,7 +349,7 @@ func TestPoisonedPartial(t *testing.T) {
 			t.Errorf("%s works on a poisoned file", name)
 		}
 	}
-	if n := strings.Count(strings.Join(fault.log, " "), "syncdata"); n != 1 {
+	if n := strings.Count(strings.Join(fault.Log, " "), "syncdata"); n != 1 {
 		t.Errorf("%d syncs", n)
 	}
 	must(t, p.Discard())
@@ -410,7 +411,7 @@ func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 		wall := &walledDisk{Disk: disk.RealDisk(), rel: "x"}
 		f, dir := newFS(t, wall)
 		tree(t, dir, "x/y/w/")
-		journal := newJournal(nil)
+		journal := disktest.NewJournal(nil)
 		l := lander(f, journal, func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir + "/x/y/w") })
 		p, err := write(l, 1, "z", []byte("z"))
 		must(t, err)
@@ -419,8 +420,8 @@ func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 		if arrived := err == nil && len(outs) == 1 && outs[0].Err == nil; arrived != c.passes {
 			t.Errorf("%v: %+v, %v", c.err, outs, err)
 		}
-		if sync := (*place.SyncError)(nil); !c.passes && (!errors.As(err, &sync) || len(journal.committing) != 0 || exists(dir+"/x/y/w/z")) {
-			t.Errorf("%v: %v, %d commits begun", c.err, err, len(journal.committing))
+		if sync := (*place.SyncError)(nil); !c.passes && (!errors.As(err, &sync) || len(journal.Intents) != 0 || exists(dir+"/x/y/w/z")) {
+			t.Errorf("%v: %v, %d commits begun", c.err, err, len(journal.Intents))
 		}
 	}
 }
@@ -428,14 +429,14 @@ func TestADirectoryThatCannotBeOpenedIsNotSynced(t *testing.T) {
 // SyncDirs syncs every directory, also one without a commit, for names that become durable only at the end of a
 // transfer. A missing directory is no error.
 func TestSyncDirs(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
 	tree(t, dir, "a/")
 	l := f.Land(place.LandConfig{Transfer: testID})
-	fault.log = nil
+	fault.Log = nil
 	must(t, l.SyncDirs([]transfer.Path{transfer.Path(dir), transfer.Path(dir + "/gone"), transfer.Path(dir + "/a")}))
-	if n := counted(fault.log)["dirsync"]; n != 2 {
-		t.Fatal(fault.log)
+	if n := counted(fault.Log)["dirsync"]; n != 2 {
+		t.Fatal(fault.Log)
 	}
 }
 
@@ -443,7 +444,7 @@ func TestSyncDirs(t *testing.T) {
 // the first would be reported at a place where it no longer is.
 func TestOneNameTwiceInAGroup(t *testing.T) {
 	f, dir := newFS(t, nil)
-	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
+	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 	var group []place.Pending
 	other := landing{l}.At(place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(filepath.Join(dir, "same"))}, IfExists: transfer.IfExistsOverwrite})
 	for item, at := range []*Landing{l, other.(landing).Landing} {

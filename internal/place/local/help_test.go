@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash"
 	"os"
-	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -108,73 +107,6 @@ func temporaries(t testing.TB, dir string) (found []string) {
 		return err
 	}))
 	return found
-}
-
-// A memJournal is a ledger in memory. Its calls count together with the disk's, so that it fails in its turn.
-type memJournal struct {
-	mu         sync.Mutex
-	fault      *faultDisk
-	committing map[uint64]transfer.Intent
-	outcomes   map[uint64]transfer.Outcome
-	marks      map[transfer.Mark]transfer.Outcome // by the item's last intent
-}
-
-func newJournal(f *faultDisk) *memJournal {
-	return &memJournal{fault: f, committing: map[uint64]transfer.Intent{}, outcomes: map[uint64]transfer.Outcome{}, marks: map[transfer.Mark]transfer.Outcome{}}
-}
-
-func (j *memJournal) Committing(ins []transfer.Intent) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	for _, in := range ins { // it may be recorded although it fails: the worse case
-		j.committing[in.Outcome.Item] = in
-		if in.Mark != nil {
-			j.marks[*in.Mark] = in.Outcome
-		}
-	}
-	if j.fault != nil {
-		return j.fault.step("committing", nil)
-	}
-	return nil
-}
-
-// marked implements Marked of a place.LandConfig.
-func (j *memJournal) marked(item uint64, m transfer.Mark) (dir transfer.Path, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if o, ok := j.marks[m]; ok && o.Item != item {
-		dir = transfer.Path(path.Dir(string(o.Path)))
-	}
-	return dir, nil
-}
-
-func (j *memJournal) Committed(outs []transfer.Outcome) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.fault != nil {
-		if err := j.fault.step("committed", nil); err != nil {
-			return err
-		}
-	}
-	for _, o := range outs {
-		delete(j.committing, o.Item)
-		j.outcomes[o.Item] = o
-	}
-	return nil
-}
-
-func (j *memJournal) Again(items []uint64) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.fault != nil {
-		if err := j.fault.step("again", nil); err != nil {
-			return err
-		}
-	}
-	for _, item := range items {
-		delete(j.committing, item)
-	}
-	return nil
 }
 
 // lander returns a landing in the FS's first root.

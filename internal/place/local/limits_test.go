@@ -17,6 +17,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -193,7 +194,7 @@ func TestLandingWaitsForDescriptors(t *testing.T) {
 	for n, err := range passes {
 		for _, call := range []string{"beneath", "child", "lstat", "open", "write"} {
 			for skip := range 8 {
-				l := lander(f, newJournal(nil), func(c *place.LandConfig) {
+				l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) {
 					c.Resolution.Base = transfer.Path(fmt.Sprintf("%s/%d%s%d", dir, n, call, skip))
 				})
 				disk.call, disk.skip, disk.err = call, skip, err
@@ -221,7 +222,7 @@ func TestDirectoriesWaitForDescriptors(t *testing.T) {
 	f, dir := newFS(t, disk)
 	for _, err := range passes {
 		for skip := range 6 {
-			l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
+			l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
 			l.may = func(transfer.Authority, string) error { return nil }
 			group := []place.Pending{{Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}, Name: transfer.Path(fmt.Sprint("d", int(err.(syscall.Errno)), skip, "/e"))}}
 			disk.call, disk.skip, disk.err = "trace", skip, err
@@ -245,7 +246,7 @@ func TestDirectoriesWaitForDescriptors(t *testing.T) {
 func TestDirectoriesAreKeptOnLoan(t *testing.T) {
 	f, dir := newFS(t, nil)
 	f.spare.Open(3)
-	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
+	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
 	var group []place.Pending
 	for k := range uint64(10) {
 		p, err := write(l, k, fmt.Sprintf("%d/z", k), []byte("z"))

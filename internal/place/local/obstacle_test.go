@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/sys/clock"
 	"ferry/internal/transfer"
 )
@@ -34,8 +35,8 @@ func TestObstacles(t *testing.T) {
 		{"a mount point at the name", "rename", syscall.EBUSY, "x cannot be replaced: it is a mount point, or in use"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			fault := newFault(0, tt.err)
-			fault.only = tt.call
+			fault := disktest.NewFault(0, tt.err)
+			fault.Only = tt.call
 			f, dir := newFS(t, fault)
 			now := &setClock{Clock: clock.System}
 			f.land.cfg.Clock = now
@@ -44,7 +45,7 @@ func TestObstacles(t *testing.T) {
 				name = "d/x"
 			}
 			land := func(id transfer.ID, item uint64, name string) (outcome *transfer.Error, wait error) {
-				l := lander(f, newJournal(nil), func(cfg *place.LandConfig) {
+				l := lander(f, disktest.NewJournal(nil), func(cfg *place.LandConfig) {
 					cfg.Transfer, cfg.IfExists, cfg.Patience = id, transfer.IfExistsOverwrite, time.Minute
 				})
 				defer l.Close()
@@ -70,7 +71,7 @@ func TestObstacles(t *testing.T) {
 				}
 			}
 
-			fault.n, fault.failAt, fault.sticky = 0, 1, true
+			fault.N, fault.FailAt, fault.Sticky = 0, 1, true
 			waits(name)
 			now.ahead.Store(int64(59 * time.Second))
 			waits(name)
@@ -85,7 +86,7 @@ func TestObstacles(t *testing.T) {
 			if _, err := land(other, 1, name); transfer.KindOf(err) != transfer.KindBusy {
 				t.Errorf("another transfer does not wait: %v", err)
 			}
-			fault.heal()
+			fault.Heal()
 			if err, wait := land(other, 1, name); err != nil || wait != nil || !exists(filepath.Join(dir, name)) {
 				t.Errorf("when it is gone: %v, %v", err, wait)
 			}
@@ -98,20 +99,20 @@ func TestObstacles(t *testing.T) {
 
 // The patience starts again for a file system that was read-only, became writable and is read-only again.
 func TestAnObstacleThatCameBack(t *testing.T) {
-	fault := newFault(1, syscall.EROFS)
-	fault.only, fault.sticky = "open .ferry", true
+	fault := disktest.NewFault(1, syscall.EROFS)
+	fault.Only, fault.Sticky = "open .ferry", true
 	f, _ := newFS(t, fault)
 	now := &setClock{Clock: clock.System}
 	f.land.cfg.Clock = now
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	_, err := l.Create(1, "x", 10, 512)
 	wantKind(t, err, transfer.KindBusy)
-	fault.heal()
+	fault.Heal()
 	p, err := l.Create(1, "x", 10, 512)
 	must(t, err)
 	must(t, p.Discard())
 	now.ahead.Store(int64(time.Hour))
-	fault.n, fault.failAt = 0, 1
+	fault.N, fault.FailAt = 0, 1
 	_, err = l.Create(1, "x", 10, 512)
 	wantKind(t, err, transfer.KindBusy)
 	now.ahead.Store(int64(time.Hour + obstaclePatience))
@@ -122,12 +123,12 @@ func TestAnObstacleThatCameBack(t *testing.T) {
 // TestUnrelatedObstacles: each obstacle has its own time. The obstacle of a path ends when a file gets the path's name.
 // The obstacle of a file system ends when a temporary is made there. Each also ends when it is not met for a long time.
 func TestUnrelatedObstacles(t *testing.T) {
-	fault := newFault(1, syscall.EBUSY)
-	fault.only, fault.sticky = "rename", true
+	fault := disktest.NewFault(1, syscall.EBUSY)
+	fault.Only, fault.Sticky = "rename", true
 	f, _ := newFS(t, fault)
 	now := &setClock{Clock: clock.System}
 	f.land.cfg.Clock = now
-	l := lander(f, newJournal(nil), func(cfg *place.LandConfig) { cfg.IfExists = transfer.IfExistsOverwrite })
+	l := lander(f, disktest.NewJournal(nil), func(cfg *place.LandConfig) { cfg.IfExists = transfer.IfExistsOverwrite })
 	land := func(item uint64, name string) error {
 		p, err := write(l, item, name, body(10, 1))
 		must(t, err)
@@ -140,17 +141,17 @@ func TestUnrelatedObstacles(t *testing.T) {
 	wantKind(t, land(1, "x"), transfer.KindBusy)
 	wantKind(t, land(2, "y"), transfer.KindBusy)
 	now.ahead.Store(int64(5 * time.Minute))
-	fault.heal()
+	fault.Heal()
 	must(t, land(1, "x"))
 	now.ahead.Store(int64(9 * time.Minute))
-	fault.n, fault.failAt = 0, 1
+	fault.N, fault.FailAt = 0, 1
 	wantKind(t, land(2, "y"), transfer.KindBusy)
 	now.ahead.Store(int64(9*time.Minute + 30*time.Second))
-	fault.heal()
+	fault.Heal()
 	must(t, land(2, "y"))
 
 	now.ahead.Store(int64(11 * time.Minute))
-	fault.n, fault.failAt = 0, 1
+	fault.N, fault.FailAt = 0, 1
 	wantKind(t, land(3, "x"), transfer.KindBusy) // another mount point
 	now.ahead.Store(int64(11*time.Minute + obstaclePatience))
 	wantKind(t, land(3, "x"), transfer.KindUnwritable)
@@ -159,8 +160,8 @@ func TestUnrelatedObstacles(t *testing.T) {
 	now.ahead.Store(int64(5 * time.Hour))
 	wantKind(t, land(5, "x"), transfer.KindBusy)
 
-	fault.only, fault.err = "open .ferry", syscall.EROFS
-	fault.n, fault.failAt = 0, 1
+	fault.Only, fault.Err = "open .ferry", syscall.EROFS
+	fault.N, fault.FailAt = 0, 1
 	_, err := l.Create(6, "w", 10, 512)
 	wantKind(t, err, transfer.KindBusy)
 	f.land.obstacles.gone(obstacle{of: testID, device: 1 << 60}) // another file system takes files
@@ -169,8 +170,8 @@ func TestUnrelatedObstacles(t *testing.T) {
 	wantKind(t, err, transfer.KindUnwritable)
 
 	now.ahead.Store(int64(9 * time.Hour))
-	fault.heal()
-	fault.only, fault.err, fault.n, fault.failAt = "rename", syscall.EBUSY, 0, 1
+	fault.Heal()
+	fault.Only, fault.Err, fault.N, fault.FailAt = "rename", syscall.EBUSY, 0, 1
 	wantKind(t, land(7, "v"), transfer.KindBusy)
 	if len(f.land.obstacles.met) != 1 {
 		t.Errorf("obstacles of long ago are kept: %v", f.land.obstacles.met)

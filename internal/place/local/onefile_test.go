@@ -10,23 +10,24 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
 // linked makes a destination with a directory a and a symbolic link b to it.
-func linked(t *testing.T, d disk.Disk, ifExists string) (l *Landing, j *memJournal, dir string) {
+func linked(t *testing.T, d disk.Disk, ifExists string) (l *Landing, j *disktest.Journal, dir string) {
 	t.Helper()
 	f, dir := newFS(t, d)
 	tree(t, dir, "a/")
 	must(t, os.Symlink("a", filepath.Join(dir, "b")))
-	j = newJournal(nil)
-	return lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.marked }), j, dir
+	j = disktest.NewJournal(nil)
+	return lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.Marked }), j, dir
 }
 
 // wantOneFile checks that the first item has the file, and that the second one fails with both names.
-func wantOneFile(t *testing.T, j *memJournal, dir string, first []byte) {
+func wantOneFile(t *testing.T, j *disktest.Journal, dir string, first []byte) {
 	t.Helper()
-	one, two := j.outcomes[1], j.outcomes[2]
+	one, two := j.Outcomes[1], j.Outcomes[2]
 	if two.Err == nil {
 		t.Fatal("the second item has arrived")
 	}
@@ -60,7 +61,7 @@ func TestTwoPathsOfOneFile(t *testing.T) {
 					group = nil
 				}
 				if groups == "two processes" {
-					l = lander(openFS(t, disk.RealDisk(), dir), j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.marked })
+					l = lander(openFS(t, disk.RealDisk(), dir), j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.Marked })
 				}
 				second, err := write(l, 2, "b/f", []byte("BB"))
 				must(t, err)
@@ -75,23 +76,23 @@ func TestTwoPathsOfOneFile(t *testing.T) {
 
 // A crash comes between the two: the second item is COMMITTING, and its name has become that of the first.
 func TestRecoverRefusesASecondPathOfOneFile(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	l, j, dir := linked(t, fault, transfer.IfExistsOverwrite)
 	must(t, os.Remove(filepath.Join(dir, "b")))
 	tree(t, dir, "b/")
 	second, err := write(l, 2, "b/f", []byte("BB"))
 	must(t, err)
-	fault.only, fault.n, fault.failAt, fault.err = "rename", 0, 1, errors.New("the host goes down")
+	fault.Only, fault.N, fault.FailAt, fault.Err = "rename", 0, 1, errors.New("the host goes down")
 	if _, err := l.Commit(t.Context(), []place.Pending{second}); !errors.As(err, new(*place.PendingError)) {
 		t.Fatalf("the commit: %v", err)
 	}
-	fault.heal()
+	fault.Heal()
 	first, err := write(l, 1, "a/f", []byte("A"))
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{first})
 	must(t, err)
 	must(t, os.Link(filepath.Join(dir, "a/f"), filepath.Join(dir, "b/f")))
-	v, out, err := l.Recover(j.committing[2], "")
+	v, out, err := l.Recover(j.Intents[2], "")
 	must(t, err)
 	if v != place.Refused || transfer.KindOf(out.Err) != transfer.KindExists || read(t, filepath.Join(dir, "b/f")) != "A" {
 		t.Errorf("the verdict is %v, %v", v, out.Err)
@@ -108,7 +109,7 @@ func TestTwoPathsOfOneFileThatIsNotReplaced(t *testing.T) {
 		must(t, err)
 		_, err = l.Commit(t.Context(), []place.Pending{first, second})
 		must(t, err)
-		if out := j.outcomes[2]; (out.Err == nil) != (kind == 0) || out.Err != nil && out.Err.Kind != kind || read(t, filepath.Join(dir, "a/f")) != "A" {
+		if out := j.Outcomes[2]; (out.Err == nil) != (kind == 0) || out.Err != nil && out.Err.Kind != kind || read(t, filepath.Join(dir, "a/f")) != "A" {
 			t.Errorf("%s: %+v", ifExists, out)
 		}
 		if got := filepath.Join(dir, "a/f-1"); ifExists == transfer.IfExistsRename && read(t, got) != "BB" {
@@ -130,7 +131,7 @@ func TestTwoPathsOfOneFileTogether(t *testing.T) {
 	}
 	_, err := l.Commit(t.Context(), set)
 	must(t, err)
-	for n, out := range j.outcomes {
+	for n, out := range j.Outcomes {
 		if out.OK() {
 			t.Errorf("item %d has arrived", n)
 		}
@@ -152,8 +153,8 @@ func TestNamesOfOneFile(t *testing.T) {
 			for _, name := range names {
 				must(t, os.Link(filepath.Join(dir, "kept"), filepath.Join(dir, name)))
 			}
-			j := newJournal(nil)
-			l := lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.marked })
+			j := disktest.NewJournal(nil)
+			l := lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = ifExists, j.Marked })
 			var group []place.Pending
 			for n, name := range names {
 				p, err := write(l, uint64(n+1), name, []byte(name+name))
@@ -166,7 +167,7 @@ func TestNamesOfOneFile(t *testing.T) {
 				}
 			}
 			for n, name := range names {
-				if out := j.outcomes[uint64(n+1)]; !out.OK() || read(t, filepath.Join(dir, name)) != kept+name+name {
+				if out := j.Outcomes[uint64(n+1)]; !out.OK() || read(t, filepath.Join(dir, name)) != kept+name+name {
 					t.Errorf("%s, in one group: %v: %s has %q: %v", ifExists, together, name, read(t, filepath.Join(dir, name)), out.Err)
 				}
 			}
@@ -180,12 +181,12 @@ func TestNamesOfOneFile(t *testing.T) {
 // TestAppendToANameThatChanges: another program writes to the file, by another name, after the first item of the group
 // has got its name. The second item begins again.
 func TestAppendToANameThatChanges(t *testing.T) {
-	d := newFault(0, nil)
+	d := disktest.NewFault(0, nil)
 	f, dir := newFS(t, d)
 	must(t, os.WriteFile(filepath.Join(dir, "a"), []byte("old"), 0o600))
 	must(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "b")))
 	renames := 0
-	d.before = func(op string) {
+	d.Before = func(op string) {
 		if op != "rename" {
 			return
 		}
@@ -193,8 +194,8 @@ func TestAppendToANameThatChanges(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, "b"), []byte("older"), 0o600))
 		}
 	}
-	j := newJournal(nil)
-	l := lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = transfer.IfExistsAppend, j.marked })
+	j := disktest.NewJournal(nil)
+	l := lander(f, j, func(c *place.LandConfig) { c.IfExists, c.Marked = transfer.IfExistsAppend, j.Marked })
 	var group []place.Pending
 	for n, name := range []string{"a", "b"} {
 		p, err := write(l, uint64(n+1), name, []byte("new"))
@@ -225,7 +226,7 @@ func TestFilesOfOthersAreReplaced(t *testing.T) {
 	must(t, err)
 	_, err = l.Commit(t.Context(), []place.Pending{second})
 	must(t, err)
-	if out := j.outcomes[2]; !out.OK() || read(t, filepath.Join(dir, "a/f")) != "BB" {
+	if out := j.Outcomes[2]; !out.OK() || read(t, filepath.Join(dir, "a/f")) != "BB" {
 		t.Errorf("%+v", out)
 	}
 }
@@ -239,7 +240,7 @@ func TestMarksThatCannotBeRead(t *testing.T) {
 	}
 	p, err := write(l, 1, "b/f", []byte("BB"))
 	must(t, err)
-	if done, err := l.Commit(t.Context(), []place.Pending{p}); transfer.KindOf(err) != transfer.KindBusy || len(done)+len(j.outcomes) > 0 {
+	if done, err := l.Commit(t.Context(), []place.Pending{p}); transfer.KindOf(err) != transfer.KindBusy || len(done)+len(j.Outcomes) > 0 {
 		t.Errorf("%v, %v", done, err)
 	}
 }
@@ -254,23 +255,23 @@ func TestNamesAreLookedAtAgain(t *testing.T) {
 			return errors.Join(os.WriteFile(p+".new", []byte("B"), 0o600), os.Rename(p+".new", p))
 		},
 	} {
-		fault := newFault(0, nil)
+		fault := disktest.NewFault(0, nil)
 		f, dir := newFS(t, fault)
 		at, named := filepath.Join(dir, "f"), false
-		fault.before = func(op string) {
+		fault.Before = func(op string) {
 			if op == "rename" {
 				named = true
 			} else if named && strings.HasPrefix(op, "dirsync") {
 				must(t, do(at))
 			}
 		}
-		j := newJournal(nil)
+		j := disktest.NewJournal(nil)
 		l := lander(f, j, func(c *place.LandConfig) { c.IfExists = transfer.IfExistsOverwrite })
 		p, err := write(l, 1, "f", []byte("A"))
 		must(t, err)
 		_, err = l.Commit(t.Context(), []place.Pending{p})
 		must(t, err)
-		if out := j.outcomes[1]; !out.OK() || out.Taken != want || (out.Note == "") != (want == transfer.NotTaken) {
+		if out := j.Outcomes[1]; !out.OK() || out.Taken != want || (out.Note == "") != (want == transfer.NotTaken) {
 			t.Errorf("%q: %+v", want, out)
 		}
 	}

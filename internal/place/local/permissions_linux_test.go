@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/sys/posixacl"
 	"ferry/internal/transfer"
 )
@@ -74,7 +75,7 @@ func TestFilesUnderADefaultACL(t *testing.T) {
 			if list != nil {
 				setDefaultACL(t, dir, list...)
 			}
-			l := lander(f, newJournal(nil), nil)
+			l := lander(f, disktest.NewJournal(nil), nil)
 			modes := []uint32{0o644, 0o660, 0o755, 0o400, 0o777}
 			var group []place.Pending
 			for n, mode := range modes {
@@ -121,7 +122,7 @@ func TestDirectoriesKeepTheDestinationsRules(t *testing.T) {
 		must(t, os.Chmod(old, 0o731|os.ModeSetgid|os.ModeSticky))
 		then := time.Unix(1_500_000_000, 0)
 		must(t, os.Chtimes(old, then, then))
-		l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Preserve = preserve })
+		l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Preserve = preserve })
 		p, err := write(l, 1, "new/deep/x", body(10, 1))
 		must(t, err)
 		done, err := l.Commit(t.Context(), []place.Pending{p, dirItem(2, "new/deep", 0o777), dirItem(3, "new", 0o700), dirItem(4, "empty", 0o555), dirItem(5, "old", 0o755)})
@@ -159,7 +160,7 @@ func TestDirectoriesAfterACrash(t *testing.T) {
 	must(t, os.Mkdir(dir+"/old", 0o711))
 	preserve := func(c *place.LandConfig) { c.Preserve = true }
 	noted := map[transfer.Path]bool{}
-	l := lander(openFS(t, nil, dir), newJournal(nil), preserve)
+	l := lander(openFS(t, nil, dir), disktest.NewJournal(nil), preserve)
 	loc, err := landing{l}.Locate("new/deep/x", "x")
 	must(t, err)
 	for _, d := range loc.NewDirs {
@@ -172,9 +173,9 @@ func TestDirectoriesAfterACrash(t *testing.T) {
 	must(t, err)
 	must(t, l.Close()) // the crash
 
-	fault := newFault(1, errCrash)
-	fault.only = "committing"
-	j := newJournal(fault)
+	fault := disktest.NewFault(1, errCrash)
+	fault.Only = "committing"
+	j := disktest.NewJournal(fault)
 	again := func(c *place.LandConfig) {
 		c.Preserve, c.Made = true, func(d transfer.Path) bool { return noted[d] }
 	}
@@ -184,9 +185,9 @@ func TestDirectoriesAfterACrash(t *testing.T) {
 	}
 	must(t, l.Close()) // another crash
 	must(t, os.Mkdir(dir+"/empty", 0o700))
-	l = lander(openFS(t, nil, dir), newJournal(nil), preserve)
+	l = lander(openFS(t, nil, dir), disktest.NewJournal(nil), preserve)
 	for _, item := range []uint64{2, 3, 4, 5} {
-		v, _, err := l.Recover(j.committing[item], "boot")
+		v, _, err := l.Recover(j.Intents[item], "boot")
 		if must(t, err); v != place.Done {
 			t.Errorf("item %d: %v", item, v)
 		}
@@ -214,7 +215,7 @@ func TestTimesOutsideOfTheRange(t *testing.T) {
 	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, dir+"/in/past", past, 0))
 	must(t, unix.UtimesNanoAt(unix.AT_FDCWD, dir+"/in/now", []unix.Timespec{{Sec: 9_000_000_000}, {Sec: 9_000_000_000, Nsec: 7}}, 0))
 	f := openFS(t, nil, dir)
-	j := newJournal(nil)
+	j := disktest.NewJournal(nil)
 	l := lander(f, j, nil)
 	began := time.Now().Add(-time.Minute)
 	for item, c := range []struct {
@@ -234,7 +235,7 @@ func TestTimesOutsideOfTheRange(t *testing.T) {
 		must(t, err)
 		fi, err := os.Stat(dir + "/" + c.name)
 		must(t, err)
-		o := j.outcomes[uint64(item)]
+		o := j.Outcomes[uint64(item)]
 		if known := c.name == "now"; !o.OK() || o.NoTime == known || known != (fi.ModTime().Unix() == 9_000_000_000) || !known && (fi.ModTime().Before(began) || fi.ModTime().After(time.Now().Add(time.Minute))) {
 			t.Errorf("%s: %+v, with the time %v", c.name, o, fi.ModTime())
 		}
@@ -243,11 +244,11 @@ func TestTimesOutsideOfTheRange(t *testing.T) {
 	d.Mtime = transfer.TimeAfter
 	_, err = l.Commit(t.Context(), []place.Pending{d})
 	must(t, err)
-	if fi, err := os.Stat(dir + "/d"); err != nil || fi.ModTime().Before(began) || !j.outcomes[9].NoTime {
-		t.Errorf("the directory: %v, %+v", fi.ModTime(), j.outcomes[9])
+	if fi, err := os.Stat(dir + "/d"); err != nil || fi.ModTime().Before(began) || !j.Outcomes[9].NoTime {
+		t.Errorf("the directory: %v, %+v", fi.ModTime(), j.Outcomes[9])
 	}
 	var c transfer.Counts
-	for _, o := range j.outcomes {
+	for _, o := range j.Outcomes {
 		c.Add(&o)
 	}
 	if c.TimesNotKept != 3 {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -23,7 +24,7 @@ func TestFilesDoNotTakeTheSpaceOfEachOther(t *testing.T) {
 	const mib = 1 << 20
 	d := &unreserving{Disk: disk.RealDisk(), free: 10 * mib}
 	f, _ := newFS(t, d)
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	a, err := l.Create(1, "a", 6*mib, 6*mib)
 	must(t, err)
 	_, err = l.Create(2, "b", 6*mib, 6*mib)

@@ -9,6 +9,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -19,16 +20,16 @@ var errCrash = syscall.EPIPE
 func committing(t *testing.T, dir, name string, change func(*place.LandConfig)) transfer.Intent {
 	t.Helper()
 	f := openFS(t, nil, dir)
-	fault := newFault(1, errCrash)
-	fault.only = "committing"
-	j := newJournal(fault)
+	fault := disktest.NewFault(1, errCrash)
+	fault.Only = "committing"
+	j := disktest.NewJournal(fault)
 	l := lander(f, j, change)
 	p, err := write(l, 1, name, body(5000, 3))
 	must(t, err)
 	if _, err = l.Commit(t.Context(), []place.Pending{p}); err == nil {
 		t.Fatal("the commit went on")
 	}
-	return j.committing[1]
+	return j.Intents[1]
 }
 
 // tempOf returns the name of an intent's temporary.
@@ -49,7 +50,7 @@ func bootOf(t *testing.T, rec transfer.Intent) string {
 
 func TestRecoverDirectoryAndFailure(t *testing.T) {
 	f, dir := newFS(t, nil)
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	dirItem := intent{Name: "d/e", Mode: 0o700, Mtime: 1e18, Durable: true, Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}}
 	in := dirItem.record()
 	v, _, err := l.Recover(in, "")
@@ -75,26 +76,26 @@ func TestRecoverDirectoryAndFailure(t *testing.T) {
 func TestRecoverWaitsForTheSync(t *testing.T) {
 	dir := realTemp(t)
 	in := committing(t, dir, "x", nil)
-	fault := newFault(1, syscall.EIO)
-	fault.only = "dirsync"
-	l := lander(openFS(t, fault, dir), newJournal(nil), nil)
+	fault := disktest.NewFault(1, syscall.EIO)
+	fault.Only = "dirsync"
+	l := lander(openFS(t, fault, dir), disktest.NewJournal(nil), nil)
 	if v, _, err := l.Recover(in, bootOf(t, in)); err == nil {
 		t.Fatal(v)
 	}
 	v, _, err := l.Recover(in, bootOf(t, in))
-	if must(t, err); v != place.Done || !strings.Contains(strings.Join(fault.log, " "), "dirsync") {
+	if must(t, err); v != place.Done || !strings.Contains(strings.Join(fault.Log, " "), "dirsync") {
 		t.Fatal(v)
 	}
 }
 
 // A takingDisk is a disk with another program, which takes each file as soon as it has its name.
 type takingDisk struct {
-	*faultDisk
+	*disktest.Fault
 	dir string
 }
 
 func (d takingDisk) Rename(at *disk.Dir, from, to string, replace bool) error {
-	err := d.faultDisk.Rename(at, from, to, replace)
+	err := d.Fault.Rename(at, from, to, replace)
 	if err == nil {
 		err = os.Remove(filepath.Join(d.dir, to))
 	}
@@ -106,11 +107,11 @@ func (d takingDisk) Rename(at *disk.Dir, from, to string, replace bool) error {
 func TestRecoveredFileTakenAtOnce(t *testing.T) {
 	dir := realTemp(t)
 	in := committing(t, dir, "x", nil)
-	fault := newFault(0, nil)
-	l := lander(openFS(t, takingDisk{fault, dir}, dir), newJournal(nil), nil)
+	fault := disktest.NewFault(0, nil)
+	l := lander(openFS(t, takingDisk{fault, dir}, dir), disktest.NewJournal(nil), nil)
 	v, o, err := l.Recover(in, bootOf(t, in))
-	if must(t, err); v != place.Done || o.Taken != transfer.TakenProved || !strings.HasPrefix(fault.log[len(fault.log)-1], "dirsync") {
-		t.Errorf("%v, %+v, after %q", v, o, fault.log)
+	if must(t, err); v != place.Done || o.Taken != transfer.TakenProved || !strings.HasPrefix(fault.Log[len(fault.Log)-1], "dirsync") {
+		t.Errorf("%v, %+v, after %q", v, o, fault.Log)
 	}
 	v, o, err = l.Recover(in, bootOf(t, in))
 	if must(t, err); v != place.Taken || o.Taken != transfer.TakenPresumed {

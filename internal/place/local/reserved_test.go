@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -24,7 +25,7 @@ func TestReservedNames(t *testing.T) {
 		if got := transfer.KindOf(err) == transfer.KindOutsideRoot; got != refused || err != nil && !got {
 			t.Errorf("the destination %s: %v", name, err)
 		}
-		l := f.Land(place.LandConfig{Transfer: testID, Journal: newJournal(nil),
+		l := f.Land(place.LandConfig{Transfer: testID, Journal: disktest.NewJournal(nil),
 			Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir), Into: true}}})
 		err = disk.CheckName(name)
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
@@ -24,12 +25,12 @@ func public(_ transfer.Authority, path string) error {
 // A directory with a forbidden name is refused before any file is examined. A link with a permitted name to a forbidden
 // directory is refused too. The error reveals neither the target of the link nor whether a file exists.
 func TestRightsBeforeLooks(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
 	tree(t, dir, "closed/dir/f", "closed/file", "closed/f", "public/f", "other/")
 	must(t, os.Symlink(dir+"/closed", dir+"/public/link"))
 	calls := 0
-	fault.before = func(string) { calls++ }
+	fault.Before = func(string) { calls++ }
 	local := f.Place().For(transfer.Files, public).(Local)
 	ways := map[string]func(transfer.Path) error{
 		"a destination": func(p transfer.Path) error { _, err := local.Resolve(transfer.File(p), false, public); return err },

@@ -8,6 +8,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -34,7 +35,7 @@ func TestTwoTransfersMakeOneDirectory(t *testing.T) {
 			d := &rivalDisk{Disk: disk.RealDisk()}
 			f := openFS(t, d, dir)
 			preserve := func(c *place.LandConfig) { c.Preserve = true }
-			first := lander(openFS(t, nil, dir), newJournal(nil), preserve)
+			first := lander(openFS(t, nil, dir), disktest.NewJournal(nil), preserve)
 			won := func() {
 				done, err := first.Commit(t.Context(), []place.Pending{dirItem(0, "d", 0o711)})
 				must(t, err)
@@ -43,7 +44,7 @@ func TestTwoTransfersMakeOneDirectory(t *testing.T) {
 				}
 			}
 			then := time.Unix(1_400_000_000, 0)
-			second := lander(f, newJournal(nil), func(c *place.LandConfig) {
+			second := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) {
 				preserve(c)
 				c.Transfer = transfer.NewID(time.Unix(3, 0))
 			})

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -74,7 +75,7 @@ func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
 		t.Errorf("a link out of the root: %v", err)
 	}
 
-	j := newJournal(nil)
+	j := disktest.NewJournal(nil)
 	l := lander(f, j, func(c *place.LandConfig) { c.Durable = true })
 	var group []place.Pending
 	for i, name := range []string{"h/u/new", "h/u/n/m/new", "link/second"} {
@@ -87,7 +88,7 @@ func TestDirectoriesThatMayOnlyBeSearched(t *testing.T) {
 	}
 	_, err = l.Commit(t.Context(), group)
 	must(t, err)
-	for item, o := range j.outcomes {
+	for item, o := range j.Outcomes {
 		if !o.OK() {
 			t.Errorf("item %d: %v", item, o.Err)
 		}
@@ -107,7 +108,7 @@ func TestDirectoryThatMayBeWrittenAndNotRead(t *testing.T) {
 	searchOnly(t, filepath.Join(dir, "box"), 0o311)
 	f := openFS(t, nil, dir)
 
-	l := lander(f, newJournal(nil), func(c *place.LandConfig) { c.Durable = true })
+	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Durable = true })
 	for _, name := range []string{"box/new", "box/sub/new"} {
 		if _, err := write(l, 1, name, nil); transfer.KindOf(err) != transfer.KindUnwritable {
 			t.Errorf("%s: %v", name, err)

@@ -9,21 +9,22 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
 // Syncs may take minutes. If another program takes a name meanwhile, all files of the set are refused: none has its
 // name by then.
 func TestSetLooksOnceMoreAfterItsSyncs(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	f, dir := newFS(t, fault)
 	var once sync.Once
-	fault.before = func(op string) {
+	fault.Before = func(op string) {
 		if strings.HasPrefix(op, "sync") {
 			once.Do(func() { must(t, os.WriteFile(filepath.Join(dir, "b"), []byte("theirs"), 0o644)) })
 		}
 	}
-	j := newJournal(nil)
+	j := disktest.NewJournal(nil)
 	l := lander(f, j, nil)
 	var group []place.Pending
 	for n, name := range []string{"a", "b"} {
@@ -44,7 +45,7 @@ func TestSetLooksOnceMoreAfterItsSyncs(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "a")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a has its name: %v", err)
 	}
-	if got := read(t, filepath.Join(dir, "b")); len(done) != 2 || got != "theirs" || len(j.committing) > 0 {
-		t.Errorf("%d items have ended, b is %q, COMMITTING are %v", len(done), got, j.committing)
+	if got := read(t, filepath.Join(dir, "b")); len(done) != 2 || got != "theirs" || len(j.Intents) > 0 {
+		t.Errorf("%d items have ended, b is %q, COMMITTING are %v", len(done), got, j.Intents)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -53,9 +54,9 @@ func movedUnder(t *testing.T, move func(t *testing.T, root string), when string)
 	dir := realTemp(t)
 	root := dir + "/root"
 	tree(t, root, "in/")
-	d := newFault(0, nil)
+	d := disktest.NewFault(0, nil)
 	f := openFS(t, d, root)
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	defer l.Close()
 	a, err := write(l, 1, "in/a", body(100, 1))
 	must(t, err)
@@ -66,7 +67,7 @@ func movedUnder(t *testing.T, move func(t *testing.T, root string), when string)
 		move(t, root)
 	}
 	renames := 0
-	d.before = func(op string) {
+	d.Before = func(op string) {
 		if renames += strings.Count(op, "rename"); !moved && op == when && renames > 0 {
 			moved = true
 			move(t, root)
@@ -129,7 +130,7 @@ func TestTemporarySwapped(t *testing.T) {
 
 // A striking journal calls a function when a commit is recorded.
 type striking struct {
-	*memJournal
+	*disktest.Journal
 	strike func()
 }
 
@@ -137,14 +138,14 @@ func (j *striking) Committing(ins []transfer.Intent) error {
 	if j.strike != nil {
 		j.strike()
 	}
-	return j.memJournal.Committing(ins)
+	return j.Journal.Committing(ins)
 }
 
 func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
-	d := newFault(0, nil)
+	d := disktest.NewFault(0, nil)
 	f, root := newFS(t, d)
 	tree(t, root, "in/")
-	j := &striking{memJournal: newJournal(nil)}
+	j := &striking{Journal: disktest.NewJournal(nil)}
 	l := lander(f, j, nil)
 	defer l.Close()
 	content := body(1000, 1)
@@ -163,9 +164,9 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 		case "committing":
 			j.strike = strike
 		case "dirsync in":
-			d.before = func(op string) {
+			d.Before = func(op string) {
 				if op == when {
-					d.before = nil
+					d.Before = nil
 					strike()
 				}
 			}
@@ -176,8 +177,8 @@ func swapped(t *testing.T, swap func(t *testing.T, temp string), when string) {
 	} else {
 		p.Discard()
 	}
-	if !errors.As(err, &again) || exists(root+"/in/a") || len(j.outcomes) != 0 || len(j.committing) != 0 {
-		t.Errorf("%v; there: %v; %+v %+v: it is to begin again", err, exists(root+"/in/a"), j.outcomes, j.committing)
+	if !errors.As(err, &again) || exists(root+"/in/a") || len(j.Outcomes) != 0 || len(j.Intents) != 0 {
+		t.Errorf("%v; there: %v; %+v %+v: it is to begin again", err, exists(root+"/in/a"), j.Outcomes, j.Intents)
 	}
 }
 
@@ -265,9 +266,9 @@ func TestRootAwayUnderACommit(t *testing.T) {
 	base := realTemp(t)
 	root := base + "/data"
 	tree(t, root, "in/")
-	d := newFault(0, nil)
+	d := disktest.NewFault(0, nil)
 	f := openFS(t, d, root)
-	j := newJournal(nil)
+	j := disktest.NewJournal(nil)
 	l := lander(f, j, nil)
 	defer l.Close()
 	a, err := write(l, 1, "in/a", body(100, 1))
@@ -294,8 +295,8 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 	base := realTemp(t)
 	root := base + "/data"
 	tree(t, root, "in/")
-	f := openFS(t, newFault(0, nil), root)
-	l := lander(f, newJournal(nil), nil)
+	f := openFS(t, disktest.NewFault(0, nil), root)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	defer l.Close()
 	a, err := write(l, 1, "in/a", body(100, 1))
 	must(t, err)
@@ -325,17 +326,17 @@ func TestTemporaryRemovedUnderACommitThatWaits(t *testing.T) {
 // The same after a failure of the ledger: at COMMITTING no file was renamed, and at COMMITTED all possible ones were.
 func TestTemporaryRemovedAfterTheLedgerFailed(t *testing.T) {
 	for op, want := range map[string]place.Verdict{"committing": place.Redo, "committed": place.Taken} {
-		fault := newFault(1, syscall.EIO)
-		fault.only = op
+		fault := disktest.NewFault(1, syscall.EIO)
+		fault.Only = op
 		f, root := newFS(t, nil)
-		j := newJournal(fault)
+		j := disktest.NewJournal(fault)
 		l := lander(f, j, nil)
 		p, err := write(l, 1, "a", body(100, 1))
 		must(t, err)
 		if _, err = l.Commit(t.Context(), []place.Pending{p}); err == nil {
 			t.Fatalf("%s: the commit succeeded", op)
 		}
-		in := j.committing[1]
+		in := j.Intents[1]
 		os.Remove(root + "/" + tempOf(t, in))
 		os.Remove(root + "/a")
 		if v, o, err := l.Recover(in, f.land.cfg.Boot); v != want || err != nil {

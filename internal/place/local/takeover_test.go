@@ -11,6 +11,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -20,7 +21,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 	f, dir := newFS(t, nil)
 	id := transfer.NewID(time.Now())
 	land := func(generation uint64, older ...uint64) *Landing {
-		return f.Land(place.LandConfig{Transfer: id, Generation: generation, Older: older, Durable: true, Journal: newJournal(nil),
+		return f.Land(place.LandConfig{Transfer: id, Generation: generation, Older: older, Durable: true, Journal: disktest.NewJournal(nil),
 			Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir), Into: true}}})
 	}
 	content := bytes.Repeat([]byte("0123456789abcdef"), 200_000)
@@ -73,7 +74,7 @@ func TestATemporaryIsTakenOver(t *testing.T) {
 // The temporaries of a generation many starts ago are swept if the record names it.
 func TestTemporariesOfLongAgoAreSwept(t *testing.T) {
 	f, dir := newFS(t, nil)
-	cfg := place.LandConfig{Transfer: transfer.NewID(time.Now()), Generation: 1, Journal: newJournal(nil),
+	cfg := place.LandConfig{Transfer: transfer.NewID(time.Now()), Generation: 1, Journal: disktest.NewJournal(nil),
 		Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir), Into: true}}}
 	part, err := f.Land(cfg).Create(0, "x", 10, 10)
 	must(t, err)
@@ -103,7 +104,7 @@ func TestNothingIsNamedBehindTheFence(t *testing.T) {
 	}})
 	must(t, err)
 	defer f.Close()
-	l := f.Land(place.LandConfig{Transfer: transfer.NewID(time.Now()), Generation: 1, Journal: newJournal(nil),
+	l := f.Land(place.LandConfig{Transfer: transfer.NewID(time.Now()), Generation: 1, Journal: disktest.NewJournal(nil),
 		Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(dir), Into: true}}})
 	part, err := l.Create(1, "x", 4, 4)
 	must(t, err)

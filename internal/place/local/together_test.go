@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -34,11 +35,11 @@ func counted(log []string) map[string]int {
 	return n
 }
 
-func together(t *testing.T, from int, fault *faultDisk) (*Landing, *memJournal) {
+func together(t *testing.T, from int, fault *disktest.Fault) (*Landing, *disktest.Journal) {
 	t.Helper()
 	f, _ := newFS(t, fault)
 	f.land.cfg.GroupSync = from
-	j := newJournal(fault)
+	j := disktest.NewJournal(fault)
 	l := lander(f, j, nil)
 	t.Cleanup(func() { l.Close() })
 	return l, j
@@ -47,27 +48,27 @@ func together(t *testing.T, from int, fault *faultDisk) (*Landing, *memJournal) 
 // A group of small files has one sync, after the last change of the last file and before any name is durable. The watch
 // is older than the files.
 func TestGroupSyncOrder(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	l, j := together(t, 16, fault)
 	group := gathered(t, l, 0, 16, 10<<10)
 	_, err := l.Commit(t.Context(), group)
 	must(t, err)
-	if n := counted(fault.log); n["groupsync"] != 1 || n["sync"] != 0 || n["watch"] != 1 || n["start"] != 16 || len(j.outcomes) != 16 {
-		t.Fatalf("calls: %v, outcomes: %d", n, len(j.outcomes))
+	if n := counted(fault.Log); n["groupsync"] != 1 || n["sync"] != 0 || n["watch"] != 1 || n["start"] != 16 || len(j.Outcomes) != 16 {
+		t.Fatalf("calls: %v, outcomes: %d", n, len(j.Outcomes))
 	}
 	at := func(op string) int {
-		return slices.IndexFunc(fault.log, func(s string) bool { return strings.HasPrefix(s, op) })
+		return slices.IndexFunc(fault.Log, func(s string) bool { return strings.HasPrefix(s, op) })
 	}
 	last := 0
-	for i, op := range fault.log[:at("groupsync")] {
+	for i, op := range fault.Log[:at("groupsync")] {
 		if op == "write" || op == "meta" || strings.HasPrefix(op, "open .ferry") || op == "start" {
 			last = i
 		}
 	}
-	after := counted(fault.log[at("groupsync"):])
+	after := counted(fault.Log[at("groupsync"):])
 	if at("watch") > at("open .ferry") || last > at("groupsync") || at("dirsync") < at("groupsync") || at("committing") < at("dirsync") ||
 		after["write"]+after["meta"]+after["open"]+after["start"] > 0 {
-		t.Fatal(fault.log)
+		t.Fatal(fault.Log)
 	}
 }
 
@@ -84,7 +85,7 @@ func TestGroupSyncIsForManySmallFiles(t *testing.T) {
 		"one file, one": {2, 1, 10, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fault := newFault(0, nil)
+			fault := disktest.NewFault(0, nil)
 			l, _ := together(t, c.from, fault)
 			_, err := l.Commit(t.Context(), gathered(t, l, 0, c.files, c.size))
 			must(t, err)
@@ -92,7 +93,7 @@ func TestGroupSyncIsForManySmallFiles(t *testing.T) {
 			if c.alone > 0 {
 				want = 0
 			}
-			if n := counted(fault.log); n["sync"] != c.alone || n["groupsync"] != want {
+			if n := counted(fault.Log); n["sync"] != c.alone || n["groupsync"] != want {
 				t.Fatal(n)
 			}
 		})
@@ -102,7 +103,7 @@ func TestGroupSyncIsForManySmallFiles(t *testing.T) {
 // Large files of a group are synced by themselves, beside the one sync of the small ones. So are resumed files of an
 // earlier process, because the watch has not seen them from their beginning.
 func TestGroupSyncOfSome(t *testing.T) {
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	l, _ := together(t, 4, fault)
 	old, err := l.Create(90, "d0/old", 8, 512)
 	must(t, err)
@@ -117,7 +118,7 @@ func TestGroupSyncOfSome(t *testing.T) {
 		Outcome: transfer.Outcome{Item: 90, Type: transfer.ItemFile, Size: 8}})
 	_, err = l.Commit(t.Context(), group)
 	must(t, err)
-	if n := counted(fault.log); n["sync"] != 3 || n["groupsync"] != 1 {
+	if n := counted(fault.Log); n["sync"] != 3 || n["groupsync"] != 1 {
 		t.Fatal(n)
 	}
 }
@@ -126,14 +127,14 @@ func TestGroupSyncOfSome(t *testing.T) {
 // and later or unfinished files are synced one by one.
 func TestGroupSyncFails(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EIO, syscall.ENOSPC} {
-		fault := newFault(1, errno)
-		fault.only = "groupsync"
+		fault := disktest.NewFault(1, errno)
+		fault.Only = "groupsync"
 		l, j := together(t, 2, fault)
 		group := gathered(t, l, 0, 5, 100)
 		under := gathered(t, l, 10, 3, 100)
 		_, err := l.Commit(t.Context(), group)
 		var failed *place.SyncError
-		if !errors.As(err, &failed) || len(failed.Items) != 5 || len(j.committing)+len(j.outcomes) > 0 {
+		if !errors.As(err, &failed) || len(failed.Items) != 5 || len(j.Intents)+len(j.Outcomes) > 0 {
 			t.Fatal(err)
 		}
 		if want := transfer.KindUnwritable; errno == syscall.EIO {
@@ -141,7 +142,7 @@ func TestGroupSyncFails(t *testing.T) {
 		} else {
 			wantKind(t, err, transfer.KindNoSpace)
 		}
-		if n := counted(fault.log); n["sync"] != 0 || n["groupsync"] != 1 {
+		if n := counted(fault.Log); n["sync"] != 0 || n["groupsync"] != 1 {
 			t.Fatal(n)
 		}
 		for _, p := range group {
@@ -153,47 +154,47 @@ func TestGroupSyncFails(t *testing.T) {
 		must(t, err)
 		_, err = l.Commit(t.Context(), gathered(t, l, 0, 5, 100))
 		must(t, err)
-		if n := counted(fault.log); n["sync"] != 8 || n["groupsync"] != 1 || len(j.outcomes) != 8 {
-			t.Fatalf("%v, %d outcomes", n, len(j.outcomes))
+		if n := counted(fault.Log); n["sync"] != 8 || n["groupsync"] != 1 || len(j.Outcomes) != 8 {
+			t.Fatalf("%v, %d outcomes", n, len(j.Outcomes))
 		}
-		if fault.broken != nil {
-			t.Fatal(fault.broken)
+		if fault.Broken != nil {
+			t.Fatal(fault.Broken)
 		}
 	}
 }
 
 // If the sync is not offered, or the landing has been closed, the files are synced one by one and no item starts again.
 func TestGroupSyncIsNotOffered(t *testing.T) {
-	fault := newFault(1, syscall.ENOSYS)
-	fault.only = "groupsync"
+	fault := disktest.NewFault(1, syscall.ENOSYS)
+	fault.Only = "groupsync"
 	l, j := together(t, 2, fault)
 	_, err := l.Commit(t.Context(), gathered(t, l, 0, 5, 100))
 	must(t, err)
-	if n := counted(fault.log); n["sync"] != 5 || len(j.outcomes) != 5 {
+	if n := counted(fault.Log); n["sync"] != 5 || len(j.Outcomes) != 5 {
 		t.Fatal(n)
 	}
-	fault = newFault(0, nil)
+	fault = disktest.NewFault(0, nil)
 	l, j = together(t, 2, fault)
 	group := gathered(t, l, 0, 5, 100)
 	must(t, l.Close())
 	_, err = l.Commit(t.Context(), group)
 	must(t, err)
-	if n := counted(fault.log); n["sync"] != 5 || n["groupsync"] != 0 || n["unwatch"] != 1 || len(j.outcomes) != 5 {
+	if n := counted(fault.Log); n["sync"] != 5 || n["groupsync"] != 0 || n["unwatch"] != 1 || len(j.Outcomes) != 5 {
 		t.Fatal(n)
 	}
 }
 
 // Data that cannot be given to the disk counts as a failed sync: a later sync might not report the failure.
 func TestStartSyncFails(t *testing.T) {
-	fault := newFault(2, syscall.EIO)
-	fault.only = "start"
+	fault := disktest.NewFault(2, syscall.EIO)
+	fault.Only = "start"
 	l, j := together(t, 2, fault)
 	_, err := l.Commit(t.Context(), gathered(t, l, 0, 5, 100))
 	var failed *place.SyncError
-	if !errors.As(err, &failed) || len(j.committing)+len(j.outcomes) > 0 {
+	if !errors.As(err, &failed) || len(j.Intents)+len(j.Outcomes) > 0 {
 		t.Fatal(err)
 	}
-	if n := counted(fault.log); n["sync"]+n["groupsync"] != 0 {
+	if n := counted(fault.Log); n["sync"]+n["groupsync"] != 0 {
 		t.Fatal(n)
 	}
 }
@@ -214,11 +215,11 @@ func TestGroupSyncCount(t *testing.T) {
 // syncsOf1024 commits 1,024 files in groups of 256 and counts the calls.
 func syncsOf1024(t *testing.T, from int) map[string]int {
 	t.Helper()
-	fault := newFault(0, nil)
+	fault := disktest.NewFault(0, nil)
 	l, _ := together(t, from, fault)
 	for g := range 4 {
 		_, err := l.Commit(t.Context(), gathered(t, l, g*256, 256, 10<<10))
 		must(t, err)
 	}
-	return counted(fault.log)
+	return counted(fault.Log)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -15,7 +16,7 @@ import (
 func TestModesAreBeneathTheUmask(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	f, dir := newFS(t, nil)
-	l := lander(f, newJournal(nil), nil)
+	l := lander(f, disktest.NewJournal(nil), nil)
 	var group []place.Pending
 	for name, mode := range map[string]uint32{"all": 0o777, "usual": 0o644, "setuid": 0o4755, "every": 1<<32 - 1, "none": 0} {
 		p, err := write(l, uint64(len(group)), name, body(10, 1))

@@ -16,6 +16,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/disk/disktest"
 	"ferry/internal/transfer"
 )
 
@@ -241,7 +242,7 @@ func TestPermissions(t *testing.T) {
 			}
 		}
 		for _, n := range []transfer.Path{"w/x", "w/d/x"} {
-			_, err := lander(f, newJournal(nil), nil).Create(1, n, 0, 0)
+			_, err := lander(f, disktest.NewJournal(nil), nil).Create(1, n, 0, 0)
 			if transfer.KindOf(err) != transfer.KindUnwritable {
 				t.Errorf("%s: %v", n, err)
 			}
