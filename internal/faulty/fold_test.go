@@ -15,6 +15,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
 
@@ -24,7 +25,7 @@ type folding struct {
 	m    *faulty.Memory
 	disk *reading
 	j    *keeping
-	l    *local.Landing
+	l    *land.Landing
 	item uint64
 }
 

@@ -37,7 +37,7 @@ var rows = []row{
 	{[]string{"internal/place/location"}, "the text that people type becomes typed values here, once; packages below get values alone"},
 	{[]string{"internal/place/local", "internal/place/pipe", "internal/place/queue", "internal/ledger", "internal/qmgr", "internal/security/authority", "internal/security/identities", "internal/automation/program"},
 		"each touches one thing outside the process, so that a test can replace one without the others"},
-	{[]string{"internal/place/local/source"}, "reads and removes sources, and knows no landing: a host sends files without receiving any"},
+	{[]string{"internal/place/local/land", "internal/place/local/source"}, "the two ends of a transfer on one host: a source is removed by its own identity, not by that of the landed file"},
 	{[]string{"internal/place/local/walk"}, "finds files; sources that are archived must not be found again, so sources stand above it"},
 	{[]string{"internal/place/local/disk"}, "opens and changes names beneath the roots of an agent; the order of the steps of a transfer is decided above it"},
 	{[]string{"internal/place"}, "the interfaces of a place for files: sender and receiver need them, and each place offers them"},

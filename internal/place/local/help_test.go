@@ -1,7 +1,6 @@
 package local
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -15,6 +14,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
 
@@ -110,7 +110,7 @@ func temporaries(t testing.TB, dir string) (found []string) {
 }
 
 // lander returns a landing in the FS's first root.
-func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
+func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *land.Landing {
 	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(firstRoot(f)), Into: true}}}
 	if change != nil {
 		change(&cfg)
@@ -119,7 +119,7 @@ func lander(f *FS, j place.Journal, change func(*place.LandConfig)) *Landing {
 }
 
 // write makes a complete partial.
-func write(l *Landing, item uint64, name string, content []byte) (place.Pending, error) {
+func write(l *land.Landing, item uint64, name string, content []byte) (place.Pending, error) {
 	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
 	if err != nil {
 		return place.Pending{}, err
@@ -130,10 +130,6 @@ func write(l *Landing, item uint64, name string, content []byte) (place.Pending,
 	}
 	return place.Pending{Part: p, Sum: sum(content), Mode: 0o640, Mtime: 1_700_000_000_123_456_789, Name: transfer.Path(name),
 		Outcome: transfer.Outcome{Item: item, Type: transfer.ItemFile, Size: int64(len(content)), Digest: sum(content)}}, nil
-}
-
-func body(n int, seed byte) []byte {
-	return bytes.Repeat([]byte{seed, seed + 1, seed + 2, 0, '\n'}, n/5+1)[:n]
 }
 
 func realTemp(t testing.TB) string {

@@ -222,8 +222,10 @@ func TestDirectoriesWaitForDescriptors(t *testing.T) {
 	f, dir := newFS(t, disk)
 	for _, err := range passes {
 		for skip := range 6 {
-			l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
-			l.may = func(transfer.Authority, string) error { return nil }
+			l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) {
+				c.Resolution.Base = transfer.Path(dir)
+				c.May = func(transfer.Authority, string) error { return nil }
+			})
 			group := []place.Pending{{Outcome: transfer.Outcome{Item: 1, Type: transfer.ItemDir}, Name: transfer.Path(fmt.Sprint("d", int(err.(syscall.Errno)), skip, "/e"))}}
 			disk.call, disk.skip, disk.err = "trace", skip, err
 			outs, werr := l.Commit(t.Context(), group)
@@ -239,29 +241,6 @@ func TestDirectoriesWaitForDescriptors(t *testing.T) {
 			}
 			l.Close()
 		}
-	}
-}
-
-// Directories that are not needed are not kept open if descriptors are few.
-func TestDirectoriesAreKeptOnLoan(t *testing.T) {
-	f, dir := newFS(t, nil)
-	f.spare.Open(3)
-	l := lander(f, disktest.NewJournal(nil), func(c *place.LandConfig) { c.Resolution.Base = transfer.Path(dir) })
-	var group []place.Pending
-	for k := range uint64(10) {
-		p, err := write(l, k, fmt.Sprintf("%d/z", k), []byte("z"))
-		must(t, err)
-		group = append(group, p)
-	}
-	if _, err := l.Commit(t.Context(), group); err != nil {
-		t.Fatal(err)
-	}
-	if n := l.dirs.unused.Len(); n != 3 || f.spare.Left() != 0 {
-		t.Errorf("%d directories are kept, %d descriptors are left of 3", n, f.spare.Left())
-	}
-	l.Close()
-	if n := f.spare.Left(); n != 3 {
-		t.Errorf("%d descriptors of 3 came back", n)
 	}
 }
 

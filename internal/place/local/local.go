@@ -7,6 +7,7 @@ import (
 
 	"ferry/internal/place"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/place/local/source"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/sys/clock"
@@ -48,7 +49,7 @@ type FS struct {
 	spare  disk.Lending
 	find   *walk.Finder
 	source *source.Access
-	land   *Target
+	land   *land.Target
 }
 
 // Open opens the roots. It refuses a configuration without roots, a root that is no directory, and a root that is the
@@ -72,7 +73,7 @@ func Open(cfg Config) (*FS, error) {
 	f.spare.Open(cfg.Spare)
 	f.find = walk.NewFinder(roots, &f.spare, cfg.RecordRoot, cfg.Scratch, cfg.NamesMemory)
 	f.source = source.NewAccess(roots, f.find, cfg.Incarnation, cfg.Log)
-	f.land = NewTarget(roots, &f.spare, landConfig{RecordRoot: cfg.RecordRoot, Incarnation: cfg.Incarnation, Boot: cfg.Boot, GroupSync: cfg.GroupSync,
+	f.land = land.NewTarget(roots, &f.spare, land.Config{RecordRoot: cfg.RecordRoot, Incarnation: cfg.Incarnation, Boot: cfg.Boot, GroupSync: cfg.GroupSync,
 		Digest: cfg.Digest, Clock: cfg.Clock, Log: cfg.Log})
 	return f, nil
 }
@@ -145,4 +146,4 @@ func (f *FS) Ready(at transfer.Resolution) error { return f.roots.Ready(at) }
 func (f *FS) Free(at transfer.Resolution) (int64, error) { return f.land.Free(at) }
 
 // Land returns a Landing for the items of a transfer.
-func (f *FS) Land(cfg place.LandConfig) *Landing { return f.land.Land(cfg) }
+func (f *FS) Land(cfg place.LandConfig) *land.Landing { return f.land.Land(cfg) }

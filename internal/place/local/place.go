@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"ferry/internal/place"
+	"ferry/internal/place/local/land"
 	"ferry/internal/place/local/walk"
 	"ferry/internal/transfer"
 )
@@ -110,7 +111,7 @@ func (l Local) Resolved(res transfer.Resolution, may place.Permit) (transfer.Res
 func (l Local) Appends() {}
 
 // Land is FS.Land.
-func (l Local) Land(cfg place.LandConfig) place.Landing { return AsPlace(l.FS.Land(cfg)) }
+func (l Local) Land(cfg place.LandConfig) place.Landing { return land.AsPlace(l.FS.Land(cfg)) }
 
 // For returns the place with the rights of a permit.
 func (l Local) For(_ transfer.Place, may place.Permit) place.Source {

@@ -17,6 +17,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	localsource "ferry/internal/place/local/source"
 	"ferry/internal/transfer"
 )
@@ -35,9 +36,9 @@ type agent struct {
 	boot string
 
 	src, dst *local.FS
-	land     *local.Landing
+	land     *land.Landing
 	group    []place.Pending
-	open     *local.Partial
+	open     *land.Partial
 	failures int
 
 	named map[string]int // number of times each final name was given

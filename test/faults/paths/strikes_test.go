@@ -22,6 +22,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 )
@@ -147,7 +148,7 @@ type struck struct {
 	outside string
 	disk    *faulty.Disk
 	fs      *local.FS
-	lands   *local.Landing
+	lands   *land.Landing
 
 	mu      sync.Mutex // several syncs run at once
 	calls   int
@@ -340,7 +341,7 @@ func letGo(group []place.Pending) {
 }
 
 // unwritten handles an item that could not be written: it begins again, waits or fails.
-func (s *struck) unwritten(item uint64, p *local.Partial, err error) error {
+func (s *struck) unwritten(item uint64, p *land.Partial, err error) error {
 	if p != nil {
 		p.Discard()
 	}

@@ -18,6 +18,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 	"ferry/test/campaign"
 	"ferry/test/faults/image"
@@ -137,7 +138,7 @@ func (g *groupWork) work() error {
 	return nil
 }
 
-func (g *groupWork) group(l *local.Landing, first uint64) (group []place.Pending, err error) {
+func (g *groupWork) group(l *land.Landing, first uint64) (group []place.Pending, err error) {
 	for item := first; item < first+20; item++ {
 		name := transfer.Path(fmt.Sprintf("d%d/f%d", item%3, item))
 		content := g.content(item)

@@ -7,8 +7,8 @@ import (
 
 	"ferry/internal/content/record"
 	"ferry/internal/place"
-	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/transfer"
 )
 
@@ -200,7 +200,7 @@ func testAppendRecords(t *testing.T, p *Place) {
 		w, err := write(l, item, name, []byte("rec1"))
 		must(t, err)
 		if beside != nil {
-			w.Part.(*local.Partial).Beside = &local.Beside{Data: beside}
+			w.Part.(*land.Partial).Beside = &land.Beside{Data: beside}
 		}
 		_, err = l.Commit(t.Context(), []place.Pending{w})
 		must(t, err)

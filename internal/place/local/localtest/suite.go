@@ -18,6 +18,7 @@ import (
 	"ferry/internal/place"
 	"ferry/internal/place/local"
 	"ferry/internal/place/local/disk"
+	"ferry/internal/place/local/land"
 	"ferry/internal/place/placetest"
 	"ferry/internal/transfer"
 )
@@ -177,7 +178,7 @@ func (p *Place) open(t testing.TB) *local.FS {
 }
 
 // land returns a landing in the place's directory.
-func (p *Place) land(t testing.TB, f *local.FS, j place.Journal, change func(*place.LandConfig)) *local.Landing {
+func (p *Place) land(t testing.TB, f *local.FS, j place.Journal, change func(*place.LandConfig)) *land.Landing {
 	cfg := place.LandConfig{Transfer: testID, Generation: 1, Durable: true, Journal: j, Destination: place.Destination{Resolution: transfer.Resolution{Base: transfer.Path(p.Dir), Into: true}}}
 	if change != nil {
 		change(&cfg)
@@ -188,7 +189,7 @@ func (p *Place) land(t testing.TB, f *local.FS, j place.Journal, change func(*pl
 }
 
 // write makes a complete partial.
-func write(l *local.Landing, item uint64, name string, content []byte) (place.Pending, error) {
+func write(l *land.Landing, item uint64, name string, content []byte) (place.Pending, error) {
 	p, err := l.Create(item, transfer.Path(name), int64(len(content)), 1<<40)
 	if err != nil {
 		return place.Pending{}, err
